@@ -1,0 +1,228 @@
+//! Field errors: what validation says about one place in an object, in the words of the real API server.
+
+use std::fmt::{self, Write};
+
+use serde_json::Value;
+
+/// A path to a field: `spec.containers[0].name`, `metadata.labels[app]`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Path(String);
+
+impl Path {
+    /// A path of one name; an empty name is the root.
+    pub fn new(name: &str) -> Self {
+        Self(name.to_owned())
+    }
+
+    /// The root of the object.
+    pub fn root() -> Self {
+        Self::default()
+    }
+
+    /// The child of a name.
+    #[must_use]
+    pub fn child(&self, name: &str) -> Self {
+        if self.0.is_empty() { Self(name.to_owned()) } else { Self(format!("{}.{name}", self.0)) }
+    }
+
+    /// The element of a list.
+    #[must_use]
+    pub fn index(&self, index: usize) -> Self {
+        Self(format!("{}[{index}]", self.0))
+    }
+
+    /// The entry of a map.
+    #[must_use]
+    pub fn key(&self, key: &str) -> Self {
+        Self(format!("{}[{key}]", self.0))
+    }
+
+    /// The path as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() { f.write_str("<nil>") } else { f.write_str(&self.0) }
+    }
+}
+
+/// The sort of a field error; decides the words and the cause's reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// A referenced value does not exist.
+    NotFound,
+    /// A value is missing.
+    Required,
+    /// A value stands twice.
+    Duplicate,
+    /// A value is malformed.
+    Invalid,
+    /// A value is not one of those allowed.
+    NotSupported,
+    /// A value is not allowed here and now.
+    Forbidden,
+    /// A string or collection is too long.
+    TooLong,
+    /// A list has too many items.
+    TooMany,
+    /// A list has too few items.
+    TooFew,
+    /// Something failed that is not the user's fault.
+    Internal,
+    /// A value is of the wrong type.
+    TypeInvalid,
+}
+
+impl ErrorKind {
+    /// The words a message starts with.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::NotFound => "Not found",
+            Self::Required => "Required value",
+            Self::Duplicate => "Duplicate value",
+            Self::Invalid | Self::TypeInvalid => "Invalid value",
+            Self::NotSupported => "Unsupported value",
+            Self::Forbidden => "Forbidden",
+            Self::TooLong => "Too long",
+            Self::TooMany => "Too many",
+            Self::TooFew => "Too few",
+            Self::Internal => "Internal error",
+        }
+    }
+
+    /// The reason in `details.causes` of a Status.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::NotFound => "FieldValueNotFound",
+            Self::Required => "FieldValueRequired",
+            Self::Duplicate => "FieldValueDuplicate",
+            Self::Invalid => "FieldValueInvalid",
+            Self::NotSupported => "FieldValueNotSupported",
+            Self::Forbidden => "FieldValueForbidden",
+            Self::TooLong => "FieldValueTooLong",
+            Self::TooMany => "FieldValueTooMany",
+            Self::TooFew => "FieldValueTooFew",
+            Self::Internal => "InternalError",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
+        }
+    }
+}
+
+/// What is wrong with one field.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FieldError {
+    /// The sort of error.
+    pub kind: ErrorKind,
+    /// Where.
+    pub field: String,
+    /// The offending value, already in the words of the message; `None` where the message names none.
+    pub value: Option<String>,
+    /// The rest of the message.
+    pub detail: String,
+}
+
+/// The errors of an object, in the order they were found.
+pub type ErrorList = Vec<FieldError>;
+
+/// How Go's `%v`/quoting shows a value in a field error: strings quoted, scalars plain, the rest as JSON.
+pub fn show(value: &Value) -> String {
+    match value {
+        Value::String(text) => quote(text),
+        Value::Null => "null".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// A string in double quotes with Go's escapes (`%q`).
+pub fn quote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if (c as u32) < 0x20 || c as u32 == 0x7f => {
+                let _ = write!(out, "\\x{:02x}", c as u32);
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+impl FieldError {
+    /// `Invalid value: <value>: <detail>`.
+    pub fn invalid(path: &Path, value: &Value, detail: impl Into<String>) -> Self {
+        Self::with(ErrorKind::Invalid, path, Some(show(value)), detail)
+    }
+
+    /// `Required value[: <detail>]`.
+    pub fn required(path: &Path, detail: impl Into<String>) -> Self {
+        Self::with(ErrorKind::Required, path, None, detail)
+    }
+
+    /// `Duplicate value: <value>`.
+    pub fn duplicate(path: &Path, value: &Value) -> Self {
+        Self::with(ErrorKind::Duplicate, path, Some(show(value)), "")
+    }
+
+    /// `Not found: <value>`.
+    pub fn not_found(path: &Path, value: &Value) -> Self {
+        Self::with(ErrorKind::NotFound, path, Some(show(value)), "")
+    }
+
+    /// `Forbidden: <detail>`.
+    pub fn forbidden(path: &Path, detail: impl Into<String>) -> Self {
+        Self::with(ErrorKind::Forbidden, path, None, detail)
+    }
+
+    /// `Unsupported value: <value>: supported values: "a", "b"`; the values are listed as given.
+    pub fn not_supported(path: &Path, value: &Value, supported: &[&str]) -> Self {
+        let list: Vec<_> = supported.iter().map(|v| quote(v)).collect();
+        let detail =
+            if list.is_empty() { String::new() } else { format!("supported values: {}", list.join(", ")) };
+        Self::with(ErrorKind::NotSupported, path, Some(show(value)), detail)
+    }
+
+    /// `Too long: may not be more than <max> bytes`.
+    pub fn too_long(path: &Path, max: usize) -> Self {
+        Self::with(ErrorKind::TooLong, path, None, format!("may not be more than {max} bytes"))
+    }
+
+    /// `Too many: <actual>: must have at most <max> items`.
+    pub fn too_many(path: &Path, actual: usize, max: usize) -> Self {
+        let items = if max == 1 { "item" } else { "items" };
+        Self::with(ErrorKind::TooMany, path, Some(actual.to_string()), format!("must have at most {max} {items}"))
+    }
+
+    fn with(kind: ErrorKind, path: &Path, value: Option<String>, detail: impl Into<String>) -> Self {
+        Self { kind, field: path.to_string(), value, detail: detail.into() }
+    }
+
+    /// The message without the field, as it stands in `details.causes`.
+    pub fn body(&self) -> String {
+        let mut out = self.kind.text().to_owned();
+        if let Some(value) = &self.value {
+            out.push_str(": ");
+            out.push_str(value);
+        }
+        if !self.detail.is_empty() {
+            out.push_str(": ");
+            out.push_str(&self.detail);
+        }
+        out
+    }
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.body())
+    }
+}
