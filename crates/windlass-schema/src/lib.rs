@@ -2,5 +2,14 @@
 //!
 //! Pure: no tokio, no network, no disk.
 
+pub mod decode;
 pub mod field;
+pub mod json;
+pub mod label_selector;
+pub mod names;
+pub mod object_meta;
+pub mod quantity;
+pub mod selector;
+pub mod time;
 pub mod types;
+pub mod yaml;

@@ -3,7 +3,12 @@
 //! `windlass-builtins` loads a [`TypeTable`] from its generated file; decoding, strategic merge, protobuf and OpenAPI
 //! are walks over it.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
+
+/// A name in a table: borrowed from the generated file's one buffer, or owned where a table is built at run time.
+pub type Str = Cow<'static, str>;
 
 /// All struct types, addressed by [`StructId`].
 #[derive(Debug, Default, Clone, PartialEq)]
@@ -20,25 +25,40 @@ pub struct StructId(pub u32);
 #[derive(Debug, Clone, PartialEq)]
 pub struct Struct {
     /// The OpenAPI definition name: `io.k8s.api.core.v1.PodSpec`.
-    pub name: Box<str>,
+    pub name: Str,
     /// The Go name without package: `PodSpec`.
-    pub go_name: Box<str>,
+    pub go_name: Str,
     /// The fields.
     pub fields: Vec<Field>,
+    /// Whether server-side apply treats a value as one (`x-kubernetes-map-type: atomic`).
+    pub atomic: bool,
+    /// Embedded structs that are messages of their own in protobuf, an outer one before those within it.
+    pub inlines: Vec<Inline>,
+}
+
+/// A run of a struct's fields that protobuf nests in a message of its own. JSON knows nothing of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Inline {
+    /// The field number of the message.
+    pub proto: u32,
+    /// The first field.
+    pub start: u32,
+    /// The field after the last.
+    pub end: u32,
 }
 
 /// A field of a struct.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Field {
     /// The JSON name.
-    pub name: Box<str>,
+    pub name: Str,
     /// Its type.
     pub ty: Type,
     /// How Go's decoder names the type in an error: `int32`, `v1.PullPolicy`, `[]v1.Container`.
-    pub go_type: Box<str>,
+    pub go_type: Str,
     /// The protobuf field number; 0 where the type has no protobuf form.
     pub proto: u32,
-    /// Whether a zero value is left out of JSON (`omitempty`, `omitzero`).
+    /// Whether Go leaves a zero value out of JSON: `omitzero`, or `omitempty` on anything but a struct.
     pub omit_empty: bool,
     /// Whether it is a Go pointer: absent differs from zero.
     pub pointer: bool,
@@ -50,8 +70,8 @@ pub struct Field {
     pub topology: Topology,
     /// How a strategic merge patch treats it.
     pub patch: PatchStrategy,
-    /// The enum values or format that OpenAPI publishes, if any.
-    pub format: Option<Box<str>>,
+    /// The format that OpenAPI publishes, if any.
+    pub format: Option<Str>,
 }
 
 /// The type of a field or element.
@@ -111,7 +131,9 @@ pub enum Topology {
     /// A set of scalars.
     Set,
     /// A list of structs identified by these keys.
-    Map(Vec<Box<str>>),
+    Map(Vec<Str>),
+    /// Merged field by field, even where the struct's own definition is atomic.
+    Granular,
 }
 
 /// How a strategic merge patch treats a field.
@@ -121,8 +143,10 @@ pub struct PatchStrategy {
     pub merge: bool,
     /// `patchStrategy:"retainKeys"`.
     pub retain_keys: bool,
+    /// `patchStrategy:"replace"`.
+    pub replace: bool,
     /// `patchMergeKey`.
-    pub merge_key: Option<Box<str>>,
+    pub merge_key: Option<Str>,
 }
 
 impl TypeTable {

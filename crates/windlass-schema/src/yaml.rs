@@ -1,0 +1,53 @@
+//! YAML in and out, as the real server's library has it: YAML 1.1, turned into JSON and out of it.
+//!
+//! `y`, `on` and `no` are booleans, as keys too; `0o17`, `017` and `1_000` are numbers; `<<` merges; only the first
+//! document is read. Expansion of aliases is limited, and so is nesting.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use crate::json::{Document, Source};
+
+mod convert;
+mod emit;
+mod errors;
+mod load;
+mod resolve;
+
+pub use emit::to_yaml;
+
+/// Why bytes are not YAML that can be JSON, in the words of the real server: `yaml: line 1: did not find expected node
+/// content`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct YamlError(pub String);
+
+/// Reads the first document. Keys that stand twice do not fail it; [`Document::duplicates`] tells them.
+///
+/// # Errors
+/// When the bytes are not YAML, or YAML that JSON cannot say.
+pub fn parse(bytes: &[u8]) -> Result<Document<'static>, YamlError> {
+    let text = String::from_utf8_lossy(bytes);
+    if matches!(text, Cow::Owned(_)) {
+        return Err(YamlError("yaml: invalid leading UTF-8 octet".to_owned()));
+    }
+    let tree = load::load(&text).map_err(YamlError)?;
+    let (value, duplicates) = convert::convert(&tree).map_err(YamlError)?;
+    let strict = match duplicates.is_empty() {
+        true => Vec::new(),
+        false => vec![format!("yaml: unmarshal errors:\n  {}", duplicates.join("\n  "))],
+    };
+    Ok(Document { value, source: Source::Sorted { strict } })
+}
+
+/// Reads the first document as a value.
+///
+/// # Errors
+/// As [`parse`].
+pub fn to_json_value(text: &str) -> Result<Value, YamlError> {
+    parse(text.as_bytes()).map(|document| document.value)
+}
+
+#[cfg(test)]
+mod tests;

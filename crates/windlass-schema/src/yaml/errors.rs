@@ -1,0 +1,72 @@
+//! The parser's complaints in the words of the real server's.
+
+use saphyr_parser::{Marker, ScanError};
+
+/// Whether the real library finds the fault while it reads tokens or while it puts them together: it counts lines
+/// from zero in the latter.
+enum Phase {
+    Tokens,
+    Grammar,
+}
+
+/// A message for what the parser could not read.
+pub(super) fn message(error: &ScanError, text: &str) -> String {
+    let info = error.info();
+    let (phase, problem) = match info {
+        _ if info.contains("unknown anchor") => {
+            return format!("yaml: unknown anchor '{}' referenced", alias_name(error.marker(), text));
+        }
+        "while parsing a node, did not find expected node content" => {
+            (Phase::Grammar, "did not find expected node content")
+        }
+        "while parsing a block mapping, did not find expected key" => (Phase::Grammar, "did not find expected key"),
+        "while parsing a block collection, did not find expected '-' indicator" => {
+            (Phase::Grammar, "did not find expected '-' indicator")
+        }
+        "while parsing a flow mapping, did not find expected ',' or '}'" => {
+            (Phase::Grammar, "did not find expected ',' or '}'")
+        }
+        "while parsing a flow sequence, expected ',' or ']'" => (Phase::Grammar, "did not find expected ',' or ']'"),
+        "did not find expected <document start>" | "did not find expected <document-start>" => {
+            (Phase::Grammar, "did not find expected <document start>")
+        }
+        "invalid trailing content after double-quoted scalar" => (Phase::Grammar, "did not find expected key"),
+        "illegal placement of ':' indicator" => (Phase::Grammar, "did not find expected ',' or ']'"),
+        "while parsing a quoted scalar, did not find expected hexadecimal number" => {
+            (Phase::Tokens, "did not find expected hexdecimal number")
+        }
+        "simple key expect ':'" | "simple key expected" => (Phase::Tokens, "could not find expected ':'"),
+        "tab cannot be used as indentation"
+        | "tabs disallowed in this context"
+        | "tabs disallowed within this context (block indentation)"
+        | "while scanning a plain scalar, found a tab" => {
+            (Phase::Tokens, "found character that cannot start any token")
+        }
+        _ if info.starts_with("unexpected character") => (Phase::Tokens, "found character that cannot start any token"),
+        "unexpected eof"
+        | "while scanning a quoted scalar, found unexpected end of stream"
+        | "invalid indentation in quoted scalar" => {
+            let line = text.matches('\n').count();
+            return at_line(line, line + 1, "found unexpected end of stream");
+        }
+        _ => (Phase::Tokens, info.split_once(", ").map_or(info, |(_, problem)| problem)),
+    };
+    // Nothing in the first line has a number: the real library takes zero for unknown.
+    let before = error.marker().line().saturating_sub(1);
+    let shown = match phase {
+        Phase::Tokens => before + 1,
+        Phase::Grammar => before,
+    };
+    at_line(before, shown, problem)
+}
+
+fn at_line(before: usize, shown: usize, problem: &str) -> String {
+    if before == 0 { format!("yaml: {problem}") } else { format!("yaml: line {shown}: {problem}") }
+}
+
+/// The name of the alias at a place.
+pub(super) fn alias_name(marker: &Marker, text: &str) -> String {
+    let line = text.lines().nth(marker.line().saturating_sub(1)).unwrap_or_default();
+    let after = line.chars().skip(marker.col()).skip_while(|c| *c == '*');
+    after.take_while(|c| c.is_alphanumeric() || matches!(c, '-' | '_')).collect()
+}

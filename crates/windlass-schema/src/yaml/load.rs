@@ -1,0 +1,91 @@
+//! Parser events into a tree that still has its aliases.
+
+use std::collections::HashMap;
+
+use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
+
+use super::errors;
+use crate::json::MAX_DEPTH;
+
+/// The position of a node in its tree.
+pub(super) type NodeId = usize;
+
+/// The nodes of a document; the last finished is the root.
+pub(super) struct Tree {
+    pub(super) nodes: Vec<Node>,
+    pub(super) root: Option<NodeId>,
+}
+
+/// A node and the line it starts in, from one.
+pub(super) struct Node {
+    pub(super) line: usize,
+    pub(super) kind: Kind,
+}
+
+pub(super) enum Kind {
+    Scalar {
+        text: String,
+        plain: bool,
+        tag: Option<String>,
+    },
+    Sequence(Vec<NodeId>),
+    /// Keys and values by turns.
+    Mapping(Vec<NodeId>),
+    Alias {
+        target: NodeId,
+        name: String,
+    },
+}
+
+fn tag_name(tag: &Tag) -> String {
+    let handle = if tag.handle == "tag:yaml.org,2002:" { "!!" } else { &tag.handle };
+    format!("{handle}{}", tag.suffix)
+}
+
+pub(super) fn load(text: &str) -> Result<Tree, String> {
+    let mut nodes: Vec<Node> = Vec::new();
+    let mut anchors = HashMap::new();
+    let mut open: Vec<NodeId> = Vec::new();
+    let mut root = None;
+    for event in Parser::new_from_str(text) {
+        let (event, span) = event.map_err(|error| errors::message(&error, text))?;
+        let line = span.start.line();
+        let (kind, anchor, opens) = match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                let tag = tag.map(|tag| tag_name(&tag));
+                let kind = Kind::Scalar { text: text.into_owned(), plain: style == ScalarStyle::Plain, tag };
+                (kind, anchor, false)
+            }
+            Event::SequenceStart(anchor, _) => (Kind::Sequence(Vec::new()), anchor, true),
+            Event::MappingStart(anchor, _) => (Kind::Mapping(Vec::new()), anchor, true),
+            Event::Alias(anchor) => {
+                let name = errors::alias_name(&span.start, text);
+                let target = anchors.get(&anchor).copied();
+                let target = target.ok_or_else(|| format!("yaml: unknown anchor '{name}' referenced"))?;
+                (Kind::Alias { target, name }, 0, false)
+            }
+            Event::SequenceEnd | Event::MappingEnd => {
+                open.pop();
+                continue;
+            }
+            Event::DocumentEnd | Event::StreamEnd => break,
+            Event::StreamStart | Event::DocumentStart(_) | Event::Nothing => continue,
+        };
+        let id = nodes.len();
+        nodes.push(Node { line, kind });
+        if anchor != 0 {
+            anchors.insert(anchor, id);
+        }
+        match open.last().map(|parent| &mut nodes[*parent].kind) {
+            Some(Kind::Sequence(children) | Kind::Mapping(children)) => children.push(id),
+            _ => root = Some(id),
+        }
+        if opens {
+            if open.len() == MAX_DEPTH {
+                return Err(format!("yaml: exceeded max depth of {MAX_DEPTH}"));
+            }
+            open.push(id);
+        }
+    }
+    Ok(Tree { nodes, root })
+}
