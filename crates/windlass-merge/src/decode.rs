@@ -1,0 +1,73 @@
+//! Patch bodies as values, with what strict field validation has to say about them.
+
+use serde_json::Value;
+use windlass_schema::json;
+
+use crate::{MAX_DEPTH, depth};
+
+/// A decoded body.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decoded {
+    /// The value; of a field given twice, the last.
+    pub value: Value,
+    /// `duplicate field "a.b"` for each field given twice, in the order found.
+    pub duplicates: Vec<String>,
+}
+
+/// Decodes JSON that is nested no deeper than [`MAX_DEPTH`]. The error is the text that Go's decoder gives.
+pub fn decode(bytes: &[u8]) -> Result<Decoded, String> {
+    let document = json::parse(bytes).map_err(|error| error.to_string())?;
+    if depth::exceeds(&document.value, MAX_DEPTH) {
+        return Err("exceeded max depth".to_owned());
+    }
+    let duplicates = document.duplicates();
+    Ok(Decoded { value: document.value, duplicates })
+}
+
+/// The name of a value's JSON type in Go's `cannot unmarshal X into ...`.
+pub(crate) fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn fields_given_twice_are_named_with_their_path() {
+        let decoded = decode(br#"{"a":1,"b":[{"c":1,"c":2,"c":3}],"a":2}"#).expect("it is JSON");
+        assert_eq!(decoded.value, json!({"a": 2, "b": [{"c": 3}]}));
+        assert_eq!(decoded.duplicates, ["duplicate field \"b[0].c\"", "duplicate field \"a\""]);
+    }
+
+    #[test]
+    fn nesting_is_limited() {
+        let nested = |depth: usize| [b"[".repeat(depth), b"]".repeat(depth)].concat();
+        assert!(decode(&nested(MAX_DEPTH)).is_ok());
+        for depth in [MAX_DEPTH + 1, 1_000_000] {
+            let error = decode(&nested(depth)).expect_err("it is too deep");
+            assert!(error.ends_with("exceeded max depth"), "{error}");
+        }
+    }
+
+    #[test]
+    fn long_keys_over_many_duplicates_take_no_longer_than_they_are() {
+        let many = "\"a\":1,".repeat(100_000);
+        let distinct: String = (0..100_000).map(|index| format!("\"{index}\":1,")).collect();
+        let body = format!("{{\"{}\":{{{many}{distinct}\"a\":1}}}}", "k".repeat(500_000));
+        let start = Instant::now();
+        assert_eq!(decode(body.as_bytes()).expect("it is JSON").duplicates.len(), 1);
+        assert!(start.elapsed() < Duration::from_secs(20));
+    }
+}

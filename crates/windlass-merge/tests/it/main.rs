@@ -1,0 +1,7 @@
+//! Patches from the outside: strategic merge on types like those of the built-in kinds, and properties that hold for
+//! any input.
+
+mod model;
+mod properties;
+mod strategic;
+mod types;
