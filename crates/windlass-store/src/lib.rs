@@ -5,14 +5,47 @@
 //! that etcd fits it as well as a map in memory: a revision is known only after its commit, a watch may be cut at any
 //! time, and somebody else may compact.
 
+pub mod conformance;
+pub mod embedded;
+mod history;
+mod log;
+pub mod memory;
+
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 
+pub use self::{
+    embedded::{EmbeddedOptions, EmbeddedStore},
+    log::Retention,
+    memory::MemoryStore,
+};
+
 /// A point in the store's history. Every successful write has one of its own, larger than all before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Revision(pub u64);
+
+impl Revision {
+    /// The revision of a store that was never written. As in etcd it is not zero: clients give zero a meaning of its own.
+    pub const INITIAL: Self = Self(1);
+
+    /// The revision of the write after this one.
+    fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+
+    /// Checks that history can still, and already, be read from this revision on.
+    fn within(self, oldest: Self, current: Self) -> Result<(), Error> {
+        if self > current {
+            return Err(Error::Future { requested: self, current });
+        }
+        if self < oldest {
+            return Err(Error::Compacted { requested: self, oldest });
+        }
+        Ok(())
+    }
+}
 
 impl fmt::Display for Revision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

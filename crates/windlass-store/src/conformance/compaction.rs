@@ -1,0 +1,81 @@
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{Told, below, heard, listed};
+use crate::{Error, ListOptions, Revision, Store};
+
+/// After a compaction the newest state, the state at the compacted revision and all events since are what they were;
+/// older revisions are refused.
+pub async fn compaction_forgets_history_and_nothing_else(store: &Arc<dyn Store>, root: &str) {
+    let mut events: Vec<Told> = Vec::new();
+    let keep = format!("{root}keep");
+    let kept = store.create(&keep, Bytes::from_static(b"kept")).await.expect("create must succeed");
+    for round in 0..10_u8 {
+        for name in 0..5 {
+            let (key, value) = (format!("{root}{name}"), Bytes::from(vec![round; 10]));
+            let current = store.get(&key).await.expect("get must succeed").map(|entry| entry.revision);
+            let (revision, value) = match current {
+                None => (store.create(&key, value.clone()).await, Some(value)),
+                Some(current) if (round + name) % 4 == 0 => (store.delete(&key, current).await, None),
+                Some(current) => (store.update(&key, current, value.clone()).await, Some(value)),
+            };
+            events.push((key, revision.expect("nobody else writes here"), value));
+        }
+    }
+    let (past, middle, last) = (events[3].1, events[27].1, events[49].1);
+    let at = |at: Revision| ListOptions { at: Some(at), ..below(root) };
+    let (middle_state, newest_state) = (listed(store, at(middle)).await, listed(store, below(root)).await);
+    let mut behind = store.watch(root, middle).await.expect("watch must start");
+
+    // The second time and the earlier revision are nothing new.
+    for revision in [middle, middle, past] {
+        store.compact(revision).await.expect("compact must succeed");
+        assert_eq!(listed(store, below(root)).await, newest_state);
+        assert_eq!(listed(store, at(middle)).await, middle_state);
+        assert_eq!(listed(store, at(last)).await, newest_state);
+        let entry = store.get(&keep).await.expect("get must succeed").expect("an old key must stay");
+        assert_eq!((entry.revision, &entry.value[..]), (kept, &b"kept"[..]));
+        for old in [past, Revision(middle.0 - 1)] {
+            refused(store.list(at(old)).await.err(), old, middle);
+            refused(store.watch(root, old).await.err(), old, middle);
+        }
+        let mut watch = store.watch(root, middle).await.expect("watch must start at the compacted revision");
+        assert_eq!(heard(&mut *watch, last).await.expect("the watch must go on"), events[28..]);
+    }
+    assert_eq!(heard(&mut *behind, last).await.expect("the watch must go on"), events[28..]);
+
+    store.compact(last).await.expect("compact must succeed");
+    assert_eq!(listed(store, below(root)).await, newest_state);
+    assert!(store.revision().await.expect("the revision must be known") >= last);
+    let next = store.create(&format!("{root}next"), Bytes::new()).await.expect("create must succeed");
+    assert!(next > last);
+}
+
+fn refused(error: Option<Error>, old: Revision, compacted: Revision) {
+    let Some(Error::Compacted { requested, oldest }) = error else {
+        panic!("a compacted revision must be refused: {error:?}")
+    };
+    assert_eq!(requested, old);
+    assert!(oldest >= compacted);
+}
+
+/// A watch that has not read what is compacted away either tells all of it or fails; it never skips.
+pub async fn a_watch_overtaken_by_compaction_says_so(store: &Arc<dyn Store>, root: &str) {
+    let start = store.revision().await.expect("the revision must be known");
+    let mut watch = store.watch(root, start).await.expect("watch must start");
+    let mut expected = Vec::new();
+    for number in 0..10 {
+        let key = format!("{root}{number}");
+        let revision = store.create(&key, Bytes::new()).await.expect("create must succeed");
+        expected.push((key, revision, Some(Bytes::new())));
+    }
+    let last = expected[9].1;
+    store.compact(last).await.expect("compact must succeed");
+    match heard(&mut *watch, last).await {
+        Ok(events) => assert_eq!(events, expected),
+        Err(Error::Compacted { requested, oldest }) => assert!(requested < oldest && oldest >= last),
+        Err(Error::WatchCut) => {}
+        Err(error) => panic!("a watch must tell why it ended: {error}"),
+    }
+}

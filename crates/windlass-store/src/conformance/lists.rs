@@ -1,0 +1,94 @@
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{Told, below, listed};
+use crate::{Error, ListOptions, Revision, Store};
+
+/// Pages are in key order, go on where the last one ended, count what is left, and stay at their revision.
+pub async fn lists_are_ordered_pages_of_one_revision(store: &Arc<dyn Store>, root: &str) {
+    let mut expected = Vec::new();
+    // Written in another order than that of the keys; `-` sorts before `/`, and `0` after it.
+    for name in ["m", "b/x", "b-x", "a", "b", "z", "b0x", "é"] {
+        let key = format!("{root}{name}");
+        let revision = store.create(&key, Bytes::from(name)).await.expect("create must succeed");
+        expected.push((key, revision, Some(Bytes::from(name))));
+    }
+    expected.sort();
+    // Neighbours of the prefix on both sides.
+    let outside = root.trim_end_matches('/');
+    store.create(&format!("{outside}.a"), Bytes::new()).await.expect("create must succeed");
+    store.create(&format!("{outside}0"), Bytes::new()).await.expect("create must succeed");
+    assert_eq!(listed(store, below(root)).await, expected);
+
+    let mut pages: Vec<Told> = Vec::new();
+    let mut at = None;
+    loop {
+        let after = pages.last().map(|last| last.0.clone());
+        let page = store.list(ListOptions { after, limit: Some(3), at, ..below(root) }).await;
+        let page = page.expect("a page must be given");
+        assert_eq!(*at.get_or_insert(page.revision), page.revision, "all pages must be of one revision");
+        pages.extend(page.entries.into_iter().map(|entry| (entry.key.to_string(), entry.revision, Some(entry.value))));
+        assert_eq!(page.remaining, expected.len() - pages.len());
+        if page.remaining == 0 {
+            break;
+        }
+        // What happens between two pages is not in them.
+        let key = format!("{root}between{}", pages.len());
+        store.create(&key, Bytes::new()).await.expect("create must succeed");
+    }
+    assert_eq!(pages, expected);
+
+    let page = store.list(ListOptions { limit: Some(0), at, ..below(root) }).await.expect("a page must be given");
+    assert_eq!((page.entries.len(), page.remaining), (0, expected.len()));
+    let page = store.list(ListOptions { after: Some(format!("{root}é")), at, ..below(root) }).await;
+    let page = page.expect("a page must be given");
+    assert_eq!((page.entries.len(), page.remaining), (0, 0));
+}
+
+/// A list at a revision is the state right after the write of that revision, whatever came later.
+pub async fn lists_go_back_in_time(store: &Arc<dyn Store>, root: &str) {
+    let (a, b) = (format!("{root}a"), format!("{root}b"));
+    let value = |text: &'static str| Bytes::from_static(text.as_bytes());
+    let before = store.revision().await.expect("the revision must be known");
+    let one = store.create(&a, value("a1")).await.expect("create must succeed");
+    let two = store.create(&b, value("b1")).await.expect("create must succeed");
+    let three = store.update(&a, one, value("a2")).await.expect("update must succeed");
+    let four = store.delete(&b, two).await.expect("delete must succeed");
+    let five = store.create(&b, value("b2")).await.expect("create must succeed");
+    let six = store.delete(&a, three).await.expect("delete must succeed");
+    let a1 = (a.clone(), one, Some(value("a1")));
+    let a2 = (a.clone(), three, Some(value("a2")));
+    let b1 = (b.clone(), two, Some(value("b1")));
+    let b2 = (b.clone(), five, Some(value("b2")));
+    let states = [
+        (before, vec![]),
+        (one, vec![a1.clone()]),
+        (two, vec![a1, b1.clone()]),
+        (three, vec![a2.clone(), b1]),
+        (four, vec![a2.clone()]),
+        (five, vec![a2, b2.clone()]),
+        (six, vec![b2]),
+    ];
+    for (at, expected) in states {
+        let page = store.list(ListOptions { at: Some(at), ..below(root) }).await.expect("the list must succeed");
+        assert_eq!(page.revision, at);
+        assert_eq!(listed(store, ListOptions { at: Some(at), ..below(root) }).await, expected, "at {at}");
+    }
+}
+
+/// What has not happened yet can be neither listed, watched nor compacted.
+pub async fn a_future_revision_is_refused(store: &Arc<dyn Store>, root: &str) {
+    let current = store.revision().await.expect("the revision must be known");
+    let future = Revision(current.0 + 1_000_000);
+    let refused = |error: Option<Error>| match error {
+        Some(Error::Future { requested, current: newest }) => {
+            assert_eq!(requested, future);
+            assert!(newest >= current);
+        }
+        other => panic!("the future must be refused: {other:?}"),
+    };
+    refused(store.list(ListOptions { at: Some(future), ..below(root) }).await.err());
+    refused(store.watch(root, future).await.err());
+    refused(store.compact(future).await.err());
+}

@@ -1,0 +1,64 @@
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{Told, below, heard, listed};
+use crate::{Error, ListOptions, Revision, Store};
+
+/// What a store must still know after it was closed and opened again.
+#[derive(Debug)]
+pub struct Checkpoint {
+    events: Vec<Told>,
+    states: Vec<(Revision, Vec<Told>)>,
+    compacted: Revision,
+    revision: Revision,
+}
+
+/// Writes a history, compacts some of it, and notes the rest.
+pub async fn leave_a_history(store: &Arc<dyn Store>, root: &str) -> Checkpoint {
+    let mut events: Vec<Told> = Vec::new();
+    for number in 0..60_u32 {
+        let (key, value) = (format!("{root}{}", number % 11), Bytes::from(number.to_string()));
+        let current = store.get(&key).await.expect("get must succeed").map(|entry| entry.revision);
+        let (revision, value) = match current {
+            None => (store.create(&key, value.clone()).await, Some(value)),
+            Some(current) if number % 4 == 0 => (store.delete(&key, current).await, None),
+            Some(current) => (store.update(&key, current, value.clone()).await, Some(value)),
+        };
+        events.push((key, revision.expect("nobody else writes here"), value));
+    }
+    // The last write of all is a deletion that leaves nothing in the newest state.
+    let key = format!("{root}gone");
+    let created = store.create(&key, Bytes::new()).await.expect("create must succeed");
+    events.push((key.clone(), created, Some(Bytes::new())));
+    let revision = store.delete(&key, created).await.expect("delete must succeed");
+    events.push((key, revision, None));
+
+    let compacted = events[20].1;
+    store.compact(compacted).await.expect("compact must succeed");
+    let mut states = Vec::new();
+    for at in [compacted, events[30].1, events[45].1, revision] {
+        states.push((at, listed(store, ListOptions { at: Some(at), ..below(root) }).await));
+    }
+    Checkpoint { events: events.split_off(21), states, compacted, revision }
+}
+
+/// Finds everything of a checkpoint again: states, events, what is compacted, and a revision that did not go back.
+pub async fn the_history_is_still_there(store: &Arc<dyn Store>, root: &str, checkpoint: &Checkpoint) {
+    let Checkpoint { events, states, compacted, revision } = checkpoint;
+    assert!(store.revision().await.expect("the revision must be known") >= *revision);
+    for (at, state) in states {
+        assert_eq!(listed(store, ListOptions { at: Some(*at), ..below(root) }).await, *state, "at {at}");
+    }
+    let mut watch = store.watch(root, *compacted).await.expect("watch must start");
+    let mut heard = heard(&mut *watch, *revision).await.expect("the watch must go on");
+    heard.retain(|event| event.1 <= *revision);
+    assert_eq!(heard, *events);
+    let old = Revision(compacted.0 - 1);
+    assert!(matches!(store.watch(root, old).await.err(), Some(Error::Compacted { .. })));
+
+    // Compacted to its last write, it still does not hand out a revision twice.
+    store.compact(*revision).await.expect("compact must succeed");
+    let (_, newest) = states.last().expect("there must be states");
+    assert_eq!(listed(store, below(root)).await, *newest);
+}

@@ -1,0 +1,221 @@
+//! A fence around the storage: after the first write that fails, nothing reaches the storage any more.
+//!
+//! redb answers everything with an error once its storage has failed, reads of sound pages too. The store promises more:
+//! reads go on. So the fence notes the failure for the writing thread to find after its commit, keeps this write and all
+//! later ones to itself, and tells redb that all is well. The storage stays as it was at the failure, which is a
+//! crash at that moment and heals like one. What redb then believes to be committed is never shown to anybody: the
+//! writing thread opens no further transaction, and reads stay with the last durable snapshot, whose pages redb cannot
+//! have given to others while it is held.
+//!
+//! The fence also makes the creation of a file safe to interrupt: redb makes room, writes a header, syncs, and only then
+//! writes the magic number, but refuses a file in which it did not come that far.
+
+use std::{
+    fmt, io,
+    ops::Bound,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use parking_lot::Mutex;
+use redb::{BackendError, StorageBackend};
+
+/// No file that redb has not finished creating is larger than this (it has a megabyte and a little).
+const UNFINISHED_AT_MOST: u64 = 4 << 20;
+
+/// Where the first page's header ends at the latest; all after it is zero until the magic number is written.
+const HEADER: usize = 512;
+
+/// Where the magic number is.
+const MAGIC: usize = 9;
+
+/// Whether a write to the storage has failed yet.
+#[derive(Debug, Default)]
+pub(super) struct Health {
+    armed: AtomicBool,
+    failure: OnceLock<String>,
+}
+
+impl Health {
+    /// From now on failed writes are noted here; before (while a file is opened) they are reported as they happen.
+    pub(super) fn arm(&self) {
+        self.armed.store(true, Ordering::Release);
+    }
+
+    /// The first write that failed.
+    pub(super) fn failure(&self) -> Option<&str> {
+        self.failure.get().map(String::as_str)
+    }
+}
+
+pub(super) struct Fence<B> {
+    storage: B,
+    health: Arc<Health>,
+    held_back: Mutex<HeldBack>,
+    examined: AtomicBool,
+}
+
+/// What redb has written since the failure: as much as the rest of one transaction, and a clean close.
+#[derive(Default)]
+struct HeldBack {
+    writes: Vec<(u64, Vec<u8>)>,
+    len: Option<u64>,
+}
+
+impl<B: StorageBackend> Fence<B> {
+    pub(super) fn new(storage: B, health: Arc<Health>) -> Self {
+        Self { storage, health, held_back: Mutex::default(), examined: AtomicBool::new(false) }
+    }
+
+    /// Empties a file whose creation was interrupted: one without a magic number and without any data.
+    fn discard_unfinished(&self) -> io::Result<()> {
+        let len = self.storage.len()?;
+        let Some(size) = usize::try_from(len).ok().filter(|_| (1..=UNFINISHED_AT_MOST).contains(&len)) else {
+            return Ok(());
+        };
+        let mut found = vec![0; size.min(MAGIC)];
+        self.storage.read(0, &mut found)?;
+        if found.iter().any(|byte| *byte != 0) {
+            return Ok(());
+        }
+        found.resize(size, 0);
+        self.storage.read(0, &mut found)?;
+        if found.iter().skip(HEADER).all(|byte| *byte == 0) {
+            self.storage.set_len(0)?;
+        }
+        Ok(())
+    }
+
+    /// Passes a write on, unless one has failed; tells whether it must be held back.
+    fn attempt(&self, what: &str, write: impl FnOnce() -> io::Result<()>) -> io::Result<bool> {
+        if self.health.failure().is_some() {
+            return Ok(true);
+        }
+        match write() {
+            Ok(()) => Ok(false),
+            Err(error) if self.health.armed.load(Ordering::Acquire) => {
+                let cause = format!("{what}: {error}");
+                tracing::error!(%cause, "the storage failed; no more writes until the store is reopened");
+                self.health.failure.get_or_init(|| cause);
+                Ok(true)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl<B> fmt::Debug for Fence<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fence").field("health", &self.health).finish_non_exhaustive()
+    }
+}
+
+impl<B: StorageBackend> StorageBackend for Fence<B> {
+    fn len(&self) -> io::Result<u64> {
+        // The first thing that redb asks when it has the lock.
+        if !self.examined.swap(true, Ordering::AcqRel) {
+            self.discard_unfinished()?;
+        }
+        match self.held_back.lock().len {
+            Some(len) => Ok(len),
+            None => self.storage.len(),
+        }
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        if self.health.failure().is_none() {
+            return self.storage.read(offset, out);
+        }
+        let held_back = self.held_back.lock();
+        if held_back.len.is_none() {
+            self.storage.read(offset, out)?;
+        } else {
+            // The storage may be shorter than redb believes it is.
+            let there = self.storage.len()?.saturating_sub(offset).min(out.len() as u64);
+            let (there, missing) = out.split_at_mut(usize::try_from(there).unwrap_or(usize::MAX));
+            if !there.is_empty() {
+                self.storage.read(offset, there)?;
+            }
+            missing.fill(0);
+        }
+        for (start, data) in &held_back.writes {
+            overlay(out, offset, data, *start);
+        }
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        if self.attempt("resize", || self.storage.set_len(len))? {
+            self.held_back.lock().len = Some(len);
+        }
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.attempt("fsync", || self.storage.sync_data()).map(|_| ())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        if self.attempt("write", || self.storage.write(offset, data))? {
+            self.held_back.lock().writes.push((offset, data.to_vec()));
+        }
+        Ok(())
+    }
+
+    fn close(&self) -> io::Result<()> {
+        *self.held_back.lock() = HeldBack::default();
+        self.storage.close()
+    }
+
+    fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.storage.try_lock_range(start, end)
+    }
+
+    fn try_lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.storage.try_lock_shared_range(start, end)
+    }
+
+    fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.storage.lock_range(start, end)
+    }
+
+    fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.storage.lock_shared_range(start, end)
+    }
+
+    fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.storage.unlock_range(start, end)
+    }
+
+    fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.storage.query_lock_range(start, end)
+    }
+}
+
+/// Copies the part of `data` (which lies at `start`) that falls into `out` (which lies at `offset`).
+fn overlay(out: &mut [u8], offset: u64, data: &[u8], start: u64) {
+    let from = start.max(offset);
+    let to = (start + data.len() as u64).min(offset + out.len() as u64);
+    if from < to {
+        let within = |position: u64, base: u64| usize::try_from(position - base).expect("a slice must fit in memory");
+        out[within(from, offset)..within(to, offset)].copy_from_slice(&data[within(from, start)..within(to, start)]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::overlay;
+
+    #[test]
+    fn an_overlay_covers_only_what_it_shares_with_the_read() {
+        for (start, expected) in [(0, "....."), (4, "cde.."), (7, ".abcd"), (6, "abcde"), (10, "....a"), (11, ".....")]
+        {
+            let mut out = *b".....";
+            // The read is at 6, five bytes long.
+            overlay(&mut out, 6, b"abcde", start);
+            assert_eq!(std::str::from_utf8(&out), Ok(expected), "written at {start}");
+        }
+    }
+}

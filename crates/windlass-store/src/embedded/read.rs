@@ -1,0 +1,149 @@
+//! Lists and watches: from memory where they can, from the file where they must.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tokio::sync::watch;
+
+use super::{Shared, layout::Snapshot};
+use crate::{
+    Batch, Entry, Error, Event, ListOptions, Page, Revision, Watch,
+    log::{PROGRESS_EVERY, Scan},
+};
+
+/// More values than this are read on a blocking thread.
+const READ_INLINE: usize = 32;
+
+/// How many records of the log a watch reads at a time when it comes from behind.
+const CATCH_UP: usize = 512;
+
+impl Shared {
+    pub(super) async fn list(&self, options: ListOptions) -> Result<Page, Error> {
+        let (mut page, missing, snapshot) = {
+            let state = self.state.lock();
+            let revision = options.at.unwrap_or(state.revision);
+            revision.within(state.compacted, state.revision)?;
+            let listed = state.history.list(&options, revision);
+            let mut missing = Vec::new();
+            let mut entries = Vec::with_capacity(listed.entries.len());
+            for (key, revision, ()) in listed.entries {
+                let recent = state.recent.get(revision).and_then(|event| event.value.clone());
+                let value = recent.unwrap_or_else(|| {
+                    missing.push((revision, entries.len()));
+                    Bytes::new()
+                });
+                entries.push(Entry { key, value, revision });
+            }
+            (Page { entries, revision, remaining: listed.remaining }, missing, state.snapshot.clone())
+        };
+        for (index, value) in values(snapshot, missing).await? {
+            page.entries[index].value = value;
+        }
+        Ok(page)
+    }
+
+    pub(super) fn watch(
+        self: &Arc<Self>,
+        changed: watch::Receiver<Revision>,
+        prefix: &str,
+        after: Revision,
+    ) -> Result<EmbeddedWatch, Error> {
+        let state = self.state.lock();
+        after.within(state.compacted, state.revision)?;
+        drop(state);
+        // There are no events before the first revision.
+        let cursor = after.max(Revision::INITIAL);
+        Ok(EmbeddedWatch { shared: self.clone(), changed, prefix: prefix.to_owned(), cursor, told: cursor })
+    }
+}
+
+/// Reads the values of some revisions, each for a place in a list.
+async fn values(snapshot: Arc<Snapshot>, mut wanted: Vec<(Revision, usize)>) -> Result<Vec<(usize, Bytes)>, Error> {
+    let inline = wanted.len() <= READ_INLINE;
+    let read = move || {
+        // In the order of the file, so that each page is read once.
+        wanted.sort_unstable();
+        wanted.into_iter().map(|(revision, index)| Ok((index, snapshot.value(revision)?))).collect()
+    };
+    if inline { read() } else { blocking(read).await }
+}
+
+async fn blocking<T: Send + 'static>(read: impl FnOnce() -> Result<T, Error> + Send + 'static) -> Result<T, Error> {
+    match tokio::task::spawn_blocking(read).await {
+        Ok(result) => result,
+        Err(error) => Err(Error::Storage { cause: error.to_string() }),
+    }
+}
+
+/// A cursor into the store's events: the recent ones in memory, those before in the file.
+pub(super) struct EmbeddedWatch {
+    shared: Arc<Shared>,
+    changed: watch::Receiver<Revision>,
+    prefix: String,
+    cursor: Revision,
+    told: Revision,
+}
+
+enum Step {
+    Recent(Scan),
+    Behind { snapshot: Arc<Snapshot>, through: Revision },
+}
+
+impl EmbeddedWatch {
+    fn step(&self) -> Result<Step, Error> {
+        let state = self.shared.state.lock();
+        self.cursor.within(state.compacted, state.revision)?;
+        let through = state.recent.oldest().map_or(state.revision, |oldest| Revision(oldest.0 - 1));
+        if self.cursor < through {
+            return Ok(Step::Behind { snapshot: state.snapshot.clone(), through });
+        }
+        Ok(Step::Recent(state.recent.read(self.cursor, &self.prefix)))
+    }
+}
+
+#[async_trait]
+impl Watch for EmbeddedWatch {
+    async fn next(&mut self) -> Result<Batch, Error> {
+        loop {
+            // Marked as seen before the events are read: what is written in between wakes the wait below.
+            let newest = *self.changed.borrow_and_update();
+            let scan = match self.step()? {
+                Step::Recent(scan) => scan,
+                Step::Behind { snapshot, through } => {
+                    let (prefix, after) = (self.prefix.clone(), self.cursor);
+                    let read = blocking(move || catch_up(&snapshot, &prefix, after, through)).await;
+                    // A store that was closed meanwhile took the file away.
+                    read.map_err(|error| if self.changed.has_changed().is_err() { Error::WatchCut } else { error })?
+                }
+            };
+            self.cursor = scan.through;
+            if !scan.events.is_empty() || self.cursor.0 - self.told.0 >= PROGRESS_EVERY {
+                self.told = self.cursor;
+                return Ok(Batch { events: scan.events, revision: self.cursor });
+            }
+            if self.cursor >= newest {
+                self.changed.changed().await.map_err(|_| Error::WatchCut)?;
+            }
+        }
+    }
+}
+
+/// Reads some events of a prefix from the file, after one revision and up to another.
+fn catch_up(snapshot: &Snapshot, prefix: &str, after: Revision, through: Revision) -> Result<Scan, Error> {
+    let mut scan = Scan { events: Vec::new(), through };
+    let mut seen = 0;
+    snapshot.log(after.next().0..=through.0, |revision, record| {
+        if record.key.starts_with(prefix) {
+            let value = if record.deleted { None } else { Some(snapshot.value(revision)?) };
+            scan.events.push(Event { key: Arc::from(record.key), revision, value });
+        }
+        seen += 1;
+        let more = seen < CATCH_UP;
+        if !more {
+            scan.through = revision;
+        }
+        Ok(more)
+    })?;
+    Ok(scan)
+}

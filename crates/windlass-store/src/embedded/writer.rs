@@ -1,0 +1,325 @@
+//! The writing thread: it owns the database, decides the writes in the order they came, and commits them in groups.
+
+use std::{
+    collections::HashMap,
+    mem,
+    ops::Bound,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use redb::{Database, Durability, WriteTransaction};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::{
+    Shared,
+    fence::Health,
+    layout::{COMPACTED, LOG, META, Record, SWEPT, Snapshot, VALUES, storage},
+};
+use crate::{
+    Error, Event, Revision,
+    history::{Operation, Version},
+};
+
+/// Writes that share a transaction at most.
+const GROUP: usize = 512;
+
+/// A group is closed when its values reach this size: it keeps a transaction within redb's write buffer.
+const GROUP_BYTES: usize = 4 << 20;
+
+/// Writes that a transaction sweeps at most: a few milliseconds' work.
+const SWEEP: usize = 256;
+
+/// How long to wait for writers that were in the last group and will likely be back.
+const GATHER: Duration = Duration::from_micros(200);
+
+type Answer<T> = oneshot::Sender<Result<T, Error>>;
+
+pub(super) enum Request {
+    Write(Write),
+    Compact { revision: Revision, answer: Answer<()> },
+}
+
+pub(super) struct Write {
+    pub(super) operation: Operation,
+    pub(super) key: Arc<str>,
+    pub(super) value: Option<Bytes>,
+    pub(super) answer: Answer<Revision>,
+}
+
+pub(super) struct Writer {
+    database: Database,
+    health: Arc<Health>,
+    shared: Arc<Shared>,
+    queue: mpsc::Receiver<Request>,
+    notify: watch::Sender<Revision>,
+    /// Every write up to this revision has been swept.
+    swept: Revision,
+    /// Sweep up to this revision.
+    sweep_to: Revision,
+    /// Compactions whose sweep is under way.
+    sweeping: Vec<(Revision, Answer<()>)>,
+    last_group: usize,
+    record: Vec<u8>,
+}
+
+/// Writes that go into one transaction, and what to tell their writers after it.
+#[derive(Default)]
+struct Group {
+    events: Vec<Event>,
+    answers: Vec<(Answer<Revision>, Result<Revision, Error>)>,
+    /// A compaction to note.
+    compacted: Option<Revision>,
+    /// Versions to remove, and how far that sweeps.
+    swept: Option<(Revision, Vec<Revision>)>,
+}
+
+impl Writer {
+    pub(super) fn new(
+        database: Database,
+        health: Arc<Health>,
+        shared: Arc<Shared>,
+        queue: mpsc::Receiver<Request>,
+        notify: watch::Sender<Revision>,
+        swept: Revision,
+    ) -> Self {
+        // A sweep that a former process did not finish goes on.
+        let sweep_to = shared.state.lock().compacted;
+        let sweeping = Vec::new();
+        Self { database, health, shared, queue, notify, swept, sweep_to, sweeping, last_group: 0, record: Vec::new() }
+    }
+
+    /// Serves the queue until the store is dropped.
+    pub(super) fn run(mut self) {
+        let mut requests = Vec::with_capacity(GROUP);
+        while self.take_requests(&mut requests) {
+            let shared = self.shared.clone();
+            if catch_unwind(AssertUnwindSafe(|| self.serve(&mut requests))).is_err() {
+                shared.poison.get_or_init(|| "the writing thread panicked".into());
+                requests.clear();
+                self.sweeping.clear();
+            }
+        }
+    }
+
+    /// Waits for requests; false when there will be no more.
+    fn take_requests(&mut self, requests: &mut Vec<Request>) -> bool {
+        let sweeping = self.swept < self.sweep_to && self.shared.poison.get().is_none();
+        if sweeping {
+            while requests.len() < GROUP
+                && let Ok(request) = self.queue.try_recv()
+            {
+                requests.push(request);
+            }
+            return !requests.is_empty() || !self.queue.is_closed();
+        }
+        if self.queue.blocking_recv_many(requests, GROUP) == 0 {
+            return false;
+        }
+        // The writers of the last group have just been answered, and most of them will write again. One that is a
+        // little faster than the others must not have a transaction of its own while they wait for the next.
+        if requests.len() < self.last_group {
+            let deadline = Instant::now() + GATHER;
+            while requests.len() < self.last_group && Instant::now() < deadline {
+                match self.queue.try_recv() {
+                    Ok(request) => requests.push(request),
+                    Err(_) => std::thread::yield_now(),
+                }
+            }
+        }
+        self.last_group = requests.len();
+        true
+    }
+
+    fn serve(&mut self, requests: &mut Vec<Request>) {
+        let mut requests = requests.drain(..).peekable();
+        loop {
+            let mut group = Group::default();
+            self.admit(&mut requests, &mut group);
+            self.plan_sweep(&mut group);
+            self.commit(group);
+            if requests.peek().is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Decides requests in order until the group is full.
+    fn admit(&mut self, requests: &mut impl Iterator<Item = Request>, group: &mut Group) {
+        let mut state = self.shared.state.lock();
+        let mut revision = state.revision;
+        let mut bytes = 0;
+        // What the group makes of keys, before it is visible to others.
+        let mut pending: HashMap<Arc<str>, Option<Revision>> = HashMap::new();
+        while bytes < GROUP_BYTES {
+            match requests.next() {
+                None => break,
+                Some(Request::Compact { revision: to, answer }) => match to.within(Revision(0), state.revision) {
+                    Err(error) => drop(answer.send(Err(error))),
+                    Ok(()) => {
+                        if to > state.compacted {
+                            state.compacted = to;
+                            group.compacted = Some(to);
+                            self.sweep_to = to;
+                        }
+                        self.sweeping.push((to, answer));
+                    }
+                },
+                Some(Request::Write(write)) => {
+                    let key = state.history.share(&write.key);
+                    let current = match pending.get(&key) {
+                        Some(current) => *current,
+                        None => state.history.current(&key).map(|(_, revision, ())| revision),
+                    };
+                    let decided = write.operation.admit(&key, current).map(|()| {
+                        revision = revision.next();
+                        bytes += key.len() + write.value.as_ref().map_or(0, Bytes::len);
+                        pending.insert(key.clone(), write.value.is_some().then_some(revision));
+                        group.events.push(Event { key, revision, value: write.value });
+                        revision
+                    });
+                    group.answers.push((write.answer, decided));
+                }
+            }
+        }
+    }
+
+    /// Picks the next writes to sweep.
+    fn plan_sweep(&mut self, group: &mut Group) {
+        if self.swept >= self.sweep_to || self.shared.poison.get().is_some() {
+            return;
+        }
+        let snapshot = self.shared.state.lock().snapshot.clone();
+        let mut writes: Vec<(Revision, Arc<str>)> = Vec::with_capacity(SWEEP);
+        let read = snapshot.log(self.swept.next().0..=self.sweep_to.0, |revision, record| {
+            writes.push((revision, Arc::from(record.key)));
+            Ok(writes.len() < SWEEP)
+        });
+        if let Err(error) = read {
+            self.poison(error.to_string());
+            return;
+        }
+        let through = if writes.len() < SWEEP { self.sweep_to } else { writes[writes.len() - 1].0 };
+        // Forgotten before it is durable: `compacted` forbids anybody to ask for these versions already.
+        let mut gone = Vec::new();
+        let mut state = self.shared.state.lock();
+        for (revision, key) in writes {
+            state.history.forget_before(&key, revision, |revision| gone.push(revision));
+        }
+        gone.sort_unstable();
+        group.swept = Some((through, gone));
+    }
+
+    /// Makes a group durable, then visible, then answers.
+    fn commit(&mut self, group: Group) {
+        if self.shared.poison.get().is_none() && group.changes_anything() {
+            match self.persist(&group) {
+                Ok(snapshot) => self.publish(&group, snapshot),
+                Err(error) => {
+                    // The first cause is what the storage said, not what redb made of it.
+                    let cause = self.health.failure().map_or_else(|| error.to_string(), str::to_owned);
+                    self.poison(cause);
+                }
+            }
+        }
+        for (answer, decided) in group.answers {
+            // Whoever asked may have gone.
+            let _ = answer.send(self.shared.poisoned().and(decided));
+        }
+        let poisoned = self.shared.poison.get().is_some();
+        let (done, rest) = mem::take(&mut self.sweeping).into_iter().partition(|(to, _)| poisoned || *to <= self.swept);
+        self.sweeping = rest;
+        let done: Vec<(Revision, Answer<()>)> = done;
+        for (_, answer) in done {
+            let _ = answer.send(self.shared.poisoned());
+        }
+    }
+
+    fn persist(&mut self, group: &Group) -> Result<Snapshot, Error> {
+        let mut transaction = self.database.begin_write().map_err(storage)?;
+        transaction.set_durability(Durability::Immediate).map_err(storage)?;
+        self.append(&transaction, &group.events)?;
+        if let Some((_, gone)) = &group.swept {
+            let mut log = transaction.open_table(LOG).map_err(storage)?;
+            let mut values = transaction.open_table(VALUES).map_err(storage)?;
+            for revision in gone {
+                log.remove(revision.0).map_err(storage)?;
+                values.remove(revision.0).map_err(storage)?;
+            }
+        }
+        if group.compacted.is_some() || group.swept.is_some() {
+            let mut meta = transaction.open_table(META).map_err(storage)?;
+            if let Some(compacted) = group.compacted {
+                meta.insert(COMPACTED, compacted.0).map_err(storage)?;
+            }
+            if let Some((through, _)) = group.swept {
+                meta.insert(SWEPT, through.0).map_err(storage)?;
+            }
+        }
+        transaction.commit().map_err(storage)?;
+        match self.health.failure() {
+            Some(failure) => Err(Error::Storage { cause: failure.to_owned() }),
+            None => Snapshot::take(&self.database),
+        }
+    }
+
+    /// Writes events at the end of the tables.
+    fn append(&mut self, transaction: &WriteTransaction, events: &[Event]) -> Result<(), Error> {
+        if events.is_empty() {
+            return Ok(());
+        }
+        let mut log = transaction.open_table(LOG).map_err(storage)?;
+        let mut end = log.upper_bound_mut(Bound::<u64>::Unbounded).map_err(storage)?;
+        for event in events {
+            Record { key: &event.key, deleted: event.value.is_none() }.encode(&mut self.record);
+            end.insert_before(event.revision.0, self.record.as_slice()).map_err(storage)?;
+        }
+        end.close().map_err(storage)?;
+        let mut values = transaction.open_table(VALUES).map_err(storage)?;
+        let mut end = values.upper_bound_mut(Bound::<u64>::Unbounded).map_err(storage)?;
+        for event in events {
+            if let Some(value) = &event.value {
+                end.insert_before(event.revision.0, value.as_ref()).map_err(storage)?;
+            }
+        }
+        end.close().map_err(storage)
+    }
+
+    /// Shows a durable group to readers.
+    fn publish(&mut self, group: &Group, snapshot: Snapshot) {
+        if let Some((through, _)) = group.swept {
+            self.swept = through;
+        }
+        let mut state = self.shared.state.lock();
+        let former = mem::replace(&mut state.snapshot, Arc::new(snapshot));
+        for event in &group.events {
+            let version = Version { revision: event.revision, value: event.value.as_ref().map(|_| ()) };
+            state.history.apply(&event.key, version);
+            state.recent.push(event.clone());
+            state.revision = event.revision;
+        }
+        while state.recent.pop_excess().is_some() {}
+        let revision = state.revision;
+        drop(state);
+        // Not under the lock: the last holder of a snapshot ends its read transaction.
+        drop(former);
+        if !group.events.is_empty() {
+            self.notify.send_replace(revision);
+        }
+    }
+
+    fn poison(&self, cause: String) {
+        self.shared.poison.get_or_init(|| {
+            tracing::error!(%cause, "the store refuses writes until it is reopened");
+            cause
+        });
+    }
+}
+
+impl Group {
+    fn changes_anything(&self) -> bool {
+        !self.events.is_empty() || self.compacted.is_some() || self.swept.is_some()
+    }
+}

@@ -1,0 +1,161 @@
+//! The versions of every key, in memory: which revision of a key is current, and which was current at an earlier one.
+//!
+//! Both backends decide compare-and-swap writes and answer lists from this index; they differ only in what a version
+//! carries (`T`): the value itself in memory, nothing in the embedded store, where the value is found by its revision.
+
+use std::{
+    collections::BTreeMap,
+    ops::Bound::{Excluded, Included, Unbounded},
+    sync::Arc,
+};
+
+use crate::{Error, ListOptions, Revision};
+
+/// What a write asks for, and thereby what must be true of the key before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operation {
+    /// The key must not exist.
+    Create,
+    /// The key's last write must be this one.
+    Update(Revision),
+    /// The key's last write must be this one; afterwards the key does not exist.
+    Delete(Revision),
+}
+
+impl Operation {
+    /// Decides the operation against the current revision of its key (`None`: the key does not exist).
+    pub(crate) fn admit(self, key: &str, current: Option<Revision>) -> Result<(), Error> {
+        match (self, current) {
+            (Self::Create, None) => Ok(()),
+            (Self::Create, Some(_)) => Err(Error::Exists { key: key.to_owned() }),
+            (Self::Update(_) | Self::Delete(_), None) => Err(Error::NotFound { key: key.to_owned() }),
+            (Self::Update(expected) | Self::Delete(expected), Some(actual)) if expected == actual => Ok(()),
+            (Self::Update(expected) | Self::Delete(expected), Some(actual)) => {
+                Err(Error::Conflict { key: key.to_owned(), expected, actual })
+            }
+        }
+    }
+}
+
+/// One write of a key; `value` is `None` when the write deleted it.
+#[derive(Debug, Clone)]
+pub(crate) struct Version<T> {
+    pub(crate) revision: Revision,
+    pub(crate) value: Option<T>,
+}
+
+/// Keys that live at one revision, as a list finds them.
+#[derive(Debug)]
+pub(crate) struct Listed<T> {
+    pub(crate) entries: Vec<(Arc<str>, Revision, T)>,
+    pub(crate) remaining: usize,
+}
+
+/// The versions of one key, oldest first; most keys have only the newest.
+#[derive(Debug)]
+struct Chain<T> {
+    older: Vec<Version<T>>,
+    newest: Version<T>,
+}
+
+impl<T> Chain<T> {
+    fn at(&self, at: Revision) -> Option<&Version<T>> {
+        if self.newest.revision <= at {
+            return Some(&self.newest);
+        }
+        self.older.iter().rev().find(|version| version.revision <= at)
+    }
+}
+
+/// The version chains of all keys, in key order.
+#[derive(Debug)]
+pub(crate) struct History<T> {
+    chains: BTreeMap<Arc<str>, Chain<T>>,
+}
+
+impl<T> Default for History<T> {
+    fn default() -> Self {
+        Self { chains: BTreeMap::new() }
+    }
+}
+
+impl<T: Clone> History<T> {
+    /// The key, as the index shares it, and its newest version, if that is not a deletion.
+    pub(crate) fn current(&self, key: &str) -> Option<(&Arc<str>, Revision, &T)> {
+        let (key, chain) = self.chains.get_key_value(key)?;
+        Some((key, chain.newest.revision, chain.newest.value.as_ref()?))
+    }
+
+    /// The index's own copy of a key that it has seen, or a new one.
+    pub(crate) fn share(&self, key: &str) -> Arc<str> {
+        self.chains.get_key_value(key).map_or_else(|| Arc::from(key), |(key, _)| key.clone())
+    }
+
+    /// Records a write. Revisions must come in increasing order.
+    pub(crate) fn apply(&mut self, key: &Arc<str>, version: Version<T>) {
+        match self.chains.get_mut(key) {
+            Some(chain) => {
+                debug_assert!(chain.newest.revision < version.revision, "writes must be applied in order");
+                let previous = std::mem::replace(&mut chain.newest, version);
+                chain.older.push(previous);
+            }
+            None => {
+                self.chains.insert(key.clone(), Chain { older: Vec::new(), newest: version });
+            }
+        }
+    }
+
+    /// The keys that live at a revision.
+    pub(crate) fn list(&self, options: &ListOptions, at: Revision) -> Listed<T> {
+        let prefix = options.prefix.as_str();
+        let from = match options.after.as_deref() {
+            Some(after) if after >= prefix => Excluded(after),
+            _ => Included(prefix),
+        };
+        let limit = options.limit.unwrap_or(usize::MAX);
+        let mut listed = Listed { entries: Vec::new(), remaining: 0 };
+        for (key, chain) in self.chains.range::<str, _>((from, Unbounded)) {
+            if !key.starts_with(prefix) {
+                break;
+            }
+            let Some(Version { revision, value: Some(value) }) = chain.at(at) else { continue };
+            if listed.entries.len() < limit {
+                listed.entries.push((key.clone(), *revision, value.clone()));
+            } else {
+                listed.remaining += 1;
+            }
+        }
+        listed
+    }
+
+    /// Forgets what the write of `key` at `revision` made obsolete: every older version of the key, and the write
+    /// itself if it was a deletion. Tells the revisions that are gone.
+    ///
+    /// Called for every write up to a revision, in order, this leaves what a list at that revision or later needs.
+    pub(crate) fn forget_before(&mut self, key: &str, revision: Revision, mut gone: impl FnMut(Revision)) {
+        let Some(chain) = self.chains.get_mut(key) else { return };
+        let mut end = chain.older.partition_point(|version| version.revision < revision);
+        if chain.older.get(end).is_some_and(|version| version.revision == revision && version.value.is_none()) {
+            end += 1;
+        }
+        for version in chain.older.drain(..end) {
+            gone(version.revision);
+        }
+        if chain.older.is_empty() {
+            chain.older = Vec::new();
+            if chain.newest.revision == revision && chain.newest.value.is_none() {
+                gone(revision);
+                self.chains.remove(key);
+            }
+        }
+    }
+
+    /// How many versions are kept, over all keys.
+    #[cfg(test)]
+    pub(crate) fn versions(&self) -> usize {
+        self.chains.values().map(|chain| chain.older.len() + 1).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests;

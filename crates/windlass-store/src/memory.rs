@@ -1,0 +1,182 @@
+//! A store in memory: nothing survives the process.
+//!
+//! Every write is in the log of events until it is compacted away, and every version of a key that a list at a revision
+//! not yet compacted may ask for is kept. Both are bounded by a [`Retention`], a safety net for those who never compact:
+//! past it the oldest history is compacted by itself, exactly as if [`Store::compact`] had been called.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::{
+    Batch, Entry, Error, Event, ListOptions, Page, Retention, Revision, Store, Watch,
+    history::{History, Operation, Version},
+    log::{EventLog, PROGRESS_EVERY},
+};
+
+/// What [`MemoryStore::new`] keeps at most: enough for a watch to be away for a while, little enough to forget about.
+const DEFAULT_RETENTION: Retention = Retention { events: 100_000, bytes: 64 << 20 };
+
+/// How much is compacted before others get the lock.
+const COMPACT_AT_ONCE: usize = 1024;
+
+/// A [`Store`] that lives in memory.
+///
+/// Values are kept as they are handed in: reads and watches share them. A clone of the value is never made.
+/// Operations are decided one at a time under a lock that is held for a short time only; a list holds it while it
+/// collects its entries.
+#[derive(Debug)]
+pub struct MemoryStore {
+    state: Arc<Mutex<State>>,
+    changed: watch::Sender<Revision>,
+}
+
+#[derive(Debug)]
+struct State {
+    history: History<Bytes>,
+    log: EventLog,
+    revision: Revision,
+    compacted: Revision,
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl MemoryStore {
+    /// An empty store that keeps up to 100,000 events or 64 MiB of history.
+    pub fn new() -> Self {
+        Self::with_retention(DEFAULT_RETENTION)
+    }
+
+    /// An empty store that keeps as much history as given.
+    pub fn with_retention(retention: Retention) -> Self {
+        let revision = Revision::INITIAL;
+        let state =
+            State { history: History::default(), log: EventLog::new(retention), revision, compacted: Revision(0) };
+        Self { state: Arc::new(Mutex::new(state)), changed: watch::Sender::new(revision) }
+    }
+
+    fn write(&self, operation: Operation, key: &str, value: Option<Bytes>) -> Result<Revision, Error> {
+        let mut state = self.state.lock();
+        let current = state.history.current(key).map(|(_, revision, _)| revision);
+        operation.admit(key, current)?;
+        let event = Event { key: state.history.share(key), revision: state.revision.next(), value };
+        let revision = event.revision;
+        state.revision = revision;
+        state.history.apply(&event.key, Version { revision, value: event.value.clone() });
+        state.log.push(event);
+        while let Some(event) = state.log.pop_excess() {
+            state.compacted = state.compacted.max(event.revision);
+            state.history.forget_before(&event.key, event.revision, |_| ());
+        }
+        // Told while the lock is held, so that watches hear of revisions in order.
+        self.changed.send_replace(revision);
+        Ok(revision)
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn revision(&self) -> Result<Revision, Error> {
+        Ok(self.state.lock().revision)
+    }
+
+    async fn get(&self, key: &str) -> Result<Option<Entry>, Error> {
+        let state = self.state.lock();
+        let current = state.history.current(key);
+        Ok(current.map(|(key, revision, value)| Entry { key: key.clone(), value: value.clone(), revision }))
+    }
+
+    async fn list(&self, options: ListOptions) -> Result<Page, Error> {
+        let state = self.state.lock();
+        let revision = options.at.unwrap_or(state.revision);
+        revision.within(state.compacted, state.revision)?;
+        let listed = state.history.list(&options, revision);
+        let entries = listed.entries.into_iter().map(|(key, revision, value)| Entry { key, value, revision });
+        Ok(Page { entries: entries.collect(), revision, remaining: listed.remaining })
+    }
+
+    async fn create(&self, key: &str, value: Bytes) -> Result<Revision, Error> {
+        self.write(Operation::Create, key, Some(value))
+    }
+
+    async fn update(&self, key: &str, expected: Revision, value: Bytes) -> Result<Revision, Error> {
+        self.write(Operation::Update(expected), key, Some(value))
+    }
+
+    async fn delete(&self, key: &str, expected: Revision) -> Result<Revision, Error> {
+        self.write(Operation::Delete(expected), key, None)
+    }
+
+    async fn watch(&self, prefix: &str, after: Revision) -> Result<Box<dyn Watch>, Error> {
+        let changed = self.changed.subscribe();
+        let state = self.state.lock();
+        after.within(state.compacted, state.revision)?;
+        let state = self.state.clone();
+        // There are no events before the first revision.
+        let cursor = after.max(Revision::INITIAL);
+        Ok(Box::new(MemoryWatch { state, changed, prefix: prefix.to_owned(), cursor, told: cursor }))
+    }
+
+    async fn compact(&self, revision: Revision) -> Result<(), Error> {
+        {
+            let mut state = self.state.lock();
+            revision.within(Revision(0), state.revision)?;
+            state.compacted = state.compacted.max(revision);
+        }
+        while self.compact_some(revision) {
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+}
+
+impl MemoryStore {
+    /// Drops some events up to a revision and what they superseded; tells whether more are left.
+    fn compact_some(&self, revision: Revision) -> bool {
+        let mut state = self.state.lock();
+        for _ in 0..COMPACT_AT_ONCE {
+            let Some(event) = state.log.pop_through(revision) else { return false };
+            state.history.forget_before(&event.key, event.revision, |_| ());
+        }
+        true
+    }
+}
+
+/// A cursor into the store's log.
+struct MemoryWatch {
+    state: Arc<Mutex<State>>,
+    changed: watch::Receiver<Revision>,
+    prefix: String,
+    cursor: Revision,
+    told: Revision,
+}
+
+#[async_trait]
+impl Watch for MemoryWatch {
+    async fn next(&mut self) -> Result<Batch, Error> {
+        loop {
+            // Marked as seen before the log is read: what is written in between wakes the wait below.
+            let newest = *self.changed.borrow_and_update();
+            let scan = {
+                let state = self.state.lock();
+                self.cursor.within(state.compacted, state.revision)?;
+                state.log.read(self.cursor, &self.prefix)
+            };
+            self.cursor = scan.through;
+            if !scan.events.is_empty() || self.cursor.0 - self.told.0 >= PROGRESS_EVERY {
+                self.told = self.cursor;
+                return Ok(Batch { events: scan.events, revision: self.cursor });
+            }
+            if self.cursor >= newest {
+                self.changed.changed().await.map_err(|_| Error::WatchCut)?;
+            }
+        }
+    }
+}

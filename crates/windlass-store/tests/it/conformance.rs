@@ -1,0 +1,127 @@
+use std::{path::Path, sync::Arc};
+
+use bytes::Bytes;
+use windlass_store::{
+    EmbeddedOptions, EmbeddedStore, Error, MemoryStore, Retention, Revision, Store,
+    conformance::{check_all, leave_a_history, the_history_is_still_there},
+};
+
+/// So little that nearly every watch must read the file.
+const SMALL: EmbeddedOptions =
+    EmbeddedOptions { cache_bytes: 64 << 10, recent: Retention { events: 3, bytes: 1 << 10 } };
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a folder must be made")
+}
+
+fn open(path: &Path, options: EmbeddedOptions) -> Arc<dyn Store> {
+    Arc::new(EmbeddedStore::open_file(path, options).expect("the store must open"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_memory_store_conforms() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    check_all(&store, "/conformance").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_embedded_store_conforms() {
+    let folder = folder();
+    check_all(&open(&folder.path().join("store"), EmbeddedOptions::default()), "/conformance").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_embedded_store_conforms_with_hardly_any_memory() {
+    let folder = folder();
+    check_all(&open(&folder.path().join("store"), SMALL), "/conformance").await;
+}
+
+#[tokio::test]
+async fn the_embedded_store_conforms_on_a_single_thread() {
+    let folder = folder();
+    check_all(&open(&folder.path().join("store"), EmbeddedOptions::default()), "/conformance").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn history_survives_a_reopening() {
+    let folder = folder();
+    let path = folder.path().join("store");
+    let mut newest = Revision(0);
+    for round in 0..3 {
+        let root = format!("/round{round}/");
+        let store = open(&path, SMALL);
+        let checkpoint = leave_a_history(&store, &root).await;
+        drop(store);
+        let store = open(&path, EmbeddedOptions::default());
+        the_history_is_still_there(&store, &root, &checkpoint).await;
+        let before = store.revision().await.expect("the revision must be known");
+        drop(store);
+        // All that is left of the last writes is that they were compacted away.
+        let store = open(&path, SMALL);
+        assert_eq!(store.revision().await.expect("the revision must be known"), before);
+        assert!(before > newest);
+        newest = before;
+    }
+}
+
+#[tokio::test]
+async fn a_second_open_of_a_file_is_refused_until_the_first_is_dropped() {
+    let folder = folder();
+    let path = folder.path().join("store");
+    let first = EmbeddedStore::open(&path).expect("the store must open");
+    let revision = first.create("/a", Bytes::from_static(b"1")).await.expect("create must succeed");
+    let second = EmbeddedStore::open(&path).err();
+    assert!(
+        matches!(&second, Some(Error::Locked { path: named }) if *named == path.display().to_string()),
+        "{second:?}"
+    );
+    // A watch that is still held does not hold the file.
+    let mut watch = first.watch("/", Revision(0)).await.expect("watch must start");
+    drop(first);
+    let second = EmbeddedStore::open(&path).expect("the store must open again");
+    assert_eq!(second.get("/a").await.expect("get must succeed").expect("the key must be there").revision, revision);
+    let mut last = Ok(());
+    for _ in 0..3 {
+        last = watch.next().await.map(|_| ());
+    }
+    assert!(matches!(last, Err(Error::WatchCut)), "{last:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn only_its_owner_can_read_the_file() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = folder();
+    let path = folder.path().join("store");
+    drop(EmbeddedStore::open(&path).expect("the store must open"));
+    let mode = std::fs::metadata(&path).expect("the file must be there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[tokio::test]
+async fn the_memory_store_compacts_itself_when_it_keeps_too_much() {
+    let store = MemoryStore::with_retention(Retention { events: 10, bytes: 1 << 20 });
+    let start = store.revision().await.expect("the revision must be known");
+    let mut watch = store.watch("/", start).await.expect("watch must start");
+    let mut revision = store.create("/a", Bytes::from_static(b"0")).await.expect("create must succeed");
+    for number in 1..20 {
+        revision = store.update("/a", revision, Bytes::from(vec![number])).await.expect("update must succeed");
+    }
+    let overtaken = watch.next().await.err();
+    let oldest = Revision(revision.0 - 10);
+    assert!(matches!(overtaken, Some(Error::Compacted { oldest: told, .. }) if told == oldest), "{overtaken:?}");
+    let mut watch = store.watch("/", oldest).await.expect("watch must start");
+    assert_eq!(watch.next().await.expect("the watch must go on").events.len(), 10);
+}
+
+#[tokio::test]
+async fn values_are_shared_and_not_copied() {
+    let store = MemoryStore::new();
+    let value = Bytes::from(vec![7; 1000]);
+    store.create("/a", value.clone()).await.expect("create must succeed");
+    let entry = store.get("/a").await.expect("get must succeed").expect("the key must be there");
+    assert_eq!(entry.value.as_ptr(), value.as_ptr());
+    let mut watch = store.watch("", Revision::INITIAL).await.expect("watch must start");
+    let batch = watch.next().await.expect("the watch must go on");
+    assert_eq!(batch.events[0].value.as_ref().map(|value| value.as_ptr()), Some(value.as_ptr()));
+}

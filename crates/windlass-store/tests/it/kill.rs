@@ -1,0 +1,110 @@
+//! A process is killed (SIGKILL) again and again while it writes to the same file.
+
+use std::{
+    env,
+    io::{BufRead, BufReader, Read, Write},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::task::JoinSet;
+use windlass_store::{EmbeddedStore, Revision, Store};
+
+use crate::{
+    ledger::{Ledger, write_once},
+    random::Random,
+};
+
+const KILLS: u64 = 50;
+
+/// Set for the process that is to be killed: the file and a seed.
+const FILE: &str = "WINDLASS_STORE_KILL_FILE";
+const SEED: &str = "WINDLASS_STORE_KILL_SEED";
+
+#[test]
+fn acknowledged_writes_survive_fifty_kills() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime must start");
+    if let Some(file) = env::var_os(FILE) {
+        let seed = env::var(SEED).ok().and_then(|seed| seed.parse().ok()).expect("a seed must be given");
+        return runtime.block_on(write_until_killed(PathBuf::from(file), seed));
+    }
+    let folder = tempfile::tempdir().expect("a folder must be made");
+    let path = folder.path().join("store");
+    let mut ledger = Ledger::default();
+    let mut random = Random(7);
+    let mut busy = 0;
+    for seed in 0..KILLS {
+        let before = ledger.total();
+        // Some are killed while they open the file, or before.
+        let output = run_and_kill(&path, seed, Duration::from_millis(random.below(150)));
+        read_acknowledgements(&output, &mut ledger);
+        busy += u64::from(ledger.total() > before);
+        let store = EmbeddedStore::open(&path).expect("the store must open after a kill");
+        runtime.block_on(ledger.verify(&store));
+    }
+    assert!(busy >= KILLS / 4, "only {busy} processes came to write before they were killed");
+}
+
+/// Starts this test in another process, kills it after a while, and gives back all that it said.
+fn run_and_kill(path: &Path, seed: u64, after: Duration) -> Vec<u8> {
+    let mut child = Command::new(env::current_exe().expect("the test must know its own program"))
+        .args(["--exact", "kill::acknowledged_writes_survive_fifty_kills", "--nocapture", "--test-threads=1"])
+        .env(FILE, path)
+        .env(SEED, seed.to_string())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the process must start");
+    let mut stdout = child.stdout.take().expect("the output must be piped");
+    let reader = std::thread::spawn(move || {
+        let mut output = Vec::new();
+        stdout.read_to_end(&mut output).map(|_| output)
+    });
+    std::thread::sleep(after);
+    let ended = child.try_wait().expect("the process must be known");
+    assert!(ended.is_none(), "the process must not end by itself: {ended:?}");
+    child.kill().expect("the process must be killed");
+    child.wait().expect("the process must end");
+    reader.join().expect("the reader must not panic").expect("the output must be read")
+}
+
+fn read_acknowledgements(output: &[u8], ledger: &mut Ledger) {
+    for line in BufReader::new(output).split(b'\n') {
+        let line = String::from_utf8(line.expect("memory must be read")).expect("the output must be text");
+        let Some(rest) = line.strip_prefix("acknowledged ") else { continue };
+        // The last line may have been cut.
+        let Some(rest) = rest.strip_suffix(" .") else { continue };
+        let mut words = rest.split(' ');
+        let mut word = || words.next().expect("a line must have three words");
+        let (key, revision, nonce) = (word(), word(), word());
+        let revision = Revision(revision.parse().expect("a revision must be a number"));
+        let nonce = (nonce != "-").then(|| nonce.parse().expect("a nonce must be a number"));
+        ledger.acknowledge(revision, (key.to_owned(), nonce));
+    }
+}
+
+/// What the other process does: many writers, a compaction now and then, and a line for each acknowledged write.
+async fn write_until_killed(path: PathBuf, seed: u64) {
+    let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(path).expect("the store must open"));
+    let start = store.revision().await.expect("the revision must be known");
+    let mut random = Random(seed.wrapping_mul(1_000_003));
+    let mut writers = JoinSet::new();
+    for writer in 0..8 {
+        let (store, mut random) = (store.clone(), Random(random.next()));
+        writers.spawn(async move {
+            loop {
+                let key = format!("/apps/{writer}/{}", random.below(20));
+                let written = write_once(&*store, key, random.next()).await;
+                let (revision, (key, nonce)) = written.expect("the write must succeed");
+                let nonce = nonce.map_or("-".to_owned(), |nonce| nonce.to_string());
+                let line = format!("acknowledged {key} {revision} {nonce} .\n");
+                let mut output = std::io::stdout().lock();
+                output.write_all(line.as_bytes()).and_then(|()| output.flush()).expect("the pipe must be open");
+            }
+        });
+    }
+    // All up to here has been verified.
+    store.compact(start).await.expect("compact must succeed");
+    writers.join_all().await;
+}
