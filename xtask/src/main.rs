@@ -1,1 +1,20 @@
-fn main() {}
+//! Chores of the repository: `cargo xtask CHORE`.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool")]
+
+mod builtins;
+mod tidy;
+
+use anyhow::bail;
+
+const USAGE: &str = "usage: cargo xtask builtins [--check | --openapi | --vectors [FOLDER...]] | tidy";
+
+fn main() -> anyhow::Result<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match args.split_first() {
+        Some((&"builtins", rest)) => builtins::run(rest),
+        Some((&"tidy", rest)) => tidy::run(rest),
+        _ => bail!("{USAGE}"),
+    }
+}

@@ -1,4 +1,13 @@
 //! The built-in kinds of Kubernetes v1.36: their table of types and resources, and a small strategy per kind.
 
+pub mod check;
+pub mod columns;
+pub mod kinds;
+pub mod object;
+pub mod openapi;
+pub mod protobuf;
 pub mod resource;
 pub mod strategy;
+pub mod table;
+
+pub use table::table;

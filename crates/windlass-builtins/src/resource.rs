@@ -1,6 +1,6 @@
 //! The built-in resources as discovery describes them.
 
-use windlass_schema::types::{StructId, TypeTable};
+use windlass_schema::types::{Str, StructId, TypeTable};
 
 /// Everything the generated table holds.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -11,40 +11,57 @@ pub struct Table {
     pub groups: Vec<Group>,
     /// The resources, in discovery's order within each group version.
     pub resources: Vec<Resource>,
+    /// The kinds that stand in bodies: of resources, their lists, subresources, options and `Status`.
+    pub kinds: Vec<Kind>,
+}
+
+/// The struct of a group, version and kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kind {
+    /// The group; empty for the core group.
+    pub group: Str,
+    /// The version.
+    pub version: Str,
+    /// The kind.
+    pub kind: Str,
+    /// Its struct.
+    pub ty: StructId,
 }
 
 /// An API group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
     /// The name; empty for the core group.
-    pub name: Box<str>,
+    pub name: Str,
     /// Served versions, the preferred one first.
-    pub versions: Vec<Box<str>>,
+    pub versions: Vec<Str>,
 }
 
 /// A resource in one group version.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resource {
     /// The group; empty for the core group.
-    pub group: Box<str>,
+    pub group: Str,
     /// The version.
-    pub version: Box<str>,
+    pub version: Str,
     /// The plural name, as it stands in paths.
-    pub plural: Box<str>,
+    pub plural: Str,
     /// The singular name.
-    pub singular: Box<str>,
+    pub singular: Str,
     /// The kind.
-    pub kind: Box<str>,
+    pub kind: Str,
     /// Short names that kubectl accepts.
-    pub short_names: Vec<Box<str>>,
+    pub short_names: Vec<Str>,
     /// Categories, such as `all`.
-    pub categories: Vec<Box<str>>,
+    pub categories: Vec<Str>,
     /// Whether objects live in namespaces.
     pub namespaced: bool,
     /// The verbs, sorted as discovery has them.
-    pub verbs: Vec<Box<str>>,
+    pub verbs: Vec<Str>,
     /// The hash that discovery publishes; empty for resources that are not stored (reviews).
-    pub storage_version_hash: Box<str>,
+    pub storage_version_hash: Str,
+    /// Whether a deletion that is done answers with the object, not with a `Status`.
+    pub deletion_returns_object: bool,
     /// The struct of the object.
     pub ty: StructId,
     /// Subresources.
@@ -55,17 +72,35 @@ pub struct Resource {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Subresource {
     /// The name: `status`, `scale`, `eviction`...
-    pub name: Box<str>,
+    pub name: Str,
     /// The group of the body where it differs from the resource's (discovery's `group`); empty if not given.
-    pub group: Box<str>,
+    pub group: Str,
     /// The version of the body, if given.
-    pub version: Box<str>,
+    pub version: Str,
     /// The kind of the body.
-    pub kind: Box<str>,
+    pub kind: Str,
     /// The verbs.
-    pub verbs: Vec<Box<str>>,
+    pub verbs: Vec<Str>,
     /// The struct of the body, where the table knows it.
     pub ty: Option<StructId>,
+}
+
+impl Table {
+    /// The resource of a group, version and plural name.
+    pub fn resource(&self, group: &str, version: &str, plural: &str) -> Option<&Resource> {
+        self.resources.iter().find(|have| have.plural == plural && have.group == group && have.version == version)
+    }
+
+    /// The struct of a kind in a group version such as `v1` or `apps/v1`. `DeleteOptions`, `WatchEvent` and `Status`
+    /// belong to every group version.
+    pub fn kind(&self, api_version: &str, kind: &str) -> Option<StructId> {
+        let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+        let shared = matches!(kind, "DeleteOptions" | "WatchEvent" | "Status");
+        self.kinds
+            .iter()
+            .find(|have| have.kind == kind && (shared || (have.group == group && have.version == version)))
+            .map(|have| have.ty)
+    }
 }
 
 impl Resource {

@@ -90,6 +90,15 @@ pub trait Strategy: Send + Sync + 'static {
         false
     }
 
+    /// Whether an update makes `metadata.generation` one higher; asked only where [`Strategy::has_generation`], for
+    /// updates of the object itself, after `prepare_for_update`.
+    fn changes_generation(&self, object: &Value, old: &Value) -> bool {
+        let counts = |name: &String| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata" | "status");
+        let (Some(new), Some(old)) = (object.as_object(), old.as_object()) else { return object != old };
+        let differs = |name: &String| counts(name) && new.get(name) != old.get(name);
+        new.keys().chain(old.keys()).any(differs)
+    }
+
     /// Whether a PUT to a name that does not exist creates it.
     fn creates_on_update(&self) -> bool {
         false

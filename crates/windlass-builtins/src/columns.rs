@@ -1,0 +1,173 @@
+//! What the cells of `kubectl get` have in common: ages, empty values, labels.
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use crate::object::{entries, items, text};
+use crate::strategy::Column;
+
+/// The first column of every kind.
+pub const NAME: Column = Column {
+    name: "Name",
+    kind: "string",
+    format: "name",
+    description: "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names",
+    priority: 0,
+};
+
+/// The age of an object.
+pub const AGE: Column = Column {
+    name: "Age",
+    kind: "string",
+    format: "",
+    description: "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata",
+    priority: 0,
+};
+
+/// A column that is always shown.
+pub const fn column(name: &'static str, kind: &'static str, description: &'static str) -> Column {
+    Column { name, kind, format: "", description, priority: 0 }
+}
+
+/// A column that `-o wide` shows.
+pub const fn wide(name: &'static str, kind: &'static str, description: &'static str) -> Column {
+    Column { name, kind, format: "", description, priority: 1 }
+}
+
+/// A duration in two or three significant figures: `90s`, `5m3s`, `47h`, `3d2h`, `2y16d`.
+pub fn human_duration(duration: SignedDuration) -> String {
+    let seconds = duration.as_secs();
+    let (minutes, hours) = (seconds / 60, seconds / 3600);
+    let two = |big: i64, big_unit: &str, small: i64, small_unit: &str| match small {
+        0 => format!("{big}{big_unit}"),
+        _ => format!("{big}{big_unit}{small}{small_unit}"),
+    };
+    match () {
+        // Clocks may disagree by a little.
+        () if seconds < -1 => "<invalid>".to_owned(),
+        () if seconds < 0 => "0s".to_owned(),
+        () if seconds < 120 => format!("{seconds}s"),
+        () if minutes < 10 => two(minutes, "m", seconds % 60, "s"),
+        () if minutes < 180 => format!("{minutes}m"),
+        () if hours < 8 => two(hours, "h", minutes % 60, "m"),
+        () if hours < 48 => format!("{hours}h"),
+        () if hours < 24 * 8 => two(hours / 24, "d", hours % 24, "h"),
+        () if hours < 24 * 365 * 2 => format!("{}d", hours / 24),
+        () if hours < 24 * 365 * 8 => two(hours / 24 / 365, "y", hours / 24 % 365, "d"),
+        () => format!("{}y", hours / 24 / 365),
+    }
+}
+
+/// How long ago the time in a field was; `<unknown>` when there is none.
+pub fn since(object: &Value, pointer: &str, now: Timestamp) -> String {
+    match text(object, pointer).parse::<Timestamp>() {
+        Ok(time) => human_duration(now.duration_since(time)),
+        Err(_) => "<unknown>".to_owned(),
+    }
+}
+
+/// The age of an object: how long ago it was created.
+pub fn age(object: &Value, now: Timestamp) -> Value {
+    since(object, "/metadata/creationTimestamp", now).into()
+}
+
+/// The name of an object.
+pub fn name(object: &Value) -> Value {
+    text(object, "/metadata/name").into()
+}
+
+/// A text, or `<none>` when it is empty.
+pub fn or_none(text: &str) -> &str {
+    if text.is_empty() { "<none>" } else { text }
+}
+
+/// Labels as `a=1,b=2`, or `<none>`.
+pub fn labels(object: &Value, pointer: &str) -> String {
+    let pairs: Vec<_> =
+        entries(object, pointer).map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
+    or_none(&pairs.join(",")).to_owned()
+}
+
+/// A label selector as kubectl writes it, `a=1,b in (x,y),!c`, or `<none>`. A null selector selects nothing, which
+/// the real server prints as `<none>` too.
+pub fn selector(object: &Value, pointer: &str) -> String {
+    let Some(selector) = object.pointer(pointer) else { return "<none>".to_owned() };
+    let mut terms: Vec<(String, String)> = entries(selector, "/matchLabels")
+        .map(|(key, value)| (key.to_owned(), format!("{key}={}", value.as_str().unwrap_or_default())))
+        .collect();
+    for expression in items(selector, "/matchExpressions") {
+        let key = text(expression, "/key");
+        let mut values: Vec<_> = items(expression, "/values").iter().filter_map(Value::as_str).collect();
+        values.sort_unstable();
+        let term = match text(expression, "/operator") {
+            "In" => format!("{key} in ({})", values.join(",")),
+            "NotIn" => format!("{key} notin ({})", values.join(",")),
+            "Exists" => key.to_owned(),
+            "DoesNotExist" => format!("!{key}"),
+            _ => return "<error>".to_owned(),
+        };
+        terms.push((key.to_owned(), term));
+    }
+    terms.sort_by(|a, b| a.0.cmp(&b.0));
+    let terms: Vec<_> = terms.into_iter().map(|(_, term)| term).collect();
+    or_none(&terms.join(",")).to_owned()
+}
+
+/// The names and the images of containers, each joined by commas.
+pub fn containers(object: &Value, pointer: &str) -> (String, String) {
+    let join = |field| items(object, pointer).iter().map(|c| text(c, field)).collect::<Vec<_>>().join(",");
+    (join("/name"), join("/image"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn durations_read_as_kubectl_shows_them() {
+        let (minute, hour, day) = (60, 3600, 86400);
+        for (seconds, expected) in [
+            (-2, "<invalid>"),
+            (-1, "0s"),
+            (0, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (3 * minute + 5, "3m5s"),
+            (10 * minute + 5, "10m"),
+            (179 * minute + 59, "179m"),
+            (3 * hour, "3h"),
+            (3 * hour + minute, "3h1m"),
+            (8 * hour + minute, "8h"),
+            (47 * hour, "47h"),
+            (2 * day, "2d"),
+            (7 * day + 23 * hour, "7d23h"),
+            (8 * day + hour, "8d"),
+            (729 * day, "729d"),
+            (730 * day, "2y"),
+            (731 * day, "2y1d"),
+            (8 * 365 * day, "8y"),
+        ] {
+            assert_eq!(human_duration(SignedDuration::from_secs(seconds)), expected, "{seconds}");
+        }
+        assert_eq!(human_duration(SignedDuration::from_millis(-1999)), "0s");
+    }
+
+    #[test]
+    fn selectors_read_as_kubectl_shows_them() {
+        for (object, expected) in [
+            (json!({}), "<none>"),
+            (json!({"s": null}), "<none>"),
+            (json!({"s": {"matchLabels": {"b": "2", "a": "1"}}}), "a=1,b=2"),
+            (
+                json!({"s": {"matchLabels": {"m": "2"}, "matchExpressions": [
+                    {"key": "z", "operator": "DoesNotExist"}, {"key": "a", "operator": "In", "values": ["y", "x"]},
+                    {"key": "n", "operator": "NotIn", "values": ["q"]}, {"key": "e", "operator": "Exists"}]}}),
+                "a in (x,y),e,m=2,n notin (q),!z",
+            ),
+            (json!({"s": {"matchExpressions": [{"key": "z", "operator": "Odd"}]}}), "<error>"),
+        ] {
+            assert_eq!(selector(&object, "/s"), expected);
+        }
+    }
+}

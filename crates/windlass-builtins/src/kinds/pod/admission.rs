@@ -1,0 +1,221 @@
+//! What the admission plugins that are on by default do to pods, as functions over the objects they look up.
+
+use serde_json::{Value, json};
+
+use super::defaults::list_mut;
+use super::validation::annotations::{MIRROR, annotation};
+use crate::object::{boolean, carry_over, integer, is_set, items, set, text};
+
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
+const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+const LOWER: &str = "PreemptLowerPriority";
+const TOKEN_VOLUME: &str = "kube-api-access-";
+const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// `DefaultTolerationSeconds`: a pod stays for five minutes on a node that is lost, unless it says otherwise. Runs on
+/// create and update.
+pub fn default_tolerations(pod: &mut Value) {
+    if !pod.get("spec").is_some_and(Value::is_object) {
+        return;
+    }
+    let mut tolerations = items(pod, "/spec/tolerations").to_vec();
+    let before = tolerations.len();
+    for taint in [NOT_READY, UNREACHABLE] {
+        let is_tolerated = tolerations[..before].iter().any(|toleration| {
+            matches!(text(toleration, "/effect"), "" | "NoExecute")
+                && (text(toleration, "/key").is_empty() || text(toleration, "/key") == taint)
+        });
+        if !is_tolerated {
+            tolerations
+                .push(json!({"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}));
+        }
+    }
+    if tolerations.len() > before {
+        set(pod, "/spec/tolerations", tolerations);
+    }
+}
+
+/// `Priority` on create: the priority of a pod is that of its class. `class` is the PriorityClass that the pod names,
+/// or the one that is the default where it names none, or nothing.
+///
+/// # Errors
+/// Why the pod is forbidden: it states a priority or policy that its class does not have.
+pub fn set_priority(pod: &mut Value, class: Option<&Value>) -> Result<(), String> {
+    let (name, priority, policy) = match class {
+        Some(class) => {
+            let policy = class.get("preemptionPolicy").and_then(Value::as_str).unwrap_or(LOWER);
+            (text(class, "/metadata/name"), integer(class, "/value").unwrap_or_default(), policy)
+        }
+        None => ("", 0, LOWER),
+    };
+    if let Some(stated) = integer(pod, "/spec/priority").filter(|stated| *stated != priority) {
+        return Err(format!(
+            "the integer value of priority ({stated}) must not be provided in pod spec; priority admission controller \
+             computed {priority} from the given PriorityClass name"
+        ));
+    }
+    if let Some(stated) = pod.pointer("/spec/preemptionPolicy").and_then(Value::as_str).filter(|stated| *stated != policy)
+    {
+        return Err(format!(
+            "the string value of PreemptionPolicy ({stated}) must not be provided in pod spec; priority admission \
+             controller computed {policy} from the given PriorityClass name"
+        ));
+    }
+    if !name.is_empty() {
+        set(pod, "/spec/priorityClassName", name);
+    }
+    set(pod, "/spec/priority", priority);
+    set(pod, "/spec/preemptionPolicy", policy);
+    Ok(())
+}
+
+/// `Priority` on update: what it set on create stays when a client leaves it out.
+pub fn keep_priority(pod: &mut Value, old: &Value) {
+    for field in ["/spec/priority", "/spec/preemptionPolicy"] {
+        if !is_set(pod, field) {
+            carry_over(pod, old, field);
+        }
+    }
+}
+
+/// The service account that a pod runs as: the one it names, else `default`.
+pub fn service_account_name(pod: &Value) -> &str {
+    match text(pod, "/spec/serviceAccountName") {
+        "" => "default",
+        name => name,
+    }
+}
+
+/// `ServiceAccount` on create: a pod runs as `account`, gets its pull secrets, and finds its token in every container.
+/// `suffix` completes the name of the volume with the token. Mirror pods stay as they are.
+pub fn use_service_account(pod: &mut Value, account: &Value, suffix: &str) {
+    if annotation(pod.get("metadata").unwrap_or(&Value::Null), MIRROR).is_some() {
+        return;
+    }
+    let name = service_account_name(pod).to_owned();
+    set(pod, "/spec/serviceAccountName", name.clone());
+    set(pod, "/spec/serviceAccount", name);
+    let wants_token = boolean(pod, "/spec/automountServiceAccountToken")
+        .or_else(|| boolean(account, "/automountServiceAccountToken"))
+        .unwrap_or(true);
+    if wants_token {
+        mount_token(pod, suffix);
+    }
+    let secrets: Vec<_> =
+        items(account, "/imagePullSecrets").iter().map(|secret| json!({"name": text(secret, "/name")})).collect();
+    if items(pod, "/spec/imagePullSecrets").is_empty() && !secrets.is_empty() {
+        set(pod, "/spec/imagePullSecrets", secrets);
+    }
+}
+
+fn mount_token(pod: &mut Value, suffix: &str) {
+    let mut volumes = items(pod, "/spec/volumes").to_vec();
+    let existing = volumes.iter().map(|volume| text(volume, "/name")).find(|name| name.starts_with(TOKEN_VOLUME));
+    let (name, is_there) = match existing {
+        Some(name) => (name.to_owned(), true),
+        None => (format!("{TOKEN_VOLUME}{suffix}"), false),
+    };
+    let mut is_needed = false;
+    let Some(spec) = pod.get_mut("spec") else { return };
+    for kind in ["initContainers", "containers"] {
+        for container in list_mut(spec, kind) {
+            let mut mounts = items(container, "/volumeMounts").to_vec();
+            if mounts.iter().any(|mount| text(mount, "/mountPath") == TOKEN_PATH) {
+                continue;
+            }
+            mounts.push(json!({"name": name, "readOnly": true, "mountPath": TOKEN_PATH}));
+            set(container, "/volumeMounts", mounts);
+            is_needed = true;
+        }
+    }
+    if is_needed && !is_there {
+        volumes.push(json!({"name": name, "projected": {
+            "sources": [
+                {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+                {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+                {"downwardAPI": {"items": [
+                    {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}},
+                ]}},
+            ],
+            "defaultMode": 420,
+        }}));
+        set(spec, "/volumes", volumes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tolerations_are_added_unless_the_pod_has_them() {
+        let added = |tolerations: Value| {
+            let mut pod = json!({"spec": {"tolerations": tolerations}});
+            let before = items(&pod, "/spec/tolerations").len();
+            default_tolerations(&mut pod);
+            let once = pod.clone();
+            default_tolerations(&mut pod);
+            assert_eq!(pod, once, "a second pass adds nothing");
+            items(&pod, "/spec/tolerations")[before..].iter().map(|t| text(t, "/key").to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(added(json!([])), [NOT_READY, UNREACHABLE]);
+        assert_eq!(added(json!([{"key": NOT_READY, "operator": "Exists"}])), [UNREACHABLE]);
+        assert_eq!(added(json!([{"operator": "Exists"}])), [""; 0]);
+        assert_eq!(added(json!([{"operator": "Exists", "effect": "NoSchedule"}])), [NOT_READY, UNREACHABLE]);
+    }
+
+    #[test]
+    fn the_priority_of_a_pod_is_that_of_its_class() {
+        let class = json!({"metadata": {"name": "high"}, "value": 1000, "preemptionPolicy": "Never"});
+        let mut pod = json!({"spec": {}});
+        assert_eq!(set_priority(&mut pod, None), Ok(()));
+        assert_eq!(pod, json!({"spec": {"priority": 0, "preemptionPolicy": LOWER}}));
+        let mut pod = json!({"spec": {"priorityClassName": "high"}});
+        assert_eq!(set_priority(&mut pod, Some(&class)), Ok(()));
+        let expected = json!({"priorityClassName": "high", "priority": 1000, "preemptionPolicy": "Never"});
+        assert_eq!(pod["spec"], expected);
+        let mut update = json!({"spec": {"priorityClassName": "high"}});
+        keep_priority(&mut update, &pod);
+        assert_eq!(update, pod);
+        let error = set_priority(&mut json!({"spec": {"priority": 7}}), Some(&class)).expect_err("it must be refused");
+        assert_eq!(
+            error,
+            "the integer value of priority (7) must not be provided in pod spec; priority admission controller \
+             computed 1000 from the given PriorityClass name"
+        );
+    }
+
+    #[test]
+    fn a_pod_finds_the_token_of_its_account_once() {
+        let mut pod = json!({"spec": {
+            "containers": [{"name": "a"}, {"name": "b", "volumeMounts": [{"name": "own", "mountPath": TOKEN_PATH}]}],
+        }});
+        let account = json!({"imagePullSecrets": [{"name": "registry"}]});
+        use_service_account(&mut pod, &account, "abcde");
+        let once = pod.clone();
+        use_service_account(&mut pod, &account, "fghij");
+        assert_eq!(pod, once, "a second pass changes nothing");
+        assert_eq!(text(&pod, "/spec/serviceAccount"), "default");
+        assert_eq!(text(&pod, "/spec/imagePullSecrets/0/name"), "registry");
+        assert_eq!(
+            pod["spec"]["containers"][0]["volumeMounts"],
+            json!([{"name": "kube-api-access-abcde", "readOnly": true, "mountPath": TOKEN_PATH}])
+        );
+        assert_eq!(items(&pod, "/spec/containers/1/volumeMounts").len(), 1);
+        assert_eq!(integer(&pod, "/spec/volumes/0/projected/sources/0/serviceAccountToken/expirationSeconds"), Some(3607));
+    }
+
+    #[test]
+    fn an_account_or_a_pod_can_refuse_the_token() {
+        for (pod, account, volumes) in [
+            (json!({}), json!({"automountServiceAccountToken": false}), 0),
+            (json!({"automountServiceAccountToken": true}), json!({"automountServiceAccountToken": false}), 1),
+            (json!({"automountServiceAccountToken": false}), json!({}), 0),
+        ] {
+            let mut pod = json!({"spec": pod});
+            pod["spec"]["containers"] = json!([{"name": "a"}]);
+            use_service_account(&mut pod, &account, "x");
+            assert_eq!(items(&pod, "/spec/volumes").len(), volumes, "{pod}");
+        }
+    }
+}

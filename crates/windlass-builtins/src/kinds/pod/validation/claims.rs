@@ -1,0 +1,120 @@
+//! The claim that a pod makes for a volume of its own.
+
+use serde_json::Value;
+use windlass_schema::field::{ErrorList, Path};
+use windlass_schema::names;
+
+use super::resources::validate_quantity;
+use super::{containers, selectors};
+use crate::kinds::pod::report::Report;
+use crate::kinds::pod::resources::quantity;
+use crate::object::{is_set, items, text};
+
+/// Access modes as the server lists them.
+const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+
+/// Fields of an object's metadata that a template may not have, in the order of the API.
+const NOT_IN_TEMPLATE: [&str; 13] = [
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+];
+
+/// An ephemeral volume.
+pub(super) fn validate_ephemeral(source: &Value, path: &Path, errors: &mut ErrorList) {
+    let path = path.child("volumeClaimTemplate");
+    let Some(template) = source.get("volumeClaimTemplate").filter(|template| !template.is_null()) else {
+        return errors.required(&path);
+    };
+    let metadata = template.get("metadata").unwrap_or(&Value::Null);
+    super::annotations::validate(metadata, &path.child("metadata").child("annotations"), errors);
+    selectors::validate_labels(metadata, "/labels", &path.child("metadata").child("labels"), errors);
+    for field in NOT_IN_TEMPLATE {
+        if metadata.get(field).is_some_and(containers::is_nonzero) {
+            let shown = if field == "uid" { "uID" } else { field };
+            errors.forbidden(&path.child("metadata").child(shown), "cannot be set");
+        }
+    }
+    validate_spec(template.get("spec").unwrap_or(&Value::Null), &path.child("spec"), errors);
+}
+
+/// The spec of a claim.
+fn validate_spec(spec: &Value, path: &Path, errors: &mut ErrorList) {
+    let modes = items(spec, "/accessModes");
+    let at = path.child("accessModes");
+    if modes.is_empty() {
+        errors.required_because(&at, "at least 1 access mode is required");
+    }
+    selectors::validate(spec.get("selector"), &path.child("selector"), errors);
+    for mode in modes.iter().filter_map(Value::as_str).filter(|mode| !ACCESS_MODES.contains(mode)) {
+        errors.not_supported(&at, mode, &ACCESS_MODES);
+    }
+    let alone = modes.iter().any(|mode| mode == "ReadWriteOncePod");
+    let others = modes.iter().filter_map(Value::as_str).any(|mode| ACCESS_MODES[..3].contains(&mode));
+    if alone && others {
+        errors.forbidden(&at, "may not use ReadWriteOncePod with other access modes");
+    }
+    let at = path.child("resources").key("storage");
+    match spec.pointer("/resources/requests/storage").and_then(quantity) {
+        None => errors.required(&at),
+        Some(storage) if storage.sign() <= 0 => {
+            errors.invalid(&at, storage.to_string(), "must be greater than zero");
+        }
+        Some(storage) => validate_quantity("storage", &storage, &at, errors),
+    }
+    let class = text(spec, "/storageClassName");
+    if !class.is_empty() {
+        errors.dns_subdomain(&path.child("storageClassName"), class);
+    }
+    if let Some(mode) = spec.get("volumeMode").and_then(Value::as_str)
+        && !matches!(mode, "Block" | "Filesystem")
+    {
+        errors.not_supported(&path.child("volumeMode"), mode, &["Block", "Filesystem"]);
+    }
+    validate_data_sources(spec, path, errors);
+    let class = text(spec, "/volumeAttributesClassName");
+    if !class.is_empty() {
+        errors.dns_subdomain(&path.child("volumeAttributesClassName"), class);
+    }
+}
+
+fn validate_data_sources(spec: &Value, path: &Path, errors: &mut ErrorList) {
+    for field in ["dataSource", "dataSourceRef"] {
+        let Some(source) = spec.get(field).filter(|source| !source.is_null()) else { continue };
+        let at = path.child(field);
+        let (name, kind, group) = (text(source, "/name"), text(source, "/kind"), text(source, "/apiGroup"));
+        errors.nonempty(&at.child("name"), name);
+        errors.nonempty(&at.child("kind"), kind);
+        if group.is_empty() && kind != "PersistentVolumeClaim" {
+            let detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
+            errors.invalid(&at, kind, detail);
+        }
+        if !group.is_empty() {
+            errors.dns_subdomain(&at.child("apiGroup"), group);
+        }
+        let namespace = text(source, "/namespace");
+        if field == "dataSourceRef" && !namespace.is_empty() {
+            errors.invalid_each(&at.child("namespace"), namespace, names::is_dns1123_label(namespace));
+        }
+    }
+    if !is_set(spec, "/dataSource") || !is_set(spec, "/dataSourceRef") {
+        return;
+    }
+    let same = |field: &str| spec.pointer(&format!("/dataSource/{field}")) == spec.pointer(&format!("/dataSourceRef/{field}"));
+    if !text(spec, "/dataSourceRef/namespace").is_empty() {
+        let detail = "may not be specified when dataSourceRef.namespace is specified";
+        errors.invalid_shown(path, "{}".to_owned(), detail);
+    } else if !(same("apiGroup") && same("kind") && same("name")) {
+        errors.invalid_shown(path, "{}".to_owned(), "must match dataSourceRef");
+    }
+}

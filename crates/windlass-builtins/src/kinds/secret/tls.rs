@@ -1,0 +1,83 @@
+//! Whether the two halves of a TLS secret are PEM at all.
+//!
+//! The real server also checks that the key belongs to the certificate; here only the blocks are looked for, which is
+//! what goes wrong in practice: swapped files, DER instead of PEM, empty values.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+/// What is wrong with a certificate and its key, in the words of Go's TLS library.
+pub(super) fn pem_problem(certificate: &[u8], key: &[u8]) -> Option<String> {
+    let found = blocks(certificate);
+    if !found.iter().any(|kind| kind == "CERTIFICATE") {
+        return Some(match found.as_slice() {
+            [] => "tls: failed to find any PEM data in certificate input".to_owned(),
+            [only] if only.ends_with("PRIVATE KEY") => {
+                "tls: failed to find certificate PEM data in certificate input, but did find a private key; PEM inputs \
+                 may have been switched"
+                    .to_owned()
+            }
+            many => format!(
+                "tls: failed to find \"CERTIFICATE\" PEM block in certificate input after skipping PEM blocks of the \
+                 following types: [{}]",
+                many.join(" ")
+            ),
+        });
+    }
+    let found = blocks(key);
+    if found.iter().any(|kind| kind == "PRIVATE KEY" || kind.ends_with(" PRIVATE KEY")) {
+        return None;
+    }
+    Some(match found.as_slice() {
+        [] => "tls: failed to find any PEM data in key input".to_owned(),
+        [only] if only == "CERTIFICATE" => {
+            "tls: found a certificate rather than a key in the PEM for the private key".to_owned()
+        }
+        many => format!(
+            "tls: failed to find PEM block with type ending in \"PRIVATE KEY\" in key input after skipping PEM blocks \
+             of the following types: [{}]",
+            many.join(" ")
+        ),
+    })
+}
+
+/// The types of the PEM blocks in a text.
+fn blocks(bytes: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut rest = &*text;
+    let mut found = Vec::new();
+    while let Some((_, after)) = rest.split_once("-----BEGIN ") {
+        rest = after;
+        let Some((kind, body)) = after.split_once("-----") else { break };
+        let Some((body, after)) = body.split_once(&format!("-----END {kind}-----")) else { continue };
+        let (headers, encoded) = body.split_once("\n\n").unwrap_or(("", body));
+        let encoded = if headers.contains(':') { encoded } else { body };
+        let encoded: String = encoded.chars().filter(|c| !c.is_whitespace()).collect();
+        if STANDARD.decode(encoded).is_ok() {
+            found.push(kind.to_owned());
+            rest = after;
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn swapped_and_missing_halves_are_noticed() {
+        let certificate = b"-----BEGIN CERTIFICATE-----\nYWJj\n-----END CERTIFICATE-----\n";
+        let key = b"-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4\n\nYWJj\n-----END EC PRIVATE KEY-----\n";
+        assert_eq!(pem_problem(certificate, key), None);
+        for (certificate, key, start) in [
+            (&b"abc"[..], &b""[..], "tls: failed to find any PEM data in certificate input"),
+            (key, certificate, "tls: failed to find certificate PEM data in certificate input, but did find"),
+            (certificate, b"", "tls: failed to find any PEM data in key input"),
+            (certificate, certificate, "tls: found a certificate rather than a key in the PEM for the private key"),
+        ] {
+            let problem = pem_problem(certificate, key).unwrap_or_default();
+            assert!(problem.starts_with(start), "{problem}");
+        }
+    }
+}

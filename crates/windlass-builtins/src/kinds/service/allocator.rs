@@ -1,0 +1,457 @@
+//! Which cluster addresses and node ports are taken, and by what a request changes that.
+//!
+//! [`ServiceAllocator::allocate`] completes a service (address families, addresses, node ports) and takes what it
+//! needs at once, so that two requests never get the same. What an update gives up stays taken until
+//! [`ServiceAllocator::commit`]; [`ServiceAllocator::revert`] undoes an allocation whose request failed later.
+
+mod complete;
+mod families;
+mod pool;
+
+use std::hash::{BuildHasher, RandomState};
+use std::net::Ipv4Addr;
+
+use serde_json::Value;
+use windlass_schema::field::{ErrorList, FieldError, Path};
+use windlass_schema::names::parse_ip_sloppy;
+
+use self::pool::{Pool, Unavailable};
+use super::{needs_cluster_ip, needs_health_check, node_ports, texts};
+use crate::object::{boolean, copy, integer, items, set, text};
+
+/// The network that kube-apiserver uses when it is not told another.
+const DEFAULT_NETWORK: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 0, 0, 0), 24);
+const NODE_PORTS: std::ops::RangeInclusive<u32> = 30000..=32767;
+const NODE_PORTS_TEXT: &str = "30000-32767";
+
+/// Cluster addresses from one IPv4 network and node ports from 30000–32767.
+#[derive(Debug, Clone)]
+pub struct ServiceAllocator {
+    network: Ipv4Addr,
+    prefix: u8,
+    addresses: Pool,
+    ports: Pool,
+    random: u64,
+}
+
+/// What a request took, and what it gives up when it succeeds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[must_use = "an allocation is to be committed or reverted"]
+pub struct Allocation {
+    taken_address: Option<u32>,
+    taken_ports: Vec<u32>,
+    released_address: Option<u32>,
+    released_ports: Vec<u32>,
+    dry_run: bool,
+}
+
+/// Why a service got no address or port.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum AllocationError {
+    /// The service asks for something it cannot have: a 422 with these causes.
+    #[error("the service is invalid: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))]
+    Invalid(ErrorList),
+    /// Nothing is left: a 500 with this message, after `Internal error occurred: `.
+    #[error("{0}")]
+    Internal(String),
+}
+
+/// A network that services cannot have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not an IPv4 network of at least two addresses in CIDR form")]
+pub struct InvalidRange(String);
+
+impl Default for ServiceAllocator {
+    fn default() -> Self {
+        Self::with_network(DEFAULT_NETWORK.0, DEFAULT_NETWORK.1)
+    }
+}
+
+impl ServiceAllocator {
+    /// An allocator for a network such as `10.96.0.0/12`.
+    pub fn new(cidr: &str) -> Result<Self, InvalidRange> {
+        let invalid = || InvalidRange(cidr.to_owned());
+        let (address, prefix) = cidr.split_once('/').ok_or_else(invalid)?;
+        let address: Ipv4Addr = address.parse().map_err(|_| invalid())?;
+        let prefix: u8 = prefix.parse().map_err(|_| invalid())?;
+        let host_bits = 32u8.checked_sub(prefix).ok_or_else(invalid)?;
+        let is_network = u64::from(address.to_bits()) % (1u64 << host_bits) == 0;
+        // The first and the last address are not handed out.
+        if host_bits < 2 || !is_network {
+            return Err(invalid());
+        }
+        Ok(Self::with_network(address, prefix))
+    }
+
+    fn with_network(network: Ipv4Addr, prefix: u8) -> Self {
+        let size = 1u64 << (32 - prefix);
+        let first = network.to_bits().wrapping_add(1);
+        let last =
+            u32::try_from(u64::from(network.to_bits()) + size - 1).expect("a network must fit the address space");
+        let reserved = if size <= 16 { 0 } else { (size / 16).clamp(16, 256) };
+        let reserved = u32::try_from(reserved).expect("the reserved part must be small");
+        Self {
+            network,
+            prefix,
+            addresses: Pool::new(first..last, reserved),
+            ports: Pool::new(*NODE_PORTS.start()..NODE_PORTS.end() + 1, 86),
+            random: RandomState::new().hash_one(prefix),
+        }
+    }
+
+    /// The same allocator with a known start for its random choices.
+    #[must_use]
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.random = seed;
+        self
+    }
+
+    /// Completes a service that is created (`old` is `None`) or updated, and takes what it needs. To be called after
+    /// defaulting and before `prepare_for_create` or `prepare_for_update`. A dry run takes nothing and fills in
+    /// placeholders, as the real server does.
+    pub fn allocate(
+        &mut self,
+        service: &mut Value,
+        old: Option<&Value>,
+        dry_run: bool,
+    ) -> Result<Allocation, AllocationError> {
+        let mut allocation = Allocation { dry_run, ..Allocation::default() };
+        match self.allocate_into(&mut allocation, service, old) {
+            Ok(()) => Ok(allocation),
+            Err(error) => {
+                self.revert(allocation);
+                Err(error)
+            }
+        }
+    }
+
+    /// The request succeeded: what it gave up becomes free.
+    pub fn commit(&mut self, allocation: Allocation) {
+        if !allocation.dry_run {
+            self.free(allocation.released_address, &allocation.released_ports);
+        }
+    }
+
+    /// The request failed: what it took becomes free.
+    pub fn revert(&mut self, allocation: Allocation) {
+        if !allocation.dry_run {
+            self.free(allocation.taken_address, &allocation.taken_ports);
+        }
+    }
+
+    /// A service was deleted: all it has becomes free.
+    pub fn release(&mut self, service: &Value) {
+        self.free(address_of(service), &ports_of(service));
+    }
+
+    /// A service is there already (at start): what it has is taken. Addresses and ports out of range are left alone.
+    pub fn observe(&mut self, service: &Value) {
+        if let Some(address) = address_of(service) {
+            // It may have been seen before.
+            let _ = self.addresses.take(address);
+        }
+        for port in ports_of(service) {
+            let _ = self.ports.take(port);
+        }
+    }
+
+    /// The network, as `10.0.0.0/24`.
+    pub fn network(&self) -> String {
+        format!("{}/{}", self.network, self.prefix)
+    }
+
+    fn allocate_into(
+        &mut self,
+        allocation: &mut Allocation,
+        service: &mut Value,
+        old: Option<&Value>,
+    ) -> Result<(), AllocationError> {
+        if let Some(old) = old {
+            complete::with_allocated_values(service, old);
+        }
+        complete::cluster_ips(service, old);
+        families::complete(service, old)?;
+        self.allocate_address(allocation, service, old)?;
+        match old {
+            None if has_node_ports(service) => self.new_ports(allocation, service)?,
+            None => {}
+            Some(old) => self.changed_ports(allocation, service, old)?,
+        }
+        self.health_check_port(allocation, service, old)
+    }
+
+    fn allocate_address(
+        &mut self,
+        allocation: &mut Allocation,
+        service: &mut Value,
+        old: Option<&Value>,
+    ) -> Result<(), AllocationError> {
+        match old {
+            // Headless before: there is nothing to manage.
+            Some(old) if needs_cluster_ip(old) && !needs_cluster_ip(service) => {
+                allocation.released_address = address_of(old);
+                return Ok(());
+            }
+            Some(old) if needs_cluster_ip(old) => return Ok(()),
+            _ => {}
+        }
+        let ips = texts(service, "/spec/clusterIPs");
+        if !needs_cluster_ip(service) || ips.first() == Some(&"None") {
+            return Ok(());
+        }
+        let address = match ips.first() {
+            Some(ip) if !ip.is_empty() => self.certain_address(allocation, ip, service)?,
+            _ if allocation.dry_run => self.network.to_string(),
+            _ => {
+                let random = self.next_random();
+                let Some(address) = self.addresses.take_any(random) else {
+                    let name = text(service, "/metadata/name");
+                    return Err(AllocationError::Internal(format!(
+                        "failed to allocate a serviceIP for Service {name:?}: range is full"
+                    )));
+                };
+                allocation.taken_address = Some(address);
+                Ipv4Addr::from_bits(address).to_string()
+            }
+        };
+        set(service, "/spec/clusterIP", address.clone());
+        set(service, "/spec/clusterIPs", vec![Value::from(address)]);
+        Ok(())
+    }
+
+    fn certain_address(
+        &mut self,
+        allocation: &mut Allocation,
+        ip: &str,
+        service: &Value,
+    ) -> Result<String, AllocationError> {
+        let invalid = |reason: String| {
+            let path = Path::new("spec").child("clusterIPs");
+            let detail = format!("failed to allocate IP {ip}: {reason}");
+            AllocationError::Invalid(vec![FieldError::invalid(&path, &copy(service, "/spec/clusterIPs"), detail)])
+        };
+        let Some(number) = number_of(ip) else {
+            return Err(AllocationError::Internal(format!("failed to parse service IP {ip:?}")));
+        };
+        if allocation.dry_run {
+            return if self.addresses.contains(number) {
+                Ok(ip.to_owned())
+            } else {
+                let shown = Ipv4Addr::from_bits(number);
+                let network = self.network();
+                Err(invalid(format!(
+                    "the provided IP ({shown}) is not in the valid range. The range of valid IPs is {network}"
+                )))
+            };
+        }
+        match self.addresses.take(number) {
+            Ok(()) => {
+                allocation.taken_address = Some(number);
+                Ok(ip.to_owned())
+            }
+            Err(Unavailable::Taken) => Err(invalid("provided IP is already allocated".to_owned())),
+            Err(Unavailable::OutOfRange) => {
+                Err(invalid("the provided network does not match the current range".to_owned()))
+            }
+        }
+    }
+
+    /// The node ports of a new service. Ports of one number with different protocols share a node port.
+    fn new_ports(&mut self, allocation: &mut Allocation, service: &mut Value) -> Result<(), AllocationError> {
+        let list = items(service, "/spec/ports").to_vec();
+        let mut by_port: Vec<(i64, i64)> = Vec::new();
+        for (i, entry) in list.iter().enumerate() {
+            let (number, wanted) = (number(entry, "/port"), number(entry, "/nodePort"));
+            if wanted == 0 && !gives_node_ports(service) {
+                continue;
+            }
+            let shared = by_port.iter().find(|(port, _)| *port == number).map(|(_, node)| *node);
+            let node = match shared {
+                Some(shared) if wanted == 0 || wanted == shared => shared,
+                Some(_) => self.certain_port(allocation, i, wanted)?,
+                None => {
+                    let asked = list
+                        .iter()
+                        .find(|other| self::number(other, "/port") == number && self::number(other, "/nodePort") != 0);
+                    let node = match asked {
+                        Some(asked) => self.certain_port(allocation, i, self::number(asked, "/nodePort"))?,
+                        None => self.any_port(allocation)?,
+                    };
+                    by_port.push((number, node));
+                    node
+                }
+            };
+            set(service, &format!("/spec/ports/{i}/nodePort"), node);
+        }
+        Ok(())
+    }
+
+    fn changed_ports(
+        &mut self,
+        allocation: &mut Allocation,
+        service: &mut Value,
+        old: &Value,
+    ) -> Result<(), AllocationError> {
+        let had: Vec<_> = node_ports(old).collect();
+        if !has_node_ports(service) {
+            if has_node_ports(old) {
+                allocation.released_ports.extend(had.iter().filter_map(|port| u32::try_from(*port).ok()));
+            }
+            return Ok(());
+        }
+        let mut taken = Vec::new();
+        for i in 0..items(service, "/spec/ports").len() {
+            let pointer = format!("/spec/ports/{i}/nodePort");
+            match number(service, &pointer) {
+                0 if !gives_node_ports(service) => {}
+                0 => {
+                    let node = self.any_port(allocation)?;
+                    set(service, &pointer, node);
+                }
+                wanted if !had.contains(&wanted) && !taken.contains(&wanted) => {
+                    self.certain_port(allocation, i, wanted)?;
+                    taken.push(wanted);
+                }
+                _ => {}
+            }
+        }
+        let has: Vec<_> = node_ports(service).collect();
+        let gone = had.iter().filter(|port| !has.contains(port));
+        allocation.released_ports.extend(gone.filter_map(|port| u32::try_from(*port).ok()));
+        Ok(())
+    }
+
+    fn health_check_port(
+        &mut self,
+        allocation: &mut Allocation,
+        service: &mut Value,
+        old: Option<&Value>,
+    ) -> Result<(), AllocationError> {
+        let pointer = "/spec/healthCheckNodePort";
+        let needed_before = old.is_some_and(needs_health_check);
+        match (needed_before, needs_health_check(service)) {
+            (false, true) => match number(service, pointer) {
+                0 => {
+                    let port = self.any_port(allocation).map_err(|_| {
+                        AllocationError::Internal(
+                            "failed to allocate a HealthCheck NodePort 0: range is full".to_owned(),
+                        )
+                    })?;
+                    set(service, pointer, port);
+                }
+                wanted => self.take_port(allocation, wanted).map_err(|reason| {
+                    AllocationError::Internal(format!(
+                        "failed to allocate requested HealthCheck NodePort {wanted}: {reason}"
+                    ))
+                })?,
+            },
+            (true, false) => {
+                let port = old.map(|old| number(old, pointer)).and_then(|port| u32::try_from(port).ok());
+                allocation.released_ports.extend(port);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn certain_port(&mut self, allocation: &mut Allocation, index: usize, port: i64) -> Result<i64, AllocationError> {
+        self.take_port(allocation, port).map_err(|reason| {
+            let path = Path::new("spec").child("ports").index(index).child("nodePort");
+            AllocationError::Invalid(vec![FieldError::invalid(&path, &port.into(), reason)])
+        })?;
+        Ok(port)
+    }
+
+    fn take_port(&mut self, allocation: &mut Allocation, port: i64) -> Result<(), String> {
+        let taken = "provided port is already allocated";
+        let number = u32::try_from(port).unwrap_or_default();
+        if allocation.dry_run {
+            if self.ports.is_taken(number) || allocation.taken_ports.contains(&number) {
+                return Err(taken.to_owned());
+            }
+            allocation.taken_ports.push(number);
+            return Ok(());
+        }
+        self.ports.take(number).map_err(|error| match error {
+            Unavailable::Taken => taken.to_owned(),
+            Unavailable::OutOfRange => {
+                format!("provided port is not in the valid range. The range of valid ports is {NODE_PORTS_TEXT}")
+            }
+        })?;
+        allocation.taken_ports.push(number);
+        Ok(())
+    }
+
+    fn any_port(&mut self, allocation: &mut Allocation) -> Result<i64, AllocationError> {
+        let port = if allocation.dry_run {
+            // Placeholders beyond the range.
+            allocation.taken_ports.iter().max().map_or(NODE_PORTS.end() + 2, |port| port + 1)
+        } else {
+            let random = self.next_random();
+            self.ports
+                .take_any(random)
+                .ok_or_else(|| AllocationError::Internal("failed to allocate a nodePort: range is full".to_owned()))?
+        };
+        allocation.taken_ports.push(port);
+        Ok(i64::from(port))
+    }
+
+    fn free(&mut self, address: Option<u32>, ports: &[u32]) {
+        if let Some(address) = address {
+            self.addresses.give_back(address);
+        }
+        for port in ports {
+            self.ports.give_back(*port);
+        }
+    }
+
+    /// SplitMix64: cheap, and the same from the same seed.
+    fn next_random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+/// The address of a service as a number; none for headless ones.
+fn address_of(service: &Value) -> Option<u32> {
+    if !needs_cluster_ip(service) {
+        return None;
+    }
+    number_of(text(service, "/spec/clusterIPs/0"))
+}
+
+fn number_of(ip: &str) -> Option<u32> {
+    match parse_ip_sloppy(ip)?.to_canonical() {
+        std::net::IpAddr::V4(ip) => Some(ip.to_bits()),
+        std::net::IpAddr::V6(_) => None,
+    }
+}
+
+/// All ports that a service has of the pool.
+fn ports_of(service: &Value) -> Vec<u32> {
+    let health = Some(number(service, "/spec/healthCheckNodePort")).filter(|_| needs_health_check(service));
+    node_ports(service).chain(health).filter(|port| *port != 0).filter_map(|port| u32::try_from(port).ok()).collect()
+}
+
+fn number(value: &Value, pointer: &str) -> i64 {
+    integer(value, pointer).unwrap_or_default()
+}
+
+fn has_node_ports(service: &Value) -> bool {
+    matches!(text(service, "/spec/type"), "NodePort" | "LoadBalancer")
+}
+
+/// Whether ports without a node port get one.
+fn gives_node_ports(service: &Value) -> bool {
+    match text(service, "/spec/type") {
+        "NodePort" => true,
+        "LoadBalancer" => boolean(service, "/spec/allocateLoadBalancerNodePorts").unwrap_or(true),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

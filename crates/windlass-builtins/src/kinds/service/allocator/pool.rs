@@ -1,0 +1,138 @@
+//! A set of numbers to hand out: the addresses of a network, the ports of a range.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// Why a number could not be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unavailable {
+    /// It is not in the range.
+    OutOfRange,
+    /// Somebody has it.
+    Taken,
+}
+
+/// The numbers of a range and who of them is taken. Memory grows with what is taken, not with the range.
+#[derive(Debug, Clone)]
+pub(super) struct Pool {
+    /// Where numbers are looked for first; the part below is left to those who ask for a number by name.
+    upper: Range<u32>,
+    lower: Range<u32>,
+    taken: BTreeSet<u32>,
+}
+
+impl Pool {
+    /// All of `range` is free; the first `reserved` numbers are handed out last.
+    pub(super) fn new(range: Range<u32>, reserved: u32) -> Self {
+        let split = range.start.saturating_add(reserved).min(range.end);
+        Self { upper: split..range.end, lower: range.start..split, taken: BTreeSet::new() }
+    }
+
+    /// Takes a certain number.
+    pub(super) fn take(&mut self, number: u32) -> Result<(), Unavailable> {
+        if !self.contains(number) {
+            return Err(Unavailable::OutOfRange);
+        }
+        if self.taken.insert(number) { Ok(()) } else { Err(Unavailable::Taken) }
+    }
+
+    /// Takes the next free number after a random one; `None` when all are taken.
+    pub(super) fn take_any(&mut self, random: u64) -> Option<u32> {
+        let number = self.free_in(&self.upper, random).or_else(|| self.free_in(&self.lower, random))?;
+        self.taken.insert(number);
+        Some(number)
+    }
+
+    /// Gives a number back; one that was not taken is fine.
+    pub(super) fn give_back(&mut self, number: u32) {
+        self.taken.remove(&number);
+    }
+
+    /// Whether a number is of the range.
+    pub(super) fn contains(&self, number: u32) -> bool {
+        self.lower.contains(&number) || self.upper.contains(&number)
+    }
+
+    /// Whether a number is taken.
+    pub(super) fn is_taken(&self, number: u32) -> bool {
+        self.taken.contains(&number)
+    }
+
+    fn free_in(&self, range: &Range<u32>, random: u64) -> Option<u32> {
+        let size = u64::from(range.end - range.start);
+        if size == 0 {
+            return None;
+        }
+        let offset = u32::try_from(random % size).expect("an offset must fit the range it lies in");
+        let start = range.start + offset;
+        self.first_free(start..range.end).or_else(|| self.first_free(range.start..start))
+    }
+
+    fn first_free(&self, range: Range<u32>) -> Option<u32> {
+        let mut candidate = range.start;
+        for taken in self.taken.range(range.clone()) {
+            if *taken != candidate {
+                break;
+            }
+            candidate += 1;
+        }
+        (candidate < range.end).then_some(candidate)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn the_reserved_part_is_handed_out_last() {
+        let mut pool = Pool::new(10..14, 2);
+        let mut all: Vec<_> = (0..4).filter_map(|seed| pool.take_any(seed * 7)).collect();
+        assert!(all[..2].iter().all(|number| (12..14).contains(number)), "{all:?}");
+        all.sort_unstable();
+        assert_eq!(all, [10, 11, 12, 13]);
+        assert_eq!(pool.take_any(3), None);
+        assert_eq!(pool.take(14), Err(Unavailable::OutOfRange));
+        assert_eq!(pool.take(13), Err(Unavailable::Taken));
+        pool.give_back(11);
+        assert_eq!(pool.take_any(99), Some(11));
+    }
+
+    proptest! {
+        #[test]
+        fn a_number_is_never_handed_out_twice(
+            size in 1u32..40,
+            reserved in 0u32..50,
+            steps in prop::collection::vec((0u8..3, any::<u64>()), 0..120),
+        ) {
+            let mut pool = Pool::new(100..100 + size, reserved);
+            let mut model = HashSet::new();
+            for (step, random) in steps {
+                let number = 99 + u32::try_from(random % u64::from(size + 2)).expect("small");
+                match step {
+                    0 => match pool.take_any(random) {
+                        Some(number) => {
+                            prop_assert!((100..100 + size).contains(&number));
+                            prop_assert!(model.insert(number), "{} was taken", number);
+                        }
+                        None => prop_assert_eq!(model.len(), size as usize),
+                    },
+                    1 => {
+                        let free = (100..100 + size).contains(&number) && !model.contains(&number);
+                        prop_assert_eq!(pool.take(number).is_ok(), free);
+                        if free {
+                            model.insert(number);
+                        }
+                    }
+                    _ => {
+                        pool.give_back(number);
+                        model.remove(&number);
+                        prop_assert!(!pool.is_taken(number));
+                    }
+                }
+            }
+        }
+    }
+}

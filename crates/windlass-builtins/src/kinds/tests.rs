@@ -1,0 +1,202 @@
+use proptest::prelude::*;
+use proptest::strategy::Strategy as _;
+use serde_json::{Map, json};
+
+use super::*;
+use crate::strategy::{NameRule, Strategy};
+use crate::table;
+
+fn all() -> impl Iterator<Item = (&'static str, &'static dyn Strategy)> {
+    table().resources.iter().map(|resource| (&*resource.plural, strategy(&resource.group, &resource.plural)))
+}
+
+#[test]
+fn every_resource_of_the_table_is_known() {
+    for resource in &table().resources {
+        let plain = std::ptr::from_ref(strategy("", "no such resource")).cast::<()>();
+        let found = std::ptr::from_ref(strategy(&resource.group, &resource.plural)).cast::<()>();
+        let has_file = std::mem::size_of_val(strategy(&resource.group, &resource.plural)) == 0;
+        assert!(has_file || found != plain, "{}/{}", resource.group, resource.plural);
+    }
+}
+
+#[test]
+fn names_and_updates_follow_the_real_strategies() {
+    let rule = |group, resource| strategy(group, resource).name_rule();
+    assert_eq!(rule("rbac.authorization.k8s.io", "roles"), NameRule::PathSegment);
+    assert_eq!(rule("apps", "statefulsets"), NameRule::DnsLabel);
+    assert_eq!(rule("", "services"), NameRule::DnsLabel);
+    assert_eq!(rule("", "events"), NameRule::PathSegment);
+    assert_eq!(rule("apps", "daemonsets"), NameRule::DnsSubdomain);
+
+    let mut creating: Vec<_> = all().filter(|(_, kind)| kind.creates_on_update()).map(|(name, _)| name).collect();
+    creating.sort_unstable();
+    creating.dedup();
+    assert_eq!(
+        creating,
+        [
+            "clusterrolebindings",
+            "clusterroles",
+            "endpoints",
+            "events",
+            "leases",
+            "limitranges",
+            "rolebindings",
+            "roles",
+            "runtimeclasses",
+            "services",
+        ]
+    );
+    assert!(!strategy("policy", "poddisruptionbudgets").allows_unconditional_update());
+    assert!(strategy("", "configmaps").allows_unconditional_update());
+}
+
+#[test]
+fn generation_counts_what_the_real_server_counts() {
+    let old = json!({"metadata": {"labels": {"a": "1"}}, "spec": {"x": 1}, "status": {"y": 1}});
+    let mut new = old.clone();
+    new["status"]["y"] = json!(2);
+    new["metadata"]["labels"]["a"] = json!("2");
+    let changes = |group, resource, new: &serde_json::Value| strategy(group, resource).changes_generation(new, &old);
+    assert!(!changes("apps", "daemonsets", &new));
+    assert!(changes("discovery.k8s.io", "endpointslices", &new));
+    new["spec"]["x"] = json!(2);
+    assert!(changes("apps", "daemonsets", &new));
+    assert!(!changes("scheduling.k8s.io", "priorityclasses", &new));
+    assert!(strategy("scheduling.k8s.io", "priorityclasses").has_generation());
+}
+
+/// Any JSON, with the field names that strategies look at.
+fn any_json() -> impl proptest::strategy::Strategy<Value = serde_json::Value> {
+    const NAMES: &[&str] = &[
+        "metadata",
+        "spec",
+        "status",
+        "name",
+        "namespace",
+        "labels",
+        "annotations",
+        "finalizers",
+        "data",
+        "binaryData",
+        "stringData",
+        "type",
+        "ports",
+        "port",
+        "nodePort",
+        "targetPort",
+        "protocol",
+        "clusterIP",
+        "clusterIPs",
+        "ipFamilies",
+        "ipFamilyPolicy",
+        "sessionAffinity",
+        "sessionAffinityConfig",
+        "externalIPs",
+        "loadBalancer",
+        "ingress",
+        "ip",
+        "taints",
+        "podCIDRs",
+        "podCIDR",
+        "capacity",
+        "addresses",
+        "conditions",
+        "eventTime",
+        "series",
+        "count",
+        "involvedObject",
+        "source",
+        "selector",
+        "subsets",
+        "endpoints",
+        "rules",
+        "subjects",
+        "metrics",
+        "secrets",
+        "immutable",
+        "template",
+        "containers",
+        "externalTrafficPolicy",
+        "healthCheckNodePort",
+        "creationTimestamp",
+        "configSource",
+        "loadBalancerSourceRanges",
+    ];
+    let leaf = prop_oneof![
+        Just(json!(null)),
+        any::<bool>().prop_map(|value| json!(value)),
+        any::<i64>().prop_map(|value| json!(value)),
+        (-2i64..70000).prop_map(|value| json!(value)),
+        prop_oneof![
+            Just(""),
+            Just("None"),
+            Just("10.0.0.1"),
+            Just("::1"),
+            Just("1Gi"),
+            Just("-1"),
+            Just("LoadBalancer"),
+            Just("NodePort"),
+            Just("ExternalName"),
+            Just("ClusterIP"),
+            Just("Local"),
+            Just("ClientIP"),
+            Just("SingleStack"),
+            Just("IPv4"),
+            Just("2026-01-01T00:00:00Z"),
+            Just("kubernetes.io/tls"),
+            Just("events.k8s.io/v1"),
+        ]
+        .prop_map(|value| json!(value)),
+        ".{0,6}".prop_map(|value| json!(value)),
+    ];
+    leaf.prop_recursive(5, 48, 6, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(serde_json::Value::from),
+            prop::collection::vec((prop::sample::select(NAMES), inner), 0..6).prop_map(|fields| {
+                let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value));
+                serde_json::Value::Object(fields.collect::<Map<_, _>>())
+            }),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn no_strategy_panics_on_any_json(new in any_json(), old in any_json()) {
+        let now = jiff::Timestamp::UNIX_EPOCH;
+        for (name, kind) in all() {
+            let mut object = new.clone();
+            kind.default(&mut object);
+            let once = object.clone();
+            kind.default(&mut object);
+            prop_assert_eq!(&object, &once, "{}: defaulting must be idempotent", name);
+            kind.validate(&object);
+            kind.validate_update(&object, &old);
+            kind.warnings(&object, Some(&old));
+            kind.selectable_fields(&object);
+            kind.cells(&object, now);
+            kind.changes_generation(&object, &old);
+            for subresource in ["status", "finalize", "scale"] {
+                let mut object = object.clone();
+                kind.prepare_for_subresource_update(subresource, &mut object, &old);
+                kind.validate_subresource_update(subresource, &object, &old);
+            }
+            let mut created = object.clone();
+            kind.prepare_for_create(&mut created);
+            kind.prepare_for_update(&mut object, &old);
+        }
+        let mut allocator = service::allocator::ServiceAllocator::default();
+        let mut created = new.clone();
+        if let Ok(allocation) = allocator.allocate(&mut created, None, false) {
+            allocator.commit(allocation);
+        }
+        let mut updated = new.clone();
+        if let Ok(allocation) = allocator.allocate(&mut updated, Some(&old), false) {
+            allocator.revert(allocation);
+        }
+        allocator.release(&new);
+    }
+}

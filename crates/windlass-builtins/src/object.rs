@@ -1,0 +1,135 @@
+//! Reading and writing the fields of objects held as JSON values, by JSON pointer (`/spec/replicas`).
+//!
+//! Reading is as forgiving as Go's zero values: a field that is absent, null or of another type reads as empty.
+
+use serde_json::{Map, Value};
+
+/// The text of a field; empty when it is absent.
+pub fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The items of a list; empty when it is absent.
+pub fn items<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
+    value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// The entries of an object or map, in the order of their keys; none when it is absent.
+pub fn entries<'a>(value: &'a Value, pointer: &str) -> impl Iterator<Item = (&'a str, &'a Value)> {
+    let mut all: Vec<_> = map(value, pointer).into_iter().flatten().map(|(key, value)| (key.as_str(), value)).collect();
+    all.sort_unstable_by_key(|(key, _)| *key);
+    all.into_iter()
+}
+
+/// An object or map, if the field holds one.
+pub fn map<'a>(value: &'a Value, pointer: &str) -> Option<&'a Map<String, Value>> {
+    value.pointer(pointer).and_then(Value::as_object)
+}
+
+/// A whole number, if the field holds one.
+pub fn integer(value: &Value, pointer: &str) -> Option<i64> {
+    value.pointer(pointer).and_then(Value::as_i64)
+}
+
+/// A boolean, if the field holds one.
+pub fn boolean(value: &Value, pointer: &str) -> Option<bool> {
+    value.pointer(pointer).and_then(Value::as_bool)
+}
+
+/// Whether a field is present and not null.
+pub fn is_set(value: &Value, pointer: &str) -> bool {
+    value.pointer(pointer).is_some_and(|field| !field.is_null())
+}
+
+/// A copy of a field; null when it is absent.
+pub fn copy(value: &Value, pointer: &str) -> Value {
+    value.pointer(pointer).cloned().unwrap_or(Value::Null)
+}
+
+/// Sets a field, making the objects on the way to it. Where something on the way is not an object (a list index is
+/// followed when it exists) nothing happens.
+pub fn set(value: &mut Value, pointer: &str, new: impl Into<Value>) {
+    let Some((parent, key)) = pointer.rsplit_once('/') else { return };
+    if let Some(parent) = make(value, parent) {
+        parent.insert(key.to_owned(), new.into());
+    }
+}
+
+/// Sets a field that is absent or null; the objects on the way to it are made.
+pub fn set_default(value: &mut Value, pointer: &str, new: impl Into<Value>) {
+    if !is_set(value, pointer) {
+        set(value, pointer, new);
+    }
+}
+
+/// Sets a text field that is absent, null or empty.
+pub fn set_default_text(value: &mut Value, pointer: &str, new: &str) {
+    if text(value, pointer).is_empty() {
+        set(value, pointer, new);
+    }
+}
+
+/// Removes a field and returns it.
+pub fn remove(value: &mut Value, pointer: &str) -> Option<Value> {
+    let (parent, key) = pointer.rsplit_once('/')?;
+    value.pointer_mut(parent)?.as_object_mut()?.remove(key)
+}
+
+/// Makes a field what it is in `from`: the same value, or absent.
+pub fn carry_over(value: &mut Value, from: &Value, pointer: &str) {
+    match from.pointer(pointer) {
+        Some(old) => set(value, pointer, old.clone()),
+        None => {
+            remove(value, pointer);
+        }
+    }
+}
+
+fn make<'a>(value: &'a mut Value, pointer: &str) -> Option<&'a mut Map<String, Value>> {
+    let mut at = value;
+    for step in pointer.split('/').skip(1) {
+        at = match at {
+            Value::Array(list) => list.get_mut(step.parse::<usize>().ok()?)?,
+            Value::Object(fields) => {
+                let next = fields.entry(step).or_insert_with(|| Value::Object(Map::new()));
+                if next.is_null() {
+                    *next = Value::Object(Map::new());
+                }
+                next
+            }
+            _ => return None,
+        };
+    }
+    at.as_object_mut()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn setting_makes_the_objects_on_the_way() {
+        let mut object = json!({"a": null, "list": [{"x": 1}]});
+        set(&mut object, "/a/b/c", 1);
+        set(&mut object, "/list/0/y", "z");
+        set(&mut object, "/list/7/y", "z");
+        set(&mut object, "/list/0/x/deep", true);
+        assert_eq!(object, json!({"a": {"b": {"c": 1}}, "list": [{"x": 1, "y": "z"}]}));
+        set_default(&mut object, "/a/b/c", 2);
+        assert_eq!(integer(&object, "/a/b/c"), Some(1));
+        assert_eq!(remove(&mut object, "/a/b/c"), Some(json!(1)));
+        carry_over(&mut object, &json!({"a": {"n": 3}}), "/a/n");
+        carry_over(&mut object, &json!({}), "/list");
+        assert_eq!(object, json!({"a": {"b": {}, "n": 3}}));
+    }
+
+    #[test]
+    fn reading_what_is_absent_reads_as_empty() {
+        let object = json!({"n": null, "number": 7});
+        assert_eq!(text(&object, "/number"), "");
+        assert!(items(&object, "/number").is_empty());
+        assert_eq!(entries(&object, "/n").count(), 0);
+        assert!(!is_set(&object, "/n"));
+    }
+}

@@ -1,0 +1,71 @@
+//! Path and query parameters.
+
+use windlass_schema::types::{Scalar, StructId, Type};
+
+use crate::resource::Table;
+
+/// A parameter; ordered by name, then by place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Parameter<'a> {
+    pub(super) name: &'a str,
+    /// `path` or `query`.
+    pub(super) place: &'static str,
+    /// `string`, `boolean` or `integer`.
+    pub(super) ty: &'static str,
+}
+
+const fn query<'a>(name: &'a str, ty: &'static str) -> Parameter<'a> {
+    Parameter { name, place: "query", ty }
+}
+
+/// A parameter in the path.
+pub(super) const fn path(name: &str) -> Parameter<'_> {
+    Parameter { name, place: "path", ty: "string" }
+}
+
+pub(super) const PRETTY: Parameter<'_> = query("pretty", "string");
+
+/// Of create and update.
+pub(super) const WRITE: [Parameter<'_>; 3] =
+    [query("dryRun", "string"), query("fieldManager", "string"), query("fieldValidation", "string")];
+
+/// Of patches, beyond [`WRITE`].
+pub(super) const FORCE: Parameter<'_> = query("force", "boolean");
+
+pub(super) const DELETE: [Parameter<'_>; 5] = [
+    query("dryRun", "string"),
+    query("gracePeriodSeconds", "integer"),
+    query("ignoreStoreReadErrorWithClusterBreakingPotential", "boolean"),
+    query("orphanDependents", "boolean"),
+    query("propagationPolicy", "string"),
+];
+
+/// What selects the objects of a list or of a deletion.
+pub(super) const SELECT: [Parameter<'_>; 9] = [
+    query("continue", "string"),
+    query("fieldSelector", "string"),
+    query("labelSelector", "string"),
+    query("limit", "integer"),
+    query("resourceVersion", "string"),
+    query("resourceVersionMatch", "string"),
+    query("sendInitialEvents", "boolean"),
+    query("shardSelector", "string"),
+    query("timeoutSeconds", "integer"),
+];
+
+/// Of lists and watches, beyond [`SELECT`].
+pub(super) const WATCH: [Parameter<'_>; 2] = [query("allowWatchBookmarks", "boolean"), query("watch", "boolean")];
+
+/// The fields of an options struct, such as `PodExecOptions`, as parameters.
+pub(super) fn options(id: StructId, table: &Table) -> impl Iterator<Item = Parameter<'_>> {
+    let fields = table.types.get(id).fields.iter().filter(|field| field.proto > 0);
+    fields.filter(|field| field.name != "sinceTime").map(|field| {
+        let ty = match &field.ty {
+            Type::Scalar(Scalar::Bool) => "boolean",
+            Type::Scalar(Scalar::Int32 | Scalar::Int64) => "integer",
+            Type::List(element) if **element == Type::Scalar(Scalar::Int32) => "integer",
+            _ => "string",
+        };
+        query(&field.name, ty)
+    })
+}

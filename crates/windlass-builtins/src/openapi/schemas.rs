@@ -1,0 +1,221 @@
+//! Schemas of structs.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+use windlass_schema::types::{Field, Scalar, Struct, StructId, Topology, Type};
+
+use crate::resource::Table;
+
+/// A version of OpenAPI.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// `/openapi/v2`: no defaults, and a reference stands alone.
+    V2,
+    /// `/openapi/v3`.
+    V3,
+}
+
+impl Dialect {
+    /// A reference to a schema.
+    pub(super) fn reference(self, name: &str) -> Value {
+        let folder = if self == Self::V2 { "definitions" } else { "components/schemas" };
+        json!({"$ref": format!("#/{folder}/{name}")})
+    }
+}
+
+/// The name of the schema that stands for patches.
+pub(super) const PATCH: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
+
+/// The schemas of these names and of all they refer to; names that are not in the table are left out. The kinds that
+/// belong to every group version are said to belong to these.
+pub(super) fn closure(
+    names: impl IntoIterator<Item = String>,
+    group_versions: &[(&str, &str)],
+    dialect: Dialect,
+    table: &Table,
+) -> Map<String, Value> {
+    let mut schemas = Map::new();
+    let mut waiting: Vec<String> = names.into_iter().collect();
+    let mut seen: BTreeSet<String> = waiting.iter().cloned().collect();
+    while let Some(name) = waiting.pop() {
+        let structs = &table.types.structs;
+        if let Some(position) = structs.iter().position(|structure| structure.name == name) {
+            let id = StructId(position as u32);
+            for field in &structs[position].fields {
+                if let Some(reference) = referenced(field, table)
+                    && seen.insert(reference.clone())
+                {
+                    waiting.push(reference);
+                }
+            }
+            schemas.insert(name, structure(&structs[position], id, group_versions, dialect, table));
+        } else if let Some(schema) = special(&name, dialect) {
+            schemas.insert(name, schema);
+        }
+    }
+    schemas
+}
+
+fn structure(
+    structure: &Struct,
+    id: StructId,
+    group_versions: &[(&str, &str)],
+    dialect: Dialect,
+    table: &Table,
+) -> Value {
+    let mut schema = Map::new();
+    schema.insert("type".to_owned(), json!("object"));
+    let properties: Map<_, _> =
+        structure.fields.iter().map(|field| (field.name.to_string(), property(field, dialect, table))).collect();
+    if !properties.is_empty() {
+        schema.insert("properties".to_owned(), Value::Object(properties));
+    }
+    let required: Vec<_> = structure.fields.iter().filter(|field| field.required).map(|field| &*field.name).collect();
+    if !required.is_empty() {
+        schema.insert("required".to_owned(), json!(required));
+    }
+    let mut kinds = Vec::new();
+    for kind in table.kinds.iter().filter(|kind| kind.ty == id) {
+        let named = |group: &str, version: &str| json!({"group": group, "kind": &*kind.kind, "version": version});
+        kinds.push(named(&kind.group, &kind.version));
+        if let "DeleteOptions" | "WatchEvent" = &*kind.kind {
+            let others = group_versions.iter().filter(|(group, _)| !group.is_empty());
+            kinds.extend(others.map(|(group, version)| named(group, version)));
+        }
+    }
+    if !kinds.is_empty() {
+        schema.insert("x-kubernetes-group-version-kind".to_owned(), Value::Array(kinds));
+    }
+    if structure.atomic {
+        schema.insert("x-kubernetes-map-type".to_owned(), json!("atomic"));
+    }
+    Value::Object(schema)
+}
+
+fn property(field: &Field, dialect: Dialect, table: &Table) -> Value {
+    let mut schema = ty(&field.ty, field, dialect, table, true);
+    let mut set = |name: &str, value: Value| {
+        if dialect == Dialect::V3
+            && let Some(reference) = schema.remove("$ref")
+        {
+            schema.insert("allOf".to_owned(), json!([{"$ref": reference}]));
+        }
+        schema.insert(name.to_owned(), value);
+    };
+    if let (Dialect::V3, Some(default)) = (dialect, &field.default) {
+        set("default", default.clone());
+    }
+    let is_list = matches!(field.ty, Type::List(_) | Type::Scalar(Scalar::Bytes));
+    match &field.topology {
+        Topology::Default => {}
+        Topology::Atomic if is_list => set("x-kubernetes-list-type", json!("atomic")),
+        Topology::Atomic => set("x-kubernetes-map-type", json!("atomic")),
+        Topology::Granular => set("x-kubernetes-map-type", json!("granular")),
+        Topology::Set => set("x-kubernetes-list-type", json!("set")),
+        Topology::Map(keys) => {
+            set("x-kubernetes-list-type", json!("map"));
+            set("x-kubernetes-list-map-keys", json!(keys));
+        }
+    }
+    if let Some(key) = &field.patch.merge_key {
+        set("x-kubernetes-patch-merge-key", json!(&**key));
+    }
+    let patch = &field.patch;
+    let strategies =
+        [(patch.replace, "replace"), (patch.merge, "merge"), (patch.retain_keys, "retainKeys")].into_iter();
+    let strategies: Vec<_> = strategies.filter(|(has, _)| *has).map(|(_, strategy)| strategy).collect();
+    if !strategies.is_empty() {
+        set("x-kubernetes-patch-strategy", json!(strategies.join(",")));
+    }
+    Value::Object(schema)
+}
+
+/// A type; elements of lists and maps have their zero value as default in version 3.
+fn ty(of: &Type, field: &Field, dialect: Dialect, table: &Table, whole: bool) -> Map<String, Value> {
+    let element_default = |schema: Map<String, Value>, default: Value| {
+        let mut schema = schema;
+        if dialect == Dialect::V3 && !whole {
+            if let Some(reference) = schema.remove("$ref") {
+                schema.insert("allOf".to_owned(), json!([{"$ref": reference}]));
+            }
+            schema.insert("default".to_owned(), default);
+        }
+        schema
+    };
+    match of {
+        Type::Struct(id) => element_default(object(dialect.reference(&table.types.get(*id).name)), json!({})),
+        Type::List(element) => {
+            let items = ty(element, field, dialect, table, false);
+            object(json!({"type": "array", "items": items}))
+        }
+        Type::Map(element) => {
+            let values = ty(element, field, dialect, table, false);
+            object(json!({"type": "object", "additionalProperties": values}))
+        }
+        Type::Scalar(scalar) => match scalar {
+            Scalar::String => element_default(object(json!({"type": "string"})), json!("")),
+            Scalar::Bool => element_default(object(json!({"type": "boolean"})), json!(false)),
+            Scalar::Int32 => element_default(object(json!({"type": "integer", "format": "int32"})), json!(0)),
+            Scalar::Int64 => element_default(object(json!({"type": "integer", "format": "int64"})), json!(0)),
+            Scalar::Float64 => element_default(object(json!({"type": "number", "format": "double"})), json!(0)),
+            Scalar::Bytes => object(json!({"type": "string", "format": "byte"})),
+            _ => object(dialect.reference(&special_name(*scalar, field))),
+        },
+    }
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    if let Value::Object(object) = value { object } else { Map::new() }
+}
+
+/// The schema that a field refers to.
+fn referenced(field: &Field, table: &Table) -> Option<String> {
+    let mut of = &field.ty;
+    loop {
+        match of {
+            Type::List(element) | Type::Map(element) => of = element,
+            Type::Struct(id) => return Some(table.types.get(*id).name.to_string()),
+            Type::Scalar(
+                Scalar::String | Scalar::Bool | Scalar::Int32 | Scalar::Int64 | Scalar::Float64 | Scalar::Bytes,
+            ) => return None,
+            Type::Scalar(scalar) => return Some(special_name(*scalar, field)),
+        }
+    }
+}
+
+fn special_name(scalar: Scalar, field: &Field) -> String {
+    const JSON: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.";
+    const MACHINERY: &str = "io.k8s.apimachinery.pkg.";
+    match scalar {
+        Scalar::Quantity => format!("{MACHINERY}api.resource.Quantity"),
+        Scalar::IntOrString => format!("{MACHINERY}util.intstr.IntOrString"),
+        Scalar::RawExtension => format!("{MACHINERY}runtime.RawExtension"),
+        Scalar::Time => format!("{MACHINERY}apis.meta.v1.Time"),
+        Scalar::MicroTime => format!("{MACHINERY}apis.meta.v1.MicroTime"),
+        Scalar::Duration => format!("{MACHINERY}apis.meta.v1.Duration"),
+        Scalar::FieldsV1 => format!("{MACHINERY}apis.meta.v1.FieldsV1"),
+        _ => {
+            let name = field.go_type.trim_start_matches("[]").trim_start_matches("v1.");
+            let name = if name == "JSONSchemaDependencies" { "JSONSchemaPropsOrStringArray" } else { name };
+            format!("{JSON}{name}")
+        }
+    }
+}
+
+/// The schema of a type with a JSON form of its own.
+fn special(name: &str, dialect: Dialect) -> Option<Value> {
+    let (_, last) = name.rsplit_once('.')?;
+    Some(match (last, dialect) {
+        ("Quantity", Dialect::V2) | ("Duration", _) => json!({"type": "string"}),
+        ("Quantity", Dialect::V3) => json!({"oneOf": [{"type": "string"}, {"type": "number"}]}),
+        ("IntOrString", Dialect::V2) => json!({"type": "string", "format": "int-or-string"}),
+        ("IntOrString", Dialect::V3) => {
+            json!({"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]})
+        }
+        ("Time" | "MicroTime", _) => json!({"type": "string", "format": "date-time"}),
+        ("RawExtension" | "FieldsV1" | "Patch", _) => json!({"type": "object"}),
+        (json, _) if json.starts_with("JSON") => json!({}),
+        _ => return None,
+    })
+}

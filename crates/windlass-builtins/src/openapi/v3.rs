@@ -1,0 +1,140 @@
+//! Version 3.
+
+use serde_json::{Map, Value, json};
+
+use super::operations::{self, Answer, Body, Operation, PathItem};
+use super::parameters::Parameter;
+use super::schemas::{self, Dialect, PATCH};
+use super::subjects;
+use crate::resource::Table;
+
+const MEDIA: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+const STREAMS: [&str; 2] = ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
+const PATCHES: [&str; 4] = [
+    "application/apply-patch+yaml",
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+];
+
+pub(super) fn document(group: &str, version: &str, table: &Table) -> Option<Value> {
+    let subjects = subjects(table, Some((group, version)));
+    if subjects.is_empty() {
+        return None;
+    }
+    let mut items = vec![operations::discovery(group, version)];
+    items.extend(subjects.iter().flat_map(|subject| operations::of(subject, table)));
+    let names = schema_names(&items);
+    Some(json!({
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": "unversioned"},
+        "paths": paths(&items, false),
+        "components": {
+            "schemas": schemas::closure(names, &[(group, version)], Dialect::V3, table),
+            "securitySchemes": {"BearerToken": {"type": "apiKey", "name": "authorization", "in": "header"}},
+        },
+    }))
+}
+
+/// The schemas that operations name.
+pub(super) fn schema_names(items: &[PathItem<'_>]) -> Vec<String> {
+    let mut names = Vec::new();
+    for operation in items.iter().flat_map(|item| &item.operations) {
+        match &operation.body {
+            Some(Body::Object(name) | Body::Options(name)) => names.push(name.clone()),
+            Some(Body::Patch) => names.push(PATCH.to_owned()),
+            None => {}
+        }
+        if let Answer::Object(name) | Answer::Stream(name) = &operation.answer {
+            names.push(name.clone());
+        }
+    }
+    names.sort();
+    names.dedup();
+    names
+}
+
+pub(super) fn paths(items: &[PathItem<'_>], custom: bool) -> Map<String, Value> {
+    let path = |item: &PathItem<'_>| {
+        let mut written = Map::new();
+        if !item.parameters.is_empty() {
+            written.insert("parameters".to_owned(), item.parameters.iter().map(parameter).collect());
+        }
+        for one in &item.operations {
+            written.insert(one.method.to_owned(), operation(one, custom));
+        }
+        (item.path.clone(), Value::Object(written))
+    };
+    items.iter().map(path).collect()
+}
+
+fn parameter(parameter: &Parameter<'_>) -> Value {
+    let mut written = json!({
+        "name": parameter.name, "in": parameter.place, "schema": {"type": parameter.ty, "uniqueItems": true},
+    });
+    if parameter.place == "path" {
+        written["required"] = json!(true);
+    }
+    written
+}
+
+fn operation(operation: &Operation<'_>, custom: bool) -> Value {
+    let mut written = json!({"tags": [&operation.tag], "operationId": &operation.id});
+    if !operation.parameters.is_empty() {
+        written["parameters"] = operation.parameters.iter().map(parameter).collect();
+    }
+    if let Some(body) = &operation.body {
+        written["requestBody"] = match body {
+            Body::Object(name) => json!({"required": true, "content": content(&["*/*"], name)}),
+            Body::Options(name) => json!({"content": content(&["*/*"], name)}),
+            Body::Patch => {
+                let types = if custom { &PATCHES[..3] } else { &PATCHES };
+                json!({"required": true, "content": content(types, PATCH)})
+            }
+        };
+    }
+    let media = if custom { &MEDIA[..2] } else { &MEDIA };
+    let answer = match &operation.answer {
+        Answer::Object(name) => content(media, name),
+        Answer::Stream(name) if custom => content(media, name),
+        Answer::Stream(name) => content(&[&MEDIA[..], &STREAMS].concat(), name),
+        Answer::Text => media_types(&[&["text/plain"], media].concat(), &json!({"type": "string"})),
+        Answer::Connection => media_types(&["*/*"], &json!({"type": "string"})),
+    };
+    let mut responses = Map::new();
+    for code in operation.codes {
+        responses.insert(code.to_string(), json!({"description": reason(*code), "content": answer}));
+    }
+    responses.insert("401".to_owned(), json!({"description": reason(401)}));
+    written["responses"] = Value::Object(responses);
+    extensions(operation, &mut written);
+    written
+}
+
+/// What both versions say about an operation in Kubernetes' own words.
+pub(super) fn extensions(operation: &Operation<'_>, written: &mut Value) {
+    if !operation.action.is_empty() {
+        written["x-kubernetes-action"] = json!(operation.action);
+    }
+    if let Some([group, version, kind]) = operation.kind {
+        written["x-kubernetes-group-version-kind"] = json!({"group": group, "version": version, "kind": kind});
+    }
+}
+
+/// The description that OpenAPI asks of every response.
+pub(super) fn reason(code: u16) -> &'static str {
+    match code {
+        200 => "OK",
+        201 => "Created",
+        202 => "Accepted",
+        _ => "Unauthorized",
+    }
+}
+
+fn content(types: &[&str], schema: &str) -> Value {
+    media_types(types, &Dialect::V3.reference(schema))
+}
+
+fn media_types(types: &[&str], schema: &Value) -> Value {
+    types.iter().map(|media| ((*media).to_owned(), json!({"schema": schema}))).collect::<Map<_, _>>().into()
+}

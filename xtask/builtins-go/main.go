@@ -1,0 +1,46 @@
+// Command builtins describes the stable built-in resources of Kubernetes as JSON on standard output.
+//
+// Types come from the published Go modules by reflection; what Go types do not say (required, defaults, list types,
+// discovery) comes from the files under api/ of the k8s.io/kubernetes module, whose folder is the only argument.
+// `cargo xtask builtins` runs it and turns the answer into the compact table of windlass-builtins.
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fail(fmt.Errorf("usage: builtins KUBERNETES_MODULE_DIR"))
+	}
+	schemas, deletions, err := readSchemas(os.Args[1])
+	if err != nil {
+		fail(err)
+	}
+	groups, resources, err := readDiscovery(os.Args[1])
+	if err != nil {
+		fail(err)
+	}
+	for i := range resources {
+		resource := &resources[i]
+		kind := metav1.GroupVersionKind{Group: resource.Group, Version: resource.Version, Kind: resource.Kind}
+		resource.DeletionReturnsObject = deletions[kind]
+	}
+	walk := newWalk(schemas)
+	table, err := walk.table(groups, resources)
+	if err != nil {
+		fail(err)
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(table); err != nil {
+		fail(err)
+	}
+}
+
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, "builtins:", err)
+	os.Exit(1)
+}

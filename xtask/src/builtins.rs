@@ -1,0 +1,77 @@
+//! `cargo xtask builtins`: the table of built-in kinds, regenerated from the published Go modules.
+//!
+//! Needs Go and the module proxy (or a module cache that already has the modules).
+
+mod openapi;
+mod read;
+mod vectors;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, bail, ensure};
+use windlass_builtins::resource::Table;
+use windlass_builtins::table;
+
+/// The release the table describes; `xtask/builtins-go/go.mod` names the same.
+const KUBERNETES: &str = "k8s.io/kubernetes@v1.36.4";
+
+/// Without options, writes the file. `--check` compares instead. `--openapi` compares the documents of version 3 with the
+/// published ones. `--vectors` runs the protobuf codec against the
+/// vectors that Kubernetes publishes.
+pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let go = root.join("xtask/builtins-go");
+    let path = root.join("crates/windlass-builtins/data/builtins.bin");
+    match args {
+        [] => {
+            let table = generate(&go)?;
+            let bytes = table::encode(&table);
+            std::fs::write(&path, &bytes).with_context(|| format!("write {}", path.display()))?;
+            println!("{}: {} bytes, {}", path.display(), bytes.len(), summary(&table));
+            Ok(())
+        }
+        ["--check"] => {
+            let table = generate(&go)?;
+            ensure!(table::decode(table::file())? == table, "the table is stale: run `cargo xtask builtins`");
+            ensure!(table::encode(&table) == table::file(), "the file has another form: run `cargo xtask builtins`");
+            println!("up to date: {}", summary(&table));
+            Ok(())
+        }
+        ["--openapi"] => openapi::run(&module_folder(&go, KUBERNETES)?),
+        ["--vectors", folders @ ..] => vectors::run(&go, folders),
+        _ => bail!("usage: cargo xtask builtins [--check | --openapi | --vectors [FOLDER...]]"),
+    }
+}
+
+fn generate(go: &Path) -> anyhow::Result<Table> {
+    let kubernetes = module_folder(go, KUBERNETES)?;
+    let mut command = Command::new("go");
+    command.args(["run", "."]).arg(&kubernetes).current_dir(go);
+    read::table(&output(&mut command)?)
+}
+
+/// The folder of a module in the module cache, downloading it if need be.
+fn module_folder(go: &Path, module: &str) -> anyhow::Result<PathBuf> {
+    let answer = output(Command::new("go").args(["mod", "download", "-json", module]).current_dir(go))?;
+    let answer: serde_json::Value = serde_json::from_slice(&answer).context("read the answer of go mod download")?;
+    let folder = answer["Dir"].as_str().with_context(|| format!("go mod download of {module} names no folder"))?;
+    Ok(PathBuf::from(folder))
+}
+
+fn output(command: &mut Command) -> anyhow::Result<Vec<u8>> {
+    let output =
+        command.stderr(Stdio::inherit()).output().with_context(|| format!("run {command:?} (is Go there?)"))?;
+    ensure!(output.status.success(), "{command:?} failed");
+    Ok(output.stdout)
+}
+
+fn summary(table: &Table) -> String {
+    let subresources: usize = table.resources.iter().map(|resource| resource.subresources.len()).sum();
+    let fields: usize = table.types.structs.iter().map(|structure| structure.fields.len()).sum();
+    format!(
+        "{} resources, {subresources} subresources, {} structs, {fields} fields",
+        table.resources.len(),
+        table.types.structs.len()
+    )
+}

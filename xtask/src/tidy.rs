@@ -1,0 +1,64 @@
+//! `cargo xtask tidy`: the rules of the house that the compiler does not know.
+//!
+//! Every rule answers with a list of complaints, each naming the file or crate and what to do; no complaint, no
+//! defect. The same check is a test, so that `cargo test --workspace` runs it.
+
+mod dependencies;
+mod manifests;
+mod sources;
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, bail, ensure};
+
+use self::dependencies::Metadata;
+
+/// Whose dependencies are looked at: what only other systems need is not in what is shipped.
+const PLATFORM: &str = "x86_64-unknown-linux-gnu";
+
+/// Checks the repository, and fails with all that is wrong with it.
+pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
+    ensure!(args.is_empty(), "usage: cargo xtask tidy");
+    let complaints = check()?;
+    if complaints.is_empty() {
+        return Ok(());
+    }
+    bail!("{} complaints\n{}", complaints.len(), complaints.join("\n"))
+}
+
+fn check() -> anyhow::Result<Vec<String>> {
+    let root = root();
+    let metadata = metadata(&root)?;
+    let mut complaints = dependencies::check(&metadata);
+    complaints.extend(manifests::check(&metadata));
+    complaints.extend(sources::check(&root)?);
+    Ok(complaints)
+}
+
+/// The root of the workspace.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask must lie in the workspace").to_owned()
+}
+
+fn metadata(root: &Path) -> anyhow::Result<Metadata> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--format-version", "1", "--quiet", "--filter-platform", PLATFORM])
+        .current_dir(root)
+        .output()
+        .context("cannot run cargo metadata")?;
+    ensure!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).context("cannot read what cargo metadata says")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_repository_is_tidy() {
+        let complaints = super::check().unwrap();
+        assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+    }
+}

@@ -1,0 +1,211 @@
+//! Who may depend on whom, and what must not be depended on.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+
+/// The crates of the workspace, and which others of the workspace each may name.
+const DIRECTIONS: &[(&str, &[&str])] = &[
+    ("windlass-schema", &[]),
+    ("windlass-merge", &["windlass-schema"]),
+    ("windlass-store", &["windlass-schema", "windlass-merge"]),
+    ("windlass-builtins", &["windlass-schema", "windlass-merge"]),
+    ("windlass-apiserver", &["windlass-schema", "windlass-merge", "windlass-store", "windlass-builtins"]),
+    ("windlass-macros", &[]),
+    ("windlass-runtime", &["windlass-macros"]),
+    ("windlass", &["windlass-runtime", "windlass-macros"]),
+    ("windlass-plane", &["windlass-apiserver", "windlass-store", "windlass-runtime", "windlass"]),
+    ("windlass-testing", &["windlass-plane", "windlass-apiserver", "windlass-store", "windlass-runtime", "windlass"]),
+    ("windlass-scaffold", &[]),
+    ("windlass-cli", &["windlass-plane", "windlass-scaffold", "windlass-testing", "windlass"]),
+    ("windlass-bench", &[]),
+    ("xtask", &["windlass-schema", "windlass-builtins"]),
+];
+
+/// Crates that never touch tokio, the network or the disk, not even through others.
+pub(super) const PURE: &[&str] = &["windlass-schema", "windlass-merge", "windlass-scaffold"];
+const NEVER_IN_PURE: &[&str] = &["async-std", "hyper", "kube", "kube-client", "mio", "redb", "reqwest", "tokio"];
+
+/// Crates that nothing may pull in, and why.
+const BANNED: &[(&str, &str)] = &[
+    ("openssl-sys", "the binary links no system library"),
+    ("native-tls", "the binary links no system library"),
+    ("aws-lc-sys", "ring is the one cryptographic provider"),
+];
+
+/// The part of `cargo metadata` that the rules look at.
+#[derive(Debug, Deserialize)]
+pub(super) struct Metadata {
+    pub(super) packages: Vec<Package>,
+    pub(super) workspace_members: BTreeSet<String>,
+    resolve: Resolve,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Package {
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) description: Option<String>,
+    pub(super) license: Option<String>,
+    pub(super) license_file: Option<String>,
+    pub(super) source: Option<String>,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Dependency {
+    name: String,
+    kind: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Resolve {
+    nodes: Vec<Node>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Node {
+    id: String,
+    deps: Vec<NodeDependency>,
+}
+
+#[derive(Debug, Deserialize)]
+struct NodeDependency {
+    pkg: String,
+    dep_kinds: Vec<DependencyKind>,
+}
+
+#[derive(Debug, Deserialize)]
+struct DependencyKind {
+    kind: Option<String>,
+}
+
+impl Metadata {
+    /// The crates of the workspace.
+    pub(super) fn members(&self) -> impl Iterator<Item = &Package> {
+        self.packages.iter().filter(|package| self.workspace_members.contains(&package.id))
+    }
+
+    /// Names of all crates that end up in what is built from these, tests apart.
+    fn reachable<'a>(&'a self, from: impl Iterator<Item = &'a Package>) -> BTreeSet<&'a str> {
+        let nodes: BTreeMap<&str, &Node> = self.resolve.nodes.iter().map(|node| (node.id.as_str(), node)).collect();
+        let names: BTreeMap<&str, &str> =
+            self.packages.iter().map(|package| (package.id.as_str(), package.name.as_str())).collect();
+        let mut pending: Vec<&str> = from.map(|package| package.id.as_str()).collect();
+        let mut seen: BTreeSet<&str> = BTreeSet::new();
+        while let Some(id) = pending.pop() {
+            if seen.insert(id)
+                && let Some(node) = nodes.get(id)
+            {
+                let real = |dependency: &&NodeDependency| {
+                    dependency.dep_kinds.iter().any(|kind| kind.kind.as_deref() != Some("dev"))
+                };
+                pending.extend(node.deps.iter().filter(real).map(|dependency| dependency.pkg.as_str()));
+            }
+        }
+        seen.into_iter().filter_map(|id| names.get(id).copied()).collect()
+    }
+}
+
+/// The directions of the workspace's dependencies, the purity of the pure crates, and the banned ones.
+pub(super) fn check(metadata: &Metadata) -> Vec<String> {
+    let ours: BTreeSet<&str> = metadata.members().map(|package| package.name.as_str()).collect();
+    let mut complaints = Vec::new();
+    for package in metadata.members() {
+        let name = package.name.as_str();
+        let Some((_, allowed)) = DIRECTIONS.iter().find(|(known, _)| *known == name) else {
+            complaints.push(format!("{name}: give it a line in DIRECTIONS of xtask/src/tidy/dependencies.rs"));
+            continue;
+        };
+        for dependency in &package.dependencies {
+            let wanted = dependency.name.as_str();
+            let in_tests = dependency.kind.as_deref() == Some("dev");
+            if !in_tests && ours.contains(wanted) && !allowed.contains(&wanted) {
+                complaints.push(format!("{name}: must not depend on {wanted}"));
+            }
+        }
+        if PURE.contains(&name) {
+            let reachable = metadata.reachable(std::iter::once(package));
+            for wanted in NEVER_IN_PURE.iter().filter(|wanted| reachable.contains(**wanted)) {
+                complaints.push(format!("{name}: is pure and must not reach {wanted}"));
+            }
+        }
+    }
+    let reachable = metadata.reachable(metadata.members());
+    for (name, reason) in BANNED.iter().filter(|(name, _)| reachable.contains(name)) {
+        complaints.push(format!("{name}: is banned: {reason}"));
+    }
+    complaints
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Metadata of a workspace where these crates depend on those, by kind.
+    fn workspace(edges: &[(&str, &str, Option<&str>)], external: &[&str]) -> Metadata {
+        let names: BTreeSet<&str> = edges.iter().flat_map(|(from, to, _)| [*from, *to]).collect();
+        let packages: Vec<_> = names
+            .iter()
+            .map(|name| {
+                let dependencies: Vec<_> = edges
+                    .iter()
+                    .filter(|(from, ..)| from == name)
+                    .map(|(_, to, kind)| serde_json::json!({"name": to, "kind": kind}))
+                    .collect();
+                serde_json::json!({"id": name, "name": name, "dependencies": dependencies})
+            })
+            .collect();
+        let nodes: Vec<_> = names
+            .iter()
+            .map(|name| {
+                let deps: Vec<_> = edges
+                    .iter()
+                    .filter(|(from, ..)| from == name)
+                    .map(|(_, to, kind)| serde_json::json!({"pkg": to, "dep_kinds": [{"kind": kind}]}))
+                    .collect();
+                serde_json::json!({"id": name, "deps": deps})
+            })
+            .collect();
+        let members: Vec<_> = names.iter().filter(|name| !external.contains(name)).collect();
+        serde_json::from_value(serde_json::json!({
+            "packages": packages, "workspace_members": members, "resolve": {"nodes": nodes},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_dependency_against_the_direction_is_found() {
+        let metadata = workspace(
+            &[
+                ("windlass-merge", "windlass-schema", None),
+                ("windlass-store", "windlass-apiserver", None),
+                ("windlass-schema", "windlass-merge", Some("dev")),
+            ],
+            &[],
+        );
+        assert_eq!(check(&metadata), ["windlass-store: must not depend on windlass-apiserver"]);
+    }
+
+    #[test]
+    fn a_pure_crate_that_reaches_tokio_through_another_is_found() {
+        let edges = [("windlass-schema", "middle", None), ("middle", "tokio", None)];
+        let external = ["middle", "tokio"];
+        assert_eq!(check(&workspace(&edges, &external)), ["windlass-schema: is pure and must not reach tokio"]);
+        let edges = [("windlass-schema", "middle", Some("dev")), ("middle", "tokio", None)];
+        assert_eq!(check(&workspace(&edges, &external)), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_crate_without_a_place_in_the_directions_is_found() {
+        let complaints = check(&workspace(&[("windlass-new", "windlass-schema", None)], &[]));
+        assert!(complaints[0].starts_with("windlass-new: give it a line"), "{complaints:?}");
+    }
+
+    #[test]
+    fn a_banned_crate_is_found_however_deep() {
+        let edges = [("windlass-cli", "tls", None), ("tls", "openssl-sys", None)];
+        let complaints = check(&workspace(&edges, &["tls", "openssl-sys"]));
+        assert_eq!(complaints, ["openssl-sys: is banned: the binary links no system library"]);
+    }
+}
