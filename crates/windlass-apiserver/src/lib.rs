@@ -1,1 +1,36 @@
+//! A Kubernetes-compatible API server as a [`tower::Service`] over a [`windlass_store::Store`].
+//!
+//! [`Server`] is the way in. A request goes through one pipeline: who asks ([`user`]), what for (`request_info`), the
+//! resource's endpoint from the [`registry`], decoding, admission, the kind's strategy, validation, a compare-and-swap in
+//! the store; reads come from the caches in `storage` as the bytes that were stored.
 
+pub mod admission;
+mod allocation;
+pub mod body;
+mod bootstrap;
+mod call;
+mod compaction;
+mod continue_token;
+mod decode;
+mod discovery;
+mod handle;
+mod health;
+mod meta;
+mod metrics;
+mod negotiate;
+mod openapi;
+mod options;
+mod query;
+pub mod registry;
+mod represent;
+mod request_info;
+mod selection;
+mod server;
+pub mod status;
+pub mod storage;
+mod subresource;
+mod tls;
+pub mod user;
+mod verbs;
+
+pub use server::{BoxError, BuildError, Server, ServerBuilder};

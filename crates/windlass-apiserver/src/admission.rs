@@ -1,0 +1,110 @@
+//! Admission: what may change or refuse a write between decoding and storing.
+//!
+//! Plugins run in order. A plugin that changes objects implements [`Admission::mutate`]; one that only refuses
+//! implements [`Admission::validate`], which sees the object in its final form.
+
+mod namespace_lifecycle;
+mod pod_defaults;
+
+use async_trait::async_trait;
+use serde_json::Value;
+use windlass_builtins::resource::Resource;
+
+pub(crate) use self::{namespace_lifecycle::NamespaceLifecycle, pod_defaults::PodDefaults};
+use crate::{call::Call, status::Result, user::User};
+
+/// What a request does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// Makes a new object.
+    Create,
+    /// Changes an object.
+    Update,
+    /// Deletes an object.
+    Delete,
+}
+
+/// A write, as plugins see it.
+pub struct Attributes<'a> {
+    /// What the request does.
+    pub operation: Operation,
+    /// The resource.
+    pub resource: &'a Resource,
+    /// The subresource; empty for the object itself.
+    pub subresource: &'a str,
+    /// The namespace; empty for cluster-scoped objects.
+    pub namespace: &'a str,
+    /// The name; may be empty on create.
+    pub name: &'a str,
+    /// Who asks.
+    pub user: &'a User,
+    /// Whether nothing will be stored.
+    pub dry_run: bool,
+    /// The object before the write, for updates and deletions.
+    pub old: Option<&'a Value>,
+}
+
+/// An admission plugin.
+#[async_trait]
+pub trait Admission: Send + Sync {
+    /// Changes the object, or refuses the write.
+    async fn mutate(&self, _write: &Attributes<'_>, _object: &mut Value) -> Result<()> {
+        Ok(())
+    }
+
+    /// Refuses the write. For a deletion `object` is the object to be deleted.
+    async fn validate(&self, _write: &Attributes<'_>, _object: &Value) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Call<'_> {
+    /// Runs the mutating plugins.
+    pub(crate) async fn admit(
+        &self,
+        operation: Operation,
+        object: &mut Value,
+        old: Option<&Value>,
+        dry_run: bool,
+    ) -> Result<()> {
+        for plugin in &self.server.admission {
+            let name = crate::meta::text(object, "name").to_owned();
+            plugin.mutate(&self.attributes(operation, &name, old, dry_run), object).await?;
+        }
+        Ok(())
+    }
+
+    /// Runs the validating plugins.
+    pub(crate) async fn validate_admission(
+        &self,
+        operation: Operation,
+        object: &Value,
+        old: Option<&Value>,
+        dry_run: bool,
+    ) -> Result<()> {
+        for plugin in &self.server.admission {
+            let name = crate::meta::text(object, "name");
+            plugin.validate(&self.attributes(operation, name, old, dry_run), object).await?;
+        }
+        Ok(())
+    }
+
+    fn attributes<'a>(
+        &'a self,
+        operation: Operation,
+        name: &'a str,
+        old: Option<&'a Value>,
+        dry_run: bool,
+    ) -> Attributes<'a> {
+        Attributes {
+            operation,
+            resource: self.endpoint.resource,
+            subresource: self.target.subresource,
+            namespace: self.target.namespace,
+            name,
+            user: self.user,
+            dry_run,
+            old,
+        }
+    }
+}

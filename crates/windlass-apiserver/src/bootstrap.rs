@@ -1,0 +1,66 @@
+//! The objects that every cluster has: made at the first start, and again if they are missing.
+
+use std::{net::Ipv4Addr, sync::Arc};
+
+use bytes::Bytes;
+use http::{Method, Request, StatusCode, header};
+use http_body_util::{BodyExt, Full};
+use serde_json::{Value, json};
+
+use crate::{
+    server::{BuildError, Server},
+    user::User,
+};
+
+/// Creates what is missing. All at once, so that a durable store syncs once or twice.
+pub(crate) async fn run(server: &Server) -> Result<(), BuildError> {
+    let namespaces = ["default", "kube-system", "kube-public", "kube-node-lease"];
+    let missing = |name: &&str| server.inner.storage.cache("/core/namespaces/").get(name).is_none();
+    let wanted = namespaces.into_iter().filter(missing).map(|name| {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        create(server, "/api/v1/namespaces".to_owned(), namespace)
+    });
+    futures_util::future::try_join_all(wanted).await?;
+    if server.inner.storage.cache("/core/services/").get("default/kubernetes").is_none() {
+        let address = first_address(&server.inner.services.lock().network());
+        let service = json!({
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": {
+                "name": "kubernetes", "namespace": "default",
+                "labels": {"component": "apiserver", "provider": "kubernetes"},
+            },
+            "spec": {
+                "type": "ClusterIP", "clusterIP": address, "sessionAffinity": "None",
+                "ports": [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": 6443}],
+            },
+        });
+        create(server, "/api/v1/namespaces/default/services".to_owned(), service).await?;
+    }
+    Ok(())
+}
+
+/// The address of the `kubernetes` service: the first of the network.
+fn first_address(network: &str) -> String {
+    let base = network.split('/').next().and_then(|base| base.parse::<Ipv4Addr>().ok());
+    base.map_or_else(String::new, |base| Ipv4Addr::from(u32::from(base) + 1).to_string())
+}
+
+async fn create(server: &Server, path: String, object: Value) -> Result<(), BuildError> {
+    let what = format!("{} {}", object["kind"].as_str().unwrap_or_default(), object["metadata"]["name"]);
+    let mut request = Request::new(Full::new(Bytes::from(object.to_string())));
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = path.parse().expect("a bootstrap path must be a URI");
+    request.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
+    request.extensions_mut().insert(Arc::new(User::admin()));
+    let response = server.inner.handle(request).await;
+    if matches!(response.status(), StatusCode::CREATED | StatusCode::CONFLICT) {
+        return Ok(());
+    }
+    let body = match response.into_body().collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(never) => match never {},
+    };
+    let status: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let message = status["message"].as_str().unwrap_or("unknown error").to_owned();
+    Err(BuildError::Bootstrap { what, message })
+}

@@ -1,0 +1,105 @@
+//! One request for a resource on its way through the server.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+use parking_lot::Mutex;
+use serde_json::Value;
+use windlass_builtins::resource::Subresource;
+
+use crate::{
+    body::Chunks,
+    negotiate::Representation,
+    query::Query,
+    registry::Endpoint,
+    request_info::ResourceRequest,
+    server::Inner,
+    status::{ApiError, Result},
+    storage::StoredObject,
+    user::User,
+};
+
+/// What a verb's handler has to work with.
+pub(crate) struct Call<'a> {
+    pub(crate) server: &'a Arc<Inner>,
+    pub(crate) endpoint: &'a Arc<Endpoint>,
+    pub(crate) target: ResourceRequest<'a>,
+    /// The subresource, if one is addressed.
+    pub(crate) subresource: Option<&'a Subresource>,
+    pub(crate) query: Query<'a>,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) user: &'a User,
+    pub(crate) body: Bytes,
+    pub(crate) accept: Representation,
+    pub(crate) warnings: Warnings,
+}
+
+/// Warnings for the client, in the order they came up.
+#[derive(Debug, Default)]
+pub(crate) struct Warnings(Mutex<Vec<String>>);
+
+impl Warnings {
+    pub(crate) fn add(&self, warning: impl Into<String>) {
+        let warning = warning.into();
+        let mut all = self.0.lock();
+        if !all.contains(&warning) {
+            all.push(warning);
+        }
+    }
+
+    pub(crate) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock())
+    }
+}
+
+/// What a verb answers, before it is put into the representation the client asked for.
+pub(crate) enum Answer {
+    /// An object as it is stored.
+    Stored { code: StatusCode, object: Arc<StoredObject> },
+    /// An object of the endpoint's kind (or, for subresources and statuses, another) as a value.
+    Value { code: StatusCode, value: Value },
+    /// Plain text.
+    Text { code: StatusCode, text: String },
+    /// A list.
+    List(ListAnswer),
+    /// A watch.
+    Watch { chunks: Chunks, content_type: &'static str },
+}
+
+/// The parts of a list.
+pub(crate) struct ListAnswer {
+    pub(crate) objects: Vec<Arc<StoredObject>>,
+    pub(crate) revision: u64,
+    pub(crate) continue_token: Option<String>,
+    pub(crate) remaining: Option<usize>,
+}
+
+impl Call<'_> {
+    /// The key of the addressed object within its cache.
+    pub(crate) fn key(&self) -> String {
+        self.endpoint.key(self.target.namespace, self.target.name)
+    }
+
+    pub(crate) fn not_found(&self) -> ApiError {
+        let resource = self.endpoint.resource;
+        ApiError::not_found(&resource.plural, &resource.group, self.target.name)
+    }
+
+    pub(crate) fn modified(&self, name: &str) -> ApiError {
+        let resource = self.endpoint.resource;
+        ApiError::modified(&resource.plural, &resource.group, name)
+    }
+
+    /// The addressed object, as new as every write acknowledged before.
+    pub(crate) async fn current(&self) -> Result<Option<Arc<StoredObject>>> {
+        self.server.storage.fresh().await?;
+        Ok(self.endpoint.cache.get(&self.key()))
+    }
+
+    /// Whether the endpoint is a resource of the core group.
+    pub(crate) fn is_core(&self, plural: &str) -> bool {
+        let resource = self.endpoint.resource;
+        resource.group.is_empty() && &*resource.plural == plural
+    }
+}

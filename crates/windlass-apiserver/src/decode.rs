@@ -1,0 +1,290 @@
+//! From a request's body to an object of the endpoint's kind.
+
+use http::header::CONTENT_TYPE;
+use serde_json::Value;
+use windlass_builtins::{protobuf, strategy::NameRule};
+use windlass_schema::{
+    decode::{self, Storage},
+    field::{ErrorList, Path},
+    json::{self, Document},
+    names, object_meta,
+    types::StructId,
+    yaml,
+};
+
+use crate::{
+    call::Call,
+    meta,
+    negotiate::{self, Media},
+    options::{DeleteOptions, FieldValidation},
+    registry::Endpoint,
+    status::{ApiError, Result},
+};
+
+impl Endpoint {
+    /// An object as the real server would write it: absent fields that it never leaves out are filled in.
+    pub(crate) fn normalize(&self, object: Value) -> Value {
+        decode::decode(object, self.resource.ty, &self.table.types, self.storage_form()).value
+    }
+
+    fn storage_form(&self) -> Storage {
+        match &*self.resource.group {
+            "apiextensions.k8s.io" | "apiregistration.k8s.io" => Storage::Json,
+            _ => Storage::Protobuf,
+        }
+    }
+}
+
+impl Call<'_> {
+    /// The type of the request's body: the endpoint's, or that of the subresource.
+    pub(crate) fn body_type(&self) -> StructId {
+        self.subresource.and_then(|sub| sub.ty).unwrap_or(self.endpoint.resource.ty)
+    }
+
+    /// The apiVersion and kind of the request's body.
+    fn body_kind(&self) -> (String, &str) {
+        let resource = self.endpoint.resource;
+        match self.subresource {
+            Some(sub) if !sub.version.is_empty() => {
+                let api_version =
+                    if sub.group.is_empty() { sub.version.to_string() } else { format!("{}/{}", sub.group, sub.version) };
+                (api_version, &sub.kind)
+            }
+            Some(sub) => (resource.api_version(), &sub.kind),
+            None => (resource.api_version(), &resource.kind),
+        }
+    }
+
+    /// Decodes the body and fills in defaults. Unknown and duplicate fields become warnings or an error.
+    pub(crate) fn decode_body(&self, validation: FieldValidation) -> Result<Value> {
+        let media = negotiate::content_type(self.headers.get(CONTENT_TYPE))?;
+        let (api_version, kind) = self.body_kind();
+        let unrecognized = |why: &str| {
+            let shown = summary(&self.body);
+            ApiError::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why} ({shown})"))
+        };
+        let document: Document<'_> = match media {
+            Media::Json => json::parse(&self.body)
+                .map_err(|error| unrecognized(&format!("couldn't get version/kind; json parse error: {error}")))?,
+            Media::Yaml => yaml::parse(&self.body)
+                .map_err(|error| unrecognized(&format!("couldn't get version/kind; json parse error: {error}")))?,
+            Media::Protobuf => {
+                let decoded = protobuf::decode(&self.body, self.endpoint.table);
+                decoded.map_err(|error| unrecognized(&error.to_string()))?.value.into()
+            }
+        };
+        let given_version = given(&document.value, "apiVersion").unwrap_or(&api_version).to_owned();
+        let given_kind = given(&document.value, "kind").unwrap_or(kind).to_owned();
+        self.check_kind(&given_version, &given_kind, &api_version, kind)?;
+        let refused = |why: &str| {
+            let version = given_version.rsplit('/').next().unwrap_or_default();
+            let message = format!("{given_kind} in version \"{version}\" cannot be handled as a {kind}: {why}");
+            ApiError::bad_request(message)
+        };
+        let decoded = decode::decode(document, self.body_type(), &self.endpoint.table.types, self.endpoint.storage_form());
+        if let Some(error) = decoded.error {
+            return Err(refused(&error));
+        }
+        match validation {
+            FieldValidation::Strict if !decoded.strict.is_empty() => {
+                return Err(refused(&format!("strict decoding error: {}", decoded.strict.join(", "))));
+            }
+            FieldValidation::Warn => decoded.strict.into_iter().for_each(|complaint| self.warnings.add(complaint)),
+            _ => {}
+        }
+        let mut object = decoded.value;
+        self.complete(&mut object, &api_version, kind);
+        Ok(object)
+    }
+
+    /// Makes a patched object fit its kind again; gives what a strict decoder complains about.
+    pub(crate) fn decode_value(&self, object: &mut Value) -> Result<Vec<String>, String> {
+        let (api_version, kind) = self.body_kind();
+        let form = self.endpoint.storage_form();
+        let decoded = decode::decode(object.take(), self.body_type(), &self.endpoint.table.types, form);
+        if let Some(error) = decoded.error {
+            return Err(error);
+        }
+        *object = decoded.value;
+        self.complete(object, &api_version, kind);
+        Ok(decoded.strict)
+    }
+
+    fn complete(&self, object: &mut Value, api_version: &str, kind: &str) {
+        object["apiVersion"] = api_version.into();
+        object["kind"] = kind.into();
+        if self.body_type() == self.endpoint.resource.ty {
+            self.endpoint.strategy.default(object);
+        }
+    }
+
+    /// Refuses a body that says it is something else.
+    fn check_kind(&self, given_version: &str, given_kind: &str, api_version: &str, kind: &str) -> Result<()> {
+        if given_version == api_version && given_kind == kind {
+            return Ok(());
+        }
+        let version = given_version.rsplit('/').next().unwrap_or_default();
+        let table = self.endpoint.table;
+        let known = table.resources.iter().find(|have| &*have.kind == given_kind && have.api_version() == given_version);
+        let why = match known {
+            Some(other) if &*other.kind == kind && self.endpoint.stored.plural == other.plural => {
+                return Err(ApiError::bad_request(format!(
+                    "the API version in the data ({given_version}) does not match the expected API version ({api_version})"
+                )));
+            }
+            Some(_) => {
+                let package = internal_package(&self.endpoint.resource.group);
+                format!("converting ({version}.{given_kind}) to ({package}.{kind}): unknown conversion")
+            }
+            None => format!(
+                "no kind \"{given_kind}\" is registered for version \"{given_version}\" in scheme \
+                 \"pkg/api/legacyscheme/scheme.go:30\""
+            ),
+        };
+        let message = format!("{given_kind} in version \"{version}\" cannot be handled as a {kind}: {why}");
+        Err(ApiError::bad_request(message))
+    }
+
+    /// The object's name must be the one in the path; an object without a name gets it.
+    pub(crate) fn match_name(&self, object: &mut Value) -> Result<()> {
+        let name = meta::text(object, "name");
+        if name.is_empty() {
+            meta::set(object, "name", self.target.name);
+            return Ok(());
+        }
+        if name != self.target.name {
+            return Err(ApiError::bad_request(format!(
+                "the name of the object ({name}) does not match the name on the URL ({})",
+                self.target.name
+            )));
+        }
+        Ok(())
+    }
+
+    /// The object's namespace must be the one in the path; an object without one gets it.
+    pub(crate) fn match_namespace(&self, object: &mut Value) -> Result<()> {
+        let wanted = if self.endpoint.resource.namespaced { self.target.namespace } else { "" };
+        let namespace = meta::text(object, "namespace");
+        if namespace == wanted {
+            return Ok(());
+        }
+        if wanted.is_empty() || namespace.is_empty() {
+            if wanted.is_empty() {
+                meta::metadata_mut(object).remove("namespace");
+            } else {
+                meta::set(object, "namespace", wanted);
+            }
+            return Ok(());
+        }
+        let message = "the namespace of the provided object does not match the namespace sent on the request";
+        Err(ApiError::bad_request(message))
+    }
+
+    /// Drops the status that a client sent along with a new object; nodes report theirs from the start.
+    pub(crate) fn reset_status(&self, object: &mut Value) {
+        if self.endpoint.resource.subresource("status").is_none() || self.is_core("nodes") {
+            return;
+        }
+        if let Some(map) = object.as_object_mut() {
+            map.remove("status");
+        }
+        *object = self.endpoint.normalize(object.take());
+    }
+
+    /// Puts the old status back: an ordinary update does not touch it.
+    pub(crate) fn keep_status(&self, object: &mut Value, old: &Value) {
+        if self.endpoint.resource.subresource("status").is_none() {
+            return;
+        }
+        match old.get("status") {
+            Some(status) => object["status"] = status.clone(),
+            None => {
+                object.as_object_mut().map(|map| map.remove("status"));
+            }
+        }
+    }
+
+    /// Puts everything but metadata and status back, for updates of the status.
+    pub(crate) fn keep_all_but(&self, subresource: &str, object: &mut Value, old: &Value) {
+        if !matches!(subresource, "status" | "approval") {
+            return;
+        }
+        let (Some(new), Some(old)) = (object.as_object_mut(), old.as_object()) else { return };
+        new.retain(|field, _| matches!(field.as_str(), "metadata" | "status"));
+        for (field, value) in old.iter().filter(|(field, _)| !matches!(field.as_str(), "metadata" | "status")) {
+            new.insert(field.clone(), value.clone());
+        }
+        if let Some(metadata) = new.get_mut("metadata").and_then(Value::as_object_mut) {
+            for field in ["deletionTimestamp", "ownerReferences"] {
+                match old["metadata"].get(field) {
+                    Some(value) => metadata.insert(field.to_owned(), value.clone()),
+                    None => metadata.remove(field),
+                };
+            }
+        }
+    }
+
+    /// Validates the metadata by the rules of all kinds and the name rule of this one.
+    pub(crate) fn validate_metadata(&self, object: &Value, old: Option<&Value>) -> ErrorList {
+        let nothing = serde_json::Map::new();
+        let path = Path::new("metadata");
+        let metadata = object["metadata"].as_object().unwrap_or(&nothing);
+        let namespaced = self.endpoint.resource.namespaced;
+        let rule = name_rule(self.endpoint.strategy.name_rule());
+        let mut errors = object_meta::validate_object_meta(metadata, namespaced, rule, &path);
+        if let Some(old) = old {
+            let old = old["metadata"].as_object().unwrap_or(&nothing);
+            errors.extend(object_meta::validate_object_meta_update(metadata, old, &path));
+        }
+        errors
+    }
+
+    /// The options of a delete: from the body if there is one, else from the query.
+    pub(crate) fn delete_options(&self) -> Result<DeleteOptions> {
+        if self.body.is_empty() {
+            return DeleteOptions::from_query(&self.query);
+        }
+        let bad = |why: String| ApiError::bad_request(why);
+        let body = match negotiate::content_type(self.headers.get(CONTENT_TYPE))? {
+            Media::Json => json::parse(&self.body)
+                .map_err(|error| bad(format!("couldn't get version/kind; json parse error: {error}")))?
+                .value,
+            Media::Yaml => yaml::parse(&self.body).map_err(|error| bad(error.to_string()))?.value,
+            Media::Protobuf => {
+                protobuf::decode(&self.body, self.endpoint.table).map_err(|error| bad(error.to_string()))?.value
+            }
+        };
+        DeleteOptions::from_body(&body)
+    }
+}
+
+fn given<'a>(value: &'a Value, field: &str) -> Option<&'a str> {
+    value.get(field)?.as_str().filter(|text| !text.is_empty())
+}
+
+/// The beginning of a body, for messages.
+fn summary(body: &[u8]) -> String {
+    const SHOWN: usize = 30;
+    match body.len() {
+        0 => "<empty>".to_owned(),
+        length if length > SHOWN => format!("{} ...", String::from_utf8_lossy(&body[..SHOWN])),
+        _ => String::from_utf8_lossy(body).into_owned(),
+    }
+}
+
+/// The Go package of a group's types, as messages name it.
+fn internal_package(group: &str) -> &str {
+    match group.split('.').next().unwrap_or_default() {
+        "" | "events" => "core",
+        first => first,
+    }
+}
+
+fn name_rule(rule: NameRule) -> names::NameRule {
+    match rule {
+        NameRule::DnsSubdomain => names::name_is_dns_subdomain,
+        NameRule::DnsLabel => names::name_is_dns_label,
+        NameRule::Dns1035Label => names::name_is_dns1035_label,
+        NameRule::PathSegment => names::name_is_path_segment,
+    }
+}

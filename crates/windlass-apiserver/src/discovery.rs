@@ -1,0 +1,181 @@
+//! Discovery: which groups, versions and resources there are, in the old form and the aggregated one.
+
+use http::{HeaderMap, Response, StatusCode, Uri};
+use serde_json::{Value, json};
+use windlass_builtins::resource::{Group, Resource, Subresource};
+use windlass_schema::types::Str;
+
+use crate::{
+    body::Body,
+    negotiate, represent,
+    registry::Registry,
+    status::{ApiError, Result},
+};
+
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// `/api`, `/apis` and what is below them down to a group version.
+pub(crate) fn answer(registry: &Registry, path: &str, headers: &HeaderMap, uri: &Uri) -> Result<Response<Body>> {
+    let segments: Vec<&str> = path.split('/').skip(1).collect();
+    let value = match segments.as_slice() {
+        ["api"] | ["apis"] => {
+            let core = segments[0] == "api";
+            if negotiate::wants_aggregated_discovery(headers)? {
+                let value = aggregated(registry, core);
+                return represent::value_as(headers, uri, StatusCode::OK, &value, AGGREGATED);
+            }
+            if core { api_versions() } else { group_list(registry) }
+        }
+        ["api", version] if registry.has_version("", version) => resource_list(registry, "", version),
+        ["apis", name] => match registry.groups().iter().find(|group| !name.is_empty() && &*group.name == *name) {
+            Some(found) => group(found),
+            None => return Err(ApiError::page_not_found()),
+        },
+        ["apis", group, version] if registry.has_version(group, version) => resource_list(registry, group, version),
+        ["apis", group, _] if !registry.has_group(group) => return Err(ApiError::page_not_found()),
+        ["api" | "apis", ..] => return Err(ApiError::no_such_resource()),
+        _ => return Err(ApiError::page_not_found()),
+    };
+    represent::value(headers, uri, StatusCode::OK, &value)
+}
+
+/// `/`: the paths there are.
+pub(crate) fn paths(registry: &Registry) -> Value {
+    let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned(), "/apis/".to_owned()];
+    for group in registry.groups().iter().filter(|group| !group.name.is_empty()) {
+        paths.push(format!("/apis/{}", group.name));
+        paths.extend(group.versions.iter().map(|version| format!("/apis/{}/{version}", group.name)));
+    }
+    let rest = ["/healthz", "/healthz/ping", "/livez", "/livez/ping", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/readyz/ping", "/version"];
+    paths.extend(rest.map(str::to_owned));
+    json!({"paths": paths})
+}
+
+fn api_versions() -> Value {
+    json!({
+        "kind": "APIVersions", "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": ""}],
+    })
+}
+
+fn group_list(registry: &Registry) -> Value {
+    let groups: Vec<Value> = named(registry)
+        .map(|found| {
+            let mut value = group(found);
+            let map = value.as_object_mut().expect("a group must be an object");
+            map.remove("kind");
+            map.remove("apiVersion");
+            value
+        })
+        .collect();
+    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+}
+
+fn named(registry: &Registry) -> impl Iterator<Item = &Group> {
+    registry.groups().iter().filter(|group| !group.name.is_empty())
+}
+
+fn group(group: &Group) -> Value {
+    let version = |version: &str| json!({"groupVersion": format!("{}/{version}", group.name), "version": version});
+    let versions: Vec<Value> = group.versions.iter().map(|name| version(name)).collect();
+    json!({
+        "kind": "APIGroup", "apiVersion": "v1", "name": &*group.name,
+        "preferredVersion": versions[0], "versions": versions,
+    })
+}
+
+fn resources<'a>(registry: &'a Registry, group: &str, version: &str) -> impl Iterator<Item = &'a Resource> {
+    let of_version = move |resource: &&Resource| &*resource.group == group && &*resource.version == version;
+    registry.table.resources.iter().filter(of_version).collect::<Vec<_>>().into_iter()
+}
+
+fn resource_list(registry: &Registry, group: &str, version: &str) -> Value {
+    let mut entries = Vec::new();
+    for resource in resources(registry, group, version) {
+        let mut entry = json!({
+            "name": &*resource.plural, "singularName": &*resource.singular, "namespaced": resource.namespaced,
+            "kind": &*resource.kind, "verbs": texts(&resource.verbs),
+        });
+        if !resource.short_names.is_empty() {
+            entry["shortNames"] = texts(&resource.short_names);
+        }
+        if !resource.categories.is_empty() {
+            entry["categories"] = texts(&resource.categories);
+        }
+        if !resource.storage_version_hash.is_empty() {
+            entry["storageVersionHash"] = json!(&*resource.storage_version_hash);
+        }
+        entries.push(entry);
+        for sub in &resource.subresources {
+            let mut entry = json!({
+                "name": format!("{}/{}", resource.plural, sub.name), "singularName": "",
+                "namespaced": resource.namespaced, "kind": &*sub.kind, "verbs": texts(&sub.verbs),
+            });
+            if !sub.version.is_empty() {
+                entry["group"] = json!(&*sub.group);
+                entry["version"] = json!(&*sub.version);
+                if sub.group.is_empty() {
+                    entry.as_object_mut().expect("an entry must be an object").remove("group");
+                }
+            }
+            entries.push(entry);
+        }
+    }
+    entries.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
+    let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+    let mut list = json!({"kind": "APIResourceList", "groupVersion": group_version, "resources": entries});
+    if !group.is_empty() {
+        list["apiVersion"] = "v1".into();
+    }
+    list
+}
+
+fn aggregated(registry: &Registry, core: bool) -> Value {
+    let groups = registry.groups().iter().filter(|group| group.name.is_empty() == core);
+    let items: Vec<Value> = groups
+        .map(|group| {
+            let versions: Vec<Value> = group.versions.iter().map(|version| aggregated_version(registry, group, version)).collect();
+            let metadata = if core { json!({}) } else { json!({"name": &*group.name}) };
+            json!({"metadata": metadata, "versions": versions})
+        })
+        .collect();
+    json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items})
+}
+
+fn aggregated_version(registry: &Registry, group: &Group, version: &str) -> Value {
+    let mut entries: Vec<Value> = resources(registry, &group.name, version)
+        .map(|resource| {
+            let mut entry = json!({
+                "resource": &*resource.plural,
+                "responseKind": {"group": "", "version": "", "kind": &*resource.kind},
+                "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
+                "singularResource": &*resource.singular,
+                "verbs": texts(&resource.verbs),
+            });
+            if !resource.short_names.is_empty() {
+                entry["shortNames"] = texts(&resource.short_names);
+            }
+            if !resource.categories.is_empty() {
+                entry["categories"] = texts(&resource.categories);
+            }
+            if !resource.subresources.is_empty() {
+                entry["subresources"] = resource.subresources.iter().map(aggregated_subresource).collect();
+            }
+            entry
+        })
+        .collect();
+    entries.sort_by(|a, b| a["resource"].as_str().cmp(&b["resource"].as_str()));
+    json!({"version": version, "resources": entries, "freshness": "Current"})
+}
+
+fn aggregated_subresource(sub: &Subresource) -> Value {
+    json!({
+        "subresource": &*sub.name,
+        "responseKind": {"group": &*sub.group, "version": &*sub.version, "kind": &*sub.kind},
+        "verbs": texts(&sub.verbs),
+    })
+}
+
+fn texts(list: &[Str]) -> Value {
+    list.iter().map(|text| Value::from(&**text)).collect()
+}

@@ -1,0 +1,231 @@
+//! The way of a request: who asks, what for, may they, the verb's handler, the answer in the form asked for.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, header, request::Parts};
+use http_body_util::{BodyExt, Limited};
+use tracing::{error, warn};
+
+use crate::{
+    body::Body,
+    call::{Answer, Call, Warnings},
+    discovery, health,
+    metrics::Served,
+    negotiate,
+    query::{Query, unescape_path},
+    represent,
+    request_info::{RequestInfo, ResourceRequest},
+    server::{BoxError, Inner},
+    status::{ApiError, Result},
+    subresource, user::User,
+    verbs,
+};
+
+/// The largest body that is read.
+const BODY_LIMIT: usize = 3 << 20;
+/// How long a request other than a watch may take.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+impl Inner {
+    /// Answers a request. Every failure is an answer too.
+    pub(crate) async fn handle<B>(self: &Arc<Self>, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: Into<BoxError>,
+    {
+        let (parts, body) = request.into_parts();
+        let served = self.metrics.begin();
+        let answer = self.answer(&parts, body, &served).await;
+        let response = answer.unwrap_or_else(|error| {
+            if error.code.is_server_error() {
+                error!(method = %parts.method, path = parts.uri.path(), code = error.code.as_u16(), cause = error.cause, "{error}");
+            }
+            represent::error(&parts.headers, &parts.uri, &error)
+        });
+        served.end(response.status());
+        response
+    }
+
+    async fn answer<B>(self: &Arc<Self>, parts: &Parts, body: B, served: &Served<'_>) -> Result<Response<Body>>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: Into<BoxError>,
+    {
+        let path = unescape_path(parts.uri.path()).ok_or_else(|| ApiError::bad_request("the path is malformed"))?;
+        let path = &*path;
+        let user = authenticate(parts)?;
+        if user.is_anonymous() && !health::is_health_path(path) {
+            return Err(ApiError::unauthorized());
+        }
+        match RequestInfo::from_path(path) {
+            RequestInfo::Path(path) => self.path(parts, path).await,
+            RequestInfo::Resource(target) => {
+                let query = Query::parse(parts.uri.query());
+                let verb = target.verb(&parts.method, &query);
+                served.is(verb, &target);
+                let work = self.resource(parts, &user, target, query, verb, body);
+                if verb == "watch" {
+                    return work.await;
+                }
+                tokio::time::timeout(TIMEOUT, work).await.unwrap_or_else(|_| {
+                    Err(ApiError::timeout("request did not complete within the allotted timeout"))
+                })
+            }
+        }
+    }
+
+    /// Everything that is not a resource.
+    async fn path(self: &Arc<Self>, parts: &Parts, path: &str) -> Result<Response<Body>> {
+        let read = matches!(parts.method, Method::GET | Method::HEAD);
+        if health::is_health_path(path) {
+            return Ok(health::answer(self, path, &Query::parse(parts.uri.query())).await);
+        }
+        if !read {
+            return Err(if path.starts_with("/api") { ApiError::method_not_allowed() } else { ApiError::page_not_found() });
+        }
+        let registry = self.registry.load_full();
+        match path.trim_end_matches('/') {
+            "/version" => Ok(represent::json(StatusCode::OK, &health::version())),
+            "/metrics" => Ok(represent::text(StatusCode::OK, self.metrics.render(self))),
+            "" => Ok(represent::json(StatusCode::OK, &discovery::paths(&registry))),
+            path if path.starts_with("/openapi/") => self.openapi.answer(&registry, path, &parts.headers),
+            path if path.starts_with("/api") => discovery::answer(&registry, path, &parts.headers, &parts.uri),
+            _ => Err(ApiError::page_not_found()),
+        }
+    }
+
+    async fn resource<B>(
+        self: &Arc<Self>,
+        parts: &Parts,
+        user: &User,
+        target: ResourceRequest<'_>,
+        query: Query<'_>,
+        verb: &str,
+        body: B,
+    ) -> Result<Response<Body>>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: Into<BoxError>,
+    {
+        let registry = self.registry.load_full();
+        if !registry.has_group(target.group) {
+            return Err(ApiError::page_not_found());
+        }
+        let endpoint = registry
+            .endpoint(target.group, target.version, target.resource)
+            .ok_or_else(ApiError::no_such_resource)?;
+        let resource = endpoint.resource;
+        check_scope(resource, &target, &parts.method)?;
+        let subresource = match target.subresource {
+            "" => None,
+            name => Some(resource.subresource(name).ok_or_else(ApiError::no_such_resource)?),
+        };
+        let verbs = subresource.map_or(&resource.verbs, |sub| &sub.verbs);
+        let named_create = verb == "create" && !target.name.is_empty() && subresource.is_none();
+        let unnamed = target.name.is_empty() && matches!(verb, "update" | "patch");
+        let allowed = verbs.iter().any(|have| &**have == verb);
+        if !allowed || named_create || unnamed || parts.method == Method::HEAD {
+            return Err(ApiError::method_not_allowed());
+        }
+        let accept = negotiate::accept(&parts.headers, verb == "watch", parts.uri.query())?;
+        let body = read_body(&parts.method, &parts.headers, body).await?;
+        let call = Call {
+            server: self,
+            endpoint,
+            target,
+            subresource,
+            query,
+            headers: &parts.headers,
+            user,
+            body,
+            accept,
+            warnings: Warnings::default(),
+        };
+        let answer = dispatch(&call, verb).await;
+        let warnings = call.warnings.take();
+        let mut response = match answer.and_then(|answer| represent::answer(&call, answer)) {
+            Ok(response) => response,
+            Err(error) => {
+                log_failure(&error, &parts.method, &parts.uri);
+                represent::error(&parts.headers, &parts.uri, &error)
+            }
+        };
+        represent::add_warnings(response.headers_mut(), &warnings);
+        Ok(response)
+    }
+}
+
+async fn dispatch(call: &Call<'_>, verb: &str) -> Result<Answer> {
+    if let Some(answer) = subresource::dispatch(call, verb).await {
+        return answer;
+    }
+    match verb {
+        "get" => verbs::read::get(call).await,
+        "list" => verbs::read::list(call).await,
+        "watch" => verbs::watch::watch(call).await,
+        "create" => verbs::create::create(call).await,
+        "update" => verbs::update::update(call).await,
+        "patch" => verbs::patch::patch(call).await,
+        "delete" => verbs::delete::delete(call).await,
+        "deletecollection" => verbs::delete::delete_collection(call).await,
+        _ => Err(ApiError::method_not_allowed()),
+    }
+}
+
+fn log_failure(error: &ApiError, method: &Method, uri: &Uri) {
+    if error.code.is_server_error() {
+        warn!(%method, path = uri.path(), code = error.code.as_u16(), cause = error.cause, "{error}");
+    }
+}
+
+/// Who asks: the identity the connection brought, or nobody. A token is nobody's yet.
+fn authenticate(parts: &Parts) -> Result<Arc<User>> {
+    if parts.headers.contains_key(header::AUTHORIZATION) {
+        return Err(ApiError::unauthorized());
+    }
+    let user = parts.extensions.get::<Arc<User>>();
+    Ok(user.cloned().unwrap_or_else(|| Arc::new(User::anonymous())))
+}
+
+/// Namespaced objects are addressed in a namespace, the others are not.
+fn check_scope(
+    resource: &windlass_builtins::resource::Resource,
+    target: &ResourceRequest<'_>,
+    method: &Method,
+) -> Result<()> {
+    let in_namespace = !target.namespace.is_empty() && &*resource.plural != "namespaces";
+    if resource.namespaced {
+        if !in_namespace && !target.name.is_empty() {
+            return Err(ApiError::no_such_resource());
+        }
+        if !in_namespace && *method != Method::GET && *method != Method::HEAD {
+            return Err(ApiError::method_not_allowed());
+        }
+    } else if in_namespace {
+        return Err(ApiError::no_such_resource());
+    }
+    if target.old_watch && *method != Method::GET {
+        return Err(ApiError::method_not_allowed());
+    }
+    Ok(())
+}
+
+async fn read_body<B>(method: &Method, headers: &HeaderMap, body: B) -> Result<Bytes>
+where
+    B: http_body::Body<Data = Bytes> + Send,
+    B::Error: Into<BoxError>,
+{
+    if matches!(*method, Method::GET | Method::HEAD) {
+        return Ok(Bytes::new());
+    }
+    let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    if announced.is_some_and(|length| length > BODY_LIMIT) {
+        return Err(ApiError::too_large(BODY_LIMIT));
+    }
+    match Limited::new(body, BODY_LIMIT).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(ApiError::too_large(BODY_LIMIT)),
+        Err(error) => Err(ApiError::bad_request(format!("could not read the request's body: {error}"))),
+    }
+}

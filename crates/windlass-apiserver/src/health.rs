@@ -1,0 +1,80 @@
+//! `/healthz`, `/livez`, `/readyz` and `/version`.
+
+use std::{sync::Arc, time::Duration};
+
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+
+use crate::{body::Body, query::Query, represent, server::Inner};
+
+/// The checks behind each endpoint.
+const CHECKS: [&str; 3] = ["ping", "log", "store"];
+
+/// Whether a path is one that anybody may ask.
+pub(crate) fn is_health_path(path: &str) -> bool {
+    let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
+    path.starts_with('/') && matches!(first, "healthz" | "livez" | "readyz") && !path.starts_with("//")
+}
+
+/// Runs the checks that the path names.
+pub(crate) async fn answer(server: &Arc<Inner>, path: &str, query: &Query<'_>) -> Response<Body> {
+    let mut parts = path.trim_matches('/').splitn(2, '/');
+    let endpoint = parts.next().unwrap_or_default();
+    if let Some(one) = parts.next() {
+        return match CHECKS.iter().find(|check| **check == one) {
+            None => represent::text(StatusCode::NOT_FOUND, "404 page not found\n".to_owned()),
+            Some(check) => match run(server, check).await {
+                Ok(()) => represent::text(StatusCode::OK, "ok".to_owned()),
+                Err(why) => represent::text(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    format!("internal server error: {why}\n"),
+                ),
+            },
+        };
+    }
+    let excluded = query.all("exclude");
+    let mut lines = String::new();
+    let mut healthy = true;
+    for check in CHECKS {
+        if excluded.contains(&check) {
+            lines += &format!("[+]{check} excluded: ok\n");
+            continue;
+        }
+        match run(server, check).await {
+            Ok(()) => lines += &format!("[+]{check} ok\n"),
+            Err(_) => {
+                healthy = false;
+                lines += &format!("[-]{check} failed: reason withheld\n");
+            }
+        }
+    }
+    if !healthy {
+        return represent::text(StatusCode::INTERNAL_SERVER_ERROR, format!("{lines}{endpoint} check failed\n"));
+    }
+    if query.get("verbose").is_some() {
+        return represent::text(StatusCode::OK, format!("{lines}{endpoint} check passed\n"));
+    }
+    represent::text(StatusCode::OK, "ok".to_owned())
+}
+
+async fn run(server: &Arc<Inner>, check: &str) -> Result<(), String> {
+    if check != "store" {
+        return Ok(());
+    }
+    let fresh = tokio::time::timeout(Duration::from_secs(2), server.storage.fresh()).await;
+    match fresh {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("the store does not answer".to_owned()),
+    }
+}
+
+/// The version of Kubernetes that is served.
+pub(crate) fn version() -> Value {
+    json!({
+        "major": "1", "minor": "36", "gitVersion": "v1.36.4+windlass", "gitCommit": "", "gitTreeState": "",
+        "buildDate": "", "goVersion": "", "compiler": "rustc",
+        "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+        "emulationMajor": "1", "emulationMinor": "36", "minCompatibilityMajor": "1", "minCompatibilityMinor": "35",
+    })
+}

@@ -1,0 +1,150 @@
+//! `/metrics`: the server's own numbers under the names kube-apiserver has for them.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write,
+    sync::atomic::{AtomicI64, Ordering},
+    time::{Duration, Instant},
+};
+
+use http::StatusCode;
+use parking_lot::Mutex;
+
+use crate::{request_info::ResourceRequest, server::Inner};
+
+/// The upper bounds of the latency histogram, in seconds.
+const BUCKETS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
+
+/// What is counted.
+#[derive(Default)]
+pub(crate) struct Metrics {
+    requests: Mutex<BTreeMap<Labels, Series>>,
+    inflight: AtomicI64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Labels {
+    verb: &'static str,
+    group: Box<str>,
+    version: Box<str>,
+    resource: Box<str>,
+    subresource: Box<str>,
+    code: u16,
+}
+
+#[derive(Default)]
+struct Series {
+    count: u64,
+    seconds: f64,
+    buckets: [u64; BUCKETS.len()],
+}
+
+/// A request being served.
+pub(crate) struct Served<'a> {
+    metrics: &'a Metrics,
+    start: Instant,
+    labels: Mutex<Option<Labels>>,
+}
+
+impl Metrics {
+    pub(crate) fn begin(&self) -> Served<'_> {
+        self.inflight.fetch_add(1, Ordering::Relaxed);
+        Served { metrics: self, start: Instant::now(), labels: Mutex::new(None) }
+    }
+
+    fn record(&self, labels: Labels, took: Duration) {
+        let mut requests = self.requests.lock();
+        let series = requests.entry(labels).or_default();
+        series.count += 1;
+        series.seconds += took.as_secs_f64();
+        if let Some(bucket) = BUCKETS.iter().position(|bound| took.as_secs_f64() <= *bound) {
+            series.buckets[bucket] += 1;
+        }
+    }
+
+    /// The text format of Prometheus.
+    pub(crate) fn render(&self, server: &Inner) -> String {
+        let mut out = String::new();
+        let requests = self.requests.lock();
+        out += "# HELP apiserver_request_total Counter of requests broken out for each verb, resource and code.\n";
+        out += "# TYPE apiserver_request_total counter\n";
+        for (labels, series) in requests.iter() {
+            let _ = writeln!(out, "apiserver_request_total{{{},code=\"{}\"}} {}", labels.text(), labels.code, series.count);
+        }
+        out += "# HELP apiserver_request_duration_seconds Response latency in seconds, watches excepted.\n";
+        out += "# TYPE apiserver_request_duration_seconds histogram\n";
+        for (labels, series) in requests.iter().filter(|(labels, _)| labels.verb != "WATCH") {
+            let text = format!("{},code=\"{}\"", labels.text(), labels.code);
+            let mut below = 0;
+            for (bound, count) in BUCKETS.iter().zip(series.buckets) {
+                below += count;
+                let _ = writeln!(out, "apiserver_request_duration_seconds_bucket{{{text},le=\"{bound}\"}} {below}");
+            }
+            let _ = writeln!(out, "apiserver_request_duration_seconds_bucket{{{text},le=\"+Inf\"}} {}", series.count);
+            let _ = writeln!(out, "apiserver_request_duration_seconds_sum{{{text}}} {}", series.seconds);
+            let _ = writeln!(out, "apiserver_request_duration_seconds_count{{{text}}} {}", series.count);
+        }
+        drop(requests);
+        out += "# HELP apiserver_current_inflight_requests Requests being served at this moment.\n";
+        out += "# TYPE apiserver_current_inflight_requests gauge\n";
+        let _ = writeln!(out, "apiserver_current_inflight_requests {}", self.inflight.load(Ordering::Relaxed));
+        out += "# HELP windlass_store_revision The newest revision that the caches hold.\n";
+        out += "# TYPE windlass_store_revision gauge\n";
+        let _ = writeln!(out, "windlass_store_revision {}", server.storage.applied());
+        out
+    }
+}
+
+impl Labels {
+    fn text(&self) -> String {
+        format!(
+            "verb=\"{}\",group=\"{}\",version=\"{}\",resource=\"{}\",subresource=\"{}\"",
+            self.verb, self.group, self.version, self.resource, self.subresource
+        )
+    }
+}
+
+impl Served<'_> {
+    /// Says what the request is; called only for resources the server knows by name or not at all.
+    pub(crate) fn is(&self, verb: &'static str, target: &ResourceRequest<'_>) {
+        *self.labels.lock() = Some(Labels {
+            verb: upper(verb),
+            group: target.group.into(),
+            version: target.version.into(),
+            resource: target.resource.into(),
+            subresource: target.subresource.into(),
+            code: 0,
+        });
+    }
+
+    /// The answer is ready.
+    pub(crate) fn end(self, code: StatusCode) {
+        // What does not exist gets no series of its own: its names come from the client.
+        if let Some(labels) = self.labels.lock().take()
+            && code != StatusCode::NOT_FOUND
+            && code != StatusCode::UNAUTHORIZED
+        {
+            self.metrics.record(Labels { code: code.as_u16(), ..labels }, self.start.elapsed());
+        }
+    }
+}
+
+impl Drop for Served<'_> {
+    fn drop(&mut self) {
+        self.metrics.inflight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn upper(verb: &str) -> &'static str {
+    match verb {
+        "get" => "GET",
+        "list" => "LIST",
+        "watch" => "WATCH",
+        "create" => "POST",
+        "update" => "PUT",
+        "patch" => "PATCH",
+        "delete" => "DELETE",
+        "deletecollection" => "DELETECOLLECTION",
+        _ => "OTHER",
+    }
+}

@@ -1,0 +1,226 @@
+//! Content negotiation: the representation a client accepts, and the type of the body it sent.
+//!
+//! Two parties answer in the real server, and so here: its router compares bare media types (no `application/*`) and
+//! says `406: Not Acceptable`; the handlers then weigh parameters and transformations and say which media types they
+//! accept.
+
+mod accept;
+mod content_type;
+
+use http::{HeaderMap, HeaderValue, header};
+use serde_json::Map;
+
+use self::accept::Clause;
+use crate::{
+    query::Query,
+    status::{ApiError, Result},
+};
+
+/// An encoding of objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Media {
+    /// `application/json`
+    Json,
+    /// `application/yaml`
+    Yaml,
+    /// `application/vnd.kubernetes.protobuf`
+    Protobuf,
+}
+
+/// The form of an object that a client asked for instead of the object itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Transform {
+    /// The object itself.
+    None,
+    /// Rows and columns.
+    Table,
+    /// The metadata of an object.
+    PartialObjectMetadata,
+    /// The metadata of the objects of a list.
+    PartialObjectMetadataList,
+}
+
+/// How an answer is to look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Representation {
+    /// The encoding.
+    pub(crate) media: Media,
+    /// The form.
+    pub(crate) transform: Transform,
+    /// Whether JSON is indented for people.
+    pub(crate) pretty: bool,
+}
+
+impl Media {
+    /// All encodings, the preferred one first.
+    const ALL: [Self; 3] = [Self::Json, Self::Yaml, Self::Protobuf];
+
+    /// The media type.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::Yaml => "application/yaml",
+            Self::Protobuf => "application/vnd.kubernetes.protobuf",
+        }
+    }
+
+    /// The media type of a watch in this encoding, as clients ask for it; there is none in YAML.
+    fn stream_name(self) -> Option<&'static str> {
+        match self {
+            Self::Json => Some("application/json;stream=watch"),
+            Self::Yaml => None,
+            Self::Protobuf => Some("application/vnd.kubernetes.protobuf;stream=watch"),
+        }
+    }
+}
+
+impl Representation {
+    /// Whether stored bytes can be sent as they are.
+    pub(crate) fn is_plain_json(&self) -> bool {
+        self.media == Media::Json && self.transform == Transform::None && !self.pretty
+    }
+}
+
+/// The representation of the answer to a request for a resource.
+pub(crate) fn accept(headers: &HeaderMap, watch: bool, query: Option<&str>) -> Result<Representation> {
+    let header = accept_header(headers);
+    route(header, watch)?;
+    // Objects are stored as JSON: whoever takes either gets the bytes as they are.
+    let json = |clause: &Clause<'_>, media| (media == Media::Json).then(|| transform_of(clause, media)).flatten();
+    let (media, transform, pretty) = match choose(header, transform_of) {
+        Some((Media::Protobuf, transform, _)) => match choose(header, json) {
+            Some((Media::Json, also, pretty)) if also == transform => (Media::Json, transform, pretty),
+            _ => (Media::Protobuf, transform, false),
+        },
+        Some(chosen) => chosen,
+        None => return Err(not_acceptable(Media::ALL.into_iter().map(Media::name))),
+    };
+    if watch && media.stream_name().is_none() {
+        return Err(not_acceptable(Media::ALL.into_iter().filter_map(Media::stream_name)));
+    }
+    let pretty = media == Media::Json && (pretty || wants_pretty(headers, query));
+    Ok(Representation { media, transform, pretty })
+}
+
+/// The encoding of an error, or of what has no other form: JSON where the client accepts nothing that fits.
+pub(crate) fn error_media(headers: &HeaderMap, _query: Option<&str>) -> Media {
+    choose(accept_header(headers), untransformed).map_or(Media::Json, |(media, ..)| media)
+}
+
+/// Whether `/api` or `/apis` is asked for in the aggregated form.
+pub(crate) fn wants_aggregated_discovery(headers: &HeaderMap) -> Result<bool> {
+    let header = accept_header(headers);
+    route(header, false)?;
+    let aggregated = |clause: &Clause<'_>, _| {
+        let asked = (clause.param("g"), clause.param("v"), clause.param("as"));
+        let wanted = (Some("apidiscovery.k8s.io"), Some("v2"), Some("APIGroupDiscoveryList"));
+        (asked == wanted && clause.param("sv").unwrap_or_default().is_empty()).then_some(())
+    };
+    if !header.is_empty() && choose(header, aggregated).is_some() {
+        return Ok(true);
+    }
+    match choose(header, untransformed) {
+        Some(_) => Ok(false),
+        None => Err(not_acceptable(Media::ALL.into_iter().map(Media::name))),
+    }
+}
+
+/// The encoding of a body; without a header it is JSON.
+pub(crate) fn content_type(header: Option<&HeaderValue>) -> Result<Media> {
+    let Some(header) = header.filter(|header| !header.is_empty()) else { return Ok(Media::Json) };
+    let given = header.to_str().ok().and_then(content_type::media_type);
+    let media = given.and_then(|given| Media::ALL.into_iter().find(|media| media.name() == given));
+    media.ok_or_else(|| {
+        let names = join(Media::ALL.into_iter().map(Media::name));
+        let text = "the body of the request was in an unknown format - accepted media types include";
+        ApiError::unsupported_media_type(format!("{text}: {names}"))
+    })
+}
+
+/// The first `Accept` header; later ones are not looked at.
+fn accept_header(headers: &HeaderMap) -> &str {
+    headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+/// The router's judgement: one bare media type must be among those of the route.
+fn route(header: &str, watch: bool) -> Result<()> {
+    let fits = |part: &str| {
+        let name = part.split(';').next().unwrap_or_default().trim_matches(' ');
+        name == "*/*" || Media::ALL.iter().any(|media| media.name() == name)
+    };
+    if header.is_empty() || header.split(',').any(fits) {
+        return Ok(());
+    }
+    let streams = Media::ALL.into_iter().filter_map(Media::stream_name).filter(|_| watch);
+    let names = join(Media::ALL.into_iter().map(Media::name).chain(streams));
+    let message = format!("406: Not Acceptable\n\nAvailable representations: {names}");
+    Err(ApiError::not_acceptable(message).with_details(Map::new()))
+}
+
+/// The first encoding that a clause of the header names and `allowed` admits, with what `allowed` made of the clause,
+/// and whether the clause asks for indented output. Without a header, the first encoding with its plain form.
+fn choose<T>(header: &str, allowed: impl Fn(&Clause<'_>, Media) -> Option<T>) -> Option<(Media, T, bool)> {
+    if header.is_empty() {
+        let any = Clause::any();
+        return allowed(&any, Media::Json).map(|form| (Media::Json, form, false));
+    }
+    for clause in accept::parse(header) {
+        for media in Media::ALL.into_iter().filter(|media| clause.names(media.name())) {
+            // A stream must be one that is known, of an encoding that has streams.
+            let stream = clause.param("stream").unwrap_or_default();
+            if !stream.is_empty() && (stream != "watch" || media.stream_name().is_none()) {
+                continue;
+            }
+            if let Some(form) = allowed(&clause, media) {
+                return Some((media, form, clause.param("pretty") == Some("1")));
+            }
+        }
+    }
+    None
+}
+
+/// The transformation a clause asks for, if resources have it in that encoding.
+fn transform_of(clause: &Clause<'_>, media: Media) -> Option<Transform> {
+    if !matches!(clause.param("sv"), None | Some("" | "v1")) {
+        return None;
+    }
+    if !clause.transforms() {
+        return Some(Transform::None);
+    }
+    if clause.param("g") != Some("meta.k8s.io") || !matches!(clause.param("v"), Some("v1" | "v1beta1")) {
+        return None;
+    }
+    match clause.param("as")? {
+        "Table" => (media != Media::Protobuf).then_some(Transform::Table),
+        "PartialObjectMetadata" => Some(Transform::PartialObjectMetadata),
+        "PartialObjectMetadataList" => Some(Transform::PartialObjectMetadataList),
+        _ => None,
+    }
+}
+
+/// Admits clauses that ask for no transformation.
+fn untransformed(clause: &Clause<'_>, _: Media) -> Option<()> {
+    (!clause.transforms() && clause.param("sv").unwrap_or_default().is_empty()).then_some(())
+}
+
+/// Whether output is indented: as the query says, or else for browsers and command-line tools.
+fn wants_pretty(headers: &HeaderMap, query: Option<&str>) -> bool {
+    if query.is_some_and(|query| query.contains("pretty"))
+        && let Some(value) = Query::parse(query).get("pretty").filter(|value| !value.is_empty())
+    {
+        return matches!(value, "1" | "t" | "T" | "true" | "TRUE" | "True");
+    }
+    let agent = headers.get(header::USER_AGENT).map(HeaderValue::as_bytes).unwrap_or_default();
+    [&b"curl"[..], b"Wget", b"Mozilla/5.0"].iter().any(|prefix| agent.starts_with(prefix))
+}
+
+fn not_acceptable(names: impl Iterator<Item = &'static str>) -> ApiError {
+    ApiError::not_acceptable(format!("only the following media types are accepted: {}", join(names)))
+}
+
+fn join(names: impl Iterator<Item = &'static str>) -> String {
+    names.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,271 @@
+//! The options of each verb: parsed from the query (or the body of a delete) and validated in the real words.
+
+use serde_json::{Value, json};
+use windlass_schema::field::{ErrorKind, ErrorList, FieldError, Path};
+
+use crate::{
+    query::Query,
+    status::{ApiError, Result},
+};
+
+/// What to do about unknown and duplicate fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FieldValidation {
+    /// Drop them silently.
+    Ignore,
+    /// Drop them and warn. The default.
+    Warn,
+    /// Refuse the request.
+    Strict,
+}
+
+/// The options of create, update and patch.
+#[derive(Debug, Clone)]
+pub(crate) struct WriteOptions {
+    /// Do everything but store.
+    pub(crate) dry_run: bool,
+    /// How strict to be with unknown fields.
+    pub(crate) field_validation: FieldValidation,
+    /// The name that owns the written fields.
+    pub(crate) field_manager: String,
+}
+
+impl WriteOptions {
+    /// Parses and validates; `kind` is `CreateOptions`, `UpdateOptions` or `PatchOptions`.
+    pub(crate) fn parse(query: &Query<'_>, kind: &str) -> Result<Self> {
+        let mut errors = ErrorList::new();
+        if kind == "PatchOptions" && query.optional_flag("force").is_some() {
+            errors.push(FieldError::forbidden(&Path::new("force"), "may not be specified for non-apply patch"));
+        }
+        let field_manager = query.text("fieldManager").to_owned();
+        validate_field_manager(&field_manager, &mut errors);
+        let dry_run = query.all("dryRun");
+        validate_dry_run(&dry_run, &mut errors);
+        let field_validation = match query.text("fieldValidation") {
+            "" | "Warn" => FieldValidation::Warn,
+            "Ignore" => FieldValidation::Ignore,
+            "Strict" => FieldValidation::Strict,
+            other => {
+                let supported = ["", "Ignore", "Strict", "Warn"];
+                errors.push(FieldError::not_supported(&Path::new("fieldValidation"), &json!(other), &supported));
+                FieldValidation::Warn
+            }
+        };
+        if !errors.is_empty() {
+            return Err(ApiError::invalid(kind, "meta.k8s.io", "", &errors));
+        }
+        Ok(Self { dry_run: !dry_run.is_empty(), field_validation, field_manager })
+    }
+}
+
+fn validate_field_manager(name: &str, errors: &mut ErrorList) {
+    let path = Path::new("fieldManager");
+    if name.len() > 128 {
+        errors.push(FieldError::too_long(&path, 128));
+    }
+    for (at, c) in name.char_indices().filter(|(_, c)| c.is_control()) {
+        let detail = format!("invalid character U+{:04X} (at position {at})", c as u32);
+        errors.push(FieldError::invalid(&path, &json!(name), detail));
+    }
+}
+
+fn validate_dry_run(values: &[&str], errors: &mut ErrorList) {
+    if values.iter().any(|value| *value != "All") {
+        errors.push(FieldError::not_supported(&Path::new("dryRun"), &json!(values), &["All"]));
+    }
+}
+
+/// The options of a delete.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct DeleteOptions {
+    /// Do everything but delete.
+    pub(crate) dry_run: bool,
+    /// How long the object may take to go.
+    pub(crate) grace_period: Option<i64>,
+    /// What happens to dependents: `Orphan`, `Background` or `Foreground`.
+    pub(crate) propagation: Option<String>,
+    /// The deprecated form of `propagation`.
+    pub(crate) orphan_dependents: Option<bool>,
+    /// The uid the object must have.
+    pub(crate) uid: Option<String>,
+    /// The resource version the object must be at.
+    pub(crate) resource_version: Option<String>,
+}
+
+impl DeleteOptions {
+    /// From the query, when there is no body.
+    pub(crate) fn from_query(query: &Query<'_>) -> Result<Self> {
+        let text = |name: &str| query.get(name).filter(|value| !value.is_empty()).map(str::to_owned);
+        let dry_run = query.all("dryRun");
+        let options = Self {
+            dry_run: !dry_run.is_empty(),
+            grace_period: query.integer("gracePeriodSeconds")?,
+            propagation: text("propagationPolicy"),
+            orphan_dependents: query.optional_flag("orphanDependents"),
+            uid: None,
+            resource_version: None,
+        };
+        options.validate(&dry_run)?;
+        Ok(options)
+    }
+
+    /// From a decoded `DeleteOptions` body; the query is ignored then, as the real server does.
+    pub(crate) fn from_body(body: &Value) -> Result<Self> {
+        let text = |at: &Value| at.as_str().map(str::to_owned);
+        let dry_run: Vec<&str> =
+            body["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let options = Self {
+            dry_run: !dry_run.is_empty(),
+            grace_period: body["gracePeriodSeconds"].as_i64(),
+            propagation: text(&body["propagationPolicy"]),
+            orphan_dependents: body["orphanDependents"].as_bool(),
+            uid: text(&body["preconditions"]["uid"]),
+            resource_version: text(&body["preconditions"]["resourceVersion"]),
+        };
+        options.validate(&dry_run)?;
+        Ok(options)
+    }
+
+    fn validate(&self, dry_run: &[&str]) -> Result<()> {
+        let mut errors = ErrorList::new();
+        let path = Path::new("propagationPolicy");
+        if let Some(policy) = &self.propagation {
+            if self.orphan_dependents.is_some() {
+                let detail = "orphanDependents and deletionPropagation cannot be both set";
+                errors.push(FieldError::invalid(&path, &json!(policy), detail));
+            }
+            if !matches!(policy.as_str(), "Foreground" | "Background" | "Orphan") {
+                let supported = ["Foreground", "Background", "Orphan", "nil"];
+                errors.push(FieldError::not_supported(&path, &json!(policy), &supported));
+            }
+        }
+        validate_dry_run(dry_run, &mut errors);
+        if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid("DeleteOptions", "meta.k8s.io", "", &errors)) }
+    }
+}
+
+/// How a list's resource version is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum VersionMatch {
+    /// Not given.
+    Unset,
+    /// Exactly that version.
+    Exact,
+    /// That version or a newer one.
+    NotOlderThan,
+}
+
+/// The options of list, watch and deletecollection.
+#[derive(Debug, Clone)]
+pub(crate) struct ListOptions {
+    /// Whether it is a watch.
+    pub(crate) watch: bool,
+    /// The page size; `None` for all.
+    pub(crate) limit: Option<usize>,
+    /// The continue token.
+    pub(crate) continue_token: String,
+    /// The resource version, as given.
+    pub(crate) resource_version: String,
+    /// How it is meant.
+    pub(crate) version_match: VersionMatch,
+    /// Whether a watch starts with the current state; `None` if not given.
+    pub(crate) send_initial_events: Option<bool>,
+    /// Whether the client wants bookmarks.
+    pub(crate) bookmarks: bool,
+    /// When the server ends the watch.
+    pub(crate) timeout_seconds: Option<u64>,
+}
+
+impl ListOptions {
+    /// Parses and validates.
+    pub(crate) fn parse(query: &Query<'_>, watch: bool) -> Result<Self> {
+        let limit = query.integer("limit")?;
+        let timeout = query.integer("timeoutSeconds")?;
+        let version_match = query.text("resourceVersionMatch");
+        let mut options = Self {
+            watch,
+            limit: limit.filter(|limit| *limit > 0).map(|limit| usize::try_from(limit).unwrap_or(usize::MAX)),
+            continue_token: query.text("continue").to_owned(),
+            resource_version: query.text("resourceVersion").to_owned(),
+            version_match: VersionMatch::Unset,
+            send_initial_events: query.optional_flag("sendInitialEvents"),
+            bookmarks: query.flag("allowWatchBookmarks"),
+            timeout_seconds: timeout.and_then(|seconds| u64::try_from(seconds).ok()),
+        };
+        let errors = if watch { options.watch_errors(version_match) } else { options.list_errors(version_match) };
+        if !errors.is_empty() {
+            return Err(ApiError::invalid("ListOptions", "meta.k8s.io", "", &errors));
+        }
+        options.version_match = match version_match {
+            "Exact" => VersionMatch::Exact,
+            "NotOlderThan" => VersionMatch::NotOlderThan,
+            _ => VersionMatch::Unset,
+        };
+        Ok(options)
+    }
+
+    fn list_errors(&self, version_match: &str) -> ErrorList {
+        let path = Path::new("resourceVersionMatch");
+        let mut errors = ErrorList::new();
+        let mut forbid = |detail: &str| errors.push(FieldError::forbidden(&path, detail));
+        if !version_match.is_empty() {
+            if self.resource_version.is_empty() {
+                forbid("resourceVersionMatch is forbidden unless resourceVersion is provided");
+            }
+            if !self.continue_token.is_empty() {
+                forbid("resourceVersionMatch is forbidden when continue is provided");
+            }
+            if !matches!(version_match, "Exact" | "NotOlderThan") {
+                let supported = ["Exact", "NotOlderThan", ""];
+                errors.push(FieldError::not_supported(&path, &json!(version_match), &supported));
+            }
+            if version_match == "Exact" && self.resource_version == "0" {
+                let detail = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
+                errors.push(FieldError::forbidden(&path, detail));
+            }
+        }
+        if self.send_initial_events.is_some() {
+            let path = Path::new("sendInitialEvents");
+            errors.push(FieldError::forbidden(&path, "sendInitialEvents is forbidden for list"));
+        }
+        errors
+    }
+
+    fn watch_errors(&self, version_match: &str) -> ErrorList {
+        let path = Path::new("resourceVersionMatch");
+        let mut errors = ErrorList::new();
+        if self.send_initial_events.is_some() && version_match != "NotOlderThan" {
+            let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+            errors.push(FieldError::forbidden(&path, detail));
+        }
+        if !version_match.is_empty() {
+            if self.send_initial_events.is_none() {
+                let detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+                errors.push(FieldError::forbidden(&path, detail));
+            }
+            if version_match != "NotOlderThan" {
+                errors.push(FieldError::not_supported(&path, &json!(version_match), &["NotOlderThan"]));
+            }
+        }
+        if !self.continue_token.is_empty() {
+            let detail = "resourceVersionMatch is forbidden when continue is provided";
+            errors.push(FieldError::forbidden(&path, detail));
+        }
+        errors
+    }
+}
+
+/// A resource version given by a client: a plain number.
+pub(crate) fn parse_resource_version(text: &str) -> Result<u64, FieldError> {
+    text.parse().map_err(|_| {
+        let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        let why = if digits { "value out of range" } else { "invalid syntax" };
+        let shown = windlass_schema::field::quote(text);
+        FieldError {
+            kind: ErrorKind::Invalid,
+            field: "resourceVersion".to_owned(),
+            value: Some(shown.clone()),
+            detail: format!("strconv.ParseUint: parsing {shown}: {why}"),
+        }
+    })
+}

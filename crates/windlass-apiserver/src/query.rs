@@ -1,0 +1,123 @@
+//! Query parameters, decoded as the real server decodes them.
+
+use std::borrow::Cow;
+
+use crate::status::{ApiError, Result};
+
+/// The parameters of a request, in order.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Query<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+
+impl<'a> Query<'a> {
+    /// Decodes a query string; pairs that are not valid percent-encoding are dropped, as Go does.
+    pub(crate) fn parse(text: Option<&'a str>) -> Self {
+        let Some(text) = text else { return Self::default() };
+        let pairs = text.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';'));
+        Self(
+            pairs
+                .filter_map(|pair| {
+                    let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+                    Some((unescape(key)?, unescape(value)?))
+                })
+                .collect(),
+        )
+    }
+
+    /// The first value of a parameter.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| &**value)
+    }
+
+    /// The first value of a parameter, or an empty string.
+    pub(crate) fn text(&self, name: &str) -> &str {
+        self.get(name).unwrap_or_default()
+    }
+
+    /// Every value of a parameter.
+    pub(crate) fn all(&self, name: &str) -> Vec<&str> {
+        self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| &**value).collect()
+    }
+
+    /// A boolean parameter: absent, `0` and `false` are false, anything else is true.
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        self.optional_flag(name).unwrap_or(false)
+    }
+
+    /// A boolean parameter that may be absent.
+    pub(crate) fn optional_flag(&self, name: &str) -> Option<bool> {
+        self.get(name).map(|value| !matches!(value, "0" | "false" | "False" | "FALSE"))
+    }
+
+    /// An integer parameter; empty counts as absent.
+    pub(crate) fn integer(&self, name: &str) -> Result<Option<i64>> {
+        match self.get(name) {
+            None | Some("") => Ok(None),
+            Some(text) => text.parse().map(Some).map_err(|_| {
+                let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+                let why = if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) {
+                    "value out of range"
+                } else {
+                    "invalid syntax"
+                };
+                ApiError::bad_request(format!("strconv.ParseInt: parsing {}: {why}", windlass_schema::field::quote(text)))
+            }),
+        }
+    }
+}
+
+/// Decodes `%xx` and `+`; `None` if it is malformed.
+fn unescape(text: &str) -> Option<Cow<'_, str>> {
+    if !text.contains(['%', '+']) {
+        return Some(Cow::Borrowed(text));
+    }
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'+' => out.push(b' '),
+            b'%' => {
+                let hex = text.get(at + 1..at + 3)?;
+                out.push(u8::from_str_radix(hex, 16).ok()?);
+                at += 2;
+            }
+            byte => out.push(byte),
+        }
+        at += 1;
+    }
+    Some(Cow::Owned(String::from_utf8_lossy(&out).into_owned()))
+}
+
+/// Decodes a path segment's percent escapes.
+pub(crate) fn unescape_path(text: &str) -> Option<Cow<'_, str>> {
+    if !text.contains('%') {
+        return Some(Cow::Borrowed(text));
+    }
+    unescape(&text.replace('+', "%2B")).map(|text| Cow::Owned(text.into_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn parameters_are_decoded() {
+        let query = Query::parse(Some("a=1&b=x%20y&c&a=2&limit=two&w=false&v=maybe"));
+        assert_eq!(query.all("a"), ["1", "2"]);
+        assert_eq!(query.text("b"), "x y");
+        assert!(query.flag("c") && query.flag("v") && !query.flag("w") && !query.flag("none"));
+        let error = query.integer("limit").unwrap_err();
+        assert_eq!(error.message, "strconv.ParseInt: parsing \"two\": invalid syntax");
+    }
+
+    proptest! {
+        #[test]
+        fn no_query_string_panics(text in ".{0,200}") {
+            let query = Query::parse(Some(&text));
+            let _ = (query.flag("watch"), query.integer("limit").is_ok());
+            let _ = unescape_path(&text);
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! Answers in the form the client asked for: JSON, YAML or protobuf; whole, as a Table, or metadata only.
+
+mod table;
+
+use std::io::Write;
+
+use bytes::Bytes;
+use flate2::{Compression, write::GzEncoder};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, Uri, header};
+use serde_json::{Value, json};
+use windlass_builtins::protobuf;
+use windlass_schema::{json as go_json, yaml};
+
+use crate::{
+    body::Body,
+    call::{Answer, Call, ListAnswer},
+    negotiate::{self, Media, Representation, Transform},
+    registry::Endpoint,
+    status::{ApiError, Result},
+    storage::{Change, StoredObject},
+};
+
+/// Bodies above this size are compressed for clients that accept it.
+const COMPRESS_ABOVE: usize = 128 << 10;
+
+/// An answer of a verb as a response.
+pub(crate) fn answer(call: &Call<'_>, answer: Answer) -> Result<Response<Body>> {
+    let accept = &call.accept;
+    match answer {
+        Answer::Watch { chunks, content_type } => {
+            let mut response = Response::new(Body::Stream(chunks));
+            response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+            Ok(response)
+        }
+        Answer::Stored { code, object } if accept.is_plain_json() && call.endpoint.serves_stored_form() => {
+            Ok(bytes(code, "application/json", object.to_bytes()))
+        }
+        Answer::Stored { code, object } => {
+            let value = call.endpoint.serve(object.to_value());
+            one(call, code, value)
+        }
+        Answer::Value { code, value } => one(call, code, value),
+        Answer::Text { code, text: body } => Ok(text(code, body)),
+        Answer::List(list) if accept.is_plain_json() && call.endpoint.serves_stored_form() => {
+            let body = plain_list(call.endpoint, &list);
+            Ok(compressed(call.headers, bytes(StatusCode::OK, "application/json", body)))
+        }
+        Answer::List(list) => {
+            let value = transformed_list(call, &list)?;
+            Ok(compressed(call.headers, encode(accept, StatusCode::OK, &value, call.endpoint)?))
+        }
+    }
+}
+
+/// A single object, transformed if asked for.
+fn one(call: &Call<'_>, code: StatusCode, value: Value) -> Result<Response<Body>> {
+    let own = value["kind"] == *call.endpoint.resource.kind;
+    let value = match call.accept.transform {
+        Transform::None => value,
+        _ if !own => value,
+        Transform::Table => {
+            let include = table::Include::parse(call.query.text("includeObject"))?;
+            let revision = value["metadata"]["resourceVersion"].clone();
+            table::table(call.endpoint, &[value], include, json!({"resourceVersion": revision}), true)
+        }
+        Transform::PartialObjectMetadata => partial(&value),
+        Transform::PartialObjectMetadataList => {
+            let message = format!(
+                "you requested PartialObjectMetadataList, but the requested object is not a list (*{})",
+                go_type(call.endpoint, "")
+            );
+            return Err(ApiError::not_acceptable(message));
+        }
+    };
+    encode(&call.accept, code, &value, call.endpoint)
+}
+
+/// A list as JSON, from the stored bytes.
+fn plain_list(endpoint: &Endpoint, list: &ListAnswer) -> Bytes {
+    let resource = endpoint.resource;
+    let size: usize = list.objects.iter().map(|object| object.size()).sum();
+    let mut out = Vec::with_capacity(size + 256);
+    let head = json!(list_metadata(list)).to_string();
+    let _ = write!(
+        out,
+        r#"{{"kind":"{}List","apiVersion":"{}","metadata":{head},"items":["#,
+        resource.kind,
+        resource.api_version()
+    );
+    for (index, object) in list.objects.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        object.write_untyped(&mut out);
+    }
+    out.extend_from_slice(b"]}");
+    out.into()
+}
+
+fn list_metadata(list: &ListAnswer) -> Value {
+    let mut metadata = json!({"resourceVersion": list.revision.to_string()});
+    if let Some(token) = &list.continue_token {
+        metadata["continue"] = token.as_str().into();
+    }
+    if let Some(remaining) = list.remaining {
+        metadata["remainingItemCount"] = remaining.into();
+    }
+    metadata
+}
+
+fn transformed_list(call: &Call<'_>, list: &ListAnswer) -> Result<Value> {
+    let endpoint = call.endpoint;
+    let resource = endpoint.resource;
+    let objects = list.objects.iter().map(|object| endpoint.serve(object.to_value()));
+    let metadata = list_metadata(list);
+    Ok(match call.accept.transform {
+        Transform::None => {
+            let items: Vec<Value> = objects.map(untyped).collect();
+            json!({
+                "kind": format!("{}List", resource.kind), "apiVersion": resource.api_version(),
+                "metadata": metadata, "items": items,
+            })
+        }
+        Transform::Table => {
+            let include = table::Include::parse(call.query.text("includeObject"))?;
+            table::table(endpoint, &objects.collect::<Vec<_>>(), include, metadata, true)
+        }
+        Transform::PartialObjectMetadataList => {
+            let items: Vec<Value> = objects.map(|object| partial(&object)).collect();
+            json!({
+                "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items,
+            })
+        }
+        Transform::PartialObjectMetadata => {
+            let message = format!(
+                "you requested PartialObjectMetadata, but the requested object is a list (*{})",
+                go_type(endpoint, "List")
+            );
+            return Err(ApiError::not_acceptable(message));
+        }
+    })
+}
+
+/// The Go type of a kind, as messages name it: `core.SecretList`.
+fn go_type(endpoint: &Endpoint, suffix: &str) -> String {
+    let package = match endpoint.resource.group.split('.').next().unwrap_or_default() {
+        "" => "core",
+        first => first,
+    };
+    format!("{package}.{}{suffix}", endpoint.resource.kind)
+}
+
+fn untyped(mut object: Value) -> Value {
+    if let Some(map) = object.as_object_mut() {
+        map.remove("kind");
+        map.remove("apiVersion");
+    }
+    object
+}
+
+/// The metadata of an object, as an object of its own.
+pub(crate) fn partial(object: &Value) -> Value {
+    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
+}
+
+fn encode(accept: &Representation, code: StatusCode, value: &Value, endpoint: &Endpoint) -> Result<Response<Body>> {
+    Ok(match accept.media {
+        Media::Json if accept.pretty => bytes(code, "application/json", go_json::encode_pretty(value).into()),
+        Media::Json => bytes(code, "application/json", go_json::encode_object(value).into()),
+        Media::Yaml => bytes(code, "application/yaml", yaml::to_yaml(value).into()),
+        Media::Protobuf => {
+            let encoded = protobuf::encode_object(value, endpoint.table).map_err(|error| ApiError::unexpected(error.to_string()))?;
+            bytes(code, "application/vnd.kubernetes.protobuf", encoded.into())
+        }
+    })
+}
+
+/// A failure in the form the client asked for, as far as errors have it.
+pub(crate) fn error(headers: &HeaderMap, uri: &Uri, error: &ApiError) -> Response<Body> {
+    if error.plain {
+        return text(error.code, error.message.clone());
+    }
+    let status = error.to_status();
+    let mut response = match negotiate::error_media(headers, uri.query()) {
+        Media::Json => bytes(error.code, "application/json", go_json::encode_object(&status).into()),
+        Media::Yaml => bytes(error.code, "application/yaml", yaml::to_yaml(&status).into()),
+        Media::Protobuf => match protobuf::encode_object(&status, windlass_builtins::table()) {
+            Ok(encoded) => bytes(error.code, "application/vnd.kubernetes.protobuf", encoded.into()),
+            Err(_) => bytes(error.code, "application/json", go_json::encode_object(&status).into()),
+        },
+    };
+    if let Some(seconds) = error.details.as_ref().and_then(|details| details["retryAfterSeconds"].as_u64()) {
+        response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+    }
+    response
+}
+
+/// A value that is not an API object of an endpoint (discovery), as JSON or YAML.
+pub(crate) fn value(headers: &HeaderMap, uri: &Uri, code: StatusCode, value: &Value) -> Result<Response<Body>> {
+    value_as(headers, uri, code, value, "application/json")
+}
+
+/// The same with another JSON content type.
+pub(crate) fn value_as(
+    headers: &HeaderMap,
+    uri: &Uri,
+    code: StatusCode,
+    value: &Value,
+    json_type: &'static str,
+) -> Result<Response<Body>> {
+    let response = match negotiate::error_media(headers, uri.query()) {
+        Media::Yaml => bytes(code, "application/yaml", yaml::to_yaml(value).into()),
+        _ => bytes(code, json_type, go_json::encode(value).into()),
+    };
+    Ok(compressed(headers, response))
+}
+
+/// A JSON body.
+pub(crate) fn json(code: StatusCode, value: &Value) -> Response<Body> {
+    bytes(code, "application/json", go_json::encode(value).into())
+}
+
+/// A plain text body.
+pub(crate) fn text(code: StatusCode, body: String) -> Response<Body> {
+    let mut response = bytes(code, "text/plain; charset=utf-8", body.into());
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// A body of a known type.
+pub(crate) fn bytes(code: StatusCode, content_type: &'static str, body: Bytes) -> Response<Body> {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = code;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
+}
+
+/// The response compressed, if it is large and the client accepts that.
+pub(crate) fn compressed(headers: &HeaderMap, response: Response<Body>) -> Response<Body> {
+    let accepts = headers
+        .get_all(header::ACCEPT_ENCODING)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .any(|coding| coding.trim().split(';').next() == Some("gzip") && !coding.replace(' ', "").ends_with(";q=0"));
+    let (mut parts, body) = response.into_parts();
+    let Body::Full(Some(plain)) = body else { return Response::from_parts(parts, body) };
+    if !accepts || plain.len() < COMPRESS_ABOVE {
+        return Response::from_parts(parts, plain.into());
+    }
+    let mut encoder = GzEncoder::new(Vec::with_capacity(plain.len() / 4), Compression::fast());
+    let compressed = encoder.write_all(&plain).and_then(|()| encoder.finish());
+    match compressed {
+        Ok(compressed) => {
+            parts.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            parts.headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+            Response::from_parts(parts, Bytes::from(compressed).into())
+        }
+        Err(_) => Response::from_parts(parts, plain.into()),
+    }
+}
+
+/// `Warning` headers.
+pub(crate) fn add_warnings(headers: &mut HeaderMap, warnings: &[String]) {
+    for warning in warnings {
+        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
+        if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()) {
+            headers.append(header::WARNING, value);
+        }
+    }
+}
+
+/// How a watch writes its events.
+pub(crate) struct EventFormat {
+    transform: Transform,
+    include: table::Include,
+    /// Whether events are protobuf messages.
+    protobuf: bool,
+    /// Whether events are the stored bytes.
+    plain: bool,
+    headers_sent: bool,
+}
+
+impl EventFormat {
+    pub(crate) fn negotiated(call: &Call<'_>) -> Result<Self> {
+        let include = table::Include::parse(call.query.text("includeObject"))?;
+        let transform = call.accept.transform;
+        let protobuf = call.accept.media == Media::Protobuf;
+        let plain = !protobuf && transform == Transform::None && call.endpoint.serves_stored_form();
+        Ok(Self { transform, include, protobuf, plain, headers_sent: false })
+    }
+
+    pub(crate) fn content_type(&self) -> &'static str {
+        if self.protobuf { "application/vnd.kubernetes.protobuf;stream=watch" } else { "application/json" }
+    }
+
+    /// Whether events can be shared between watchers as they stand in the log.
+    pub(crate) fn is_plain_json(&self) -> bool {
+        self.plain
+    }
+
+    /// Writes a change of an object.
+    pub(crate) fn write(&mut self, endpoint: &Endpoint, change: Change, object: &StoredObject, out: &mut Vec<u8>) {
+        if self.plain {
+            out.extend_from_slice(&crate::storage::frame(change, object));
+        } else {
+            let event = self.event(endpoint, change.as_str(), endpoint.serve(object.to_value()));
+            out.extend_from_slice(&event);
+        }
+    }
+
+    /// An event with any object.
+    pub(crate) fn event(&mut self, endpoint: &Endpoint, kind: &str, object: Value) -> Bytes {
+        let object = match self.transform {
+            _ if kind == "ERROR" => object,
+            Transform::Table => {
+                let revision = object["metadata"]["resourceVersion"].clone();
+                let headers = !std::mem::replace(&mut self.headers_sent, true);
+                table::table(endpoint, &[object], self.include, json!({"resourceVersion": revision}), headers)
+            }
+            Transform::PartialObjectMetadata | Transform::PartialObjectMetadataList => partial(&object),
+            Transform::None => object,
+        };
+        if self.protobuf {
+            return protobuf_event(endpoint, kind, &object);
+        }
+        let mut out = go_json::encode(&json!({"type": kind, "object": object}));
+        out.push(b'\n');
+        out.into()
+    }
+}
+
+/// An event as a length-delimited protobuf message.
+fn protobuf_event(endpoint: &Endpoint, kind: &str, object: &Value) -> Bytes {
+    let encoded = protobuf::encode_object(object, endpoint.table).unwrap_or_default();
+    let message = protobuf::watch_event(kind, &encoded);
+    let mut out = Vec::with_capacity(message.len() + 4);
+    out.extend_from_slice(&(message.len() as u32).to_be_bytes());
+    out.extend_from_slice(&message);
+    out.into()
+}

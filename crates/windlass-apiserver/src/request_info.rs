@@ -1,0 +1,134 @@
+//! What a request is about, read off its method and path.
+
+use http::Method;
+
+use crate::query::Query;
+
+/// A request's target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum RequestInfo<'a> {
+    /// A path inside an API group version that may name a resource.
+    Resource(ResourceRequest<'a>),
+    /// Anything else: health, discovery, OpenAPI.
+    Path(&'a str),
+}
+
+/// The parts of a resource path.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct ResourceRequest<'a> {
+    /// The API group; empty for the core group.
+    pub(crate) group: &'a str,
+    /// The version.
+    pub(crate) version: &'a str,
+    /// The namespace; empty for cluster-wide requests.
+    pub(crate) namespace: &'a str,
+    /// The plural resource name.
+    pub(crate) resource: &'a str,
+    /// The object's name; empty for collections.
+    pub(crate) name: &'a str,
+    /// The subresource; empty for the object itself.
+    pub(crate) subresource: &'a str,
+    /// What is left of the path after the subresource (proxy paths).
+    pub(crate) rest: &'a str,
+    /// Whether the path was of the old `/watch/` form.
+    pub(crate) old_watch: bool,
+}
+
+impl<'a> RequestInfo<'a> {
+    /// Reads a path.
+    ///
+    /// A trailing slash is ignored; an empty segment inside the path leads nowhere.
+    pub(crate) fn from_path(path: &'a str) -> Self {
+        let trimmed = path.strip_suffix('/').unwrap_or(path);
+        let mut segments = trimmed.split('/');
+        if segments.next() != Some("") {
+            return Self::Path(path);
+        }
+        let mut request = ResourceRequest::default();
+        match segments.next() {
+            Some("api") => {}
+            Some("apis") => match segments.next() {
+                Some(group) if !group.is_empty() => request.group = group,
+                _ => return Self::Path(path),
+            },
+            _ => return Self::Path(path),
+        }
+        match segments.next() {
+            Some(version) if !version.is_empty() => request.version = version,
+            _ => return Self::Path(path),
+        }
+        let mut parts: Vec<&str> = segments.collect();
+        if parts.first() == Some(&"watch") {
+            request.old_watch = true;
+            parts.remove(0);
+        }
+        if parts.is_empty() {
+            return Self::Path(path);
+        }
+        // `/namespaces/x/<resource>...`; the namespace itself and its own subresources are of resource `namespaces`.
+        if parts[0] == "namespaces" && parts.len() > 2 && !matches!(parts[2], "status" | "finalize") {
+            request.namespace = parts[1];
+            parts.drain(..2);
+        } else if parts[0] == "namespaces" && parts.len() > 1 {
+            request.namespace = parts[1];
+        }
+        request.resource = parts[0];
+        request.name = parts.get(1).copied().unwrap_or_default();
+        request.subresource = parts.get(2).copied().unwrap_or_default();
+        if parts.len() > 3 {
+            let from = parts[3].as_ptr() as usize - trimmed.as_ptr() as usize;
+            request.rest = &trimmed[from..];
+        }
+        Self::Resource(request)
+    }
+}
+
+impl ResourceRequest<'_> {
+    /// The API verb of a request.
+    pub(crate) fn verb(&self, method: &Method, query: &Query) -> &'static str {
+        let watch = self.old_watch || (self.name.is_empty() && query.flag("watch"));
+        match *method {
+            Method::GET | Method::HEAD if watch => "watch",
+            Method::GET | Method::HEAD if self.name.is_empty() => "list",
+            Method::GET | Method::HEAD => "get",
+            Method::POST => "create",
+            Method::PUT => "update",
+            Method::PATCH => "patch",
+            Method::DELETE if self.name.is_empty() => "deletecollection",
+            Method::DELETE => "delete",
+            _ => "",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resource(path: &str) -> String {
+        match RequestInfo::from_path(path) {
+            RequestInfo::Resource(r) => {
+                format!("{}|{}|{}|{}|{}|{}|{}", r.group, r.version, r.namespace, r.resource, r.name, r.subresource, r.rest)
+            }
+            RequestInfo::Path(path) => format!("path {path}"),
+        }
+    }
+
+    #[test]
+    fn paths_are_split_into_their_parts() {
+        for (path, want) in [
+            ("/api/v1/pods", "|v1||pods|||"),
+            ("/api/v1/namespaces/a/pods/b/log", "|v1|a|pods|b|log|"),
+            ("/api/v1/namespaces/a", "|v1|a|namespaces|a||"),
+            ("/api/v1/namespaces/a/", "|v1|a|namespaces|a||"),
+            ("/api/v1/namespaces/a/finalize", "|v1|a|namespaces|a|finalize|"),
+            ("/apis/apps/v1/namespaces/a/deployments/d/scale", "apps|v1|a|deployments|d|scale|"),
+            ("/api/v1/nodes/n/proxy/x/y", "|v1||nodes|n|proxy|x/y"),
+            ("/apis/apps/v1", "path /apis/apps/v1"),
+            ("//api/v1/namespaces", "path //api/v1/namespaces"),
+            ("/healthz", "path /healthz"),
+        ] {
+            assert_eq!(resource(path), want, "{path}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Which objects a list, watch or deletecollection is about.
+
+use std::ops::Bound;
+
+use windlass_schema::selector::{FieldSelector, LabelSelector};
+
+use crate::{
+    call::Call,
+    registry::Endpoint,
+    status::{ApiError, Result},
+    storage::{Snapshot, StoredObject},
+};
+
+/// A parsed selection.
+pub(crate) struct Selection {
+    /// Only keys with this prefix: `namespace/`, or empty.
+    pub(crate) prefix: String,
+    labels: LabelSelector,
+    fields: FieldSelector,
+    /// Whether a field beyond name and namespace is asked for, so that the object itself must be read.
+    needs_object: bool,
+}
+
+impl Selection {
+    pub(crate) fn of(call: &Call<'_>) -> Result<Self> {
+        let endpoint = call.endpoint;
+        let labels = LabelSelector::parse(call.query.text("labelSelector"))
+            .map_err(|error| ApiError::bad_request(error.to_string()))?;
+        let mut fields = FieldSelector::parse(call.query.text("fieldSelector"))
+            .map_err(|error| ApiError::bad_request(error.to_string()))?;
+        // A watch of the old form on a named path is a watch on that name.
+        if call.target.old_watch && !call.target.name.is_empty() {
+            fields = FieldSelector::parse(&format!("metadata.name={}", call.target.name))
+                .map_err(|error| ApiError::bad_request(error.to_string()))?;
+        }
+        let needs_object = check_fields(endpoint, &fields)?;
+        let namespace = call.target.namespace;
+        let scoped = endpoint.resource.namespaced && !namespace.is_empty();
+        let prefix = if scoped { format!("{namespace}/") } else { String::new() };
+        Ok(Self { prefix, labels, fields, needs_object })
+    }
+
+    /// Whether everything under the prefix is selected.
+    pub(crate) fn is_everything(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty()
+    }
+
+    /// Whether an object is selected; its key is assumed to have the prefix.
+    pub(crate) fn matches(&self, endpoint: &Endpoint, object: &StoredObject) -> bool {
+        let header = &object.header;
+        if !self.labels.is_empty() && !self.labels.matches(|key| header.label(key)) {
+            return false;
+        }
+        if self.fields.is_empty() {
+            return true;
+        }
+        let own = if self.needs_object {
+            endpoint.strategy.selectable_fields(&endpoint.serve(object.to_value()))
+        } else {
+            Vec::new()
+        };
+        self.fields.matches(|field| match field {
+            "metadata.name" => Some(&*header.name),
+            "metadata.namespace" => Some(&*header.namespace),
+            _ => own.iter().find(|(have, _)| *have == field).map(|(_, value)| value.as_str()),
+        })
+    }
+
+    /// Whether the object is in the selected namespace.
+    pub(crate) fn in_scope(&self, object: &StoredObject) -> bool {
+        self.prefix.is_empty() || self.prefix.strip_suffix('/') == Some(&*object.header.namespace)
+    }
+
+    /// The objects of a snapshot under the prefix, after a key.
+    pub(crate) fn range<'s>(
+        &self,
+        snapshot: &'s Snapshot,
+        after: Option<&str>,
+    ) -> impl Iterator<Item = (&'s str, &'s std::sync::Arc<StoredObject>)> + use<'s> {
+        let start = match after {
+            Some(key) => Bound::Excluded(std::sync::Arc::from(key)),
+            None => Bound::Included(std::sync::Arc::from(self.prefix.as_str())),
+        };
+        let prefix = self.prefix.clone();
+        let range = snapshot.objects.range::<_, std::sync::Arc<str>>((start, Bound::Unbounded));
+        range.take_while(move |(key, _)| key.starts_with(&prefix)).map(|(key, object)| (&**key, object))
+    }
+}
+
+/// Refuses fields the kind does not offer; says whether any but name and namespace is used.
+fn check_fields(endpoint: &Endpoint, fields: &FieldSelector) -> Result<bool> {
+    let mut offered: Option<Vec<&'static str>> = None;
+    let mut needs_object = false;
+    for field in fields.fields() {
+        if matches!(field, "metadata.name" | "metadata.namespace") {
+            continue;
+        }
+        let offered = offered.get_or_insert_with(|| {
+            let own = endpoint.strategy.selectable_fields(crate::meta::nothing());
+            own.into_iter().map(|(field, _)| field).collect()
+        });
+        if offered.is_empty() {
+            let why = format!("\"{field}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"");
+            return Err(ApiError::bad_request(why));
+        }
+        if !offered.contains(&field) {
+            return Err(ApiError::bad_request(format!("field label not supported: {field}")));
+        }
+        needs_object = true;
+    }
+    Ok(needs_object)
+}

@@ -1,0 +1,182 @@
+//! The server: a value that answers requests, whoever carries them.
+
+use std::{
+    convert::Infallible,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use http::{Request, Response};
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use tokio::{sync::watch, task::AbortHandle};
+use windlass_builtins::kinds::service::allocator::ServiceAllocator;
+use windlass_store::Store;
+
+use crate::{
+    admission::{Admission, NamespaceLifecycle, PodDefaults},
+    allocation::Allocator,
+    body::Body,
+    bootstrap, compaction,
+    metrics::Metrics,
+    openapi::OpenApi,
+    registry::Registry,
+    storage::Storage,
+    user::User,
+};
+
+/// An error of whatever carries a request's body.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A Kubernetes-compatible API server over a [`Store`].
+///
+/// A cheap handle: clones share the server. It is a [`tower::Service`] of HTTP requests; [`Server::serve`] puts it behind
+/// TLS, [`Server::client`] hands it to kube without a socket between. A request says who it is from by a [`User`] in its
+/// extensions; without one it is anonymous. The server stops when the last clone is dropped.
+#[derive(Clone)]
+pub struct Server {
+    pub(crate) inner: Arc<Inner>,
+}
+
+/// The shared parts of a server.
+pub(crate) struct Inner {
+    pub(crate) storage: Arc<Storage>,
+    pub(crate) registry: ArcSwap<Registry>,
+    pub(crate) admission: Vec<Box<dyn Admission>>,
+    pub(crate) services: Allocator,
+    pub(crate) metrics: Metrics,
+    pub(crate) openapi: OpenApi,
+    stop: watch::Sender<bool>,
+    tasks: Vec<AbortHandle>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(AbortHandle::abort);
+    }
+}
+
+/// What a [`Server`] is made of.
+pub struct ServerBuilder {
+    store: Arc<dyn Store>,
+    admission: Vec<Box<dyn Admission>>,
+}
+
+/// Why a server could not be built.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The store could not be read.
+    #[error("could not load the store")]
+    Load(#[source] windlass_store::Error),
+    /// The objects that every cluster has could not be made.
+    #[error("could not create {what}: {message}")]
+    Bootstrap {
+        /// Which object.
+        what: String,
+        /// What the server said.
+        message: String,
+    },
+}
+
+impl Server {
+    /// A server over a store.
+    pub fn builder(store: Arc<dyn Store>) -> ServerBuilder {
+        ServerBuilder { store, admission: Vec::new() }
+    }
+
+    /// Ends all watches and makes new ones end at once, so that connections can drain.
+    pub fn stop(&self) {
+        self.inner.stop.send_replace(true);
+    }
+
+    /// A client in this process, acting as the administrator, with no socket between.
+    pub fn client(&self) -> kube::Client {
+        let server = self.clone();
+        let service = tower::service_fn(move |mut request: Request<kube::client::Body>| {
+            let server = server.clone();
+            async move {
+                request.extensions_mut().insert(Arc::new(User::admin()));
+                Ok::<_, Infallible>(server.inner.handle(request).await)
+            }
+        });
+        kube::Client::new(service, "default")
+    }
+}
+
+impl ServerBuilder {
+    /// Adds an admission plugin after the ones before it.
+    #[must_use]
+    pub fn admission(mut self, plugin: impl Admission + 'static) -> Self {
+        self.admission.push(Box::new(plugin));
+        self
+    }
+
+    /// Loads the store and starts the server. Must be called within a tokio runtime.
+    pub async fn build(self) -> Result<Server, BuildError> {
+        let storage = Storage::open(self.store).await.map_err(BuildError::Load)?;
+        let registry = Registry::builtin(windlass_builtins::table(), &storage);
+        let mut services = ServiceAllocator::default();
+        for object in storage.cache("/core/services/").snapshot().objects.values() {
+            services.observe(&object.to_value());
+        }
+        let namespaces = storage.cache("/core/namespaces/");
+        let priority_classes = storage.cache("/scheduling.k8s.io/priorityclasses/");
+        let mut admission: Vec<Box<dyn Admission>> =
+            vec![Box::new(NamespaceLifecycle { storage: storage.clone(), namespaces }), Box::new(PodDefaults { storage: storage.clone(), priority_classes })];
+        admission.extend(self.admission);
+        let tasks = vec![
+            tokio::spawn(storage.clone().follow()).abort_handle(),
+            tokio::spawn(compaction::run(storage.clone())).abort_handle(),
+        ];
+        let inner = Inner {
+            storage,
+            registry: ArcSwap::from_pointee(registry),
+            admission,
+            services: Arc::new(Mutex::new(services)),
+            metrics: Metrics::default(),
+            openapi: OpenApi::default(),
+            stop: watch::Sender::new(false),
+            tasks,
+        };
+        let server = Server { inner: Arc::new(inner) };
+        bootstrap::run(&server).await?;
+        Ok(server)
+    }
+}
+
+impl Inner {
+    /// The time.
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+
+    /// Resolves when the server is told to stop.
+    pub(crate) async fn stopping(&self) {
+        let mut stop = self.stop.subscribe();
+        // The sender lives in self, so this cannot fail.
+        let _ = stop.wait_for(|stopping| *stopping).await;
+    }
+}
+
+impl<B> tower::Service<Request<B>> for Server
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let inner = self.inner.clone();
+        Box::pin(async move { Ok(inner.handle(request).await) })
+    }
+}

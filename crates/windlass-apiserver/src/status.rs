@@ -1,0 +1,228 @@
+//! Errors as Kubernetes clients expect them: `metav1.Status` with code, reason, message and details.
+//!
+//! [`ApiError`] is the one error type of the request path. What a client may see is in it; the cause that only the log
+//! may see travels beside it.
+
+use std::fmt;
+
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+use windlass_schema::field::{ErrorList, FieldError};
+
+/// A failed request.
+#[derive(Debug, Clone)]
+pub struct ApiError {
+    /// The HTTP status.
+    pub code: StatusCode,
+    /// The machine-readable reason; empty where the real server gives none.
+    pub reason: &'static str,
+    /// The message for the client.
+    pub message: String,
+    /// `details` of the Status.
+    pub details: Option<Value>,
+    /// What the log gets to see beyond the message.
+    pub cause: Option<String>,
+    /// The token in `metadata.continue`, for expired lists.
+    pub continue_token: Option<String>,
+    /// Whether the answer is the bare text of the router instead of a Status.
+    pub plain: bool,
+}
+
+/// The result of a request's handling.
+pub type Result<T, E = ApiError> = std::result::Result<T, E>;
+
+/// A group and a resource, as messages name them: `deployments.apps`, `configmaps`.
+pub fn qualified(name: &str, group: &str) -> String {
+    if group.is_empty() { name.to_owned() } else { format!("{name}.{group}") }
+}
+
+fn details(name: &str, group: &str, kind: &str) -> Map<String, Value> {
+    let mut map = Map::new();
+    for (key, value) in [("name", name), ("group", group), ("kind", kind)] {
+        if !value.is_empty() {
+            map.insert(key.to_owned(), value.into());
+        }
+    }
+    map
+}
+
+impl ApiError {
+    /// An error with neither details nor cause.
+    pub fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { code, reason, message: message.into(), details: None, cause: None, continue_token: None, plain: false }
+    }
+
+    /// 400.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
+    }
+
+    /// 401, the same for every failure of authentication.
+    pub fn unauthorized() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
+    }
+
+    /// 403 for a resource, with what is forbidden and why.
+    pub fn forbidden(resource: &str, group: &str, name: &str, why: &str) -> Self {
+        let subject = qualified(resource, group);
+        let message = if name.is_empty() {
+            format!("{subject} is forbidden: {why}")
+        } else {
+            format!("{subject} \"{name}\" is forbidden: {why}")
+        };
+        Self::new(StatusCode::FORBIDDEN, "Forbidden", message).with_details(details(name, group, resource))
+    }
+
+    /// 404 for a missing object.
+    pub fn not_found(resource: &str, group: &str, name: &str) -> Self {
+        let message = format!("{} \"{name}\" not found", qualified(resource, group));
+        Self::new(StatusCode::NOT_FOUND, "NotFound", message).with_details(details(name, group, resource))
+    }
+
+    /// 404 for a path inside a known group version that leads nowhere.
+    pub fn no_such_resource() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "NotFound", "the server could not find the requested resource")
+            .with_details(Map::new())
+    }
+
+    /// The router's bare `404 page not found`.
+    pub fn page_not_found() -> Self {
+        Self { plain: true, ..Self::new(StatusCode::NOT_FOUND, "", "404 page not found\n") }
+    }
+
+    /// 405.
+    pub fn method_not_allowed() -> Self {
+        let message = "the server does not allow this method on the requested resource";
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message).with_details(Map::new())
+    }
+
+    /// 406 with the media types that would do.
+    pub fn not_acceptable(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
+    }
+
+    /// 409 for an object that exists.
+    pub fn already_exists(resource: &str, group: &str, name: &str) -> Self {
+        let message = format!("{} \"{name}\" already exists", qualified(resource, group));
+        Self::new(StatusCode::CONFLICT, "AlreadyExists", message).with_details(details(name, group, resource))
+    }
+
+    /// 409 for a write that lost a race, or whose preconditions do not hold.
+    pub fn conflict(resource: &str, group: &str, name: &str, why: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", qualified(resource, group));
+        Self::new(StatusCode::CONFLICT, "Conflict", message).with_details(details(name, group, resource))
+    }
+
+    /// 409 for an update made from an old copy.
+    pub fn modified(resource: &str, group: &str, name: &str) -> Self {
+        let why = "the object has been modified; please apply your changes to the latest version and try again";
+        Self::conflict(resource, group, name, why)
+    }
+
+    /// 410 for a resource version that is no longer kept.
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::GONE, "Expired", message)
+    }
+
+    /// 413.
+    pub fn too_large(limit: usize) -> Self {
+        let message = format!("limit is {limit}");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", format!("Request entity too large: {message}"))
+    }
+
+    /// 415 with the media types that would do.
+    pub fn unsupported_media_type(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
+    }
+
+    /// 422 for an object, with every field error as a cause.
+    pub fn invalid(kind: &str, group: &str, name: &str, errors: &ErrorList) -> Self {
+        let message = format!("{} \"{name}\" is invalid: {}", qualified(kind, group), aggregate(errors));
+        let mut map = details(name, group, kind);
+        let causes = errors.iter().map(cause).collect();
+        map.insert("causes".to_owned(), Value::Array(causes));
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).with_details(map)
+    }
+
+    /// 500 with a reason; the cause goes to the log only.
+    pub fn internal(message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self {
+            details: Some(json!({"causes": [{"message": message}]})),
+            ..Self::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "InternalError",
+                format!("Internal error occurred: {message}"),
+            )
+        }
+    }
+
+    /// 500 without a reason, as the real server answers errors that it did not expect.
+    pub fn unexpected(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
+    }
+
+    /// 504 for a request that took too long.
+    pub fn timeout(message: impl Into<String>) -> Self {
+        let message = format!("Timeout: {}", message.into());
+        Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message).with_details(Map::new())
+    }
+
+    /// The same error with `details`.
+    #[must_use]
+    pub fn with_details(mut self, details: Map<String, Value>) -> Self {
+        self.details = Some(Value::Object(details));
+        self
+    }
+
+    /// The Status object.
+    pub fn to_status(&self) -> Value {
+        let mut status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": self.message, "code": self.code.as_u16(),
+        });
+        if !self.reason.is_empty() {
+            status["reason"] = self.reason.into();
+        }
+        if let Some(details) = &self.details {
+            status["details"] = details.clone();
+        }
+        if let Some(token) = &self.continue_token {
+            status["metadata"]["continue"] = token.as_str().into();
+        }
+        status
+    }
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ApiError {}
+
+impl From<windlass_store::Error> for ApiError {
+    fn from(error: windlass_store::Error) -> Self {
+        Self::internal(error.to_string())
+    }
+}
+
+fn cause(error: &FieldError) -> Value {
+    json!({"reason": error.kind.reason(), "message": error.body(), "field": error.field})
+}
+
+/// Field errors as one message: a single one plain, several in brackets, repetitions once.
+fn aggregate(errors: &ErrorList) -> String {
+    let mut messages: Vec<String> = Vec::with_capacity(errors.len());
+    for error in errors {
+        let message = error.to_string();
+        if !messages.contains(&message) {
+            messages.push(message);
+        }
+    }
+    match messages.as_slice() {
+        [one] => one.clone(),
+        many => format!("[{}]", many.join(", ")),
+    }
+}

@@ -1,0 +1,154 @@
+//! The server's view of its store: a cache per resource, fed by one watch on everything.
+//!
+//! Reads come from the caches, writes go to the store. One task applies the store's events to the caches in revision
+//! order, so "the caches are at revision R" is a single number, and a consistent read is: ask the store for its newest
+//! revision, wait until the caches have it, read.
+
+mod cache;
+mod object;
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::RwLock;
+use tokio::sync::watch;
+use tracing::warn;
+use windlass_store::{Error, Event, ListOptions, Revision, Store};
+
+pub use self::{
+    cache::{CacheEvent, Change, ResourceCache, Snapshot, frame},
+    object::{Header, StoredObject, encode},
+};
+
+/// The store with its caches.
+pub struct Storage {
+    store: Arc<dyn Store>,
+    caches: RwLock<HashMap<Box<str>, Arc<ResourceCache>>>,
+    applied: AtomicU64,
+    progress: watch::Sender<Revision>,
+}
+
+impl Storage {
+    /// Loads everything the store holds.
+    pub async fn open(store: Arc<dyn Store>) -> Result<Arc<Self>, Error> {
+        let storage = Arc::new(Self {
+            store,
+            caches: RwLock::default(),
+            applied: AtomicU64::new(0),
+            progress: watch::Sender::new(Revision(0)),
+        });
+        storage.load().await?;
+        Ok(storage)
+    }
+
+    /// The store itself, for writes and for reads at old revisions.
+    pub fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    /// The cache of all keys under a prefix such as `/apps/deployments/`.
+    pub fn cache(&self, prefix: &str) -> Arc<ResourceCache> {
+        if let Some(cache) = self.caches.read().get(prefix) {
+            return cache.clone();
+        }
+        let mut caches = self.caches.write();
+        let new = || Arc::new(ResourceCache::new(prefix, Revision(self.applied.load(Ordering::Acquire))));
+        caches.entry(prefix.into()).or_insert_with(new).clone()
+    }
+
+    /// The revision the caches have reached.
+    pub fn applied(&self) -> Revision {
+        Revision(self.applied.load(Ordering::Acquire))
+    }
+
+    /// Waits until the caches hold every write acknowledged before the call.
+    pub async fn fresh(&self) -> Result<Revision, Error> {
+        let revision = self.store.revision().await?;
+        self.reached(revision).await;
+        Ok(revision)
+    }
+
+    /// Waits until the caches have reached a revision.
+    pub async fn reached(&self, revision: Revision) {
+        if self.applied() >= revision {
+            return;
+        }
+        let mut progress = self.progress.subscribe();
+        // The sender lives in self, so this cannot fail.
+        let _ = progress.wait_for(|at| *at >= revision).await;
+    }
+
+    /// Follows the store until the end of time, listing again whenever the watch is cut.
+    pub async fn follow(self: Arc<Self>) {
+        loop {
+            let error = self.follow_once().await;
+            warn!(%error, "the watch on the store ended; listing again");
+            if let Err(error) = self.load().await {
+                warn!(%error, "listing the store failed");
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+        }
+    }
+
+    async fn follow_once(&self) -> Error {
+        let mut watch = match self.store.watch("/", self.applied()).await {
+            Ok(watch) => watch,
+            Err(error) => return error,
+        };
+        loop {
+            match watch.next().await {
+                Ok(batch) => self.apply(batch.events, batch.revision),
+                Err(error) => return error,
+            }
+        }
+    }
+
+    /// Applies consecutive events, then says how far the caches have come.
+    fn apply(&self, events: Vec<Event>, revision: Revision) {
+        let mut rest = events.as_slice();
+        while let Some(first) = rest.first() {
+            let prefix = resource_prefix(&first.key);
+            let run = rest.iter().take_while(|event| resource_prefix(&event.key) == prefix).count();
+            self.cache(prefix).apply(&rest[..run]);
+            rest = &rest[run..];
+        }
+        self.advance(revision);
+    }
+
+    fn advance(&self, revision: Revision) {
+        self.applied.fetch_max(revision.0, Ordering::AcqRel);
+        self.progress.send_if_modified(|at| {
+            let ahead = revision > *at;
+            *at = (*at).max(revision);
+            ahead
+        });
+    }
+
+    /// Replaces the caches by the store's newest state. Watchers that cannot be told what they missed are cut off.
+    async fn load(&self) -> Result<(), Error> {
+        let page = self.store.list(ListOptions { prefix: "/".to_owned(), ..ListOptions::default() }).await?;
+        let mut by_prefix: HashMap<&str, Vec<_>> = HashMap::new();
+        for entry in &page.entries {
+            by_prefix.entry(resource_prefix(&entry.key)).or_default().push(entry);
+        }
+        let known: Vec<Box<str>> = self.caches.read().keys().cloned().collect();
+        for prefix in known.iter().map(|prefix| &**prefix).chain(by_prefix.keys().copied()) {
+            let entries = by_prefix.get(prefix).map(Vec::as_slice).unwrap_or_default();
+            self.cache(prefix).replace(entries, page.revision);
+        }
+        self.advance(page.revision);
+        Ok(())
+    }
+}
+
+/// `/apps/deployments/` of `/apps/deployments/default/web`.
+fn resource_prefix(key: &str) -> &str {
+    let mut slashes = key.match_indices('/').map(|(at, _)| at);
+    slashes.nth(2).map_or(key, |at| &key[..=at])
+}

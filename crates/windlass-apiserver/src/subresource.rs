@@ -1,0 +1,33 @@
+//! Subresources and resources that are not simply stored objects.
+//!
+//! `status`, `finalize` and their like are views of the object and go through the ordinary verbs; what is here needs a
+//! handler of its own.
+
+mod binding;
+mod connect;
+mod eviction;
+mod review;
+mod scale;
+
+use crate::{
+    call::{Answer, Call},
+    status::Result,
+};
+
+/// Handles what is special; `None` leaves it to the ordinary verbs.
+pub(crate) async fn dispatch(call: &Call<'_>, verb: &str) -> Option<Result<Answer>> {
+    let resource = call.endpoint.resource;
+    let answer = match (&*resource.group, &*resource.plural, call.target.subresource) {
+        (_, _, "scale") => scale::dispatch(call, verb).await,
+        ("", "pods", "binding") | ("", "bindings", "") => binding::create(call).await,
+        ("", "pods", "eviction") => eviction::create(call).await,
+        ("", "pods", "log") => connect::log(call).await,
+        ("", "pods" | "services" | "nodes", "exec" | "attach" | "portforward" | "proxy") => connect::refuse(call).await,
+        ("", "componentstatuses", "") if verb == "get" => Err(call.not_found()),
+        ("", "serviceaccounts", "token") => review::token(call).await,
+        ("authentication.k8s.io", "selfsubjectreviews", "") => review::self_subject(call),
+        ("authentication.k8s.io" | "authorization.k8s.io", _, "") => review::unserved(call),
+        _ => return None,
+    };
+    Some(answer)
+}

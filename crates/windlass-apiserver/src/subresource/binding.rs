@@ -1,0 +1,54 @@
+//! Binding a pod to a node, as schedulers do.
+
+use http::StatusCode;
+use serde_json::Value;
+use windlass_builtins::kinds::pod;
+
+use crate::{
+    call::{Answer, Call},
+    meta,
+    options::{FieldValidation, WriteOptions},
+    request_info::ResourceRequest,
+    status::{ApiError, Result},
+    subresource::eviction::success,
+    verbs::update::update_object,
+};
+
+/// POST of a Binding to a pod, or to the old collection of bindings.
+pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
+    let options = WriteOptions::parse(&call.query, "CreateOptions")?;
+    let binding = call.decode_body(FieldValidation::Ignore)?;
+    let name = if call.target.name.is_empty() { meta::text(&binding, "name") } else { call.target.name };
+    let registry = call.server.registry.load_full();
+    let endpoint = registry.endpoint("", "v1", "pods").ok_or_else(ApiError::no_such_resource)?;
+    // The binding is written into the pod, past the rules for ordinary updates.
+    let pods = Call {
+        server: call.server,
+        endpoint,
+        target: ResourceRequest { resource: "pods", name, subresource: "binding", ..call.target.clone() },
+        subresource: endpoint.resource.subresource("binding"),
+        query: crate::query::Query::default(),
+        headers: call.headers,
+        user: call.user,
+        body: bytes::Bytes::new(),
+        accept: call.accept.clone(),
+        warnings: crate::call::Warnings::default(),
+    };
+    let now = call.server.now();
+    let written = update_object(&pods, &options, |old| {
+        let mut object = old.clone();
+        bind(&mut object, &binding, now)?;
+        Ok(object)
+    });
+    written.await?;
+    Ok(Answer::Value { code: StatusCode::CREATED, value: success(StatusCode::CREATED) })
+}
+
+fn bind(object: &mut Value, binding: &Value, now: jiff::Timestamp) -> Result<()> {
+    let name = meta::text(object, "name").to_owned();
+    let errors = pod::binding::validate(binding);
+    if !errors.is_empty() {
+        return Err(ApiError::invalid("Binding", "", &name, &errors));
+    }
+    pod::binding::bind(object, binding, now).map_err(|why| ApiError::conflict("pods/binding", "", &name, &why))
+}

@@ -1,0 +1,82 @@
+//! The scale of a workload: a small object that is a view of a larger one.
+
+use http::StatusCode;
+use serde_json::Value;
+use windlass_builtins::kinds::scale::{self, to_scale};
+
+use crate::{
+    call::{Answer, Call},
+    meta,
+    options::WriteOptions,
+    registry::Endpoint,
+    status::{ApiError, Result},
+    verbs::{patch, update::update_object, write::Written},
+};
+
+/// GET, PUT and PATCH of a scale.
+pub(crate) async fn dispatch(call: &Call<'_>, verb: &str) -> Result<Answer> {
+    let object = as_object(call);
+    match verb {
+        "get" => {
+            let current = call.current().await?.ok_or_else(|| call.not_found())?;
+            Ok(Answer::Value { code: StatusCode::OK, value: to_scale(&call.endpoint.serve(current.to_value())) })
+        }
+        "update" => {
+            let options = WriteOptions::parse(&call.query, "UpdateOptions")?;
+            let mut scale = call.decode_body(options.field_validation)?;
+            call.match_name(&mut scale)?;
+            call.match_namespace(&mut scale)?;
+            let written = update_object(&object, &options, |old| rescaled(old, &scale)).await?;
+            Ok(answer(call.endpoint, written))
+        }
+        "patch" => {
+            let options = WriteOptions::parse(&call.query, "PatchOptions")?;
+            let patch = patch::Patch::decode(call, options.field_validation)?;
+            let written = update_object(&object, &options, |old| {
+                let scale = patch.patched(call, to_scale(old), options.field_validation)?;
+                rescaled(old, &scale)
+            });
+            Ok(answer(call.endpoint, written.await?))
+        }
+        _ => Err(ApiError::method_not_allowed()),
+    }
+}
+
+/// The same call, addressed to the object behind the scale.
+fn as_object<'a>(call: &'a Call<'a>) -> Call<'a> {
+    Call {
+        server: call.server,
+        endpoint: call.endpoint,
+        target: crate::request_info::ResourceRequest { subresource: "", ..call.target.clone() },
+        subresource: None,
+        query: call.query.clone(),
+        headers: call.headers,
+        user: call.user,
+        body: bytes::Bytes::new(),
+        accept: call.accept.clone(),
+        warnings: crate::call::Warnings::default(),
+    }
+}
+
+/// The object with the replicas of a scale.
+fn rescaled(old: &Value, scale: &Value) -> Result<Value> {
+    let name = meta::text(old, "name");
+    let errors = scale::validate(scale);
+    if !errors.is_empty() {
+        return Err(ApiError::invalid("Scale", "autoscaling", name, &errors));
+    }
+    if let Some(why) = scale::uid_conflict(old, scale) {
+        return Err(ApiError::conflict("scale", "", name, &why));
+    }
+    let mut object = old.clone();
+    scale::apply_scale(&mut object, scale);
+    Ok(object)
+}
+
+fn answer(endpoint: &Endpoint, written: Written) -> Answer {
+    let object = match written {
+        Written::Stored(object) => endpoint.serve(object.to_value()),
+        Written::DryRun(object) => object,
+    };
+    Answer::Value { code: StatusCode::OK, value: to_scale(&object) }
+}

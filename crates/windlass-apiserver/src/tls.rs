@@ -1,0 +1,114 @@
+//! Serving over TLS: connections, the identities they bring, and their end.
+
+use std::{convert::Infallible, future::Future, io, sync::Arc, time::Duration};
+
+use http::Request;
+use hyper::body::Incoming;
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::{conn::auto, graceful::GracefulShutdown},
+};
+use rustls::pki_types::CertificateDer;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+};
+use tokio_rustls::TlsAcceptor;
+use tracing::debug;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+use crate::{server::Server, user::User};
+
+/// How long open requests get to finish once the server is told to stop.
+const DRAIN: Duration = Duration::from_millis(700);
+/// How long a client may take for its handshake.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+impl Server {
+    /// Serves HTTP/1.1 and HTTP/2 over TLS until `shutdown` resolves, then ends watches and lets open requests finish.
+    ///
+    /// A client certificate that the TLS configuration accepts is the client's identity: its common name is the user,
+    /// its organizations are the groups.
+    pub async fn serve(
+        &self,
+        listener: TcpListener,
+        tls: Arc<rustls::ServerConfig>,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> io::Result<()> {
+        let acceptor = TlsAcceptor::from(tls);
+        let graceful = Arc::new(GracefulShutdown::new());
+        // Connections that are left when this ends are cut off: they must not keep the store open.
+        let mut connections = JoinSet::new();
+        let mut shutdown = std::pin::pin!(shutdown);
+        loop {
+            let stream = tokio::select! {
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, _)) => stream,
+                    // One connection could not be had (too many files, a client that left): the next one may.
+                    Err(error) => {
+                        debug!(%error, "accept failed");
+                        tokio::time::sleep(Duration::from_millis(10)).await;
+                        continue;
+                    }
+                },
+                Some(_) = connections.join_next() => continue,
+                () = &mut shutdown => break,
+            };
+            connections.spawn(connection(self.clone(), acceptor.clone(), stream, graceful.watcher()));
+        }
+        drop(listener);
+        self.stop();
+        let Some(graceful) = Arc::into_inner(graceful) else { return Ok(()) };
+        // Whoever is still busy after that is cut off.
+        let _ = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
+        Ok(())
+    }
+}
+
+async fn connection(
+    server: Server,
+    acceptor: TlsAcceptor,
+    stream: TcpStream,
+    watcher: hyper_util::server::graceful::Watcher,
+) {
+    let _ = stream.set_nodelay(true);
+    let stream = match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return debug!(%error, "TLS handshake failed"),
+        Err(_) => return debug!("TLS handshake took too long"),
+    };
+    let user = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first()).and_then(user_of);
+    let user = user.map(Arc::new);
+    let service = hyper::service::service_fn(move |mut request: Request<Incoming>| {
+        if let Some(user) = &user {
+            request.extensions_mut().insert(user.clone());
+        }
+        let inner = server.inner.clone();
+        async move { Ok::<_, Infallible>(inner.handle(request).await) }
+    });
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(Duration::from_secs(30));
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(1000)
+        .initial_stream_window_size(1 << 20)
+        .initial_connection_window_size(4 << 20)
+        .max_send_buf_size(1 << 20)
+        .keep_alive_interval(Duration::from_secs(30));
+    let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+    if let Err(error) = watcher.watch(connection).await {
+        debug!(%error, "connection ended");
+    }
+}
+
+/// The user a verified client certificate names; `None` if it names nobody.
+fn user_of(certificate: &CertificateDer<'_>) -> Option<User> {
+    let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
+    let subject = parsed.subject();
+    let name = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
+    let mut groups: Vec<String> =
+        subject.iter_organization().filter_map(|name| name.as_str().ok().map(str::to_owned)).collect();
+    groups.push("system:authenticated".to_owned());
+    Some(User { name, groups, ..User::default() })
+}

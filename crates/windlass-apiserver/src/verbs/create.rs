@@ -1,0 +1,98 @@
+//! POST to a collection.
+
+use http::StatusCode;
+use serde_json::Value;
+use windlass_store::Error as StoreError;
+
+use crate::{
+    admission::Operation,
+    call::{Answer, Call},
+    meta,
+    options::WriteOptions,
+    status::{ApiError, Result},
+    storage::StoredObject,
+    verbs::write::{Written, check_object},
+};
+
+/// How often a generated name is tried anew when it is taken.
+const NAME_ATTEMPTS: usize = 8;
+
+/// POST of a new object.
+pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
+    let options = WriteOptions::parse(&call.query, "CreateOptions")?;
+    let object = call.decode_body(options.field_validation)?;
+    let written = create_object(call, object, &options).await?;
+    Ok(written.answer(StatusCode::CREATED))
+}
+
+/// Takes a decoded object through admission, strategy and validation into the store.
+pub(crate) async fn create_object(call: &Call<'_>, mut object: Value, options: &WriteOptions) -> Result<Written> {
+    wipe_system_fields(&mut object);
+    call.match_namespace(&mut object)?;
+    call.admit(Operation::Create, &mut object, None, options.dry_run).await?;
+    let generated = meta::text(&object, "name").is_empty() && !meta::text(&object, "generateName").is_empty();
+    let attempts = if generated { NAME_ATTEMPTS } else { 1 };
+    let mut attempt = 1;
+    loop {
+        let result = create_once(call, object.clone(), options).await;
+        match result {
+            Err(error) if error.reason == "AlreadyExists" && attempt < attempts => attempt += 1,
+            result => return result,
+        }
+    }
+}
+
+async fn create_once(call: &Call<'_>, mut object: Value, options: &WriteOptions) -> Result<Written> {
+    let endpoint = call.endpoint;
+    let strategy = endpoint.strategy;
+    let resource = endpoint.resource;
+    if !meta::text(&object, "resourceVersion").is_empty() {
+        return Err(ApiError::unexpected("resourceVersion should not be set on objects to be created"));
+    }
+    meta::set(&mut object, "uid", meta::new_uid());
+    meta::set(&mut object, "creationTimestamp", meta::format_time(call.server.now()));
+    if strategy.has_generation() {
+        meta::set(&mut object, "generation", 1);
+    }
+    call.reset_status(&mut object);
+    let allocation = call.allocate(&mut object, None, options.dry_run)?;
+    strategy.prepare_for_create(&mut object);
+    if meta::text(&object, "name").is_empty() && !meta::text(&object, "generateName").is_empty() {
+        let base: String = meta::text(&object, "generateName").chars().take(58).collect();
+        meta::set(&mut object, "name", base + &meta::name_suffix());
+    }
+    check_object(call, &object, None)?;
+    for warning in strategy.warnings(&object, None) {
+        call.warnings.add(warning);
+    }
+    call.validate_admission(Operation::Create, &object, None, options.dry_run).await?;
+
+    let name = meta::text(&object, "name").to_owned();
+    let namespace = meta::text(&object, "namespace").to_owned();
+    let key = endpoint.key(&namespace, &name);
+    let exists = || ApiError::already_exists(&resource.plural, &resource.group, &name);
+    if options.dry_run {
+        call.server.storage.fresh().await?;
+        return match endpoint.cache.get(&key) {
+            Some(_) => Err(exists()),
+            None => Ok(Written::DryRun(object)),
+        };
+    }
+    let bytes = crate::storage::encode(&mut endpoint.store(object));
+    match call.server.storage.store().create(&endpoint.store_key(&key), bytes.clone()).await {
+        Ok(revision) => {
+            allocation.keep();
+            Ok(Written::Stored(StoredObject::parse(bytes, revision).expect("a just encoded object must parse").into()))
+        }
+        Err(StoreError::Exists { .. }) => Err(exists()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Drops what only the server may set.
+fn wipe_system_fields(object: &mut Value) {
+    let metadata = meta::metadata_mut(object);
+    for field in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+        metadata.remove(field);
+    }
+}

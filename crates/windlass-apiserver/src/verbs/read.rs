@@ -1,0 +1,197 @@
+//! GET of an object and of a collection.
+
+use std::{sync::Arc, time::Duration};
+
+use http::StatusCode;
+use serde_json::{Map, json};
+use windlass_store::{Error as StoreError, Revision};
+
+use crate::{
+    call::{Answer, Call, ListAnswer},
+    continue_token::ContinueToken,
+    options::{ListOptions, VersionMatch, parse_resource_version},
+    selection::Selection,
+    status::{ApiError, Result},
+    storage::StoredObject,
+};
+
+/// How long a read waits for a revision that the server has not seen yet.
+const WAIT: Duration = Duration::from_secs(3);
+
+/// GET of one object.
+pub(crate) async fn get(call: &Call<'_>) -> Result<Answer> {
+    match call.query.text("resourceVersion") {
+        "" => {
+            call.server.storage.fresh().await?;
+        }
+        "0" => {}
+        text => {
+            let revision = parse_resource_version(text).map_err(|error| ApiError::unexpected(error.to_string()))?;
+            wait_for(call, revision).await?;
+        }
+    }
+    let object = call.endpoint.cache.get(&call.key()).ok_or_else(|| call.not_found())?;
+    Ok(Answer::Stored { code: StatusCode::OK, object })
+}
+
+/// GET of a collection.
+pub(crate) async fn list(call: &Call<'_>) -> Result<Answer> {
+    let options = ListOptions::parse(&call.query, false)?;
+    let selection = Selection::of(call)?;
+    if !options.continue_token.is_empty() {
+        return go_on(call, &options, &selection).await;
+    }
+    let limit = match options.resource_version.as_str() {
+        "" => {
+            call.server.storage.fresh().await?;
+            options.limit
+        }
+        // Any state will do, so it is served from memory and whole.
+        "0" => None,
+        text => {
+            let revision = parse_resource_version(text)
+                .map_err(|error| ApiError::bad_request(format!("invalid resource version: {error}")))?;
+            let exact = match options.version_match {
+                VersionMatch::Exact => true,
+                VersionMatch::NotOlderThan => false,
+                VersionMatch::Unset => options.limit.is_some(),
+            };
+            if exact {
+                return list_at(call, &selection, revision, None, options.limit).await;
+            }
+            wait_for(call, revision).await?;
+            options.limit
+        }
+    };
+    Ok(list_newest(call, &selection, None, limit))
+}
+
+/// The newest state, after a key (relative to the selection's prefix).
+fn list_newest(call: &Call<'_>, selection: &Selection, after: Option<&str>, limit: Option<usize>) -> Answer {
+    let applied = call.server.storage.applied();
+    let snapshot = call.endpoint.cache.snapshot();
+    let revision = applied.max(snapshot.revision);
+    let after = after.map(|key| format!("{}{key}", selection.prefix));
+    let everything = selection.is_everything();
+    let mut range = selection.range(&snapshot, after.as_deref());
+    let mut selected = Vec::new();
+    let mut last = "";
+    let mut more = false;
+    for (key, object) in range.by_ref() {
+        if !everything && !selection.matches(call.endpoint, object) {
+            continue;
+        }
+        if limit == Some(selected.len()) {
+            more = true;
+            break;
+        }
+        last = key;
+        selected.push(object.clone());
+    }
+    let remaining = (more && everything).then(|| 1 + range.count());
+    Answer::List(page(selection, selected, revision, more.then_some(last), remaining))
+}
+
+fn page(
+    selection: &Selection,
+    objects: Vec<Arc<StoredObject>>,
+    revision: Revision,
+    last: Option<&str>,
+    remaining: Option<usize>,
+) -> ListAnswer {
+    let continue_token = last.map(|key| {
+        let after = key.strip_prefix(&selection.prefix).unwrap_or(key).to_owned();
+        ContinueToken { revision: i64::try_from(revision.0).unwrap_or(i64::MAX), after }.encode()
+    });
+    ListAnswer { objects, revision: revision.0, continue_token, remaining }
+}
+
+/// The next page of a list.
+async fn go_on(call: &Call<'_>, options: &ListOptions, selection: &Selection) -> Result<Answer> {
+    let token = ContinueToken::decode(&options.continue_token)?;
+    if !matches!(options.resource_version.as_str(), "" | "0") {
+        return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
+    }
+    match u64::try_from(token.revision) {
+        Ok(revision) => list_at(call, selection, revision, Some(&token.after), options.limit).await,
+        Err(_) => {
+            call.server.storage.fresh().await?;
+            Ok(list_newest(call, selection, Some(&token.after), options.limit))
+        }
+    }
+}
+
+/// The state at an old revision, from the store's history.
+async fn list_at(
+    call: &Call<'_>,
+    selection: &Selection,
+    revision: u64,
+    after: Option<&str>,
+    limit: Option<usize>,
+) -> Result<Answer> {
+    let prefix = call.endpoint.store_key(&selection.prefix);
+    let everything = selection.is_everything();
+    let options = windlass_store::ListOptions {
+        after: after.map(|key| format!("{prefix}{key}")),
+        limit: if everything { limit } else { None },
+        at: Some(Revision(revision)),
+        prefix,
+    };
+    let page_of_store = match call.server.storage.store().list(options).await {
+        Ok(page) => page,
+        Err(StoreError::Compacted { .. }) => return Err(expired(after)),
+        Err(StoreError::Future { current, .. }) => return Err(too_large(revision, current, None)),
+        Err(error) => return Err(error.into()),
+    };
+    let mut objects = Vec::new();
+    let mut last = None;
+    let mut more = page_of_store.remaining > 0;
+    for entry in page_of_store.entries {
+        let Some(object) = StoredObject::parse(entry.value, entry.revision) else { continue };
+        if !everything && !selection.matches(call.endpoint, &object) {
+            continue;
+        }
+        if limit == Some(objects.len()) {
+            more = true;
+            break;
+        }
+        last = Some(entry.key[call.endpoint.cache.prefix().len()..].to_owned());
+        objects.push(Arc::new(object));
+    }
+    let last = last.filter(|_| more);
+    let remaining = (more && everything).then_some(page_of_store.remaining);
+    Ok(Answer::List(page(selection, objects, Revision(revision), last.as_deref(), remaining)))
+}
+
+/// Waits until the caches have reached a revision that a client knows of.
+async fn wait_for(call: &Call<'_>, revision: u64) -> Result<()> {
+    let storage = &call.server.storage;
+    let reached = tokio::time::timeout(WAIT, storage.reached(Revision(revision))).await;
+    reached.map_err(|_| too_large(revision, storage.applied(), Some(1)))
+}
+
+/// 504 for a revision from the future.
+fn too_large(revision: u64, current: Revision, retry_after: Option<u32>) -> ApiError {
+    let mut details = Map::new();
+    let cause = json!([{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]);
+    details.insert("causes".to_owned(), cause);
+    if let Some(seconds) = retry_after {
+        details.insert("retryAfterSeconds".to_owned(), seconds.into());
+    }
+    let message = format!("Too large resource version: {revision}, current: {current}");
+    ApiError::timeout(message).with_details(details)
+}
+
+/// 410 for a list whose revision is gone; a paged one is told how to go on without consistency.
+fn expired(after: Option<&str>) -> ApiError {
+    let Some(after) = after else {
+        return ApiError::expired("The resourceVersion for the provided list is too old.");
+    };
+    let message = "The provided continue parameter is too old to display a consistent list result. You can start a new \
+                   list without the continue parameter, or use the continue token in this response to retrieve the \
+                   remainder of the results. Continuing with the provided token results in an inconsistent list - \
+                   objects that were created, modified, or deleted between the time the first chunk was returned and \
+                   now may show up in the list.";
+    let token = ContinueToken { revision: -1, after: after.to_owned() }.encode();
+    ApiError { continue_token: Some(token), ..ApiError::expired(message) }
+}

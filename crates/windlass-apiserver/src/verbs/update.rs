@@ -1,0 +1,199 @@
+//! PUT and PATCH: a new state computed from the old one, stored if nobody was faster.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use serde_json::Value;
+use windlass_builtins::kinds::namespace;
+use windlass_schema::field::{ErrorKind, FieldError};
+use windlass_store::Error as StoreError;
+
+use crate::{
+    admission::Operation,
+    allocation::Allocation,
+    call::{Answer, Call},
+    meta,
+    options::{WriteOptions, parse_resource_version},
+    status::{ApiError, Result},
+    storage::{StoredObject, encode},
+    verbs::{
+        create::create_object,
+        write::{Written, check_object, spec_changed},
+    },
+};
+
+/// How often an update that states no resource version is computed anew after losing a race.
+const ATTEMPTS: usize = 100;
+
+/// PUT of an object or of a subresource that is a view of it.
+pub(crate) async fn update(call: &Call<'_>) -> Result<Answer> {
+    let options = WriteOptions::parse(&call.query, "UpdateOptions")?;
+    let mut object = call.decode_body(options.field_validation)?;
+    call.match_name(&mut object)?;
+    call.match_namespace(&mut object)?;
+    if call.current().await?.is_none() && call.endpoint.strategy.creates_on_update() && call.subresource.is_none() {
+        let written = create_object(call, object, &options).await?;
+        return Ok(written.answer(StatusCode::CREATED));
+    }
+    let written = update_object(call, &options, |_| Ok(object.clone())).await?;
+    Ok(written.answer(StatusCode::OK))
+}
+
+/// Computes a new state of the addressed object from its present one until it can be stored.
+///
+/// `change` gets the present object in the endpoint's version and gives the wished one.
+pub(crate) async fn update_object(
+    call: &Call<'_>,
+    options: &WriteOptions,
+    mut change: impl FnMut(&Value) -> Result<Value>,
+) -> Result<Written> {
+    for _ in 0..ATTEMPTS {
+        let current = call.current().await?.ok_or_else(|| call.not_found())?;
+        let old = call.endpoint.serve(current.to_value());
+        let wished = change(&old)?;
+        let stated = check_version(call, &wished, &current)?;
+        match update_once(call, options, &current, &old, wished).await {
+            // Somebody else was faster: an error for those who stated a version, another try for the others.
+            Err(Attempt::Lost) if stated => return Err(call.modified(call.target.name)),
+            Err(Attempt::Lost) => {}
+            Err(Attempt::Refused(error)) => return Err(error),
+            Ok(written) => return Ok(written),
+        }
+    }
+    Err(call.modified(call.target.name))
+}
+
+enum Attempt {
+    Lost,
+    Refused(ApiError),
+}
+
+impl From<ApiError> for Attempt {
+    fn from(error: ApiError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+/// Checks the stated uid and resource version; says whether a resource version was stated.
+fn check_version(call: &Call<'_>, wished: &Value, current: &StoredObject) -> Result<bool> {
+    let resource = call.endpoint.resource;
+    let name = call.target.name;
+    let uid = meta::text(wished, "uid");
+    if !uid.is_empty() && uid != &*current.header.uid {
+        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", current.header.uid);
+        return Err(ApiError::conflict(&resource.plural, &resource.group, name, &why));
+    }
+    let version = meta::text(wished, "resourceVersion");
+    if matches!(version, "" | "0") {
+        if call.endpoint.strategy.allows_unconditional_update() {
+            return Ok(false);
+        }
+        let error = FieldError {
+            kind: ErrorKind::Invalid,
+            field: "metadata.resourceVersion".to_owned(),
+            value: Some("0".to_owned()),
+            detail: "must be specified for an update".to_owned(),
+        };
+        return Err(ApiError::invalid(&resource.plural, &resource.group, name, &vec![error]));
+    }
+    let version = parse_resource_version(version).map_err(|error| ApiError::unexpected(error.to_string()))?;
+    if version != current.revision.0 {
+        return Err(call.modified(name));
+    }
+    Ok(true)
+}
+
+async fn update_once(
+    call: &Call<'_>,
+    options: &WriteOptions,
+    current: &Arc<StoredObject>,
+    old: &Value,
+    mut object: Value,
+) -> Result<Written, Attempt> {
+    let endpoint = call.endpoint;
+    let strategy = endpoint.strategy;
+    call.admit(Operation::Update, &mut object, Some(old), options.dry_run).await?;
+
+    meta::carry(&mut object, old, "generation");
+    let subresource = call.subresource.map(|sub| &*sub.name);
+    let allocation = match subresource {
+        None => call.allocate(&mut object, Some(old), options.dry_run)?,
+        Some(_) => Allocation::none(),
+    };
+    match subresource {
+        None => {
+            call.keep_status(&mut object, old);
+            strategy.prepare_for_update(&mut object, old);
+        }
+        Some(name) => {
+            call.keep_all_but(name, &mut object, old);
+            strategy.prepare_for_subresource_update(name, &mut object, old);
+        }
+    }
+    keep_system_fields(&mut object, old);
+    if subresource.is_none() && strategy.has_generation() && spec_changed(&object, old) {
+        meta::set(&mut object, "generation", meta::generation(old) + 1);
+    }
+    match subresource {
+        None => check_object(call, &object, Some(old))?,
+        Some(name) => {
+            let mut errors = call.validate_metadata(&object, Some(old));
+            errors.extend(strategy.validate_subresource_update(name, &object, old));
+            if !errors.is_empty() {
+                let resource = endpoint.resource;
+                return Err(ApiError::invalid(&resource.kind, &resource.group, call.target.name, &errors).into());
+            }
+        }
+    }
+    for warning in strategy.warnings(&object, Some(old)) {
+        call.warnings.add(warning);
+    }
+    call.validate_admission(Operation::Update, &object, Some(old), options.dry_run).await?;
+
+    let gone = meta::is_terminating(&object)
+        && meta::finalizers(&object).is_empty()
+        && object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) == 0
+        && (!meta::finalizers(old).is_empty() || call.is_core("namespaces"))
+        && (!call.is_core("namespaces") || namespace::may_be_removed(&object));
+    if options.dry_run {
+        object["metadata"]["resourceVersion"] = current.revision.to_string().into();
+        return Ok(Written::DryRun(object));
+    }
+    let key = endpoint.store_key(&call.key());
+    let store = call.server.storage.store();
+    let mut stored = endpoint.store(object);
+    let bytes = encode(&mut stored);
+    let result = if gone {
+        store.delete(&key, current.revision).await
+    } else if bytes == encode(&mut current.to_value()) {
+        // Nothing changed, so nothing is written and the resource version stays.
+        return Ok(Written::Stored(current.clone()));
+    } else {
+        store.update(&key, current.revision, bytes.clone()).await
+    };
+    match result {
+        Ok(revision) => {
+            allocation.keep();
+            if gone {
+                call.release(old);
+            }
+            Ok(Written::Stored(StoredObject::parse(bytes, revision).expect("a just encoded object must parse").into()))
+        }
+        Err(StoreError::Conflict { .. } | StoreError::NotFound { .. }) => Err(Attempt::Lost),
+        Err(error) => Err(Attempt::Refused(error.into())),
+    }
+}
+
+/// What no update may change.
+fn keep_system_fields(object: &mut Value, old: &Value) {
+    if meta::text(object, "uid").is_empty() {
+        meta::carry(object, old, "uid");
+    }
+    meta::carry(object, old, "creationTimestamp");
+    if meta::is_terminating(old) {
+        meta::carry(object, old, "deletionTimestamp");
+    }
+    if object["metadata"]["deletionGracePeriodSeconds"].is_null() {
+        meta::carry(object, old, "deletionGracePeriodSeconds");
+    }
+}

@@ -1,0 +1,223 @@
+//! Watches: the state to begin with, then the log of changes, for as long as both sides want.
+
+use std::{pin::pin, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tokio::time::{Instant, Interval, MissedTickBehavior};
+use windlass_store::Revision;
+
+use crate::{
+    call::{Answer, Call},
+    options::{ListOptions, parse_resource_version},
+    registry::Endpoint,
+    represent::EventFormat,
+    selection::Selection,
+    server::Inner,
+    status::{ApiError, Result},
+    storage::{CacheEvent, Change, StoredObject},
+};
+
+/// How many events a watcher takes from the log at once: enough to catch up quickly, few enough to share the lock.
+const BATCH: usize = 256;
+/// How often a client that wants bookmarks gets one.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// A watch without a timeout of its own ends after between one and two times this.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1800);
+
+struct Watcher {
+    server: Arc<Inner>,
+    endpoint: Arc<Endpoint>,
+    selection: Selection,
+    format: EventFormat,
+    /// Everything up to here has been sent.
+    cursor: Revision,
+    /// The state to begin with, still to be sent.
+    initial: std::vec::IntoIter<Arc<StoredObject>>,
+    /// Whether to say when the initial state is complete.
+    announce_end: bool,
+    bookmarks: Option<Interval>,
+    deadline: Instant,
+    finished: bool,
+}
+
+/// Starts a watch.
+pub(crate) async fn watch(call: &Call<'_>) -> Result<Answer> {
+    let options = ListOptions::parse(&call.query, true)?;
+    let selection = Selection::of(call)?;
+    let storage = &call.server.storage;
+    let given = match options.resource_version.as_str() {
+        "" => None,
+        text => Some(parse_resource_version(text).map_err(|error| ApiError::unexpected(error.to_string()))?),
+    };
+    let from_state = match options.send_initial_events {
+        Some(wanted) => wanted,
+        None => matches!(given, None | Some(0)),
+    };
+    match given {
+        None => {
+            storage.fresh().await?;
+        }
+        Some(revision) if from_state => {
+            let wait = Duration::from_secs(3);
+            // A revision that does not come in time is waited for in the stream.
+            let _ = tokio::time::timeout(wait, storage.reached(Revision(revision))).await;
+        }
+        Some(_) => {}
+    }
+    let (initial, cursor) = if from_state {
+        let applied = storage.applied();
+        let snapshot = call.endpoint.cache.snapshot();
+        let objects = selection.range(&snapshot, None).map(|(_, object)| object);
+        let selected: Vec<_> = objects.filter(|object| selection.matches(call.endpoint, object)).cloned().collect();
+        (selected, applied.max(snapshot.revision))
+    } else {
+        (Vec::new(), given.filter(|revision| *revision > 0).map_or_else(|| storage.applied(), Revision))
+    };
+    let bookmarks = options.bookmarks.then(|| {
+        let mut interval = tokio::time::interval_at(Instant::now() + BOOKMARK_EVERY, BOOKMARK_EVERY);
+        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        interval
+    });
+    let format = EventFormat::negotiated(call)?;
+    let content_type = format.content_type();
+    let watcher = Watcher {
+        server: call.server.clone(),
+        endpoint: call.endpoint.clone(),
+        selection,
+        format,
+        cursor,
+        initial: initial.into_iter(),
+        announce_end: options.send_initial_events == Some(true) && options.bookmarks,
+        bookmarks,
+        deadline: Instant::now() + timeout(options.timeout_seconds),
+        finished: false,
+    };
+    let chunks = futures_util::stream::unfold(watcher, |mut watcher| async move {
+        let chunk = watcher.next().await?;
+        Some((chunk, watcher))
+    });
+    Ok(Answer::Watch { chunks: Box::pin(chunks), content_type })
+}
+
+fn timeout(asked: Option<u64>) -> Duration {
+    match asked {
+        Some(seconds) if seconds > 0 => Duration::from_secs(seconds),
+        _ => {
+            let share = u32::from(uuid::Uuid::new_v4().as_bytes()[0]);
+            DEFAULT_TIMEOUT + DEFAULT_TIMEOUT * share / 255
+        }
+    }
+}
+
+impl Watcher {
+    /// The next chunk of the stream; `None` at its end. A chunk may hold several events.
+    async fn next(&mut self) -> Option<Bytes> {
+        if self.finished {
+            return None;
+        }
+        if let Some(chunk) = self.next_initial() {
+            return Some(chunk);
+        }
+        if std::mem::take(&mut self.announce_end) {
+            return Some(self.bookmark(self.cursor, true));
+        }
+        let endpoint = self.endpoint.clone();
+        loop {
+            let mut changed = pin!(endpoint.cache.changed());
+            changed.as_mut().enable();
+            // Read before the log: with an empty answer from the log, everything up to here has been sent.
+            let applied = self.server.storage.applied();
+            let Some(events) = endpoint.cache.events_after(self.cursor, BATCH) else {
+                self.finished = true;
+                return Some(self.expired(applied));
+            };
+            if let Some(last) = events.last() {
+                self.cursor = last.object.revision;
+                match self.encode(&events) {
+                    Some(chunk) => return Some(chunk),
+                    None => continue,
+                }
+            }
+            let tick = async {
+                match &mut self.bookmarks {
+                    Some(interval) => interval.tick().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = changed => {}
+                () = tokio::time::sleep_until(self.deadline) => return None,
+                () = self.server.stopping() => return None,
+                _ = tick => return Some(self.bookmark(applied.max(self.cursor), false)),
+            }
+        }
+    }
+
+    /// Some of the state to begin with.
+    fn next_initial(&mut self) -> Option<Bytes> {
+        let mut out = Vec::new();
+        for object in self.initial.by_ref().take(BATCH) {
+            self.format.write(&self.endpoint, Change::Added, &object, &mut out);
+        }
+        (!out.is_empty()).then(|| out.into())
+    }
+
+    /// The selected ones of some events.
+    fn encode(&mut self, events: &[Arc<CacheEvent>]) -> Option<Bytes> {
+        if let [only] = events
+            && self.format.is_plain_json()
+            && self.selection.is_everything()
+        {
+            return self.selection.in_scope(&only.object).then(|| only.frame().clone());
+        }
+        let mut out = Vec::new();
+        for event in events {
+            self.write(event, &mut out);
+        }
+        (!out.is_empty()).then(|| out.into())
+    }
+
+    fn write(&mut self, event: &CacheEvent, out: &mut Vec<u8>) {
+        if !self.selection.in_scope(&event.object) {
+            return;
+        }
+        let selected = |object: &StoredObject| self.selection.matches(&self.endpoint, object);
+        let was = event.previous.as_ref().is_some_and(|previous| selected(previous));
+        let is = event.change != Change::Deleted && selected(&event.object);
+        let change = match (was, is) {
+            (false, true) => Change::Added,
+            (true, true) => Change::Modified,
+            (true, false) => Change::Deleted,
+            (false, false) => return,
+        };
+        if change == event.change && self.format.is_plain_json() {
+            out.extend_from_slice(event.frame());
+        } else if change == Change::Deleted {
+            // An object that left the selection is told as it was when it was last selected.
+            let previous = event.previous.as_ref().expect("a deletion must have a previous state");
+            let last = previous.deleted_at(event.object.revision);
+            self.format.write(&self.endpoint, change, &last, out);
+        } else {
+            self.format.write(&self.endpoint, change, &event.object, out);
+        }
+    }
+
+    fn bookmark(&mut self, revision: Revision, end_of_initial: bool) -> Bytes {
+        let resource = self.endpoint.resource;
+        let mut object = json!({
+            "kind": &*resource.kind, "apiVersion": resource.api_version(),
+            "metadata": {"resourceVersion": revision.to_string()},
+        });
+        if end_of_initial {
+            object["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        self.format.event(&self.endpoint, "BOOKMARK", self.endpoint.normalize(object))
+    }
+
+    fn expired(&mut self, applied: Revision) -> Bytes {
+        let error = ApiError::expired(format!("too old resource version: {} ({applied})", self.cursor));
+        let status: Value = error.to_status();
+        self.format.event(&self.endpoint, "ERROR", status)
+    }
+}

@@ -1,0 +1,55 @@
+//! What create, update and patch share: the rules every object is held to, and what a write answers.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use serde_json::Value;
+
+use crate::{
+    call::{Answer, Call},
+    meta,
+    status::{ApiError, Result},
+    storage::StoredObject,
+};
+
+/// The outcome of a write.
+pub(crate) enum Written {
+    /// The object as it is stored now.
+    Stored(Arc<StoredObject>),
+    /// The object as it would have been stored.
+    DryRun(Value),
+}
+
+impl Written {
+    pub(crate) fn answer(self, code: StatusCode) -> Answer {
+        match self {
+            Self::Stored(object) => Answer::Stored { code, object },
+            Self::DryRun(value) => Answer::Value { code, value },
+        }
+    }
+}
+
+/// Validates metadata and the rest of an object; `old` is the object an update replaces.
+pub(crate) fn check_object(call: &Call<'_>, object: &Value, old: Option<&Value>) -> Result<()> {
+    let endpoint = call.endpoint;
+    let resource = endpoint.resource;
+    let mut errors = call.validate_metadata(object, old);
+    errors.extend(match old {
+        None => endpoint.strategy.validate(object),
+        Some(old) => endpoint.strategy.validate_update(object, old),
+    });
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(ApiError::invalid(&resource.kind, &resource.group, meta::text(object, "name"), &errors))
+}
+
+/// Whether anything outside metadata and status differs: what counts as a new generation.
+pub(crate) fn spec_changed(object: &Value, old: &Value) -> bool {
+    let rest = |value: &Value| {
+        let fields = value.as_object().into_iter().flatten();
+        let own = fields.filter(|(key, _)| !matches!(key.as_str(), "metadata" | "status" | "kind" | "apiVersion"));
+        own.map(|(key, value)| (key.clone(), value.clone())).collect::<Vec<_>>()
+    };
+    rest(object) != rest(old)
+}
