@@ -1,1 +1,61 @@
-fn main() {}
+//! The `windlass` command.
+//!
+//! Data goes to standard output, everything else to standard error. Exit codes: 0 success, 1 failure, 2 wrong usage,
+//! 130 aborted by a second signal.
+
+// The one crate whose business is to print.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod completion;
+mod failure;
+mod logging;
+mod ready_file;
+mod signals;
+mod up;
+mod version;
+
+/// Everything needed to extend the Kubernetes API.
+#[derive(Debug, Parser)]
+#[command(name = "windlass", version)]
+struct Cli {
+    /// Log more; up to three times. RUST_LOG, where set, decides instead.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    verbose: u8,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Up(up::UpArgs),
+    Completion(completion::CompletionArgs),
+    Version(version::VersionArgs),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    logging::start(cli.verbose);
+    let result = match cli.command {
+        Command::Up(args) => up::run(args),
+        Command::Completion(args) => completion::run(args),
+        Command::Version(args) => version::run(args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failure::report(&error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        super::Cli::command().debug_assert();
+    }
+}

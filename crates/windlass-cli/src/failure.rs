@@ -1,0 +1,30 @@
+//! Telling a person what went wrong and what to do about it.
+
+use std::process::ExitCode;
+
+use windlass_plane::PlaneError;
+
+/// A failure with advice, where the error itself cannot know what the user may do.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct Advised {
+    /// What went wrong.
+    pub(crate) message: String,
+    /// What to do.
+    pub(crate) hint: &'static str,
+}
+
+/// Prints the error with its causes, then a hint if there is one.
+pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+    eprintln!("error: {error:#}");
+    let hint = error.chain().find_map(|cause| {
+        cause
+            .downcast_ref::<PlaneError>()
+            .and_then(PlaneError::hint)
+            .or_else(|| cause.downcast_ref::<Advised>().map(|advised| advised.hint.to_owned()))
+    });
+    if let Some(hint) = hint {
+        eprintln!("hint: {hint}");
+    }
+    ExitCode::FAILURE
+}

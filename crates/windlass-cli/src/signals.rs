@@ -1,0 +1,36 @@
+//! The signals that end the process: the first drains, the second aborts.
+
+use std::io;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Exit code of a process that was told twice.
+const ABORTED: i32 = 130;
+
+/// Ctrl-C and SIGTERM, caught from the moment this exists.
+pub(crate) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    /// Must be called within a runtime.
+    pub(crate) fn catch() -> io::Result<Self> {
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    /// Waits for a signal.
+    pub(crate) async fn first(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+
+    /// Ends the process at the next signal.
+    pub(crate) async fn abort_on_next(mut self) {
+        self.first().await;
+        eprintln!("aborted");
+        std::process::exit(ABORTED);
+    }
+}

@@ -1,0 +1,145 @@
+//! `windlass up`: the embedded control plane, until a signal stops it.
+
+use std::{
+    env, io,
+    io::Write as _,
+    net::IpAddr,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+use windlass_plane::{Plane, PlaneOptions, StoreKind};
+
+use crate::{failure::Advised, ready_file::ReadyFile, signals::Signals, version};
+
+/// How long threads that are busy with the disk may keep the process once everything else has ended.
+const THREADS_DEADLINE: Duration = Duration::from_millis(300);
+
+/// Run a Kubernetes control plane on this machine
+///
+/// Makes certificates and a kubeconfig in the data folder, prints what to export, and serves until Ctrl-C or SIGTERM.
+/// A second start resumes with the data.
+#[derive(Debug, Args)]
+pub(crate) struct UpArgs {
+    /// Folder of the objects, certificates and kubeconfig [default: windlass in the user's data folder]
+    #[arg(long, value_name = "DIR", env = "WINDLASS_DATA_DIR")]
+    data_dir: Option<PathBuf>,
+    /// Address to listen on
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    address: IpAddr,
+    /// Port to listen on; 0 picks a free one
+    #[arg(long, default_value_t = 6443)]
+    port: u16,
+    /// Where objects are kept
+    #[arg(long, value_enum, default_value_t = StoreArg::Embedded)]
+    store: StoreArg,
+    /// Further DNS name or IP address for the serving certificate; may be repeated
+    #[arg(long, value_name = "NAME")]
+    tls_san: Vec<String>,
+    /// File to write, with the server's URL, once it serves
+    #[arg(long, value_name = "FILE")]
+    ready_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum StoreArg {
+    /// In memory: gone when the server stops
+    Memory,
+    /// In a file of the data folder
+    Embedded,
+}
+
+/// Serves until a signal, then drains.
+pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
+    let data_dir = match args.data_dir {
+        Some(folder) => folder,
+        None => default_data_dir(&|name| env::var_os(name).map(PathBuf::from)).ok_or_else(|| Advised {
+            message: "there is no folder to keep data in: neither XDG_DATA_HOME nor HOME is set".into(),
+            hint: "give one with --data-dir",
+        })?,
+    };
+    // What is printed is used elsewhere: by shells in other folders.
+    let data_dir = std::path::absolute(&data_dir).with_context(|| format!("cannot use {}", data_dir.display()))?;
+    let options = PlaneOptions {
+        address: args.address,
+        port: args.port,
+        store: match args.store {
+            StoreArg::Memory => StoreKind::Memory,
+            StoreArg::Embedded => StoreKind::Embedded,
+        },
+        extra_names: args.tls_san,
+        ..PlaneOptions::new(data_dir)
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
+    let result = runtime.block_on(serve(options, args.ready_file));
+    runtime.shutdown_timeout(THREADS_DEADLINE);
+    result
+}
+
+async fn serve(options: PlaneOptions, ready_file: Option<PathBuf>) -> anyhow::Result<()> {
+    let mut signals = Signals::catch().context("cannot catch signals")?;
+    let ready_file = ready_file.map(ReadyFile::prepare).transpose()?;
+    let plane = tokio::select! {
+        plane = Plane::start(options) => plane?,
+        () = signals.first() => return Ok(()),
+    };
+    announce(&plane, ready_file.as_ref())?;
+    plane
+        .run(async {
+            signals.first().await;
+            eprintln!("stopping");
+            tokio::spawn(signals.abort_on_next());
+        })
+        .await?;
+    Ok(())
+}
+
+fn announce(plane: &Plane, ready_file: Option<&ReadyFile>) -> anyhow::Result<()> {
+    eprintln!("windlass serves Kubernetes {} on {}; Ctrl-C stops it", version::KUBERNETES, plane.url());
+    // Whoever closed the pipe does not want to know.
+    let _ = writeln!(io::stdout(), "export KUBECONFIG={}", shell_word(plane.kubeconfig_path()));
+    match ready_file {
+        Some(file) => file.announce(plane.url()),
+        None => Ok(()),
+    }
+}
+
+/// `$XDG_DATA_HOME/windlass`, or where that is by convention. Relative folders do not count, as the convention says.
+fn default_data_dir(variable: &dyn Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    let absolute = |name| variable(name).filter(|path| path.is_absolute());
+    let data = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")))?;
+    Some(data.join("windlass"))
+}
+
+/// The path as one word of a shell command.
+fn shell_word(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);
+    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_goes_to_the_users_data_folder() {
+        let folder = |variables: &[(&str, &str)]| {
+            default_data_dir(&|name| {
+                variables.iter().find(|(known, _)| *known == name).map(|(_, value)| PathBuf::from(value))
+            })
+        };
+        assert_eq!(folder(&[("XDG_DATA_HOME", "/x"), ("HOME", "/h")]), Some("/x/windlass".into()));
+        assert_eq!(folder(&[("XDG_DATA_HOME", "x"), ("HOME", "/h")]), Some("/h/.local/share/windlass".into()));
+        assert_eq!(folder(&[("HOME", "/h")]), Some("/h/.local/share/windlass".into()));
+        assert_eq!(folder(&[]), None);
+    }
+
+    #[test]
+    fn a_path_stays_one_word_in_a_shell() {
+        assert_eq!(shell_word(Path::new("/tmp/a-b_1.2/kubeconfig")), "/tmp/a-b_1.2/kubeconfig");
+        assert_eq!(shell_word(Path::new("/tmp/it's $HOME")), r"'/tmp/it'\''s $HOME'");
+    }
+}

@@ -1,0 +1,118 @@
+//! What goes wrong, and what the command says then.
+
+use std::{fs, net::TcpListener};
+
+use crate::process::{Up, output, windlass};
+
+/// Runs a command that must fail with this code, and answers what it said.
+#[track_caller]
+fn failure(arguments: &[&str], code: i32) -> String {
+    let output = output(windlass().args(arguments));
+    assert_eq!(output.status.code(), Some(code), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.stdout.is_empty());
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[tokio::test]
+async fn a_second_server_on_the_folder_is_told_who_has_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let data_dir = folder.path().join("data");
+    let up = Up::start(&data_dir, &[]);
+    let before = fs::read_to_string(data_dir.join("kubeconfig")).unwrap();
+    for store in ["embedded", "memory"] {
+        let said = failure(&["up", "--port", "0", "--store", store, "--data-dir", data_dir.to_str().unwrap()], 1);
+        let pid = up.pid();
+        assert_eq!(
+            said,
+            format!(
+                "error: {} is in use by another windlass (process {pid})\n\
+                 hint: stop process {pid}, or choose another data folder\n",
+                data_dir.display()
+            )
+        );
+    }
+    assert_eq!(fs::read_to_string(data_dir.join("kubeconfig")).unwrap(), before);
+    up.admin().await.apiserver_version().await.unwrap();
+}
+
+#[test]
+fn a_port_in_use_is_said_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let port = address.port().to_string();
+    let said = failure(&["up", "--port", &port, "--data-dir", folder.path().to_str().unwrap()], 1);
+    assert!(said.starts_with(&format!("error: cannot listen on {address}: Address already in use")), "{said}");
+    let hint = "\nhint: something else listens there: choose another port, or 0 for any free one\n";
+    assert!(said.ends_with(hint), "{said}");
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_said_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    let data_dir = file.join("data");
+    let said = failure(&["up", "--port", "0", "--data-dir", data_dir.to_str().unwrap()], 1);
+    assert!(said.starts_with(&format!("error: cannot make the data folder {}: ", data_dir.display())), "{said}");
+    assert!(said.ends_with("\nhint: choose a data folder that you may write to\n"), "{said}");
+}
+
+#[test]
+fn a_damaged_certificate_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let data_dir = folder.path().join("data");
+    Up::start(&data_dir, &["--store", "memory"]).stop("TERM");
+    fs::write(data_dir.join("pki/server.crt"), "damaged").unwrap();
+    let said = failure(&["up", "--port", "0", "--data-dir", data_dir.to_str().unwrap()], 1);
+    let pki = data_dir.join("pki");
+    let pki = pki.display();
+    assert!(said.starts_with(&format!("error: {pki}/server.crt is not a certificate in PEM")), "{said}");
+    let hint = format!("\nhint: remove {pki}/server.crt and {pki}/server.key to have them made anew\n");
+    assert!(said.ends_with(&hint), "{said}");
+}
+
+#[test]
+fn a_damaged_store_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let data_dir = folder.path().join("data");
+    fs::create_dir(&data_dir).unwrap();
+    fs::write(data_dir.join("store.redb"), "not a database, but long enough to be looked at".repeat(100)).unwrap();
+    let said = failure(&["up", "--port", "0", "--data-dir", data_dir.to_str().unwrap()], 1);
+    let store = data_dir.join("store.redb");
+    assert!(said.starts_with(&format!("error: cannot open the store {}", store.display())), "{said}");
+    assert!(said.contains("\nhint: "), "{said}");
+}
+
+#[test]
+fn without_a_home_a_folder_has_to_be_given() {
+    let output = output(windlass().arg("up").env_remove("HOME").env_remove("XDG_DATA_HOME"));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).unwrap().ends_with("hint: give one with --data-dir\n"));
+}
+
+#[test]
+fn wrong_usage_ends_with_two() {
+    for arguments in [
+        &["up", "--store", "etcd"][..],
+        &["up", "--port", "65536"],
+        &["up", "--address", "nowhere"],
+        &["down"],
+        &[],
+        &["completion", "sh"],
+    ] {
+        assert!(!failure(arguments, 2).is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn version_and_completions_go_to_standard_output() {
+    let version = output(windlass().arg("version"));
+    let expected = format!("windlass v{} (Kubernetes v1.36)\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!((version.status.code(), version.stdout), (Some(0), expected.into_bytes()));
+    for shell in ["bash", "zsh", "fish"] {
+        let completion = output(windlass().args(["completion", shell]));
+        assert!(completion.status.success());
+        assert!(String::from_utf8(completion.stdout).unwrap().contains("ready-file"), "{shell}");
+    }
+}

@@ -1,0 +1,7 @@
+//! The real binary, from the outside.
+
+#![allow(clippy::unwrap_used, reason = "a test may end so")]
+
+mod failures;
+mod process;
+mod serving;

@@ -1,0 +1,117 @@
+//! What a running server does, and how it ends.
+
+use std::{os::unix::fs::PermissionsExt as _, time::Duration};
+
+use http::Request;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, Client, api::PostParams};
+
+use crate::process::Up;
+
+/// "At once", as long as nothing is in flight; other tests share the cores.
+const AT_ONCE: Duration = Duration::from_secs(1);
+
+async fn get(client: &Client, path: &str) -> Result<String, u16> {
+    match client.request_text(Request::get(path).body(Vec::new()).unwrap()).await {
+        Ok(text) => Ok(text),
+        Err(kube::Error::Api(status)) => Err(status.code),
+        Err(error) => panic!("{path}: {error}"),
+    }
+}
+
+fn config_map(name: &str) -> ConfigMap {
+    serde_json::from_value(serde_json::json!({"metadata": {"name": name}, "data": {"key": "value"}})).unwrap()
+}
+
+#[tokio::test]
+async fn health_is_for_everybody_and_the_api_for_those_who_say_who_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let up = Up::start(&folder.path().join("data"), &["--store", "memory"]);
+    let anonymous = up.anonymous().await;
+    assert_eq!(get(&anonymous, "/readyz").await, Ok("ok".into()));
+    assert_eq!(get(&anonymous, "/api").await, Err(401));
+    let admin = up.admin().await;
+    assert_eq!(get(&admin, "/readyz").await, Ok("ok".into()));
+    assert!(get(&admin, "/api").await.unwrap().contains("APIVersions"));
+}
+
+#[tokio::test]
+async fn the_printed_kubeconfig_is_private_and_names_the_port_that_was_picked() {
+    let folder = tempfile::tempdir().unwrap();
+    let data_dir = folder.path().join("data dir");
+    let up = Up::start(&data_dir, &["--store", "memory"]);
+    let kubeconfig = up.kubeconfig();
+    assert_eq!(kubeconfig.current_context.as_deref(), Some("windlass"));
+    assert_eq!(kubeconfig.clusters[0].cluster.as_ref().unwrap().server.as_deref(), Some(up.url()));
+    assert!(up.url().starts_with("https://127.0.0.1:") && !up.url().ends_with(":0"), "{}", up.url());
+    let path = data_dir.join("kubeconfig");
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let (exit, _, printed) = up.stop("INT");
+    assert_eq!(exit.code(), Some(0));
+    assert_eq!(printed, format!("export KUBECONFIG='{}'\n", path.display()));
+}
+
+#[tokio::test]
+async fn a_signal_ends_it_at_once_though_somebody_watches() {
+    let folder = tempfile::tempdir().unwrap();
+    for signal in ["TERM", "INT"] {
+        let up = Up::start(&folder.path().join("data"), &[]);
+        let admin = up.admin().await;
+        let request = Request::get("/api/v1/configmaps?watch=true").body(kube::client::Body::empty()).unwrap();
+        let watch = admin.send(request).await.unwrap();
+        assert_eq!(watch.status(), 200);
+        let (exit, took, _) = up.stop(signal);
+        assert_eq!(exit.code(), Some(0), "{signal}");
+        assert!(took < AT_ONCE, "{signal}: {took:?}");
+        drop(watch);
+    }
+}
+
+#[tokio::test]
+async fn a_second_start_resumes_with_the_data_and_the_certificates() {
+    let folder = tempfile::tempdir().unwrap();
+    let data_dir = folder.path().join("data");
+    let up = Up::start(&data_dir, &[]);
+    let first = up.admin_certificate();
+    let maps: Api<ConfigMap> = Api::namespaced(up.admin().await, "default");
+    let created = maps.create(&PostParams::default(), &config_map("kept")).await.unwrap();
+    up.stop("TERM");
+
+    let up = Up::start(&data_dir, &[]);
+    let maps: Api<ConfigMap> = Api::namespaced(up.admin().await, "default");
+    assert_eq!(maps.get("kept").await.unwrap(), created);
+    assert_eq!(up.admin_certificate(), first);
+    let later = maps.create(&PostParams::default(), &config_map("later")).await.unwrap();
+    let revision = |map: &ConfigMap| map.metadata.resource_version.as_ref().unwrap().parse::<u64>().unwrap();
+    assert!(revision(&later) > revision(&created));
+}
+
+#[tokio::test]
+async fn an_acknowledged_write_survives_a_kill() {
+    let folder = tempfile::tempdir().unwrap();
+    let data_dir = folder.path().join("data");
+    let up = Up::start(&data_dir, &[]);
+    let maps: Api<ConfigMap> = Api::namespaced(up.admin().await, "default");
+    let created = maps.create(&PostParams::default(), &config_map("kept")).await.unwrap();
+    up.stop("KILL");
+    let up = Up::start(&data_dir, &[]);
+    let maps: Api<ConfigMap> = Api::namespaced(up.admin().await, "default");
+    assert_eq!(maps.get("kept").await.unwrap(), created);
+}
+
+#[tokio::test]
+async fn the_memory_store_forgets_objects_and_keeps_the_certificates() {
+    let folder = tempfile::tempdir().unwrap();
+    let data_dir = folder.path().join("data");
+    let up = Up::start(&data_dir, &["--store", "memory"]);
+    let first = up.admin_certificate();
+    let maps: Api<ConfigMap> = Api::namespaced(up.admin().await, "default");
+    maps.create(&PostParams::default(), &config_map("lost")).await.unwrap();
+    up.stop("TERM");
+    assert!(!data_dir.join("store.redb").exists());
+
+    let up = Up::start(&data_dir, &["--store", "memory"]);
+    let maps: Api<ConfigMap> = Api::namespaced(up.admin().await, "default");
+    assert!(maps.get_opt("lost").await.unwrap().is_none());
+    assert_eq!(up.admin_certificate(), first);
+}

@@ -1,0 +1,120 @@
+//! Making certificates.
+
+use std::time::Duration;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
+    PKCS_ECDSA_P256_SHA256, date_time_ymd,
+};
+use rustls::pki_types::ServerName;
+
+use super::{CertificateAndKey, PkiError, check::Authority};
+
+/// What clients inside a cluster call the API server, and where it is on any machine.
+const STANDING_NAMES: &[&str] = &[
+    "localhost",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+    "127.0.0.1",
+    "::1",
+    "10.96.0.1",
+];
+
+/// Common name of the authority.
+pub(super) const AUTHORITY_NAME: &str = "windlass-ca";
+
+/// The authority outlives what it issues, and any plane.
+const AUTHORITY_LIFETIME: Duration = Duration::from_hours(10 * 365 * 24);
+const LEAF_LIFETIME: Duration = Duration::from_hours(365 * 24);
+/// Certificates are valid from a little before now: the clocks of a virtual machine and its host differ.
+const CLOCK_SKEW: Duration = Duration::from_hours(1);
+
+/// A name that the serving certificate covers, as text and as TLS compares it.
+pub(super) struct CoveredName {
+    text: String,
+    pub(super) name: ServerName<'static>,
+}
+
+/// The standing names and these.
+pub(super) fn server_names(extra: &[String]) -> Result<Vec<CoveredName>, PkiError> {
+    let mut names: Vec<CoveredName> = Vec::new();
+    for text in STANDING_NAMES.iter().map(|name| (*name).to_owned()).chain(extra.iter().cloned()) {
+        let Ok(name) = ServerName::try_from(text.clone()) else {
+            return Err(PkiError::Name { name: text });
+        };
+        if !names.iter().any(|known| known.name == name) {
+            names.push(CoveredName { text, name });
+        }
+    }
+    Ok(names)
+}
+
+/// A new authority.
+pub(super) fn authority(now: Duration) -> Result<CertificateAndKey, PkiError> {
+    authority_of_key(new_key("ca")?, now)
+}
+
+/// An authority with a given key.
+pub(super) fn authority_of_key(key: KeyPair, now: Duration) -> Result<CertificateAndKey, PkiError> {
+    let mut params = params("ca", AUTHORITY_NAME, &[], now, now + AUTHORITY_LIFETIME)?;
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    let certificate = params.self_signed(&key).map_err(|source| PkiError::Issue { name: "ca", source })?;
+    Ok(CertificateAndKey { certificate: certificate.pem(), key: key.serialize_pem() })
+}
+
+/// A serving certificate for these names.
+pub(super) fn server(
+    authority: &Authority,
+    names: &[CoveredName],
+    now: Duration,
+) -> Result<CertificateAndKey, PkiError> {
+    let names: Vec<String> = names.iter().map(|name| name.text.clone()).collect();
+    let mut params = params("server", "windlass", &names, now, authority.limit(now + LEAF_LIFETIME))?;
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    sign("server", params, authority)
+}
+
+/// The administrator's client certificate.
+pub(super) fn admin(authority: &Authority, now: Duration) -> Result<CertificateAndKey, PkiError> {
+    let mut params = params("admin", "admin", &[], now, authority.limit(now + LEAF_LIFETIME))?;
+    params.distinguished_name.push(DnType::OrganizationName, "system:masters");
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    sign("admin", params, authority)
+}
+
+fn new_key(name: &'static str) -> Result<KeyPair, PkiError> {
+    KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(|source| PkiError::Issue { name, source })
+}
+
+fn params(
+    name: &'static str,
+    common_name: &str,
+    alternative_names: &[String],
+    now: Duration,
+    until: Duration,
+) -> Result<CertificateParams, PkiError> {
+    let mut params = CertificateParams::new(alternative_names).map_err(|source| PkiError::Issue { name, source })?;
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, common_name);
+    let epoch = date_time_ymd(1970, 1, 1);
+    params.not_before = epoch + now.saturating_sub(CLOCK_SKEW);
+    params.not_after = epoch + until;
+    Ok(params)
+}
+
+fn sign(
+    name: &'static str,
+    mut params: CertificateParams,
+    authority: &Authority,
+) -> Result<CertificateAndKey, PkiError> {
+    // Strict verifiers (Python's since 3.13) ask for the constraint and for the key identifier.
+    params.is_ca = IsCa::ExplicitNoCa;
+    params.use_authority_key_identifier_extension = true;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    let key = new_key(name)?;
+    let certificate = params.signed_by(&key, authority.issuer()).map_err(|source| PkiError::Issue { name, source })?;
+    Ok(CertificateAndKey { certificate: certificate.pem(), key: key.serialize_pem() })
+}
