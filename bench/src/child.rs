@@ -1,0 +1,105 @@
+//! Child processes that do not outlive the benchmark, and what `/proc` says about them.
+
+use std::{
+    fs::{self, File},
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context as _, bail};
+
+/// Processor time in `/proc` is counted in hundredths of a second on every Linux.
+const TICK: Duration = Duration::from_millis(10);
+
+/// A running server, killed when dropped. What it prints is in a file.
+#[derive(Debug)]
+pub(crate) struct Server {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Server {
+    /// Starts a command. Nothing is kept of its input; its output goes to `log`.
+    pub(crate) fn spawn(command: &mut Command, log: &Path) -> anyhow::Result<Self> {
+        let output = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .spawn()
+            .with_context(|| format!("cannot start {}", command.get_program().display()))?;
+        Ok(Self { child, log: log.to_owned() })
+    }
+
+    /// Fails, with the end of its output, if the process has ended.
+    pub(crate) fn check(&mut self) -> anyhow::Result<()> {
+        let Some(status) = self.child.try_wait()? else { return Ok(()) };
+        let output = fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = output.lines().collect();
+        bail!("the server ended with {status}:\n{}", lines[lines.len().saturating_sub(10)..].join("\n"))
+    }
+
+    /// Resident memory in bytes.
+    pub(crate) fn memory(&self) -> anyhow::Result<u64> {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+        resident(&status).with_context(|| format!("{path} has no VmRSS"))
+    }
+
+    /// Processor time used so far, in all threads.
+    pub(crate) fn processor_time(&self) -> anyhow::Result<Duration> {
+        let path = format!("/proc/{}/stat", self.child.id());
+        let stat = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+        ticks(&stat).map(|ticks| TICK * ticks).with_context(|| format!("{path} has no processor time"))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Both fail only if it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A port that was free a moment ago, for servers that cannot pick one themselves.
+pub(crate) fn free_port() -> anyhow::Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}
+
+fn resident(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+}
+
+/// User and system time. The fields are counted behind the name, which may hold anything, spaces included.
+fn ticks(stat: &str) -> Option<u32> {
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    Some(fields.next()?.parse::<u32>().ok()? + fields.next()?.parse::<u32>().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_and_time_are_read_from_what_linux_writes() {
+        assert_eq!(resident("Name:\tx\nVmHWM:\t  20 kB\nVmRSS:\t   12 kB\nThreads:\t1\n"), Some(12 * 1024));
+        assert_eq!(resident("Name:\tx\n"), None);
+        let stat = "7 (a) b) S 1 7 7 0 -1 4194304 100 0 0 0 31 11 0 0 20 0 1 0 5 100 20 18446744073709551615";
+        assert_eq!(ticks(stat), Some(42));
+    }
+
+    #[test]
+    fn a_server_that_ends_is_reported_with_its_last_words() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new("sh");
+        let mut server =
+            Server::spawn(command.args(["-c", "echo no port left >&2; exit 3"]), &folder.path().join("log")).unwrap();
+        server.child.wait().unwrap();
+        let error = server.check().unwrap_err().to_string();
+        assert!(error.contains("exit status: 3") && error.contains("no port left"), "{error}");
+    }
+}

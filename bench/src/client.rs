@@ -1,0 +1,125 @@
+//! A lean HTTP/2 client: what it costs is shared by every number of the benchmark, so it does as little as possible.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use anyhow::{Context as _, bail};
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use hyper::{
+    body::Incoming,
+    client::conn::http2::{self, SendRequest},
+};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::{ClientConfig, pki_types::ServerName};
+use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+/// Flow-control windows like those of Go's HTTP/2 client.
+const STREAM_WINDOW: u32 = 4 << 20;
+const CONNECTION_WINDOW: u32 = 1 << 30;
+
+/// Connections to one server. A caller picks one by its lane.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    authority: String,
+    connections: Arc<[SendRequest<Full<Bytes>>]>,
+}
+
+/// What goes out besides the path.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Body {
+    pub(crate) content_type: &'static str,
+    pub(crate) bytes: Bytes,
+}
+
+impl Body {
+    pub(crate) fn json(value: &Value) -> Self {
+        Self { content_type: "application/json", bytes: value.to_string().into() }
+    }
+}
+
+impl Client {
+    /// Opens connections to `https://` an address and port.
+    pub(crate) async fn connect(url: &str, tls: &Arc<ClientConfig>, count: usize) -> anyhow::Result<Self> {
+        let authority = url.strip_prefix("https://").context("the URL must begin with https://")?.trim_end_matches('/');
+        let address: SocketAddr = authority.parse().with_context(|| format!("{authority} is not address:port"))?;
+        let mut connections = Vec::with_capacity(count);
+        for _ in 0..count {
+            let socket = TcpStream::connect(address).await?;
+            socket.set_nodelay(true)?;
+            let stream = TlsConnector::from(tls.clone()).connect(ServerName::from(address.ip()), socket).await?;
+            let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+                .initial_stream_window_size(STREAM_WINDOW)
+                .initial_connection_window_size(CONNECTION_WINDOW)
+                .handshake(TokioIo::new(stream))
+                .await?;
+            // Ends when the last sender is gone, or with the server; requests in flight then say so.
+            tokio::spawn(connection);
+            connections.push(sender);
+        }
+        Ok(Self { authority: authority.to_owned(), connections: connections.into() })
+    }
+
+    /// Sends a request and answers with its response, whose body is still to come.
+    pub(crate) async fn send(
+        &self,
+        lane: usize,
+        method: Method,
+        path: &str,
+        body: Body,
+    ) -> anyhow::Result<Response<Incoming>> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("https://{}{path}", self.authority))
+            .header(http::header::ACCEPT, "application/json");
+        if !body.content_type.is_empty() {
+            request = request.header(http::header::CONTENT_TYPE, body.content_type);
+        }
+        let mut connection = self.connections[lane % self.connections.len()].clone();
+        connection.ready().await?;
+        Ok(connection.send_request(request.body(Full::new(body.bytes))?).await?)
+    }
+
+    /// Sends a request that must succeed, reads the response to its end, and answers with its size.
+    pub(crate) async fn measure(&self, lane: usize, method: Method, path: &str, body: Body) -> anyhow::Result<u64> {
+        let what = format_args!("{method} {path}").to_string();
+        let response = self.send(lane, method, path, body).await.with_context(|| what.clone())?;
+        if !response.status().is_success() {
+            return Err(refusal(response).await).context(what);
+        }
+        let mut incoming = response.into_body();
+        let mut size = 0;
+        while let Some(frame) = incoming.frame().await {
+            size += frame?.data_ref().map_or(0, |data| data.len() as u64);
+        }
+        Ok(size)
+    }
+
+    /// Sends a request and answers with status and JSON, whatever the status.
+    pub(crate) async fn ask(&self, method: Method, path: &str, body: Body) -> anyhow::Result<(StatusCode, Value)> {
+        let response = self.send(0, method, path, body).await?;
+        let status = response.status();
+        let bytes = response.into_body().collect().await?.to_bytes();
+        let value = serde_json::from_slice(&bytes)
+            .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned()));
+        Ok((status, value))
+    }
+
+    /// Creates an object that must not be refused; one that is there already will do.
+    pub(crate) async fn ensure(&self, collection: &str, object: &Value) -> anyhow::Result<()> {
+        let (status, answer) = self.ask(Method::POST, collection, Body::json(object)).await?;
+        if !status.is_success() && status != StatusCode::CONFLICT {
+            bail!("POST {collection}: {status}: {answer}");
+        }
+        Ok(())
+    }
+}
+
+/// What a server said instead of succeeding.
+pub(crate) async fn refusal(response: Response<Incoming>) -> anyhow::Error {
+    let status = response.status();
+    let body = response.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    anyhow::anyhow!("{status}: {}", String::from_utf8_lossy(&body))
+}

@@ -1,0 +1,25 @@
+//! `windlass up` with the embedded store.
+
+use std::{process::Command, time::Instant};
+
+use super::{Places, Running, folder, ready_file, readyz};
+use crate::{child::Server, pki::Pki};
+
+pub(super) async fn start(places: &Places) -> anyhow::Result<Running> {
+    let folder = folder(places, "windlass")?;
+    let (data, ready) = (folder.path().join("data"), folder.path().join("ready"));
+    let begin = Instant::now();
+    let mut command = Command::new(&places.windlass);
+    command
+        .args(["up", "--port", "0", "--store", "embedded"])
+        .arg("--data-dir")
+        .arg(&data)
+        .arg("--ready-file")
+        .arg(&ready);
+    let mut process = Server::spawn(&mut command, &folder.path().join("log"))?;
+    let url = ready_file(&ready, &mut process).await?;
+    let pki = Pki::at(data.join("pki"));
+    let tls = pki.client_config()?;
+    readyz(&url, &tls, &mut process).await?;
+    Ok(Running { url, tls, pki, ready_in: begin.elapsed(), processes: vec![process], _folder: folder })
+}
