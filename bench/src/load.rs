@@ -39,7 +39,7 @@ pub(crate) struct Load {
     #[arg(long, default_value_t = 2000)]
     pub(crate) objects: usize,
     /// Bytes of text in an object
-    #[arg(long, default_value_t = 1000)]
+    #[arg(long, default_value_t = 1200)]
     pub(crate) payload: usize,
     /// Requests at a time
     #[arg(long, default_value_t = 32)]

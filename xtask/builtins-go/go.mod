@@ -1,4 +1,4 @@
-module windlass.dev/builtins
+module github.com/windlass-rs/windlass/xtask/builtins-go
 
 go 1.26.0
 

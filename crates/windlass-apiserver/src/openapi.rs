@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode, header};
 use parking_lot::Mutex;
-use windlass_builtins::openapi::{group_version_path, hash, v2_document, v2_protobuf, v3_document, v3_index};
+use windlass_builtins::openapi::{group_version_path, hash, v2_protobuf, v2_text, v3_index, v3_text};
 
 use crate::{
     body::Body,
@@ -26,11 +26,11 @@ impl OpenApi {
     pub(crate) fn answer(&self, registry: &Registry, path: &str, headers: &HeaderMap) -> Result<Response<Body>> {
         let response = match path {
             "/openapi/v2" if wants_protobuf(headers) => {
-                let body = self.document("/openapi/v2+protobuf", || Some(v2_protobuf(&v2_document(registry.table))));
+                let body = self.document("/openapi/v2+protobuf", || Some(v2_protobuf(registry.table)));
                 represent::bytes(StatusCode::OK, V2_PROTOBUF, body.unwrap_or_default())
             }
             "/openapi/v2" => {
-                let body = self.document(path, || Some(v2_document(registry.table).to_string().into_bytes()));
+                let body = self.document(path, || Some(v2_text(registry.table)));
                 represent::bytes(StatusCode::OK, "application/json", body.unwrap_or_default())
             }
             "/openapi/v3" => {
@@ -40,7 +40,7 @@ impl OpenApi {
             }
             _ => {
                 let (group, version) = group_version(path).ok_or_else(ApiError::page_not_found)?;
-                let make = || Some(v3_document(group, version, registry.table)?.to_string().into_bytes());
+                let make = || v3_text(group, version, registry.table);
                 match self.document(path, make) {
                     Some(body) => represent::bytes(StatusCode::OK, "application/json", body),
                     None => {

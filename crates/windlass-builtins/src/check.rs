@@ -4,6 +4,9 @@ use serde_json::Value;
 use windlass_schema::field::{ErrorKind, ErrorList, FieldError, Path};
 use windlass_schema::names;
 
+/// A check of a text: what is wrong with it, in the words of the real server.
+pub type TextCheck = fn(&str) -> Vec<String>;
+
 /// One `Invalid value` for every message of a name check.
 pub fn each(path: &Path, value: &str, messages: Vec<String>) -> ErrorList {
     messages.into_iter().map(|message| FieldError::invalid(path, &value.into(), message)).collect()
@@ -34,6 +37,16 @@ pub fn port_number_or_name(path: &Path, port: &Value) -> ErrorList {
     match port {
         Value::String(name) => each(path, name, names::is_valid_port_name(name)),
         other => port_number(path, other.as_i64().unwrap_or_default()),
+    }
+}
+
+/// The protocol of a port.
+pub fn protocol(path: &Path, protocol: &str) -> Option<FieldError> {
+    const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
+    match protocol {
+        "" => Some(FieldError::required(path, "")),
+        known if PROTOCOLS.contains(&known) => None,
+        other => Some(FieldError::not_supported(path, &other.into(), PROTOCOLS)),
     }
 }
 

@@ -5,7 +5,10 @@
 
 pub mod columns_table;
 pub mod config_map;
+pub mod controller_revision;
 pub mod deployment;
+pub mod endpoint_slice;
+pub mod endpoints;
 pub mod event;
 pub mod generic;
 pub mod lease;
@@ -26,6 +29,7 @@ pub fn strategy(group: &str, resource: &str) -> &'static dyn Strategy {
     match (group, resource) {
         // One line a kind that has a file of its own, in the order of discovery.
         ("", "configmaps") => &config_map::ConfigMap,
+        ("", "endpoints") => &endpoints::Endpoints,
         ("", "events") => &event::CoreEvent,
         ("events.k8s.io", "events") => &event::EventsEvent,
         ("", "namespaces") => &namespace::Namespace,
@@ -35,6 +39,8 @@ pub fn strategy(group: &str, resource: &str) -> &'static dyn Strategy {
         ("", "services") => &service::Service,
         ("", "serviceaccounts") => &service_account::ServiceAccount,
         ("coordination.k8s.io", "leases") => &lease::Lease,
+        ("discovery.k8s.io", "endpointslices") => &endpoint_slice::EndpointSlice,
+        ("apps", "controllerrevisions") => &controller_revision::ControllerRevision,
         ("apps", "deployments") => &deployment::Deployment,
         ("apps", "replicasets") => &replica_set::ReplicaSet,
         _ => generic::strategy(group, resource),

@@ -21,7 +21,6 @@ mod tests;
 mod v2;
 mod v3;
 
-pub use gnostic::encode as v2_protobuf;
 pub use schemas::Dialect;
 
 /// A resource as its paths need it.
@@ -61,32 +60,77 @@ pub fn hash(document: &[u8]) -> String {
 
 /// `/openapi/v3/apis/GROUP/VERSION` of a group version of the table; none if it has none such.
 pub fn v3_document(group: &str, version: &str, table: &Table) -> Option<Value> {
-    v3::document(group, version, table)
+    v3::Document::new(group, version, table).map(|document| document.value())
+}
+
+/// The text of [`v3_document`], made piece by piece: a tree of the whole takes ten times the memory.
+pub fn v3_text(group: &str, version: &str, table: &Table) -> Option<Vec<u8>> {
+    v3::Document::new(group, version, table).map(|document| document.text())
 }
 
 /// The paths of a resource as version 3 has them.
 pub fn v3_paths(subject: &Subject<'_>, table: &Table) -> Map<String, Value> {
-    v3::paths(&operations::of(subject, table), subject.custom)
+    v3::paths(&operations::of(subject, table), subject.custom).collect()
 }
 
 /// `/openapi/v2` of all group versions of the table.
 pub fn v2_document(table: &Table) -> Value {
-    v2::document(table)
+    v2::Document::new(table).value()
+}
+
+/// The text of [`v2_document`], made piece by piece.
+pub fn v2_text(table: &Table) -> Vec<u8> {
+    v2::Document::new(table).text()
+}
+
+/// The protobuf form of [`v2_document`], made piece by piece:
+/// `application/com.github.proto-openapi.spec.v2@v1.0+protobuf`.
+pub fn v2_protobuf(table: &Table) -> Vec<u8> {
+    v2::Document::new(table).protobuf()
+}
+
+/// The protobuf form of any document of version 2. What is neither a field that our documents use nor an extension is
+/// left out.
+pub fn v2_to_protobuf(document: &Value) -> Vec<u8> {
+    gnostic::encode(document)
 }
 
 /// The paths of a resource as version 2 has them. Their parameters stand in the document of [`v2_document`].
 pub fn v2_paths(subject: &Subject<'_>, table: &Table) -> Map<String, Value> {
-    v2::paths(&operations::of(subject, table), subject.custom)
+    v2::paths(&operations::of(subject, table), subject.custom).collect()
 }
 
-/// The schemas of these names and of all they refer to, for a document of these group versions.
+/// The schemas of these names and of all they refer to, for a document of these group versions. Names that the table
+/// does not know are left out.
 pub fn schemas_with_references(
     names: impl IntoIterator<Item = String>,
     group_versions: &[(&str, &str)],
     dialect: Dialect,
     table: &Table,
 ) -> Map<String, Value> {
-    schemas::closure(names, group_versions, dialect, table)
+    let schema = |name: String| {
+        let schema = schemas::schema(&name, group_versions, dialect, table)?;
+        Some((name, schema))
+    };
+    schemas::closure(names, table).into_iter().filter_map(schema).collect()
+}
+
+/// Writes an object's text from its entries.
+fn write_object(into: &mut Vec<u8>, entries: impl Iterator<Item = (String, Value)>) {
+    into.push(b'{');
+    for (position, (name, value)) in entries.enumerate() {
+        if position > 0 {
+            into.push(b',');
+        }
+        write_value(into, &Value::String(name));
+        into.push(b':');
+        write_value(into, &value);
+    }
+    into.push(b'}');
+}
+
+fn write_value(into: &mut Vec<u8>, value: &Value) {
+    serde_json::to_writer(into, value).expect("a value must be writable to memory");
 }
 
 /// Every resource of a group version, or of the whole table, with the names of its schemas.

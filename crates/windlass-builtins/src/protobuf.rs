@@ -161,7 +161,15 @@ impl<'a> Message<'a> {
         Self { id, structure: table.types.get(id), inline: None }
     }
 
-    /// The members with their numbers, in the order of the JSON fields.
+    /// What a number stands for.
+    fn member(self, number: u32) -> Option<Member<'a>> {
+        if self.structure.inlines.is_empty() {
+            return self.structure.fields.iter().find(|field| field.proto == number).map(Member::Field);
+        }
+        self.members().find(|(have, _)| *have == number).map(|(_, member)| member)
+    }
+
+    /// The members with their numbers.
     fn members(self) -> impl Iterator<Item = (u32, Member<'a>)> {
         let inlines = &self.structure.inlines;
         let nested = inlines.iter().enumerate().filter_map(move |(position, inline)| {

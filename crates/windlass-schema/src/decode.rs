@@ -238,8 +238,12 @@ impl<'t> Decoder<'t> {
                 continue;
             };
             let earlier = done.remove(key);
-            if earlier.is_some() {
+            if let Some(earlier) = &earlier {
                 self.report("duplicate", key, context);
+                if *node == Node::Null && ignores_null(field) {
+                    done.insert(key.clone(), earlier.clone());
+                    continue;
+                }
             }
             let mut value = take(map, key, index, &last).unwrap_or_else(|| node.to_value());
             self.field(&mut value, ty, field, context, Some(node));
@@ -272,6 +276,13 @@ impl<'t> Decoder<'t> {
         self.value(value, &field.ty, &field.go_type, &inner, node);
         self.keeps(value, field)
     }
+}
+
+/// Whether a null leaves what the field holds already.
+fn ignores_null(field: &Field) -> bool {
+    use Scalar::{Bool, Float64, Int32, Int64, String};
+    let plain = matches!(field.ty, Type::Struct(_) | Type::Scalar(String | Bool | Int32 | Int64 | Float64));
+    plain && !field.pointer
 }
 
 /// Where each key stands last, if any stands twice.

@@ -13,9 +13,11 @@ mod convert;
 mod emit;
 mod errors;
 mod load;
+mod relax;
 mod resolve;
 
 pub use emit::to_yaml;
+use load::Failure;
 
 /// Why bytes are not YAML that can be JSON, in the words of the real server: `yaml: line 1: did not find expected node
 /// content`.
@@ -32,8 +34,11 @@ pub fn parse(bytes: &[u8]) -> Result<Document<'static>, YamlError> {
     if matches!(text, Cow::Owned(_)) {
         return Err(YamlError("yaml: invalid leading UTF-8 octet".to_owned()));
     }
-    let tree = load::load(&text).map_err(YamlError)?;
-    let (value, duplicates) = convert::convert(&tree).map_err(YamlError)?;
+    let tree = load::load(&text).or_else(|failure| match failure {
+        Failure::Fatal(message) => Err(YamlError(message)),
+        Failure::Strict(message) => load::load(&relax::relaxed(&text)).map_err(|_| YamlError(message)),
+    })?;
+    let (value, duplicates) = convert::convert(&tree, &text).map_err(YamlError)?;
     let strict = match duplicates.is_empty() {
         true => Vec::new(),
         false => vec![format!("yaml: unmarshal errors:\n  {}", duplicates.join("\n  "))],

@@ -33,7 +33,7 @@ pub(super) fn run(go: &Path, folders: &[&str]) -> anyhow::Result<()> {
             let json: Value = serde_json::from_slice(&std::fs::read(&path)?)?;
             let name = format!("{} {}", json["apiVersion"], json["kind"]).replace('"', "");
             let known = json["apiVersion"].as_str().zip(json["kind"].as_str());
-            if !known.is_some_and(|(api_version, kind)| table().kind(api_version, kind).is_some()) {
+            if known.is_none_or(|(api_version, kind)| table().kind(api_version, kind).is_none()) {
                 skipped += 1;
                 continue;
             }

@@ -19,6 +19,8 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("windlass-scaffold", &[]),
     ("windlass-cli", &["windlass-plane", "windlass-scaffold", "windlass-testing", "windlass"]),
     ("windlass-bench", &[]),
+    // Drives servers from the outside.
+    ("windlass-bench", &[]),
     ("xtask", &["windlass-schema", "windlass-builtins"]),
 ];
 

@@ -35,7 +35,9 @@ fn without_a_header_the_answer_is_plain_json() {
 fn media_types_are_taken_in_the_order_of_their_quality() {
     gives("*/*", Media::Json, Transform::None);
     gives("application/yaml", Media::Yaml, Transform::None);
-    gives("application/vnd.kubernetes.protobuf, application/json", Media::Protobuf, Transform::None);
+    gives("application/vnd.kubernetes.protobuf", Media::Protobuf, Transform::None);
+    // What is stored is preferred among what the client takes.
+    gives("application/vnd.kubernetes.protobuf, application/json", Media::Json, Transform::None);
     gives("application/yaml;q=0.5,application/json;q=0.9", Media::Json, Transform::None);
     gives("text/html;q=0.9, */*;q=0.1", Media::Json, Transform::None);
     gives("application/json;charset=utf-8", Media::Json, Transform::None);

@@ -11,7 +11,7 @@ use crate::{
     request_info::ResourceRequest,
     status::{ApiError, Result},
     subresource::eviction::success,
-    verbs::update::update_object,
+    verbs::update::{Race, update_object},
 };
 
 /// POST of a Binding to a pod, or to the old collection of bindings.
@@ -35,7 +35,7 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
         warnings: crate::call::Warnings::default(),
     };
     let now = call.server.now();
-    let written = update_object(&pods, &options, |old| {
+    let written = update_object(&pods, &options, Race::Retry, |old| {
         let mut object = old.clone();
         bind(&mut object, &binding, now)?;
         Ok(object)

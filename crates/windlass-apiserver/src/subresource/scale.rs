@@ -10,7 +10,11 @@ use crate::{
     options::WriteOptions,
     registry::Endpoint,
     status::{ApiError, Result},
-    verbs::{patch, update::update_object, write::Written},
+    verbs::{
+        patch,
+        update::{Race, update_object},
+        write::Written,
+    },
 };
 
 /// GET, PUT and PATCH of a scale.
@@ -26,13 +30,13 @@ pub(crate) async fn dispatch(call: &Call<'_>, verb: &str) -> Result<Answer> {
             let mut scale = call.decode_body(options.field_validation)?;
             call.match_name(&mut scale)?;
             call.match_namespace(&mut scale)?;
-            let written = update_object(&object, &options, |old| rescaled(old, &scale)).await?;
+            let written = update_object(&object, &options, Race::Fail, |old| rescaled(old, &scale)).await?;
             Ok(answer(call.endpoint, written))
         }
         "patch" => {
             let options = WriteOptions::parse(&call.query, "PatchOptions")?;
             let patch = patch::Patch::decode(call, options.field_validation)?;
-            let written = update_object(&object, &options, |old| {
+            let written = update_object(&object, &options, Race::Retry, |old| {
                 let scale = patch.patched(call, to_scale(old), options.field_validation)?;
                 rescaled(old, &scale)
             });

@@ -13,7 +13,7 @@ use crate::{
     call::{Answer, Call},
     options::{FieldValidation, WriteOptions},
     status::{ApiError, Result},
-    verbs::update::update_object,
+    verbs::update::{Race, update_object},
 };
 
 /// The media types of the patches that are served.
@@ -31,7 +31,7 @@ pub(crate) enum Patch {
 pub(crate) async fn patch(call: &Call<'_>) -> Result<Answer> {
     let options = WriteOptions::parse(&call.query, "PatchOptions")?;
     let patch = Patch::decode(call, options.field_validation)?;
-    let written = update_object(call, &options, |old| {
+    let written = update_object(call, &options, Race::Retry, |old| {
         let mut object = patch.patched(call, old.clone(), options.field_validation)?;
         call.match_name(&mut object)?;
         call.match_namespace(&mut object)?;

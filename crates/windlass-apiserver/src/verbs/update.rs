@@ -22,7 +22,7 @@ use crate::{
     },
 };
 
-/// How often an update that states no resource version is computed anew after losing a race.
+/// How often an update is computed anew after losing a race.
 const ATTEMPTS: usize = 100;
 
 /// PUT of an object or of a subresource that is a view of it.
@@ -35,7 +35,9 @@ pub(crate) async fn update(call: &Call<'_>) -> Result<Answer> {
         let written = create_object(call, object, &options).await?;
         return Ok(written.answer(StatusCode::CREATED));
     }
-    let written = update_object(call, &options, |_| Ok(object.clone())).await?;
+    let stated = !matches!(meta::text(&object, "resourceVersion"), "" | "0");
+    let race = if stated { Race::Fail } else { Race::Retry };
+    let written = update_object(call, &options, race, |_| Ok(object.clone())).await?;
     Ok(written.answer(StatusCode::OK))
 }
 
@@ -45,22 +47,31 @@ pub(crate) async fn update(call: &Call<'_>) -> Result<Answer> {
 pub(crate) async fn update_object(
     call: &Call<'_>,
     options: &WriteOptions,
+    race: Race,
     mut change: impl FnMut(&Value) -> Result<Value>,
 ) -> Result<Written> {
     for _ in 0..ATTEMPTS {
         let current = call.current().await?.ok_or_else(|| call.not_found())?;
         let old = call.endpoint.serve(current.to_value());
         let wished = change(&old)?;
-        let stated = check_version(call, &wished, &current)?;
+        check_version(call, &wished, &current)?;
         match update_once(call, options, &current, &old, wished).await {
-            // Somebody else was faster: an error for those who stated a version, another try for the others.
-            Err(Attempt::Lost) if stated => return Err(call.modified(call.target.name)),
+            Err(Attempt::Lost) if race == Race::Fail => return Err(call.modified(call.target.name)),
             Err(Attempt::Lost) => {}
             Err(Attempt::Refused(error)) => return Err(error),
             Ok(written) => return Ok(written),
         }
     }
     Err(call.modified(call.target.name))
+}
+
+/// What to do when somebody else was faster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Race {
+    /// The client stated which version it means: tell it.
+    Fail,
+    /// The client means whatever there is: compute the change anew.
+    Retry,
 }
 
 enum Attempt {
@@ -74,8 +85,8 @@ impl From<ApiError> for Attempt {
     }
 }
 
-/// Checks the stated uid and resource version; says whether a resource version was stated.
-fn check_version(call: &Call<'_>, wished: &Value, current: &StoredObject) -> Result<bool> {
+/// Checks the stated uid and resource version.
+fn check_version(call: &Call<'_>, wished: &Value, current: &StoredObject) -> Result<()> {
     let resource = call.endpoint.resource;
     let name = call.target.name;
     let uid = meta::text(wished, "uid");
@@ -86,7 +97,7 @@ fn check_version(call: &Call<'_>, wished: &Value, current: &StoredObject) -> Res
     let version = meta::text(wished, "resourceVersion");
     if matches!(version, "" | "0") {
         if call.endpoint.strategy.allows_unconditional_update() {
-            return Ok(false);
+            return Ok(());
         }
         let error = FieldError {
             kind: ErrorKind::Invalid,
@@ -100,7 +111,7 @@ fn check_version(call: &Call<'_>, wished: &Value, current: &StoredObject) -> Res
     if version != current.revision.0 {
         return Err(call.modified(name));
     }
-    Ok(true)
+    Ok(())
 }
 
 async fn update_once(
@@ -112,6 +123,7 @@ async fn update_once(
 ) -> Result<Written, Attempt> {
     let endpoint = call.endpoint;
     let strategy = endpoint.strategy;
+    meta::carry(&mut object, old, "resourceVersion");
     call.admit(Operation::Update, &mut object, Some(old), options.dry_run).await?;
 
     meta::carry(&mut object, old, "generation");

@@ -5,9 +5,9 @@
 
 mod access;
 mod admission;
-mod network;
+pub(crate) mod network;
 mod storage;
-mod workloads;
+pub(crate) mod workloads;
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -28,7 +28,7 @@ pub struct Printer {
 /// The printer of a resource, if it has one of its own.
 pub fn printer(group: &str, resource: &str) -> Option<Printer> {
     let found = match group {
-        "" => workloads::core(resource).or_else(|| storage::core(resource)).or_else(|| network::core(resource)),
+        "" => workloads::core(resource).or_else(|| storage::core(resource)),
         "apps" => workloads::apps(resource),
         "batch" => workloads::batch(resource),
         "autoscaling" => workloads::autoscaling(resource),

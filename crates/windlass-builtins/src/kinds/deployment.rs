@@ -116,3 +116,6 @@ impl Strategy for Deployment {
         ]
     }
 }
+
+#[cfg(test)]
+mod tests;

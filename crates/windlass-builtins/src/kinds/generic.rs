@@ -8,7 +8,7 @@ use windlass_schema::field::{ErrorList, Path};
 use windlass_schema::names::is_valid_ip;
 
 use super::columns_table::{Printer, printer};
-use crate::object::{copy, integer, text};
+use crate::object::{integer, text};
 use crate::strategy::{Column, NameRule, Strategy};
 
 use NameRule::{DnsLabel, DnsSubdomain, PathSegment};
@@ -50,8 +50,6 @@ enum Generation {
     None,
     /// Changes outside metadata and status.
     Spec,
-    /// Changes outside metadata and status, and of the labels.
-    SpecAndLabels,
     /// Nothing; the field stays 1.
     Fixed,
 }
@@ -61,7 +59,6 @@ enum Generation {
 const KINDS: &[(&str, &str, NameRule, Update, Generation)] = &[
     ("", "bindings", DnsSubdomain, Any, Generation::None),
     ("", "componentstatuses", DnsSubdomain, Any, Generation::None),
-    ("", "endpoints", DnsSubdomain, Creates, Generation::None),
     ("", "limitranges", DnsSubdomain, Creates, Generation::None),
     ("", "persistentvolumeclaims", DnsSubdomain, Any, Generation::None),
     ("", "persistentvolumes", DnsSubdomain, Any, Generation::None),
@@ -76,14 +73,12 @@ const KINDS: &[(&str, &str, NameRule, Update, Generation)] = &[
     ("admissionregistration.k8s.io", "validatingwebhookconfigurations", DnsSubdomain, Conditional, Generation::Spec),
     ("apiextensions.k8s.io", "customresourcedefinitions", DnsSubdomain, Conditional, Generation::Spec),
     ("apiregistration.k8s.io", "apiservices", PathSegment, Conditional, Generation::None),
-    ("apps", "controllerrevisions", DnsSubdomain, Any, Generation::None),
     ("apps", "daemonsets", DnsSubdomain, Any, Generation::Spec),
     ("apps", "statefulsets", DnsLabel, Any, Generation::Spec),
     ("autoscaling", "horizontalpodautoscalers", DnsSubdomain, Any, Generation::None),
     ("batch", "cronjobs", DnsSubdomain, Any, Generation::Spec),
     ("batch", "jobs", DnsSubdomain, Any, Generation::Spec),
     ("certificates.k8s.io", "certificatesigningrequests", PathSegment, Any, Generation::None),
-    ("discovery.k8s.io", "endpointslices", DnsSubdomain, Any, Generation::SpecAndLabels),
     ("flowcontrol.apiserver.k8s.io", "flowschemas", DnsSubdomain, Any, Generation::Spec),
     ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations", DnsSubdomain, Any, Generation::Spec),
     ("networking.k8s.io", "ingressclasses", DnsSubdomain, Any, Generation::Spec),
@@ -152,14 +147,7 @@ impl Strategy for Kind {
     }
 
     fn changes_generation(&self, object: &Value, old: &Value) -> bool {
-        let labels = "/metadata/labels";
-        match self.generation {
-            Generation::Spec => Plain.changes_generation(object, old),
-            Generation::SpecAndLabels => {
-                Plain.changes_generation(object, old) || copy(object, labels) != copy(old, labels)
-            }
-            Generation::None | Generation::Fixed => false,
-        }
+        self.generation == Generation::Spec && Plain.changes_generation(object, old)
     }
 
     fn creates_on_update(&self) -> bool {

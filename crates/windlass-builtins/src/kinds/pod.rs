@@ -112,3 +112,6 @@ impl Strategy for Pod {
         columns::cells(object, now)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,8 @@ mod update;
 mod validation;
 mod warnings;
 
+pub(crate) use validation::endpoint_ip;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use windlass_schema::field::ErrorList;

@@ -1,40 +1,50 @@
 //! `/openapi/v2` as protobuf: the messages of gnostic's `openapi.v2.Document`, as far as our documents use them.
 
-use serde_json::{Map, Value};
+use std::borrow::Borrow;
+
+use serde_json::Value;
 
 use crate::protobuf::wire::{put_bytes, put_fixed64, put_varint};
 
-/// Writes a document of version 2 as `application/com.github.proto-openapi.spec.v2@v1.0+protobuf`. What is neither a
-/// field that our documents use nor an extension is left out.
-pub fn encode(document: &Value) -> Vec<u8> {
+/// Writes a document.
+pub(super) fn encode(document: &Value) -> Vec<u8> {
+    encode_pieces(document, entries(document.get("paths")), entries(document.get("definitions")))
+}
+
+/// Writes a document whose paths and definitions come one by one.
+pub(super) fn encode_pieces<N: AsRef<str>, V: Borrow<Value>>(
+    head: &Value,
+    paths: impl Iterator<Item = (N, V)>,
+    definitions: impl Iterator<Item = (N, V)>,
+) -> Vec<u8> {
     let mut into = Vec::new();
-    texts(&mut into, document, &[(1, "swagger")]);
-    if let Some(info) = document.get("info") {
+    texts(&mut into, head, &[(1, "swagger")]);
+    if let Some(info) = head.get("info") {
         let mut written = Vec::new();
         texts(&mut written, info, &[(1, "title"), (2, "version"), (3, "description")]);
         put_bytes(&mut into, 2, &written);
     }
-    let mut paths = Vec::new();
-    named(&mut paths, 2, document.get("paths"), path_item);
-    put_bytes(&mut into, 8, &paths);
-    for (number, name, one) in [
-        (9, "definitions", schema as fn(&Value) -> Vec<u8>),
-        (10, "parameters", parameter),
-        (13, "securityDefinitions", security_definition),
-    ] {
-        let mut written = Vec::new();
-        named(&mut written, 1, document.get(name), one);
-        put_bytes(&mut into, number, &written);
-    }
-    for requirement in list(document, "security") {
-        let mut written = Vec::new();
-        named(&mut written, 1, Some(requirement), |scopes| {
+    let mut written = Vec::new();
+    named(&mut written, 2, paths, path_item);
+    put_bytes(&mut into, 8, &written);
+    written.clear();
+    named(&mut written, 1, definitions, schema);
+    put_bytes(&mut into, 9, &written);
+    written.clear();
+    named(&mut written, 1, entries(head.get("parameters")), parameter);
+    put_bytes(&mut into, 10, &written);
+    for requirement in list(head, "security") {
+        written.clear();
+        named(&mut written, 1, entries(Some(requirement)), |scopes| {
             let mut into = Vec::new();
             strings(&mut into, 1, Some(scopes));
             into
         });
         put_bytes(&mut into, 12, &written);
     }
+    written.clear();
+    named(&mut written, 1, entries(head.get("securityDefinitions")), security_definition);
+    put_bytes(&mut into, 13, &written);
     into
 }
 
@@ -60,7 +70,7 @@ fn operation(operation: &Value) -> Vec<u8> {
     strings(&mut into, 7, operation.get("consumes"));
     parameters(&mut into, 8, operation);
     let mut responses = Vec::new();
-    named(&mut responses, 1, operation.get("responses"), |one| {
+    named(&mut responses, 1, entries(operation.get("responses")), |one| {
         let mut written = Vec::new();
         texts(&mut written, one, &[(1, "description")]);
         if let Some(one) = one.get("schema") {
@@ -164,7 +174,7 @@ fn schema(of: &Value) -> Vec<u8> {
     }
     if let Some(properties) = of.get("properties") {
         let mut written = Vec::new();
-        named(&mut written, 1, Some(properties), schema);
+        named(&mut written, 1, entries(Some(properties)), schema);
         put_bytes(&mut into, 25, &written);
     }
     extensions(&mut into, 31, of);
@@ -177,17 +187,24 @@ fn any(value: &Value) -> Vec<u8> {
 }
 
 fn extensions(into: &mut Vec<u8>, number: u32, of: &Value) {
-    let fields = of.as_object().into_iter().flatten();
-    for (name, value) in fields.filter(|(name, _)| name.starts_with("x-")) {
+    for (name, value) in entries(Some(of)).filter(|(name, _)| name.starts_with("x-")) {
         put_bytes(into, number, &pair(name, &any(value)));
     }
 }
 
-/// The entries of an object as messages of name and value.
-fn named(into: &mut Vec<u8>, number: u32, object: Option<&Value>, one: impl Fn(&Value) -> Vec<u8>) {
-    let entries: Option<&Map<String, Value>> = object.and_then(Value::as_object);
-    for (name, value) in entries.into_iter().flatten() {
-        put_bytes(into, number, &pair(name, &one(value)));
+fn entries(object: Option<&Value>) -> impl Iterator<Item = (&String, &Value)> {
+    object.and_then(Value::as_object).into_iter().flatten()
+}
+
+/// Entries as messages of name and value.
+fn named<N: AsRef<str>, V: Borrow<Value>>(
+    into: &mut Vec<u8>,
+    number: u32,
+    entries: impl Iterator<Item = (N, V)>,
+    one: impl Fn(&Value) -> Vec<u8>,
+) {
+    for (name, value) in entries {
+        put_bytes(into, number, &pair(name.as_ref(), &one(value.borrow())));
     }
 }
 

@@ -27,34 +27,33 @@ impl Dialect {
 /// The name of the schema that stands for patches.
 pub(super) const PATCH: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
 
-/// The schemas of these names and of all they refer to; names that are not in the table are left out. The kinds that
-/// belong to every group version are said to belong to these.
-pub(super) fn closure(
-    names: impl IntoIterator<Item = String>,
-    group_versions: &[(&str, &str)],
-    dialect: Dialect,
-    table: &Table,
-) -> Map<String, Value> {
-    let mut schemas = Map::new();
+/// These names and those of all schemas they refer to.
+pub(super) fn closure(names: impl IntoIterator<Item = String>, table: &Table) -> BTreeSet<String> {
     let mut waiting: Vec<String> = names.into_iter().collect();
     let mut seen: BTreeSet<String> = waiting.iter().cloned().collect();
     while let Some(name) = waiting.pop() {
-        let structs = &table.types.structs;
-        if let Some(position) = structs.iter().position(|structure| structure.name == name) {
-            let id = StructId(position as u32);
-            for field in &structs[position].fields {
-                if let Some(reference) = referenced(field, table)
-                    && seen.insert(reference.clone())
-                {
-                    waiting.push(reference);
-                }
+        let structure = table.types.structs.iter().find(|structure| structure.name == name);
+        for field in structure.into_iter().flat_map(|structure| &structure.fields) {
+            if let Some(reference) = referenced(field, table)
+                && seen.insert(reference.clone())
+            {
+                waiting.push(reference);
             }
-            schemas.insert(name, structure(&structs[position], id, group_versions, dialect, table));
-        } else if let Some(schema) = special(&name, dialect) {
-            schemas.insert(name, schema);
         }
     }
-    schemas
+    seen
+}
+
+/// The schema of a name; none if the table has none such. The kinds that belong to every group version are said to
+/// belong to these.
+pub(super) fn schema(name: &str, group_versions: &[(&str, &str)], dialect: Dialect, table: &Table) -> Option<Value> {
+    let structs = &table.types.structs;
+    match structs.iter().position(|structure| structure.name == name) {
+        Some(position) => {
+            Some(structure(&structs[position], StructId(position as u32), group_versions, dialect, table))
+        }
+        None => special(name, dialect),
+    }
 }
 
 fn structure(

@@ -4,8 +4,8 @@ use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
 use super::{
-    Dialect, Subject, group_version_path, hash, schemas_with_references, v2_document, v2_protobuf, v3_document,
-    v3_index, v3_paths,
+    Dialect, Subject, group_version_path, hash, schemas_with_references, v2_document, v2_protobuf, v2_text,
+    v2_to_protobuf, v3_document, v3_index, v3_paths, v3_text,
 };
 use crate::resource::{Resource, Subresource};
 use crate::table;
@@ -159,6 +159,17 @@ fn properties_say_what_patches_and_apply_need() {
 }
 
 #[test]
+fn what_is_written_piece_by_piece_is_the_document() {
+    let read = |text: &[u8]| serde_json::from_slice::<Value>(text).expect("the text must be JSON");
+    let v3 = v3_text("apps", "v1", table()).expect("apps/v1");
+    assert_eq!(read(&v3), v3_document("apps", "v1", table()).expect("apps/v1"));
+    assert!(v3_text("apps", "v9", table()).is_none());
+    let v2 = v2_document(table());
+    assert_eq!(read(&v2_text(table())), v2);
+    assert!(v2_protobuf(table()) == v2_to_protobuf(&v2));
+}
+
+#[test]
 fn the_index_names_documents_by_their_hash() {
     assert_eq!(
         v3_index([("api/v1", "A"), ("apis/apps/v1", "B")]),
@@ -224,5 +235,5 @@ fn a_document_is_written_in_gnostics_messages() {
         "definitions": {"A": {"type": "object", "required": ["b"], "x-y": [1]}},
     });
     // Document: swagger 1, paths 8, definitions 9, parameters 10, security definitions 13.
-    expect![[r#"\n\x032.0B$\x12\"\n\x02/x\x12\x1c\x12\x1aB\x07\x12\x05\n\x03#/pJ\x0f\n\r\n\x03401\x12\x06\n\x04\n\x02noJ%\n#\n\x01A\x12\x1e\x9a\x01\x01b\xb2\x01\x08\n\x06object\xfa\x01\x0c\n\x03x-y\x12\x05\x12\x03[1]R\x00j\x00"#]].assert_eq(&v2_protobuf(&document).escape_ascii().to_string());
+    expect![[r#"\n\x032.0B$\x12\"\n\x02/x\x12\x1c\x12\x1aB\x07\x12\x05\n\x03#/pJ\x0f\n\r\n\x03401\x12\x06\n\x04\n\x02noJ%\n#\n\x01A\x12\x1e\x9a\x01\x01b\xb2\x01\x08\n\x06object\xfa\x01\x0c\n\x03x-y\x12\x05\x12\x03[1]R\x00j\x00"#]].assert_eq(&v2_to_protobuf(&document).escape_ascii().to_string());
 }

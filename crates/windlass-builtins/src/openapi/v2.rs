@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::operations::{self, Answer, Body, Operation, PathItem};
 use super::parameters::Parameter;
 use super::schemas::{self, Dialect, PATCH};
-use super::{subjects, v3};
+use super::{gnostic, subjects, v3, write_object, write_value};
 use crate::resource::Table;
 
 const MEDIA: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
@@ -17,33 +17,79 @@ const PATCHES: [&str; 4] = [
     "application/strategic-merge-patch+json",
 ];
 
-pub(super) fn document(table: &Table) -> Value {
-    let group_versions: Vec<(&str, &str)> =
-        table.groups.iter().flat_map(|group| group.versions.iter().map(|version| (&*group.name, &**version))).collect();
-    let mut items: Vec<_> =
-        group_versions.iter().map(|(group, version)| operations::discovery(group, version)).collect();
-    let subjects = subjects(table, None);
-    items.extend(subjects.iter().flat_map(|subject| operations::of(subject, table)));
-    let names = v3::schema_names(&items);
-    let mut shared = Map::new();
-    for item in &items {
-        for one in item.parameters.iter().chain(item.operations.iter().flat_map(|operation| &operation.parameters)) {
-            shared.entry(shared_name(one)).or_insert_with(|| parameter(one));
-        }
-    }
-    json!({
-        "swagger": "2.0",
-        "info": {"title": "Kubernetes", "version": "unversioned"},
-        "paths": paths(&items, false),
-        "definitions": schemas::closure(names, &group_versions, Dialect::V2, table),
-        "parameters": shared,
-        "securityDefinitions": {"BearerToken": {"type": "apiKey", "name": "authorization", "in": "header"}},
-        "security": [{"BearerToken": []}],
-    })
+/// The document of the whole table, before it is written.
+pub(super) struct Document<'a> {
+    group_versions: Vec<(&'a str, &'a str)>,
+    items: Vec<PathItem<'a>>,
+    table: &'a Table,
 }
 
-pub(super) fn paths(items: &[PathItem<'_>], custom: bool) -> Map<String, Value> {
-    let path = |item: &PathItem<'_>| {
+impl<'a> Document<'a> {
+    pub(super) fn new(table: &'a Table) -> Self {
+        let groups = table.groups.iter();
+        let group_versions: Vec<(&str, &str)> =
+            groups.flat_map(|group| group.versions.iter().map(|version| (&*group.name, &**version))).collect();
+        let mut items: Vec<_> =
+            group_versions.iter().map(|(group, version)| operations::discovery(group, version)).collect();
+        items.extend(subjects(table, None).iter().flat_map(|subject| operations::of(subject, table)));
+        items.sort_by(|a, b| a.path.cmp(&b.path));
+        Self { group_versions, items, table }
+    }
+
+    /// All but paths and definitions.
+    fn head(&self) -> Map<String, Value> {
+        let operations = self.items.iter().flat_map(|item| &item.operations);
+        let of_paths = self.items.iter().flat_map(|item| &item.parameters);
+        let mut shared = Map::new();
+        for one in of_paths.chain(operations.flat_map(|operation| &operation.parameters)) {
+            shared.entry(shared_name(one)).or_insert_with(|| parameter(one));
+        }
+        Map::from_iter([
+            ("swagger".to_owned(), json!("2.0")),
+            ("info".to_owned(), json!({"title": "Kubernetes", "version": "unversioned"})),
+            ("parameters".to_owned(), Value::Object(shared)),
+            ("security".to_owned(), json!([{"BearerToken": []}])),
+            (
+                "securityDefinitions".to_owned(),
+                json!({"BearerToken": {"type": "apiKey", "name": "authorization", "in": "header"}}),
+            ),
+        ])
+    }
+
+    fn definitions(&self) -> impl Iterator<Item = (String, Value)> {
+        schemas::closure(v3::schema_names(&self.items), self.table).into_iter().filter_map(|name| {
+            let schema = schemas::schema(&name, &self.group_versions, Dialect::V2, self.table)?;
+            Some((name, schema))
+        })
+    }
+
+    pub(super) fn value(&self) -> Value {
+        let mut document = self.head();
+        document.insert("paths".to_owned(), paths(&self.items, false).collect::<Map<_, _>>().into());
+        document.insert("definitions".to_owned(), self.definitions().collect::<Map<_, _>>().into());
+        Value::Object(document)
+    }
+
+    pub(super) fn text(&self) -> Vec<u8> {
+        let mut text = br#"{"definitions":"#.to_vec();
+        write_object(&mut text, self.definitions());
+        for (name, value) in self.head() {
+            text.extend_from_slice(format!(r#","{name}":"#).as_bytes());
+            write_value(&mut text, &value);
+        }
+        text.extend_from_slice(br#","paths":"#);
+        write_object(&mut text, paths(&self.items, false));
+        text.push(b'}');
+        text
+    }
+
+    pub(super) fn protobuf(&self) -> Vec<u8> {
+        gnostic::encode_pieces(&Value::Object(self.head()), paths(&self.items, false), self.definitions())
+    }
+}
+
+pub(super) fn paths(items: &[PathItem<'_>], custom: bool) -> impl Iterator<Item = (String, Value)> {
+    items.iter().map(move |item| {
         let mut written = Map::new();
         if !item.parameters.is_empty() {
             written.insert("parameters".to_owned(), item.parameters.iter().map(reference).collect());
@@ -52,8 +98,7 @@ pub(super) fn paths(items: &[PathItem<'_>], custom: bool) -> Map<String, Value> 
             written.insert(one.method.to_owned(), operation(one, custom));
         }
         (item.path.clone(), Value::Object(written))
-    };
-    items.iter().map(path).collect()
+    })
 }
 
 /// The name under which the document holds a parameter.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::operations::{self, Answer, Body, Operation, PathItem};
 use super::parameters::Parameter;
 use super::schemas::{self, Dialect, PATCH};
-use super::subjects;
+use super::{subjects, write_object, write_value};
 use crate::resource::Table;
 
 const MEDIA: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
@@ -17,23 +17,63 @@ const PATCHES: [&str; 4] = [
     "application/strategic-merge-patch+json",
 ];
 
-pub(super) fn document(group: &str, version: &str, table: &Table) -> Option<Value> {
-    let subjects = subjects(table, Some((group, version)));
-    if subjects.is_empty() {
-        return None;
+/// The document of a group version, before it is written.
+pub(super) struct Document<'a> {
+    group_version: (&'a str, &'a str),
+    items: Vec<PathItem<'a>>,
+    table: &'a Table,
+}
+
+impl<'a> Document<'a> {
+    pub(super) fn new(group: &'a str, version: &'a str, table: &'a Table) -> Option<Self> {
+        let subjects = subjects(table, Some((group, version)));
+        if subjects.is_empty() {
+            return None;
+        }
+        let mut items = vec![operations::discovery(group, version)];
+        items.extend(subjects.iter().flat_map(|subject| operations::of(subject, table)));
+        items.sort_by(|a, b| a.path.cmp(&b.path));
+        Some(Self { group_version: (group, version), items, table })
     }
-    let mut items = vec![operations::discovery(group, version)];
-    items.extend(subjects.iter().flat_map(|subject| operations::of(subject, table)));
-    let names = schema_names(&items);
-    Some(json!({
-        "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": "unversioned"},
-        "paths": paths(&items, false),
-        "components": {
-            "schemas": schemas::closure(names, &[(group, version)], Dialect::V3, table),
-            "securitySchemes": {"BearerToken": {"type": "apiKey", "name": "authorization", "in": "header"}},
-        },
-    }))
+
+    fn head() -> [(&'static str, Value); 2] {
+        [("info", json!({"title": "Kubernetes", "version": "unversioned"})), ("openapi", json!("3.0.0"))]
+    }
+
+    fn security() -> Value {
+        json!({"BearerToken": {"type": "apiKey", "name": "authorization", "in": "header"}})
+    }
+
+    fn schemas(&self) -> impl Iterator<Item = (String, Value)> {
+        schemas::closure(schema_names(&self.items), self.table).into_iter().filter_map(|name| {
+            let schema = schemas::schema(&name, &[self.group_version], Dialect::V3, self.table)?;
+            Some((name, schema))
+        })
+    }
+
+    pub(super) fn value(&self) -> Value {
+        let mut document = Map::from_iter(Self::head().map(|(name, value)| (name.to_owned(), value)));
+        document.insert("paths".to_owned(), paths(&self.items, false).collect::<Map<_, _>>().into());
+        let schemas: Map<_, _> = self.schemas().collect();
+        document.insert("components".to_owned(), json!({"schemas": schemas, "securitySchemes": Self::security()}));
+        Value::Object(document)
+    }
+
+    pub(super) fn text(&self) -> Vec<u8> {
+        let mut text = br#"{"components":{"schemas":"#.to_vec();
+        write_object(&mut text, self.schemas());
+        text.extend_from_slice(br#","securitySchemes":"#);
+        write_value(&mut text, &Self::security());
+        text.push(b'}');
+        for (name, value) in Self::head() {
+            text.extend_from_slice(format!(r#","{name}":"#).as_bytes());
+            write_value(&mut text, &value);
+        }
+        text.extend_from_slice(br#","paths":"#);
+        write_object(&mut text, paths(&self.items, false));
+        text.push(b'}');
+        text
+    }
 }
 
 /// The schemas that operations name.
@@ -54,8 +94,8 @@ pub(super) fn schema_names(items: &[PathItem<'_>]) -> Vec<String> {
     names
 }
 
-pub(super) fn paths(items: &[PathItem<'_>], custom: bool) -> Map<String, Value> {
-    let path = |item: &PathItem<'_>| {
+pub(super) fn paths(items: &[PathItem<'_>], custom: bool) -> impl Iterator<Item = (String, Value)> {
+    items.iter().map(move |item| {
         let mut written = Map::new();
         if !item.parameters.is_empty() {
             written.insert("parameters".to_owned(), item.parameters.iter().map(parameter).collect());
@@ -64,8 +104,7 @@ pub(super) fn paths(items: &[PathItem<'_>], custom: bool) -> Map<String, Value> 
             written.insert(one.method.to_owned(), operation(one, custom));
         }
         (item.path.clone(), Value::Object(written))
-    };
-    items.iter().map(path).collect()
+    })
 }
 
 fn parameter(parameter: &Parameter<'_>) -> Value {

@@ -72,7 +72,7 @@ fn message(
 ) -> Result<(), ProtobufError> {
     let mut reader = Reader::new(bytes);
     while let Some((number, payload)) = reader.next()? {
-        let Some((_, member)) = of.members().find(|(have, _)| *have == number) else { continue };
+        let Some(member) = of.member(number) else { continue };
         match (member, payload) {
             (Member::Inline(inline), Payload::Bytes(bytes)) => message(bytes, inline, table, depth, object)?,
             (Member::Inline(_), payload) => {

@@ -69,10 +69,10 @@ impl Decoder<'_> {
                     self.saved.get_or_insert_with(|| format!("illegal base64 data at input byte {at}"));
                 }
             },
-            (Scalar::Bytes, Value::Array(items)) => match bytes_of(items) {
-                Some(bytes) => *value = Value::String(STANDARD.encode(bytes)),
-                None => self.mismatch("array", go_type, context),
-            },
+            (Scalar::Bytes, Value::Array(items)) => {
+                let bytes: Vec<_> = items.iter().map(|item| self.byte(item, context)).collect();
+                *value = Value::String(STANDARD.encode(bytes));
+            }
             (Scalar::Quantity, _) => self.quantity(value, node),
             (Scalar::Time | Scalar::MicroTime | Scalar::Duration, Value::String(_)) => self.moment(value, scalar),
             (Scalar::Time | Scalar::MicroTime | Scalar::Duration, other) => {
@@ -97,6 +97,16 @@ impl Decoder<'_> {
             }
             (_, other) => other.to_string(),
         }
+    }
+
+    /// One of bytes written as a list of numbers, which Go reads too.
+    fn byte(&mut self, item: &Value, context: &Context<'_>) -> u8 {
+        let byte = item.as_u64().and_then(|n| u8::try_from(n).ok());
+        if byte.is_none() && !item.is_null() {
+            let what = if item.is_number() { format!("number {item}") } else { kind(item).to_owned() };
+            self.mismatch(&what, "uint8", context);
+        }
+        byte.unwrap_or_default()
     }
 
     fn quantity(&mut self, value: &mut Value, node: Option<&Node>) {
@@ -130,11 +140,6 @@ impl Decoder<'_> {
             Err(error) => self.fatal = Some(error),
         }
     }
-}
-
-/// Bytes written as a list of numbers, which Go reads too.
-fn bytes_of(items: &[Value]) -> Option<Vec<u8>> {
-    items.iter().map(|item| item.as_u64().and_then(|n| u8::try_from(n).ok())).collect()
 }
 
 /// Checks base64 as Go's decoder does: newlines are skipped, trailing bits ignored. The canonical text if it differs,

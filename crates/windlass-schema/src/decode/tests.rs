@@ -145,7 +145,7 @@ fn nulls_in_lists_and_maps_are_zero_values() {
     check(
         r#"{"data":{"a":null},"binaryData":{"b":null},"spec":{"args":[null],"parts":[null],"limits":{"cpu":null}}}"#,
         expect![[
-            r#"{"binaryData":{"b":null},"data":{"a":""},"metadata":{},"spec":{"args":[""],"limits":{"cpu":"0"},"parts":[{"name":"","resources":{}}],"port":0}}"#
+            r#"{"binaryData":{"b":""},"data":{"a":""},"metadata":{},"spec":{"args":[""],"limits":{"cpu":"0"},"parts":[{"name":"","resources":{}}],"port":0}}"#
         ]],
     );
 }
@@ -199,6 +199,13 @@ fn unknown_and_duplicate_fields_are_told_in_the_order_of_the_text() {
         expect![[r#"
         {"metadata":{},"spec":{"parts":null,"port":0}}
         unknown field "Kind""#]],
+    );
+    check(
+        r#"{"metadata":{"name":"a","name":null},"metadata":null}"#,
+        expect![[r#"
+        {"metadata":{"name":"a"},"spec":{"parts":null,"port":0}}
+        duplicate field "metadata.name"
+        duplicate field "metadata""#]],
     );
 }
 

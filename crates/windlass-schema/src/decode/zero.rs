@@ -43,7 +43,7 @@ impl Decoder<'_> {
             return !self.is_zero(value, &field.ty);
         }
         let empty = match &*value {
-            Value::Array(items) => items.is_empty(),
+            Value::Array(items) => items.is_empty() && matches!(field.ty, Type::List(_)),
             Value::Object(map) => map.is_empty() && matches!(field.ty, Type::Map(_)),
             _ => false,
         };

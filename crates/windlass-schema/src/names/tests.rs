@@ -13,7 +13,10 @@ fn check(rule: fn(&str) -> Vec<String>, values: &[&str], expected: Expect) {
 
 #[test]
 fn labels_say_what_is_wrong_with_them() {
-    check(is_dns1123_label, &["a", "a-1", "", "A", "-a", "a.b", &"a".repeat(64)], expect![[r#"
+    check(
+        is_dns1123_label,
+        &["a", "a-1", "", "A", "-a", "a.b", &"a".repeat(64)],
+        expect![[r#"
         "a": []
         "a-1": []
         "": ["a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"]
@@ -21,12 +24,16 @@ fn labels_say_what_is_wrong_with_them() {
         "-a": ["a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"]
         "a.b": ["must not contain dots"]
         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa": ["must be no more than 63 characters"]
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn qualified_names_judge_prefix_and_name_apart() {
-    check(is_qualified_name, &["a", "x.y/Z", "/a", "a/", "a/b/c", "UP/a", "a b"], expect![[r#"
+    check(
+        is_qualified_name,
+        &["a", "x.y/Z", "/a", "a/", "a/b/c", "UP/a", "a b"],
+        expect![[r#"
         "a": []
         "x.y/Z": []
         "/a": ["prefix part must be non-empty"]
@@ -34,19 +41,24 @@ fn qualified_names_judge_prefix_and_name_apart() {
         "a/b/c": ["a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
         "UP/a": ["prefix part a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"]
         "a b": ["name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"]
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn port_names_collect_all_complaints() {
-    check(is_valid_port_name, &["http", "-", "a--b", "12", "", "aaaaaaaaaaaaaaaa"], expect![[r#"
+    check(
+        is_valid_port_name,
+        &["http", "-", "a--b", "12", "", "aaaaaaaaaaaaaaaa"],
+        expect![[r#"
         "http": []
         "-": ["must contain at least one letter (a-z)", "must not begin or end with a hyphen"]
         "a--b": ["must not contain consecutive hyphens"]
         "12": ["must contain at least one letter (a-z)"]
         "": ["must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)", "must contain at least one letter (a-z)"]
         "aaaaaaaaaaaaaaaa": ["must be no more than 15 characters"]
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -103,5 +115,6 @@ fn addresses_are_judged_strictly() {
           ["ip: IPv6 CIDR value \"fd00:0::/64\" should be in RFC 5952 canonical format (\"fd00::/64\")"]
         ::ffff:1.2.3.0/120: ["Invalid value: \"::ffff:1.2.3.0/120\": must not have an IPv4-mapped IPv6 address"]
           ["ip: non-standard CIDR value \"::ffff:1.2.3.0/120\" is invalid: use \"1.2.3.0/24\""]
-    "#]].assert_eq(&out);
+    "#]]
+    .assert_eq(&out);
 }

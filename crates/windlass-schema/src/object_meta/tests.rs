@@ -27,15 +27,27 @@ fn good_metadata_has_no_errors() {
 
 #[test]
 fn a_new_object_needs_name_and_namespace() {
-    create(json!({}), true, expect![[r#"
+    create(
+        json!({}),
+        true,
+        expect![[r#"
         metadata.name: Required value: name or generateName is required
-        metadata.namespace: Required value"#]]);
-    create(json!({"name": "A", "namespace": "n"}), false, expect![[r#"
+        metadata.namespace: Required value"#]],
+    );
+    create(
+        json!({"name": "A", "namespace": "n"}),
+        false,
+        expect![[r#"
         metadata.name: Invalid value: "A": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
-        metadata.namespace: Forbidden: not allowed on this type"#]]);
-    create(json!({"name": "a", "namespace": "n.x", "generation": -1}), true, expect![[r#"
+        metadata.namespace: Forbidden: not allowed on this type"#]],
+    );
+    create(
+        json!({"name": "a", "namespace": "n.x", "generation": -1}),
+        true,
+        expect![[r#"
         metadata.namespace: Invalid value: "n.x": must not contain dots
-        metadata.generation: Invalid value: -1: must be greater than or equal to 0"#]]);
+        metadata.generation: Invalid value: -1: must be greater than or equal to 0"#]],
+    );
 }
 
 #[test]
@@ -51,7 +63,11 @@ fn labels_annotations_and_finalizers_are_judged() {
             metadata.finalizers: Invalid value: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
             metadata.finalizers: Invalid value: ["kubernetes","orphan","foregroundDeletion","a b"]: finalizer orphan and foregroundDeletion cannot be both set"#]],
     );
-    create(json!({"name": "a", "annotations": {"a": "x".repeat(256 << 10)}}), false, expect!["metadata.annotations: Too long: may not be more than 262144 bytes"]);
+    create(
+        json!({"name": "a", "annotations": {"a": "x".repeat(256 << 10)}}),
+        false,
+        expect!["metadata.annotations: Too long: may not be more than 262144 bytes"],
+    );
 }
 
 #[test]

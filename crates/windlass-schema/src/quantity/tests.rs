@@ -90,7 +90,8 @@ fn texts_become_canonical() {
         100.000 -> 100 value=100 milli=100000
         10.00 -> 10 value=10 milli=10000
         1.000k -> 1k value=1000 milli=1000000
-    "#]].assert_eq(&out);
+    "#]]
+    .assert_eq(&out);
 }
 const TEXTS: &[&str] = &[
     "0",

@@ -2,17 +2,19 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use saphyr_parser::Marker;
 use serde_json::{Map, Value};
 
+use super::errors::alias_name;
 use super::load::{Kind, Node, NodeId, Tree};
 use super::resolve::{Scalar, resolve};
 use crate::field::quote;
 use crate::json::{MAX_DEPTH, format_float};
 
 /// The value of a document, and the complaints about keys that stand twice.
-pub(super) fn convert(tree: &Tree) -> Result<(Value, Vec<String>), String> {
+pub(super) fn convert(tree: &Tree, text: &str) -> Result<(Value, Vec<String>), String> {
     let mut converter =
-        Converter { tree, duplicates: Vec::new(), expanding: Vec::new(), decoded: 0, aliased: 0, depth: 0 };
+        Converter { tree, text, duplicates: Vec::new(), expanding: Vec::new(), decoded: 0, aliased: 0, depth: 0 };
     match tree.root {
         None => Ok((Value::Null, Vec::new())),
         Some(root) => converter.value(root).map(|value| (value, converter.duplicates)),
@@ -21,6 +23,7 @@ pub(super) fn convert(tree: &Tree) -> Result<(Value, Vec<String>), String> {
 
 struct Converter<'t> {
     tree: &'t Tree,
+    text: &'t str,
     duplicates: Vec<String>,
     /// The anchors being expanded, innermost last.
     expanding: Vec<NodeId>,
@@ -58,10 +61,11 @@ impl<'t> Converter<'t> {
     fn expanded<T>(
         &mut self,
         target: NodeId,
-        name: &str,
+        at: &Marker,
         then: impl FnOnce(&mut Self) -> Result<T, String>,
     ) -> Result<T, String> {
         if self.expanding.contains(&target) {
+            let name = alias_name(at, self.text);
             return Err(format!("yaml: anchor '{name}' value contains itself"));
         }
         self.expanding.push(target);
@@ -77,7 +81,7 @@ impl<'t> Converter<'t> {
         }
         self.depth += 1;
         let value = match &self.node(id).kind {
-            Kind::Alias { target, name } => self.expanded(*target, name, |this| this.value(*target)),
+            Kind::Alias { target, at } => self.expanded(*target, at, |this| this.value(*target)),
             Kind::Scalar { text, plain, tag } => scalar(text, *plain, tag.as_deref()).and_then(to_value),
             Kind::Sequence(items) => items.iter().map(|item| self.value(*item)).collect(),
             Kind::Mapping(children) => {
@@ -135,7 +139,7 @@ impl<'t> Converter<'t> {
         self.depth += 1;
         let merged = match &self.node(id).kind {
             Kind::Mapping(children) => self.entries(children, map),
-            Kind::Alias { target, name } => self.expanded(*target, name, |this| match &this.node(*target).kind {
+            Kind::Alias { target, at } => self.expanded(*target, at, |this| match &this.node(*target).kind {
                 Kind::Mapping(children) => this.entries(children, map),
                 _ => Err("yaml: map merge requires map or sequence of maps as the value".to_owned()),
             }),
@@ -149,7 +153,7 @@ impl<'t> Converter<'t> {
     fn key(&mut self, id: NodeId) -> Result<(Option<String>, String), String> {
         self.count()?;
         match &self.node(id).kind {
-            Kind::Alias { target, name } => self.expanded(*target, name, |this| this.key(*target)),
+            Kind::Alias { target, at } => self.expanded(*target, at, |this| this.key(*target)),
             Kind::Sequence(_) | Kind::Mapping(_) => {
                 let value = self.value(id)?;
                 Err(format!("yaml: invalid map key: {}", show_go(&value)))

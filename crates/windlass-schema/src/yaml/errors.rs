@@ -2,6 +2,8 @@
 
 use saphyr_parser::{Marker, ScanError};
 
+use super::load::Failure;
+
 /// Whether the real library finds the fault while it reads tokens or while it puts them together: it counts lines
 /// from zero in the latter.
 enum Phase {
@@ -9,8 +11,16 @@ enum Phase {
     Grammar,
 }
 
-/// A message for what the parser could not read.
-pub(super) fn message(error: &ScanError, text: &str) -> String {
+/// What the parser could not read.
+pub(super) fn failure(error: &ScanError, text: &str) -> Failure {
+    let message = message(error, text);
+    match error.info() {
+        info if info.contains("indentation") || info.contains("valid YAML whitespace") => Failure::Strict(message),
+        _ => Failure::Fatal(message),
+    }
+}
+
+fn message(error: &ScanError, text: &str) -> String {
     let info = error.info();
     let (phase, problem) = match info {
         _ if info.contains("unknown anchor") => {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Tag};
 
 use super::errors;
 use crate::json::MAX_DEPTH;
@@ -33,7 +33,7 @@ pub(super) enum Kind {
     Mapping(Vec<NodeId>),
     Alias {
         target: NodeId,
-        name: String,
+        at: Marker,
     },
 }
 
@@ -42,13 +42,21 @@ fn tag_name(tag: &Tag) -> String {
     format!("{handle}{}", tag.suffix)
 }
 
-pub(super) fn load(text: &str) -> Result<Tree, String> {
+/// Why there is no tree.
+pub(super) enum Failure {
+    /// The text is wrong.
+    Fatal(String),
+    /// The text may be right to a parser of YAML 1.1.
+    Strict(String),
+}
+
+pub(super) fn load(text: &str) -> Result<Tree, Failure> {
     let mut nodes: Vec<Node> = Vec::new();
     let mut anchors = HashMap::new();
     let mut open: Vec<NodeId> = Vec::new();
     let mut root = None;
     for event in Parser::new_from_str(text) {
-        let (event, span) = event.map_err(|error| errors::message(&error, text))?;
+        let (event, span) = event.map_err(|error| errors::failure(&error, text))?;
         let line = span.start.line();
         let (kind, anchor, opens) = match event {
             Event::Scalar(text, style, anchor, tag) => {
@@ -59,10 +67,13 @@ pub(super) fn load(text: &str) -> Result<Tree, String> {
             Event::SequenceStart(anchor, _) => (Kind::Sequence(Vec::new()), anchor, true),
             Event::MappingStart(anchor, _) => (Kind::Mapping(Vec::new()), anchor, true),
             Event::Alias(anchor) => {
-                let name = errors::alias_name(&span.start, text);
-                let target = anchors.get(&anchor).copied();
-                let target = target.ok_or_else(|| format!("yaml: unknown anchor '{name}' referenced"))?;
-                (Kind::Alias { target, name }, 0, false)
+                let target = anchors.get(&anchor).copied().ok_or_else(|| {
+                    Failure::Fatal(format!(
+                        "yaml: unknown anchor '{}' referenced",
+                        errors::alias_name(&span.start, text)
+                    ))
+                })?;
+                (Kind::Alias { target, at: span.start }, 0, false)
             }
             Event::SequenceEnd | Event::MappingEnd => {
                 open.pop();
@@ -82,7 +93,7 @@ pub(super) fn load(text: &str) -> Result<Tree, String> {
         }
         if opens {
             if open.len() == MAX_DEPTH {
-                return Err(format!("yaml: exceeded max depth of {MAX_DEPTH}"));
+                return Err(Failure::Fatal(format!("yaml: exceeded max depth of {MAX_DEPTH}")));
             }
             open.push(id);
         }

@@ -109,6 +109,16 @@ fn malformed_yaml_is_told_in_the_words_of_the_real_library() {
 }
 
 #[test]
+fn brackets_and_quotes_may_be_indented_as_one_likes() {
+    check("a: [\n1,\n2, # x\n]\nb: 'x\ny'\n", expect![[r#"{"a":[1,2],"b":"x y"}"#]]);
+    check(
+        "- k: \"a\n  \\\" b\n\n  c\"\n  m: {x: [\n'it''s'\n], y: 1}\n",
+        expect![[r#"[{"k":"a \" b\nc","m":{"true":1,"x":["it's"]}}]"#]],
+    );
+    check("a:\t1\nb: |\n  [\nc: 2\n", expect![[r#"{"a":1,"b":"[\n","c":2}"#]]);
+}
+
+#[test]
 fn nesting_is_limited() {
     assert!(parse("[".repeat(100_000).as_bytes()).is_err());
     let block: String = (0..5000).map(|n| format!("{}a:\n", " ".repeat(n))).collect();

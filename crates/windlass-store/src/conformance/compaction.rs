@@ -1,3 +1,5 @@
+//! What compaction forgets, and what it must not.
+
 use std::sync::Arc;
 
 use bytes::Bytes;

@@ -1,3 +1,5 @@
+//! Lists: order, pages, one revision.
+
 use std::sync::Arc;
 
 use bytes::Bytes;

@@ -1,3 +1,5 @@
+//! What is still there when a store is closed and opened again.
+
 use std::sync::Arc;
 
 use bytes::Bytes;

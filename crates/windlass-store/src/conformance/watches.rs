@@ -1,3 +1,5 @@
+//! Watches: every event once and in order.
+
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;

@@ -1,3 +1,5 @@
+//! Writes: compare-and-swap, also under a race.
+
 use std::{collections::HashSet, sync::Arc};
 
 use bytes::Bytes;

@@ -65,40 +65,6 @@ async fn history_survives_a_reopening() {
 }
 
 #[tokio::test]
-async fn a_second_open_of_a_file_is_refused_until_the_first_is_dropped() {
-    let folder = folder();
-    let path = folder.path().join("store");
-    let first = EmbeddedStore::open(&path).expect("the store must open");
-    let revision = first.create("/a", Bytes::from_static(b"1")).await.expect("create must succeed");
-    let second = EmbeddedStore::open(&path).err();
-    assert!(
-        matches!(&second, Some(Error::Locked { path: named }) if *named == path.display().to_string()),
-        "{second:?}"
-    );
-    // A watch that is still held does not hold the file.
-    let mut watch = first.watch("/", Revision(0)).await.expect("watch must start");
-    drop(first);
-    let second = EmbeddedStore::open(&path).expect("the store must open again");
-    assert_eq!(second.get("/a").await.expect("get must succeed").expect("the key must be there").revision, revision);
-    let mut last = Ok(());
-    for _ in 0..3 {
-        last = watch.next().await.map(|_| ());
-    }
-    assert!(matches!(last, Err(Error::WatchCut)), "{last:?}");
-}
-
-#[cfg(unix)]
-#[test]
-fn only_its_owner_can_read_the_file() {
-    use std::os::unix::fs::PermissionsExt;
-    let folder = folder();
-    let path = folder.path().join("store");
-    drop(EmbeddedStore::open(&path).expect("the store must open"));
-    let mode = std::fs::metadata(&path).expect("the file must be there").permissions().mode();
-    assert_eq!(mode & 0o777, 0o600);
-}
-
-#[tokio::test]
 async fn the_memory_store_compacts_itself_when_it_keeps_too_much() {
     let store = MemoryStore::with_retention(Retention { events: 10, bytes: 1 << 20 });
     let start = store.revision().await.expect("the revision must be known");

@@ -2,10 +2,10 @@
 
 use std::{
     env,
-    io::{BufRead, BufReader, Read, Write},
+    io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::Arc,
+    sync::{Arc, mpsc},
     time::Duration,
 };
 
@@ -17,7 +17,11 @@ use crate::{
     random::Random,
 };
 
+/// Kills of a process that had writes acknowledged and was about to make more.
 const KILLS: u64 = 50;
+
+/// What the process says of each write.
+const ACKNOWLEDGED: &str = "acknowledged ";
 
 /// Set for the process that is to be killed: the file and a seed.
 const FILE: &str = "WINDLASS_STORE_KILL_FILE";
@@ -34,21 +38,34 @@ fn acknowledged_writes_survive_fifty_kills() {
     let path = folder.path().join("store");
     let mut ledger = Ledger::default();
     let mut random = Random(7);
-    let mut busy = 0;
-    for seed in 0..KILLS {
+    let mut during_load = 0;
+    for seed in 0.. {
+        // One in eight is killed while it starts or opens the file; these are not counted.
+        let moment = match seed % 8 {
+            7 => Moment::AfterStart(Duration::from_millis(random.below(40))),
+            _ => Moment::AfterFirstWrite(Duration::from_millis(random.below(100))),
+        };
         let before = ledger.total();
-        // Some are killed while they open the file, or before.
-        let output = run_and_kill(&path, seed, Duration::from_millis(random.below(150)));
+        let output = run_and_kill(&path, seed, moment);
         read_acknowledgements(&output, &mut ledger);
-        busy += u64::from(ledger.total() > before);
         let store = EmbeddedStore::open(&path).expect("the store must open after a kill");
         runtime.block_on(ledger.verify(&store));
+        during_load += u64::from(ledger.total() > before);
+        if during_load == KILLS {
+            return;
+        }
+        assert!(seed < 4 * KILLS, "only {during_load} processes came to write before they were killed");
     }
-    assert!(busy >= KILLS / 4, "only {busy} processes came to write before they were killed");
+}
+
+/// When a process is killed.
+enum Moment {
+    AfterStart(Duration),
+    AfterFirstWrite(Duration),
 }
 
 /// Starts this test in another process, kills it after a while, and gives back all that it said.
-fn run_and_kill(path: &Path, seed: u64, after: Duration) -> Vec<u8> {
+fn run_and_kill(path: &Path, seed: u64, moment: Moment) -> Vec<u8> {
     let mut child = Command::new(env::current_exe().expect("the test must know its own program"))
         .args(["--exact", "kill::acknowledged_writes_survive_fifty_kills", "--nocapture", "--test-threads=1"])
         .env(FILE, path)
@@ -56,12 +73,28 @@ fn run_and_kill(path: &Path, seed: u64, after: Duration) -> Vec<u8> {
         .stdout(Stdio::piped())
         .spawn()
         .expect("the process must start");
-    let mut stdout = child.stdout.take().expect("the output must be piped");
+    let stdout = child.stdout.take().expect("the output must be piped");
+    let (tell, first_write) = mpsc::channel();
     let reader = std::thread::spawn(move || {
-        let mut output = Vec::new();
-        stdout.read_to_end(&mut output).map(|_| output)
+        let (mut stdout, mut output) = (BufReader::new(stdout), Vec::new());
+        loop {
+            let start = output.len();
+            if stdout.read_until(b'\n', &mut output)? == 0 {
+                return Ok::<_, std::io::Error>(output);
+            }
+            if output[start..].starts_with(ACKNOWLEDGED.as_bytes()) {
+                // Only the first is waited for.
+                let _ = tell.send(());
+            }
+        }
     });
-    std::thread::sleep(after);
+    match moment {
+        Moment::AfterStart(time) => std::thread::sleep(time),
+        Moment::AfterFirstWrite(time) => {
+            first_write.recv_timeout(Duration::from_secs(30)).expect("the process must come to write");
+            std::thread::sleep(time);
+        }
+    }
     let ended = child.try_wait().expect("the process must be known");
     assert!(ended.is_none(), "the process must not end by itself: {ended:?}");
     child.kill().expect("the process must be killed");
@@ -72,7 +105,7 @@ fn run_and_kill(path: &Path, seed: u64, after: Duration) -> Vec<u8> {
 fn read_acknowledgements(output: &[u8], ledger: &mut Ledger) {
     for line in BufReader::new(output).split(b'\n') {
         let line = String::from_utf8(line.expect("memory must be read")).expect("the output must be text");
-        let Some(rest) = line.strip_prefix("acknowledged ") else { continue };
+        let Some(rest) = line.strip_prefix(ACKNOWLEDGED) else { continue };
         // The last line may have been cut.
         let Some(rest) = rest.strip_suffix(" .") else { continue };
         let mut words = rest.split(' ');
@@ -98,7 +131,7 @@ async fn write_until_killed(path: PathBuf, seed: u64) {
                 let written = write_once(&*store, key, random.next()).await;
                 let (revision, (key, nonce)) = written.expect("the write must succeed");
                 let nonce = nonce.map_or("-".to_owned(), |nonce| nonce.to_string());
-                let line = format!("acknowledged {key} {revision} {nonce} .\n");
+                let line = format!("{ACKNOWLEDGED}{key} {revision} {nonce} .\n");
                 let mut output = std::io::stdout().lock();
                 output.write_all(line.as_bytes()).and_then(|()| output.flush()).expect("the pipe must be open");
             }

@@ -7,5 +7,6 @@ mod io_errors;
 mod kill;
 mod ledger;
 mod model;
+mod opening;
 mod power_cut;
 mod random;

@@ -9,13 +9,8 @@ use crate::kinds::service::load_balancers;
 use crate::object::{integer, is_set, items, map, text};
 use crate::strategy::Column;
 
-pub(super) fn core(resource: &str) -> Option<Entry> {
-    (resource == "endpoints").then_some((ENDPOINTS, endpoints as fn(&Value, Timestamp) -> Vec<Value>))
-}
-
 pub(super) fn networking(resource: &str) -> Option<Entry> {
     Some(match resource {
-        "endpointslices" => (ENDPOINT_SLICE, endpoint_slice),
         "ingresses" => (INGRESS, ingress),
         "ingressclasses" => (INGRESS_CLASS, ingress_class),
         "networkpolicies" => (NETWORK_POLICY, |object, now| {
@@ -30,7 +25,8 @@ pub(super) fn networking(resource: &str) -> Option<Entry> {
     })
 }
 
-fn endpoints(object: &Value, now: Timestamp) -> Vec<Value> {
+/// The cells of Endpoints.
+pub(crate) fn endpoints(object: &Value, now: Timestamp) -> Vec<Value> {
     let mut all = Vec::new();
     for subset in items(object, "/subsets") {
         let addresses = || items(subset, "/addresses").iter().map(|address| text(address, "/ip"));
@@ -54,7 +50,8 @@ fn endpoints(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![name(object), shown.into(), age(object, now)]
 }
 
-fn endpoint_slice(object: &Value, now: Timestamp) -> Vec<Value> {
+/// The cells of EndpointSlices.
+pub(crate) fn endpoint_slice(object: &Value, now: Timestamp) -> Vec<Value> {
     let ports: Vec<_> = items(object, "/ports")
         .iter()
         .map(|port| match (integer(port, "/port"), port.get("name").and_then(Value::as_str)) {
@@ -143,7 +140,8 @@ fn ip_address(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![name(object), parent.into(), age(object, now)]
 }
 
-const ENDPOINTS: &[Column] = &[
+/// The columns of Endpoints.
+pub(crate) const ENDPOINTS: &[Column] = &[
     NAME,
     column(
         "Endpoints",
@@ -153,7 +151,8 @@ const ENDPOINTS: &[Column] = &[
     AGE,
 ];
 
-const ENDPOINT_SLICE: &[Column] = &[
+/// The columns of EndpointSlices.
+pub(crate) const ENDPOINT_SLICE: &[Column] = &[
     NAME,
     column(
         "AddressType",

@@ -6,21 +6,20 @@ use crate::table;
 fn row(group: &str, resource: &str, mut object: Value) -> Value {
     object["metadata"]["name"] = json!("x");
     let now = "2026-01-01T01:00:00Z".parse().expect("the time must parse");
-    let printer = printer(group, resource).expect("the resource must have a printer");
-    json!((printer.cells)(&object, now))
+    json!(crate::kinds::strategy(group, resource).cells(&object, now))
 }
 
 #[test]
 fn every_row_has_a_cell_for_each_column_whatever_the_object() {
     let mut printed = 0;
     for resource in &table().resources {
-        let Some(printer) = printer(&resource.group, &resource.plural) else { continue };
-        printed += 1;
+        let strategy = crate::kinds::strategy(&resource.group, &resource.plural);
+        printed += usize::from(!strategy.columns().is_empty());
         for object in [json!({}), json!({"metadata": null, "spec": 3, "status": [], "subsets": "x"}), json!(null)] {
-            let cells = (printer.cells)(&object, Timestamp::UNIX_EPOCH).len();
+            let cells = strategy.cells(&object, Timestamp::UNIX_EPOCH).len();
             // The real server has one cell too many here.
             let extra = usize::from(&*resource.plural == "ipaddresses");
-            assert_eq!(cells, printer.columns.len() + extra, "{}", resource.plural);
+            assert_eq!(cells, strategy.columns().len() + extra, "{}", resource.plural);
         }
     }
     assert!(printed > 40, "{printed}");

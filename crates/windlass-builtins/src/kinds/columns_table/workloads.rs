@@ -24,7 +24,6 @@ pub(super) fn apps(resource: &str) -> Option<Entry> {
     Some(match resource {
         "statefulsets" => (STATEFUL_SET, stateful_set),
         "daemonsets" => (DAEMON_SET, daemon_set),
-        "controllerrevisions" => (CONTROLLER_REVISION, controller_revision),
         _ => return None,
     })
 }
@@ -177,7 +176,8 @@ fn cron_job(object: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-fn controller_revision(object: &Value, now: Timestamp) -> Vec<Value> {
+/// The cells of ControllerRevisions.
+pub(crate) fn controller_revision(object: &Value, now: Timestamp) -> Vec<Value> {
     let owners = items(object, "/metadata/ownerReferences");
     let controller = owners.iter().find(|owner| boolean(owner, "/controller") == Some(true));
     let shown = controller.map_or_else(
@@ -358,7 +358,8 @@ const DAEMON_SET: &[Column] = &[
     ),
 ];
 
-const CONTROLLER_REVISION: &[Column] = &[
+/// The columns of ControllerRevisions.
+pub(crate) const CONTROLLER_REVISION: &[Column] = &[
     NAME,
     column("Controller", "string", "Controller of the object"),
     column("Revision", "string", "Revision indicates the revision of the state represented by Data."),

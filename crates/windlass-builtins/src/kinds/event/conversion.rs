@@ -19,8 +19,11 @@ enum Empty {
     Text,
 }
 
+/// A field of one form: its name, and how it is written when empty.
+type Field = (&'static str, Empty);
+
 /// The fields that have another name, or are written differently when empty: core, events.k8s.io.
-const FIELDS: [((&str, Empty), (&str, Empty)); 14] = [
+const FIELDS: [(Field, Field); 14] = [
     (("involvedObject", Empty::Object), ("regarding", Empty::Object)),
     (("reason", Empty::Omitted), ("reason", Empty::Omitted)),
     (("message", Empty::Omitted), ("note", Empty::Omitted)),
@@ -63,11 +66,7 @@ pub fn core_to_events(event: Value) -> Value {
     out
 }
 
-fn convert(
-    event: Value,
-    api_version: &str,
-    fields: impl Iterator<Item = (&'static str, (&'static str, Empty))>,
-) -> Value {
+fn convert(event: Value, api_version: &str, fields: impl Iterator<Item = (&'static str, Field)>) -> Value {
     let Value::Object(mut event) = event else { return event };
     let mut out = Map::new();
     out.insert("apiVersion".to_owned(), api_version.into());

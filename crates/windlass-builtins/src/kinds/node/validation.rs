@@ -220,7 +220,7 @@ fn config_source(source: &Value, path: &Path, in_status: bool) -> ErrorList {
             _ => {}
         }
     }
-    let rules: [(&str, fn(&str) -> Vec<String>); 3] =
+    let rules: [(&str, check::TextCheck); 3] =
         [("namespace", is_dns1123_label), ("name", is_dns1123_subdomain), ("kubeletConfigKey", is_config_map_key)];
     for (field, rule) in rules {
         match text(source, &format!("/configMap/{field}")) {

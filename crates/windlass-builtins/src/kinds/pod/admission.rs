@@ -54,7 +54,8 @@ pub fn set_priority(pod: &mut Value, class: Option<&Value>) -> Result<(), String
              computed {priority} from the given PriorityClass name"
         ));
     }
-    if let Some(stated) = pod.pointer("/spec/preemptionPolicy").and_then(Value::as_str).filter(|stated| *stated != policy)
+    if let Some(stated) =
+        pod.pointer("/spec/preemptionPolicy").and_then(Value::as_str).filter(|stated| *stated != policy)
     {
         return Err(format!(
             "the string value of PreemptionPolicy ({stated}) must not be provided in pod spec; priority admission \
@@ -202,7 +203,10 @@ mod tests {
             json!([{"name": "kube-api-access-abcde", "readOnly": true, "mountPath": TOKEN_PATH}])
         );
         assert_eq!(items(&pod, "/spec/containers/1/volumeMounts").len(), 1);
-        assert_eq!(integer(&pod, "/spec/volumes/0/projected/sources/0/serviceAccountToken/expirationSeconds"), Some(3607));
+        assert_eq!(
+            integer(&pod, "/spec/volumes/0/projected/sources/0/serviceAccountToken/expirationSeconds"),
+            Some(3607)
+        );
     }
 
     #[test]

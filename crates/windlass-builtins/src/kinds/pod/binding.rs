@@ -102,8 +102,7 @@ mod tests {
 
     #[test]
     fn a_binding_names_a_node() {
-        let errors: Vec<_> =
-            validate(&json!({"target": {"kind": "Pod"}})).iter().map(ToString::to_string).collect();
+        let errors: Vec<_> = validate(&json!({"target": {"kind": "Pod"}})).iter().map(ToString::to_string).collect();
         let expected = [
             "target.kind: Unsupported value: \"Pod\": supported values: \"Node\", \"<empty>\"",
             "target.name: Required value",

@@ -212,7 +212,8 @@ fn default_container(container: &mut Value) {
 }
 
 fn default_probe(probe: &mut Value) {
-    for (field, default) in [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)]
+    for (field, default) in
+        [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)]
     {
         if integer(probe, &format!("/{field}")).unwrap_or_default() == 0 {
             set(probe, &format!("/{field}"), default);

@@ -103,7 +103,19 @@ mod tests {
         let pinned = format!("app@sha256:{digest}");
         let both = format!("app:latest@sha256:{digest}");
         assert_eq!(pull_policy(&both), "Always");
-        for image in ["busybox:1", "r.example.com:5/a:v1", &pinned, &digest, "", "Upper", "a//b", "a:", "a b", "-a", "x@sha256:0"] {
+        for image in [
+            "busybox:1",
+            "r.example.com:5/a:v1",
+            &pinned,
+            &digest,
+            "",
+            "Upper",
+            "a//b",
+            "a:",
+            "a b",
+            "-a",
+            "x@sha256:0",
+        ] {
             assert_eq!(pull_policy(image), "IfNotPresent", "{image}");
         }
     }

@@ -63,10 +63,9 @@ pub(crate) trait Report {
         self.add(FieldError::forbidden(path, detail));
     }
 
-    /// Something that no object of this sort may have; the error names no field.
+    /// Something that no object of this sort may have; the field is the real server's way to say none.
     fn forbidden_at_all(&mut self, detail: &str) {
-        let error = FieldError::forbidden(&Path::root(), detail);
-        self.add(FieldError { field: String::new(), ..error });
+        self.add(FieldError::forbidden(&Path::new("[]"), detail));
     }
 
     /// A value that is none of those allowed.

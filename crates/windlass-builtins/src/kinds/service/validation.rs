@@ -14,7 +14,6 @@ use crate::object::{entries, integer, is_set, items, map, text};
 const TOPOLOGY_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
 const TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
 const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
-const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
 const MAX_AFFINITY_SECONDS: i64 = 86400;
 
 /// Everything about a service but its metadata; `old` is what it was before an update.
@@ -174,13 +173,7 @@ fn ports(service: &Value) -> ErrorList {
             errors.push(FieldError::required(&path.child("name"), ""));
         }
         errors.extend(check::port_number(&path.child("port"), integer(port, "/port").unwrap_or_default()));
-        match text(port, "/protocol") {
-            "" => errors.push(FieldError::required(&path.child("protocol"), "")),
-            protocol if !PROTOCOLS.contains(&protocol) => {
-                errors.push(FieldError::not_supported(&path.child("protocol"), &protocol.into(), PROTOCOLS));
-            }
-            _ => {}
-        }
+        errors.extend(check::protocol(&path.child("protocol"), text(port, "/protocol")));
         let target = port.get("targetPort").unwrap_or(&Value::Null);
         errors.extend(check::port_number_or_name(&path.child("targetPort"), target));
         if let Some(protocol) = port.get("appProtocol").and_then(Value::as_str) {

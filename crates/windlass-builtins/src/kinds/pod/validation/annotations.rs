@@ -149,7 +149,8 @@ fn disagree(what: &str, defaults: &[&str], annotation: &str, profile: &Value, pa
     }
 }
 
-/// Annotations that stay as they were when the pod was made.
+/// Annotations that stay as they were when the pod was made. Those that mean something are checked here again, as the
+/// real server does.
 pub(super) fn validate_update(new: &Value, old: &Value, errors: &mut ErrorList) {
     let path = Path::new("metadata").child("annotations");
     let is_fixed = |key: &str| key.starts_with(APP_ARMOR) || key == MIRROR;
@@ -165,6 +166,8 @@ pub(super) fn validate_update(new: &Value, old: &Value, errors: &mut ErrorList) 
             errors.forbidden(&path.key(key), format!("may not add {what}"));
         }
     }
+    let part = |name| new.get(name).unwrap_or(&Value::Null);
+    validate_of_pod(part("metadata"), part("spec"), &path, errors);
 }
 
 /// Whether a pod is the mirror of one that its node runs by itself.

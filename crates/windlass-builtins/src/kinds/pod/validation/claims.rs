@@ -110,7 +110,8 @@ fn validate_data_sources(spec: &Value, path: &Path, errors: &mut ErrorList) {
     if !is_set(spec, "/dataSource") || !is_set(spec, "/dataSourceRef") {
         return;
     }
-    let same = |field: &str| spec.pointer(&format!("/dataSource/{field}")) == spec.pointer(&format!("/dataSourceRef/{field}"));
+    let same =
+        |field: &str| spec.pointer(&format!("/dataSource/{field}")) == spec.pointer(&format!("/dataSourceRef/{field}"));
     if !text(spec, "/dataSourceRef/namespace").is_empty() {
         let detail = "may not be specified when dataSourceRef.namespace is specified";
         errors.invalid_shown(path, "{}".to_owned(), detail);

@@ -24,6 +24,7 @@ pub(super) struct Surroundings<'a> {
     pub(super) host_users: bool,
 }
 
+const NO_POLICY: &str = "must specify restartPolicy when restart rules are used";
 const NOT_IN_EPHEMERAL: &str = "cannot be set for an Ephemeral Container";
 
 /// Fields that ephemeral containers have on paper only, in the order of the API.
@@ -71,7 +72,7 @@ fn validate_init(spec: &Value, around: &Surroundings<'_>, path: &Path, errors: &
     for (index, container) in items(spec, "/initContainers").iter().enumerate() {
         let at = path.index(index);
         validate_any(spec, container, around, &at, errors);
-        validate_restart_policy(container, &at, errors);
+        validate_init_restart_policy(container, &at, errors);
         let name = text(container, "/name");
         if names.contains(name) {
             errors.duplicate(&at.child("name"), name);
@@ -200,11 +201,7 @@ fn validate_ports(ports: &[Value], path: &Path, errors: &mut ErrorList) {
 }
 
 /// No two ports may want the same port of the host.
-fn validate_host_ports<'a>(
-    containers: impl Iterator<Item = (usize, &'a Value)>,
-    path: &Path,
-    errors: &mut ErrorList,
-) {
+fn validate_host_ports<'a>(containers: impl Iterator<Item = (usize, &'a Value)>, path: &Path, errors: &mut ErrorList) {
     let mut taken = BTreeSet::new();
     for (index, container) in containers {
         for (port_index, port) in items(container, "/ports").iter().enumerate() {
@@ -252,6 +249,15 @@ fn validate_resize_policy(container: &Value, restart_policy: &str, path: &Path, 
     }
 }
 
+/// Without a policy of its own an init container has no rules to look at.
+fn validate_init_restart_policy(container: &Value, path: &Path, errors: &mut ErrorList) {
+    if is_set(container, "/restartPolicy") {
+        validate_restart_policy(container, path, errors);
+    } else if !items(container, "/restartPolicyRules").is_empty() {
+        errors.required_because(&path.child("restartPolicy"), NO_POLICY);
+    }
+}
+
 fn validate_restart_policy(container: &Value, path: &Path, errors: &mut ErrorList) {
     let rules = items(container, "/restartPolicyRules");
     let policy_path = path.child("restartPolicy");
@@ -262,7 +268,7 @@ fn validate_restart_policy(container: &Value, path: &Path, errors: &mut ErrorLis
             errors.not_supported(&policy_path, policy, &supported);
         }
     } else if !rules.is_empty() {
-        errors.required_because(&policy_path, "must specify restartPolicy when restart rules are used");
+        errors.required_because(&policy_path, NO_POLICY);
     }
     let path = path.child("restartPolicyRules");
     if rules.len() > 20 {

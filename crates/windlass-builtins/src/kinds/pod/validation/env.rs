@@ -110,7 +110,8 @@ fn validate_source(source: &Value, value: &str, path: &Path, errors: &mut ErrorL
         }
     }
     if sources == 0 {
-        let detail = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`";
+        let detail =
+            "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`";
         errors.invalid(path, "", detail);
     } else if !value.is_empty() {
         errors.invalid(path, "", "may not be specified when `value` is not empty");
@@ -197,7 +198,9 @@ pub(super) fn validate_resource_ref(reference: &Value, in_volume: bool, path: &P
     } else if !RESOURCES.contains(&resource) && !is_huge_pages {
         errors.not_supported(&path.child("resource"), resource, &RESOURCES);
     }
-    let Some(divisor) = reference.get("divisor").and_then(quantity).filter(|divisor| !divisor.is_zero()) else { return };
+    let Some(divisor) = reference.get("divisor").and_then(quantity).filter(|divisor| !divisor.is_zero()) else {
+        return;
+    };
     let what = match resource.split_once('.').map(|(_, what)| what) {
         Some("cpu") => "cpu",
         Some("memory") => "memory",

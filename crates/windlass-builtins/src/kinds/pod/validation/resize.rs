@@ -40,7 +40,9 @@ pub(in crate::kinds::pod) fn validate_resize(new: &Value, old: &Value) -> ErrorL
     }
     let mut masked = new.get("spec").cloned().unwrap_or_default();
     let is_asked = |pod: &Value| {
-        ["/spec/resources/requests", "/spec/resources/limits"].iter().any(|at| map(pod, at).is_some_and(|m| !m.is_empty()))
+        ["/spec/resources/requests", "/spec/resources/limits"]
+            .iter()
+            .any(|at| map(pod, at).is_some_and(|m| !m.is_empty()))
     };
     if is_asked(old) || is_asked(new) {
         validate_pod_level(new, old, &mut masked, &path, &mut errors);

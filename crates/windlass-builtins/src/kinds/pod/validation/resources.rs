@@ -226,7 +226,9 @@ pub(super) fn validate_pod_claims<'a>(
             ("resourceClaimTemplateName", is_set(claim, "/resourceClaimTemplateName"))
         }];
         let problem = match sources {
-            [(_, true), (_, true)] => "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified",
+            [(_, true), (_, true)] => {
+                "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            }
             [(_, false), (_, false)] => "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`",
             _ => "",
         };

@@ -182,9 +182,8 @@ pub(super) fn validate_spread(spec: &Value, path: &Path, errors: &mut ErrorList)
         if !matches!(action, "DoNotSchedule" | "ScheduleAnyway") {
             errors.not_supported(&at.child("whenUnsatisfiable"), action, &["DoNotSchedule", "ScheduleAnyway"]);
         }
-        let is_same = |other: &&Value| {
-            text(other, "/topologyKey") == key && text(other, "/whenUnsatisfiable") == action
-        };
+        let is_same =
+            |other: &&Value| text(other, "/topologyKey") == key && text(other, "/whenUnsatisfiable") == action;
         if constraints[index + 1..].iter().any(|other| is_same(&other)) {
             errors.duplicate(&at.child("{topologyKey, whenUnsatisfiable}"), &format!("{{{key}, {action}}}"));
         }

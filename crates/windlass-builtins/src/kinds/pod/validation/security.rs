@@ -11,8 +11,7 @@ use super::{paths, windows};
 use crate::kinds::pod::report::Report;
 use crate::object::{boolean, integer, is_set, items, text};
 
-const SYSCTL_RULE: &str =
-    "must have at most 253 characters and match regex ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
+const SYSCTL_RULE: &str = "must have at most 253 characters and match regex ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
 const IPC_SYSCTLS: [&str; 10] = [
     "kernel.sem",
     "kernel.shm",
@@ -73,7 +72,7 @@ pub(super) fn validate_pod(spec: &Value, path: &Path, errors: &mut ErrorList) {
     windows::validate_options(context, &path.child("windowsOptions"), errors);
     validate_app_armor(context, path, errors);
     supported(context, "supplementalGroupsPolicy", &["Merge", "Strict"], path, errors);
-    supported(context, "seLinuxChangePolicy", &["MountOption", "Recursive"], path, errors);
+    supported(context, "seLinuxChangePolicy", &["Recursive"], path, errors);
 }
 
 /// With users of its own, a pod shares no other namespace of the host.

@@ -71,9 +71,7 @@ fn validate_transitions(new: &Value, old: &Value, kind: &str, path: &Path, error
     let restarts_all = |container: &Value| {
         items(container, "/restartPolicyRules").iter().any(|rule| text(rule, "/action") == "RestartAllContainers")
     };
-    if !is_ephemeral
-        && items(spec, "/containers").iter().chain(items(spec, "/initContainers")).any(restarts_all)
-    {
+    if !is_ephemeral && items(spec, "/containers").iter().chain(items(spec, "/initContainers")).any(restarts_all) {
         return;
     }
     let containers = if kind == "containerStatuses" { "/containers" } else { "/initContainers" };
@@ -156,7 +154,7 @@ fn validate_addresses(new: &Value, old: &Value, field: &str, path: &Path, errors
             kind: ErrorKind::Internal,
             field: path.to_string(),
             value: None,
-            detail: format!("failed to check for dual stack with error:ipAddr {bad} is invalid"),
+            detail: format!("failed to check for dual stack with error:invalid IP[{}]: {bad}", parsed.len()),
         });
     }
     let is_dual = parsed.len() == 2 && parsed.iter().any(IpAddr::is_ipv4) && parsed.iter().any(IpAddr::is_ipv6);

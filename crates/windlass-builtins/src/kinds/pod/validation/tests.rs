@@ -146,13 +146,16 @@ fn mounts_name_volumes_and_do_not_collide() {
             "/spec/containers/0/volumeDevices": [{"name": "d", "devicePath": "/dev/x"}, {"name": "v", "devicePath": "/../y"}],
         }),
         expect![[r#"
+            spec.containers[0].volumeMounts[0].name: Invalid value: "v": must not already exist in volumeDevices
             spec.containers[0].volumeMounts.subPath: Invalid value: "/abs": must be a relative path
             spec.containers[0].volumeMounts[0].subPathExpr: Invalid value: "a/../b": subPathExpr and subPath are mutually exclusive
             spec.containers[0].volumeMounts.subPathExpr: Invalid value: "a/../b": must not contain '..'
             spec.containers[0].volumeMounts[1].mountPath: Invalid value: "/a": must be unique
+            spec.containers[0].volumeMounts[1].name: Invalid value: "v": must not already exist in volumeDevices
             spec.containers[0].volumeMounts[2].name: Invalid value: "d": must not already exist in volumeDevices
             spec.containers[0].volumeMounts[2].mountPath: Invalid value: "/dev/x": must not already exist as a path in volumeDevices
             spec.containers[0].volumeMounts.mountPropagation: Forbidden: Bidirectional mount propagation is available only to privileged containers
+            spec.containers[0].volumeMounts[3].name: Invalid value: "v": must not already exist in volumeDevices
             spec.containers[0].volumeMounts.mountPropagation: Unsupported value: "Odd": supported values: "Bidirectional", "HostToContainer", "None"
             spec.containers[0].volumeMounts.recursiveReadOnly: Forbidden: may only be specified when readOnly is true
             spec.containers[0].volumeMounts.recursiveReadOnly: Forbidden: may only be specified when mountPropagation is None or not specified
@@ -347,7 +350,7 @@ fn security_contexts_are_consistent() {
             spec.securityContext.fsGroupChangePolicy: Unsupported value: "X": supported values: "Always", "OnRootMismatch"
             spec.securityContext.windowsOptions.runAsUserName: Invalid value: "a\\b\\c": runAsUserName cannot contain more than one backslash
             spec.securityContext.supplementalGroupsPolicy: Unsupported value: "X": supported values: "Merge", "Strict"
-            spec.securityContext.seLinuxChangePolicy: Unsupported value: "X": supported values: "MountOption", "Recursive"
+            spec.securityContext.seLinuxChangePolicy: Unsupported value: "X": supported values: "Recursive"
         "#]],
     );
     check(
@@ -432,7 +435,7 @@ fn names_addresses_and_numbers_of_the_spec_are_in_range() {
             spec.hostnameOverride: Invalid value: "": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
             spec.serviceAccountName: Invalid value: "A": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
             spec.activeDeadlineSeconds: Invalid value: 0: must be between 1 and 2147483647, inclusive
-            spec.hostname: Invalid value: "a.b": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')
+            spec.hostname: Invalid value: "a.b": must not contain dots
             spec.hostAliases[0].ip: Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)
             spec.hostAliases[0].hostnames[0]: Invalid value: "A": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
             spec.runtimeClassName: Invalid value: "": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
@@ -446,7 +449,7 @@ fn names_addresses_and_numbers_of_the_spec_are_in_range() {
             spec.dnsConfig.nameservers: Invalid value: ["1.2.3.4","01.2.3.4","x","::1"]: must not have more than 3 nameservers
             spec.dnsConfig.nameservers[1]: Invalid value: "01.2.3.4": must not have leading 0s
             spec.dnsConfig.nameservers[2]: Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)
-            spec.dnsConfig.searches[2]: Invalid value: "-": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
+            spec.dnsConfig.searches[2]: Invalid value: "-": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')
             spec.dnsConfig.options[0]: Required value: must not be empty
         "#]],
     );

@@ -92,10 +92,11 @@ fn validate_tolerations(new: &Value, old: &Value, path: &Path, errors: &mut Erro
 }
 
 fn validate_gates(new: &Value, old: &Value, path: &Path, errors: &mut ErrorList) {
-    let before = items(old, "/spec/schedulingGates");
-    for (index, gate) in items(new, "/spec/schedulingGates").iter().enumerate() {
+    let (gates, before) = (items(new, "/spec/schedulingGates"), items(old, "/spec/schedulingGates"));
+    let has = |gates: &[Value], name: &str| gates.iter().any(|gate| text(gate, "/name") == name);
+    for (index, gate) in gates.iter().enumerate() {
         let name = text(gate, "/name");
-        if !before.iter().any(|gate| text(gate, "/name") == name) {
+        if !has(before, name) && !has(&gates[index + 1..], name) {
             let detail = format!("only deletion is allowed, but found new scheduling gate '{name}'");
             errors.forbidden(&path.index(index).child("name"), detail);
         }
@@ -176,6 +177,9 @@ fn validate_node_affinity(new: &Value, old: &Value, path: &Path, errors: &mut Er
 }
 
 fn show_terms(terms: &[Value]) -> String {
+    if terms.is_empty() {
+        return "null".to_owned();
+    }
     format!("[{}]", terms.iter().map(show_term).collect::<Vec<_>>().join(","))
 }
 

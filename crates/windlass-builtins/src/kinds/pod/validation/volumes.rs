@@ -254,8 +254,7 @@ fn validate_host_path(source: &Value, path: &Path, errors: &mut ErrorList) {
         return errors.required(&path.child("path"));
     }
     paths::no_backsteps(target, &path.child("path"), errors);
-    let kinds =
-        ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
+    let kinds = ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
     let kind = text(source, "/type");
     if !kinds.contains(&kind) {
         errors.not_supported(&path.child("type"), kind, &kinds);
@@ -320,8 +319,8 @@ fn validate_initiator(name: &str, path: &Path, errors: &mut ErrorList) {
 fn is_iqn(name: &str) -> bool {
     let Some((date, rest)) = name.strip_prefix("iqn.").and_then(|rest| rest.split_once('.')) else { return false };
     let Some((authority, target)) = rest.split_once(':') else { return false };
-    let is_date = date.len() == 7
-        && date.bytes().enumerate().all(|(at, b)| if at == 4 { b == b'-' } else { b.is_ascii_digit() });
+    let is_date =
+        date.len() == 7 && date.bytes().enumerate().all(|(at, b)| if at == 4 { b == b'-' } else { b.is_ascii_digit() });
     is_date
         && !authority.is_empty()
         && authority.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.'))
@@ -373,10 +372,9 @@ fn validate_fibre_channel(source: &Value, path: &Path, errors: &mut ErrorList) {
 fn validate_azure_disk(source: &Value, path: &Path, errors: &mut ErrorList) {
     required(source, &["diskName", "diskURI"], path, errors);
     let uri = text(source, "/diskURI");
-    for (field, values) in [
-        ("cachingMode", ["None", "ReadOnly", "ReadWrite"]),
-        ("kind", ["Dedicated", "Managed", "Shared"]),
-    ] {
+    for (field, values) in
+        [("cachingMode", ["None", "ReadOnly", "ReadWrite"]), ("kind", ["Dedicated", "Managed", "Shared"])]
+    {
         if let Some(value) = source.get(field).and_then(Value::as_str).filter(|value| !values.contains(value)) {
             errors.not_supported(&path.child(field), value, &values);
         }
@@ -384,7 +382,8 @@ fn validate_azure_disk(source: &Value, path: &Path, errors: &mut ErrorList) {
     let at = path.child("diskURI");
     match source.get("kind").and_then(Value::as_str) {
         Some("Managed") if !uri.starts_with("/subscriptions/") => {
-            let form = "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}";
+            let form =
+                "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}";
             errors.not_supported(&at, uri, &[form]);
         }
         Some(kind) if kind != "Managed" && !uri.starts_with("https://") => {

@@ -1,0 +1,32 @@
+//! Who may ask what.
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::Full;
+use tower::ServiceExt;
+
+use crate::client::{CONFIG_MAPS, Client};
+
+#[tokio::test]
+async fn strangers_see_health_endpoints_only() {
+    let client = Client::new().await;
+    for (path, code) in [("/readyz", 200), ("/livez/ping", 200), ("/api", 401), ("/version", 401), ("/metrics", 401), (CONFIG_MAPS, 401)] {
+        let request = Request::get(path).body(Full::new(Bytes::new())).unwrap();
+        let response = client.server.clone().oneshot(request).await.unwrap();
+        assert_eq!(response.status(), code, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_token_is_refused() {
+    let client = Client::new().await;
+    let answer = client.ask(http::Method::GET, CONFIG_MAPS, &[("authorization", "Bearer x")], "").await;
+    assert_eq!((answer.code, answer.message().as_str()), (401, "Unauthorized"));
+}
+
+#[tokio::test]
+async fn whoami_names_the_caller() {
+    let client = Client::new().await;
+    let review = client.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", &serde_json::json!({})).await.expect(201);
+    assert_eq!(review["status"]["userInfo"]["username"], "admin");
+}

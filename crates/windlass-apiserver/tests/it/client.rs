@@ -1,0 +1,154 @@
+//! A small client: requests as the administrator, answers as JSON.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response, header};
+use http_body_util::{BodyExt, Full};
+use serde_json::{Value, json};
+use tower::ServiceExt;
+use windlass_apiserver::{Server, body::Body, user::User};
+use windlass_store::memory::MemoryStore;
+
+/// A server with an empty memory store, and a way to ask it.
+pub(crate) struct Client {
+    pub(crate) server: Server,
+}
+
+/// An answer whose body has been read.
+pub(crate) struct Answer {
+    pub(crate) code: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) raw: Bytes,
+}
+
+impl Answer {
+    /// The body as JSON.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.raw).unwrap_or(Value::Null)
+    }
+
+    /// The message of a Status.
+    pub(crate) fn message(&self) -> String {
+        self.json()["message"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// The body, which must be of this code.
+    #[track_caller]
+    pub(crate) fn expect(self, code: u16) -> Value {
+        assert_eq!(self.code, code, "{}", String::from_utf8_lossy(&self.raw));
+        self.json()
+    }
+}
+
+impl Client {
+    pub(crate) async fn new() -> Self {
+        let server = Server::builder(Arc::new(MemoryStore::new())).build().await.unwrap();
+        Self { server }
+    }
+
+    /// Sends a request as the administrator.
+    pub(crate) async fn send(&self, mut request: Request<Full<Bytes>>) -> Response<Body> {
+        request.extensions_mut().insert(Arc::new(User::admin()));
+        match self.server.clone().oneshot(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        }
+    }
+
+    /// Sends a request with headers and reads the answer.
+    pub(crate) async fn ask(&self, method: Method, path: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Answer {
+        let mut request = Request::builder().method(method).uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let response = self.send(request.body(Full::new(body.into())).unwrap()).await;
+        let (parts, body) = response.into_parts();
+        let raw = match body.collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(never) => match never {},
+        };
+        Answer { code: parts.status.as_u16(), headers: parts.headers, raw }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.ask(Method::GET, path, &[], "").await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.ask(Method::POST, path, &[("content-type", "application/json")], body.to_string()).await
+    }
+
+    pub(crate) async fn put(&self, path: &str, body: &Value) -> Answer {
+        self.ask(Method::PUT, path, &[("content-type", "application/json")], body.to_string()).await
+    }
+
+    pub(crate) async fn merge(&self, path: &str, body: &Value) -> Answer {
+        self.ask(Method::PATCH, path, &[("content-type", "application/merge-patch+json")], body.to_string()).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> Answer {
+        self.ask(Method::DELETE, path, &[], "").await
+    }
+
+    /// Starts a watch.
+    pub(crate) async fn watch(&self, path: &str) -> Events {
+        let request = Request::get(path).header(header::ACCEPT, "application/json").body(Full::new(Bytes::new())).unwrap();
+        let response = self.send(request).await;
+        assert_eq!(response.status(), 200);
+        Events { body: response.into_body(), buffer: Vec::new() }
+    }
+}
+
+/// The events of a watch.
+pub(crate) struct Events {
+    body: Body,
+    buffer: Vec<u8>,
+}
+
+impl Events {
+    /// The next event; `None` at the end of the stream. Fails the test if nothing comes.
+    pub(crate) async fn next(&mut self) -> Option<Value> {
+        loop {
+            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.buffer.drain(..=end).collect();
+                return Some(serde_json::from_slice(&line).unwrap());
+            }
+            let frame = tokio::time::timeout(Duration::from_secs(10), self.body.frame()).await.expect("an event in time");
+            match frame {
+                Some(Ok(frame)) => self.buffer.extend_from_slice(&frame.into_data().unwrap()),
+                Some(Err(never)) => match never {},
+                None => return None,
+            }
+        }
+    }
+
+    /// The next event as `TYPE name`.
+    pub(crate) async fn brief(&mut self) -> String {
+        match self.next().await {
+            Some(event) => {
+                let name = event["object"]["metadata"]["name"].as_str().unwrap_or("-");
+                format!("{} {name}", event["type"].as_str().unwrap_or_default())
+            }
+            None => "end".to_owned(),
+        }
+    }
+}
+
+/// The path of the config maps in the default namespace.
+pub(crate) const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+pub(crate) fn config_map(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": "1"}})
+}
+
+pub(crate) fn labelled(name: &str, key: &str, value: &str) -> Value {
+    let mut object = config_map(name);
+    object["metadata"]["labels"] = json!({ key: value });
+    object
+}
+
+/// The names of a list's items.
+pub(crate) fn names(list: &Value) -> Vec<String> {
+    list["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+}

@@ -1,0 +1,98 @@
+//! Deletion: finalizers, grace, preconditions, propagation, collections.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::client::{CONFIG_MAPS, Client, config_map, labelled, names};
+
+async fn delete_with(client: &Client, path: &str, options: Value) -> crate::client::Answer {
+    client.ask(Method::DELETE, path, &[("content-type", "application/json")], options.to_string()).await
+}
+
+#[tokio::test]
+async fn an_object_with_finalizers_stays_until_they_are_gone() {
+    let client = Client::new().await;
+    let path = format!("{CONFIG_MAPS}/a");
+    let mut object = config_map("a");
+    object["metadata"]["finalizers"] = json!(["example.com/wait"]);
+    client.post(CONFIG_MAPS, &object).await.expect(201);
+    let marked = client.delete(&path).await.expect(200);
+    assert!(marked["metadata"]["deletionTimestamp"].is_string());
+    let again = client.delete(&path).await.expect(200);
+    assert_eq!(again["metadata"]["resourceVersion"], marked["metadata"]["resourceVersion"]);
+    client.merge(&path, &json!({"metadata": {"finalizers": null}})).await.expect(200);
+    assert_eq!(client.get(&path).await.code, 404);
+}
+
+#[tokio::test]
+async fn preconditions_are_checked() {
+    let client = Client::new().await;
+    let path = format!("{CONFIG_MAPS}/a");
+    let object = client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
+    assert_eq!(delete_with(&client, &path, json!({"preconditions": {"uid": "other"}})).await.code, 409);
+    assert_eq!(delete_with(&client, &path, json!({"preconditions": {"resourceVersion": "1"}})).await.code, 409);
+    let uid = &object["metadata"]["uid"];
+    delete_with(&client, &path, json!({"preconditions": {"uid": uid}})).await.expect(200);
+}
+
+#[tokio::test]
+async fn the_propagation_policy_is_left_to_the_collector_as_a_finalizer() {
+    let client = Client::new().await;
+    for (policy, finalizer) in [("Foreground", "foregroundDeletion"), ("Orphan", "orphan")] {
+        let name = policy.to_lowercase();
+        client.post(CONFIG_MAPS, &config_map(&name)).await.expect(201);
+        let marked = delete_with(&client, &format!("{CONFIG_MAPS}/{name}"), json!({"propagationPolicy": policy})).await;
+        assert_eq!(marked.expect(200)["metadata"]["finalizers"], json!([finalizer]));
+    }
+    client.post(CONFIG_MAPS, &config_map("b")).await.expect(201);
+    let gone = delete_with(&client, &format!("{CONFIG_MAPS}/b"), json!({"propagationPolicy": "Background"})).await;
+    assert_eq!(gone.expect(200)["status"], "Success");
+}
+
+#[tokio::test]
+async fn a_scheduled_pod_goes_gracefully_and_an_unscheduled_one_at_once() {
+    let client = Client::new().await;
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = |name: &str, node: Option<&str>| {
+        let mut pod = json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        if let Some(node) = node {
+            pod["spec"]["nodeName"] = node.into();
+        }
+        pod
+    };
+    client.post(pods, &pod("loose", None)).await.expect(201);
+    client.delete(&format!("{pods}/loose")).await.expect(200);
+    assert_eq!(client.get(&format!("{pods}/loose")).await.code, 404);
+    client.post(pods, &pod("bound", Some("n1"))).await.expect(201);
+    let marked = client.delete(&format!("{pods}/bound")).await.expect(200);
+    assert_eq!(marked["metadata"]["deletionGracePeriodSeconds"], 30);
+    client.delete(&format!("{pods}/bound?gracePeriodSeconds=0")).await.expect(200);
+    assert_eq!(client.get(&format!("{pods}/bound")).await.code, 404);
+}
+
+#[tokio::test]
+async fn a_collection_is_deleted_by_its_selector() {
+    let client = Client::new().await;
+    for (name, team) in [("a", "red"), ("b", "blue"), ("c", "red")] {
+        client.post(CONFIG_MAPS, &labelled(name, "team", team)).await.expect(201);
+    }
+    let deleted = client.delete(&format!("{CONFIG_MAPS}?labelSelector=team%3Dred")).await.expect(200);
+    assert_eq!(names(&deleted), ["a", "c"]);
+    assert_eq!(names(&client.get(CONFIG_MAPS).await.expect(200)), ["b"]);
+}
+
+#[tokio::test]
+async fn a_namespace_is_marked_and_takes_no_new_objects() {
+    let client = Client::new().await;
+    client.post("/api/v1/namespaces", &json!({"metadata": {"name": "n"}})).await.expect(201);
+    let marked = client.delete("/api/v1/namespaces/n").await.expect(200);
+    assert_eq!(marked["status"]["phase"], "Terminating");
+    let refused = client.post("/api/v1/namespaces/n/configmaps", &config_map("a")).await;
+    assert_eq!((refused.code, refused.json()["reason"].as_str()), (403, Some("Forbidden")));
+    let mut finalized = marked.clone();
+    finalized["spec"]["finalizers"] = json!([]);
+    client.put("/api/v1/namespaces/n/finalize", &finalized).await.expect(200);
+    assert_eq!(client.get("/api/v1/namespaces/n").await.code, 404);
+    let refused = client.delete("/api/v1/namespaces/default").await;
+    assert_eq!(refused.code, 403);
+}

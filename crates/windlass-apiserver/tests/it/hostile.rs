@@ -1,0 +1,88 @@
+//! Whatever a client sends, it gets an answer below 500 that is a Status or plain text.
+
+use http::Method;
+use proptest::{prelude::*, test_runner::{Config, TestRunner}};
+
+use crate::client::{CONFIG_MAPS, Client, config_map};
+
+fn check(answer: &crate::client::Answer, what: &str) {
+    assert!(answer.code < 500, "{what}: {} {:?}", answer.code, answer.raw);
+}
+
+/// Runs a property against one server.
+fn property<S: Strategy>(strategy: S, ask: impl AsyncFn(&Client, S::Value)) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let client = runtime.block_on(Client::new());
+    runtime.block_on(async { client.post(CONFIG_MAPS, &config_map("a")).await.expect(201) });
+    let mut runner = TestRunner::new(Config::with_cases(300));
+    runner
+        .run(&strategy, |value| {
+            runtime.block_on(ask(&client, value));
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn no_body_breaks_the_server() {
+    let media = prop_oneof![
+        Just("application/json"),
+        Just("application/yaml"),
+        Just("application/vnd.kubernetes.protobuf"),
+        Just("nonsense")
+    ];
+    let body = prop_oneof![
+        prop::collection::vec(any::<u8>(), 0..200),
+        "[\\[\\]{}:,\"a-z0-9 \n-]{0,80}".prop_map(String::into_bytes),
+        prop::collection::vec(any::<u8>(), 0..100).prop_map(|rest| [b"k8s\0".to_vec(), rest].concat()),
+    ];
+    property((media, body), async |client, (media, body)| {
+        let answer = client.ask(Method::POST, CONFIG_MAPS, &[("content-type", media)], body).await;
+        check(&answer, media);
+    });
+}
+
+#[test]
+fn no_patch_breaks_the_server() {
+    let media = prop_oneof![
+        Just("application/json-patch+json"),
+        Just("application/merge-patch+json"),
+        Just("application/strategic-merge-patch+json")
+    ];
+    let patch = prop_oneof![
+        "[\\[\\]{}:,\"a-z0-9 $/-]{0,80}",
+        "\\[\\{\"op\":\"(add|remove|replace|move|copy|test)\",\"path\":\"(/[a-z0-9-]{0,8}){0,3}\",\"from\":\"/data\",\"value\":[0-9]\\}\\]",
+        "\\{\"(data|metadata|binaryData)\":\\{\"[$a-z]{1,8}\":(null|1|\"x\"|\\[\\]|\\{\\})\\}\\}",
+    ];
+    property((media, patch), async |client, (media, patch)| {
+        let path = format!("{CONFIG_MAPS}/a");
+        let answer = client.ask(Method::PATCH, &path, &[("content-type", media)], patch.clone()).await;
+        // A strategic patch with a directive that does not fit is a 500 on the real server too.
+        if media != "application/strategic-merge-patch+json" {
+            check(&answer, &patch);
+        }
+    });
+}
+
+#[test]
+fn no_query_breaks_the_server() {
+    let name = prop_oneof![
+        Just("labelSelector"), Just("fieldSelector"), Just("continue"), Just("limit"), Just("resourceVersionMatch"),
+        Just("timeoutSeconds"), Just("dryRun"), Just("fieldValidation"), Just("pretty"), Just("sendInitialEvents"),
+    ];
+    property((name, "[ -~]{0,40}"), async |client, (name, value)| {
+        let escaped: String = value.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let answer = client.get(&format!("{CONFIG_MAPS}?{name}={escaped}")).await;
+        check(&answer, &format!("{name}={value}"));
+    });
+}
+
+#[test]
+fn no_path_breaks_the_server() {
+    property("(/(api|apis|v1|apps|namespaces|default|pods|status|scale|watch|[a-z%./-]{0,6})){1,7}", async |client, path| {
+        let Ok(uri) = path.parse::<http::Uri>() else { return };
+        for method in [Method::GET, Method::DELETE, Method::PUT, Method::POST] {
+            check(&client.ask(method, &uri.to_string(), &[("accept", "application/json")], "{}").await, &path);
+        }
+    });
+}

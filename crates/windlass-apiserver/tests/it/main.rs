@@ -1,0 +1,13 @@
+//! Requests to a server in this process, without a socket.
+
+mod access;
+mod client;
+mod deletion;
+mod every_kind;
+mod hostile;
+mod in_process;
+mod lists;
+mod protocol;
+mod subresources;
+mod watches;
+mod writes;

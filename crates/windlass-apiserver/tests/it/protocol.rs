@@ -1,0 +1,109 @@
+//! Paths, methods, media types, discovery.
+
+use http::Method;
+use serde_json::json;
+
+use crate::client::{CONFIG_MAPS, Client, config_map};
+
+#[tokio::test]
+async fn paths_that_lead_nowhere_are_answered_as_the_real_server_does() {
+    let client = Client::new().await;
+    for (path, plain) in [
+        ("/nonsense", true),
+        ("/apis/none.example.com/v1/things", true),
+        ("/api/v2", false),
+        ("/api/v1/namespaces/default/widgets", false),
+        ("/api/v1/namespaces/default/configmaps/x/nonsense", false),
+        ("/api/v1/configmaps/x", false),
+    ] {
+        let answer = client.get(path).await;
+        assert_eq!(answer.code, 404, "{path}");
+        assert_eq!(answer.raw == "404 page not found\n", plain, "{path}");
+    }
+    for (method, path) in [(Method::PUT, CONFIG_MAPS), (Method::POST, "/api/v1/namespaces/default/configmaps/x")] {
+        assert_eq!(client.ask(method, path, &[], "{}").await.code, 405);
+    }
+}
+
+#[tokio::test]
+async fn bodies_come_as_yaml_and_protobuf_too() {
+    let client = Client::new().await;
+    let yaml = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: from-yaml}\ndata:\n  a: |\n    two\n    lines\n";
+    let created = client.ask(Method::POST, CONFIG_MAPS, &[("content-type", "application/yaml")], yaml).await;
+    assert_eq!(created.expect(201)["data"]["a"], "two\nlines\n");
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "p"}, "data": {"a": "1"}});
+    let bytes = windlass_builtins::protobuf::encode_object(&object, windlass_builtins::table()).unwrap();
+    let media = [("content-type", "application/vnd.kubernetes.protobuf")];
+    assert_eq!(client.ask(Method::POST, CONFIG_MAPS, &media, bytes).await.expect(201)["data"]["a"], "1");
+    let path = format!("{CONFIG_MAPS}/p");
+    let accept = [("accept", "application/vnd.kubernetes.protobuf")];
+    let answer = client.ask(Method::GET, &path, &accept, "").await;
+    assert_eq!(answer.headers["content-type"], "application/vnd.kubernetes.protobuf");
+    let decoded = windlass_builtins::protobuf::decode(&answer.raw, windlass_builtins::table()).unwrap();
+    assert_eq!(decoded.value["data"]["a"], "1");
+    let answer = client.ask(Method::GET, &path, &[("accept", "application/yaml")], "").await;
+    assert!(answer.raw.starts_with(b"apiVersion: v1\n"), "{:?}", answer.raw);
+    let xml = client.ask(Method::POST, CONFIG_MAPS, &[("content-type", "application/xml")], "<a/>").await;
+    assert_eq!(xml.code, 415);
+    assert_eq!(client.ask(Method::GET, &path, &[("accept", "text/html")], "").await.code, 406);
+}
+
+#[tokio::test]
+async fn tables_and_metadata_are_made_of_lists() {
+    let client = Client::new().await;
+    client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
+    let accept = [("accept", "application/json;as=Table;g=meta.k8s.io;v=v1")];
+    let table = client.ask(Method::GET, CONFIG_MAPS, &accept, "").await.expect(200);
+    let columns: Vec<_> = table["columnDefinitions"].as_array().unwrap().iter().map(|column| &column["name"]).collect();
+    assert_eq!(columns, ["Name", "Data", "Age"]);
+    assert_eq!(table["rows"][0]["cells"][0], "a");
+    assert_eq!(table["rows"][0]["object"]["kind"], "PartialObjectMetadata");
+    let accept = [("accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")];
+    let list = client.ask(Method::GET, CONFIG_MAPS, &accept, "").await.expect(200);
+    assert_eq!((list["kind"].as_str(), &list["items"][0]["data"]), (Some("PartialObjectMetadataList"), &json!(null)));
+}
+
+#[tokio::test]
+async fn large_answers_are_compressed_for_those_who_accept_it() {
+    let client = Client::new().await;
+    let mut object = config_map("a");
+    object["data"]["a"] = "x".repeat(200_000).into();
+    client.post(CONFIG_MAPS, &object).await.expect(201);
+    let zipped = client.ask(Method::GET, CONFIG_MAPS, &[("accept-encoding", "gzip")], "").await;
+    assert_eq!(zipped.headers["content-encoding"], "gzip");
+    assert!(zipped.raw.len() < 10_000);
+    let plain = client.get(CONFIG_MAPS).await;
+    assert!(!plain.headers.contains_key("content-encoding") && plain.raw.len() > 200_000);
+}
+
+#[tokio::test]
+async fn discovery_names_every_group_and_resource() {
+    let client = Client::new().await;
+    let groups = client.get("/apis").await.expect(200);
+    assert!(groups["groups"].as_array().unwrap().iter().any(|group| group["name"] == "apps"));
+    let apps = client.get("/apis/apps/v1").await.expect(200);
+    let names: Vec<_> = apps["resources"].as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap()).collect();
+    assert!(names.contains(&"deployments") && names.contains(&"deployments/scale"), "{names:?}");
+    let accept = [("accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")];
+    let aggregated = client.ask(Method::GET, "/apis", &accept, "").await.expect(200);
+    assert_eq!(aggregated["kind"], "APIGroupDiscoveryList");
+    assert_eq!(aggregated["items"].as_array().unwrap().len(), groups["groups"].as_array().unwrap().len());
+}
+
+#[tokio::test]
+async fn health_version_metrics_and_openapi_answer() {
+    let client = Client::new().await;
+    for path in ["/healthz", "/livez", "/readyz", "/readyz/ping"] {
+        assert_eq!(client.get(path).await.raw, "ok", "{path}");
+    }
+    let verbose = client.get("/readyz?verbose").await;
+    assert!(verbose.raw.ends_with(b"readyz check passed\n"), "{:?}", verbose.raw);
+    assert_eq!(client.get("/version").await.expect(200)["minor"], "36");
+    client.get(CONFIG_MAPS).await.expect(200);
+    let metrics = String::from_utf8(client.get("/metrics").await.raw.to_vec()).unwrap();
+    assert!(metrics.contains("apiserver_request_total{verb=\"LIST\",group=\"\",version=\"v1\",resource=\"configmaps\""), "{metrics}");
+    let document = client.get("/openapi/v3/apis/apps/v1").await.expect(200);
+    assert!(document["components"]["schemas"]["io.k8s.api.apps.v1.Deployment"].is_object());
+    assert!(client.get("/openapi/v3").await.expect(200)["paths"]["api/v1"].is_object());
+    assert_eq!(client.get("/openapi/v2").await.expect(200)["swagger"], "2.0");
+}

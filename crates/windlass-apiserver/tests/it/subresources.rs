@@ -1,0 +1,72 @@
+//! status, scale, binding, eviction.
+
+use serde_json::{Value, json};
+
+use crate::client::Client;
+
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+fn deployment() -> Value {
+    json!({"metadata": {"name": "d"}, "spec": {
+        "replicas": 2, "selector": {"matchLabels": {"app": "x"}},
+        "template": {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+    }})
+}
+
+fn pod() -> Value {
+    json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}})
+}
+
+#[tokio::test]
+async fn status_and_spec_are_kept_apart() {
+    let client = Client::new().await;
+    let mut object = deployment();
+    object["status"] = json!({"replicas": 7});
+    let created = client.post(DEPLOYMENTS, &object).await.expect(201);
+    assert_eq!(created["status"], json!({}));
+    let both = json!({"spec": {"replicas": 9}, "status": {"replicas": 2}});
+    let status = client.merge(&format!("{DEPLOYMENTS}/d/status"), &both).await.expect(200);
+    assert_eq!((&status["spec"]["replicas"], &status["status"]["replicas"]), (&json!(2), &json!(2)));
+    assert_eq!(status["metadata"]["generation"], 1);
+    let spec = client.merge(&format!("{DEPLOYMENTS}/d"), &json!({"spec": {"replicas": 3}, "status": {"replicas": 8}})).await.expect(200);
+    assert_eq!((&spec["spec"]["replicas"], &spec["status"]["replicas"]), (&json!(3), &json!(2)));
+    assert_eq!(spec["metadata"]["generation"], 2);
+}
+
+#[tokio::test]
+async fn scale_changes_the_replicas_of_its_deployment() {
+    let client = Client::new().await;
+    client.post(DEPLOYMENTS, &deployment()).await.expect(201);
+    let path = format!("{DEPLOYMENTS}/d/scale");
+    let mut scale = client.get(&path).await.expect(200);
+    assert_eq!((scale["kind"].as_str(), &scale["spec"]["replicas"]), (Some("Scale"), &json!(2)));
+    scale["spec"]["replicas"] = 5.into();
+    assert_eq!(client.put(&path, &scale).await.expect(200)["spec"]["replicas"], 5);
+    let patched = client.merge(&path, &json!({"spec": {"replicas": 6}})).await.expect(200);
+    assert_eq!((patched["kind"].as_str(), &patched["spec"]["replicas"]), (Some("Scale"), &json!(6)));
+    assert_eq!(client.get(&format!("{DEPLOYMENTS}/d")).await.expect(200)["spec"]["replicas"], 6);
+    assert_eq!(client.put(&path, &scale).await.code, 409);
+    assert_eq!(client.merge(&path, &json!({"spec": {"replicas": -1}})).await.code, 422);
+}
+
+#[tokio::test]
+async fn a_binding_puts_a_pod_on_a_node_once() {
+    let client = Client::new().await;
+    client.post(PODS, &pod()).await.expect(201);
+    let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n1"}});
+    client.post(&format!("{PODS}/p/binding"), &binding).await.expect(201);
+    let bound = client.get(&format!("{PODS}/p")).await.expect(200);
+    assert_eq!(bound["spec"]["nodeName"], "n1");
+    assert_eq!(bound["status"]["conditions"][0]["type"], "PodScheduled");
+    assert_eq!(client.post(&format!("{PODS}/p/binding"), &binding).await.code, 409);
+}
+
+#[tokio::test]
+async fn an_evicted_pod_is_deleted() {
+    let client = Client::new().await;
+    client.post(PODS, &pod()).await.expect(201);
+    let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}});
+    client.post(&format!("{PODS}/p/eviction"), &eviction).await.expect(201);
+    assert_eq!(client.get(&format!("{PODS}/p")).await.code, 404);
+}

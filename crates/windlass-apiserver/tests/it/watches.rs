@@ -1,0 +1,128 @@
+//! Watches: what they begin with, what they tell, how they end.
+
+use serde_json::json;
+
+use crate::client::{CONFIG_MAPS, Client, config_map, labelled};
+
+#[tokio::test]
+async fn a_watch_tells_the_state_and_then_every_change_in_order() {
+    let client = Client::new().await;
+    client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
+    let mut events = client.watch(&format!("{CONFIG_MAPS}?watch=1")).await;
+    assert_eq!(events.brief().await, "ADDED a");
+    client.post(CONFIG_MAPS, &config_map("b")).await.expect(201);
+    client.merge(&format!("{CONFIG_MAPS}/a"), &json!({"data": {"a": "2"}})).await.expect(200);
+    client.delete(&format!("{CONFIG_MAPS}/b")).await.expect(200);
+    assert_eq!(events.brief().await, "ADDED b");
+    assert_eq!(events.brief().await, "MODIFIED a");
+    assert_eq!(events.brief().await, "DELETED b");
+}
+
+#[tokio::test]
+async fn a_watch_from_a_revision_tells_what_came_after_it() {
+    let client = Client::new().await;
+    let first = client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
+    client.post(CONFIG_MAPS, &config_map("b")).await.expect(201);
+    let revision = first["metadata"]["resourceVersion"].as_str().unwrap();
+    let mut events = client.watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion={revision}")).await;
+    assert_eq!(events.brief().await, "ADDED b");
+}
+
+#[tokio::test]
+async fn objects_enter_and_leave_a_selector() {
+    let client = Client::new().await;
+    let mut events = client.watch(&format!("{CONFIG_MAPS}?watch=1&labelSelector=team%3Dred")).await;
+    client.post(CONFIG_MAPS, &labelled("a", "team", "blue")).await.expect(201);
+    client.merge(&format!("{CONFIG_MAPS}/a"), &json!({"metadata": {"labels": {"team": "red"}}})).await.expect(200);
+    client.merge(&format!("{CONFIG_MAPS}/a"), &json!({"data": {"a": "2"}})).await.expect(200);
+    client.merge(&format!("{CONFIG_MAPS}/a"), &json!({"metadata": {"labels": {"team": "blue"}}})).await.expect(200);
+    assert_eq!(events.brief().await, "ADDED a");
+    assert_eq!(events.brief().await, "MODIFIED a");
+    let left = events.next().await.unwrap();
+    assert_eq!(left["type"], "DELETED");
+    assert_eq!(left["object"]["metadata"]["labels"]["team"], "red");
+    client.delete(&format!("{CONFIG_MAPS}/a")).await.expect(200);
+    client.post(CONFIG_MAPS, &labelled("b", "team", "red")).await.expect(201);
+    assert_eq!(events.brief().await, "ADDED b");
+}
+
+#[tokio::test]
+async fn initial_events_end_with_a_bookmark() {
+    let client = Client::new().await;
+    client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
+    let query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+    let mut events = client.watch(&format!("{CONFIG_MAPS}?{query}")).await;
+    assert_eq!(events.brief().await, "ADDED a");
+    let end = events.next().await.unwrap();
+    assert_eq!(end["type"], "BOOKMARK");
+    assert_eq!(end["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
+    assert!(end["object"]["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap() > 0);
+    client.post(CONFIG_MAPS, &config_map("b")).await.expect(201);
+    assert_eq!(events.brief().await, "ADDED b");
+}
+
+#[tokio::test]
+async fn a_watch_on_one_namespace_does_not_hear_of_others() {
+    let client = Client::new().await;
+    let mut events = client.watch(&format!("{CONFIG_MAPS}?watch=1")).await;
+    client.post("/api/v1/namespaces/kube-public/configmaps", &config_map("x")).await.expect(201);
+    client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
+    assert_eq!(events.brief().await, "ADDED a");
+}
+
+#[tokio::test]
+async fn a_watch_ends_at_its_timeout_and_when_the_server_stops() {
+    let client = Client::new().await;
+    let mut short = client.watch(&format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=1")).await;
+    assert_eq!(short.brief().await, "end");
+    let mut long = client.watch(&format!("{CONFIG_MAPS}?watch=1")).await;
+    client.server.stop();
+    assert_eq!(long.brief().await, "end");
+}
+
+#[tokio::test]
+async fn a_revision_that_is_no_longer_kept_is_answered_with_410_in_the_stream() {
+    let client = Client::new().await;
+    client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
+    // More than the log holds.
+    let blob = "x".repeat(500_000);
+    for turn in 0..40 {
+        let patch = json!({"data": {"a": format!("{turn}{blob}")}});
+        client.merge(&format!("{CONFIG_MAPS}/a"), &patch).await.expect(200);
+    }
+    let mut events = client.watch(&format!("{CONFIG_MAPS}?watch=1&resourceVersion=1")).await;
+    let error = events.next().await.unwrap();
+    assert_eq!((error["type"].as_str(), error["object"]["code"].as_i64()), (Some("ERROR"), Some(410)));
+    assert_eq!(events.brief().await, "end");
+}
+
+#[tokio::test]
+async fn a_slow_watcher_is_cut_off_and_others_go_on() {
+    let client = Client::new().await;
+    client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
+    let mut slow = client.watch(&format!("{CONFIG_MAPS}?watch=1")).await;
+    let mut quick = client.watch(&format!("{CONFIG_MAPS}?watch=1")).await;
+    assert_eq!(quick.brief().await, "ADDED a");
+    let blob = "x".repeat(500_000);
+    for turn in 0..40 {
+        let patch = json!({"data": {"a": format!("{turn}{blob}")}});
+        client.merge(&format!("{CONFIG_MAPS}/a"), &patch).await.expect(200);
+        assert_eq!(quick.brief().await, "MODIFIED a");
+    }
+    assert_eq!(slow.brief().await, "ADDED a");
+    assert_eq!(slow.next().await.unwrap()["type"], "ERROR");
+    assert_eq!(slow.brief().await, "end");
+}
+
+#[tokio::test]
+async fn watches_come_as_tables_and_as_metadata() {
+    let client = Client::new().await;
+    client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
+    for (form, kind) in [("PartialObjectMetadata", "PartialObjectMetadata"), ("Table", "Table")] {
+        let accept = format!("application/json;as={form};g=meta.k8s.io;v=v1");
+        let path = format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=1");
+        let answer = client.ask(http::Method::GET, &path, &[("accept", &accept)], "").await;
+        let first: serde_json::Value = serde_json::from_slice(answer.raw.split(|b| *b == b'\n').next().unwrap()).unwrap();
+        assert_eq!(first["object"]["kind"], kind);
+    }
+}
