@@ -8,7 +8,7 @@ import { check, eventually, run } from "./checks.mjs";
 // The packages are installed in the folder that the runner starts this in, not beside this file.
 const k8s = createRequire(`${process.cwd()}/`)("@kubernetes/client-node");
 
-const namespace = "e2e-javascript";
+const namespace = `e2e-javascript-${process.pid}`;
 const config = new k8s.KubeConfig();
 config.loadFromDefault();
 const core = config.makeApiClient(k8s.CoreV1Api);

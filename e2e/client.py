@@ -1,6 +1,7 @@
 """The Python `kubernetes` client against the server of $KUBECONFIG: CRUD, patches, lists, watches, the dynamic client."""
 
 import base64
+import os
 import threading
 
 from kubernetes import client, config, dynamic, utils, watch
@@ -8,7 +9,7 @@ from kubernetes.client.rest import ApiException
 
 from checks import Failed, check, contains, equal, run
 
-NAMESPACE = "e2e-python"
+NAMESPACE = f"e2e-python-{os.getpid()}"
 
 config.load_kube_config()
 core = client.CoreV1Api()

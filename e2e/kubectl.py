@@ -1,7 +1,7 @@
 """kubectl against the server of $KUBECONFIG. $KUBECTL is the program.
 
-The checks need no control loops: objects get the status that a check needs by a patch. They run in order, in the
-namespace `e2e-kubectl`; a check relies on earlier ones only where it says so.
+The checks need no control loops: objects get the status that a check needs by a patch. They run in order, in a
+namespace of their own; a check relies on earlier ones only where it says so.
 """
 
 import json
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from checks import Failed, check, contains, equal, eventually, lacks, run
 
-NAMESPACE = "e2e-kubectl"
+NAMESPACE = f"e2e-kubectl-{os.getpid()}"
 KUBECTL = os.environ.get("KUBECTL", "kubectl")
 HOME = tempfile.mkdtemp(prefix="kubectl-")  # kubectl keeps a discovery cache in its home
 DEADLINE = 60

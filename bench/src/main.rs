@@ -92,6 +92,7 @@ struct PairArgs {
 async fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
     let mut terminate = signal(SignalKind::terminate())?;
+    let waits_for_signal = matches!(cli.command, Some(Task::Pair(_)));
     let task = async {
         match cli.command {
             Some(Task::Floor(args)) => floor::serve(args).await,
@@ -101,10 +102,11 @@ async fn main() -> anyhow::Result<()> {
     };
     // Whatever happens first, the task is dropped, and with it the servers end.
     tokio::select! {
-        result = task => result,
-        _ = tokio::signal::ctrl_c() => bail!("interrupted"),
-        _ = terminate.recv() => bail!("terminated"),
+        result = task => return result,
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminate.recv() => {}
     }
+    if waits_for_signal { Ok(()) } else { bail!("interrupted") }
 }
 
 async fn bench(args: BenchArgs) -> anyhow::Result<()> {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 
 	"k8s.io/client-go/dynamic"
@@ -12,7 +13,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-const namespace = "e2e-go"
+// A namespace of this run.
+var namespace = fmt.Sprintf("e2e-go-%d", os.Getpid())
 
 // clients are all that the checks use.
 type clients struct {

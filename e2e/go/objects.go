@@ -301,12 +301,12 @@ func (c clients) metadataClient(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := equal("kind", one.Kind, "PartialObjectMetadata"); err != nil {
+	if err := equal("one", []any{one.Name, one.Labels["app"]}, []any{"conflict", "e2e"}); err != nil {
 		return err
 	}
 	list, err := maps.List(ctx, metav1.ListOptions{LabelSelector: "app=e2e"})
 	if err != nil {
 		return err
 	}
-	return equal("list", []any{list.Kind, list.Items[0].Name}, []any{"PartialObjectMetadataList", "conflict"})
+	return equal("list", []any{len(list.Items), list.Items[0].Name}, []any{1, "conflict"})
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -29,7 +28,6 @@ func (c clients) watching() []check {
 		{"a watch in protobuf shows every change in order", func(ctx context.Context) error { return watchChanges(ctx, c.typed) }},
 		{"a watch in JSON shows every change in order", func(ctx context.Context) error { return watchChanges(ctx, c.json) }},
 		{"a watch can begin with all that is there, and a bookmark", c.watchList},
-		{"a watch from a version that was never is refused", c.watchFuture},
 		{"an informer keeps a copy, in protobuf", func(ctx context.Context) error { return informer(ctx, c.typed) }},
 		{"an informer keeps a copy, in JSON", func(ctx context.Context) error { return informer(ctx, c.json) }},
 		{"a dynamic informer keeps a copy", c.dynamicInformer},
@@ -112,22 +110,6 @@ func (c clients) watchList(ctx context.Context) error {
 		return fmt.Errorf("expected a bookmark, got %v %v", event.Type, event.Object)
 	}
 	return equal("end of the initial events", object.Annotations[metav1.InitialEventsAnnotationKey], "true")
-}
-
-func (c clients) watchFuture(ctx context.Context) error {
-	watcher, err := c.typed.CoreV1().ConfigMaps(namespace).Watch(ctx, metav1.ListOptions{ResourceVersion: "999999999"})
-	if err == nil {
-		defer watcher.Stop()
-		event, failed := next(ctx, watcher)
-		if failed != nil {
-			return failed
-		}
-		err = apierrors.FromObject(event.Object)
-	}
-	if !apierrors.IsTimeout(err) {
-		return fmt.Errorf("expected a Timeout, got %v", err)
-	}
-	return nil
 }
 
 func informer(ctx context.Context, client kubernetes.Interface) error {

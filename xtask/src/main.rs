@@ -3,17 +3,21 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool")]
 
 mod builtins;
+mod e2e;
+mod peers;
 mod tidy;
 
 use anyhow::bail;
 
-const USAGE: &str = "usage: cargo xtask builtins [--check | --openapi | --vectors [FOLDER...]] | tidy";
+const USAGE: &str = "usage: cargo xtask builtins [--check | --openapi | --vectors [FOLDER...]] | e2e [FLAGS] | peers | tidy";
 
 fn main() -> anyhow::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args.split_first() {
         Some((&"builtins", rest)) => builtins::run(rest),
+        Some((&"e2e", rest)) => e2e::run(rest),
+        Some((&"peers", rest)) => peers::run(rest),
         Some((&"tidy", rest)) => tidy::run(rest),
         _ => bail!("{USAGE}"),
     }

@@ -21,7 +21,8 @@ impl ContinueToken {
     }
 
     pub(crate) fn decode(text: &str) -> Result<Self> {
-        let invalid = |why: String| ApiError::bad_request(format!("invalid continue token: continue key is not valid{why}"));
+        let invalid =
+            |why: String| ApiError::bad_request(format!("invalid continue token: continue key is not valid{why}"));
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|error| {
             let at = match error {
                 base64::DecodeError::InvalidByte(at, _) => at,
@@ -73,7 +74,10 @@ mod tests {
     #[test]
     fn a_token_cannot_climb_out_of_its_prefix() {
         for start in ["../secrets/x", "/x", "a//b", "./x"] {
-            assert!(ContinueToken::decode(&raw(&json!({"v": "meta.k8s.io/v1", "rv": 5, "start": start}))).is_err(), "{start}");
+            assert!(
+                ContinueToken::decode(&raw(&json!({"v": "meta.k8s.io/v1", "rv": 5, "start": start}))).is_err(),
+                "{start}"
+            );
         }
     }
 

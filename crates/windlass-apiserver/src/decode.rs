@@ -46,8 +46,11 @@ impl Call<'_> {
         let resource = self.endpoint.resource;
         match self.subresource {
             Some(sub) if !sub.version.is_empty() => {
-                let api_version =
-                    if sub.group.is_empty() { sub.version.to_string() } else { format!("{}/{}", sub.group, sub.version) };
+                let api_version = if sub.group.is_empty() {
+                    sub.version.to_string()
+                } else {
+                    format!("{}/{}", sub.group, sub.version)
+                };
                 (api_version, &sub.kind)
             }
             Some(sub) => (resource.api_version(), &sub.kind),
@@ -61,7 +64,9 @@ impl Call<'_> {
         let (api_version, kind) = self.body_kind();
         let unrecognized = |why: &str| {
             let shown = summary(&self.body);
-            ApiError::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why} ({shown})"))
+            ApiError::bad_request(format!(
+                "the object provided is unrecognized (must be of type {kind}): {why} ({shown})"
+            ))
         };
         let document: Document<'_> = match media {
             Media::Json => json::parse(&self.body)
@@ -81,7 +86,8 @@ impl Call<'_> {
             let message = format!("{given_kind} in version \"{version}\" cannot be handled as a {kind}: {why}");
             ApiError::bad_request(message)
         };
-        let decoded = decode::decode(document, self.body_type(), &self.endpoint.table.types, self.endpoint.storage_form());
+        let decoded =
+            decode::decode(document, self.body_type(), &self.endpoint.table.types, self.endpoint.storage_form());
         if let Some(error) = decoded.error {
             return Err(refused(&error));
         }
@@ -125,7 +131,8 @@ impl Call<'_> {
         }
         let version = given_version.rsplit('/').next().unwrap_or_default();
         let table = self.endpoint.table;
-        let known = table.resources.iter().find(|have| &*have.kind == given_kind && have.api_version() == given_version);
+        let known =
+            table.resources.iter().find(|have| &*have.kind == given_kind && have.api_version() == given_version);
         let why = match known {
             Some(other) if &*other.kind == kind && self.endpoint.stored.plural == other.plural => {
                 return Err(ApiError::bad_request(format!(
@@ -246,9 +253,11 @@ impl Call<'_> {
         }
         let bad = |why: String| ApiError::bad_request(why);
         let body = match negotiate::content_type(self.headers.get(CONTENT_TYPE))? {
-            Media::Json => json::parse(&self.body)
-                .map_err(|error| bad(format!("couldn't get version/kind; json parse error: {error}")))?
-                .value,
+            Media::Json => {
+                json::parse(&self.body)
+                    .map_err(|error| bad(format!("couldn't get version/kind; json parse error: {error}")))?
+                    .value
+            }
             Media::Yaml => yaml::parse(&self.body).map_err(|error| bad(error.to_string()))?.value,
             Media::Protobuf => {
                 protobuf::decode(&self.body, self.endpoint.table).map_err(|error| bad(error.to_string()))?.value

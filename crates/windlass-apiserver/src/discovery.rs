@@ -7,8 +7,9 @@ use windlass_schema::types::Str;
 
 use crate::{
     body::Body,
-    negotiate, represent,
+    negotiate,
     registry::Registry,
+    represent,
     status::{ApiError, Result},
 };
 
@@ -46,7 +47,18 @@ pub(crate) fn paths(registry: &Registry) -> Value {
         paths.push(format!("/apis/{}", group.name));
         paths.extend(group.versions.iter().map(|version| format!("/apis/{}/{version}", group.name)));
     }
-    let rest = ["/healthz", "/healthz/ping", "/livez", "/livez/ping", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/readyz/ping", "/version"];
+    let rest = [
+        "/healthz",
+        "/healthz/ping",
+        "/livez",
+        "/livez/ping",
+        "/metrics",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/readyz",
+        "/readyz/ping",
+        "/version",
+    ];
     paths.extend(rest.map(str::to_owned));
     json!({"paths": paths})
 }
@@ -134,7 +146,8 @@ fn aggregated(registry: &Registry, core: bool) -> Value {
     let groups = registry.groups().iter().filter(|group| group.name.is_empty() == core);
     let items: Vec<Value> = groups
         .map(|group| {
-            let versions: Vec<Value> = group.versions.iter().map(|version| aggregated_version(registry, group, version)).collect();
+            let versions: Vec<Value> =
+                group.versions.iter().map(|version| aggregated_version(registry, group, version)).collect();
             let metadata = if core { json!({}) } else { json!({"name": &*group.name}) };
             json!({"metadata": metadata, "versions": versions})
         })

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, header, request::Parts};
 use http_body_util::{BodyExt, Limited};
 use tracing::{error, warn};
+use windlass_builtins::resource::Resource;
 
 use crate::{
     body::Body,
@@ -18,7 +19,8 @@ use crate::{
     request_info::{RequestInfo, ResourceRequest},
     server::{BoxError, Inner},
     status::{ApiError, Result},
-    subresource, user::User,
+    subresource,
+    user::User,
     verbs,
 };
 
@@ -68,9 +70,9 @@ impl Inner {
                 if verb == "watch" {
                     return work.await;
                 }
-                tokio::time::timeout(TIMEOUT, work).await.unwrap_or_else(|_| {
-                    Err(ApiError::timeout("request did not complete within the allotted timeout"))
-                })
+                tokio::time::timeout(TIMEOUT, work)
+                    .await
+                    .unwrap_or_else(|_| Err(ApiError::timeout("request did not complete within the allotted timeout")))
             }
         }
     }
@@ -82,7 +84,11 @@ impl Inner {
             return Ok(health::answer(self, path, &Query::parse(parts.uri.query())).await);
         }
         if !read {
-            return Err(if path.starts_with("/api") { ApiError::method_not_allowed() } else { ApiError::page_not_found() });
+            return Err(if path.starts_with("/api") {
+                ApiError::method_not_allowed()
+            } else {
+                ApiError::page_not_found()
+            });
         }
         let registry = self.registry.load_full();
         match path.trim_end_matches('/') {
@@ -112,9 +118,8 @@ impl Inner {
         if !registry.has_group(target.group) {
             return Err(ApiError::page_not_found());
         }
-        let endpoint = registry
-            .endpoint(target.group, target.version, target.resource)
-            .ok_or_else(ApiError::no_such_resource)?;
+        let endpoint =
+            registry.endpoint(target.group, target.version, target.resource).ok_or_else(ApiError::no_such_resource)?;
         let resource = endpoint.resource;
         check_scope(resource, &target, &parts.method)?;
         let subresource = match target.subresource {
@@ -142,6 +147,9 @@ impl Inner {
             accept,
             warnings: Warnings::default(),
         };
+        if let Some(warning) = deprecated(resource) {
+            call.warnings.add(warning);
+        }
         let answer = dispatch(&call, verb).await;
         let warnings = call.warnings.take();
         let mut response = match answer.and_then(|answer| represent::answer(&call, answer)) {
@@ -153,6 +161,15 @@ impl Inner {
         };
         represent::add_warnings(response.headers_mut(), &warnings);
         Ok(response)
+    }
+}
+
+/// What clients of an old API are told with every answer.
+fn deprecated(resource: &Resource) -> Option<&'static str> {
+    match (&*resource.group, &*resource.plural) {
+        ("", "endpoints") => Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
+        ("", "componentstatuses") => Some("v1 ComponentStatus is deprecated in v1.19+"),
+        _ => None,
     }
 }
 
@@ -189,11 +206,7 @@ fn authenticate(parts: &Parts) -> Result<Arc<User>> {
 }
 
 /// Namespaced objects are addressed in a namespace, the others are not.
-fn check_scope(
-    resource: &windlass_builtins::resource::Resource,
-    target: &ResourceRequest<'_>,
-    method: &Method,
-) -> Result<()> {
+fn check_scope(resource: &Resource, target: &ResourceRequest<'_>, method: &Method) -> Result<()> {
     let in_namespace = !target.namespace.is_empty() && &*resource.plural != "namespaces";
     if resource.namespaced {
         if !in_namespace && !target.name.is_empty() {

@@ -25,10 +25,9 @@ pub(crate) async fn answer(server: &Arc<Inner>, path: &str, query: &Query<'_>) -
             None => represent::text(StatusCode::NOT_FOUND, "404 page not found\n".to_owned()),
             Some(check) => match run(server, check).await {
                 Ok(()) => represent::text(StatusCode::OK, "ok".to_owned()),
-                Err(why) => represent::text(
-                    StatusCode::INTERNAL_SERVER_ERROR,
-                    format!("internal server error: {why}\n"),
-                ),
+                Err(why) => {
+                    represent::text(StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {why}\n"))
+                }
             },
         };
     }

@@ -69,7 +69,8 @@ impl Metrics {
         out += "# HELP apiserver_request_total Counter of requests broken out for each verb, resource and code.\n";
         out += "# TYPE apiserver_request_total counter\n";
         for (labels, series) in requests.iter() {
-            let _ = writeln!(out, "apiserver_request_total{{{},code=\"{}\"}} {}", labels.text(), labels.code, series.count);
+            let _ =
+                writeln!(out, "apiserver_request_total{{{},code=\"{}\"}} {}", labels.text(), labels.code, series.count);
         }
         out += "# HELP apiserver_request_duration_seconds Response latency in seconds, watches excepted.\n";
         out += "# TYPE apiserver_request_duration_seconds histogram\n";

@@ -1,7 +1,10 @@
 //! The options of each verb: parsed from the query (or the body of a delete) and validated in the real words.
 
 use serde_json::{Value, json};
-use windlass_schema::field::{ErrorKind, ErrorList, FieldError, Path};
+use windlass_schema::{
+    field::{ErrorKind, ErrorList, FieldError, Path},
+    object_meta,
+};
 
 use crate::{
     query::Query,
@@ -26,8 +29,6 @@ pub(crate) struct WriteOptions {
     pub(crate) dry_run: bool,
     /// How strict to be with unknown fields.
     pub(crate) field_validation: FieldValidation,
-    /// The name that owns the written fields.
-    pub(crate) field_manager: String,
 }
 
 impl WriteOptions {
@@ -37,8 +38,8 @@ impl WriteOptions {
         if kind == "PatchOptions" && query.optional_flag("force").is_some() {
             errors.push(FieldError::forbidden(&Path::new("force"), "may not be specified for non-apply patch"));
         }
-        let field_manager = query.text("fieldManager").to_owned();
-        validate_field_manager(&field_manager, &mut errors);
+        let path = Path::new("fieldManager");
+        errors.extend(object_meta::validate_field_manager(query.text("fieldManager"), &path));
         let dry_run = query.all("dryRun");
         validate_dry_run(&dry_run, &mut errors);
         let field_validation = match query.text("fieldValidation") {
@@ -54,18 +55,7 @@ impl WriteOptions {
         if !errors.is_empty() {
             return Err(ApiError::invalid(kind, "meta.k8s.io", "", &errors));
         }
-        Ok(Self { dry_run: !dry_run.is_empty(), field_validation, field_manager })
-    }
-}
-
-fn validate_field_manager(name: &str, errors: &mut ErrorList) {
-    let path = Path::new("fieldManager");
-    if name.len() > 128 {
-        errors.push(FieldError::too_long(&path, 128));
-    }
-    for (at, c) in name.char_indices().filter(|(_, c)| c.is_control()) {
-        let detail = format!("invalid character U+{:04X} (at position {at})", c as u32);
-        errors.push(FieldError::invalid(&path, &json!(name), detail));
+        Ok(Self { dry_run: !dry_run.is_empty(), field_validation })
     }
 }
 
@@ -112,8 +102,7 @@ impl DeleteOptions {
     /// From a decoded `DeleteOptions` body; the query is ignored then, as the real server does.
     pub(crate) fn from_body(body: &Value) -> Result<Self> {
         let text = |at: &Value| at.as_str().map(str::to_owned);
-        let dry_run: Vec<&str> =
-            body["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let dry_run: Vec<&str> = body["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         let options = Self {
             dry_run: !dry_run.is_empty(),
             grace_period: body["gracePeriodSeconds"].as_i64(),
@@ -158,8 +147,6 @@ pub(crate) enum VersionMatch {
 /// The options of list, watch and deletecollection.
 #[derive(Debug, Clone)]
 pub(crate) struct ListOptions {
-    /// Whether it is a watch.
-    pub(crate) watch: bool,
     /// The page size; `None` for all.
     pub(crate) limit: Option<usize>,
     /// The continue token.
@@ -183,7 +170,6 @@ impl ListOptions {
         let timeout = query.integer("timeoutSeconds")?;
         let version_match = query.text("resourceVersionMatch");
         let mut options = Self {
-            watch,
             limit: limit.filter(|limit| *limit > 0).map(|limit| usize::try_from(limit).unwrap_or(usize::MAX)),
             continue_token: query.text("continue").to_owned(),
             resource_version: query.text("resourceVersion").to_owned(),

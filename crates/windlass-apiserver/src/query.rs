@@ -59,7 +59,10 @@ impl<'a> Query<'a> {
                 } else {
                     "invalid syntax"
                 };
-                ApiError::bad_request(format!("strconv.ParseInt: parsing {}: {why}", windlass_schema::field::quote(text)))
+                ApiError::bad_request(format!(
+                    "strconv.ParseInt: parsing {}: {why}",
+                    windlass_schema::field::quote(text)
+                ))
             }),
         }
     }

@@ -50,32 +50,8 @@ pub struct Registry {
     groups: HashMap<&'static str, Versions>,
 }
 
-/// Resources whose deletion answers with the object.
-const RETURNS_DELETED: &[(&str, &str)] = &[
-    ("", "resourcequotas"),
-    ("", "persistentvolumes"),
-    ("", "persistentvolumeclaims"),
-    ("", "serviceaccounts"),
-    ("", "namespaces"),
-    ("", "pods"),
-    ("", "services"),
-    ("", "podtemplates"),
-    ("resource.k8s.io", "resourceclaims"),
-    ("resource.k8s.io", "resourceclaimtemplates"),
-    ("resource.k8s.io", "resourceslices"),
-    ("resource.k8s.io", "deviceclasses"),
-    ("storage.k8s.io", "csidrivers"),
-    ("storage.k8s.io", "csinodes"),
-    ("storage.k8s.io", "storageclasses"),
-    ("storage.k8s.io", "volumeattachments"),
-    ("storage.k8s.io", "volumeattributesclasses"),
-];
-
 /// Core and events.k8s.io events are two views of the same objects.
-static EVENT: Conversion = Conversion {
-    serve: conversion::core_to_events,
-    store: conversion::events_to_core,
-};
+static EVENT: Conversion = Conversion { serve: conversion::core_to_events, store: conversion::events_to_core };
 
 impl Registry {
     /// The built-in kinds.
@@ -92,7 +68,7 @@ impl Registry {
                 stored,
                 cache: storage.cache(&format!("/{group}/{}/", stored.plural)),
                 conversion: (key == ("events.k8s.io", "events")).then_some(&EVENT),
-                returns_deleted: RETURNS_DELETED.contains(&key),
+                returns_deleted: resource.deletion_returns_object || key == ("", "namespaces"),
             };
             registry.insert(Arc::new(endpoint));
         }
@@ -136,9 +112,7 @@ fn stored_as(table: &'static Table, resource: &'static Resource) -> &'static Res
             (group, preferred.unwrap_or(&resource.version))
         }
     };
-    let same = |have: &&Resource| {
-        &*have.group == group && &*have.version == version && have.plural == resource.plural
-    };
+    let same = |have: &&Resource| &*have.group == group && &*have.version == version && have.plural == resource.plural;
     table.resources.iter().find(same).unwrap_or(resource)
 }
 

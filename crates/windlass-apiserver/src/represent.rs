@@ -169,7 +169,8 @@ fn encode(accept: &Representation, code: StatusCode, value: &Value, endpoint: &E
         Media::Json => bytes(code, "application/json", go_json::encode_object(value).into()),
         Media::Yaml => bytes(code, "application/yaml", yaml::to_yaml(value).into()),
         Media::Protobuf => {
-            let encoded = protobuf::encode_object(value, endpoint.table).map_err(|error| ApiError::unexpected(error.to_string()))?;
+            let encoded = protobuf::encode_object(value, endpoint.table)
+                .map_err(|error| ApiError::unexpected(error.to_string()))?;
             bytes(code, "application/vnd.kubernetes.protobuf", encoded.into())
         }
     })

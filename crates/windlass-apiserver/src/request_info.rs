@@ -108,7 +108,10 @@ mod tests {
     fn resource(path: &str) -> String {
         match RequestInfo::from_path(path) {
             RequestInfo::Resource(r) => {
-                format!("{}|{}|{}|{}|{}|{}|{}", r.group, r.version, r.namespace, r.resource, r.name, r.subresource, r.rest)
+                format!(
+                    "{}|{}|{}|{}|{}|{}|{}",
+                    r.group, r.version, r.namespace, r.resource, r.name, r.subresource, r.rest
+                )
             }
             RequestInfo::Path(path) => format!("path {path}"),
         }

@@ -100,7 +100,8 @@ fn check_fields(endpoint: &Endpoint, fields: &FieldSelector) -> Result<bool> {
             own.into_iter().map(|(field, _)| field).collect()
         });
         if offered.is_empty() {
-            let why = format!("\"{field}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"");
+            let why =
+                format!("\"{field}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"");
             return Err(ApiError::bad_request(why));
         }
         if !offered.contains(&field) {

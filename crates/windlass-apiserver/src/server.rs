@@ -125,8 +125,10 @@ impl ServerBuilder {
         }
         let namespaces = storage.cache("/core/namespaces/");
         let priority_classes = storage.cache("/scheduling.k8s.io/priorityclasses/");
-        let mut admission: Vec<Box<dyn Admission>> =
-            vec![Box::new(NamespaceLifecycle { storage: storage.clone(), namespaces }), Box::new(PodDefaults { storage: storage.clone(), priority_classes })];
+        let mut admission: Vec<Box<dyn Admission>> = vec![
+            Box::new(NamespaceLifecycle { storage: storage.clone(), namespaces }),
+            Box::new(PodDefaults { storage: storage.clone(), priority_classes }),
+        ];
         admission.extend(self.admission);
         let tasks = vec![
             tokio::spawn(storage.clone().follow()).abort_handle(),

@@ -127,7 +127,11 @@ impl ApiError {
     /// 413.
     pub fn too_large(limit: usize) -> Self {
         let message = format!("limit is {limit}");
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", format!("Request entity too large: {message}"))
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "RequestEntityTooLarge",
+            format!("Request entity too large: {message}"),
+        )
     }
 
     /// 415 with the media types that would do.

@@ -3,6 +3,7 @@
 //! A kind with rules of its own has a file under `kinds/`; every other resource gets its entry of the table in
 //! [`generic`], which knows the name rule, generation and update rules of all built-in resources.
 
+pub mod certificate_signing_request;
 pub mod columns_table;
 pub mod config_map;
 pub mod controller_revision;
@@ -38,6 +39,7 @@ pub fn strategy(group: &str, resource: &str) -> &'static dyn Strategy {
         ("", "secrets") => &secret::Secret,
         ("", "services") => &service::Service,
         ("", "serviceaccounts") => &service_account::ServiceAccount,
+        ("certificates.k8s.io", "certificatesigningrequests") => &certificate_signing_request::CertificateSigningRequest,
         ("coordination.k8s.io", "leases") => &lease::Lease,
         ("discovery.k8s.io", "endpointslices") => &endpoint_slice::EndpointSlice,
         ("apps", "controllerrevisions") => &controller_revision::ControllerRevision,

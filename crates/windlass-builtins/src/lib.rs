@@ -4,6 +4,7 @@ pub mod check;
 pub mod columns;
 pub mod kinds;
 pub mod object;
+mod pem;
 pub mod openapi;
 pub mod protobuf;
 pub mod resource;

@@ -34,10 +34,8 @@ impl Admission for NamespaceLifecycle {
         if !meta::is_terminating(&namespace) && namespace["status"]["phase"] != "Terminating" {
             return Ok(());
         }
-        let why = format!(
-            "unable to create new content in namespace {} because it is being terminated",
-            write.namespace
-        );
+        let why =
+            format!("unable to create new content in namespace {} because it is being terminated", write.namespace);
         let resource = write.resource;
         let mut error = ApiError::forbidden(&resource.plural, &resource.group, meta::text(object, "name"), &why);
         let cause = json!([{

@@ -28,9 +28,8 @@ impl Admission for PodDefaults {
         match (write.operation, write.old) {
             (Operation::Create, _) => {
                 let class = self.class(object).await?;
-                admission::set_priority(object, class.as_ref()).map_err(|why| {
-                    ApiError::forbidden("pods", "", meta::text(object, "name"), &why)
-                })?;
+                admission::set_priority(object, class.as_ref())
+                    .map_err(|why| ApiError::forbidden("pods", "", meta::text(object, "name"), &why))?;
                 admission::default_tolerations(object);
             }
             (Operation::Update, Some(old)) => {

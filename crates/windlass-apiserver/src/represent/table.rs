@@ -39,13 +39,7 @@ impl Include {
 const GENERIC: [Column; 2] = [NAME, Column { name: "Created At", kind: "date", ..AGE }];
 
 /// Objects as a table.
-pub(crate) fn table(
-    endpoint: &Endpoint,
-    objects: &[Value],
-    include: Include,
-    metadata: Value,
-    headers: bool,
-) -> Value {
+pub(crate) fn table(endpoint: &Endpoint, objects: &[Value], include: Include, metadata: Value, headers: bool) -> Value {
     let own = endpoint.strategy.columns();
     let columns = if own.is_empty() { &GENERIC[..] } else { own };
     let now = Timestamp::now();

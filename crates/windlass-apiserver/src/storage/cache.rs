@@ -12,8 +12,8 @@ use std::{
 use bytes::Bytes;
 use imbl::OrdMap;
 use parking_lot::RwLock;
-use tokio::sync::futures::Notified;
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 use tracing::error;
 use windlass_store::{Entry, Event, Revision};
 
@@ -110,7 +110,8 @@ pub fn frame(change: Change, object: &StoredObject) -> Bytes {
 
 impl ResourceCache {
     pub(super) fn new(prefix: &str, start: Revision) -> Self {
-        let state = State { objects: Objects::new(), log: VecDeque::new(), log_bytes: 0, log_start: start, revision: start };
+        let state =
+            State { objects: Objects::new(), log: VecDeque::new(), log_bytes: 0, log_start: start, revision: start };
         Self { prefix: prefix.into(), state: RwLock::new(state), changed: Notify::new() }
     }
 

@@ -124,6 +124,11 @@ impl StoredObject {
         value
     }
 
+    /// Whether these are the bytes it is stored as.
+    pub fn is_stored_as(&self, bytes: &Bytes) -> bool {
+        self.raw == *bytes
+    }
+
     /// About how many bytes it writes.
     pub fn size(&self) -> usize {
         self.raw.len() + 48

@@ -34,8 +34,9 @@ pub(crate) async fn dispatch(call: &Call<'_>, verb: &str) -> Result<Answer> {
             Ok(answer(call.endpoint, written))
         }
         "patch" => {
+            let media_type = patch::media_type(call)?;
             let options = WriteOptions::parse(&call.query, "PatchOptions")?;
-            let patch = patch::Patch::decode(call, options.field_validation)?;
+            let patch = patch::Patch::decode(call, media_type, options.field_validation)?;
             let written = update_object(&object, &options, Race::Retry, |old| {
                 let scale = patch.patched(call, to_scale(old), options.field_validation)?;
                 rescaled(old, &scale)

@@ -31,15 +31,16 @@ pub(crate) async fn create_object(call: &Call<'_>, mut object: Value, options: &
     call.match_namespace(&mut object)?;
     call.admit(Operation::Create, &mut object, None, options.dry_run).await?;
     let generated = meta::text(&object, "name").is_empty() && !meta::text(&object, "generateName").is_empty();
-    let attempts = if generated { NAME_ATTEMPTS } else { 1 };
-    let mut attempt = 1;
-    loop {
-        let result = create_once(call, object.clone(), options).await;
-        match result {
-            Err(error) if error.reason == "AlreadyExists" && attempt < attempts => attempt += 1,
+    if !generated {
+        return create_once(call, object, options).await;
+    }
+    for _ in 1..NAME_ATTEMPTS {
+        match create_once(call, object.clone(), options).await {
+            Err(error) if error.reason == "AlreadyExists" => {}
             result => return result,
         }
     }
+    create_once(call, object, options).await
 }
 
 async fn create_once(call: &Call<'_>, mut object: Value, options: &WriteOptions) -> Result<Written> {

@@ -30,6 +30,8 @@ enum Plan {
     Remove,
     /// The object is marked and stays until its finalizers or its grace period are done.
     Mark(Value),
+    /// The object is marked, so that watchers see it go, and then goes.
+    MarkAndRemove(Value),
     /// The object is being deleted already; nothing changes.
     Pending,
 }
@@ -58,7 +60,8 @@ pub(crate) async fn delete(call: &Call<'_>) -> Result<Answer> {
         Deleted::Imagined(value) => Answer::Value { code: StatusCode::OK, value },
         Deleted::Gone(object) if call.endpoint.returns_deleted => Answer::Stored { code: StatusCode::OK, object },
         Deleted::Gone(object) => {
-            let mut details = json!({"name": &*object.header.name, "kind": &*resource.plural, "uid": &*object.header.uid});
+            let mut details =
+                json!({"name": &*object.header.name, "kind": &*resource.plural, "uid": &*object.header.uid});
             if !resource.group.is_empty() {
                 details["group"] = json!(&*resource.group);
             }
@@ -114,7 +117,7 @@ pub(crate) async fn delete_named(
         let plan = plan(call, object.clone(), options);
         if options.dry_run {
             return Ok(match plan {
-                Plan::Mark(object) => Deleted::Imagined(object),
+                Plan::Mark(object) | Plan::MarkAndRemove(object) => Deleted::Imagined(object),
                 Plan::Pending => Deleted::Marked(current),
                 Plan::Remove => Deleted::Gone(current),
             });
@@ -125,17 +128,14 @@ pub(crate) async fn delete_named(
                 let result = storage.store().delete(&store_key, current.revision).await;
                 result.map(|revision| Deleted::Gone(Arc::new(current.deleted_at(revision))))
             }
-            Plan::Mark(object) => {
-                let bytes = encode(&mut endpoint.store(object));
-                if bytes == encode(&mut current.to_value()) {
-                    return Ok(Deleted::Marked(current));
+            Plan::Mark(object) => mark(call, &store_key, &current, object).await.map(Deleted::Marked),
+            Plan::MarkAndRemove(object) => match mark(call, &store_key, &current, object).await {
+                Ok(marked) => {
+                    let result = storage.store().delete(&store_key, marked.revision).await;
+                    result.map(|revision| Deleted::Gone(Arc::new(marked.deleted_at(revision))))
                 }
-                let result = storage.store().update(&store_key, current.revision, bytes.clone()).await;
-                result.map(|revision| {
-                    let marked = StoredObject::parse(bytes, revision).expect("a just encoded object must parse");
-                    Deleted::Marked(Arc::new(marked))
-                })
-            }
+                Err(error) => Err(error),
+            },
         };
         match result {
             Ok(deleted) => {
@@ -150,6 +150,21 @@ pub(crate) async fn delete_named(
         }
     }
     Err(call.modified(name))
+}
+
+/// Stores a marked object, unless nothing is new about it.
+async fn mark(
+    call: &Call<'_>,
+    store_key: &str,
+    current: &Arc<StoredObject>,
+    object: Value,
+) -> Result<Arc<StoredObject>, StoreError> {
+    let bytes = encode(&mut call.endpoint.store(object));
+    if current.is_stored_as(&bytes) {
+        return Ok(current.clone());
+    }
+    let revision = call.server.storage.store().update(store_key, current.revision, bytes.clone()).await?;
+    Ok(Arc::new(StoredObject::parse(bytes, revision).expect("a just encoded object must parse")))
 }
 
 fn check_preconditions(call: &Call<'_>, options: &DeleteOptions, object: &Value, name: &str) -> Result<()> {
@@ -198,7 +213,8 @@ fn plan(call: &Call<'_>, mut object: Value, options: &DeleteOptions) -> Plan {
             mark_as_deleting(&mut object, now);
             Plan::Mark(object)
         }
-        _ => Plan::Remove,
+        Some(_) => Plan::MarkAndRemove(object),
+        None => Plan::Remove,
     }
 }
 

@@ -29,8 +29,9 @@ pub(crate) enum Patch {
 
 /// PATCH of an object or of a subresource that is a view of it.
 pub(crate) async fn patch(call: &Call<'_>) -> Result<Answer> {
+    let media_type = media_type(call)?;
     let options = WriteOptions::parse(&call.query, "PatchOptions")?;
-    let patch = Patch::decode(call, options.field_validation)?;
+    let patch = Patch::decode(call, media_type, options.field_validation)?;
     let written = update_object(call, &options, Race::Retry, |old| {
         let mut object = patch.patched(call, old.clone(), options.field_validation)?;
         call.match_name(&mut object)?;
@@ -40,7 +41,8 @@ pub(crate) async fn patch(call: &Call<'_>) -> Result<Answer> {
     Ok(written.await?.answer(StatusCode::OK))
 }
 
-fn media_type(call: &Call<'_>) -> Result<&'static str> {
+/// The media type of the patch, if it is one that is served.
+pub(crate) fn media_type(call: &Call<'_>) -> Result<&'static str> {
     let header = call.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let given = header.split(';').next().unwrap_or_default().trim();
     if given.starts_with("application/apply-patch+") {
@@ -56,9 +58,9 @@ fn media_type(call: &Call<'_>) -> Result<&'static str> {
 
 impl Patch {
     /// Decodes the body of a patch.
-    pub(crate) fn decode(call: &Call<'_>, validation: FieldValidation) -> Result<Self> {
+    pub(crate) fn decode(call: &Call<'_>, media_type: &str, validation: FieldValidation) -> Result<Self> {
         let checks = if validation == FieldValidation::Ignore { Checks::Lenient } else { Checks::Strict };
-        match media_type(call)? {
+        match media_type {
             "application/json-patch+json" => {
                 json_patch::Patch::decode(&call.body, checks).map(Patch::Json).map_err(|error| refused(&error))
             }

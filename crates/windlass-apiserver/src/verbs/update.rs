@@ -91,7 +91,8 @@ fn check_version(call: &Call<'_>, wished: &Value, current: &StoredObject) -> Res
     let name = call.target.name;
     let uid = meta::text(wished, "uid");
     if !uid.is_empty() && uid != &*current.header.uid {
-        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", current.header.uid);
+        let why =
+            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", current.header.uid);
         return Err(ApiError::conflict(&resource.plural, &resource.group, name, &why));
     }
     let version = meta::text(wished, "resourceVersion");
@@ -177,7 +178,7 @@ async fn update_once(
     let bytes = encode(&mut stored);
     let result = if gone {
         store.delete(&key, current.revision).await
-    } else if bytes == encode(&mut current.to_value()) {
+    } else if current.is_stored_as(&bytes) {
         // Nothing changed, so nothing is written and the resource version stays.
         return Ok(Written::Stored(current.clone()));
     } else {

@@ -10,7 +10,14 @@ use crate::client::{CONFIG_MAPS, Client};
 #[tokio::test]
 async fn strangers_see_health_endpoints_only() {
     let client = Client::new().await;
-    for (path, code) in [("/readyz", 200), ("/livez/ping", 200), ("/api", 401), ("/version", 401), ("/metrics", 401), (CONFIG_MAPS, 401)] {
+    for (path, code) in [
+        ("/readyz", 200),
+        ("/livez/ping", 200),
+        ("/api", 401),
+        ("/version", 401),
+        ("/metrics", 401),
+        (CONFIG_MAPS, 401),
+    ] {
         let request = Request::get(path).body(Full::new(Bytes::new())).unwrap();
         let response = client.server.clone().oneshot(request).await.unwrap();
         assert_eq!(response.status(), code, "{path}");
@@ -27,6 +34,7 @@ async fn an_unknown_token_is_refused() {
 #[tokio::test]
 async fn whoami_names_the_caller() {
     let client = Client::new().await;
-    let review = client.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", &serde_json::json!({})).await.expect(201);
+    let review =
+        client.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", &serde_json::json!({})).await.expect(201);
     assert_eq!(review["status"]["userInfo"]["username"], "admin");
 }

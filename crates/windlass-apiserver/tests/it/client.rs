@@ -57,7 +57,13 @@ impl Client {
     }
 
     /// Sends a request with headers and reads the answer.
-    pub(crate) async fn ask(&self, method: Method, path: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Answer {
+    pub(crate) async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Answer {
         let mut request = Request::builder().method(method).uri(path);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -93,7 +99,8 @@ impl Client {
 
     /// Starts a watch.
     pub(crate) async fn watch(&self, path: &str) -> Events {
-        let request = Request::get(path).header(header::ACCEPT, "application/json").body(Full::new(Bytes::new())).unwrap();
+        let request =
+            Request::get(path).header(header::ACCEPT, "application/json").body(Full::new(Bytes::new())).unwrap();
         let response = self.send(request).await;
         assert_eq!(response.status(), 200);
         Events { body: response.into_body(), buffer: Vec::new() }
@@ -114,7 +121,8 @@ impl Events {
                 let line: Vec<u8> = self.buffer.drain(..=end).collect();
                 return Some(serde_json::from_slice(&line).unwrap());
             }
-            let frame = tokio::time::timeout(Duration::from_secs(10), self.body.frame()).await.expect("an event in time");
+            let frame =
+                tokio::time::timeout(Duration::from_secs(10), self.body.frame()).await.expect("an event in time");
             match frame {
                 Some(Ok(frame)) => self.buffer.extend_from_slice(&frame.into_data().unwrap()),
                 Some(Err(never)) => match never {},

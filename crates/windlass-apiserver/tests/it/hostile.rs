@@ -1,7 +1,10 @@
 //! Whatever a client sends, it gets an answer below 500 that is a Status or plain text.
 
 use http::Method;
-use proptest::{prelude::*, test_runner::{Config, TestRunner}};
+use proptest::{
+    prelude::*,
+    test_runner::{Config, TestRunner},
+};
 
 use crate::client::{CONFIG_MAPS, Client, config_map};
 
@@ -67,8 +70,16 @@ fn no_patch_breaks_the_server() {
 #[test]
 fn no_query_breaks_the_server() {
     let name = prop_oneof![
-        Just("labelSelector"), Just("fieldSelector"), Just("continue"), Just("limit"), Just("resourceVersionMatch"),
-        Just("timeoutSeconds"), Just("dryRun"), Just("fieldValidation"), Just("pretty"), Just("sendInitialEvents"),
+        Just("labelSelector"),
+        Just("fieldSelector"),
+        Just("continue"),
+        Just("limit"),
+        Just("resourceVersionMatch"),
+        Just("timeoutSeconds"),
+        Just("dryRun"),
+        Just("fieldValidation"),
+        Just("pretty"),
+        Just("sendInitialEvents"),
     ];
     property((name, "[ -~]{0,40}"), async |client, (name, value)| {
         let escaped: String = value.bytes().map(|byte| format!("%{byte:02x}")).collect();
@@ -79,10 +90,13 @@ fn no_query_breaks_the_server() {
 
 #[test]
 fn no_path_breaks_the_server() {
-    property("(/(api|apis|v1|apps|namespaces|default|pods|status|scale|watch|[a-z%./-]{0,6})){1,7}", async |client, path| {
-        let Ok(uri) = path.parse::<http::Uri>() else { return };
-        for method in [Method::GET, Method::DELETE, Method::PUT, Method::POST] {
-            check(&client.ask(method, &uri.to_string(), &[("accept", "application/json")], "{}").await, &path);
-        }
-    });
+    property(
+        "(/(api|apis|v1|apps|namespaces|default|pods|status|scale|watch|[a-z%./-]{0,6})){1,7}",
+        async |client, path| {
+            let Ok(uri) = path.parse::<http::Uri>() else { return };
+            for method in [Method::GET, Method::DELETE, Method::PUT, Method::POST] {
+                check(&client.ask(method, &uri.to_string(), &[("accept", "application/json")], "{}").await, &path);
+            }
+        },
+    );
 }

@@ -1,7 +1,10 @@
 //! The server as a `kube::Client`, with no socket between.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
-use kube::{Api, api::{ListParams, Patch, PatchParams, PostParams}};
+use kube::{
+    Api,
+    api::{ListParams, Patch, PatchParams, PostParams},
+};
 use serde_json::json;
 
 use crate::client::{Client, config_map};

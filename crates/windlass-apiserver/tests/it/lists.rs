@@ -26,7 +26,9 @@ async fn label_and_field_selectors_narrow_a_list() {
     let client = five().await;
     let odd = client.get(&format!("{CONFIG_MAPS}?labelSelector=parity%3Dodd")).await.expect(200);
     assert_eq!(names(&odd), ["b", "d"]);
-    let rest = client.get(&format!("{CONFIG_MAPS}?labelSelector=parity%20notin%20(odd),!x&fieldSelector=metadata.name!%3Dc")).await;
+    let rest = client
+        .get(&format!("{CONFIG_MAPS}?labelSelector=parity%20notin%20(odd),!x&fieldSelector=metadata.name!%3Dc"))
+        .await;
     assert_eq!(names(&rest.expect(200)), ["a", "e"]);
     let refused = client.get(&format!("{CONFIG_MAPS}?fieldSelector=data.a%3D1")).await;
     assert_eq!(refused.code, 400);

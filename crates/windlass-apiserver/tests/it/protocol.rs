@@ -82,7 +82,8 @@ async fn discovery_names_every_group_and_resource() {
     let groups = client.get("/apis").await.expect(200);
     assert!(groups["groups"].as_array().unwrap().iter().any(|group| group["name"] == "apps"));
     let apps = client.get("/apis/apps/v1").await.expect(200);
-    let names: Vec<_> = apps["resources"].as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap()).collect();
+    let names: Vec<_> =
+        apps["resources"].as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap()).collect();
     assert!(names.contains(&"deployments") && names.contains(&"deployments/scale"), "{names:?}");
     let accept = [("accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")];
     let aggregated = client.ask(Method::GET, "/apis", &accept, "").await.expect(200);
@@ -101,7 +102,10 @@ async fn health_version_metrics_and_openapi_answer() {
     assert_eq!(client.get("/version").await.expect(200)["minor"], "36");
     client.get(CONFIG_MAPS).await.expect(200);
     let metrics = String::from_utf8(client.get("/metrics").await.raw.to_vec()).unwrap();
-    assert!(metrics.contains("apiserver_request_total{verb=\"LIST\",group=\"\",version=\"v1\",resource=\"configmaps\""), "{metrics}");
+    assert!(
+        metrics.contains("apiserver_request_total{verb=\"LIST\",group=\"\",version=\"v1\",resource=\"configmaps\""),
+        "{metrics}"
+    );
     let document = client.get("/openapi/v3/apis/apps/v1").await.expect(200);
     assert!(document["components"]["schemas"]["io.k8s.api.apps.v1.Deployment"].is_object());
     assert!(client.get("/openapi/v3").await.expect(200)["paths"]["api/v1"].is_object());

@@ -29,7 +29,10 @@ async fn status_and_spec_are_kept_apart() {
     let status = client.merge(&format!("{DEPLOYMENTS}/d/status"), &both).await.expect(200);
     assert_eq!((&status["spec"]["replicas"], &status["status"]["replicas"]), (&json!(2), &json!(2)));
     assert_eq!(status["metadata"]["generation"], 1);
-    let spec = client.merge(&format!("{DEPLOYMENTS}/d"), &json!({"spec": {"replicas": 3}, "status": {"replicas": 8}})).await.expect(200);
+    let spec = client
+        .merge(&format!("{DEPLOYMENTS}/d"), &json!({"spec": {"replicas": 3}, "status": {"replicas": 8}}))
+        .await
+        .expect(200);
     assert_eq!((&spec["spec"]["replicas"], &spec["status"]["replicas"]), (&json!(3), &json!(2)));
     assert_eq!(spec["metadata"]["generation"], 2);
 }

@@ -122,7 +122,8 @@ async fn watches_come_as_tables_and_as_metadata() {
         let accept = format!("application/json;as={form};g=meta.k8s.io;v=v1");
         let path = format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=1");
         let answer = client.ask(http::Method::GET, &path, &[("accept", &accept)], "").await;
-        let first: serde_json::Value = serde_json::from_slice(answer.raw.split(|b| *b == b'\n').next().unwrap()).unwrap();
+        let first: serde_json::Value =
+            serde_json::from_slice(answer.raw.split(|b| *b == b'\n').next().unwrap()).unwrap();
         assert_eq!(first["object"]["kind"], kind);
     }
 }

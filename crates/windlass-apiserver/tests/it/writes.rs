@@ -68,7 +68,11 @@ async fn every_kind_of_patch_is_applied() {
     client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
     let path = format!("{CONFIG_MAPS}/a");
     for (media, patch, want) in [
-        ("application/json-patch+json", json!([{"op": "add", "path": "/data/b", "value": "2"}]), json!({"a": "1", "b": "2"})),
+        (
+            "application/json-patch+json",
+            json!([{"op": "add", "path": "/data/b", "value": "2"}]),
+            json!({"a": "1", "b": "2"}),
+        ),
         ("application/merge-patch+json", json!({"data": {"a": null}}), json!({"b": "2"})),
         ("application/strategic-merge-patch+json", json!({"data": {"c": "3"}}), json!({"b": "2", "c": "3"})),
     ] {
@@ -85,7 +89,8 @@ async fn strategic_patches_merge_containers_by_name() {
     let client = Client::new().await;
     let template = json!({"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [
         {"name": "one", "image": "a:1"}, {"name": "two", "image": "b:1"}]}});
-    let deployment = json!({"metadata": {"name": "d"}, "spec": {"selector": {"matchLabels": {"app": "x"}}, "template": template}});
+    let deployment =
+        json!({"metadata": {"name": "d"}, "spec": {"selector": {"matchLabels": {"app": "x"}}, "template": template}});
     client.post("/apis/apps/v1/namespaces/default/deployments", &deployment).await.expect(201);
     let patch = json!({"spec": {"template": {"spec": {"containers": [{"name": "two", "image": "b:2"}]}}}});
     let path = "/apis/apps/v1/namespaces/default/deployments/d";

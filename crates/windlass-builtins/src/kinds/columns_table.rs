@@ -3,7 +3,7 @@
 //! What is not here (roles, limit ranges, custom resource definitions...) the real server shows with a name and the
 //! time of creation, and so does a strategy without columns.
 
-mod access;
+pub(crate) mod access;
 mod admission;
 pub(crate) mod network;
 mod storage;
@@ -39,7 +39,7 @@ pub fn printer(group: &str, resource: &str) -> Option<Printer> {
         "admissionregistration.k8s.io" => admission::policies(resource),
         "flowcontrol.apiserver.k8s.io" => admission::flow_control(resource),
         "apiregistration.k8s.io" => admission::aggregation(resource),
-        "rbac.authorization.k8s.io" | "certificates.k8s.io" => access::printer(resource),
+        "rbac.authorization.k8s.io" => access::printer(resource),
         _ => None,
     };
     found.map(|(columns, cells)| Printer { columns, cells })

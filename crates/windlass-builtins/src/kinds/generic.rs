@@ -78,7 +78,6 @@ const KINDS: &[(&str, &str, NameRule, Update, Generation)] = &[
     ("autoscaling", "horizontalpodautoscalers", DnsSubdomain, Any, Generation::None),
     ("batch", "cronjobs", DnsSubdomain, Any, Generation::Spec),
     ("batch", "jobs", DnsSubdomain, Any, Generation::Spec),
-    ("certificates.k8s.io", "certificatesigningrequests", PathSegment, Any, Generation::None),
     ("flowcontrol.apiserver.k8s.io", "flowschemas", DnsSubdomain, Any, Generation::Spec),
     ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations", DnsSubdomain, Any, Generation::Spec),
     ("networking.k8s.io", "ingressclasses", DnsSubdomain, Any, Generation::Spec),
@@ -163,9 +162,6 @@ impl Strategy for Kind {
         match (self.group, self.resource) {
             ("", "replicationcontrollers") => vec![("status.replicas", number("/status/replicas"))],
             ("batch", "jobs") => vec![("status.successful", number("/status/succeeded"))],
-            ("certificates.k8s.io", "certificatesigningrequests") => {
-                vec![("spec.signerName", text(object, "/spec/signerName").to_owned())]
-            }
             ("resource.k8s.io", "resourceslices") => vec![
                 ("spec.nodeName", text(object, "/spec/nodeName").to_owned()),
                 ("spec.driver", text(object, "/spec/driver").to_owned()),

@@ -12,7 +12,6 @@ pub(super) fn printer(resource: &str) -> Option<Entry> {
     Some(match resource {
         "rolebindings" => (ROLE_BINDING, binding),
         "clusterrolebindings" => (CLUSTER_ROLE_BINDING, binding),
-        "certificatesigningrequests" => (CERTIFICATE_SIGNING_REQUEST, certificate_signing_request),
         _ => return None,
     })
 }
@@ -30,7 +29,8 @@ fn binding(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![name(object), role.into(), age(object, now), subjects("User"), subjects("Group"), subjects("ServiceAccount")]
 }
 
-fn certificate_signing_request(object: &Value, now: Timestamp) -> Vec<Value> {
+/// The cells of CertificateSigningRequests.
+pub(crate) fn certificate_signing_request(object: &Value, now: Timestamp) -> Vec<Value> {
     let duration = match integer(object, "/spec/expirationSeconds") {
         Some(seconds) => human_duration(SignedDuration::from_secs(seconds)),
         None => "<none>".to_owned(),
@@ -88,7 +88,8 @@ const CLUSTER_ROLE_BINDING: &[Column] = &[
     wide("ServiceAccounts", "string", "ServiceAccounts in the clusterRoleBinding"),
 ];
 
-const CERTIFICATE_SIGNING_REQUEST: &[Column] = &[
+/// The columns of CertificateSigningRequests.
+pub(crate) const CERTIFICATE_SIGNING_REQUEST: &[Column] = &[
     NAME,
     AGE,
     column(

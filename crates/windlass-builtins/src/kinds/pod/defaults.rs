@@ -137,11 +137,9 @@ fn default_volume_source(name: &str, source: &mut Value) {
                 }
             }
         }
-        "image" => {
-            if text(source, "/pullPolicy").is_empty() {
-                let policy = image::pull_policy(text(source, "/reference"));
-                set(source, "/pullPolicy", policy);
-            }
+        "image" if text(source, "/pullPolicy").is_empty() => {
+            let policy = image::pull_policy(text(source, "/reference"));
+            set(source, "/pullPolicy", policy);
         }
         "iscsi" => set_default_text(source, "/iscsiInterface", "default"),
         "rbd" => {

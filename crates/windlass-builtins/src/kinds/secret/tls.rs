@@ -3,8 +3,7 @@
 //! The real server also checks that the key belongs to the certificate; here only the blocks are looked for, which is
 //! what goes wrong in practice: swapped files, DER instead of PEM, empty values.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use crate::pem::blocks;
 
 /// What is wrong with a certificate and its key, in the words of Go's TLS library.
 pub(super) fn pem_problem(certificate: &[u8], key: &[u8]) -> Option<String> {
@@ -39,26 +38,6 @@ pub(super) fn pem_problem(certificate: &[u8], key: &[u8]) -> Option<String> {
             many.join(" ")
         ),
     })
-}
-
-/// The types of the PEM blocks in a text.
-fn blocks(bytes: &[u8]) -> Vec<String> {
-    let text = String::from_utf8_lossy(bytes);
-    let mut rest = &*text;
-    let mut found = Vec::new();
-    while let Some((_, after)) = rest.split_once("-----BEGIN ") {
-        rest = after;
-        let Some((kind, body)) = after.split_once("-----") else { break };
-        let Some((body, after)) = body.split_once(&format!("-----END {kind}-----")) else { continue };
-        let (headers, encoded) = body.split_once("\n\n").unwrap_or(("", body));
-        let encoded = if headers.contains(':') { encoded } else { body };
-        let encoded: String = encoded.chars().filter(|c| !c.is_whitespace()).collect();
-        if STANDARD.decode(encoded).is_ok() {
-            found.push(kind.to_owned());
-            rest = after;
-        }
-    }
-    found
 }
 
 #[cfg(test)]

@@ -83,11 +83,7 @@ pub(super) fn validate_of_pod(metadata: &Value, spec: &Value, path: &Path, error
 }
 
 fn is_cost(cost: &str) -> bool {
-    let starts_well = match cost.as_bytes() {
-        [b'0'] => true,
-        [b'-' | b'1'..=b'9', ..] => true,
-        _ => false,
-    };
+    let starts_well = matches!(cost.as_bytes(), [b'0'] | [b'-' | b'1'..=b'9', ..]);
     starts_well && cost.parse::<i32>().is_ok()
 }
 

@@ -169,7 +169,7 @@ fn validate_node_affinity(new: &Value, old: &Value, path: &Path, errors: &mut Er
         let lists = ["/matchExpressions", "/matchFields"];
         let is_empty = |term: &Value| lists.iter().all(|list| items(term, list).is_empty());
         let only_adds = |list: &&str| items(new, list).starts_with(items(old, list));
-        if is_empty(old) && !is_empty(new) || !lists.iter().all(|list| only_adds(&list)) {
+        if is_empty(old) && !is_empty(new) || !lists.iter().all(only_adds) {
             let detail = "only additions are allowed (no mutations or deletions)";
             errors.invalid_shown(&path.index(index), show_term(new), detail);
         }

@@ -184,11 +184,7 @@ fn validate_remote(field: &str, source: &Value, path: &Path, errors: &mut ErrorL
             }
             required(source, &["image"], path, errors);
         }
-        "cephfs" => {
-            if items(source, "/monitors").is_empty() {
-                errors.required(&path.child("monitors"));
-            }
-        }
+        "cephfs" if items(source, "/monitors").is_empty() => errors.required(&path.child("monitors")),
         "cinder" => {
             required(source, &["volumeID"], path, errors);
             validate_secret_ref(source, path, errors);

@@ -1,0 +1,44 @@
+//! The blocks of PEM texts.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+/// The types of the PEM blocks in a text.
+pub(crate) fn blocks(bytes: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut rest = &*text;
+    let mut found = Vec::new();
+    while let Some((_, after)) = rest.split_once("-----BEGIN ") {
+        rest = after;
+        let Some((kind, body)) = after.split_once("-----") else { break };
+        let Some((body, after)) = body.split_once(&format!("-----END {kind}-----")) else { continue };
+        let (headers, encoded) = body.split_once("\n\n").unwrap_or(("", body));
+        let encoded = if headers.contains(':') { encoded } else { body };
+        let encoded: String = encoded.chars().filter(|c| !c.is_whitespace()).collect();
+        if STANDARD.decode(encoded).is_ok() {
+            found.push(kind.to_owned());
+            rest = after;
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_found_between_other_text() {
+        let text =
+            "junk\n-----BEGIN A-----\nYWJj\n-----END A-----\n-----BEGIN B C-----\nH: 1\n\nYWJj\n-----END B C-----\n";
+        assert_eq!(blocks(text.as_bytes()), ["A", "B C"]);
+        for broken in [
+            "",
+            "-----BEGIN A-----",
+            "-----BEGIN A-----\n!\n-----END A-----",
+            "-----BEGIN A-----\nYWJj\n-----END B-----",
+        ] {
+            assert!(blocks(broken.as_bytes()).is_empty(), "{broken}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The server that the suites talk to.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, bail, ensure};
+
+use crate::peers;
+
+const READY_WITHIN: Duration = Duration::from_secs(60);
+const ENDS_WITHIN: Duration = Duration::from_secs(10);
+
+/// A server; one that was started here ends with this value.
+pub(super) struct Server {
+    kubeconfig: PathBuf,
+    process: Option<Child>,
+}
+
+impl Server {
+    /// Starts Windlass or Kubernetes, or takes the server of a kubeconfig.
+    pub(super) fn start(against: &str, programs: &Path, folder: &Path) -> anyhow::Result<Self> {
+        let data = folder.join("server");
+        let (program, kubeconfig, ready) = match against {
+            "windlass" => ("windlass", data.join("kubeconfig"), data.with_extension("ready")),
+            "kubernetes" => ("windlass-bench", data.join("kubeconfig"), data.join("kubeconfig")),
+            file => {
+                let kubeconfig = std::path::absolute(file)?;
+                ensure!(kubeconfig.is_file(), "there is no kubeconfig {file}");
+                return Ok(Self { kubeconfig, process: None });
+            }
+        };
+        for stale in [&data, &ready] {
+            let _ = if stale.is_dir() { fs::remove_dir_all(stale) } else { fs::remove_file(stale) };
+        }
+        fs::create_dir_all(&data).with_context(|| format!("cannot make {}", data.display()))?;
+        build(if program == "windlass" { "windlass-cli" } else { program })?;
+        let mut command = Command::new(peers::target().join("debug").join(program));
+        if program == "windlass" {
+            command.args(["up", "--port", "0", "--data-dir"]).arg(&data).arg("--ready-file").arg(&ready);
+        } else {
+            command.arg("pair").arg("--peers").arg(programs).arg("--kubeconfig").arg(&kubeconfig);
+        }
+        let log = folder.join("server.log");
+        let output = fs::File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+        let process = command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output).spawn();
+        let process = process.with_context(|| format!("cannot start {program}"))?;
+        let mut server = Self { kubeconfig, process: Some(process) };
+        server.wait_for(&ready, &log)?;
+        println!("{against} serves; what it says is in {}", log.display());
+        Ok(server)
+    }
+
+    pub(super) fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// Ends the server by SIGTERM, which it must obey with a good exit code.
+    pub(super) fn stop(mut self) -> anyhow::Result<()> {
+        let Some(process) = &mut self.process else { return Ok(()) };
+        if let Some(status) = process.try_wait()? {
+            bail!("the server ended before it was told to, with {status}");
+        }
+        let status = terminate(process)?;
+        ensure!(status.success(), "the server ended with {status}");
+        Ok(())
+    }
+
+    fn wait_for(&mut self, ready: &Path, log: &Path) -> anyhow::Result<()> {
+        let start = Instant::now();
+        while !ready.is_file() {
+            if let Some(status) = self.process.as_mut().map(Child::try_wait).transpose()?.flatten() {
+                bail!("the server ended with {status}: {}", fs::read_to_string(log).unwrap_or_default());
+            }
+            ensure!(start.elapsed() < READY_WITHIN, "the server does not get ready; see {}", log.display());
+            thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // After an error: the peers of a pair end only with a pair that is told to end.
+        if let Some(process) = &mut self.process
+            && terminate(process).is_err()
+        {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+/// Asks the process to end, and waits for that. One that has ended is left alone.
+fn terminate(process: &mut Child) -> anyhow::Result<ExitStatus> {
+    if process.try_wait()?.is_none() {
+        Command::new("kill").arg(process.id().to_string()).status().context("cannot run kill")?;
+    }
+    let start = Instant::now();
+    loop {
+        if let Some(status) = process.try_wait()? {
+            return Ok(status);
+        }
+        ensure!(start.elapsed() < ENDS_WITHIN, "the server does not end on SIGTERM");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn build(package: &str) -> anyhow::Result<()> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status =
+        Command::new(cargo).args(["build", "--quiet", "--package", package]).status().context("cannot run cargo")?;
+    ensure!(status.success(), "{package} does not build");
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! The suites: what each needs, how it runs, and how its checks are counted.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    ops::AddAssign,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context as _, bail, ensure};
+
+use crate::peers;
+
+/// How long a suite may take.
+const DEADLINE: Duration = Duration::from_secs(600);
+
+/// A program with checks.
+pub(super) struct Suite {
+    pub(super) name: &'static str,
+    /// Installs what it needs under a folder, and answers with how to run it; the peers are in another folder.
+    pub(super) prepare: fn(&Path, &Path) -> anyhow::Result<Command>,
+}
+
+/// All of them, in the order in which they run.
+pub(super) const SUITES: &[Suite] = &[
+    Suite { name: "kubectl", prepare: kubectl },
+    Suite { name: "python", prepare: python },
+    Suite { name: "javascript", prepare: javascript },
+    Suite { name: "go", prepare: go },
+];
+
+/// How many checks passed and failed.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Count {
+    pub(super) passed: usize,
+    pub(super) failed: usize,
+}
+
+impl Count {
+    fn line(&mut self, line: &str) {
+        self.passed += usize::from(line.starts_with("ok "));
+        self.failed += usize::from(line.starts_with("FAILED "));
+    }
+
+    /// A suite that ends badly without a failed check, or well without any check, has failed all the same.
+    fn end(&mut self, success: bool) {
+        if success != (self.failed == 0) || self.passed + self.failed == 0 {
+            self.failed += 1;
+        }
+    }
+}
+
+impl AddAssign for Count {
+    fn add_assign(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+    }
+}
+
+/// Runs a suite, shows what it prints, and counts its checks.
+pub(super) fn run(mut command: Command) -> anyhow::Result<Count> {
+    let mut process = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+    let output = BufReader::new(process.stdout.take().context("the output must be piped")?);
+    let (sender, lines) = mpsc::channel();
+    // Ends with the output, which ends with the process.
+    thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+    let mut count = Count::default();
+    loop {
+        match lines.recv_timeout(DEADLINE) {
+            Ok(line) => {
+                println!("{line}");
+                count.line(&line);
+            }
+            Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                let _ = process.kill();
+                println!("FAILED it says nothing for {} s", DEADLINE.as_secs());
+                break;
+            }
+        }
+    }
+    let status = process.wait()?;
+    count.end(status.success());
+    if !status.success() && count.failed == 0 {
+        println!("FAILED {status}");
+    }
+    Ok(count)
+}
+
+fn kubectl(_: &Path, peers: &Path) -> anyhow::Result<Command> {
+    let program = peers::find(peers, "kubectl")?;
+    let mut command = tool("python3", "--version")?;
+    command.arg(scripts().join("kubectl.py")).env("KUBECTL", program).env("PYTHONDONTWRITEBYTECODE", "1");
+    Ok(command)
+}
+
+fn python(folder: &Path, _: &Path) -> anyhow::Result<Command> {
+    let venv = folder.join("python");
+    install(&venv, "requirements.txt", |requirements| {
+        must(tool("python3", "--version")?.args(["-m", "venv", "--clear"]).arg(&venv))?;
+        must(Command::new(venv.join("bin/pip")).args(["install", "--quiet", "--requirement"]).arg(requirements))
+    })?;
+    let mut command = Command::new(venv.join("bin/python"));
+    command.arg(scripts().join("client.py")).env("PYTHONDONTWRITEBYTECODE", "1");
+    Ok(command)
+}
+
+fn javascript(folder: &Path, _: &Path) -> anyhow::Result<Command> {
+    let modules = folder.join("javascript");
+    let mut command = tool("node", "--version")?;
+    install(&modules, "package.json", |package| {
+        fs::create_dir_all(&modules)?;
+        fs::copy(package, modules.join("package.json"))?;
+        must(tool("npm", "--version")?.args(["install", "--silent", "--no-audit", "--no-fund"]).current_dir(&modules))
+    })?;
+    command.arg(scripts().join("client.mjs")).current_dir(&modules);
+    Ok(command)
+}
+
+fn go(folder: &Path, _: &Path) -> anyhow::Result<Command> {
+    let program = folder.join("go-client");
+    must(tool("go", "version")?.args(["build", "-o"]).arg(&program).arg(".").current_dir(scripts().join("go")))?;
+    let mut command = Command::new(program);
+    // Informers then begin with a watch, as those of newer client-go do, and not with a list.
+    command.env("KUBE_FEATURE_WatchListClient", "true");
+    Ok(command)
+}
+
+/// Installs what a file lists, unless that has been done for these contents.
+fn install(folder: &Path, list: &str, install: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let list = scripts().join(list);
+    let wanted = fs::read(&list).with_context(|| format!("cannot read {}", list.display()))?;
+    let stamp = folder.join("installed");
+    if fs::read(&stamp).is_ok_and(|installed| installed == wanted) {
+        return Ok(());
+    }
+    install(&list)?;
+    fs::write(&stamp, wanted).with_context(|| format!("cannot write {}", stamp.display()))
+}
+
+/// A program of this machine, which must be there.
+fn tool(name: &str, check: &str) -> anyhow::Result<Command> {
+    match Command::new(name).arg(check).stdout(Stdio::null()).stderr(Stdio::null()).status() {
+        Ok(status) if status.success() => Ok(Command::new(name)),
+        _ => bail!("{name} is not there: install it, or choose other suites with --only"),
+    }
+}
+
+fn must(command: &mut Command) -> anyhow::Result<()> {
+    let status = command.status().with_context(|| format!("cannot run {command:?}"))?;
+    ensure!(status.success(), "{command:?}: {status}");
+    Ok(())
+}
+
+fn scripts() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask must lie in the workspace").join("e2e")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn suite(script: &str) -> Count {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        run(command).unwrap()
+    }
+
+    #[test]
+    fn checks_are_counted_and_a_bad_end_is_a_failure() {
+        assert_eq!(suite("echo ok a; echo ok b; echo noise"), Count { passed: 2, failed: 0 });
+        assert_eq!(suite("echo ok a; echo FAILED b; exit 1"), Count { passed: 1, failed: 1 });
+        assert_eq!(suite("echo ok a; exit 1"), Count { passed: 1, failed: 1 });
+        assert_eq!(suite("true"), Count { passed: 0, failed: 1 });
+    }
+}

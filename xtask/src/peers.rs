@@ -1,0 +1,160 @@
+//! `cargo xtask peers`: builds kube-apiserver, kubectl and etcd into `target/peers`, for benchmarks and end-to-end tests.
+//!
+//! They come from the Go module proxy by the ordinary `go` command. Kubernetes is not meant to be depended on: its
+//! go.mod refers to parts of its own repository, which are published as modules of the matching version.
+
+use std::{
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, bail, ensure};
+use serde::Deserialize;
+
+const KUBERNETES: &str = "v1.36.4";
+const ETCD: &str = "v3.6.16";
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Download {
+    go_mod: PathBuf,
+}
+
+/// Builds those that are not there yet.
+pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
+    ensure!(args.is_empty(), "usage: cargo xtask peers");
+    let peers = folder();
+    let built = |name: &str| peers.join(name).is_file();
+    if !built("kube-apiserver") || !built("kubectl") {
+        kubernetes(&peers).context("cannot build Kubernetes")?;
+    }
+    if !built("etcd") {
+        etcd(&peers).context("cannot build etcd")?;
+    }
+    println!("kube-apiserver and kubectl {KUBERNETES} and etcd {ETCD} are in {}", peers.display());
+    Ok(())
+}
+
+/// Where the peers are, unless somebody says otherwise.
+pub(crate) fn folder() -> PathBuf {
+    target().join("peers")
+}
+
+/// The target folder of the workspace.
+pub(crate) fn target() -> PathBuf {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask must lie in the workspace");
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from)
+}
+
+/// A peer in a folder, or how to get it.
+pub(crate) fn find(folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
+    let path = folder.join(name);
+    if !path.is_file() {
+        bail!("{} is not there: `cargo xtask peers` builds it, or name its folder with --peers", path.display());
+    }
+    std::path::absolute(&path).with_context(|| format!("cannot use {}", path.display()))
+}
+
+fn kubernetes(peers: &Path) -> anyhow::Result<()> {
+    let module = peers.join("src/kubernetes");
+    fs::create_dir_all(&module)?;
+    let version = format!("k8s.io/kubernetes@{KUBERNETES}");
+    let download = go(&module, ["mod", "download", "-json", &version])?;
+    let download: Download = serde_json::from_slice(&download).context("cannot read what go says")?;
+    let theirs = fs::read_to_string(&download.go_mod)?;
+    fs::write(module.join("go.mod"), go_mod(&theirs, KUBERNETES)?)?;
+    fs::write(
+        module.join("peers.go"),
+        "package peers\n\nimport (\n\t_ \"k8s.io/kubernetes/cmd/kube-apiserver/app\"\n\t_ \"k8s.io/kubernetes/cmd/kubectl\"\n)\n",
+    )?;
+    // Some modules have tests that need what is not published; -e leaves those out.
+    go(&module, ["mod", "tidy", "-e"])?;
+    let (major, minor) = major_and_minor(KUBERNETES)?;
+    let package = "k8s.io/component-base/version";
+    let flags = format!(
+        "-s -w -X {package}.gitVersion={KUBERNETES} -X {package}.gitMajor={major} -X {package}.gitMinor={minor}"
+    );
+    for name in ["kubectl", "kube-apiserver"] {
+        println!("building {name} {KUBERNETES}: this takes some minutes");
+        let output = peers.join(name);
+        let package = format!("k8s.io/kubernetes/cmd/{name}");
+        go(
+            &module,
+            [
+                "build".as_ref(),
+                "-ldflags".as_ref(),
+                flags.as_ref(),
+                "-o".as_ref(),
+                output.as_os_str(),
+                package.as_ref(),
+            ],
+        )?;
+    }
+    Ok(())
+}
+
+fn etcd(peers: &Path) -> anyhow::Result<()> {
+    let module = peers.join("src/etcd");
+    fs::create_dir_all(&module)?;
+    fs::write(module.join("go.mod"), format!("module peers\n\ngo 1.24\n\nrequire go.etcd.io/etcd/server/v3 {ETCD}\n"))?;
+    fs::write(
+        module.join("main.go"),
+        "package main\n\nimport (\n\t\"os\"\n\n\t\"go.etcd.io/etcd/server/v3/etcdmain\"\n)\n\nfunc main() { etcdmain.Main(os.Args) }\n",
+    )?;
+    go(&module, ["mod", "tidy"])?;
+    println!("building etcd {ETCD}");
+    let output = peers.join("etcd");
+    go(
+        &module,
+        ["build".as_ref(), "-ldflags".as_ref(), "-s -w".as_ref(), "-o".as_ref(), output.as_os_str(), ".".as_ref()],
+    )?;
+    Ok(())
+}
+
+fn go<S: AsRef<OsStr>>(folder: &Path, args: impl IntoIterator<Item = S>) -> anyhow::Result<Vec<u8>> {
+    let mut command = Command::new("go");
+    command.args(args).current_dir(folder);
+    let output = command.output().context("cannot run go: install it from https://go.dev/dl")?;
+    ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(output.stdout)
+}
+
+/// A go.mod that requires Kubernetes, with its parts replaced by what is published of them.
+fn go_mod(theirs: &str, version: &str) -> anyhow::Result<String> {
+    let go = theirs.lines().find(|line| line.starts_with("go ")).context("their go.mod names no Go version")?;
+    let part = |line: &str| {
+        let name = line.split_whitespace().find(|word| *word != "require" && *word != "replace")?.to_owned();
+        let ours = name.starts_with("k8s.io/") && (line.contains(" => ./staging/") || line.contains(" v0.0.0"));
+        (ours && !line.contains(" v0.0.0-")).then_some(name)
+    };
+    let mut parts: Vec<String> = theirs.lines().filter_map(part).collect();
+    parts.sort_unstable();
+    parts.dedup();
+    ensure!(!parts.is_empty(), "their go.mod has no parts of its own");
+    let published = version.replacen("v1.", "v0.", 1);
+    let replaced: String = parts.iter().map(|part| format!("\t{part} => {part} {published}\n")).collect();
+    Ok(format!("module peers\n\n{go}\n\nrequire k8s.io/kubernetes {version}\n\nreplace (\n{replaced})\n"))
+}
+
+fn major_and_minor(version: &str) -> anyhow::Result<(&str, &str)> {
+    let mut parts = version.trim_start_matches('v').split('.');
+    parts.next().zip(parts.next()).with_context(|| format!("{version} is not a version"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_kubernetes_are_replaced_by_what_is_published() {
+        let theirs = "module k8s.io/kubernetes\n\ngo 1.26.0\n\nrequire (\n\tgithub.com/x/y v1.0.0\n\tk8s.io/api v0.0.0\n\
+                      \tk8s.io/utils v0.0.0-2025\n\tk8s.io/client-go v0.0.0\n)\n\nreplace (\n\
+                      \tk8s.io/api => ./staging/src/k8s.io/api\n)\n";
+        let expected = "module peers\n\ngo 1.26.0\n\nrequire k8s.io/kubernetes v1.36.4\n\nreplace (\n\
+                        \tk8s.io/api => k8s.io/api v0.36.4\n\tk8s.io/client-go => k8s.io/client-go v0.36.4\n)\n";
+        assert_eq!(go_mod(theirs, "v1.36.4").unwrap(), expected);
+        assert!(go_mod("module x\n\ngo 1.26.0\n", "v1.36.4").is_err());
+    }
+}
