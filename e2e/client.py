@@ -2,7 +2,10 @@
 
 import base64
 import os
+import ssl
 import threading
+import urllib.error
+import urllib.request
 
 from kubernetes import client, config, dynamic, utils, watch
 from kubernetes.client.rest import ApiException
@@ -55,6 +58,23 @@ def version():
     groups = {group.name for group in client.ApisApi().get_api_versions().groups}
     contains(groups, "apps", "coordination.k8s.io")
     contains({resource.name for resource in core.get_api_resources().resources}, "pods", "pods/status")
+
+
+@check
+def anonymous():
+    """somebody without a certificate gets health, and a Status of refusal for the rest"""
+    server = client.Configuration.get_default_copy()
+    trust = ssl.create_default_context(cafile=server.ssl_ca_cert)
+    with urllib.request.urlopen(f"{server.host}/healthz", context=trust) as answer:
+        equal((answer.status, answer.read()), (200, b"ok"))
+    try:
+        urllib.request.urlopen(f"{server.host}/api/v1/namespaces", context=trust)
+    except urllib.error.HTTPError as error:
+        # 403 where anonymous users are let in and may do nothing.
+        contains([401, 403], error.code)
+        contains(error.read().decode(), '"kind":"Status"', '"status":"Failure"')
+        return
+    raise Failed("expected a refusal")
 
 
 @check

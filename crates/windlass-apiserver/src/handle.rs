@@ -9,6 +9,7 @@ use tracing::{error, warn};
 use windlass_builtins::resource::Resource;
 
 use crate::{
+    authorization::{self, Object, Question},
     body::Body,
     call::{Answer, Call, Warnings},
     discovery, health,
@@ -61,11 +62,18 @@ impl Inner {
             return Err(ApiError::unauthorized());
         }
         match RequestInfo::from_path(path) {
-            RequestInfo::Path(path) => self.path(parts, path).await,
+            RequestInfo::Path(path) => {
+                if !health::is_health_path(path) {
+                    let method = parts.method.as_str().to_lowercase();
+                    self.authorize(&Question { user: &user, verb: &method, object: Object::Path(path) })?;
+                }
+                self.path(parts, path).await
+            }
             RequestInfo::Resource(target) => {
                 let query = Query::parse(parts.uri.query());
                 let verb = target.verb(&parts.method, &query);
                 served.is(verb, &target);
+                self.authorize(&Question { user: &user, verb, object: Object::of(&target) })?;
                 let work = self.resource(parts, &user, target, query, verb, body);
                 if verb == "watch" {
                     return work.await;
@@ -75,6 +83,10 @@ impl Inner {
                     .unwrap_or_else(|_| Err(ApiError::timeout("request did not complete within the allotted timeout")))
             }
         }
+    }
+
+    fn authorize(&self, question: &Question<'_>) -> Result<()> {
+        if self.authorizer.allows(question) { Ok(()) } else { Err(authorization::forbidden(question)) }
     }
 
     /// Everything that is not a resource.

@@ -6,6 +6,7 @@
 
 pub mod admission;
 mod allocation;
+pub mod authorization;
 pub mod body;
 mod bootstrap;
 mod call;

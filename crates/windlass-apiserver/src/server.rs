@@ -20,6 +20,7 @@ use windlass_store::Store;
 use crate::{
     admission::{Admission, NamespaceLifecycle, PodDefaults},
     allocation::Allocator,
+    authorization::{Authorizer, MastersOnly},
     body::Body,
     bootstrap, compaction,
     metrics::Metrics,
@@ -46,6 +47,7 @@ pub struct Server {
 pub(crate) struct Inner {
     pub(crate) storage: Arc<Storage>,
     pub(crate) registry: ArcSwap<Registry>,
+    pub(crate) authorizer: Box<dyn Authorizer>,
     pub(crate) admission: Vec<Box<dyn Admission>>,
     pub(crate) services: Allocator,
     pub(crate) metrics: Metrics,
@@ -63,6 +65,7 @@ impl Drop for Inner {
 /// What a [`Server`] is made of.
 pub struct ServerBuilder {
     store: Arc<dyn Store>,
+    authorizer: Box<dyn Authorizer>,
     admission: Vec<Box<dyn Admission>>,
 }
 
@@ -85,7 +88,7 @@ pub enum BuildError {
 impl Server {
     /// A server over a store.
     pub fn builder(store: Arc<dyn Store>) -> ServerBuilder {
-        ServerBuilder { store, admission: Vec::new() }
+        ServerBuilder { store, authorizer: Box::new(MastersOnly), admission: Vec::new() }
     }
 
     /// Ends all watches and makes new ones end at once, so that connections can drain.
@@ -108,6 +111,13 @@ impl Server {
 }
 
 impl ServerBuilder {
+    /// Replaces the rules of who may do what; the default is [`MastersOnly`].
+    #[must_use]
+    pub fn authorizer(mut self, authorizer: impl Authorizer + 'static) -> Self {
+        self.authorizer = Box::new(authorizer);
+        self
+    }
+
     /// Adds an admission plugin after the ones before it.
     #[must_use]
     pub fn admission(mut self, plugin: impl Admission + 'static) -> Self {
@@ -137,6 +147,7 @@ impl ServerBuilder {
         let inner = Inner {
             storage,
             registry: ArcSwap::from_pointee(registry),
+            authorizer: self.authorizer,
             admission,
             services: Arc::new(Mutex::new(services)),
             metrics: Metrics::default(),

@@ -110,5 +110,8 @@ fn user_of(certificate: &CertificateDer<'_>) -> Option<User> {
     let mut groups: Vec<String> =
         subject.iter_organization().filter_map(|name| name.as_str().ok().map(str::to_owned)).collect();
     groups.push("system:authenticated".to_owned());
-    Some(User { name, groups, ..User::default() })
+    let digest = ring::digest::digest(&ring::digest::SHA256, certificate);
+    let hex: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let credential = ("authentication.kubernetes.io/credential-id".to_owned(), vec![format!("X509SHA256={hex}")]);
+    Some(User { name, groups, extra: [credential].into(), ..User::default() })
 }

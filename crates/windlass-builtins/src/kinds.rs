@@ -39,7 +39,9 @@ pub fn strategy(group: &str, resource: &str) -> &'static dyn Strategy {
         ("", "secrets") => &secret::Secret,
         ("", "services") => &service::Service,
         ("", "serviceaccounts") => &service_account::ServiceAccount,
-        ("certificates.k8s.io", "certificatesigningrequests") => &certificate_signing_request::CertificateSigningRequest,
+        ("certificates.k8s.io", "certificatesigningrequests") => {
+            &certificate_signing_request::CertificateSigningRequest
+        }
         ("coordination.k8s.io", "leases") => &lease::Lease,
         ("discovery.k8s.io", "endpointslices") => &endpoint_slice::EndpointSlice,
         ("apps", "controllerrevisions") => &controller_revision::ControllerRevision,
