@@ -1,10 +1,6 @@
 //! Authorization: whether somebody may do what they ask.
 
-use crate::{
-    request_info::ResourceRequest,
-    status::ApiError,
-    user::User,
-};
+use crate::{request_info::ResourceRequest, status::ApiError, user::User};
 
 /// What is asked.
 pub struct Question<'a> {
@@ -87,7 +83,8 @@ pub(crate) fn forbidden(question: &Question<'_>) -> ApiError {
             ApiError::new(http::StatusCode::FORBIDDEN, "Forbidden", message).with_details(serde_json::Map::new())
         }
         Object::Resource { group, resource, subresource, namespace, name } => {
-            let what = if subresource.is_empty() { (*resource).to_owned() } else { format!("{resource}/{subresource}") };
+            let what =
+                if subresource.is_empty() { (*resource).to_owned() } else { format!("{resource}/{subresource}") };
             let scope = match *namespace {
                 "" => "at the cluster scope".to_owned(),
                 namespace => format!("in the namespace \"{namespace}\""),

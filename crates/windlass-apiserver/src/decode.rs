@@ -1,11 +1,11 @@
 //! From a request's body to an object of the endpoint's kind.
 
 use http::header::CONTENT_TYPE;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use windlass_builtins::{protobuf, strategy::NameRule};
 use windlass_schema::{
     decode::{self, Storage},
-    field::{ErrorList, Path},
+    field::{ErrorList, FieldError, Path},
     json::{self, Document},
     names, object_meta,
     types::StructId,
@@ -187,6 +187,24 @@ impl Call<'_> {
         Err(ApiError::bad_request(message))
     }
 
+    /// Writes into a certificate signing request who asks for it.
+    pub(crate) fn sign(&self, object: &mut Value) {
+        let resource = self.endpoint.resource;
+        if (&*resource.group, &*resource.plural) != ("certificates.k8s.io", "certificatesigningrequests") {
+            return;
+        }
+        let user = self.user;
+        let spec = &mut object["spec"];
+        spec["username"] = user.name.as_str().into();
+        spec["groups"] = user.groups.clone().into();
+        if !user.uid.is_empty() {
+            spec["uid"] = user.uid.as_str().into();
+        }
+        if !user.extra.is_empty() {
+            spec["extra"] = serde_json::json!(user.extra);
+        }
+    }
+
     /// Drops the status that a client sent along with a new object; nodes report theirs from the start.
     pub(crate) fn reset_status(&self, object: &mut Value) {
         if self.endpoint.resource.subresource("status").is_none() || self.is_core("nodes") {
@@ -233,12 +251,15 @@ impl Call<'_> {
 
     /// Validates the metadata by the rules of all kinds and the name rule of this one.
     pub(crate) fn validate_metadata(&self, object: &Value, old: Option<&Value>) -> ErrorList {
-        let nothing = serde_json::Map::new();
+        let nothing = Map::new();
         let path = Path::new("metadata");
         let metadata = object["metadata"].as_object().unwrap_or(&nothing);
         let namespaced = self.endpoint.resource.namespaced;
         let rule = name_rule(self.endpoint.strategy.name_rule());
         let mut errors = object_meta::validate_object_meta(metadata, namespaced, rule, &path);
+        if self.endpoint.storage_form() == Storage::Protobuf {
+            errors.extend(unqualified_finalizers(metadata, &path));
+        }
         if let Some(old) = old {
             let old = old["metadata"].as_object().unwrap_or(&nothing);
             errors.extend(object_meta::validate_object_meta_update(metadata, old, &path));
@@ -287,6 +308,17 @@ fn internal_package(group: &str) -> &str {
         "" | "events" => "core",
         first => first,
     }
+}
+
+/// Finalizers without a prefix must be among those that Kubernetes itself has.
+fn unqualified_finalizers(metadata: &Map<String, Value>, path: &Path) -> ErrorList {
+    let finalizers = metadata.get("finalizers").and_then(Value::as_array).into_iter().flatten().enumerate();
+    let unknown = finalizers.filter(|(_, name)| {
+        let name = name.as_str().unwrap_or_default();
+        !name.contains('/') && !matches!(name, "kubernetes" | "orphan" | "foregroundDeletion")
+    });
+    let detail = "name is neither a standard finalizer name nor is it fully qualified";
+    unknown.map(|(at, name)| FieldError::invalid(&path.child("finalizers").index(at), name, detail)).collect()
 }
 
 fn name_rule(rule: NameRule) -> names::NameRule {

@@ -7,7 +7,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use serde_json::Value;
 use windlass_builtins::{
-    kinds::{self, event::conversion},
+    kinds::{self, autoscaler::conversion as autoscaler, event::conversion as event},
     resource::{Group, Resource, Table},
     strategy::Strategy,
 };
@@ -51,7 +51,18 @@ pub struct Registry {
 }
 
 /// Core and events.k8s.io events are two views of the same objects.
-static EVENT: Conversion = Conversion { serve: conversion::core_to_events, store: conversion::events_to_core };
+static EVENT: Conversion = Conversion { serve: event::core_to_events, store: event::events_to_core };
+
+/// The smaller, older version of autoscalers.
+static AUTOSCALER: Conversion = Conversion { serve: autoscaler::v2_to_v1, store: autoscaler::v1_to_v2 };
+
+fn conversion(resource: &Resource) -> Option<&'static Conversion> {
+    match (&*resource.group, &*resource.version, &*resource.plural) {
+        ("events.k8s.io", "v1", "events") => Some(&EVENT),
+        ("autoscaling", "v1", "horizontalpodautoscalers") => Some(&AUTOSCALER),
+        _ => None,
+    }
+}
 
 impl Registry {
     /// The built-in kinds.
@@ -67,7 +78,7 @@ impl Registry {
                 strategy: kinds::strategy(&resource.group, &resource.plural),
                 stored,
                 cache: storage.cache(&format!("/{group}/{}/", stored.plural)),
-                conversion: (key == ("events.k8s.io", "events")).then_some(&EVENT),
+                conversion: conversion(resource),
                 returns_deleted: resource.deletion_returns_object || key == ("", "namespaces"),
             };
             registry.insert(Arc::new(endpoint));
@@ -131,8 +142,7 @@ impl Endpoint {
     pub fn serve(&self, stored: Value) -> Value {
         match self.conversion {
             Some(conversion) => (conversion.serve)(stored),
-            None if self.stored.version == self.resource.version => stored,
-            None => self.restamp(stored, self.resource),
+            None => stored,
         }
     }
 
@@ -140,18 +150,12 @@ impl Endpoint {
     pub fn store(&self, served: Value) -> Value {
         match self.conversion {
             Some(conversion) => (conversion.store)(served),
-            None if self.stored.version == self.resource.version => served,
-            None => self.restamp(served, self.stored),
+            None => served,
         }
     }
 
     /// Whether stored bytes can be sent as they are.
     pub fn serves_stored_form(&self) -> bool {
         std::ptr::eq(self.resource, self.stored)
-    }
-
-    fn restamp(&self, mut object: Value, to: &Resource) -> Value {
-        object["apiVersion"] = to.api_version().into();
-        object
     }
 }

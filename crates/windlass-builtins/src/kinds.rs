@@ -3,6 +3,7 @@
 //! A kind with rules of its own has a file under `kinds/`; every other resource gets its entry of the table in
 //! [`generic`], which knows the name rule, generation and update rules of all built-in resources.
 
+pub mod autoscaler;
 pub mod certificate_signing_request;
 pub mod columns_table;
 pub mod config_map;

@@ -55,13 +55,14 @@ async fn create_once(call: &Call<'_>, mut object: Value, options: &WriteOptions)
     if strategy.has_generation() {
         meta::set(&mut object, "generation", 1);
     }
-    call.reset_status(&mut object);
-    let allocation = call.allocate(&mut object, None, options.dry_run)?;
-    strategy.prepare_for_create(&mut object);
     if meta::text(&object, "name").is_empty() && !meta::text(&object, "generateName").is_empty() {
         let base: String = meta::text(&object, "generateName").chars().take(58).collect();
         meta::set(&mut object, "name", base + &meta::name_suffix());
     }
+    call.reset_status(&mut object);
+    let allocation = call.allocate(&mut object, None, options.dry_run)?;
+    strategy.prepare_for_create(&mut object);
+    call.sign(&mut object);
     check_object(call, &object, None)?;
     for warning in strategy.warnings(&object, None) {
         call.warnings.add(warning);

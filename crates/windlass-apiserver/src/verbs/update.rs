@@ -18,7 +18,7 @@ use crate::{
     storage::{StoredObject, encode},
     verbs::{
         create::create_object,
-        write::{Written, check_object, spec_changed},
+        write::{Written, check_object},
     },
 };
 
@@ -144,7 +144,7 @@ async fn update_once(
         }
     }
     keep_system_fields(&mut object, old);
-    if subresource.is_none() && strategy.has_generation() && spec_changed(&object, old) {
+    if subresource.is_none() && strategy.has_generation() && strategy.changes_generation(&object, old) {
         meta::set(&mut object, "generation", meta::generation(old) + 1);
     }
     match subresource {

@@ -44,12 +44,3 @@ pub(crate) fn check_object(call: &Call<'_>, object: &Value, old: Option<&Value>)
     // Events are judged as what they are stored as.
     Err(ApiError::invalid(&resource.kind, &endpoint.stored.group, meta::text(object, "name"), &errors))
 }
-
-/// Whether anything outside metadata and status differs: what counts as a new generation.
-pub(crate) fn spec_changed(object: &Value, old: &Value) -> bool {
-    fn rest(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
-        let fields = value.as_object().into_iter().flatten();
-        fields.filter(|(key, _)| !matches!(key.as_str(), "metadata" | "status" | "kind" | "apiVersion"))
-    }
-    !rest(object).eq(rest(old))
-}

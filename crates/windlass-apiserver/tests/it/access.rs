@@ -43,7 +43,9 @@ async fn whoami_names_the_caller() {
 async fn others_than_masters_may_look_around_and_no_more() {
     let client = Client::new().await;
     let user = windlass_apiserver::user::User { name: "eve".to_owned(), ..Default::default() };
-    for (path, code) in [("/api", 200), ("/version", 200), ("/metrics", 403), (CONFIG_MAPS, 403), ("/api/v1/nodes/n", 403)] {
+    for (path, code) in
+        [("/api", 200), ("/version", 200), ("/metrics", 403), (CONFIG_MAPS, 403), ("/api/v1/nodes/n", 403)]
+    {
         let mut request = Request::get(path).body(Full::new(Bytes::new())).unwrap();
         request.extensions_mut().insert(std::sync::Arc::new(user.clone()));
         let response = client.server.clone().oneshot(request).await.unwrap();

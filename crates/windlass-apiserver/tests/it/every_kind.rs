@@ -5,6 +5,10 @@ use windlass_builtins::resource::Resource;
 
 use crate::client::Client;
 
+/// A block of the type that a certificate signing request has.
+const REQUEST: &str =
+    "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlJQgotLS0tLUVORCBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K";
+
 /// What a kind asks for beyond a name.
 fn object(resource: &Resource) -> Value {
     let template = json!({"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
@@ -21,6 +25,9 @@ fn object(resource: &Resource) -> Value {
         }),
         "ControllerRevision" => json!({"data": {"a": 1}, "revision": 1}),
         "EndpointSlice" => json!({"addressType": "IPv4", "endpoints": []}),
+        "CertificateSigningRequest" => json!({"spec": {
+            "request": REQUEST, "signerName": "example.com/signer", "usages": ["client auth"],
+        }}),
         _ => json!({}),
     };
     object["metadata"] = json!({"name": name(resource)});

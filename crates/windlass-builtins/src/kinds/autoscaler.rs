@@ -1,0 +1,3 @@
+//! HorizontalPodAutoscaler: its two versions.
+
+pub mod conversion;
