@@ -1,6 +1,7 @@
 """The Python `kubernetes` client against the server of $KUBECONFIG: CRUD, patches, lists, watches, the dynamic client."""
 
 import base64
+import json
 import os
 import ssl
 import threading
@@ -223,6 +224,30 @@ def invalid():
     """an invalid object is refused with its causes"""
     error = refused(422, "Invalid", apps.create_namespaced_deployment, NAMESPACE, deployment("invalid", replicas=-1))
     contains(error.body, '"field":"spec.replicas"')
+
+
+@check
+def limits():
+    """too large an object is refused, and too large a body"""
+    create = core.create_namespaced_config_map
+    error = refused(422, "Invalid", create, NAMESPACE, configmap("big", {"a": "x" * 1_100_000}))
+    contains(error.body, "may not be more than 1048576 bytes")
+    refused(413, "RequestEntityTooLarge", create, NAMESPACE, configmap("huge", {"a": "x" * 4_000_000}))
+
+
+@check
+def compression():
+    """large answers are compressed for those who want it"""
+    core.create_namespaced_config_map(NAMESPACE, configmap("large", {"a": "x" * 300_000}))
+    for wanted, expected in [("gzip", "gzip"), ("identity", None)]:
+        core.api_client.set_default_header("Accept-Encoding", wanted)
+        try:
+            answer = core.read_namespaced_config_map("large", NAMESPACE, _preload_content=False)
+        finally:
+            core.api_client.default_headers.pop("Accept-Encoding")
+        equal(answer.headers.get("Content-Encoding"), expected)
+        # The client has decompressed it.
+        equal(len(json.loads(answer.data)["data"]["a"]), 300_000)
 
 
 @check

@@ -38,11 +38,11 @@ impl Inner {
         B::Error: Into<BoxError>,
     {
         let (parts, body) = request.into_parts();
-        let served = self.metrics.begin();
-        let answer = self.answer(&parts, body, &served).await;
+        let mut served = self.metrics.begin();
+        let answer = self.answer(&parts, body, &mut served).await;
         let response = answer.unwrap_or_else(|error| {
             if error.code.is_server_error() {
-                error!(method = %parts.method, path = parts.uri.path(), code = error.code.as_u16(), cause = error.cause, "{error}");
+                error!(method = %parts.method, path = parts.uri.path(), code = error.code.as_u16(), cause = error.cause.as_deref(), "{error}");
             }
             represent::error(&parts.headers, &parts.uri, &error)
         });
@@ -50,7 +50,7 @@ impl Inner {
         response
     }
 
-    async fn answer<B>(self: &Arc<Self>, parts: &Parts, body: B, served: &Served<'_>) -> Result<Response<Body>>
+    async fn answer<B>(self: &Arc<Self>, parts: &Parts, body: B, served: &mut Served<'_>) -> Result<Response<Body>>
     where
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<BoxError>,
@@ -72,9 +72,9 @@ impl Inner {
             RequestInfo::Resource(target) => {
                 let query = Query::parse(parts.uri.query());
                 let verb = target.verb(&parts.method, &query);
-                served.is(verb, &target);
                 self.authorize(&Question { user: &user, verb, object: Object::of(&target) })?;
-                let work = self.resource(parts, &user, target, query, verb, body);
+                let asked = Asked { user: &user, target, query, verb };
+                let work = self.resource(parts, asked, body, served);
                 if verb == "watch" {
                     return work.await;
                 }
@@ -116,16 +116,15 @@ impl Inner {
     async fn resource<B>(
         self: &Arc<Self>,
         parts: &Parts,
-        user: &User,
-        target: ResourceRequest<'_>,
-        query: Query<'_>,
-        verb: &str,
+        asked: Asked<'_>,
         body: B,
+        served: &mut Served<'_>,
     ) -> Result<Response<Body>>
     where
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<BoxError>,
     {
+        let Asked { user, target, query, verb } = asked;
         let registry = self.registry.load_full();
         if !registry.has_group(target.group) {
             return Err(ApiError::page_not_found());
@@ -138,6 +137,7 @@ impl Inner {
             "" => None,
             name => Some(resource.subresource(name).ok_or_else(ApiError::no_such_resource)?),
         };
+        served.is(verb, resource, subresource);
         let verbs = subresource.map_or(&resource.verbs, |sub| &sub.verbs);
         let named_create = verb == "create" && !target.name.is_empty() && subresource.is_none();
         let unnamed = target.name.is_empty() && matches!(verb, "update" | "patch");
@@ -185,6 +185,14 @@ fn deprecated(resource: &Resource) -> Option<&'static str> {
     }
 }
 
+/// What is asked of a resource, and by whom.
+struct Asked<'a> {
+    user: &'a User,
+    target: ResourceRequest<'a>,
+    query: Query<'a>,
+    verb: &'static str,
+}
+
 async fn dispatch(call: &Call<'_>, verb: &str) -> Result<Answer> {
     if let Some(answer) = subresource::dispatch(call, verb).await {
         return answer;
@@ -204,7 +212,7 @@ async fn dispatch(call: &Call<'_>, verb: &str) -> Result<Answer> {
 
 fn log_failure(error: &ApiError, method: &Method, uri: &Uri) {
     if error.code.is_server_error() {
-        warn!(%method, path = uri.path(), code = error.code.as_u16(), cause = error.cause, "{error}");
+        warn!(%method, path = uri.path(), code = error.code.as_u16(), cause = error.cause.as_deref(), "{error}");
     }
 }
 

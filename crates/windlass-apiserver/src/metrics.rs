@@ -1,7 +1,7 @@
 //! `/metrics`: the server's own numbers under the names kube-apiserver has for them.
 
 use std::{
-    collections::BTreeMap,
+    collections::HashMap,
     fmt::Write,
     sync::atomic::{AtomicI64, Ordering},
     time::{Duration, Instant},
@@ -9,8 +9,9 @@ use std::{
 
 use http::StatusCode;
 use parking_lot::Mutex;
+use windlass_builtins::resource::{Resource, Subresource};
 
-use crate::{request_info::ResourceRequest, server::Inner};
+use crate::server::Inner;
 
 /// The upper bounds of the latency histogram, in seconds.
 const BUCKETS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
@@ -18,17 +19,18 @@ const BUCKETS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1
 /// What is counted.
 #[derive(Default)]
 pub(crate) struct Metrics {
-    requests: Mutex<BTreeMap<Labels, Series>>,
+    requests: Mutex<HashMap<Labels, Series>>,
     inflight: AtomicI64,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+/// What tells one series from another: known names only, so that clients cannot make series.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Labels {
+    group: &'static str,
+    version: &'static str,
+    resource: &'static str,
+    subresource: &'static str,
     verb: &'static str,
-    group: Box<str>,
-    version: Box<str>,
-    resource: Box<str>,
-    subresource: Box<str>,
     code: u16,
 }
 
@@ -43,13 +45,13 @@ struct Series {
 pub(crate) struct Served<'a> {
     metrics: &'a Metrics,
     start: Instant,
-    labels: Mutex<Option<Labels>>,
+    labels: Option<Labels>,
 }
 
 impl Metrics {
     pub(crate) fn begin(&self) -> Served<'_> {
         self.inflight.fetch_add(1, Ordering::Relaxed);
-        Served { metrics: self, start: Instant::now(), labels: Mutex::new(None) }
+        Served { metrics: self, start: Instant::now(), labels: None }
     }
 
     fn record(&self, labels: Labels, took: Duration) {
@@ -66,9 +68,11 @@ impl Metrics {
     pub(crate) fn render(&self, server: &Inner) -> String {
         let mut out = String::new();
         let requests = self.requests.lock();
+        let mut requests: Vec<_> = requests.iter().collect();
+        requests.sort_unstable_by_key(|(labels, _)| **labels);
         out += "# HELP apiserver_request_total Counter of requests broken out for each verb, resource and code.\n";
         out += "# TYPE apiserver_request_total counter\n";
-        for (labels, series) in requests.iter() {
+        for (labels, series) in &requests {
             let _ =
                 writeln!(out, "apiserver_request_total{{{},code=\"{}\"}} {}", labels.text(), labels.code, series.count);
         }
@@ -85,7 +89,6 @@ impl Metrics {
             let _ = writeln!(out, "apiserver_request_duration_seconds_sum{{{text}}} {}", series.seconds);
             let _ = writeln!(out, "apiserver_request_duration_seconds_count{{{text}}} {}", series.count);
         }
-        drop(requests);
         out += "# HELP apiserver_current_inflight_requests Requests being served at this moment.\n";
         out += "# TYPE apiserver_current_inflight_requests gauge\n";
         let _ = writeln!(out, "apiserver_current_inflight_requests {}", self.inflight.load(Ordering::Relaxed));
@@ -106,25 +109,21 @@ impl Labels {
 }
 
 impl Served<'_> {
-    /// Says what the request is; called only for resources the server knows by name or not at all.
-    pub(crate) fn is(&self, verb: &'static str, target: &ResourceRequest<'_>) {
-        *self.labels.lock() = Some(Labels {
+    /// Says what the request is about.
+    pub(crate) fn is(&mut self, verb: &str, resource: &'static Resource, subresource: Option<&'static Subresource>) {
+        self.labels = Some(Labels {
+            group: &resource.group,
+            version: &resource.version,
+            resource: &resource.plural,
+            subresource: subresource.map_or("", |sub| &sub.name),
             verb: upper(verb),
-            group: target.group.into(),
-            version: target.version.into(),
-            resource: target.resource.into(),
-            subresource: target.subresource.into(),
             code: 0,
         });
     }
 
     /// The answer is ready.
-    pub(crate) fn end(self, code: StatusCode) {
-        // What does not exist gets no series of its own: its names come from the client.
-        if let Some(labels) = self.labels.lock().take()
-            && code != StatusCode::NOT_FOUND
-            && code != StatusCode::UNAUTHORIZED
-        {
+    pub(crate) fn end(mut self, code: StatusCode) {
+        if let Some(labels) = self.labels.take() {
             self.metrics.record(Labels { code: code.as_u16(), ..labels }, self.start.elapsed());
         }
     }

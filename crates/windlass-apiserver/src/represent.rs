@@ -2,7 +2,7 @@
 
 mod table;
 
-use std::io::Write;
+use std::{io::Write, sync::Arc};
 
 use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
@@ -20,6 +20,8 @@ use crate::{
     storage::{Change, StoredObject},
 };
 
+/// How much of a long list is written at once: below the size at which allocators ask the system for fresh pages.
+const CHUNK: usize = 64 << 10;
 /// Bodies above this size are compressed for clients that accept it.
 const COMPRESS_ABOVE: usize = 128 << 10;
 
@@ -42,8 +44,15 @@ pub(crate) fn answer(call: &Call<'_>, answer: Answer) -> Result<Response<Body>> 
         Answer::Value { code, value } => one(call, code, value),
         Answer::Text { code, text: body } => Ok(text(code, body)),
         Answer::List(list) if accept.is_plain_json() && call.endpoint.serves_stored_form() => {
-            let body = plain_list(call.endpoint, &list);
-            Ok(compressed(call.headers, bytes(StatusCode::OK, "application/json", body)))
+            let size: usize = list.objects.iter().map(|object| object.size()).sum();
+            let chunks = ListChunks::new(call.endpoint, list);
+            if size < COMPRESS_ABOVE || accepts_gzip(call.headers) {
+                let whole = chunks.whole(size);
+                return Ok(compressed(call.headers, bytes(StatusCode::OK, "application/json", whole)));
+            }
+            let mut response = bytes(StatusCode::OK, "application/json", Bytes::new());
+            *response.body_mut() = Body::Stream(Box::pin(futures_util::stream::iter(chunks)));
+            Ok(response)
         }
         Answer::List(list) => {
             let value = transformed_list(call, &list)?;
@@ -75,26 +84,57 @@ fn one(call: &Call<'_>, code: StatusCode, value: Value) -> Result<Response<Body>
     encode(&call.accept, code, &value, call.endpoint)
 }
 
-/// A list as JSON, from the stored bytes.
-fn plain_list(endpoint: &Endpoint, list: &ListAnswer) -> Bytes {
-    let resource = endpoint.resource;
-    let size: usize = list.objects.iter().map(|object| object.size()).sum();
-    let mut out = Vec::with_capacity(size + 256);
-    let head = json!(list_metadata(list)).to_string();
-    let _ = write!(
-        out,
-        r#"{{"kind":"{}List","apiVersion":"{}","metadata":{head},"items":["#,
-        resource.kind,
-        resource.api_version()
-    );
-    for (index, object) in list.objects.iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        object.write_untyped(&mut out);
+/// A list as JSON, from the stored bytes, in pieces: a long one never stands in memory as a whole.
+struct ListChunks {
+    /// What comes before the first item; empty once it has been written.
+    head: String,
+    objects: std::vec::IntoIter<Arc<StoredObject>>,
+    finished: bool,
+}
+
+impl ListChunks {
+    fn new(endpoint: &Endpoint, list: ListAnswer) -> Self {
+        let resource = endpoint.resource;
+        let (kind, api_version, metadata) = (&resource.kind, resource.api_version(), list_metadata(&list));
+        let head = format!(r#"{{"kind":"{kind}List","apiVersion":"{api_version}","metadata":{metadata},"items":["#);
+        Self { head, objects: list.objects.into_iter(), finished: false }
     }
-    out.extend_from_slice(b"]}");
-    out.into()
+
+    /// Writes items until there are enough bytes or none are left.
+    fn write(&mut self, enough: usize, out: &mut Vec<u8>) {
+        let mut first = !self.head.is_empty();
+        out.extend_from_slice(std::mem::take(&mut self.head).as_bytes());
+        while out.len() < enough {
+            let Some(object) = self.objects.next() else {
+                out.extend_from_slice(b"]}");
+                self.finished = true;
+                return;
+            };
+            if !std::mem::take(&mut first) {
+                out.push(b',');
+            }
+            object.write_untyped(out);
+        }
+    }
+
+    fn whole(mut self, size: usize) -> Bytes {
+        let mut out = Vec::with_capacity(size + 256);
+        self.write(usize::MAX, &mut out);
+        out.into()
+    }
+}
+
+impl Iterator for ListChunks {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        if self.finished {
+            return None;
+        }
+        let mut out = Vec::with_capacity(CHUNK + (CHUNK >> 3));
+        self.write(CHUNK, &mut out);
+        Some(out.into())
+    }
 }
 
 fn list_metadata(list: &ListAnswer) -> Value {
@@ -238,17 +278,18 @@ pub(crate) fn bytes(code: StatusCode, content_type: &'static str, body: Bytes) -
     response
 }
 
+fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let codings = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    codings
+        .flat_map(|value| value.split(','))
+        .any(|coding| coding.trim().split(';').next() == Some("gzip") && !coding.replace(' ', "").ends_with(";q=0"))
+}
+
 /// The response compressed, if it is large and the client accepts that.
 pub(crate) fn compressed(headers: &HeaderMap, response: Response<Body>) -> Response<Body> {
-    let accepts = headers
-        .get_all(header::ACCEPT_ENCODING)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .any(|coding| coding.trim().split(';').next() == Some("gzip") && !coding.replace(' ', "").ends_with(";q=0"));
     let (mut parts, body) = response.into_parts();
     let Body::Full(Some(plain)) = body else { return Response::from_parts(parts, body) };
-    if !accepts || plain.len() < COMPRESS_ABOVE {
+    if !accepts_gzip(headers) || plain.len() < COMPRESS_ABOVE {
         return Response::from_parts(parts, plain.into());
     }
     let mut encoder = GzEncoder::new(Vec::with_capacity(plain.len() / 4), Compression::fast());

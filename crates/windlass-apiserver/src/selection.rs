@@ -1,14 +1,14 @@
 //! Which objects a list, watch or deletecollection is about.
 
-use std::ops::Bound;
+use std::sync::Arc;
 
-use windlass_schema::selector::{FieldSelector, LabelSelector};
+use windlass_schema::selector::{FieldSelector, LabelSelector, Operator, Requirement};
 
 use crate::{
     call::Call,
     registry::Endpoint,
     status::{ApiError, Result},
-    storage::{Snapshot, StoredObject},
+    storage::{LabelBits, Snapshot, StoredObject},
 };
 
 /// A parsed selection.
@@ -16,6 +16,8 @@ pub(crate) struct Selection {
     /// Only keys with this prefix: `namespace/`, or empty.
     pub(crate) prefix: String,
     labels: LabelSelector,
+    /// What a selected object must have at least.
+    label_bits: LabelBits,
     fields: FieldSelector,
     /// Whether a field beyond name and namespace is asked for, so that the object itself must be read.
     needs_object: bool,
@@ -37,7 +39,8 @@ impl Selection {
         let namespace = call.target.namespace;
         let scoped = endpoint.resource.namespaced && !namespace.is_empty();
         let prefix = if scoped { format!("{namespace}/") } else { String::new() };
-        Ok(Self { prefix, labels, fields, needs_object })
+        let label_bits = LabelBits::of(labels.requirements().iter().filter_map(exact));
+        Ok(Self { prefix, labels, label_bits, fields, needs_object })
     }
 
     /// Whether everything under the prefix is selected.
@@ -71,19 +74,27 @@ impl Selection {
         self.prefix.is_empty() || self.prefix.strip_suffix('/') == Some(&*object.header.namespace)
     }
 
-    /// The objects of a snapshot under the prefix, after a key.
-    pub(crate) fn range<'s>(
-        &self,
+    /// The selected objects of a snapshot with their keys, after a key if one is given.
+    pub(crate) fn select<'s>(
+        &'s self,
+        endpoint: &'s Endpoint,
         snapshot: &'s Snapshot,
         after: Option<&str>,
-    ) -> impl Iterator<Item = (&'s str, &'s std::sync::Arc<StoredObject>)> + use<'s> {
-        let start = match after {
-            Some(key) => Bound::Excluded(std::sync::Arc::from(key)),
-            None => Bound::Included(std::sync::Arc::from(self.prefix.as_str())),
-        };
-        let prefix = self.prefix.clone();
-        let range = snapshot.objects.range::<_, std::sync::Arc<str>>((start, Bound::Unbounded));
-        range.take_while(move |(key, _)| key.starts_with(&prefix)).map(|(key, object)| (&**key, object))
+    ) -> impl Iterator<Item = (&'s str, &'s Arc<StoredObject>)> {
+        let perhaps = snapshot.range(&self.prefix, after).filter(|(_, cached)| cached.labels.may_have(self.label_bits));
+        let everything = self.is_everything();
+        perhaps
+            .filter(move |(_, cached)| everything || self.matches(endpoint, &cached.object))
+            .map(|(key, cached)| (key, &cached.object))
+    }
+}
+
+/// The one label that a requirement asks for, if it is of that sort.
+fn exact(requirement: &Requirement) -> Option<(&str, &str)> {
+    let equal = matches!(requirement.operator(), Operator::Equals | Operator::DoubleEquals | Operator::In);
+    match requirement.values() {
+        [value] if equal => Some((requirement.key(), value)),
+        _ => None,
     }
 }
 

@@ -130,7 +130,7 @@ impl ServerBuilder {
         let storage = Storage::open(self.store).await.map_err(BuildError::Load)?;
         let registry = Registry::builtin(windlass_builtins::table(), &storage);
         let mut services = ServiceAllocator::default();
-        for object in storage.cache("/core/services/").snapshot().objects.values() {
+        for object in storage.cache("/core/services/").snapshot().objects() {
             services.observe(&object.to_value());
         }
         let namespaces = storage.cache("/core/namespaces/");

@@ -19,11 +19,11 @@ pub struct ApiError {
     /// The message for the client.
     pub message: String,
     /// `details` of the Status.
-    pub details: Option<Value>,
+    pub details: Option<Box<Value>>,
     /// What the log gets to see beyond the message.
-    pub cause: Option<String>,
+    pub cause: Option<Box<str>>,
     /// The token in `metadata.continue`, for expired lists.
-    pub continue_token: Option<String>,
+    pub continue_token: Option<Box<str>>,
     /// Whether the answer is the bare text of the router instead of a Status.
     pub plain: bool,
 }
@@ -152,7 +152,7 @@ impl ApiError {
     pub fn internal(message: impl Into<String>) -> Self {
         let message = message.into();
         Self {
-            details: Some(json!({"causes": [{"message": message}]})),
+            details: Some(Box::new(json!({"causes": [{"message": message}]}))),
             ..Self::new(
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "InternalError",
@@ -175,7 +175,7 @@ impl ApiError {
     /// The same error with `details`.
     #[must_use]
     pub fn with_details(mut self, details: Map<String, Value>) -> Self {
-        self.details = Some(Value::Object(details));
+        self.details = Some(Box::new(Value::Object(details)));
         self
     }
 
@@ -189,10 +189,10 @@ impl ApiError {
             status["reason"] = self.reason.into();
         }
         if let Some(details) = &self.details {
-            status["details"] = details.clone();
+            status["details"] = (**details).clone();
         }
         if let Some(token) = &self.continue_token {
-            status["metadata"]["continue"] = token.as_str().into();
+            status["metadata"]["continue"] = (**token).into();
         }
         status
     }

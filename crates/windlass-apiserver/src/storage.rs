@@ -5,6 +5,7 @@
 //! revision, wait until the caches have it, read.
 
 mod cache;
+mod labels;
 mod object;
 
 use std::{
@@ -22,7 +23,8 @@ use tracing::warn;
 use windlass_store::{Error, Event, ListOptions, Revision, Store};
 
 pub use self::{
-    cache::{CacheEvent, Change, ResourceCache, Snapshot, frame},
+    cache::{CacheEvent, Cached, Change, ResourceCache, Snapshot, frame},
+    labels::LabelBits,
     object::{Header, StoredObject, encode},
 };
 

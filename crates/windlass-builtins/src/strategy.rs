@@ -129,4 +129,9 @@ pub trait Strategy: Send + Sync + 'static {
     fn cells(&self, _object: &Value, _now: Timestamp) -> Vec<Value> {
         Vec::new()
     }
+
+    /// The conditions of a row, such as that the object is done; most rows have none.
+    fn row_conditions(&self, _object: &Value) -> Vec<Value> {
+        Vec::new()
+    }
 }

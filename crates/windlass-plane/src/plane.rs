@@ -157,20 +157,21 @@ impl Plane {
         files::create_folder(folder).map_err(|source| PlaneError::Folder { path: folder.clone(), source })?;
         let lock = FolderLock::acquire(folder)?;
 
+        // First of all, as the likeliest thing to fail and the cheapest to find out.
+        let address = SocketAddr::new(options.address, options.port);
+        let listening = |source| PlaneError::Listen { address, source };
+        let listener = TcpListener::bind(address).await.map_err(listening)?;
+        let url = url(listener.local_addr().map_err(listening)?);
+
+        // The disk is busy with the store while this thread makes certificates.
+        let store = open_store(options.store, folder);
         let mut names = options.extra_names.clone();
         if !options.address.is_unspecified() {
             names.push(options.address.to_string());
         }
         let pki = Pki::load_or_create(&folder.join("pki"), &names)?;
         let tls = Arc::new(pki.server_config()?);
-
-        // Before the store: a port in use is the likeliest failure, and the cheapest to find.
-        let address = SocketAddr::new(options.address, options.port);
-        let listening = |source| PlaneError::Listen { address, source };
-        let listener = TcpListener::bind(address).await.map_err(listening)?;
-        let url = url(listener.local_addr().map_err(listening)?);
-
-        let store = open_store(options.store, folder).await?;
+        let store = store.await?;
         let server = Server::builder(store).build().await.map_err(|error| PlaneError::Server(error.into()))?;
 
         let kubeconfig_path = folder.join("kubeconfig");
@@ -223,19 +224,20 @@ impl Plane {
     }
 }
 
-async fn open_store(kind: StoreKind, folder: &Path) -> Result<Arc<dyn Store>, PlaneError> {
-    match kind {
-        StoreKind::Memory => Ok(Arc::new(MemoryStore::new())),
-        StoreKind::Embedded => {
-            let path = folder.join("store.redb");
-            let file = path.clone();
-            // After a crash the whole file is read: not for the threads that serve.
-            let opened = tokio::task::spawn_blocking(move || open_when_free(&file)).await;
-            match opened.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic())) {
-                Ok(store) => Ok(Arc::new(store)),
-                Err(source) => Err(PlaneError::Store { path, source }),
-            }
+/// Begins to open the store at once; the answer says how that went.
+fn open_store(kind: StoreKind, folder: &Path) -> impl Future<Output = Result<Arc<dyn Store>, PlaneError>> + use<> {
+    let path = folder.join("store.redb");
+    let file = path.clone();
+    // After a crash the whole file is read: not for the threads that serve.
+    let opening = tokio::task::spawn_blocking(move || -> Result<Arc<dyn Store>, windlass_store::Error> {
+        match kind {
+            StoreKind::Memory => Ok(Arc::new(MemoryStore::new())),
+            StoreKind::Embedded => Ok(Arc::new(open_when_free(&file)?)),
         }
+    });
+    async move {
+        let opened = opening.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+        opened.map_err(|source| PlaneError::Store { path, source })
     }
 }
 

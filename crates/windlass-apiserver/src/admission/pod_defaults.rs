@@ -57,7 +57,7 @@ impl PodDefaults {
             };
         }
         let classes = self.priority_classes.snapshot();
-        let values = classes.objects.values().map(|class| class.to_value());
+        let values = classes.objects().map(|class| class.to_value());
         let defaults = values.filter(|class| class["globalDefault"] == true);
         // Of several, the lowest one is the default.
         Ok(defaults.min_by_key(|class| class["value"].as_i64()))

@@ -82,7 +82,7 @@ fn the_router_refuses_media_types_that_no_route_has() {
     refuses("text/html", false, &format!("406: Not Acceptable\n\nAvailable representations: {all}"));
     refuses("application/*", false, &format!("406: Not Acceptable\n\nAvailable representations: {all}"));
     let error = accept(&headers("text/html"), false, None).expect_err("HTML is not served");
-    assert_eq!(error.details, Some(serde_json::json!({})));
+    assert_eq!(error.details.as_deref(), Some(&serde_json::json!({})));
 }
 
 #[test]

@@ -52,7 +52,12 @@ pub(crate) fn table(endpoint: &Endpoint, objects: &[Value], include: Include, me
                 Include::Metadata => super::partial(object),
                 Include::Object => object.clone(),
             };
-            json!({"cells": cells, "object": shown})
+            let mut row = json!({"cells": cells, "object": shown});
+            let conditions = endpoint.strategy.row_conditions(object);
+            if !conditions.is_empty() {
+                row["conditions"] = conditions.into();
+            }
+            row
         })
         .collect();
     let definitions = if headers { columns.iter().map(definition).collect() } else { Value::Null };

@@ -6,6 +6,7 @@
 
 use std::{
     collections::VecDeque,
+    ops::Bound,
     sync::{Arc, OnceLock},
 };
 
@@ -17,7 +18,7 @@ use tokio::sync::futures::Notified;
 use tracing::error;
 use windlass_store::{Entry, Event, Revision};
 
-use super::object::StoredObject;
+use super::{labels::LabelBits, object::StoredObject};
 
 /// The log is cut when it holds more events than this...
 const MAX_EVENTS: usize = 20_000;
@@ -25,7 +26,23 @@ const MAX_EVENTS: usize = 20_000;
 const MAX_BYTES: usize = 12 << 20;
 
 /// Objects by `namespace/name` (or `name`), in the order lists have them.
-pub(crate) type Objects = OrdMap<Arc<str>, Arc<StoredObject>>;
+type Objects = OrdMap<Arc<str>, Cached>;
+
+/// An object in the map, with what a scan looks at first.
+#[derive(Debug, Clone)]
+pub struct Cached {
+    /// The filter of its labels.
+    pub labels: LabelBits,
+    /// The object.
+    pub object: Arc<StoredObject>,
+}
+
+impl Cached {
+    fn new(object: Arc<StoredObject>) -> Self {
+        let labels = object.header.labels.iter().map(|(key, value)| (&**key, &**value));
+        Self { labels: LabelBits::of(labels), object }
+    }
+}
 
 /// The cache of one resource.
 pub struct ResourceCache {
@@ -47,10 +64,30 @@ struct State {
 /// The objects at one moment.
 #[derive(Clone)]
 pub struct Snapshot {
-    /// The objects.
-    pub objects: Objects,
+    objects: Objects,
     /// The revision of the last change among them.
     pub revision: Revision,
+}
+
+impl Snapshot {
+    /// The objects.
+    pub fn objects(&self) -> impl Iterator<Item = &Arc<StoredObject>> {
+        self.objects.values().map(|cached| &cached.object)
+    }
+
+    /// The objects whose keys begin with a prefix, after a key if one is given.
+    pub fn range(&self, prefix: &str, after: Option<&str>) -> impl Iterator<Item = (&str, &Cached)> {
+        let start = match after {
+            Some(key) => Bound::Excluded(Arc::<str>::from(key)),
+            None => Bound::Included(Arc::from(prefix)),
+        };
+        // Prefixes end in a slash, so the first key behind them is the prefix with the next character in its place.
+        let end = match prefix.strip_suffix('/') {
+            Some(namespace) => Bound::Excluded(Arc::from(format!("{namespace}0"))),
+            None => Bound::Unbounded,
+        };
+        self.objects.range::<_, Arc<str>>((start, end)).map(|(key, cached)| (&**key, cached))
+    }
 }
 
 /// What happened to an object.
@@ -122,7 +159,7 @@ impl ResourceCache {
 
     /// The object of a key (`namespace/name` or `name`).
     pub fn get(&self, key: &str) -> Option<Arc<StoredObject>> {
-        self.state.read().objects.get(key).cloned()
+        self.state.read().objects.get(key).map(|cached| cached.object.clone())
     }
 
     /// All objects, as of now.
@@ -167,7 +204,7 @@ impl ResourceCache {
         for entry in entries {
             match StoredObject::parse(entry.value.clone(), entry.revision) {
                 Some(object) => {
-                    objects.insert(entry.key[self.prefix.len()..].into(), Arc::new(object));
+                    objects.insert(entry.key[self.prefix.len()..].into(), Cached::new(Arc::new(object)));
                 }
                 None => error!(key = &*entry.key, "the store holds something that is not an object; it is not served"),
             }
@@ -183,7 +220,7 @@ impl State {
     /// Applies one event to the objects. `None` if nothing came of it.
     fn step(&mut self, key: &str, event: &Event) -> Option<CacheEvent> {
         let Some(value) = &event.value else {
-            let previous = self.objects.remove(key)?;
+            let previous = self.objects.remove(key)?.object;
             let last = Arc::new(previous.deleted_at(event.revision));
             return Some(CacheEvent::new(Change::Deleted, last, Some(previous)));
         };
@@ -192,7 +229,7 @@ impl State {
             return None;
         };
         let object = Arc::new(object);
-        let previous = self.objects.insert(key.into(), object.clone());
+        let previous = self.objects.insert(key.into(), Cached::new(object.clone())).map(|cached| cached.object);
         let change = if previous.is_some() { Change::Modified } else { Change::Added };
         Some(CacheEvent::new(change, object, previous))
     }

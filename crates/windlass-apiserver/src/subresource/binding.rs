@@ -48,7 +48,9 @@ fn bind(object: &mut Value, binding: &Value, now: jiff::Timestamp) -> Result<()>
     let name = meta::text(object, "name").to_owned();
     let errors = pod::binding::validate(binding);
     if !errors.is_empty() {
-        return Err(ApiError::invalid("Binding", "", &name, &errors));
+        // The real server does not expect this either.
+        let messages: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        return Err(ApiError::unexpected(messages.join(", ")));
     }
     pod::binding::bind(object, binding, now).map_err(|why| ApiError::conflict("pods/binding", "", &name, &why))
 }

@@ -2,7 +2,10 @@
 
 use http::StatusCode;
 use serde_json::Value;
-use windlass_builtins::kinds::scale::{self, to_scale};
+use windlass_builtins::{
+    kinds::scale::{self, to_scale},
+    resource::Resource,
+};
 
 use crate::{
     call::{Answer, Call},
@@ -30,7 +33,9 @@ pub(crate) async fn dispatch(call: &Call<'_>, verb: &str) -> Result<Answer> {
             let mut scale = call.decode_body(options.field_validation)?;
             call.match_name(&mut scale)?;
             call.match_namespace(&mut scale)?;
-            let written = update_object(&object, &options, Race::Fail, |old| rescaled(old, &scale)).await?;
+            let written =
+                update_object(&object, &options, Race::Fail, |old| rescaled(call.endpoint.resource, old, &scale))
+                    .await?;
             Ok(answer(call.endpoint, written))
         }
         "patch" => {
@@ -39,7 +44,7 @@ pub(crate) async fn dispatch(call: &Call<'_>, verb: &str) -> Result<Answer> {
             let patch = patch::Patch::decode(call, media_type, options.field_validation)?;
             let written = update_object(&object, &options, Race::Retry, |old| {
                 let scale = patch.patched(call, to_scale(old), options.field_validation)?;
-                rescaled(old, &scale)
+                rescaled(call.endpoint.resource, old, &scale)
             });
             Ok(answer(call.endpoint, written.await?))
         }
@@ -64,14 +69,14 @@ fn as_object<'a>(call: &'a Call<'a>) -> Call<'a> {
 }
 
 /// The object with the replicas of a scale.
-fn rescaled(old: &Value, scale: &Value) -> Result<Value> {
+fn rescaled(resource: &Resource, old: &Value, scale: &Value) -> Result<Value> {
     let name = meta::text(old, "name");
     let errors = scale::validate(scale);
     if !errors.is_empty() {
         return Err(ApiError::invalid("Scale", "autoscaling", name, &errors));
     }
     if let Some(why) = scale::uid_conflict(old, scale) {
-        return Err(ApiError::conflict("scale", "", name, &why));
+        return Err(ApiError::conflict(&format!("{}/scale", resource.plural), &resource.group, name, &why));
     }
     let mut object = old.clone();
     scale::apply_scale(&mut object, scale);

@@ -80,8 +80,7 @@ pub(crate) async fn delete_collection(call: &Call<'_>) -> Result<Answer> {
     let options = call.delete_options()?;
     let revision = call.server.storage.fresh().await?;
     let snapshot = call.endpoint.cache.snapshot();
-    let all = selection.range(&snapshot, None).map(|(_, object)| object);
-    let selected: Vec<_> = all.filter(|object| selection.matches(call.endpoint, object)).cloned().collect();
+    let selected: Vec<_> = selection.select(call.endpoint, &snapshot, None).map(|(_, object)| object.clone()).collect();
     for object in &selected {
         let header = &object.header;
         match delete_named(call, &header.namespace, &header.name, &options).await {

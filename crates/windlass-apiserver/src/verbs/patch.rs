@@ -148,5 +148,5 @@ fn strategic_refused(error: &strategic::Error) -> ApiError {
 /// 422 for a patch that cannot be applied: the client learns little, the log more.
 fn unprocessable(cause: String, message: String) -> ApiError {
     let error = ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
-    ApiError { cause: Some(cause), ..error.with_details(serde_json::Map::new()) }
+    ApiError { cause: Some(cause.into()), ..error.with_details(serde_json::Map::new()) }
 }

@@ -73,14 +73,11 @@ fn list_newest(call: &Call<'_>, selection: &Selection, after: Option<&str>, limi
     let revision = applied.max(snapshot.revision);
     let after = after.map(|key| format!("{}{key}", selection.prefix));
     let everything = selection.is_everything();
-    let mut range = selection.range(&snapshot, after.as_deref());
+    let mut range = selection.select(call.endpoint, &snapshot, after.as_deref());
     let mut selected = Vec::new();
     let mut last = "";
     let mut more = false;
     for (key, object) in range.by_ref() {
-        if !everything && !selection.matches(call.endpoint, object) {
-            continue;
-        }
         if limit == Some(selected.len()) {
             more = true;
             break;
@@ -193,5 +190,5 @@ fn expired(after: Option<&str>) -> ApiError {
                    objects that were created, modified, or deleted between the time the first chunk was returned and \
                    now may show up in the list.";
     let token = ContinueToken { revision: -1, after: after.to_owned() }.encode();
-    ApiError { continue_token: Some(token), ..ApiError::expired(message) }
+    ApiError { continue_token: Some(token.into()), ..ApiError::expired(message) }
 }

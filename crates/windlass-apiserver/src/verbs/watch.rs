@@ -68,8 +68,8 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<Answer> {
     let (initial, cursor) = if from_state {
         let applied = storage.applied();
         let snapshot = call.endpoint.cache.snapshot();
-        let objects = selection.range(&snapshot, None).map(|(_, object)| object);
-        let selected: Vec<_> = objects.filter(|object| selection.matches(call.endpoint, object)).cloned().collect();
+        let selected: Vec<_> =
+            selection.select(call.endpoint, &snapshot, None).map(|(_, object)| object.clone()).collect();
         (selected, applied.max(snapshot.revision))
     } else {
         (Vec::new(), given.filter(|revision| *revision > 0).map_or_else(|| storage.applied(), Revision))

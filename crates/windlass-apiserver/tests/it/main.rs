@@ -1,5 +1,7 @@
 //! Requests to a server in this process, without a socket.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
 mod access;
 mod client;
 mod deletion;

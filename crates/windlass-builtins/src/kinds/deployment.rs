@@ -8,7 +8,7 @@ use windlass_schema::field::ErrorList;
 
 use super::pod_template;
 use crate::columns::{self, column, wide};
-use crate::object::{carry_over, integer, set, set_default, set_default_text, text};
+use crate::object::{carry_over, entries, integer, set, set_default, set_default_text, text};
 use crate::strategy::{Column, Strategy};
 
 pub(super) use validation::not_more_than_replicas;
@@ -67,7 +67,7 @@ impl Strategy for Deployment {
         carry_over(object, old, "/status");
         pod_template::drop_disabled(object);
         // Annotations are copied to replica sets, so a change of them is something to observe.
-        if object.pointer("/metadata/annotations") != old.pointer("/metadata/annotations") {
+        if !entries(object, "/metadata/annotations").eq(entries(old, "/metadata/annotations")) {
             set(object, "/metadata/generation", integer(old, "/metadata/generation").unwrap_or_default() + 1);
         }
     }

@@ -20,7 +20,6 @@ use windlass_schema::field::ErrorList;
 use crate::object::{boolean, integer, items, text};
 use crate::strategy::{Column, Grace, Strategy};
 
-pub use columns::row_conditions;
 pub(crate) use prepare::drop_disabled;
 pub(crate) use warnings::of_template as template_warnings;
 
@@ -92,6 +91,8 @@ impl Strategy for Pod {
         let ip = items(object, "/status/podIPs").first().map(|ip| text(ip, "/ip").to_owned()).unwrap_or_default();
         vec![
             ("spec.nodeName", field("/spec/nodeName")),
+            // What very old clients call it.
+            ("spec.host", field("/spec/nodeName")),
             ("spec.restartPolicy", field("/spec/restartPolicy")),
             ("spec.schedulerName", field("/spec/schedulerName")),
             ("spec.serviceAccountName", field("/spec/serviceAccountName")),
@@ -110,6 +111,10 @@ impl Strategy for Pod {
 
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
         columns::cells(object, now)
+    }
+
+    fn row_conditions(&self, object: &Value) -> Vec<Value> {
+        columns::row_conditions(object)
     }
 }
 

@@ -94,10 +94,6 @@ impl Strategy for ReplicaSet {
         true
     }
 
-    fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, String)> {
-        vec![("status.replicas", integer(object, "/status/replicas").unwrap_or_default().to_string())]
-    }
-
     fn columns(&self) -> &'static [Column] {
         COLUMNS
     }

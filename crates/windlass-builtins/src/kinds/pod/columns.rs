@@ -65,7 +65,7 @@ pub(super) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
 }
 
 /// The conditions of a pod's row: whether it has ended, so that kubectl can leave it out.
-pub fn row_conditions(pod: &Value) -> Vec<Value> {
+pub(super) fn row_conditions(pod: &Value) -> Vec<Value> {
     let (reason, message) = match text(pod, "/status/phase") {
         "Succeeded" => ("Succeeded", "The pod has completed successfully."),
         "Failed" => ("Failed", "The pod failed."),

@@ -82,6 +82,11 @@ fn the_status_column_says_what_matters_most() {
         assert_eq!((&cells[1], &cells[2], &cells[3]), (&json!(ready), &json!(status), &json!(restarts)), "{changes}");
         assert_eq!(cells.len(), Pod.columns().len());
     }
+    let done = changed(&simple(), json!({"/status/phase": "Succeeded"}));
+    let message = "The pod has completed successfully.";
+    let expected = json!({"type": "Completed", "status": "True", "reason": "Succeeded", "message": message});
+    assert_eq!(Pod.row_conditions(&done), [expected]);
+    assert!(Pod.row_conditions(&simple()).is_empty());
     let wide = changed(
         &simple(),
         json!({"/spec/nodeName": "n", "/status/podIPs": [{"ip": "10.0.0.1"}], "/spec/readinessGates": [{"conditionType": "a"}, {"conditionType": "b"}],
