@@ -73,12 +73,13 @@ impl Inner {
                 let query = Query::parse(parts.uri.query());
                 let verb = target.verb(&parts.method, &query);
                 self.authorize(&Question { user: &user, verb, object: Object::of(&target) })?;
+                let timeout = timeout(&query)?;
                 let asked = Asked { user: &user, target, query, verb };
                 let work = self.resource(parts, asked, body, served);
                 if verb == "watch" {
                     return work.await;
                 }
-                tokio::time::timeout(TIMEOUT, work)
+                tokio::time::timeout(timeout, work)
                     .await
                     .unwrap_or_else(|_| Err(ApiError::timeout("request did not complete within the allotted timeout")))
             }
@@ -183,6 +184,18 @@ fn deprecated(resource: &Resource) -> Option<&'static str> {
         ("", "componentstatuses") => Some("v1 ComponentStatus is deprecated in v1.19+"),
         _ => None,
     }
+}
+
+/// How long the request may take: what the client says, within the server's own limit.
+fn timeout(query: &Query<'_>) -> Result<Duration> {
+    let text = query.text("timeout");
+    if text.is_empty() {
+        return Ok(TIMEOUT);
+    }
+    let nanoseconds = windlass_schema::time::parse_duration(text)
+        .map_err(|error| ApiError::bad_request(format!("invalid timeout specified in the request URL - {error}")))?;
+    let asked = u64::try_from(nanoseconds).ok().filter(|nanoseconds| *nanoseconds > 0);
+    Ok(asked.map_or(TIMEOUT, |nanoseconds| Duration::from_nanos(nanoseconds).min(TIMEOUT)))
 }
 
 /// What is asked of a resource, and by whom.

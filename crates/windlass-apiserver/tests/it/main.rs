@@ -10,6 +10,7 @@ mod hostile;
 mod in_process;
 mod lists;
 mod protocol;
+mod storage;
 mod subresources;
 mod watches;
 mod writes;
