@@ -5,6 +5,8 @@ import sys
 import time
 import traceback
 
+HERE = os.path.dirname(os.path.abspath(__file__))
+
 _checks = []
 
 
@@ -47,6 +49,12 @@ def eventually(condition, what, seconds=10):
         time.sleep(0.02)
 
 
+def located(error):
+    """An unexpected error, and the line of ours that it came from."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if os.path.dirname(frame.filename) == HERE]
+    return f"{type(error).__name__}: {error}\nat {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}: {frames[-1].line}"
+
+
 def run():
     """Runs all checks, or those whose name contains $E2E_FILTER, and exits with 1 if one failed."""
     wanted = os.environ.get("E2E_FILTER", "")
@@ -60,6 +68,6 @@ def run():
             print(f"ok {name}", flush=True)
         except Exception as error:
             failed += 1
-            message = str(error) if isinstance(error, Failed) else traceback.format_exc()
+            message = str(error) if isinstance(error, Failed) else located(error)
             print(f"FAILED {name} [{function.__name__}]\n    " + message.strip().replace("\n", "\n    "), flush=True)
     sys.exit(1 if failed else 0)

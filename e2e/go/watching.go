@@ -195,19 +195,24 @@ func (c clients) leaderElection(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	leases := c.typed.CoordinationV1().Leases(namespace)
 	led := false
 	leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
 		Lock: lock, ReleaseOnCancel: true,
-		LeaseDuration: 3 * time.Second, RenewDeadline: 2 * time.Second, RetryPeriod: 100 * time.Millisecond,
+		LeaseDuration: 3 * time.Second, RenewDeadline: 2 * time.Second, RetryPeriod: 500 * time.Millisecond,
 		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(context.Context) {
-				led = true
+			OnStartedLeading: func(ctx context.Context) {
+				// Giving up in the midst of a renewal may conflict with it, so the first one is waited for.
+				led = eventually(ctx, "a renewal", func() bool {
+					lease, err := leases.Get(ctx, "leader", metav1.GetOptions{})
+					return err == nil && lease.Spec.RenewTime.After(lease.Spec.AcquireTime.Time)
+				}) == nil
 				cancel()
 			},
 			OnStoppedLeading: func() {},
 		},
 	})
-	lease, err := c.typed.CoordinationV1().Leases(namespace).Get(context.Background(), "leader", metav1.GetOptions{})
+	lease, err := leases.Get(context.Background(), "leader", metav1.GetOptions{})
 	if err != nil {
 		return err
 	}

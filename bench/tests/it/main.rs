@@ -7,7 +7,7 @@ use std::{
 
 fn bench(folder: &Path, args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_windlass-bench"));
-    command.args(args).arg("--data").arg(folder.join("data")).output().unwrap()
+    command.args(args).arg("--data").arg(folder.join("data")).output().expect("the program must start")
 }
 
 #[test]

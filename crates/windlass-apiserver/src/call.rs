@@ -7,6 +7,7 @@ use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
 use serde_json::Value;
 use windlass_builtins::resource::Subresource;
+use windlass_store::Revision;
 
 use crate::{
     body::Chunks,
@@ -16,7 +17,7 @@ use crate::{
     request_info::ResourceRequest,
     server::Inner,
     status::{ApiError, Result},
-    storage::StoredObject,
+    storage::{ListBody, StoredObject},
     user::User,
 };
 
@@ -63,6 +64,8 @@ pub(crate) enum Answer {
     Text { code: StatusCode, text: String },
     /// A list.
     List(ListAnswer),
+    /// A list that somebody else has asked for just before.
+    KnownList { body: Arc<ListBody>, revision: u64 },
     /// A watch.
     Watch { chunks: Chunks, content_type: &'static str },
 }
@@ -73,6 +76,8 @@ pub(crate) struct ListAnswer {
     pub(crate) revision: u64,
     pub(crate) continue_token: Option<String>,
     pub(crate) remaining: Option<usize>,
+    /// For everything under a prefix in its newest state: the prefix, and the revision of the snapshot.
+    pub(crate) whole: Option<(String, Revision)>,
 }
 
 impl Call<'_> {

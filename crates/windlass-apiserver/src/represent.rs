@@ -17,11 +17,13 @@ use crate::{
     negotiate::{self, Media, Representation, Transform},
     registry::Endpoint,
     status::{ApiError, Result},
-    storage::{Change, StoredObject},
+    storage::{Change, ListBody, StoredObject, write_frame},
 };
 
 /// How much of a long list is written at once: below the size at which allocators ask the system for fresh pages.
 const CHUNK: usize = 64 << 10;
+/// A list of at most this size is kept for the next one who asks.
+const KEEP_BELOW: usize = 16 << 20;
 /// Bodies above this size are compressed for clients that accept it.
 const COMPRESS_ABOVE: usize = 128 << 10;
 
@@ -34,8 +36,8 @@ pub(crate) fn answer(call: &Call<'_>, answer: Answer) -> Result<Response<Body>> 
             response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
             Ok(response)
         }
-        Answer::Stored { code, object } if accept.is_plain_json() && call.endpoint.serves_stored_form() => {
-            Ok(bytes(code, "application/json", object.to_bytes()))
+        Answer::Stored { code, object } if sends_stored_bytes(call) => {
+            Ok(bytes(code, "application/json", object.bytes().clone()))
         }
         Answer::Stored { code, object } => {
             let value = call.endpoint.serve(object.to_value());
@@ -43,17 +45,11 @@ pub(crate) fn answer(call: &Call<'_>, answer: Answer) -> Result<Response<Body>> 
         }
         Answer::Value { code, value } => one(call, code, value),
         Answer::Text { code, text: body } => Ok(text(code, body)),
-        Answer::List(list) if accept.is_plain_json() && call.endpoint.serves_stored_form() => {
-            let size: usize = list.objects.iter().map(|object| object.size()).sum();
-            let chunks = ListChunks::new(call.endpoint, list);
-            if size < COMPRESS_ABOVE || accepts_gzip(call.headers) {
-                let whole = chunks.whole(size);
-                return Ok(compressed(call.headers, bytes(StatusCode::OK, "application/json", whole)));
-            }
-            let mut response = bytes(StatusCode::OK, "application/json", Bytes::new());
-            *response.body_mut() = Body::Stream(Box::pin(futures_util::stream::iter(chunks)));
-            Ok(response)
+        Answer::KnownList { body, revision } => {
+            let head = list_head(call.endpoint, &json!({"resourceVersion": revision.to_string()}));
+            Ok(list_response(head, (0..body.chunks.len()).map(move |index| body.chunks[index].clone())))
         }
+        Answer::List(list) if sends_stored_bytes(call) => Ok(plain_list(call, list)),
         Answer::List(list) => {
             let value = transformed_list(call, &list)?;
             Ok(compressed(call.headers, encode(accept, StatusCode::OK, &value, call.endpoint)?))
@@ -84,56 +80,78 @@ fn one(call: &Call<'_>, code: StatusCode, value: Value) -> Result<Response<Body>
     encode(&call.accept, code, &value, call.endpoint)
 }
 
-/// A list as JSON, from the stored bytes, in pieces: a long one never stands in memory as a whole.
-struct ListChunks {
-    /// What comes before the first item; empty once it has been written.
-    head: String,
-    objects: std::vec::IntoIter<Arc<StoredObject>>,
-    finished: bool,
+/// Whether the answer is made of the bytes that are stored.
+pub(crate) fn sends_stored_bytes(call: &Call<'_>) -> bool {
+    call.accept.is_plain_json() && call.endpoint.serves_stored_form()
 }
 
-impl ListChunks {
-    fn new(endpoint: &Endpoint, list: ListAnswer) -> Self {
-        let resource = endpoint.resource;
-        let (kind, api_version, metadata) = (&resource.kind, resource.api_version(), list_metadata(&list));
-        let head = format!(r#"{{"kind":"{kind}List","apiVersion":"{api_version}","metadata":{metadata},"items":["#);
-        Self { head, objects: list.objects.into_iter(), finished: false }
+/// A list as JSON, from the stored bytes.
+fn plain_list(call: &Call<'_>, list: ListAnswer) -> Response<Body> {
+    let endpoint = call.endpoint;
+    let size: usize = list.objects.iter().map(|object| object.size()).sum();
+    let head = list_head(endpoint, &list_metadata(&list));
+    let whole = list.whole;
+    let mut items = Items { objects: list.objects.into_iter(), first: true };
+    if size < COMPRESS_ABOVE || accepts_gzip(call.headers) {
+        let mut out = head.into_bytes();
+        out.reserve(size);
+        items.write(usize::MAX, &mut out);
+        out.extend_from_slice(LIST_END);
+        return compressed(call.headers, bytes(StatusCode::OK, "application/json", out.into()));
     }
+    match whole {
+        Some((prefix, revision)) if size <= KEEP_BELOW => {
+            let chunks: Vec<Bytes> = items.collect();
+            endpoint.cache.keep_list(Arc::new(ListBody { prefix, revision, chunks: chunks.clone() }));
+            list_response(head, chunks.into_iter())
+        }
+        _ => list_response(head, items),
+    }
+}
 
+/// What a list begins with, up to its items.
+fn list_head(endpoint: &Endpoint, metadata: &Value) -> String {
+    let resource = endpoint.resource;
+    let (kind, api_version) = (&resource.kind, resource.api_version());
+    format!(r#"{{"kind":"{kind}List","apiVersion":"{api_version}","metadata":{metadata},"items":["#)
+}
+
+const LIST_END: &[u8] = b"]}";
+
+/// A long list, sent in pieces.
+fn list_response(head: String, items: impl Iterator<Item = Bytes> + Send + 'static) -> Response<Body> {
+    let chunks = std::iter::once(head.into()).chain(items).chain(std::iter::once(Bytes::from_static(LIST_END)));
+    let mut response = bytes(StatusCode::OK, "application/json", Bytes::new());
+    *response.body_mut() = Body::Stream(Box::pin(futures_util::stream::iter(chunks)));
+    response
+}
+
+/// The items of a list, encoded in pieces of about [`CHUNK`] bytes.
+struct Items {
+    objects: std::vec::IntoIter<Arc<StoredObject>>,
+    first: bool,
+}
+
+impl Items {
     /// Writes items until there are enough bytes or none are left.
     fn write(&mut self, enough: usize, out: &mut Vec<u8>) {
-        let mut first = !self.head.is_empty();
-        out.extend_from_slice(std::mem::take(&mut self.head).as_bytes());
         while out.len() < enough {
-            let Some(object) = self.objects.next() else {
-                out.extend_from_slice(b"]}");
-                self.finished = true;
-                return;
-            };
-            if !std::mem::take(&mut first) {
+            let Some(object) = self.objects.next() else { return };
+            if !std::mem::take(&mut self.first) {
                 out.push(b',');
             }
             object.write_untyped(out);
         }
     }
-
-    fn whole(mut self, size: usize) -> Bytes {
-        let mut out = Vec::with_capacity(size + 256);
-        self.write(usize::MAX, &mut out);
-        out.into()
-    }
 }
 
-impl Iterator for ListChunks {
+impl Iterator for Items {
     type Item = Bytes;
 
     fn next(&mut self) -> Option<Bytes> {
-        if self.finished {
-            return None;
-        }
         let mut out = Vec::with_capacity(CHUNK + (CHUNK >> 3));
         self.write(CHUNK, &mut out);
-        Some(out.into())
+        (!out.is_empty()).then(|| out.into())
     }
 }
 
@@ -346,7 +364,7 @@ impl EventFormat {
     /// Writes a change of an object.
     pub(crate) fn write(&mut self, endpoint: &Endpoint, change: Change, object: &StoredObject, out: &mut Vec<u8>) {
         if self.plain {
-            out.extend_from_slice(&crate::storage::frame(change, object));
+            write_frame(change, object, out);
         } else {
             let event = self.event(endpoint, change.as_str(), endpoint.serve(object.to_value()));
             out.extend_from_slice(&event);

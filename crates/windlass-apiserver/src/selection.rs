@@ -122,3 +122,21 @@ fn check_fields(endpoint: &Endpoint, fields: &FieldSelector) -> Result<bool> {
     }
     Ok(needs_object)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equality_is_looked_up_in_the_filter_first() {
+        let bits = |selector: &str| {
+            let labels = LabelSelector::parse(selector).expect("the selector must be valid");
+            LabelBits::of(labels.requirements().iter().filter_map(exact))
+        };
+        let object = LabelBits::of([("app", "bench"), ("shard", "3")]);
+        assert!(object.may_have(bits("shard=3,app in (bench)")));
+        assert!(!object.may_have(bits("shard=4")));
+        // What is not an equality is left to the object itself.
+        assert!(object.may_have(bits("shard!=3,app notin (bench),!x,y in (a,b)")));
+    }
+}

@@ -4,15 +4,11 @@
 //! the log by revision: none has a queue of its own, so a slow one costs nothing and is cut off when the log has moved
 //! past it.
 
-use std::{
-    collections::VecDeque,
-    ops::Bound,
-    sync::{Arc, OnceLock},
-};
+use std::{collections::VecDeque, ops::Bound, sync::Arc};
 
 use bytes::Bytes;
 use imbl::OrdMap;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 use tracing::error;
@@ -23,7 +19,7 @@ use super::{labels::LabelBits, object::StoredObject};
 /// The log is cut when it holds more events than this...
 const MAX_EVENTS: usize = 20_000;
 /// ...or more bytes than this: a few minutes of an ordinary cluster's changes.
-const MAX_BYTES: usize = 12 << 20;
+const MAX_BYTES: usize = 8 << 20;
 
 /// Objects by `namespace/name` (or `name`), in the order lists have them.
 type Objects = OrdMap<Arc<str>, Cached>;
@@ -48,7 +44,30 @@ impl Cached {
 pub struct ResourceCache {
     prefix: Box<str>,
     state: RwLock<State>,
+    /// The items of the last whole list, for as long as nothing changes.
+    list: Mutex<Option<Arc<ListBody>>>,
+    /// The lines that were made last for watchers of everything, for the watchers that come next.
+    lines: Mutex<Option<Lines>>,
     changed: Notify,
+}
+
+/// The lines of consecutive events under a prefix.
+#[derive(Clone)]
+struct Lines {
+    prefix: String,
+    after: Revision,
+    to: Revision,
+    bytes: Bytes,
+}
+
+/// The items of a whole list, encoded, in pieces.
+pub struct ListBody {
+    /// Which keys are in it.
+    pub prefix: String,
+    /// The revision of the snapshot it was made of.
+    pub revision: Revision,
+    /// The encoded items.
+    pub chunks: Vec<Bytes>,
 }
 
 struct State {
@@ -120,36 +139,39 @@ pub struct CacheEvent {
     pub object: Arc<StoredObject>,
     /// The object as it was.
     pub previous: Option<Arc<StoredObject>>,
-    frame: OnceLock<Bytes>,
+    /// The event as a line of a JSON watch, made once and shared by all watchers; the object's bytes are a part of it.
+    pub frame: Bytes,
 }
 
-impl CacheEvent {
-    fn new(change: Change, object: Arc<StoredObject>, previous: Option<Arc<StoredObject>>) -> Self {
-        Self { change, object, previous, frame: OnceLock::new() }
-    }
-
-    /// The event as a line of a JSON watch, made once and shared by all watchers.
-    pub fn frame(&self) -> &Bytes {
-        self.frame.get_or_init(|| frame(self.change, &self.object))
-    }
+/// What a line of a JSON watch begins and ends with.
+fn brackets(change: Change) -> (&'static [u8], &'static [u8]) {
+    let before: &[u8] = match change {
+        Change::Added => br#"{"type":"ADDED","object":"#,
+        Change::Modified => br#"{"type":"MODIFIED","object":"#,
+        Change::Deleted => br#"{"type":"DELETED","object":"#,
+    };
+    (before, b"}\n")
 }
 
-/// An event as a line of a JSON watch.
-pub fn frame(change: Change, object: &StoredObject) -> Bytes {
-    let mut out = Vec::with_capacity(object.size() + 40);
-    out.extend_from_slice(br#"{"type":""#);
-    out.extend_from_slice(change.as_str().as_bytes());
-    out.extend_from_slice(br#"","object":"#);
-    object.write(&mut out);
-    out.extend_from_slice(b"}\n");
-    out.into()
+/// Writes an event as a line of a JSON watch.
+pub fn write_frame(change: Change, object: &StoredObject, out: &mut Vec<u8>) {
+    let (before, after) = brackets(change);
+    out.extend_from_slice(before);
+    out.extend_from_slice(object.bytes());
+    out.extend_from_slice(after);
 }
 
 impl ResourceCache {
     pub(super) fn new(prefix: &str, start: Revision) -> Self {
         let state =
             State { objects: Objects::new(), log: VecDeque::new(), log_bytes: 0, log_start: start, revision: start };
-        Self { prefix: prefix.into(), state: RwLock::new(state), changed: Notify::new() }
+        Self {
+            prefix: prefix.into(),
+            state: RwLock::new(state),
+            list: Mutex::default(),
+            lines: Mutex::default(),
+            changed: Notify::new(),
+        }
     }
 
     /// The store's prefix of this resource.
@@ -168,6 +190,19 @@ impl ResourceCache {
         Snapshot { objects: state.objects.clone(), revision: state.revision }
     }
 
+    /// The list made last, if it is of this prefix and nothing has changed since.
+    pub fn last_list(&self, prefix: &str, revision: Revision) -> Option<Arc<ListBody>> {
+        let list = self.list.lock().clone()?;
+        (list.prefix == prefix && list.revision == revision).then_some(list)
+    }
+
+    /// Keeps a list for the next one who asks: informers that start together all want the same.
+    pub fn keep_list(&self, list: Arc<ListBody>) {
+        if list.revision == self.state.read().revision {
+            *self.list.lock() = Some(list);
+        }
+    }
+
     /// Resolves at the next change after it is first polled (or enabled).
     pub fn changed(&self) -> Notified<'_> {
         self.changed.notified()
@@ -183,6 +218,30 @@ impl ResourceCache {
         Some(state.log.range(from..).take(limit).cloned().collect())
     }
 
+    /// The lines of all events after a revision whose keys begin with a prefix, and the revision they go up to; `None` if
+    /// some are no longer kept. Watchers that ask for the same get the same bytes.
+    pub fn lines_after(&self, revision: Revision, prefix: &str, limit: usize) -> Option<(Revision, Bytes)> {
+        let events = self.events_after(revision, limit)?;
+        let to = events.last().map_or(revision, |event| event.object.revision);
+        let selected = |event: &&Arc<CacheEvent>| {
+            prefix.is_empty() || prefix.strip_suffix('/') == Some(&*event.object.header.namespace)
+        };
+        if let [only] = events.as_slice() {
+            return Some((to, Some(only).filter(selected).map_or_else(Bytes::new, |event| event.frame.clone())));
+        }
+        let same = |lines: &&Lines| lines.after == revision && lines.to == to && lines.prefix == prefix;
+        if let Some(lines) = self.lines.lock().as_ref().filter(same) {
+            return Some((to, lines.bytes.clone()));
+        }
+        let size = events.iter().filter(selected).map(|event| event.frame.len()).sum();
+        let mut out = Vec::with_capacity(size);
+        events.iter().filter(selected).for_each(|event| out.extend_from_slice(&event.frame));
+        let bytes = Bytes::from(out);
+        let lines = Lines { prefix: prefix.to_owned(), after: revision, to, bytes: bytes.clone() };
+        *self.lines.lock() = Some(lines);
+        Some((to, bytes))
+    }
+
     /// Applies consecutive events of this resource.
     pub(super) fn apply(&self, events: &[Event]) {
         let mut state = self.state.write();
@@ -195,6 +254,7 @@ impl ResourceCache {
         }
         state.trim();
         drop(state);
+        self.list.lock().take();
         self.changed.notify_waiters();
     }
 
@@ -202,7 +262,7 @@ impl ResourceCache {
     pub(super) fn replace(&self, entries: &[&Entry], revision: Revision) {
         let mut objects = Objects::new();
         for entry in entries {
-            match StoredObject::parse(entry.value.clone(), entry.revision) {
+            match StoredObject::parse(&entry.value, entry.revision) {
                 Some(object) => {
                     objects.insert(entry.key[self.prefix.len()..].into(), Cached::new(Arc::new(object)));
                 }
@@ -212,6 +272,7 @@ impl ResourceCache {
         let mut state = self.state.write();
         *state = State { objects, log: VecDeque::new(), log_bytes: 0, log_start: revision, revision };
         drop(state);
+        self.list.lock().take();
         self.changed.notify_waiters();
     }
 }
@@ -221,17 +282,20 @@ impl State {
     fn step(&mut self, key: &str, event: &Event) -> Option<CacheEvent> {
         let Some(value) = &event.value else {
             let previous = self.objects.remove(key)?.object;
-            let last = Arc::new(previous.deleted_at(event.revision));
-            return Some(CacheEvent::new(Change::Deleted, last, Some(previous)));
+            let (before, after) = brackets(Change::Deleted);
+            let (last, frame) = previous.deleted_in(event.revision, before, after);
+            return Some(CacheEvent { change: Change::Deleted, object: last.into(), previous: Some(previous), frame });
         };
-        let Some(object) = StoredObject::parse(value.clone(), event.revision) else {
+        let previous = self.objects.get(key).map(|cached| cached.object.clone());
+        let change = if previous.is_some() { Change::Modified } else { Change::Added };
+        let (before, after) = brackets(change);
+        let Some((object, frame)) = StoredObject::framed(value, event.revision, before, after) else {
             error!(key, "the store holds something that is not an object; it is not served");
             return None;
         };
         let object = Arc::new(object);
-        let previous = self.objects.insert(key.into(), Cached::new(object.clone())).map(|cached| cached.object);
-        let change = if previous.is_some() { Change::Modified } else { Change::Added };
-        Some(CacheEvent::new(change, object, previous))
+        self.objects.insert(key.into(), Cached::new(object.clone()));
+        Some(CacheEvent { change, object, previous, frame })
     }
 
     fn trim(&mut self) {

@@ -1,8 +1,8 @@
 //! A stored object: its encoded bytes, and the few parts of it that requests look at.
 //!
 //! The store keeps an object as JSON that begins with kind, apiVersion and metadata, without a resourceVersion (which is
-//! known only once the write is committed). The resource version is spliced in when the bytes are written out, so nothing
-//! is ever encoded again for a read.
+//! known only once the write is committed). The resource version is spliced in once, when the write comes back from the
+//! store as an event; from then on the bytes are shared by the cache, every watcher and every answer.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
@@ -14,11 +14,13 @@ use windlass_store::Revision;
 /// An object at a revision. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct StoredObject {
-    raw: Bytes,
+    /// The object as JSON, resource version included.
+    bytes: Bytes,
     /// Where `"metadata"` begins: list items of built-in kinds start there.
     metadata_at: u32,
-    /// Just behind `"metadata":{`: where the resource version goes.
-    splice_at: u32,
+    /// Where the resource version begins, just behind `"metadata":{`, and where it ends.
+    version_at: u32,
+    version_end: u32,
     /// The revision of the write.
     pub revision: Revision,
     /// The parsed parts.
@@ -47,10 +49,16 @@ impl Header {
 }
 
 const METADATA: &[u8] = br#""metadata":{"#;
+const VERSION: &[u8] = br#""resourceVersion":""#;
 
 impl StoredObject {
     /// Reads the stored form. `None` if the bytes are not an object as [`encode`] writes it.
-    pub fn parse(raw: Bytes, revision: Revision) -> Option<Self> {
+    pub fn parse(raw: &[u8], revision: Revision) -> Option<Self> {
+        Self::framed(raw, revision, b"", b"").map(|(object, _)| object)
+    }
+
+    /// Reads the stored form and puts it into a frame; the object's bytes are a part of the frame's.
+    pub(super) fn framed(raw: &[u8], revision: Revision, before: &[u8], after: &[u8]) -> Option<(Self, Bytes)> {
         #[derive(Deserialize)]
         struct Envelope<'a> {
             #[serde(borrow)]
@@ -67,71 +75,95 @@ impl StoredObject {
             #[serde(borrow, default)]
             labels: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,
         }
-        let at = raw.windows(METADATA.len()).position(|window| window == METADATA)?;
-        let metadata = serde_json::from_slice::<Envelope<'_>>(&raw).ok()?.metadata;
+        let metadata_at = raw.windows(METADATA.len()).position(|window| window == METADATA)?;
+        let metadata = serde_json::from_slice::<Envelope<'_>>(raw).ok()?.metadata;
         let header = Header {
             name: metadata.name.into(),
             namespace: metadata.namespace.into(),
             uid: metadata.uid.into(),
             labels: metadata.labels.into_iter().flatten().map(|(k, v)| (k.into(), v.into())).collect(),
         };
-        let metadata_at = u32::try_from(at).ok()?;
-        let splice_at = metadata_at + METADATA.len() as u32;
-        Some(Self { raw, metadata_at, splice_at, revision, header: Arc::new(header) })
+        let splice = metadata_at + METADATA.len();
+        Self::assemble(&raw[..splice], &raw[splice..], metadata_at, revision, Arc::new(header), before, after)
+    }
+
+    /// The same object as the last state before a deletion at `revision`, in a frame.
+    pub(super) fn deleted_in(&self, revision: Revision, before: &[u8], after: &[u8]) -> (Self, Bytes) {
+        let (head, tail) = self.around_version();
+        Self::assemble(head, tail, self.metadata_at as usize, revision, self.header.clone(), before, after)
+            .expect("an object that was assembled once must fit again")
     }
 
     /// The same object as the last state before a deletion at `revision`.
     #[must_use]
     pub fn deleted_at(&self, revision: Revision) -> Self {
-        Self { revision, ..self.clone() }
+        self.deleted_in(revision, b"", b"").0
     }
 
-    /// The whole object as JSON.
-    pub fn write(&self, out: &mut Vec<u8>) {
-        self.write_from(0, out);
+    /// What stands before and behind the resource version.
+    fn around_version(&self) -> (&[u8], &[u8]) {
+        (&self.bytes[..self.version_at as usize], &self.bytes[self.version_end as usize..])
+    }
+
+    fn assemble(
+        head: &[u8],
+        tail: &[u8],
+        metadata_at: usize,
+        revision: Revision,
+        header: Arc<Header>,
+        before: &[u8],
+        after: &[u8],
+    ) -> Option<(Self, Bytes)> {
+        let mut out = Vec::with_capacity(before.len() + head.len() + VERSION.len() + 22 + tail.len() + after.len());
+        out.extend_from_slice(before);
+        out.extend_from_slice(head);
+        out.extend_from_slice(VERSION);
+        write_number(revision.0, &mut out);
+        out.push(b'"');
+        if tail.first() != Some(&b'}') {
+            out.push(b',');
+        }
+        let version_end = out.len() - before.len();
+        out.extend_from_slice(tail);
+        let end = out.len();
+        out.extend_from_slice(after);
+        let frame = Bytes::from(out);
+        let object = Self {
+            bytes: frame.slice(before.len()..end),
+            metadata_at: u32::try_from(metadata_at).ok()?,
+            version_at: u32::try_from(head.len()).ok()?,
+            version_end: u32::try_from(version_end).ok()?,
+            revision,
+            header,
+        };
+        Some((object, frame))
     }
 
     /// The object as an item of a built-in list: without kind and apiVersion.
     pub fn write_untyped(&self, out: &mut Vec<u8>) {
         out.push(b'{');
-        self.write_from(self.metadata_at as usize, out);
-    }
-
-    fn write_from(&self, start: usize, out: &mut Vec<u8>) {
-        let splice = self.splice_at as usize;
-        out.reserve(self.size());
-        out.extend_from_slice(&self.raw[start..splice]);
-        out.extend_from_slice(br#""resourceVersion":""#);
-        write_number(self.revision.0, out);
-        out.push(b'"');
-        if self.raw.get(splice) != Some(&b'}') {
-            out.push(b',');
-        }
-        out.extend_from_slice(&self.raw[splice..]);
+        out.extend_from_slice(&self.bytes[self.metadata_at as usize..]);
     }
 
     /// The whole object as JSON.
-    pub fn to_bytes(&self) -> Bytes {
-        let mut out = Vec::new();
-        self.write(&mut out);
-        out.into()
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
     }
 
     /// The object as a value, resource version included.
     pub fn to_value(&self) -> Value {
-        let mut value: Value = serde_json::from_slice(&self.raw).expect("a stored object must be JSON");
-        value["metadata"]["resourceVersion"] = self.revision.to_string().into();
-        value
+        serde_json::from_slice(&self.bytes).expect("a stored object must be JSON")
     }
 
-    /// Whether these are the bytes it is stored as.
-    pub fn is_stored_as(&self, bytes: &Bytes) -> bool {
-        self.raw == *bytes
+    /// Whether this is what it is stored as.
+    pub fn is_stored_as(&self, raw: &[u8]) -> bool {
+        let (head, tail) = self.around_version();
+        raw.len() == head.len() + tail.len() && raw.starts_with(head) && raw.ends_with(tail)
     }
 
-    /// About how many bytes it writes.
+    /// How many bytes it has.
     pub fn size(&self) -> usize {
-        self.raw.len() + 48
+        self.bytes.len()
     }
 }
 
@@ -169,13 +201,16 @@ mod tests {
             "apiVersion": "v1", "kind": "ConfigMap", "data": {"metadata": "x"},
             "metadata": {"name": "a", "namespace": "n", "labels": {"b": "2", "a": "1"}, "resourceVersion": "7"},
         });
-        let object = StoredObject::parse(encode(&mut value), Revision(42)).unwrap();
+        let raw = encode(&mut value);
+        let object = StoredObject::parse(&raw, Revision(42)).unwrap();
         assert_eq!(object.header.label("b"), Some("2"));
         assert_eq!(object.header.label("c"), None);
-        let written: Value = serde_json::from_slice(&object.to_bytes()).unwrap();
+        let written: Value = serde_json::from_slice(object.bytes()).unwrap();
         value["metadata"]["resourceVersion"] = "42".into();
         assert_eq!(written, value);
         assert_eq!(object.to_value(), value);
+        assert!(object.is_stored_as(&raw) && !object.is_stored_as(&raw[1..]));
+        assert_eq!(object.deleted_at(Revision(1_000)).to_value()["metadata"]["resourceVersion"], "1000");
         let mut item = Vec::new();
         object.write_untyped(&mut item);
         let item: Value = serde_json::from_slice(&item).unwrap();

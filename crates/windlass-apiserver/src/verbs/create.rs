@@ -84,7 +84,7 @@ async fn create_once(call: &Call<'_>, mut object: Value, options: &WriteOptions)
     match call.server.storage.store().create(&endpoint.store_key(&key), bytes.clone()).await {
         Ok(revision) => {
             allocation.keep();
-            Ok(Written::Stored(StoredObject::parse(bytes, revision).expect("a just encoded object must parse").into()))
+            Ok(Written::Stored(StoredObject::parse(&bytes, revision).expect("a just encoded object must parse").into()))
         }
         Err(StoreError::Exists { .. }) => Err(exists()),
         Err(error) => Err(error.into()),

@@ -90,7 +90,8 @@ pub(crate) async fn delete_collection(call: &Call<'_>) -> Result<Answer> {
             Err(error) => return Err(error),
         }
     }
-    let list = ListAnswer { objects: selected, revision: revision.0, continue_token: None, remaining: None };
+    let list =
+        ListAnswer { objects: selected, revision: revision.0, continue_token: None, remaining: None, whole: None };
     Ok(Answer::List(list))
 }
 
@@ -163,7 +164,7 @@ async fn mark(
         return Ok(current.clone());
     }
     let revision = call.server.storage.store().update(store_key, current.revision, bytes.clone()).await?;
-    Ok(Arc::new(StoredObject::parse(bytes, revision).expect("a just encoded object must parse")))
+    Ok(Arc::new(StoredObject::parse(&bytes, revision).expect("a just encoded object must parse")))
 }
 
 fn check_preconditions(call: &Call<'_>, options: &DeleteOptions, object: &Value, name: &str) -> Result<()> {

@@ -10,6 +10,7 @@ use crate::{
     call::{Answer, Call, ListAnswer},
     continue_token::ContinueToken,
     options::{ListOptions, VersionMatch, parse_resource_version},
+    represent,
     selection::Selection,
     status::{ApiError, Result},
     storage::StoredObject,
@@ -73,6 +74,13 @@ fn list_newest(call: &Call<'_>, selection: &Selection, after: Option<&str>, limi
     let revision = applied.max(snapshot.revision);
     let after = after.map(|key| format!("{}{key}", selection.prefix));
     let everything = selection.is_everything();
+    let whole = everything && after.is_none() && limit.is_none();
+    if whole
+        && let Some(body) = call.endpoint.cache.last_list(&selection.prefix, snapshot.revision)
+        && represent::sends_stored_bytes(call)
+    {
+        return Answer::KnownList { body, revision: revision.0 };
+    }
     let mut range = selection.select(call.endpoint, &snapshot, after.as_deref());
     let mut selected = Vec::new();
     let mut last = "";
@@ -86,7 +94,9 @@ fn list_newest(call: &Call<'_>, selection: &Selection, after: Option<&str>, limi
         selected.push(object.clone());
     }
     let remaining = (more && everything).then(|| 1 + range.count());
-    Answer::List(page(selection, selected, revision, more.then_some(last), remaining))
+    let mut list = page(selection, selected, revision, more.then_some(last), remaining);
+    list.whole = whole.then(|| (selection.prefix.clone(), snapshot.revision));
+    Answer::List(list)
 }
 
 fn page(
@@ -100,7 +110,7 @@ fn page(
         let after = key.strip_prefix(&selection.prefix).unwrap_or(key).to_owned();
         ContinueToken { revision: i64::try_from(revision.0).unwrap_or(i64::MAX), after }.encode()
     });
-    ListAnswer { objects, revision: revision.0, continue_token, remaining }
+    ListAnswer { objects, revision: revision.0, continue_token, remaining, whole: None }
 }
 
 /// The next page of a list.
@@ -144,7 +154,7 @@ async fn list_at(
     let mut last = None;
     let mut more = page_of_store.remaining > 0;
     for entry in page_of_store.entries {
-        let Some(object) = StoredObject::parse(entry.value, entry.revision) else { continue };
+        let Some(object) = StoredObject::parse(&entry.value, entry.revision) else { continue };
         if !everything && !selection.matches(call.endpoint, &object) {
             continue;
         }

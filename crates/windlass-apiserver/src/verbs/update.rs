@@ -190,7 +190,7 @@ async fn update_once(
             if gone {
                 call.release(old);
             }
-            Ok(Written::Stored(StoredObject::parse(bytes, revision).expect("a just encoded object must parse").into()))
+            Ok(Written::Stored(StoredObject::parse(&bytes, revision).expect("a just encoded object must parse").into()))
         }
         Err(StoreError::Conflict { .. } | StoreError::NotFound { .. }) => Err(Attempt::Lost),
         Err(error) => Err(Attempt::Refused(error.into())),

@@ -128,16 +128,17 @@ impl Watcher {
             changed.as_mut().enable();
             // Read before the log: with an empty answer from the log, everything up to here has been sent.
             let applied = self.server.storage.applied();
-            let Some(events) = endpoint.cache.events_after(self.cursor, BATCH) else {
+            let Some((to, chunk)) = self.lines() else {
                 self.finished = true;
                 return Some(self.expired(applied));
             };
-            if let Some(last) = events.last() {
-                self.cursor = last.object.revision;
-                match self.encode(&events) {
-                    Some(chunk) => return Some(chunk),
-                    None => continue,
-                }
+            let advanced = to > self.cursor;
+            self.cursor = to;
+            if !chunk.is_empty() {
+                return Some(chunk);
+            }
+            if advanced {
+                continue;
             }
             let tick = async {
                 match &mut self.bookmarks {
@@ -163,19 +164,19 @@ impl Watcher {
         (!out.is_empty()).then(|| out.into())
     }
 
-    /// The selected ones of some events.
-    fn encode(&mut self, events: &[Arc<CacheEvent>]) -> Option<Bytes> {
-        if let [only] = events
-            && self.format.is_plain_json()
-            && self.selection.is_everything()
-        {
-            return self.selection.in_scope(&only.object).then(|| only.frame().clone());
+    /// The next events as they are sent, and the revision they go up to; `None` if some are no longer kept.
+    fn lines(&mut self) -> Option<(Revision, Bytes)> {
+        let endpoint = self.endpoint.clone();
+        if self.format.is_plain_json() && self.selection.is_everything() {
+            return endpoint.cache.lines_after(self.cursor, &self.selection.prefix, BATCH);
         }
+        let events = endpoint.cache.events_after(self.cursor, BATCH)?;
+        let to = events.last().map_or(self.cursor, |event| event.object.revision);
         let mut out = Vec::new();
-        for event in events {
+        for event in &events {
             self.write(event, &mut out);
         }
-        (!out.is_empty()).then(|| out.into())
+        Some((to, out.into()))
     }
 
     fn write(&mut self, event: &CacheEvent, out: &mut Vec<u8>) {
@@ -192,7 +193,7 @@ impl Watcher {
             (false, false) => return,
         };
         if change == event.change && self.format.is_plain_json() {
-            out.extend_from_slice(event.frame());
+            out.extend_from_slice(&event.frame);
         } else if change == Change::Deleted {
             // An object that left the selection is told as it was when it was last selected.
             let previous = event.previous.as_ref().expect("a deletion must have a previous state");

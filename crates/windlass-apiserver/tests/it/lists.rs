@@ -85,3 +85,25 @@ async fn lists_of_all_namespaces_are_ordered_by_namespace() {
     assert_eq!(names(&list), ["a", "b", "c", "d", "e", "a"]);
     assert_eq!(list["items"][5]["metadata"]["namespace"], "kube-public");
 }
+
+#[tokio::test]
+async fn a_long_list_is_the_same_for_all_until_something_changes() {
+    let client = Client::new().await;
+    for name in ["a", "b", "c"] {
+        let mut object = config_map(name);
+        object["data"]["a"] = "x".repeat(100_000).into();
+        client.post(CONFIG_MAPS, &object).await.expect(201);
+    }
+    let first = client.get(CONFIG_MAPS).await.expect(200);
+    assert_eq!(names(&first), ["a", "b", "c"]);
+    assert_eq!(client.get(CONFIG_MAPS).await.expect(200), first);
+    let everywhere = client.get("/api/v1/configmaps").await.expect(200);
+    assert_eq!(everywhere["items"], first["items"]);
+    client.post("/api/v1/namespaces/kube-public/configmaps", &config_map("d")).await.expect(201);
+    assert_eq!(names(&client.get(CONFIG_MAPS).await.expect(200)), ["a", "b", "c"]);
+    assert_eq!(names(&client.get("/api/v1/configmaps").await.expect(200)), ["a", "b", "c", "d"]);
+    client.delete(&format!("{CONFIG_MAPS}/b")).await.expect(200);
+    let last = client.get(CONFIG_MAPS).await.expect(200);
+    assert_eq!(names(&last), ["a", "c"]);
+    assert_ne!(last["metadata"]["resourceVersion"], first["metadata"]["resourceVersion"]);
+}
