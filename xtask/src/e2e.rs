@@ -36,15 +36,16 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
         let command = (suite.prepare)(&folder, &options.peers).with_context(|| suite.name)?;
         commands.push((suite.name, command));
     }
-    let server = Server::start(&options.against, &options.peers, &folder)?;
+    let mut server = Server::start(&options.against, &options.peers, &folder)?;
     let mut total = Count::default();
     for (name, mut command) in commands {
+        server.check_running()?;
         println!("\n{name}");
         command.env("KUBECONFIG", server.kubeconfig());
         total += suites::run(command).with_context(|| name)?;
     }
-    server.stop()?;
     println!("\n{} passed, {} failed", total.passed, total.failed);
+    server.stop()?;
     ensure!(total.failed == 0, "some end-to-end checks failed");
     ensure!(total.passed > 0, "no checks ran");
     Ok(())

@@ -9,7 +9,8 @@ mod tidy;
 
 use anyhow::bail;
 
-const USAGE: &str = "usage: cargo xtask builtins [--check | --openapi | --vectors [FOLDER...]] | e2e [FLAGS] | peers | tidy";
+const USAGE: &str =
+    "usage: cargo xtask builtins [--check | --openapi | --vectors [FOLDER...]] | e2e [FLAGS] | peers | tidy";
 
 fn main() -> anyhow::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();

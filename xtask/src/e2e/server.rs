@@ -59,12 +59,18 @@ impl Server {
         &self.kubeconfig
     }
 
+    /// Fails if a server that was started here has ended.
+    pub(super) fn check_running(&mut self) -> anyhow::Result<()> {
+        match self.process.as_mut().map(Child::try_wait).transpose()?.flatten() {
+            Some(status) => bail!("the server ended before it was told to, with {status}"),
+            None => Ok(()),
+        }
+    }
+
     /// Ends the server by SIGTERM, which it must obey with a good exit code.
     pub(super) fn stop(mut self) -> anyhow::Result<()> {
+        self.check_running()?;
         let Some(process) = &mut self.process else { return Ok(()) };
-        if let Some(status) = process.try_wait()? {
-            bail!("the server ended before it was told to, with {status}");
-        }
         let status = terminate(process)?;
         ensure!(status.success(), "the server ended with {status}");
         Ok(())

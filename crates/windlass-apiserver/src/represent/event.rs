@@ -1,0 +1,85 @@
+//! Watch events in the form the client asked for.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use windlass_builtins::protobuf;
+use windlass_schema::json as go_json;
+
+use super::{partial, table};
+use crate::{
+    call::Call,
+    negotiate::{Media, Transform},
+    registry::Endpoint,
+    status::Result,
+    storage::{Change, StoredObject, write_frame},
+};
+
+/// How a watch writes its events.
+pub(crate) struct EventFormat {
+    transform: Transform,
+    include: table::Include,
+    /// Whether events are protobuf messages.
+    protobuf: bool,
+    /// Whether events are the stored bytes.
+    plain: bool,
+    headers_sent: bool,
+}
+
+impl EventFormat {
+    pub(crate) fn negotiated(call: &Call<'_>) -> Result<Self> {
+        let include = table::Include::parse(call.query.text("includeObject"))?;
+        let transform = call.accept.transform;
+        let protobuf = call.accept.media == Media::Protobuf;
+        let plain = !protobuf && transform == Transform::None && call.endpoint.serves_stored_form();
+        Ok(Self { transform, include, protobuf, plain, headers_sent: false })
+    }
+
+    pub(crate) fn content_type(&self) -> &'static str {
+        if self.protobuf { "application/vnd.kubernetes.protobuf;stream=watch" } else { "application/json" }
+    }
+
+    /// Whether events can be shared between watchers as they stand in the log.
+    pub(crate) fn is_plain_json(&self) -> bool {
+        self.plain
+    }
+
+    /// Writes a change of an object.
+    pub(crate) fn write(&mut self, endpoint: &Endpoint, change: Change, object: &StoredObject, out: &mut Vec<u8>) {
+        if self.plain {
+            write_frame(change, object, out);
+        } else {
+            let event = self.event(endpoint, change.as_str(), endpoint.serve(object.to_value()));
+            out.extend_from_slice(&event);
+        }
+    }
+
+    /// An event with any object.
+    pub(crate) fn event(&mut self, endpoint: &Endpoint, kind: &str, object: Value) -> Bytes {
+        let object = match self.transform {
+            _ if kind == "ERROR" => object,
+            Transform::Table => {
+                let revision = object["metadata"]["resourceVersion"].clone();
+                let headers = !std::mem::replace(&mut self.headers_sent, true);
+                table::table(endpoint, &[object], self.include, json!({"resourceVersion": revision}), headers)
+            }
+            Transform::PartialObjectMetadata | Transform::PartialObjectMetadataList => partial(&object),
+            Transform::None => object,
+        };
+        if self.protobuf {
+            return protobuf_event(endpoint, kind, &object);
+        }
+        let mut out = go_json::encode(&json!({"type": kind, "object": object}));
+        out.push(b'\n');
+        out.into()
+    }
+}
+
+/// An event as a length-delimited protobuf message.
+fn protobuf_event(endpoint: &Endpoint, kind: &str, object: &Value) -> Bytes {
+    let encoded = protobuf::encode_object(object, endpoint.table).unwrap_or_default();
+    let message = protobuf::watch_event(kind, &encoded);
+    let mut out = Vec::with_capacity(message.len() + 4);
+    out.extend_from_slice(&(message.len() as u32).to_be_bytes());
+    out.extend_from_slice(&message);
+    out.into()
+}

@@ -1,0 +1,143 @@
+//! Lists: from the stored bytes where the client takes them as they are, transformed where not.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use serde_json::{Value, json};
+
+use super::{COMPRESS_ABOVE, accepts_gzip, bytes, compressed, go_type, partial, table, untyped};
+use crate::{
+    body::Body,
+    call::{Call, ListAnswer},
+    negotiate::Transform,
+    registry::Endpoint,
+    status::{ApiError, Result},
+    storage::{ListBody, StoredObject},
+};
+
+/// How much of a long list is written at once: below the size at which allocators ask the system for fresh pages.
+const CHUNK: usize = 64 << 10;
+/// A list of at most this size is kept for the next one who asks.
+const KEEP_BELOW: usize = 16 << 20;
+
+/// A list as JSON, from the stored bytes.
+pub(super) fn plain(call: &Call<'_>, list: ListAnswer) -> Response<Body> {
+    let endpoint = call.endpoint;
+    let size: usize = list.objects.iter().map(|object| object.size()).sum();
+    let head = list_head(endpoint, &list_metadata(&list));
+    let whole = list.whole;
+    let mut items = Items { objects: list.objects.into_iter(), first: true };
+    if size < COMPRESS_ABOVE || accepts_gzip(call.headers) {
+        let mut out = head.into_bytes();
+        out.reserve(size);
+        items.write(usize::MAX, &mut out);
+        out.extend_from_slice(LIST_END);
+        return compressed(call.headers, bytes(StatusCode::OK, "application/json", out.into()));
+    }
+    match whole {
+        Some((prefix, revision)) if size <= KEEP_BELOW => {
+            let chunks: Vec<Bytes> = items.collect();
+            endpoint.cache.keep_list(Arc::new(ListBody { prefix, revision, chunks: chunks.clone() }));
+            list_response(head, chunks.into_iter())
+        }
+        _ => list_response(head, items),
+    }
+}
+
+/// A list that was made before.
+pub(super) fn known(endpoint: &Endpoint, body: Arc<ListBody>, revision: u64) -> Response<Body> {
+    let head = list_head(endpoint, &json!({"resourceVersion": revision.to_string()}));
+    list_response(head, (0..body.chunks.len()).map(move |index| body.chunks[index].clone()))
+}
+
+/// What a list begins with, up to its items.
+fn list_head(endpoint: &Endpoint, metadata: &Value) -> String {
+    let resource = endpoint.resource;
+    let (kind, api_version) = (&resource.kind, resource.api_version());
+    format!(r#"{{"kind":"{kind}List","apiVersion":"{api_version}","metadata":{metadata},"items":["#)
+}
+
+const LIST_END: &[u8] = b"]}";
+
+/// A long list, sent in pieces.
+fn list_response(head: String, items: impl Iterator<Item = Bytes> + Send + 'static) -> Response<Body> {
+    let chunks = std::iter::once(head.into()).chain(items).chain(std::iter::once(Bytes::from_static(LIST_END)));
+    let mut response = bytes(StatusCode::OK, "application/json", Bytes::new());
+    *response.body_mut() = Body::Stream(Box::pin(futures_util::stream::iter(chunks)));
+    response
+}
+
+/// The items of a list, encoded in pieces of about [`CHUNK`] bytes.
+struct Items {
+    objects: std::vec::IntoIter<Arc<StoredObject>>,
+    first: bool,
+}
+
+impl Items {
+    /// Writes items until there are enough bytes or none are left.
+    fn write(&mut self, enough: usize, out: &mut Vec<u8>) {
+        while out.len() < enough {
+            let Some(object) = self.objects.next() else { return };
+            if !std::mem::take(&mut self.first) {
+                out.push(b',');
+            }
+            object.write_untyped(out);
+        }
+    }
+}
+
+impl Iterator for Items {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        let mut out = Vec::with_capacity(CHUNK + (CHUNK >> 3));
+        self.write(CHUNK, &mut out);
+        (!out.is_empty()).then(|| out.into())
+    }
+}
+
+fn list_metadata(list: &ListAnswer) -> Value {
+    let mut metadata = json!({"resourceVersion": list.revision.to_string()});
+    if let Some(token) = &list.continue_token {
+        metadata["continue"] = token.as_str().into();
+    }
+    if let Some(remaining) = list.remaining {
+        metadata["remainingItemCount"] = remaining.into();
+    }
+    metadata
+}
+
+/// A list as a value: whole objects, a table, or metadata.
+pub(super) fn transformed(call: &Call<'_>, list: &ListAnswer) -> Result<Value> {
+    let endpoint = call.endpoint;
+    let resource = endpoint.resource;
+    let objects = list.objects.iter().map(|object| endpoint.serve(object.to_value()));
+    let metadata = list_metadata(list);
+    Ok(match call.accept.transform {
+        Transform::None => {
+            let items: Vec<Value> = objects.map(untyped).collect();
+            json!({
+                "kind": format!("{}List", resource.kind), "apiVersion": resource.api_version(),
+                "metadata": metadata, "items": items,
+            })
+        }
+        Transform::Table => {
+            let include = table::Include::parse(call.query.text("includeObject"))?;
+            table::table(endpoint, &objects.collect::<Vec<_>>(), include, metadata, true)
+        }
+        Transform::PartialObjectMetadataList => {
+            let items: Vec<Value> = objects.map(|object| partial(&object)).collect();
+            json!({
+                "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items,
+            })
+        }
+        Transform::PartialObjectMetadata => {
+            let message = format!(
+                "you requested PartialObjectMetadata, but the requested object is a list (*{})",
+                go_type(endpoint, "List")
+            );
+            return Err(ApiError::not_acceptable(message));
+        }
+    })
+}
