@@ -2,9 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bytes::Bytes;
-use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, header, request::Parts};
-use http_body_util::{BodyExt, Limited};
+use bytes::{Bytes, BytesMut};
+use http::{Method, Request, Response, StatusCode, Uri, header, request::Parts};
+use http_body_util::BodyExt;
 use tracing::{error, warn};
 use windlass_builtins::resource::Resource;
 
@@ -27,6 +27,8 @@ use crate::{
 
 /// The largest body that is read.
 const BODY_LIMIT: usize = 3 << 20;
+/// How much of a body that is too large is read and thrown away.
+const DISCARD_LIMIT: usize = 64 << 20;
 /// How long a request other than a watch may take.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -147,7 +149,7 @@ impl Inner {
             return Err(ApiError::method_not_allowed());
         }
         let accept = negotiate::accept(&parts.headers, verb == "watch", parts.uri.query())?;
-        let body = read_body(&parts.method, &parts.headers, body).await?;
+        let body = read_body(&parts.method, body).await?;
         let call = Call {
             server: self,
             endpoint,
@@ -207,6 +209,14 @@ struct Asked<'a> {
 }
 
 async fn dispatch(call: &Call<'_>, verb: &str) -> Result<Answer> {
+    // The most frequent request keeps the future small; the others have large ones, which are better not moved around.
+    if verb == "get" && call.subresource.is_none() && !call.is_core("componentstatuses") {
+        return verbs::read::get(call).await;
+    }
+    Box::pin(dispatch_any(call, verb)).await
+}
+
+async fn dispatch_any(call: &Call<'_>, verb: &str) -> Result<Answer> {
     if let Some(answer) = subresource::dispatch(call, verb).await {
         return answer;
     }
@@ -257,7 +267,9 @@ fn check_scope(resource: &Resource, target: &ResourceRequest<'_>, method: &Metho
     Ok(())
 }
 
-async fn read_body<B>(method: &Method, headers: &HeaderMap, body: B) -> Result<Bytes>
+/// Reads the body. One that is too large is read to its end nevertheless, within reason, and thrown away: a client that
+/// is cut off while it writes does not see the answer.
+async fn read_body<B>(method: &Method, body: B) -> Result<Bytes>
 where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<BoxError>,
@@ -265,13 +277,24 @@ where
     if matches!(*method, Method::GET | Method::HEAD) {
         return Ok(Bytes::new());
     }
-    let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
-    if announced.is_some_and(|length| length > BODY_LIMIT) {
-        return Err(ApiError::too_large(BODY_LIMIT));
+    let mut body = std::pin::pin!(body);
+    let mut read = BytesMut::new();
+    let mut length = 0;
+    while let Some(frame) = body.frame().await {
+        let frame =
+            frame.map_err(|error| ApiError::bad_request(format!("could not read the body: {}", error.into())))?;
+        let Ok(data) = frame.into_data() else { continue };
+        length += data.len();
+        if length > DISCARD_LIMIT {
+            break;
+        }
+        if length <= BODY_LIMIT {
+            // A body in one piece is taken as it is.
+            if length == data.len() && body.is_end_stream() {
+                return Ok(data);
+            }
+            read.extend_from_slice(&data);
+        }
     }
-    match Limited::new(body, BODY_LIMIT).collect().await {
-        Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(ApiError::too_large(BODY_LIMIT)),
-        Err(error) => Err(ApiError::bad_request(format!("could not read the request's body: {error}"))),
-    }
+    if length > BODY_LIMIT { Err(ApiError::too_large(BODY_LIMIT)) } else { Ok(read.freeze()) }
 }

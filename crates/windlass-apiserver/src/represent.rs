@@ -35,7 +35,7 @@ pub(crate) fn answer(call: &Call<'_>, answer: Answer) -> Result<Response<Body>> 
             Ok(response)
         }
         Answer::Stored { code, object } if sends_stored_bytes(call) => {
-            Ok(bytes(code, "application/json", object.bytes().clone()))
+            Ok(compressed(call.headers, bytes(code, "application/json", object.bytes().clone())))
         }
         Answer::Stored { code, object } => {
             let value = call.endpoint.serve(object.to_value());

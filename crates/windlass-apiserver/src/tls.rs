@@ -94,7 +94,7 @@ async fn connection(
         .max_concurrent_streams(1000)
         .initial_stream_window_size(1 << 20)
         .initial_connection_window_size(4 << 20)
-        .max_send_buf_size(1 << 20)
+        .max_send_buf_size(256 << 10)
         .keep_alive_interval(Duration::from_secs(30));
     let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
     if let Err(error) = watcher.watch(connection).await {

@@ -186,8 +186,7 @@ impl FieldError {
     /// `Unsupported value: <value>: supported values: "a", "b"`; the values are listed as given.
     pub fn not_supported(path: &Path, value: &Value, supported: &[&str]) -> Self {
         let list: Vec<_> = supported.iter().map(|v| quote(v)).collect();
-        let detail =
-            if list.is_empty() { String::new() } else { format!("supported values: {}", list.join(", ")) };
+        let detail = if list.is_empty() { String::new() } else { format!("supported values: {}", list.join(", ")) };
         Self::with(ErrorKind::NotSupported, path, Some(show(value)), detail)
     }
 

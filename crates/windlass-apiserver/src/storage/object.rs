@@ -4,15 +4,15 @@
 //! known only once the write is committed). The resource version is spliced in once, when the write comes back from the
 //! store as an event; from then on the bytes are shared by the cache, every watcher and every answer.
 
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap};
 
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
 use windlass_store::Revision;
 
-/// An object at a revision. Cheap to clone.
-#[derive(Debug, Clone)]
+/// An object at a revision.
+#[derive(Debug)]
 pub struct StoredObject {
     /// The object as JSON, resource version included.
     bytes: Bytes,
@@ -24,11 +24,11 @@ pub struct StoredObject {
     /// The revision of the write.
     pub revision: Revision,
     /// The parsed parts.
-    pub header: Arc<Header>,
+    pub header: Header,
 }
 
 /// What is parsed of an object.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Header {
     /// The name.
     pub name: Box<str>,
@@ -36,15 +36,20 @@ pub struct Header {
     pub namespace: Box<str>,
     /// The uid.
     pub uid: Box<str>,
-    /// The labels, sorted by key.
-    pub labels: Box<[(Box<str>, Box<str>)]>,
+    /// The labels in one piece, `key NUL value NUL`, so that a scan touches one place in memory for all of them.
+    labels: Box<str>,
 }
 
 impl Header {
+    /// The labels, ordered by key.
+    pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        let mut parts = self.labels.split_terminator('\0');
+        std::iter::from_fn(move || Some((parts.next()?, parts.next()?)))
+    }
+
     /// The value of a label.
     pub fn label(&self, key: &str) -> Option<&str> {
-        let at = self.labels.binary_search_by(|(have, _)| (**have).cmp(key)).ok()?;
-        Some(&self.labels[at].1)
+        self.labels().find(|(have, _)| *have == key).map(|(_, value)| value)
     }
 }
 
@@ -81,10 +86,10 @@ impl StoredObject {
             name: metadata.name.into(),
             namespace: metadata.namespace.into(),
             uid: metadata.uid.into(),
-            labels: metadata.labels.into_iter().flatten().map(|(k, v)| (k.into(), v.into())).collect(),
+            labels: join(metadata.labels.unwrap_or_default()),
         };
         let splice = metadata_at + METADATA.len();
-        Self::assemble(&raw[..splice], &raw[splice..], metadata_at, revision, Arc::new(header), before, after)
+        Self::assemble(&raw[..splice], &raw[splice..], metadata_at, revision, header, before, after)
     }
 
     /// The same object as the last state before a deletion at `revision`, in a frame.
@@ -110,7 +115,7 @@ impl StoredObject {
         tail: &[u8],
         metadata_at: usize,
         revision: Revision,
-        header: Arc<Header>,
+        header: Header,
         before: &[u8],
         after: &[u8],
     ) -> Option<(Self, Bytes)> {
@@ -181,6 +186,15 @@ fn write_number(mut number: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[at..]);
 }
 
+/// Labels in one piece. One that has a NUL in it (no valid label has) is left out rather than read as another.
+fn join(labels: BTreeMap<Cow<'_, str>, Cow<'_, str>>) -> Box<str> {
+    let mut out = String::new();
+    for (key, value) in labels.iter().filter(|(key, value)| !key.contains('\0') && !value.contains('\0')) {
+        out.extend([&**key, "\0", &**value, "\0"]);
+    }
+    out.into()
+}
+
 /// Encodes an object for the store: kind, apiVersion and metadata first, no resource version.
 pub fn encode(object: &mut Value) -> Bytes {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -199,12 +213,13 @@ mod tests {
     fn the_resource_version_is_spliced_in() {
         let mut value = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "data": {"metadata": "x"},
-            "metadata": {"name": "a", "namespace": "n", "labels": {"b": "2", "a": "1"}, "resourceVersion": "7"},
+            "metadata": {"name": "a", "namespace": "n", "labels": {"b": "2", "a": "1", "empty": ""}, "resourceVersion": "7"},
         });
         let raw = encode(&mut value);
         let object = StoredObject::parse(&raw, Revision(42)).unwrap();
         assert_eq!(object.header.label("b"), Some("2"));
-        assert_eq!(object.header.label("c"), None);
+        assert_eq!(object.header.label("empty"), Some(""));
+        assert_eq!((object.header.label("c"), object.header.label("2")), (None, None));
         let written: Value = serde_json::from_slice(object.bytes()).unwrap();
         value["metadata"]["resourceVersion"] = "42".into();
         assert_eq!(written, value);

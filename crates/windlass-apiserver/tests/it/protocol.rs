@@ -71,6 +71,8 @@ async fn large_answers_are_compressed_for_those_who_accept_it() {
     client.post(CONFIG_MAPS, &object).await.expect(201);
     let zipped = client.ask(Method::GET, CONFIG_MAPS, &[("accept-encoding", "gzip")], "").await;
     assert_eq!(zipped.headers["content-encoding"], "gzip");
+    let one = client.ask(Method::GET, &format!("{CONFIG_MAPS}/a"), &[("accept-encoding", "gzip")], "").await;
+    assert_eq!(one.headers["content-encoding"], "gzip");
     assert!(zipped.raw.len() < 10_000);
     let plain = client.get(CONFIG_MAPS).await;
     assert!(!plain.headers.contains_key("content-encoding") && plain.raw.len() > 200_000);
