@@ -40,6 +40,14 @@ impl Decoder<'_> {
         context: &Context<'_>,
         node: Option<&Node>,
     ) {
+        if matches!(scalar, Scalar::Int32 | Scalar::Int64 | Scalar::IntOrString)
+            && node.is_none()
+            && let Some(whole) = whole_float(value)
+        {
+            // Go writes such a number without a fraction; whether a text had one is looked up there.
+            self.literal_missing = true;
+            *value = whole.into();
+        }
         match (scalar, &*value) {
             (Scalar::RawExtension | Scalar::FieldsV1 | Scalar::Json, _)
             | (Scalar::String, Value::String(_))
@@ -101,7 +109,8 @@ impl Decoder<'_> {
 
     /// One of bytes written as a list of numbers, which Go reads too.
     fn byte(&mut self, item: &Value, context: &Context<'_>) -> u8 {
-        let byte = item.as_u64().and_then(|n| u8::try_from(n).ok());
+        let number = item.as_i64().or_else(|| whole_float(item));
+        let byte = number.and_then(|n| u8::try_from(n).ok());
         if byte.is_none() && !item.is_null() {
             let what = if item.is_number() { format!("number {item}") } else { kind(item).to_owned() };
             self.mismatch(&what, "uint8", context);
@@ -204,4 +213,10 @@ const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 
 fn value_of(byte: u8) -> u8 {
     ALPHABET.iter().position(|b| *b == byte).unwrap_or_default() as u8
+}
+
+/// The integer that a float without a fraction stands for.
+fn whole_float(value: &Value) -> Option<i64> {
+    let float = value.as_f64().filter(|_| value.is_f64())?;
+    (float.fract() == 0.0 && float.abs() < 9e18).then_some(float as i64)
 }

@@ -458,6 +458,16 @@ fn any_toy() -> impl Strategy<Value = Value> {
     })
 }
 
+#[test]
+fn a_float_without_a_fraction_is_an_integer_unless_the_text_has_one() {
+    let value = serde_json::json!({"spec": {"replicas": 2.0}});
+    let decoded = decode(value, ROOT, &table(), Storage::Protobuf);
+    assert_eq!((decoded.error, &decoded.value["spec"]["replicas"]), (None, &serde_json::json!(2)));
+    let document = json::parse(br#"{"spec": {"replicas": 2.0}}"#).expect("valid JSON must parse");
+    let error = decode(document, ROOT, &table(), Storage::Protobuf).error;
+    assert!(error.is_some_and(|error| error.contains("cannot unmarshal number 2.0")));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
