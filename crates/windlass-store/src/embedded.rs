@@ -76,15 +76,15 @@ const QUEUE: usize = 1024;
 /// How much memory an [`EmbeddedStore`] may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EmbeddedOptions {
-    /// For pages of the file; 4 MiB unless told.
+    /// For pages of the file; 2 MiB unless told.
     pub cache_bytes: usize,
-    /// For the newest events, which watches read without touching the file; 4,096 events or 2 MiB unless told.
+    /// For the newest events, which watches read without touching the file; 2,048 events or 1 MiB unless told.
     pub recent: Retention,
 }
 
 impl Default for EmbeddedOptions {
     fn default() -> Self {
-        Self { cache_bytes: 4 << 20, recent: Retention { events: 4_096, bytes: 2 << 20 } }
+        Self { cache_bytes: 2 << 20, recent: Retention { events: 2_048, bytes: 1 << 20 } }
     }
 }
 

@@ -19,7 +19,7 @@ use super::{labels::LabelBits, object::StoredObject};
 /// The log is cut when it holds more events than this...
 const MAX_EVENTS: usize = 20_000;
 /// ...or more bytes than this: a few minutes of an ordinary cluster's changes.
-const MAX_BYTES: usize = 4 << 20;
+const MAX_BYTES: usize = 3 << 20;
 
 /// Objects by `namespace/name` (or `name`), in the order lists have them.
 type Objects = OrdMap<Arc<str>, Cached>;
