@@ -80,6 +80,24 @@ pub(crate) struct ListAnswer {
     pub(crate) whole: Option<(String, Revision)>,
 }
 
+impl<'a> Call<'a> {
+    /// A call by the same user that writes into another object: the one behind a scale or a binding.
+    pub(crate) fn redirected(&self, endpoint: &'a Arc<Endpoint>, target: ResourceRequest<'a>) -> Self {
+        Self {
+            server: self.server,
+            subresource: endpoint.resource.subresource(target.subresource),
+            endpoint,
+            target,
+            query: Query::default(),
+            headers: self.headers,
+            user: self.user,
+            body: Bytes::new(),
+            accept: self.accept.clone(),
+            warnings: Warnings::default(),
+        }
+    }
+}
+
 impl Call<'_> {
     /// The key of the addressed object within its cache.
     pub(crate) fn key(&self) -> String {

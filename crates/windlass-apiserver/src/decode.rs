@@ -2,10 +2,10 @@
 
 use http::header::CONTENT_TYPE;
 use serde_json::{Map, Value};
-use windlass_builtins::{protobuf, strategy::NameRule};
+use windlass_builtins::{check, protobuf, strategy::NameRule};
 use windlass_schema::{
     decode::{self, Storage},
-    field::{ErrorList, FieldError, Path},
+    field::{ErrorList, Path},
     json::{self, Document},
     names, object_meta,
     types::StructId,
@@ -303,7 +303,7 @@ fn summary(body: &[u8]) -> String {
 }
 
 /// The Go package of a group's types, as messages name it.
-fn internal_package(group: &str) -> &str {
+pub(crate) fn internal_package(group: &str) -> &str {
     match group.split('.').next().unwrap_or_default() {
         "" | "events" => "core",
         first => first,
@@ -313,12 +313,8 @@ fn internal_package(group: &str) -> &str {
 /// Finalizers without a prefix must be among those that Kubernetes itself has.
 fn unqualified_finalizers(metadata: &Map<String, Value>, path: &Path) -> ErrorList {
     let finalizers = metadata.get("finalizers").and_then(Value::as_array).into_iter().flatten().enumerate();
-    let unknown = finalizers.filter(|(_, name)| {
-        let name = name.as_str().unwrap_or_default();
-        !name.contains('/') && !matches!(name, "kubernetes" | "orphan" | "foregroundDeletion")
-    });
-    let detail = "name is neither a standard finalizer name nor is it fully qualified";
-    unknown.map(|(at, name)| FieldError::invalid(&path.child("finalizers").index(at), name, detail)).collect()
+    let path = path.child("finalizers");
+    finalizers.filter_map(|(at, name)| check::unqualified_finalizer(&path.index(at), name.as_str()?)).collect()
 }
 
 fn name_rule(rule: NameRule) -> names::NameRule {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::{Bytes, BytesMut};
 use http::{Method, Request, Response, StatusCode, Uri, header, request::Parts};
 use http_body_util::BodyExt;
-use tracing::{error, warn};
+use tracing::warn;
 use windlass_builtins::resource::Resource;
 
 use crate::{
@@ -43,9 +43,7 @@ impl Inner {
         let mut served = self.metrics.begin();
         let answer = self.answer(&parts, body, &mut served).await;
         let response = answer.unwrap_or_else(|error| {
-            if error.code.is_server_error() {
-                error!(method = %parts.method, path = parts.uri.path(), code = error.code.as_u16(), cause = error.cause.as_deref(), "{error}");
-            }
+            log_failure(&error, &parts.method, &parts.uri);
             represent::error(&parts.headers, &parts.uri, &error)
         });
         served.end(response.status());

@@ -17,6 +17,7 @@ pub(crate) use self::event::EventFormat;
 use crate::{
     body::Body,
     call::{Answer, Call},
+    decode::internal_package,
     negotiate::{self, Media, Representation, Transform},
     registry::Endpoint,
     status::{ApiError, Result},
@@ -82,11 +83,7 @@ pub(crate) fn sends_stored_bytes(call: &Call<'_>) -> bool {
 
 /// The Go type of a kind, as messages name it: `core.SecretList`.
 fn go_type(endpoint: &Endpoint, suffix: &str) -> String {
-    let package = match endpoint.resource.group.split('.').next().unwrap_or_default() {
-        "" => "core",
-        first => first,
-    };
-    format!("{package}.{}{suffix}", endpoint.resource.kind)
+    format!("{}.{}{suffix}", internal_package(&endpoint.resource.group), endpoint.resource.kind)
 }
 
 fn untyped(mut object: Value) -> Value {

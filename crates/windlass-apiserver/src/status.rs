@@ -217,7 +217,7 @@ fn cause(error: &FieldError) -> Value {
 }
 
 /// Field errors as one message: a single one plain, several in brackets, repetitions once.
-fn aggregate(errors: &ErrorList) -> String {
+pub(crate) fn aggregate(errors: &ErrorList) -> String {
     let mut messages: Vec<String> = Vec::with_capacity(errors.len());
     for error in errors {
         let message = error.to_string();

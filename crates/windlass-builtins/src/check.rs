@@ -64,14 +64,15 @@ pub fn labels<'a>(path: &Path, labels: impl IntoIterator<Item = (&'a str, &'a Va
 /// A finalizer: a qualified name, and without a prefix one of the standard ones.
 pub fn finalizer_name(path: &Path, value: &str) -> ErrorList {
     let mut errors = qualified_name(path, value);
-    if !value.contains('/') && !["kubernetes", "orphan", "foregroundDeletion"].contains(&value) {
-        errors.push(FieldError::invalid(
-            path,
-            &value.into(),
-            "name is neither a standard finalizer name nor is it fully qualified",
-        ));
-    }
+    errors.extend(unqualified_finalizer(path, value));
     errors
+}
+
+/// What is wrong with a finalizer that has no prefix and is none of the standard ones.
+pub fn unqualified_finalizer(path: &Path, value: &str) -> Option<FieldError> {
+    let known = value.contains('/') || ["kubernetes", "orphan", "foregroundDeletion"].contains(&value);
+    let detail = "name is neither a standard finalizer name nor is it fully qualified";
+    (!known).then(|| FieldError::invalid(path, &value.into(), detail))
 }
 
 /// A value that may never change.

@@ -9,7 +9,7 @@ use crate::{
     meta,
     options::{FieldValidation, WriteOptions},
     request_info::ResourceRequest,
-    status::{ApiError, Result},
+    status::{ApiError, Result, aggregate},
     subresource::eviction::success,
     verbs::update::{Race, update_object},
 };
@@ -22,18 +22,8 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
     let registry = call.server.registry.load_full();
     let endpoint = registry.endpoint("", "v1", "pods").ok_or_else(ApiError::no_such_resource)?;
     // The binding is written into the pod, past the rules for ordinary updates.
-    let pods = Call {
-        server: call.server,
-        endpoint,
-        target: ResourceRequest { resource: "pods", name, subresource: "binding", ..call.target.clone() },
-        subresource: endpoint.resource.subresource("binding"),
-        query: crate::query::Query::default(),
-        headers: call.headers,
-        user: call.user,
-        body: bytes::Bytes::new(),
-        accept: call.accept.clone(),
-        warnings: crate::call::Warnings::default(),
-    };
+    let target = ResourceRequest { resource: "pods", name, subresource: "binding", ..call.target.clone() };
+    let pods = call.redirected(endpoint, target);
     let now = call.server.now();
     let written = update_object(&pods, &options, Race::Retry, |old| {
         let mut object = old.clone();
@@ -49,8 +39,7 @@ fn bind(object: &mut Value, binding: &Value, now: jiff::Timestamp) -> Result<()>
     let errors = pod::binding::validate(binding);
     if !errors.is_empty() {
         // The real server does not expect this either.
-        let messages: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        return Err(ApiError::unexpected(messages.join(", ")));
+        return Err(ApiError::unexpected(aggregate(&errors)));
     }
     pod::binding::bind(object, binding, now).map_err(|why| ApiError::conflict("pods/binding", "", &name, &why))
 }

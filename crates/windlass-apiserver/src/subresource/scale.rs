@@ -12,6 +12,7 @@ use crate::{
     meta,
     options::WriteOptions,
     registry::Endpoint,
+    request_info::ResourceRequest,
     status::{ApiError, Result},
     verbs::{
         patch,
@@ -22,7 +23,7 @@ use crate::{
 
 /// GET, PUT and PATCH of a scale.
 pub(crate) async fn dispatch(call: &Call<'_>, verb: &str) -> Result<Answer> {
-    let object = as_object(call);
+    let object = call.redirected(call.endpoint, ResourceRequest { subresource: "", ..call.target.clone() });
     match verb {
         "get" => {
             let current = call.current().await?.ok_or_else(|| call.not_found())?;
@@ -49,22 +50,6 @@ pub(crate) async fn dispatch(call: &Call<'_>, verb: &str) -> Result<Answer> {
             Ok(answer(call.endpoint, written.await?))
         }
         _ => Err(ApiError::method_not_allowed()),
-    }
-}
-
-/// The same call, addressed to the object behind the scale.
-fn as_object<'a>(call: &'a Call<'a>) -> Call<'a> {
-    Call {
-        server: call.server,
-        endpoint: call.endpoint,
-        target: crate::request_info::ResourceRequest { subresource: "", ..call.target.clone() },
-        subresource: None,
-        query: call.query.clone(),
-        headers: call.headers,
-        user: call.user,
-        body: bytes::Bytes::new(),
-        accept: call.accept.clone(),
-        warnings: crate::call::Warnings::default(),
     }
 }
 
