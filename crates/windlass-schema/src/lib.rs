@@ -10,6 +10,7 @@ pub mod names;
 pub mod object_meta;
 pub mod quantity;
 pub mod selector;
+pub mod structural;
 pub mod time;
 pub mod types;
 pub mod yaml;

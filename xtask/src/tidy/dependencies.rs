@@ -7,10 +7,14 @@ use serde::Deserialize;
 /// The crates of the workspace, and which others of the workspace each may name.
 const DIRECTIONS: &[(&str, &[&str])] = &[
     ("windlass-schema", &[]),
+    ("windlass-cel", &["windlass-schema"]),
     ("windlass-merge", &["windlass-schema"]),
     ("windlass-store", &["windlass-schema", "windlass-merge"]),
-    ("windlass-builtins", &["windlass-schema", "windlass-merge"]),
-    ("windlass-apiserver", &["windlass-schema", "windlass-merge", "windlass-store", "windlass-builtins"]),
+    ("windlass-builtins", &["windlass-schema", "windlass-cel", "windlass-merge"]),
+    (
+        "windlass-apiserver",
+        &["windlass-schema", "windlass-cel", "windlass-merge", "windlass-store", "windlass-builtins"],
+    ),
     ("windlass-macros", &[]),
     ("windlass-runtime", &["windlass-macros"]),
     ("windlass", &["windlass-runtime", "windlass-macros"]),
@@ -25,7 +29,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that never touch tokio, the network or the disk, not even through others.
-pub(super) const PURE: &[&str] = &["windlass-schema", "windlass-merge", "windlass-scaffold"];
+pub(super) const PURE: &[&str] = &["windlass-schema", "windlass-cel", "windlass-merge", "windlass-scaffold"];
 const NEVER_IN_PURE: &[&str] = &["async-std", "hyper", "kube", "kube-client", "mio", "redb", "reqwest", "tokio"];
 
 /// Crates that nothing may pull in, and why.
