@@ -98,7 +98,7 @@ impl Call<'_> {
     ) -> Attributes<'a> {
         Attributes {
             operation,
-            resource: self.endpoint.resource,
+            resource: &self.endpoint.resource,
             subresource: self.target.subresource,
             namespace: self.target.namespace,
             name,

@@ -11,6 +11,7 @@ use windlass_store::Revision;
 
 use crate::{
     body::Chunks,
+    definitions,
     negotiate::Representation,
     query::Query,
     registry::Endpoint,
@@ -98,6 +99,30 @@ impl<'a> Call<'a> {
     }
 }
 
+impl<'a> Call<'a> {
+    /// A call of the server itself.
+    pub(crate) fn internal(
+        server: &'a Arc<Inner>,
+        endpoint: &'a Arc<Endpoint>,
+        target: ResourceRequest<'a>,
+        user: &'a User,
+        headers: &'a HeaderMap,
+    ) -> Self {
+        Self {
+            server,
+            subresource: endpoint.resource.subresource(target.subresource),
+            endpoint,
+            target,
+            query: Query::default(),
+            headers,
+            user,
+            body: Bytes::new(),
+            accept: Representation::plain(),
+            warnings: Warnings::default(),
+        }
+    }
+}
+
 impl Call<'_> {
     /// The key of the addressed object within its cache.
     pub(crate) fn key(&self) -> String {
@@ -105,12 +130,12 @@ impl Call<'_> {
     }
 
     pub(crate) fn not_found(&self) -> ApiError {
-        let resource = self.endpoint.resource;
+        let resource = &*self.endpoint.resource;
         ApiError::not_found(&resource.plural, &resource.group, self.target.name)
     }
 
     pub(crate) fn modified(&self, name: &str) -> ApiError {
-        let resource = self.endpoint.resource;
+        let resource = &*self.endpoint.resource;
         ApiError::modified(&resource.plural, &resource.group, name)
     }
 
@@ -120,9 +145,31 @@ impl Call<'_> {
         Ok(self.endpoint.cache.get(&self.key()))
     }
 
+    /// Tells whoever serves the resource now, should it have changed since this request began, that an object was
+    /// written under the rules of before.
+    pub(crate) fn note_written(&self, revision: Revision) {
+        if self.endpoint.custom().is_none() {
+            return;
+        }
+        let resource = &*self.endpoint.resource;
+        let registry = self.server.registry.load();
+        let current = registry.endpoint(&resource.group, &self.endpoint.stored.version, &resource.plural);
+        if let Some(current) = current.filter(|current| !std::ptr::eq(&*current.stored, &*self.endpoint.stored))
+            && let Some(custom) = current.custom()
+        {
+            custom.overtaken_by(revision);
+        }
+    }
+
+    /// Whether the endpoint is that of custom resource definitions.
+    pub(crate) fn is_definition(&self) -> bool {
+        let resource = &*self.endpoint.resource;
+        &*resource.group == definitions::GROUP && &*resource.plural == definitions::PLURAL
+    }
+
     /// Whether the endpoint is a resource of the core group.
     pub(crate) fn is_core(&self, plural: &str) -> bool {
-        let resource = self.endpoint.resource;
+        let resource = &*self.endpoint.resource;
         resource.group.is_empty() && &*resource.plural == plural
     }
 }

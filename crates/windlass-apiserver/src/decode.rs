@@ -14,6 +14,7 @@ use windlass_schema::{
 
 use crate::{
     call::Call,
+    custom::Custom,
     meta,
     negotiate::{self, Media},
     options::{DeleteOptions, FieldValidation},
@@ -43,7 +44,7 @@ impl Call<'_> {
 
     /// The apiVersion and kind of the request's body.
     fn body_kind(&self) -> (String, &str) {
-        let resource = self.endpoint.resource;
+        let resource = &*self.endpoint.resource;
         match self.subresource {
             Some(sub) if !sub.version.is_empty() => {
                 let api_version = if sub.group.is_empty() {
@@ -60,6 +61,9 @@ impl Call<'_> {
 
     /// Decodes the body and fills in defaults. Unknown and duplicate fields become warnings or an error.
     pub(crate) fn decode_body(&self, validation: FieldValidation) -> Result<Value> {
+        if let Some(custom) = self.custom_body() {
+            return self.decode_custom(custom, validation);
+        }
         let media = negotiate::content_type(self.headers.get(CONTENT_TYPE))?;
         let (api_version, kind) = self.body_kind();
         let unrecognized = |why: &str| {
@@ -71,8 +75,7 @@ impl Call<'_> {
         let document: Document<'_> = match media {
             Media::Json => json::parse(&self.body)
                 .map_err(|error| unrecognized(&format!("couldn't get version/kind; json parse error: {error}")))?,
-            Media::Yaml => yaml::parse(&self.body)
-                .map_err(|error| unrecognized(&format!("couldn't get version/kind; json parse error: {error}")))?,
+            Media::Yaml => yaml::parse(&self.body).map_err(|error| unrecognized(&error.to_string()))?,
             Media::Protobuf => {
                 let decoded = protobuf::decode(&self.body, self.endpoint.table);
                 decoded.map_err(|error| unrecognized(&error.to_string()))?.value.into()
@@ -105,6 +108,9 @@ impl Call<'_> {
 
     /// Makes a patched object fit its kind again; gives what a strict decoder complains about.
     pub(crate) fn decode_value(&self, object: &mut Value) -> Result<Vec<String>, String> {
+        if let Some(custom) = self.custom_body() {
+            return self.fit_custom(custom, object);
+        }
         let (api_version, kind) = self.body_kind();
         let form = self.endpoint.storage_form();
         let decoded = decode::decode(object.take(), self.body_type(), &self.endpoint.table.types, form);
@@ -114,6 +120,11 @@ impl Call<'_> {
         *object = decoded.value;
         self.complete(object, &api_version, kind);
         Ok(decoded.strict)
+    }
+
+    /// The definition of the body, if that is a custom resource.
+    fn custom_body(&self) -> Option<&Custom> {
+        self.endpoint.custom().filter(|_| self.subresource.is_none_or(|sub| sub.version.is_empty()))
     }
 
     fn complete(&self, object: &mut Value, api_version: &str, kind: &str) {
@@ -152,12 +163,14 @@ impl Call<'_> {
         Err(ApiError::bad_request(message))
     }
 
-    /// The object's name must be the one in the path; an object without a name gets it.
+    /// The object's name must be the one in the path.
     pub(crate) fn match_name(&self, object: &mut Value) -> Result<()> {
         let name = meta::text(object, "name");
         if name.is_empty() {
-            meta::set(object, "name", self.target.name);
-            return Ok(());
+            return Err(ApiError::bad_request(format!(
+                "the name of the object ({} based on URL) was undeterminable: name must be provided",
+                self.target.name
+            )));
         }
         if name != self.target.name {
             return Err(ApiError::bad_request(format!(
@@ -189,7 +202,7 @@ impl Call<'_> {
 
     /// Writes into a certificate signing request who asks for it.
     pub(crate) fn sign(&self, object: &mut Value) {
-        let resource = self.endpoint.resource;
+        let resource = &*self.endpoint.resource;
         if (&*resource.group, &*resource.plural) != ("certificates.k8s.io", "certificatesigningrequests") {
             return;
         }
@@ -213,7 +226,9 @@ impl Call<'_> {
         if let Some(map) = object.as_object_mut() {
             map.remove("status");
         }
-        *object = self.endpoint.normalize(object.take());
+        if self.endpoint.custom().is_none() {
+            *object = self.endpoint.normalize(object.take());
+        }
     }
 
     /// Puts the old status back: an ordinary update does not touch it.
@@ -234,6 +249,10 @@ impl Call<'_> {
         if !matches!(subresource, "status" | "approval") {
             return;
         }
+        if self.endpoint.custom().is_some() {
+            keep_all_but_status(object, old);
+            return;
+        }
         let (Some(new), Some(old)) = (object.as_object_mut(), old.as_object()) else { return };
         new.retain(|field, _| matches!(field.as_str(), "metadata" | "status"));
         for (field, value) in old.iter().filter(|(field, _)| !matches!(field.as_str(), "metadata" | "status")) {
@@ -249,6 +268,34 @@ impl Call<'_> {
         }
     }
 
+    /// Validates a custom resource by its definition, metadata included.
+    pub(crate) fn validate_custom(&self, custom: &Custom, object: &Value, old: Option<&Value>) -> ErrorList {
+        let mut errors = match old {
+            Some(_) => self.validate_metadata(object, old),
+            None => ErrorList::new(),
+        };
+        let wrong_type = custom.validate_type(&self.endpoint.resource.kind, object);
+        if !wrong_type.is_empty() {
+            errors.extend(wrong_type);
+            return errors;
+        }
+        match old {
+            None => errors.extend(self.validate_metadata(object, None)),
+            Some(old) => {
+                let nothing = Map::new();
+                let metadata = |object: &'_ Value| object["metadata"].as_object().cloned().unwrap_or(nothing.clone());
+                let path = Path::new("metadata");
+                errors.extend(object_meta::validate_object_meta_update(&metadata(object), &metadata(old), &path));
+            }
+        }
+        let warn = |warning: String| self.warnings.add(warning);
+        errors.extend(match (self.subresource.map(|sub| &*sub.name), old) {
+            (Some("status"), Some(old)) => custom.validate_status(object, old, warn),
+            _ => custom.validate(object, old, warn),
+        });
+        errors
+    }
+
     /// Validates the metadata by the rules of all kinds and the name rule of this one.
     pub(crate) fn validate_metadata(&self, object: &Value, old: Option<&Value>) -> ErrorList {
         let nothing = Map::new();
@@ -257,7 +304,7 @@ impl Call<'_> {
         let namespaced = self.endpoint.resource.namespaced;
         let rule = name_rule(self.endpoint.strategy.name_rule());
         let mut errors = object_meta::validate_object_meta(metadata, namespaced, rule, &path);
-        if self.endpoint.storage_form() == Storage::Protobuf {
+        if self.endpoint.custom().is_none() && self.endpoint.storage_form() == Storage::Protobuf {
             errors.extend(unqualified_finalizers(metadata, &path));
         }
         if let Some(old) = old {
@@ -288,18 +335,33 @@ impl Call<'_> {
     }
 }
 
+/// Puts everything but the status of a custom resource back; who owns what has just been decided anew.
+fn keep_all_but_status(object: &mut Value, old: &Value) {
+    let mut kept = old.clone();
+    meta::carry(&mut kept, object, "managedFields");
+    match object.get_mut("status") {
+        Some(status) => kept["status"] = status.take(),
+        None => {
+            kept.as_object_mut().map(|map| map.remove("status"));
+        }
+    }
+    *object = kept;
+}
+
 fn given<'a>(value: &'a Value, field: &str) -> Option<&'a str> {
     value.get(field)?.as_str().filter(|text| !text.is_empty())
 }
 
-/// The beginning of a body, for messages.
-fn summary(body: &[u8]) -> String {
+/// The beginning of a body, for messages: as it is if it looks like JSON, else in hexadecimal digits.
+pub(crate) fn summary(body: &[u8]) -> String {
     const SHOWN: usize = 30;
-    match body.len() {
-        0 => "<empty>".to_owned(),
-        length if length > SHOWN => format!("{} ...", String::from_utf8_lossy(&body[..SHOWN])),
-        _ => String::from_utf8_lossy(body).into_owned(),
-    }
+    let beginning = &body[..body.len().min(SHOWN)];
+    let shown = match body.first() {
+        None => return "<empty>".to_owned(),
+        Some(b'{') => String::from_utf8_lossy(beginning).into_owned(),
+        Some(_) => beginning.iter().map(|byte| format!("{byte:02x}")).collect(),
+    };
+    if body.len() > SHOWN { format!("{shown} ...") } else { shown }
 }
 
 /// The Go package of a group's types, as messages name it.

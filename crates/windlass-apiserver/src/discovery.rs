@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, Response, StatusCode, Uri};
 use serde_json::{Value, json};
-use windlass_builtins::resource::{Group, Resource, Subresource};
+use windlass_builtins::resource::{Group, Subresource};
 use windlass_schema::types::Str;
 
 use crate::{
@@ -28,12 +28,12 @@ pub(crate) fn answer(registry: &Registry, path: &str, headers: &HeaderMap, uri: 
             if core { api_versions() } else { group_list(registry) }
         }
         ["api", version] if registry.has_version("", version) => resource_list(registry, "", version),
-        ["apis", name] => match registry.groups().iter().find(|group| !name.is_empty() && &*group.name == *name) {
+        ["apis", name] => match registry.group(name).filter(|group| !group.name.is_empty()) {
             Some(found) => group(found),
             None => return Err(ApiError::page_not_found()),
         },
         ["apis", group, version] if registry.has_version(group, version) => resource_list(registry, group, version),
-        ["apis", group, _] if !registry.has_group(group) => return Err(ApiError::page_not_found()),
+        ["apis", group, _] if !registry.has_builtin_group(group) => return Err(ApiError::page_not_found()),
         ["api" | "apis", ..] => return Err(ApiError::no_such_resource()),
         _ => return Err(ApiError::page_not_found()),
     };
@@ -43,7 +43,7 @@ pub(crate) fn answer(registry: &Registry, path: &str, headers: &HeaderMap, uri: 
 /// `/`: the paths there are.
 pub(crate) fn paths(registry: &Registry) -> Value {
     let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned(), "/apis/".to_owned()];
-    for group in registry.groups().iter().filter(|group| !group.name.is_empty()) {
+    for group in named(registry) {
         paths.push(format!("/apis/{}", group.name));
         paths.extend(group.versions.iter().map(|version| format!("/apis/{}/{version}", group.name)));
     }
@@ -84,7 +84,7 @@ fn group_list(registry: &Registry) -> Value {
 }
 
 fn named(registry: &Registry) -> impl Iterator<Item = &Group> {
-    registry.groups().iter().filter(|group| !group.name.is_empty())
+    registry.groups().filter(|group| !group.name.is_empty())
 }
 
 fn group(group: &Group) -> Value {
@@ -96,14 +96,9 @@ fn group(group: &Group) -> Value {
     })
 }
 
-fn resources<'a>(registry: &'a Registry, group: &str, version: &str) -> impl Iterator<Item = &'a Resource> {
-    let of_version = move |resource: &&Resource| &*resource.group == group && &*resource.version == version;
-    registry.table.resources.iter().filter(of_version).collect::<Vec<_>>().into_iter()
-}
-
 fn resource_list(registry: &Registry, group: &str, version: &str) -> Value {
     let mut entries = Vec::new();
-    for resource in resources(registry, group, version) {
+    for resource in registry.resources(group, version) {
         let mut entry = json!({
             "name": &*resource.plural, "singularName": &*resource.singular, "namespaced": resource.namespaced,
             "kind": &*resource.kind, "verbs": texts(&resource.verbs),
@@ -143,7 +138,7 @@ fn resource_list(registry: &Registry, group: &str, version: &str) -> Value {
 }
 
 fn aggregated(registry: &Registry, core: bool) -> Value {
-    let groups = registry.groups().iter().filter(|group| group.name.is_empty() == core);
+    let groups = registry.groups().filter(|group| group.name.is_empty() == core);
     let items: Vec<Value> = groups
         .map(|group| {
             let versions: Vec<Value> =
@@ -156,7 +151,9 @@ fn aggregated(registry: &Registry, core: bool) -> Value {
 }
 
 fn aggregated_version(registry: &Registry, group: &Group, version: &str) -> Value {
-    let mut entries: Vec<Value> = resources(registry, &group.name, version)
+    let mut entries: Vec<Value> = registry
+        .resources(&group.name, version)
+        .into_iter()
         .map(|resource| {
             let mut entry = json!({
                 "resource": &*resource.plural,

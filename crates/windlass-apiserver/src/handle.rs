@@ -17,6 +17,7 @@ use crate::{
     negotiate,
     query::{Query, unescape_path},
     represent,
+    registry::Endpoint,
     request_info::{RequestInfo, ResourceRequest},
     server::{BoxError, Inner},
     status::{ApiError, Result},
@@ -127,26 +128,37 @@ impl Inner {
     {
         let Asked { user, target, query, verb } = asked;
         let registry = self.registry.load_full();
-        if !registry.has_group(target.group) {
-            return Err(ApiError::page_not_found());
-        }
-        let endpoint =
-            registry.endpoint(target.group, target.version, target.resource).ok_or_else(ApiError::no_such_resource)?;
-        let resource = endpoint.resource;
-        check_scope(resource, &target, &parts.method)?;
+        let endpoint = registry.endpoint(target.group, target.version, target.resource);
+        let endpoint = endpoint.ok_or_else(|| match registry.has_builtin_group(target.group) {
+            true => ApiError::no_such_resource(),
+            false => ApiError::page_not_found(),
+        })?;
+        let resource = &*endpoint.resource;
+        check_scope(endpoint, &target, &parts.method)?;
+        let custom = endpoint.custom();
         let subresource = match target.subresource {
             "" => None,
-            name => Some(resource.subresource(name).ok_or_else(ApiError::no_such_resource)?),
+            name => Some(resource.subresource(name).ok_or_else(|| match custom {
+                Some(_) => ApiError::not_found(&resource.plural, &resource.group, target.name),
+                None => ApiError::no_such_resource(),
+            })?),
         };
         served.is(verb, resource, subresource);
         let verbs = subresource.map_or(&resource.verbs, |sub| &sub.verbs);
-        let named_create = verb == "create" && !target.name.is_empty() && subresource.is_none();
-        let unnamed = target.name.is_empty() && matches!(verb, "update" | "patch");
+        let named_create =
+            verb == "create" && !target.name.is_empty() && subresource.is_none() && custom.is_none();
+        let unnamed = target.name.is_empty() && matches!(verb, "update" | "patch") && custom.is_none();
         let allowed = verbs.iter().any(|have| &**have == verb);
+        if custom.is_some() && !allowed {
+            return Err(ApiError::verb_not_supported(verb, &resource.plural, &resource.group));
+        }
+        if custom.is_some() && target.name.is_empty() && matches!(verb, "update" | "patch") {
+            return Err(ApiError::bad_request("name must be provided"));
+        }
         if !allowed || named_create || unnamed || parts.method == Method::HEAD {
             return Err(ApiError::method_not_allowed());
         }
-        let accept = negotiate::accept(&parts.headers, verb == "watch", parts.uri.query())?;
+        let accept = negotiate::accept(&parts.headers, verb == "watch", parts.uri.query(), custom.is_some())?;
         let body = read_body(&parts.method, body).await?;
         let call = Call {
             server: self,
@@ -160,10 +172,19 @@ impl Inner {
             accept,
             warnings: Warnings::default(),
         };
-        if let Some(warning) = deprecated(resource) {
+        let deprecated = deprecated(resource).or_else(|| custom?.warning.as_deref());
+        if let Some(warning) = deprecated {
             call.warnings.add(warning);
         }
         let answer = dispatch(&call, verb).await;
+        if call.is_definition()
+            && call.subresource.is_none()
+            && verb != "get"
+            && let Ok(Answer::Stored { object, .. }) = &answer
+        {
+            // A definition is effective when its write is acknowledged.
+            self.definitions.reached(object.revision).await;
+        }
         let warnings = call.warnings.take();
         let mut response = match answer.and_then(|answer| represent::answer(&call, answer)) {
             Ok(response) => response,
@@ -178,7 +199,7 @@ impl Inner {
 }
 
 /// What clients of an old API are told with every answer.
-fn deprecated(resource: &Resource) -> Option<&'static str> {
+fn deprecated(resource: &Resource) -> Option<&str> {
     match (&*resource.group, &*resource.plural) {
         ("", "endpoints") => Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
         ("", "componentstatuses") => Some("v1 ComponentStatus is deprecated in v1.19+"),
@@ -247,7 +268,13 @@ fn authenticate(parts: &Parts) -> Result<Arc<User>> {
 }
 
 /// Namespaced objects are addressed in a namespace, the others are not.
-fn check_scope(resource: &Resource, target: &ResourceRequest<'_>, method: &Method) -> Result<()> {
+fn check_scope(endpoint: &Endpoint, target: &ResourceRequest<'_>, method: &Method) -> Result<()> {
+    let resource = &*endpoint.resource;
+    if endpoint.custom().is_some() {
+        let reads = target.name.is_empty() && (*method == Method::GET || *method == Method::HEAD);
+        let fits = resource.namespaced != target.namespace.is_empty() || (resource.namespaced && reads);
+        return if fits { Ok(()) } else { Err(ApiError::page_not_found()) };
+    }
     let in_namespace = !target.namespace.is_empty() && &*resource.plural != "namespaces";
     if resource.namespaced {
         if !in_namespace && !target.name.is_empty() {

@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use jiff::{Timestamp, Unit};
 use serde_json::{Map, Value};
+use windlass_schema::time::Time;
 
 /// The metadata of an object, made if it is missing.
 pub(crate) fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
@@ -65,6 +66,11 @@ pub(crate) fn format_time(time: Timestamp) -> String {
     let seconds = time.round(Unit::Second).unwrap_or(time);
     let seconds = if seconds > time { seconds - jiff::SignedDuration::from_secs(1) } else { seconds };
     seconds.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// A time as the pure crates have it.
+pub(crate) fn time(time: Timestamp) -> Time {
+    Time::from_unix(time.as_second(), u32::try_from(time.subsec_nanosecond()).unwrap_or(0))
 }
 
 /// Five random characters for a generated name, from the alphabet that spells no words.

@@ -10,6 +10,7 @@ use std::{
 use http::StatusCode;
 use parking_lot::Mutex;
 use windlass_builtins::resource::{Resource, Subresource};
+use windlass_schema::types::Str;
 
 use crate::server::Inner;
 
@@ -24,12 +25,12 @@ pub(crate) struct Metrics {
 }
 
 /// What tells one series from another: known names only, so that clients cannot make series.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Labels {
-    group: &'static str,
-    version: &'static str,
-    resource: &'static str,
-    subresource: &'static str,
+    group: Str,
+    version: Str,
+    resource: Str,
+    subresource: Str,
     verb: &'static str,
     code: u16,
 }
@@ -69,7 +70,7 @@ impl Metrics {
         let mut out = String::new();
         let requests = self.requests.lock();
         let mut requests: Vec<_> = requests.iter().collect();
-        requests.sort_unstable_by_key(|(labels, _)| **labels);
+        requests.sort_unstable_by_key(|(labels, _)| *labels);
         out += "# HELP apiserver_request_total Counter of requests broken out for each verb, resource and code.\n";
         out += "# TYPE apiserver_request_total counter\n";
         for (labels, series) in &requests {
@@ -110,12 +111,12 @@ impl Labels {
 
 impl Served<'_> {
     /// Says what the request is about.
-    pub(crate) fn is(&mut self, verb: &str, resource: &'static Resource, subresource: Option<&'static Subresource>) {
+    pub(crate) fn is(&mut self, verb: &str, resource: &Resource, subresource: Option<&Subresource>) {
         self.labels = Some(Labels {
-            group: &resource.group,
-            version: &resource.version,
-            resource: &resource.plural,
-            subresource: subresource.map_or("", |sub| &sub.name),
+            group: resource.group.clone(),
+            version: resource.version.clone(),
+            resource: resource.plural.clone(),
+            subresource: subresource.map_or(Str::Borrowed(""), |sub| sub.name.clone()),
             verb: upper(verb),
             code: 0,
         });

@@ -75,16 +75,28 @@ impl Media {
 }
 
 impl Representation {
+    /// JSON, whole.
+    pub(crate) fn plain() -> Self {
+        Self { media: Media::Json, transform: Transform::None, pretty: false }
+    }
+
     /// Whether stored bytes can be sent as they are.
     pub(crate) fn is_plain_json(&self) -> bool {
         self.media == Media::Json && self.transform == Transform::None && !self.pretty
     }
 }
 
-/// The representation of the answer to a request for a resource.
-pub(crate) fn accept(headers: &HeaderMap, watch: bool, query: Option<&str>) -> Result<Representation> {
+/// The representation of the answer to a request for a resource. Custom resources have no route of their own, and no
+/// form in protobuf but their metadata.
+pub(crate) fn accept(headers: &HeaderMap, watch: bool, query: Option<&str>, custom: bool) -> Result<Representation> {
     let header = accept_header(headers);
-    route(header, watch)?;
+    if !custom {
+        route(header, watch)?;
+    }
+    let transform_of = |clause: &Clause<'_>, media| {
+        let metadata = |transform: &Transform| *transform != Transform::None;
+        transform_of(clause, media).filter(|form| !custom || media != Media::Protobuf || metadata(form))
+    };
     // Objects are stored as JSON: whoever takes either gets the bytes as they are.
     let json = |clause: &Clause<'_>, media| (media == Media::Json).then(|| transform_of(clause, media)).flatten();
     let (media, transform, pretty) = match choose(header, transform_of) {

@@ -69,8 +69,7 @@ impl OpenApi {
 /// theirs.
 fn group_versions(registry: &Registry) -> impl Iterator<Item = (String, String)> {
     let hash = hash(windlass_builtins::table::file());
-    let groups = registry.groups().iter();
-    groups.flat_map(move |group| {
+    registry.groups().flat_map(move |group| {
         let hash = hash.clone();
         group.versions.iter().map(move |version| (group_version_path(&group.name, version), hash.clone()))
     })

@@ -29,17 +29,55 @@ pub(crate) struct WriteOptions {
     pub(crate) dry_run: bool,
     /// How strict to be with unknown fields.
     pub(crate) field_validation: FieldValidation,
+    /// Who the fields belong to; empty if not said.
+    pub(crate) field_manager: String,
+    /// Whether an apply takes fields from their owners.
+    pub(crate) force: bool,
+}
+
+/// Which of the options there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WriteKind {
+    /// `CreateOptions`
+    Create,
+    /// `UpdateOptions`
+    Update,
+    /// `PatchOptions` of any patch but an apply.
+    Patch,
+    /// `PatchOptions` of an apply.
+    Apply,
+}
+
+impl WriteKind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Create => "CreateOptions",
+            Self::Update => "UpdateOptions",
+            Self::Patch | Self::Apply => "PatchOptions",
+        }
+    }
 }
 
 impl WriteOptions {
-    /// Parses and validates; `kind` is `CreateOptions`, `UpdateOptions` or `PatchOptions`.
-    pub(crate) fn parse(query: &Query<'_>, kind: &str) -> Result<Self> {
+    /// Those of the server's own writes.
+    pub(crate) fn internal() -> Self {
+        let field_validation = FieldValidation::Ignore;
+        Self { dry_run: false, field_validation, field_manager: String::new(), force: false }
+    }
+
+    /// Parses and validates.
+    pub(crate) fn parse(query: &Query<'_>, kind: WriteKind) -> Result<Self> {
         let mut errors = ErrorList::new();
-        if kind == "PatchOptions" && query.optional_flag("force").is_some() {
+        let force = query.optional_flag("force");
+        if kind == WriteKind::Patch && force.is_some() {
             errors.push(FieldError::forbidden(&Path::new("force"), "may not be specified for non-apply patch"));
         }
         let path = Path::new("fieldManager");
-        errors.extend(object_meta::validate_field_manager(query.text("fieldManager"), &path));
+        let field_manager = query.text("fieldManager");
+        if kind == WriteKind::Apply && field_manager.is_empty() {
+            errors.push(FieldError::required(&path, "is required for apply patch"));
+        }
+        errors.extend(object_meta::validate_field_manager(field_manager, &path));
         let dry_run = query.all("dryRun");
         validate_dry_run(&dry_run, &mut errors);
         let field_validation = match query.text("fieldValidation") {
@@ -53,9 +91,10 @@ impl WriteOptions {
             }
         };
         if !errors.is_empty() {
-            return Err(ApiError::invalid(kind, "meta.k8s.io", "", &errors));
+            return Err(ApiError::invalid(kind.name(), "meta.k8s.io", "", &errors));
         }
-        Ok(Self { dry_run: !dry_run.is_empty(), field_validation })
+        let force = kind == WriteKind::Apply && force == Some(true);
+        Ok(Self { dry_run: !dry_run.is_empty(), field_validation, field_manager: field_manager.to_owned(), force })
     }
 }
 

@@ -1,53 +1,47 @@
 //! What the server serves: an endpoint for each resource of each group version.
 //!
 //! A registry never changes. The server holds the current one behind an `ArcSwap`; a request takes it once and sees a
-//! consistent picture to its end.
+//! consistent picture to its end. Custom resources come and go with their definitions: each change makes a new registry
+//! that shares all but the changed group with the one before.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
-use serde_json::Value;
+use imbl::OrdMap;
 use windlass_builtins::{
     kinds::{self, autoscaler::conversion as autoscaler, event::conversion as event},
     resource::{Group, Resource, Table},
-    strategy::Strategy,
 };
 
-use crate::storage::{ResourceCache, Storage};
+pub use crate::endpoint::{Conversion, Endpoint};
+use crate::{
+    endpoint::{Form, Parts},
+    storage::{ResourceCache, Storage},
+};
 
-/// A resource in a group version, with everything needed to serve it.
-pub struct Endpoint {
-    /// Its names, verbs and subresources.
-    pub resource: &'static Resource,
-    /// The types it is made of.
-    pub table: &'static Table,
-    /// What the schema cannot say.
-    pub strategy: &'static dyn Strategy,
-    /// The resource as it is stored: the same, or another version of it.
-    pub stored: &'static Resource,
-    /// Its objects.
-    pub cache: Arc<ResourceCache>,
-    /// How to get from the stored version to this one and back; `None` if they are the same.
-    pub conversion: Option<&'static Conversion>,
-    /// Kinds that answer a completed deletion with the object instead of a Status.
-    pub returns_deleted: bool,
-}
-
-/// A pair of functions between the stored version of an object and another one.
-pub struct Conversion {
-    /// Stored to served.
-    pub serve: fn(Value) -> Value,
-    /// Served to stored.
-    pub store: fn(Value) -> Value,
-}
-
-/// Endpoints by version and plural name.
+/// Built-in endpoints by version and plural name.
 type Versions = HashMap<&'static str, HashMap<&'static str, Arc<Endpoint>>>;
 
 /// All endpoints.
+#[derive(Clone)]
 pub struct Registry {
     /// The table of built-in kinds.
     pub table: &'static Table,
-    groups: HashMap<&'static str, Versions>,
+    builtin: Arc<HashMap<&'static str, Versions>>,
+    custom: OrdMap<Arc<str>, Arc<CustomGroup>>,
+    /// How many changes there were before.
+    pub(crate) generation: u64,
+}
+
+/// The custom resources of a group.
+#[derive(Clone)]
+struct CustomGroup {
+    /// As discovery shows it.
+    group: Group,
+    /// By version and plural name.
+    endpoints: BTreeMap<String, BTreeMap<String, Arc<Endpoint>>>,
 }
 
 /// Core and events.k8s.io events are two views of the same objects.
@@ -56,60 +50,113 @@ static EVENT: Conversion = Conversion { serve: event::core_to_events, store: eve
 /// The smaller, older version of autoscalers.
 static AUTOSCALER: Conversion = Conversion { serve: autoscaler::v2_to_v1, store: autoscaler::v1_to_v2 };
 
-fn conversion(resource: &Resource) -> Option<&'static Conversion> {
+fn form(resource: &Resource) -> Form {
     match (&*resource.group, &*resource.version, &*resource.plural) {
-        ("events.k8s.io", "v1", "events") => Some(&EVENT),
-        ("autoscaling", "v1", "horizontalpodautoscalers") => Some(&AUTOSCALER),
-        _ => None,
+        ("events.k8s.io", "v1", "events") => Form::Converted(&EVENT),
+        ("autoscaling", "v1", "horizontalpodautoscalers") => Form::Converted(&AUTOSCALER),
+        _ => Form::Stored,
     }
 }
 
 impl Registry {
     /// The built-in kinds.
     pub fn builtin(table: &'static Table, storage: &Storage) -> Self {
-        let mut registry = Self { table, groups: HashMap::new() };
+        let mut groups: HashMap<&'static str, Versions> = HashMap::new();
         for resource in &table.resources {
             let stored = stored_as(table, resource);
             let group = if stored.group.is_empty() { "core" } else { &stored.group };
+            let cache: Arc<ResourceCache> = storage.cache(&format!("/{group}/{}/", stored.plural));
             let key = (&*resource.group, &*resource.plural);
-            let endpoint = Endpoint {
-                resource,
+            let endpoint = Endpoint::new(Parts {
+                resource: Arc::new(resource.clone()),
                 table,
                 strategy: kinds::strategy(&resource.group, &resource.plural),
-                stored,
-                cache: storage.cache(&format!("/{group}/{}/", stored.plural)),
-                conversion: conversion(resource),
+                stored: Arc::new(stored.clone()),
+                cache,
+                form: form(resource),
                 returns_deleted: resource.deletion_returns_object || key == ("", "namespaces"),
-            };
-            registry.insert(Arc::new(endpoint));
+            });
+            let versions = groups.entry(&resource.group).or_default();
+            versions.entry(&resource.version).or_default().insert(&resource.plural, Arc::new(endpoint));
         }
-        registry
+        Self { table, builtin: Arc::new(groups), custom: OrdMap::new(), generation: 0 }
     }
 
-    fn insert(&mut self, endpoint: Arc<Endpoint>) {
-        let resource = endpoint.resource;
-        let versions = self.groups.entry(&resource.group).or_default();
-        versions.entry(&resource.version).or_default().insert(&resource.plural, endpoint);
+    /// Replaces the endpoints of a custom resource; none removes it.
+    pub(crate) fn replace_custom(&mut self, group: &str, plural: &str, endpoints: &[Arc<Endpoint>]) {
+        self.generation += 1;
+        let mut changed = match self.custom.get(group) {
+            Some(group) => (**group).clone(),
+            None => CustomGroup {
+                group: Group { name: group.to_owned().into(), versions: Vec::new() },
+                endpoints: BTreeMap::new(),
+            },
+        };
+        for resources in changed.endpoints.values_mut() {
+            resources.remove(plural);
+        }
+        for endpoint in endpoints {
+            let version = endpoint.resource.version.to_string();
+            changed.endpoints.entry(version).or_default().insert(plural.to_owned(), endpoint.clone());
+        }
+        changed.endpoints.retain(|_, resources| !resources.is_empty());
+        if changed.endpoints.is_empty() {
+            self.custom.remove(group);
+            return;
+        }
+        let mut versions: Vec<&String> = changed.endpoints.keys().collect();
+        versions.sort_by(|a, b| windlass_schema::names::compare_versions(b, a));
+        changed.group.versions = versions.into_iter().map(|version| version.clone().into()).collect();
+        self.custom.insert(group.into(), Arc::new(changed));
     }
 
     /// The groups in discovery's order.
-    pub fn groups(&self) -> &[Group] {
-        &self.table.groups
+    pub fn groups(&self) -> impl Iterator<Item = &Group> {
+        let custom = self.custom.values().map(|custom| &custom.group);
+        self.table.groups.iter().chain(custom.filter(|group| !self.builtin.contains_key(&*group.name)))
     }
 
-    /// Whether a group is served at all.
-    pub fn has_group(&self, group: &str) -> bool {
-        self.groups.contains_key(group)
+    /// The group of a name.
+    pub fn group(&self, name: &str) -> Option<&Group> {
+        let builtin = self.table.groups.iter().find(|group| &*group.name == name);
+        builtin.or_else(|| self.custom.get(name).map(|custom| &custom.group))
+    }
+
+    /// Whether a group is one of the built-in ones.
+    pub fn has_builtin_group(&self, group: &str) -> bool {
+        self.builtin.contains_key(group)
     }
 
     /// Whether a version of a group is served.
     pub fn has_version(&self, group: &str, version: &str) -> bool {
-        self.groups.get(group).is_some_and(|versions| versions.contains_key(version))
+        self.builtin.get(group).is_some_and(|versions| versions.contains_key(version))
+            || self.custom.get(group).is_some_and(|custom| custom.endpoints.contains_key(version))
     }
 
     /// The endpoint of a resource.
     pub fn endpoint(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Endpoint>> {
-        self.groups.get(group)?.get(version)?.get(plural)
+        let builtin = self.builtin.get(group).and_then(|versions| versions.get(version)?.get(plural));
+        builtin.or_else(|| self.custom.get(group)?.endpoints.get(version)?.get(plural))
+    }
+
+    /// The resources of a group version: the built-in ones in discovery's order, or the custom ones.
+    pub fn resources(&self, group: &str, version: &str) -> Vec<&Resource> {
+        let of_version = |resource: &&Resource| &*resource.group == group && &*resource.version == version;
+        let builtin = self.table.resources.iter().filter(of_version);
+        builtin.chain(self.custom_endpoints(group, version).map(|endpoint| &*endpoint.resource)).collect()
+    }
+
+    /// The custom resources of a group version.
+    pub(crate) fn custom_endpoints(&self, group: &str, version: &str) -> impl Iterator<Item = &Arc<Endpoint>> {
+        let resources = self.custom.get(group).and_then(|custom| custom.endpoints.get(version));
+        resources.into_iter().flat_map(BTreeMap::values)
+    }
+
+    /// All group versions with custom resources.
+    pub(crate) fn custom_versions(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.custom.iter().flat_map(|(group, custom)| {
+            custom.endpoints.keys().map(move |version| (&**group, version.as_str()))
+        })
     }
 }
 
@@ -125,37 +172,4 @@ fn stored_as(table: &'static Table, resource: &'static Resource) -> &'static Res
     };
     let same = |have: &&Resource| &*have.group == group && &*have.version == version && have.plural == resource.plural;
     table.resources.iter().find(same).unwrap_or(resource)
-}
-
-impl Endpoint {
-    /// The key of an object within the cache.
-    pub fn key(&self, namespace: &str, name: &str) -> String {
-        if self.resource.namespaced { format!("{namespace}/{name}") } else { name.to_owned() }
-    }
-
-    /// The key of an object in the store.
-    pub fn store_key(&self, key: &str) -> String {
-        format!("{}{key}", self.cache.prefix())
-    }
-
-    /// A stored object in this endpoint's version.
-    pub fn serve(&self, stored: Value) -> Value {
-        match self.conversion {
-            Some(conversion) => (conversion.serve)(stored),
-            None => stored,
-        }
-    }
-
-    /// An object of this endpoint's version as it is stored.
-    pub fn store(&self, served: Value) -> Value {
-        match self.conversion {
-            Some(conversion) => (conversion.store)(served),
-            None => served,
-        }
-    }
-
-    /// Whether stored bytes can be sent as they are.
-    pub fn serves_stored_form(&self) -> bool {
-        std::ptr::eq(self.resource, self.stored)
-    }
 }

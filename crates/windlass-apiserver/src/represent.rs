@@ -12,6 +12,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode, Uri, header};
 use serde_json::{Value, json};
 use windlass_builtins::protobuf;
 use windlass_schema::{json as go_json, yaml};
+use windlass_store::Revision;
 
 pub(crate) use self::event::EventFormat;
 use crate::{
@@ -35,17 +36,19 @@ pub(crate) fn answer(call: &Call<'_>, answer: Answer) -> Result<Response<Body>> 
             response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
             Ok(response)
         }
-        Answer::Stored { code, object } if sends_stored_bytes(call) => {
+        Answer::Stored { code, object } if accept.is_plain_json() && call.endpoint.is_as_stored(&object) => {
             Ok(compressed(call.headers, bytes(code, "application/json", object.bytes().clone())))
         }
         Answer::Stored { code, object } => {
-            let value = call.endpoint.serve(object.to_value());
+            let value = call.endpoint.read(&object);
             one(call, code, value)
         }
         Answer::Value { code, value } => one(call, code, value),
         Answer::Text { code, text: body } => Ok(text(code, body)),
         Answer::KnownList { body, revision } => Ok(list::known(call.endpoint, body, revision)),
-        Answer::List(list) if sends_stored_bytes(call) => Ok(list::plain(call, list)),
+        Answer::List(list) if accept.is_plain_json() && list.objects.iter().all(|o| call.endpoint.is_as_stored(o)) => {
+            Ok(list::plain(call, list))
+        }
         Answer::List(list) => {
             let value = list::transformed(call, &list)?;
             Ok(compressed(call.headers, encode(accept, StatusCode::OK, &value, call.endpoint)?))
@@ -76,9 +79,9 @@ fn one(call: &Call<'_>, code: StatusCode, value: Value) -> Result<Response<Body>
     encode(&call.accept, code, &value, call.endpoint)
 }
 
-/// Whether the answer is made of the bytes that are stored.
+/// Whether every answer is made of the bytes that are stored.
 pub(crate) fn sends_stored_bytes(call: &Call<'_>) -> bool {
-    call.accept.is_plain_json() && call.endpoint.serves_stored_form()
+    call.accept.is_plain_json() && call.endpoint.as_stored_after() == Revision(0)
 }
 
 /// The Go type of a kind, as messages name it: `core.SecretList`.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
 use windlass_schema::selector::{FieldSelector, LabelSelector, Operator, Requirement};
 
 use crate::{
@@ -57,11 +58,7 @@ impl Selection {
         if self.fields.is_empty() {
             return true;
         }
-        let own = if self.needs_object {
-            endpoint.strategy.selectable_fields(&endpoint.serve(object.to_value()))
-        } else {
-            Vec::new()
-        };
+        let own = if self.needs_object { own_fields(endpoint, &endpoint.read(object)) } else { Vec::new() };
         self.fields.matches(|field| match field {
             "metadata.name" => Some(&*header.name),
             "metadata.namespace" => Some(&*header.namespace),
@@ -98,17 +95,23 @@ fn exact(requirement: &Requirement) -> Option<(&str, &str)> {
     }
 }
 
+/// The fields of a kind beyond name and namespace, with their values in an object.
+fn own_fields<'a>(endpoint: &'a Endpoint, object: &Value) -> Vec<(&'a str, String)> {
+    let Some(custom) = endpoint.custom() else { return endpoint.strategy.selectable_fields(object) };
+    let fields = custom.compiled().selectable.iter();
+    fields.map(|field| (field.name.as_str(), field.value(object).unwrap_or_default())).collect()
+}
+
 /// Refuses fields the kind does not offer; says whether any but name and namespace is used.
 fn check_fields(endpoint: &Endpoint, fields: &FieldSelector) -> Result<bool> {
-    let mut offered: Option<Vec<&'static str>> = None;
+    let mut offered: Option<Vec<&str>> = None;
     let mut needs_object = false;
     for field in fields.fields() {
         if matches!(field, "metadata.name" | "metadata.namespace") {
             continue;
         }
         let offered = offered.get_or_insert_with(|| {
-            let own = endpoint.strategy.selectable_fields(crate::meta::nothing());
-            own.into_iter().map(|(field, _)| field).collect()
+            own_fields(endpoint, crate::meta::nothing()).into_iter().map(|(field, _)| field).collect()
         });
         if offered.is_empty() {
             let why =

@@ -23,6 +23,7 @@ use crate::{
     authorization::{Authorizer, MastersOnly},
     body::Body,
     bootstrap, compaction,
+    definitions::{self, Definitions},
     metrics::Metrics,
     openapi::OpenApi,
     registry::Registry,
@@ -47,18 +48,19 @@ pub struct Server {
 pub(crate) struct Inner {
     pub(crate) storage: Arc<Storage>,
     pub(crate) registry: ArcSwap<Registry>,
+    pub(crate) definitions: Definitions,
     pub(crate) authorizer: Box<dyn Authorizer>,
     pub(crate) admission: Vec<Box<dyn Admission>>,
     pub(crate) services: Allocator,
     pub(crate) metrics: Metrics,
     pub(crate) openapi: OpenApi,
     stop: watch::Sender<bool>,
-    tasks: Vec<AbortHandle>,
+    tasks: Mutex<Vec<AbortHandle>>,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.tasks.iter().for_each(AbortHandle::abort);
+        self.tasks.lock().iter().for_each(AbortHandle::abort);
     }
 }
 
@@ -128,7 +130,8 @@ impl ServerBuilder {
     /// Loads the store and starts the server. Must be called within a tokio runtime.
     pub async fn build(self) -> Result<Server, BuildError> {
         let storage = Storage::open(self.store).await.map_err(BuildError::Load)?;
-        let registry = Registry::builtin(windlass_builtins::table(), &storage);
+        let mut registry = Registry::builtin(windlass_builtins::table(), &storage);
+        let definitions = definitions::Controller::load(&storage, &mut registry);
         let mut services = ServiceAllocator::default();
         for object in storage.cache("/core/services/").snapshot().objects() {
             services.observe(&object.to_value());
@@ -147,15 +150,18 @@ impl ServerBuilder {
         let inner = Inner {
             storage,
             registry: ArcSwap::from_pointee(registry),
+            definitions: Definitions::default(),
             authorizer: self.authorizer,
             admission,
             services: Arc::new(Mutex::new(services)),
             metrics: Metrics::default(),
             openapi: OpenApi::default(),
             stop: watch::Sender::new(false),
-            tasks,
+            tasks: Mutex::new(tasks),
         };
         let server = Server { inner: Arc::new(inner) };
+        let following = tokio::spawn(definitions.run(Arc::downgrade(&server.inner)));
+        server.inner.tasks.lock().push(following.abort_handle());
         bootstrap::run(&server).await?;
         Ok(server)
     }

@@ -96,6 +96,13 @@ impl ApiError {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message).with_details(Map::new())
     }
 
+    /// 405 for a verb that a custom resource or its subresource does not have.
+    pub fn verb_not_supported(verb: &str, resource: &str, group: &str) -> Self {
+        let message = format!("{verb} is not supported on resources of kind \"{}\"", qualified(resource, group));
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
+            .with_details(details("", group, resource))
+    }
+
     /// 406 with the media types that would do.
     pub fn not_acceptable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)

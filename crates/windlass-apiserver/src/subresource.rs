@@ -16,7 +16,7 @@ use crate::{
 
 /// Handles what is special; `None` leaves it to the ordinary verbs.
 pub(crate) async fn dispatch(call: &Call<'_>, verb: &str) -> Option<Result<Answer>> {
-    let resource = call.endpoint.resource;
+    let resource = &*call.endpoint.resource;
     let answer = match (&*resource.group, &*resource.plural, call.target.subresource) {
         (_, _, "scale") => scale::dispatch(call, verb).await,
         ("", "pods", "binding") | ("", "bindings", "") => binding::create(call).await,

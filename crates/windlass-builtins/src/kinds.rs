@@ -8,6 +8,7 @@ pub mod certificate_signing_request;
 pub mod columns_table;
 pub mod config_map;
 pub mod controller_revision;
+pub mod custom_resource_definition;
 pub mod deployment;
 pub mod endpoint_slice;
 pub mod endpoints;
@@ -40,6 +41,7 @@ pub fn strategy(group: &str, resource: &str) -> &'static dyn Strategy {
         ("", "secrets") => &secret::Secret,
         ("", "services") => &service::Service,
         ("", "serviceaccounts") => &service_account::ServiceAccount,
+        ("apiextensions.k8s.io", "customresourcedefinitions") => &custom_resource_definition::CustomResourceDefinition,
         ("certificates.k8s.io", "certificatesigningrequests") => {
             &certificate_signing_request::CertificateSigningRequest
         }

@@ -10,5 +10,6 @@ pub mod protobuf;
 pub mod resource;
 pub mod strategy;
 pub mod table;
+pub mod upgrade;
 
 pub use table::table;

@@ -4,13 +4,14 @@
 //! defaults; paths with operations, actions and query parameters. They carry no prose. They are built anew at every
 //! call, in milliseconds: the caller keeps the bytes.
 //!
-//! An API that is not in the table, such as a custom resource, is described by a [`Subject`]; [`v3_paths`] and
-//! [`v2_paths`] give its paths, to stand beside a schema of its own.
+//! An API that is not in the table is described by a [`Subject`]; [`v3_paths`] and [`v2_paths`] give its paths, to stand
+//! beside a schema of its own. [`custom`] does so for custom resources, whose schemas come from their definitions.
 
 use serde_json::{Map, Value, json};
 
 use crate::resource::{Resource, Table};
 
+pub mod custom;
 mod gnostic;
 mod names;
 mod operations;
@@ -75,18 +76,18 @@ pub fn v3_paths(subject: &Subject<'_>, table: &Table) -> Map<String, Value> {
 
 /// `/openapi/v2` of all group versions of the table.
 pub fn v2_document(table: &Table) -> Value {
-    v2::Document::new(table).value()
+    v2::Document::new(table, custom::Parts::default()).value()
 }
 
 /// The text of [`v2_document`], made piece by piece.
 pub fn v2_text(table: &Table) -> Vec<u8> {
-    v2::Document::new(table).text()
+    v2::Document::new(table, custom::Parts::default()).text()
 }
 
 /// The protobuf form of [`v2_document`], made piece by piece:
 /// `application/com.github.proto-openapi.spec.v2@v1.0+protobuf`.
 pub fn v2_protobuf(table: &Table) -> Vec<u8> {
-    v2::Document::new(table).protobuf()
+    v2::Document::new(table, custom::Parts::default()).protobuf()
 }
 
 /// The protobuf form of any document of version 2. What is neither a field that our documents use nor an extension is

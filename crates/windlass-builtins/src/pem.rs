@@ -5,6 +5,11 @@ use base64::engine::general_purpose::STANDARD;
 
 /// The types of the PEM blocks in a text.
 pub(crate) fn blocks(bytes: &[u8]) -> Vec<String> {
+    decoded(bytes).into_iter().map(|(kind, _)| kind).collect()
+}
+
+/// The PEM blocks in a text: their types and what they hold.
+pub(crate) fn decoded(bytes: &[u8]) -> Vec<(String, Vec<u8>)> {
     let text = String::from_utf8_lossy(bytes);
     let mut rest = &*text;
     let mut found = Vec::new();
@@ -15,8 +20,8 @@ pub(crate) fn blocks(bytes: &[u8]) -> Vec<String> {
         let (headers, encoded) = body.split_once("\n\n").unwrap_or(("", body));
         let encoded = if headers.contains(':') { encoded } else { body };
         let encoded: String = encoded.chars().filter(|c| !c.is_whitespace()).collect();
-        if STANDARD.decode(encoded).is_ok() {
-            found.push(kind.to_owned());
+        if let Ok(content) = STANDARD.decode(encoded) {
+            found.push((kind.to_owned(), content));
             rest = after;
         }
     }

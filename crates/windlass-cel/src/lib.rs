@@ -4,4 +4,15 @@
 //! Pure: no tokio, no network, no disk.
 
 pub mod ast;
+pub mod checker;
+pub mod cost;
+pub mod declarations;
+pub mod declared;
+pub mod interpreter;
+mod library;
+pub mod parser;
+pub mod rules;
+mod runtime_cost;
+pub mod source;
 pub mod types;
+pub mod value;

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use windlass_builtins::upgrade::UpgradeError;
 use windlass_plane::PlaneError;
 
 /// A failure with advice, where the error itself cannot know what the user may do.
@@ -22,6 +23,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
             .downcast_ref::<PlaneError>()
             .and_then(PlaneError::hint)
             .or_else(|| cause.downcast_ref::<Advised>().map(|advised| advised.hint.to_owned()))
+            .or_else(|| cause.downcast_ref::<UpgradeError>().map(|error| error.hint().to_owned()))
     });
     if let Some(hint) = hint {
         eprintln!("hint: {hint}");

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod completion;
+mod crd;
 mod failure;
 mod logging;
 mod ready_file;
@@ -32,6 +33,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Up(up::UpArgs),
+    Crd(crd::CrdArgs),
     Completion(completion::CompletionArgs),
     Version(version::VersionArgs),
 }
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
     logging::start(cli.verbose);
     let result = match cli.command {
         Command::Up(args) => up::run(args),
+        Command::Crd(args) => crd::run(args),
         Command::Completion(args) => completion::run(args),
         Command::Version(args) => version::run(args),
     };

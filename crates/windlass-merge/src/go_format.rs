@@ -35,6 +35,23 @@ pub(crate) fn verb_s(value: &Value) -> String {
     }
 }
 
+/// A value in Go's `%#v` form: `map[string]interface {}{"a":1}`.
+pub(crate) fn syntax(value: &Value) -> String {
+    match value {
+        Value::Null => "interface {}(nil)".to_owned(),
+        Value::String(text) => windlass_schema::field::quote(text),
+        Value::Array(items) => {
+            format!("[]interface {{}}{{{}}}", items.iter().map(syntax).collect::<Vec<_>>().join(", "))
+        }
+        Value::Object(map) => {
+            let quote = windlass_schema::field::quote;
+            let entries: Vec<_> = map.iter().map(|(key, item)| format!("{}:{}", quote(key), syntax(item))).collect();
+            format!("map[string]interface {{}}{{{}}}", entries.join(", "))
+        }
+        scalar => plain(scalar),
+    }
+}
+
 /// Inside a list or map a null is spelt without the verb.
 fn nested_verb_s(value: &Value) -> String {
     if value.is_null() { "<nil>".to_owned() } else { verb_s(value) }
@@ -96,7 +113,7 @@ fn write_list(out: &mut String, items: &[Value]) {
 }
 
 /// A float as Go's `%v` prints it: the shortest digits, with an exponent of at least two digits outside 1e-4..1e21.
-fn float(number: f64) -> String {
+pub(crate) fn float(number: f64) -> String {
     let magnitude = number.abs();
     if magnitude != 0.0 && !(1e-4..1e21).contains(&magnitude) {
         let text = format!("{number:e}");

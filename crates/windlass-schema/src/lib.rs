@@ -4,10 +4,13 @@
 
 pub mod decode;
 pub mod field;
+pub mod formats;
 pub mod json;
+pub mod json_path;
 pub mod label_selector;
 pub mod names;
 pub mod object_meta;
+pub mod printer;
 pub mod quantity;
 pub mod selector;
 pub mod structural;

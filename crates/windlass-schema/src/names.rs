@@ -7,12 +7,14 @@ use std::fmt::Write;
 
 mod ip;
 mod port;
+mod version;
 
 pub use ip::{
     cidr_warnings, format_ip, ip_warnings, is_valid_cidr, is_valid_cidr_legacy, is_valid_interface_address,
     is_valid_ip, is_valid_ip_legacy, parse_cidr_sloppy, parse_ip_sloppy,
 };
 pub use port::{is_valid_group_id, is_valid_port_name, is_valid_port_num, is_valid_user_id};
+pub use version::compare_versions;
 
 /// The longest DNS label.
 pub const DNS1123_LABEL_MAX: usize = 63;

@@ -102,6 +102,12 @@ impl Quantity {
         i64::try_from(mantissa).unwrap_or(if mantissa > 0 { i64::MAX } else { i64::MIN })
     }
 
+    /// The value, if it is written as a whole number (`1k` but not `1000m`) and fits.
+    pub fn as_i64(&self) -> Option<i64> {
+        let whole = (self.scale >= 0).then(|| multiply(self.mantissa, self.scale)).flatten()?;
+        i64::try_from(whole).ok()
+    }
+
     /// The value as a float, perhaps inexact.
     pub fn as_f64(&self) -> f64 {
         self.mantissa as f64 * 10_f64.powi(self.scale)

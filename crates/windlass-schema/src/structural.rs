@@ -1,8 +1,27 @@
 //! Structural schemas of custom resources: compiled once per version of a definition, then walked for every object.
+//!
+//! [`Structural::admit`] makes a body an object (metadata, pruning, nulls, defaults), [`Structural::validate`] and
+//! [`Structural::validate_update`] judge one, [`defaults::validate`] judges the schema's own defaults.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Number, Value};
+
+mod coerce;
+mod compile;
+mod compiled;
+mod complete;
+pub mod defaults;
+mod embedded;
+mod list_type;
+mod number;
+pub mod pattern;
+mod validate;
+
+pub use coerce::{AdmitOptions, CoerceOptions, ObjectMetaType};
+pub use compile::{CompileError, MAX_DEPTH};
+pub use compiled::Compiled;
+pub use complete::{Options, Steps};
 
 /// A structural schema, or a part of one.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -33,6 +52,8 @@ pub struct Structural {
     pub validation: Validation,
     /// `x-kubernetes-validations`.
     pub rules: Vec<Rule>,
+    /// What was worked out from the rest, to make walks fast. Nothing in a schema that was put together by hand.
+    pub compiled: Compiled,
 }
 
 /// The type of a value.

@@ -21,7 +21,18 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("windlass-plane", &["windlass-apiserver", "windlass-store", "windlass-runtime", "windlass"]),
     ("windlass-testing", &["windlass-plane", "windlass-apiserver", "windlass-store", "windlass-runtime", "windlass"]),
     ("windlass-scaffold", &[]),
-    ("windlass-cli", &["windlass-plane", "windlass-scaffold", "windlass-testing", "windlass"]),
+    (
+        "windlass-cli",
+        // Schema and built-ins for work on manifests, which needs no server.
+        &[
+            "windlass-schema",
+            "windlass-builtins",
+            "windlass-plane",
+            "windlass-scaffold",
+            "windlass-testing",
+            "windlass",
+        ],
+    ),
     ("windlass-bench", &[]),
     // Drives servers from the outside.
     ("windlass-bench", &[]),

@@ -20,7 +20,7 @@ pub(crate) struct EventFormat {
     include: table::Include,
     /// Whether events are protobuf messages.
     protobuf: bool,
-    /// Whether events are the stored bytes.
+    /// Whether events are the stored bytes, where those are what is served.
     plain: bool,
     headers_sent: bool,
 }
@@ -30,7 +30,7 @@ impl EventFormat {
         let include = table::Include::parse(call.query.text("includeObject"))?;
         let transform = call.accept.transform;
         let protobuf = call.accept.media == Media::Protobuf;
-        let plain = !protobuf && transform == Transform::None && call.endpoint.serves_stored_form();
+        let plain = !protobuf && transform == Transform::None;
         Ok(Self { transform, include, protobuf, plain, headers_sent: false })
     }
 
@@ -45,10 +45,10 @@ impl EventFormat {
 
     /// Writes a change of an object.
     pub(crate) fn write(&mut self, endpoint: &Endpoint, change: Change, object: &StoredObject, out: &mut Vec<u8>) {
-        if self.plain {
+        if self.plain && endpoint.is_as_stored(object) {
             write_frame(change, object, out);
         } else {
-            let event = self.event(endpoint, change.as_str(), endpoint.serve(object.to_value()));
+            let event = self.event(endpoint, change.as_str(), endpoint.read(&object));
             out.extend_from_slice(&event);
         }
     }

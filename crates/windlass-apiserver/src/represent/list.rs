@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
+use windlass_store::Revision;
 
 use super::{COMPRESS_ABOVE, accepts_gzip, bytes, compressed, go_type, partial, table, untyped};
 use crate::{
@@ -25,9 +26,9 @@ const KEEP_BELOW: usize = 16 << 20;
 pub(super) fn plain(call: &Call<'_>, list: ListAnswer) -> Response<Body> {
     let endpoint = call.endpoint;
     let size: usize = list.objects.iter().map(|object| object.size()).sum();
-    let head = list_head(endpoint, &list_metadata(&list));
+    let head = list_head(endpoint, &list_metadata(endpoint, &list));
     let whole = list.whole;
-    let mut items = Items { objects: list.objects.into_iter(), first: true };
+    let mut items = Items { objects: list.objects.into_iter(), typed: endpoint.custom().is_some(), first: true };
     if size < COMPRESS_ABOVE || accepts_gzip(call.headers) {
         let mut out = head.into_bytes();
         out.reserve(size);
@@ -36,7 +37,7 @@ pub(super) fn plain(call: &Call<'_>, list: ListAnswer) -> Response<Body> {
         return compressed(call.headers, bytes(StatusCode::OK, "application/json", out.into()));
     }
     match whole {
-        Some((prefix, revision)) if size <= KEEP_BELOW => {
+        Some((prefix, revision)) if size <= KEEP_BELOW && endpoint.as_stored_after() == Revision(0) => {
             let chunks: Vec<Bytes> = items.collect();
             endpoint.cache.keep_list(Arc::new(ListBody { prefix, revision, chunks: chunks.clone() }));
             list_response(head, chunks.into_iter())
@@ -47,15 +48,14 @@ pub(super) fn plain(call: &Call<'_>, list: ListAnswer) -> Response<Body> {
 
 /// A list that was made before.
 pub(super) fn known(endpoint: &Endpoint, body: Arc<ListBody>, revision: u64) -> Response<Body> {
-    let head = list_head(endpoint, &json!({"resourceVersion": revision.to_string()}));
+    let head = list_head(endpoint, &plain_metadata(endpoint, revision));
     list_response(head, (0..body.chunks.len()).map(move |index| body.chunks[index].clone()))
 }
 
 /// What a list begins with, up to its items.
 fn list_head(endpoint: &Endpoint, metadata: &Value) -> String {
-    let resource = endpoint.resource;
-    let (kind, api_version) = (&resource.kind, resource.api_version());
-    format!(r#"{{"kind":"{kind}List","apiVersion":"{api_version}","metadata":{metadata},"items":["#)
+    let (kind, api_version) = (endpoint.list_kind(), endpoint.resource.api_version());
+    format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}","metadata":{metadata},"items":["#)
 }
 
 const LIST_END: &[u8] = b"]}";
@@ -70,6 +70,8 @@ fn list_response(head: String, items: impl Iterator<Item = Bytes> + Send + 'stat
 
 /// The items of a list, encoded in pieces of about [`CHUNK`] bytes.
 struct Items {
+    /// Whether items say what they are: those of custom resources do.
+    typed: bool,
     objects: std::vec::IntoIter<Arc<StoredObject>>,
     first: bool,
 }
@@ -82,7 +84,11 @@ impl Items {
             if !std::mem::take(&mut self.first) {
                 out.push(b',');
             }
-            object.write_untyped(out);
+            if self.typed {
+                out.extend_from_slice(object.bytes());
+            } else {
+                object.write_untyped(out);
+            }
         }
     }
 }
@@ -97,8 +103,17 @@ impl Iterator for Items {
     }
 }
 
-fn list_metadata(list: &ListAnswer) -> Value {
-    let mut metadata = json!({"resourceVersion": list.revision.to_string()});
+/// The metadata of a list without pages. Custom resources say that there is no next page.
+fn plain_metadata(endpoint: &Endpoint, revision: u64) -> Value {
+    let revision = revision.to_string();
+    match endpoint.custom() {
+        Some(_) => json!({"continue": "", "resourceVersion": revision}),
+        None => json!({"resourceVersion": revision}),
+    }
+}
+
+fn list_metadata(endpoint: &Endpoint, list: &ListAnswer) -> Value {
+    let mut metadata = plain_metadata(endpoint, list.revision);
     if let Some(token) = &list.continue_token {
         metadata["continue"] = token.as_str().into();
     }
@@ -111,14 +126,14 @@ fn list_metadata(list: &ListAnswer) -> Value {
 /// A list as a value: whole objects, a table, or metadata.
 pub(super) fn transformed(call: &Call<'_>, list: &ListAnswer) -> Result<Value> {
     let endpoint = call.endpoint;
-    let resource = endpoint.resource;
-    let objects = list.objects.iter().map(|object| endpoint.serve(object.to_value()));
-    let metadata = list_metadata(list);
+    let objects = list.objects.iter().map(|object| endpoint.read(&object));
+    let metadata = list_metadata(endpoint, list);
     Ok(match call.accept.transform {
         Transform::None => {
-            let items: Vec<Value> = objects.map(untyped).collect();
+            let typed = endpoint.custom().is_some();
+            let items: Vec<Value> = objects.map(|object| if typed { object } else { untyped(object) }).collect();
             json!({
-                "kind": format!("{}List", resource.kind), "apiVersion": resource.api_version(),
+                "kind": endpoint.list_kind(), "apiVersion": endpoint.resource.api_version(),
                 "metadata": metadata, "items": items,
             })
         }

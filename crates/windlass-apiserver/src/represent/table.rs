@@ -4,10 +4,12 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use windlass_builtins::{
     columns::{AGE, NAME},
-    strategy::Column,
+    strategy::{Column, Strategy},
 };
+use windlass_schema::{printer, time::Time};
 
 use crate::{
+    meta,
     registry::Endpoint,
     status::{ApiError, Result},
 };
@@ -40,13 +42,11 @@ const GENERIC: [Column; 2] = [NAME, Column { name: "Created At", kind: "date", .
 
 /// Objects as a table.
 pub(crate) fn table(endpoint: &Endpoint, objects: &[Value], include: Include, metadata: Value, headers: bool) -> Value {
-    let own = endpoint.strategy.columns();
-    let columns = if own.is_empty() { &GENERIC[..] } else { own };
-    let now = Timestamp::now();
+    let columns = Columns::of(endpoint);
     let rows: Vec<Value> = objects
         .iter()
         .map(|object| {
-            let cells = if own.is_empty() { generic_cells(object) } else { endpoint.strategy.cells(object, now) };
+            let cells = columns.cells(object);
             let shown = match include {
                 Include::None => Value::Null,
                 Include::Metadata => super::partial(object),
@@ -60,15 +60,53 @@ pub(crate) fn table(endpoint: &Endpoint, objects: &[Value], include: Include, me
             row
         })
         .collect();
-    let definitions = if headers { columns.iter().map(definition).collect() } else { Value::Null };
+    let definitions = if headers { columns.definitions() } else { Value::Null };
     json!({
         "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
         "columnDefinitions": definitions, "rows": rows,
     })
 }
 
-fn generic_cells(object: &Value) -> Vec<Value> {
-    vec![object["metadata"]["name"].clone(), object["metadata"]["creationTimestamp"].clone()]
+/// Where the columns come from.
+enum Columns<'a> {
+    /// Nowhere: the kind has none.
+    Generic,
+    /// The kind's strategy.
+    Own(&'static dyn Strategy, Timestamp),
+    /// The definition of a custom resource.
+    Custom(&'a [printer::Column], Time),
+}
+
+impl<'a> Columns<'a> {
+    fn of(endpoint: &'a Endpoint) -> Self {
+        let now = Timestamp::now();
+        match endpoint.custom() {
+            Some(custom) => Self::Custom(&custom.compiled().columns, meta::time(now)),
+            None if endpoint.strategy.columns().is_empty() => Self::Generic,
+            None => Self::Own(endpoint.strategy, now),
+        }
+    }
+
+    fn definitions(&self) -> Value {
+        match self {
+            Self::Generic => GENERIC.iter().map(definition).collect(),
+            Self::Own(strategy, _) => strategy.columns().iter().map(definition).collect(),
+            Self::Custom(columns, _) => {
+                std::iter::once(definition(&NAME)).chain(columns.iter().map(printer::Column::definition)).collect()
+            }
+        }
+    }
+
+    fn cells(&self, object: &Value) -> Vec<Value> {
+        let name = object["metadata"]["name"].clone();
+        match self {
+            Self::Generic => vec![name, object["metadata"]["creationTimestamp"].clone()],
+            Self::Own(strategy, now) => strategy.cells(object, *now),
+            Self::Custom(columns, now) => {
+                std::iter::once(name).chain(columns.iter().map(|column| column.cell(object, *now))).collect()
+            }
+        }
+    }
 }
 
 fn definition(column: &Column) -> Value {

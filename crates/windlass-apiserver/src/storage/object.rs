@@ -21,8 +21,10 @@ pub struct StoredObject {
     /// Where the resource version begins, just behind `"metadata":{`, and where it ends.
     version_at: u32,
     version_end: u32,
-    /// The revision of the write.
+    /// The revision of the write, or of the deletion.
     pub revision: Revision,
+    /// The revision at which it got its content.
+    pub written: Revision,
     /// The parsed parts.
     pub header: Header,
 }
@@ -95,8 +97,10 @@ impl StoredObject {
     /// The same object as the last state before a deletion at `revision`, in a frame.
     pub(super) fn deleted_in(&self, revision: Revision, before: &[u8], after: &[u8]) -> (Self, Bytes) {
         let (head, tail) = self.around_version();
-        Self::assemble(head, tail, self.metadata_at as usize, revision, self.header.clone(), before, after)
-            .expect("an object that was assembled once must fit again")
+        let (object, frame) =
+            Self::assemble(head, tail, self.metadata_at as usize, revision, self.header.clone(), before, after)
+                .expect("an object that was assembled once must fit again");
+        (Self { written: self.written, ..object }, frame)
     }
 
     /// The same object as the last state before a deletion at `revision`.
@@ -139,6 +143,7 @@ impl StoredObject {
             version_at: u32::try_from(head.len()).ok()?,
             version_end: u32::try_from(version_end).ok()?,
             revision,
+            written: revision,
             header,
         };
         Some((object, frame))

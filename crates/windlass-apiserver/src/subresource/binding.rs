@@ -7,16 +7,16 @@ use windlass_builtins::kinds::pod;
 use crate::{
     call::{Answer, Call},
     meta,
-    options::{FieldValidation, WriteOptions},
+    options::{FieldValidation, WriteKind, WriteOptions},
     request_info::ResourceRequest,
     status::{ApiError, Result, aggregate},
     subresource::eviction::success,
-    verbs::update::{Race, update_object},
+    verbs::update::{Owners, Race, update_object},
 };
 
 /// POST of a Binding to a pod, or to the old collection of bindings.
 pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
-    let options = WriteOptions::parse(&call.query, "CreateOptions")?;
+    let options = WriteOptions::parse(&call.query, WriteKind::Create)?;
     let binding = call.decode_body(FieldValidation::Ignore)?;
     let name = if call.target.name.is_empty() { meta::text(&binding, "name") } else { call.target.name };
     let registry = call.server.registry.load_full();
@@ -25,7 +25,7 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
     let target = ResourceRequest { resource: "pods", name, subresource: "binding", ..call.target.clone() };
     let pods = call.redirected(endpoint, target);
     let now = call.server.now();
-    let written = update_object(&pods, &options, Race::Retry, |old| {
+    let written = update_object(&pods, &options, Race::Retry, Owners::Settled, |old| {
         let mut object = old.clone();
         bind(&mut object, &binding, now)?;
         Ok(object)

@@ -2,21 +2,23 @@
 
 use http::StatusCode;
 use serde_json::Value;
-use windlass_builtins::{
-    kinds::scale::{self, to_scale},
-    resource::Resource,
+use windlass_builtins::kinds::{
+    custom_resource_definition::Scale,
+    scale::{self, to_scale},
 };
 
 use crate::{
     call::{Answer, Call},
+    custom,
+    managed_fields::{owners_after_scale, owners_of_scale},
     meta,
-    options::WriteOptions,
+    options::{WriteKind, WriteOptions},
     registry::Endpoint,
     request_info::ResourceRequest,
     status::{ApiError, Result},
     verbs::{
         patch,
-        update::{Race, update_object},
+        update::{Owners, Race, update_object},
         write::Written,
     },
 };
@@ -27,35 +29,63 @@ pub(crate) async fn dispatch(call: &Call<'_>, verb: &str) -> Result<Answer> {
     match verb {
         "get" => {
             let current = call.current().await?.ok_or_else(|| call.not_found())?;
-            Ok(Answer::Value { code: StatusCode::OK, value: to_scale(&call.endpoint.serve(current.to_value())) })
+            let object = call.endpoint.read(&current);
+            let value = match scale_of(call.endpoint) {
+                Some(paths) => custom::scale::read(paths, &object)?,
+                None => to_scale(&object),
+            };
+            Ok(Answer::Value { code: StatusCode::OK, value })
         }
         "update" => {
-            let options = WriteOptions::parse(&call.query, "UpdateOptions")?;
+            let options = WriteOptions::parse(&call.query, WriteKind::Update)?;
             let mut scale = call.decode_body(options.field_validation)?;
             call.match_name(&mut scale)?;
             call.match_namespace(&mut scale)?;
-            let written =
-                update_object(&object, &options, Race::Fail, |old| rescaled(call.endpoint.resource, old, &scale))
-                    .await?;
-            Ok(answer(call.endpoint, written))
+            let written = update_object(&object, &options, Race::Fail, Owners::Settled, |old| {
+                let mut scale = scale.clone();
+                call.track(&options, Some(&view(call.endpoint, old)?), &mut scale);
+                rescaled(call.endpoint, old, &scale)
+            });
+            answer(call.endpoint, written.await?)
         }
         "patch" => {
             let media_type = patch::media_type(call)?;
-            let options = WriteOptions::parse(&call.query, "PatchOptions")?;
-            let patch = patch::Patch::decode(call, media_type, options.field_validation)?;
-            let written = update_object(&object, &options, Race::Retry, |old| {
-                let scale = patch.patched(call, to_scale(old), options.field_validation)?;
-                rescaled(call.endpoint.resource, old, &scale)
+            let options = WriteOptions::parse(&call.query, patch::kind(media_type))?;
+            let patch = patch::Patch::decode(call, media_type, &options)?;
+            let written = update_object(&object, &options, Race::Retry, Owners::Settled, |old| {
+                let scale = patch.changed(call, &view(call.endpoint, old)?, &options)?;
+                rescaled(call.endpoint, old, &scale)
             });
-            Ok(answer(call.endpoint, written.await?))
+            answer(call.endpoint, written.await?)
         }
         _ => Err(ApiError::method_not_allowed()),
     }
 }
 
+/// Where the definition of a custom resource says that its scale is.
+fn scale_of(endpoint: &Endpoint) -> Option<&Scale> {
+    endpoint.custom()?.scale.as_ref()
+}
+
+/// The scale of an object, to be changed and written back.
+fn view(endpoint: &Endpoint, object: &Value) -> Result<Value> {
+    let mut view = match scale_of(endpoint) {
+        Some(paths) => custom::scale::view(paths, object)?,
+        None => to_scale(object),
+    };
+    owners_of_scale(endpoint, object, &mut view);
+    Ok(view)
+}
+
 /// The object with the replicas of a scale.
-fn rescaled(resource: &Resource, old: &Value, scale: &Value) -> Result<Value> {
+fn rescaled(endpoint: &Endpoint, old: &Value, scale: &Value) -> Result<Value> {
+    let resource = &*endpoint.resource;
     let name = meta::text(old, "name");
+    if let Some(paths) = scale_of(endpoint) {
+        let mut object = custom::scale::write(paths, old, scale)?;
+        owners_after_scale(endpoint, &mut object, scale)?;
+        return Ok(object);
+    }
     let errors = scale::validate(scale);
     if !errors.is_empty() {
         return Err(ApiError::invalid("Scale", "autoscaling", name, &errors));
@@ -65,13 +95,18 @@ fn rescaled(resource: &Resource, old: &Value, scale: &Value) -> Result<Value> {
     }
     let mut object = old.clone();
     scale::apply_scale(&mut object, scale);
+    owners_after_scale(endpoint, &mut object, scale)?;
     Ok(object)
 }
 
-fn answer(endpoint: &Endpoint, written: Written) -> Answer {
+fn answer(endpoint: &Endpoint, written: Written) -> Result<Answer> {
     let object = match written {
-        Written::Stored(object) => endpoint.serve(object.to_value()),
+        Written::Stored(object) => endpoint.read(&object),
         Written::DryRun(object) => object,
     };
-    Answer::Value { code: StatusCode::OK, value: to_scale(&object) }
+    let value = match scale_of(endpoint) {
+        Some(paths) => custom::scale::shown(custom::scale::view(paths, &object)?),
+        None => to_scale(&object),
+    };
+    Ok(Answer::Value { code: StatusCode::OK, value })
 }

@@ -8,10 +8,13 @@ use crate::{
     admission::Operation,
     call::{Answer, Call},
     meta,
-    options::WriteOptions,
+    options::{WriteKind, WriteOptions},
     status::{ApiError, Result},
     storage::StoredObject,
-    verbs::write::{Written, check_object},
+    verbs::{
+        update::Owners,
+        write::{Written, check_object},
+    },
 };
 
 /// How often a generated name is tried anew when it is taken.
@@ -19,16 +22,29 @@ const NAME_ATTEMPTS: usize = 8;
 
 /// POST of a new object.
 pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
-    let options = WriteOptions::parse(&call.query, "CreateOptions")?;
+    let options = WriteOptions::parse(&call.query, WriteKind::Create)?;
     let object = call.decode_body(options.field_validation)?;
-    let written = create_object(call, object, &options).await?;
+    let written = create_object(call, object, &options, Owners::Track).await?;
     Ok(written.answer(StatusCode::CREATED))
 }
 
 /// Takes a decoded object through admission, strategy and validation into the store.
-pub(crate) async fn create_object(call: &Call<'_>, mut object: Value, options: &WriteOptions) -> Result<Written> {
+pub(crate) async fn create_object(
+    call: &Call<'_>,
+    mut object: Value,
+    options: &WriteOptions,
+    owners: Owners,
+) -> Result<Written> {
     wipe_system_fields(&mut object);
     call.match_namespace(&mut object)?;
+    if call.endpoint.custom().is_some_and(|custom| custom.terminating) {
+        let resource = &*call.endpoint.resource;
+        let why = "create not allowed while custom resource definition is terminating";
+        return Err(ApiError::forbidden(&resource.plural, &resource.group, meta::text(&object, "name"), why));
+    }
+    if owners == Owners::Track {
+        call.track(options, None, &mut object);
+    }
     call.admit(Operation::Create, &mut object, None, options.dry_run).await?;
     let generated = meta::text(&object, "name").is_empty() && !meta::text(&object, "generateName").is_empty();
     if !generated {
@@ -46,7 +62,7 @@ pub(crate) async fn create_object(call: &Call<'_>, mut object: Value, options: &
 async fn create_once(call: &Call<'_>, mut object: Value, options: &WriteOptions) -> Result<Written> {
     let endpoint = call.endpoint;
     let strategy = endpoint.strategy;
-    let resource = endpoint.resource;
+    let resource = &*endpoint.resource;
     if !meta::text(&object, "resourceVersion").is_empty() {
         return Err(ApiError::unexpected("resourceVersion should not be set on objects to be created"));
     }
@@ -72,7 +88,15 @@ async fn create_once(call: &Call<'_>, mut object: Value, options: &WriteOptions)
     let name = meta::text(&object, "name").to_owned();
     let namespace = meta::text(&object, "namespace").to_owned();
     let key = endpoint.key(&namespace, &name);
-    let exists = || ApiError::already_exists(&resource.plural, &resource.group, &name);
+    let exists = || {
+        let error = ApiError::already_exists(&resource.plural, &resource.group, &name);
+        match endpoint.cache.get(&key) {
+            Some(object) if meta::is_terminating(&object.to_value()) => {
+                ApiError { message: format!("object is being deleted: {}", error.message), ..error }
+            }
+            _ => error,
+        }
+    };
     if options.dry_run {
         call.server.storage.fresh().await?;
         return match endpoint.cache.get(&key) {
@@ -83,6 +107,7 @@ async fn create_once(call: &Call<'_>, mut object: Value, options: &WriteOptions)
     let bytes = crate::storage::encode(&mut endpoint.store(object));
     match call.server.storage.store().create(&endpoint.store_key(&key), bytes.clone()).await {
         Ok(revision) => {
+            call.note_written(revision);
             allocation.keep();
             Ok(Written::Stored(StoredObject::parse(&bytes, revision).expect("a just encoded object must parse").into()))
         }

@@ -11,7 +11,7 @@ use windlass_store::Error as StoreError;
 use crate::{
     admission::Operation,
     call::{Answer, Call, ListAnswer},
-    meta,
+    definitions, meta,
     options::{DeleteOptions, ListOptions},
     selection::Selection,
     status::{ApiError, Result},
@@ -51,7 +51,7 @@ pub(crate) async fn delete(call: &Call<'_>) -> Result<Answer> {
     let options = call.delete_options()?;
     let deleted = delete_named(call, call.target.namespace, call.target.name, &options).await?;
     let waits = options.orphan_dependents == Some(false);
-    let resource = call.endpoint.resource;
+    let resource = &*call.endpoint.resource;
     Ok(match deleted {
         Deleted::Marked(object) => {
             let code = if waits { StatusCode::ACCEPTED } else { StatusCode::OK };
@@ -103,7 +103,7 @@ pub(crate) async fn delete_named(
     options: &DeleteOptions,
 ) -> Result<Deleted> {
     let endpoint = call.endpoint;
-    let resource = endpoint.resource;
+    let resource = &*endpoint.resource;
     let key = endpoint.key(namespace, name);
     let store_key = endpoint.store_key(&key);
     let storage = &call.server.storage;
@@ -111,7 +111,7 @@ pub(crate) async fn delete_named(
         storage.fresh().await?;
         let missing = || ApiError::not_found(&resource.plural, &resource.group, name);
         let current = endpoint.cache.get(&key).ok_or_else(missing)?;
-        let object = endpoint.serve(current.to_value());
+        let object = endpoint.read(&current);
         check_preconditions(call, options, &object, name)?;
         call.validate_admission(Operation::Delete, &object, Some(&object), options.dry_run).await?;
         let plan = plan(call, object.clone(), options);
@@ -164,11 +164,12 @@ async fn mark(
         return Ok(current.clone());
     }
     let revision = call.server.storage.store().update(store_key, current.revision, bytes.clone()).await?;
+    call.note_written(revision);
     Ok(Arc::new(StoredObject::parse(&bytes, revision).expect("a just encoded object must parse")))
 }
 
 fn check_preconditions(call: &Call<'_>, options: &DeleteOptions, object: &Value, name: &str) -> Result<()> {
-    let resource = call.endpoint.resource;
+    let resource = &*call.endpoint.resource;
     let conflict = |why: String| Err(ApiError::conflict(&resource.kind, &resource.group, name, &why));
     if let Some(wanted) = &options.uid {
         let uid = meta::text(object, "uid");
@@ -198,6 +199,9 @@ fn plan(call: &Call<'_>, mut object: Value, options: &DeleteOptions) -> Plan {
         if namespace::may_be_removed(&object) {
             return Plan::Remove;
         }
+        return Plan::Mark(object);
+    }
+    if call.is_definition() && definitions::begin_deletion(&mut object, now) {
         return Plan::Mark(object);
     }
     let grace = match graceful(call, &mut object, options, now) {

@@ -7,33 +7,59 @@ use windlass_merge::{
     json_patch::{self, Checks},
     merge_patch, strategic,
 };
-use windlass_schema::field::{ErrorKind, FieldError, quote};
+use windlass_schema::{
+    field::{ErrorKind, FieldError, quote},
+    yaml,
+};
 
 use crate::{
     call::{Answer, Call},
-    options::{FieldValidation, WriteOptions},
+    meta,
+    options::{FieldValidation, WriteKind, WriteOptions},
     status::{ApiError, Result},
-    verbs::update::{Race, update_object},
+    verbs::{
+        create::create_object,
+        update::{Owners, Race, update_object},
+        write::Written,
+    },
 };
 
+const JSON: &str = "application/json-patch+json";
+const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+const APPLY: &str = "application/apply-patch+yaml";
+
 /// The media types of the patches that are served.
-pub(crate) const TYPES: [&str; 3] =
-    ["application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json"];
+const TYPES: [&str; 4] = [JSON, MERGE, STRATEGIC, APPLY];
+
+/// How often an apply tries to make an object that others make and delete at the same time.
+const CREATE_ATTEMPTS: usize = 8;
 
 /// A decoded patch.
 pub(crate) enum Patch {
     Json(json_patch::Patch),
     Merge { patch: Value, duplicates: Vec<String> },
     Strategic { patch: Value, duplicates: Vec<String> },
+    Apply { patch: Value, duplicates: Vec<String> },
 }
 
 /// PATCH of an object or of a subresource that is a view of it.
 pub(crate) async fn patch(call: &Call<'_>) -> Result<Answer> {
     let media_type = media_type(call)?;
-    let options = WriteOptions::parse(&call.query, "PatchOptions")?;
-    let patch = Patch::decode(call, media_type, options.field_validation)?;
-    let written = update_object(call, &options, Race::Retry, |old| {
-        let mut object = patch.patched(call, old.clone(), options.field_validation)?;
+    let options = WriteOptions::parse(&call.query, kind(media_type))?;
+    let patch = Patch::decode(call, media_type, &options)?;
+    for _ in 0..CREATE_ATTEMPTS {
+        if !patch.creates() || call.subresource.is_some() || call.current().await?.is_some() {
+            break;
+        }
+        match create_applied(call, &patch, &options).await {
+            // Somebody else was faster: there is an object to apply to now.
+            Err(error) if error.reason == "AlreadyExists" && !options.dry_run => {}
+            result => return Ok(result?.answer(StatusCode::CREATED)),
+        }
+    }
+    let written = update_object(call, &options, Race::Retry, Owners::Settled, |old| {
+        let mut object = patch.changed(call, old, &options)?;
         call.match_name(&mut object)?;
         call.match_namespace(&mut object)?;
         Ok(object)
@@ -41,30 +67,56 @@ pub(crate) async fn patch(call: &Call<'_>) -> Result<Answer> {
     Ok(written.await?.answer(StatusCode::OK))
 }
 
+/// An object made by an apply.
+async fn create_applied(call: &Call<'_>, patch: &Patch, options: &WriteOptions) -> Result<Written> {
+    let mut object = patch.changed(call, call.endpoint.empty(), options)?;
+    let uid = meta::text(&object, "uid");
+    if !uid.is_empty() {
+        let resource = &*call.endpoint.resource;
+        let why = format!(
+            "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        );
+        return Err(ApiError::conflict(&resource.plural, &resource.group, call.target.name, &why));
+    }
+    call.match_namespace(&mut object)?;
+    call.match_name(&mut object)?;
+    meta::metadata_mut(&mut object).remove("resourceVersion");
+    create_object(call, object, options, Owners::Settled).await
+}
+
+/// Which options a patch has.
+pub(crate) fn kind(media_type: &str) -> WriteKind {
+    if media_type == APPLY { WriteKind::Apply } else { WriteKind::Patch }
+}
+
 /// The media type of the patch, if it is one that is served.
 pub(crate) fn media_type(call: &Call<'_>) -> Result<&'static str> {
     let header = call.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let given = header.split(';').next().unwrap_or_default().trim();
-    if given.starts_with("application/apply-patch+") {
-        let message = "server-side apply is not served yet: use application/merge-patch+json, \
-                       application/strategic-merge-patch+json or application/json-patch+json";
-        return Err(ApiError::unsupported_media_type(message));
+    let known = TYPES.iter().find(|media_type| **media_type == given).copied();
+    if call.endpoint.custom().is_none() {
+        return known.ok_or_else(|| {
+            ApiError::unsupported_media_type("415: Unsupported Media Type").with_details(serde_json::Map::new())
+        });
     }
-    let known = TYPES.iter().find(|media_type| **media_type == given);
-    known.copied().ok_or_else(|| {
-        ApiError::unsupported_media_type("415: Unsupported Media Type").with_details(serde_json::Map::new())
+    known.filter(|media_type| *media_type != STRATEGIC).ok_or_else(|| {
+        ApiError::unsupported_media_type(format!(
+            "the body of the request was in an unknown format - accepted media types include: {JSON}, {MERGE}, {APPLY}"
+        ))
     })
 }
 
 impl Patch {
     /// Decodes the body of a patch.
-    pub(crate) fn decode(call: &Call<'_>, media_type: &str, validation: FieldValidation) -> Result<Self> {
-        let checks = if validation == FieldValidation::Ignore { Checks::Lenient } else { Checks::Strict };
+    pub(crate) fn decode(call: &Call<'_>, media_type: &str, options: &WriteOptions) -> Result<Self> {
+        let lenient = options.field_validation == FieldValidation::Ignore;
+        let checks = if lenient { Checks::Lenient } else { Checks::Strict };
         match media_type {
-            "application/json-patch+json" => {
+            APPLY => decode_apply(&call.body),
+            JSON => {
                 json_patch::Patch::decode(&call.body, checks).map(Patch::Json).map_err(|error| refused(&error))
             }
-            "application/merge-patch+json" => merge_patch::decode(&call.body, checks)
+            MERGE => merge_patch::decode(&call.body, checks)
                 .map(|decoded| Patch::Merge { patch: decoded.value, duplicates: decoded.duplicates })
                 .map_err(|error| ApiError::bad_request(error.to_string())),
             _ => strategic::decode(&call.body, checks)
@@ -73,17 +125,38 @@ impl Patch {
         }
     }
 
-    /// The patched object, decoded into its kind again.
-    pub(crate) fn patched(&self, call: &Call<'_>, old: Value, validation: FieldValidation) -> Result<Value> {
-        let (mut object, shown, mut complaints) = self.apply(call, old)?;
+    /// Whether the patch makes an object that does not exist.
+    fn creates(&self) -> bool {
+        matches!(self, Self::Apply { .. })
+    }
+
+    /// The changed object, decoded into its kind again, with the owners of its fields.
+    pub(crate) fn changed(&self, call: &Call<'_>, old: &Value, options: &WriteOptions) -> Result<Value> {
+        if let Self::Apply { patch, duplicates } = self {
+            let live = Some(old).filter(|old| !meta::text(old, "uid").is_empty());
+            let object = call.apply(options, live, patch)?;
+            return match options.field_validation {
+                FieldValidation::Strict if !duplicates.is_empty() => {
+                    Err(ApiError::bad_request(format!("error strict decoding YAML: {}", strict_error(duplicates))))
+                }
+                FieldValidation::Warn if !duplicates.is_empty() => {
+                    call.warnings.add(strict_error(duplicates));
+                    Ok(object)
+                }
+                _ => Ok(object),
+            };
+        }
+        let (mut object, shown, mut complaints) = self.patched(call, old.clone())?;
         complaints.extend(call.decode_value(&mut object).map_err(|error| invalid_patch(&shown, &error))?);
-        judge(call, validation, &shown, complaints)?;
+        judge(call, options.field_validation, &shown, complaints)?;
+        call.track(options, Some(old), &mut object);
         Ok(object)
     }
 
     /// The patched object, how an error shows it, and what was odd about the patch itself.
-    fn apply(&self, call: &Call<'_>, mut old: Value) -> Result<(Value, String, Vec<String>)> {
+    fn patched(&self, call: &Call<'_>, mut old: Value) -> Result<(Value, String, Vec<String>)> {
         match self {
+            Self::Apply { patch, duplicates } => Ok((patch.clone(), patch.to_string(), duplicates.clone())),
             Self::Json(patch) => {
                 let object = patch.clone().apply(old).map_err(|error| refused(&error))?;
                 let shown = object.to_string();
@@ -102,6 +175,35 @@ impl Patch {
             }
         }
     }
+}
+
+/// Reads a configuration to be applied: YAML, or JSON as a part of it.
+fn decode_apply(body: &[u8]) -> Result<Patch> {
+    let bad = |why: String| ApiError::bad_request(format!("error decoding YAML: {why}"));
+    let document = yaml::parse(body).map_err(|error| bad(format!("error converting YAML to JSON: {error}")))?;
+    let duplicates = document.duplicates();
+    match document.value {
+        patch @ Value::Object(_) => Ok(Patch::Apply { patch, duplicates }),
+        Value::Null => Ok(Patch::Apply { patch: Value::Object(serde_json::Map::new()), duplicates }),
+        other => {
+            let found = match other {
+                Value::Array(_) => "array",
+                Value::String(_) => "string",
+                Value::Bool(_) => "bool",
+                _ => "number",
+            };
+            Err(bad(format!(
+                "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go value of type \
+                 map[string]interface {{}}"
+            )))
+        }
+    }
+}
+
+/// What a strict YAML decoder says of keys that stand twice.
+fn strict_error(duplicates: &[String]) -> String {
+    let lines: Vec<String> = duplicates.iter().map(|duplicate| format!("  {duplicate}")).collect();
+    format!("error converting YAML to JSON: yaml: unmarshal errors:\n{}", lines.join("\n"))
 }
 
 /// Unknown and duplicate fields: nothing, warnings, or an error.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use serde_json::Value;
 use windlass_builtins::kinds::namespace;
+use windlass_merge::apply::field_manager::keep_times_if_unchanged;
 use windlass_schema::field::{ErrorKind, FieldError};
 use windlass_store::Error as StoreError;
 
@@ -13,7 +14,7 @@ use crate::{
     allocation::Allocation,
     call::{Answer, Call},
     meta,
-    options::{WriteOptions, parse_resource_version},
+    options::{WriteKind, WriteOptions, parse_resource_version},
     status::{ApiError, Result},
     storage::{StoredObject, encode},
     verbs::{
@@ -27,17 +28,17 @@ const ATTEMPTS: usize = 100;
 
 /// PUT of an object or of a subresource that is a view of it.
 pub(crate) async fn update(call: &Call<'_>) -> Result<Answer> {
-    let options = WriteOptions::parse(&call.query, "UpdateOptions")?;
+    let options = WriteOptions::parse(&call.query, WriteKind::Update)?;
     let mut object = call.decode_body(options.field_validation)?;
     call.match_name(&mut object)?;
     call.match_namespace(&mut object)?;
     if call.current().await?.is_none() && call.endpoint.strategy.creates_on_update() && call.subresource.is_none() {
-        let written = create_object(call, object, &options).await?;
+        let written = create_object(call, object, &options, Owners::Track).await?;
         return Ok(written.answer(StatusCode::CREATED));
     }
     let stated = !matches!(meta::text(&object, "resourceVersion"), "" | "0");
     let race = if stated { Race::Fail } else { Race::Retry };
-    let written = update_object(call, &options, race, |_| Ok(object.clone())).await?;
+    let written = update_object(call, &options, race, Owners::Track, |_| Ok(object.clone())).await?;
     Ok(written.answer(StatusCode::OK))
 }
 
@@ -48,14 +49,15 @@ pub(crate) async fn update_object(
     call: &Call<'_>,
     options: &WriteOptions,
     race: Race,
+    owners: Owners,
     mut change: impl FnMut(&Value) -> Result<Value>,
 ) -> Result<Written> {
     for _ in 0..ATTEMPTS {
         let current = call.current().await?.ok_or_else(|| call.not_found())?;
-        let old = call.endpoint.serve(current.to_value());
+        let old = call.endpoint.read(&current);
         let wished = change(&old)?;
         check_version(call, &wished, &current)?;
-        match update_once(call, options, &current, &old, wished).await {
+        match update_once(call, options, &current, &old, owners, wished).await {
             Err(Attempt::Lost) if race == Race::Fail => return Err(call.modified(call.target.name)),
             Err(Attempt::Lost) => {}
             Err(Attempt::Refused(error)) => return Err(error),
@@ -74,6 +76,15 @@ pub(crate) enum Race {
     Retry,
 }
 
+/// Who sees to the managed fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owners {
+    /// What is new belongs to whoever writes it.
+    Track,
+    /// They are in the wished state already.
+    Settled,
+}
+
 enum Attempt {
     Lost,
     Refused(ApiError),
@@ -87,7 +98,7 @@ impl From<ApiError> for Attempt {
 
 /// Checks the stated uid and resource version.
 fn check_version(call: &Call<'_>, wished: &Value, current: &StoredObject) -> Result<()> {
-    let resource = call.endpoint.resource;
+    let resource = &*call.endpoint.resource;
     let name = call.target.name;
     let uid = meta::text(wished, "uid");
     if !uid.is_empty() && uid != &*current.header.uid {
@@ -120,11 +131,15 @@ async fn update_once(
     options: &WriteOptions,
     current: &Arc<StoredObject>,
     old: &Value,
+    owners: Owners,
     mut object: Value,
 ) -> Result<Written, Attempt> {
     let endpoint = call.endpoint;
     let strategy = endpoint.strategy;
     meta::carry(&mut object, old, "resourceVersion");
+    if owners == Owners::Track {
+        call.track(options, Some(old), &mut object);
+    }
     call.admit(Operation::Update, &mut object, Some(old), options.dry_run).await?;
 
     meta::carry(&mut object, old, "generation");
@@ -147,17 +162,7 @@ async fn update_once(
     if subresource.is_none() && strategy.has_generation() && strategy.changes_generation(&object, old) {
         meta::set(&mut object, "generation", meta::generation(old) + 1);
     }
-    match subresource {
-        None => check_object(call, &object, Some(old))?,
-        Some(name) => {
-            let mut errors = call.validate_metadata(&object, Some(old));
-            errors.extend(strategy.validate_subresource_update(name, &object, old));
-            if !errors.is_empty() {
-                let resource = endpoint.resource;
-                return Err(ApiError::invalid(&resource.kind, &resource.group, call.target.name, &errors).into());
-            }
-        }
-    }
+    check_object(call, &object, Some(old))?;
     for warning in strategy.warnings(&object, Some(old)) {
         call.warnings.add(warning);
     }
@@ -169,9 +174,11 @@ async fn update_once(
         && (!meta::finalizers(old).is_empty() || call.is_core("namespaces"))
         && (!call.is_core("namespaces") || namespace::may_be_removed(&object));
     if options.dry_run {
+        keep_times_if_unchanged(old, &mut object);
         object["metadata"]["resourceVersion"] = current.revision.to_string().into();
         return Ok(Written::DryRun(object));
     }
+    keep_times_if_unchanged(old, &mut object);
     let key = endpoint.store_key(&call.key());
     let store = call.server.storage.store();
     let mut stored = endpoint.store(object);
@@ -186,6 +193,7 @@ async fn update_once(
     };
     match result {
         Ok(revision) => {
+            call.note_written(revision);
             allocation.keep();
             if gone {
                 call.release(old);

@@ -110,6 +110,14 @@ fn timeout(asked: Option<u64>) -> Duration {
     }
 }
 
+/// Resolves when the resource is no longer served as it was.
+async fn retired(endpoint: &Endpoint) {
+    match endpoint.custom() {
+        Some(custom) => custom.retired().await,
+        None => std::future::pending().await,
+    }
+}
+
 impl Watcher {
     /// The next chunk of the stream; `None` at its end. A chunk may hold several events.
     async fn next(&mut self) -> Option<Bytes> {
@@ -150,6 +158,7 @@ impl Watcher {
                 () = changed => {}
                 () = tokio::time::sleep_until(self.deadline) => return None,
                 () = self.server.stopping() => return None,
+                () = retired(&endpoint) => return None,
                 _ = tick => return Some(self.bookmark(applied.max(self.cursor), false)),
             }
         }
@@ -167,7 +176,8 @@ impl Watcher {
     /// The next events as they are sent, and the revision they go up to; `None` if some are no longer kept.
     fn lines(&mut self) -> Option<(Revision, Bytes)> {
         let endpoint = self.endpoint.clone();
-        if self.format.is_plain_json() && self.selection.is_everything() {
+        let as_stored = endpoint.as_stored_after() == Revision(0);
+        if self.format.is_plain_json() && as_stored && self.selection.is_everything() {
             return endpoint.cache.lines_after(self.cursor, &self.selection.prefix, BATCH);
         }
         let events = endpoint.cache.events_after(self.cursor, BATCH)?;
@@ -192,7 +202,8 @@ impl Watcher {
             (true, false) => Change::Deleted,
             (false, false) => return,
         };
-        if change == event.change && self.format.is_plain_json() {
+        let as_stored = self.endpoint.is_as_stored(&event.object);
+        if change == event.change && self.format.is_plain_json() && as_stored {
             out.extend_from_slice(&event.frame);
         } else if change == Change::Deleted {
             // An object that left the selection is told as it was when it was last selected.
@@ -205,7 +216,7 @@ impl Watcher {
     }
 
     fn bookmark(&mut self, revision: Revision, end_of_initial: bool) -> Bytes {
-        let resource = self.endpoint.resource;
+        let resource = &*self.endpoint.resource;
         let mut object = json!({
             "kind": &*resource.kind, "apiVersion": resource.api_version(),
             "metadata": {"resourceVersion": revision.to_string()},

@@ -32,14 +32,26 @@ impl Written {
 /// Validates metadata and the rest of an object; `old` is the object an update replaces.
 pub(crate) fn check_object(call: &Call<'_>, object: &Value, old: Option<&Value>) -> Result<()> {
     let endpoint = call.endpoint;
-    let resource = endpoint.resource;
-    let mut errors = call.validate_metadata(object, old);
-    errors.extend(match old {
-        None => endpoint.strategy.validate(object),
-        Some(old) => endpoint.strategy.validate_update(object, old),
-    });
+    let resource = &*endpoint.resource;
+    let errors = match endpoint.custom() {
+        Some(custom) => call.validate_custom(custom, object, old),
+        None => {
+            let mut errors = call.validate_metadata(object, old);
+            errors.extend(match (call.subresource, old) {
+                (Some(sub), Some(old)) => endpoint.strategy.validate_subresource_update(&sub.name, object, old),
+                (_, Some(old)) => endpoint.strategy.validate_update(object, old),
+                (_, None) => endpoint.strategy.validate(object),
+            });
+            errors
+        }
+    };
     if errors.is_empty() {
         return Ok(());
+    }
+    if endpoint.custom().is_some() {
+        // One that says it is something else is named as that.
+        let kind = object["kind"].as_str().unwrap_or(&resource.kind);
+        return Err(ApiError::invalid(kind, &resource.group, meta::text(object, "name"), &errors));
     }
     // Events are judged as what they are stored as.
     Err(ApiError::invalid(&resource.kind, &endpoint.stored.group, meta::text(object, "name"), &errors))

@@ -71,7 +71,6 @@ const KINDS: &[(&str, &str, NameRule, Update, Generation)] = &[
     ("admissionregistration.k8s.io", "validatingadmissionpolicies", DnsSubdomain, Conditional, Generation::Spec),
     ("admissionregistration.k8s.io", "validatingadmissionpolicybindings", DnsSubdomain, Conditional, Generation::Spec),
     ("admissionregistration.k8s.io", "validatingwebhookconfigurations", DnsSubdomain, Conditional, Generation::Spec),
-    ("apiextensions.k8s.io", "customresourcedefinitions", DnsSubdomain, Conditional, Generation::Spec),
     ("apiregistration.k8s.io", "apiservices", PathSegment, Conditional, Generation::None),
     ("apps", "daemonsets", DnsSubdomain, Any, Generation::Spec),
     ("apps", "statefulsets", DnsLabel, Any, Generation::Spec),

@@ -4,7 +4,7 @@ use windlass_schema::types::StructId;
 
 use super::Subject;
 use super::names::{capital, group_version, tag};
-use super::parameters::{self, DELETE, FORCE, PRETTY, Parameter, SELECT, WATCH, WRITE};
+use super::parameters::{self, DELETE, FORCE, PRETTY, Parameter, RESOURCE_VERSION, SELECT, WATCH, WRITE};
 use crate::resource::{Resource, Subresource, Table};
 
 pub(super) const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
@@ -25,6 +25,8 @@ pub(super) struct Operation<'a> {
     pub(super) method: &'static str,
     pub(super) id: String,
     pub(super) tag: String,
+    /// What it does, in words; empty if it has none.
+    pub(super) description: String,
     /// `x-kubernetes-action`; empty for discovery.
     pub(super) action: &'static str,
     /// Group, version and kind.
@@ -81,7 +83,34 @@ pub(super) fn of<'a>(subject: &Subject<'a>, table: &'a Table) -> Vec<PathItem<'a
         items.extend(writer.watches(&base, &collection));
     }
     items.retain(|item| !item.operations.is_empty());
+    if subject.custom {
+        let operations = items.iter_mut().flat_map(|item| {
+            let subresource = item.path.rsplit_once("{name}/").map(|(_, name)| name.to_owned()).unwrap_or_default();
+            item.operations.iter_mut().map(move |operation| (operation, subresource.clone()))
+        });
+        operations
+            .for_each(|(one, subresource)| one.description = description(one.action, &subresource, &resource.kind));
+    }
     items
+}
+
+/// What an operation does, in words.
+fn description(action: &str, subresource: &str, kind: &str) -> String {
+    let of = if subresource.is_empty() { String::new() } else { format!(" {subresource} of") };
+    let article = match kind {
+        plural if plural.ends_with('s') && !plural.ends_with("ss") => "",
+        vowel if vowel.to_ascii_lowercase().starts_with(['a', 'e', 'i', 'o', 'u']) => "an ",
+        _ => "a ",
+    };
+    match action {
+        "list" => format!("list objects of kind {kind}"),
+        "get" => format!("read{of} the specified {kind}"),
+        "put" => format!("replace{of} the specified {kind}"),
+        "patch" => format!("partially update{of} the specified {kind}"),
+        "post" => format!("create {article}{kind}"),
+        "deletecollection" => format!("delete collection of {kind}"),
+        _ => format!("delete {article}{kind}"),
+    }
 }
 
 /// The path that lists a group version's resources.
@@ -90,6 +119,7 @@ pub(super) fn discovery(group: &str, version: &str) -> PathItem<'static> {
         method: "get",
         id: format!("get{}APIResources", group_version(group, version)),
         tag: tag(group, version),
+        description: String::new(),
         action: "",
         kind: None,
         parameters: Vec::new(),
@@ -140,6 +170,7 @@ impl<'a> Writer<'_, 'a> {
             method,
             id,
             tag: tag(&resource.group, &resource.version),
+            description: String::new(),
             action,
             kind: Some([&resource.group, &resource.version, &resource.kind]),
             parameters: vec![PRETTY],
@@ -157,8 +188,19 @@ impl<'a> Writer<'_, 'a> {
         if method == "patch" {
             operation.parameters.push(FORCE);
             operation.body = Some(Body::Patch);
+            if self.subject.custom {
+                operation.codes = &[200];
+            }
         } else {
             operation.body = Some(Body::Object(schema.to_owned()));
+        }
+        operation
+    }
+
+    fn read(&self, id: String) -> Operation<'a> {
+        let mut operation = self.operation("get", "get", id);
+        if self.subject.custom {
+            operation.parameters.push(RESOURCE_VERSION);
         }
         operation
     }
@@ -184,7 +226,12 @@ impl<'a> Writer<'_, 'a> {
         if resource.has_verb("deletecollection") {
             let id = self.long_id("delete", "Collection", "");
             let mut operation = self.delete("deletecollection", id);
-            operation.parameters.extend(SELECT);
+            if self.subject.custom {
+                operation.parameters = [PRETTY].into_iter().chain(SELECT).chain(WATCH).collect();
+                operation.body = None;
+            } else {
+                operation.parameters.extend(SELECT);
+            }
             operations.push(operation);
         }
         if resource.has_verb("list") {
@@ -208,7 +255,7 @@ impl<'a> Writer<'_, 'a> {
             operations.push(operation);
         }
         if resource.has_verb("get") {
-            operations.push(self.operation("get", "get", self.id("read", "")));
+            operations.push(self.read(self.id("read", "")));
         }
         if resource.has_verb("patch") {
             operations.push(self.write("patch", self.id("patch", ""), self.subject.object));
@@ -254,7 +301,7 @@ impl<'a> Writer<'_, 'a> {
         for verb in &subresource.verbs {
             operations.push(match &**verb {
                 "get" => {
-                    let mut operation = self.operation("get", "get", self.id("read", &rest));
+                    let mut operation = self.read(self.id("read", &rest));
                     operation.answer = Answer::Object(schema.to_owned());
                     if subresource.name == "log" {
                         let options = self.table.kind(&self.resource().api_version(), "PodLogOptions");
@@ -278,7 +325,9 @@ impl<'a> Writer<'_, 'a> {
 
     fn kind_of(&self, subresource: &'a Subresource) -> [&'a str; 3] {
         let resource = self.resource();
-        if subresource.version.is_empty() {
+        if self.subject.custom {
+            [&resource.group, &resource.version, &resource.kind]
+        } else if subresource.version.is_empty() {
             [&resource.group, &resource.version, &subresource.kind]
         } else {
             [&subresource.group, &subresource.version, &subresource.kind]

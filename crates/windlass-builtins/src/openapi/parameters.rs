@@ -25,6 +25,9 @@ pub(super) const fn path(name: &str) -> Parameter<'_> {
 
 pub(super) const PRETTY: Parameter<'_> = query("pretty", "string");
 
+/// Of reads of custom resources.
+pub(super) const RESOURCE_VERSION: Parameter<'_> = query("resourceVersion", "string");
+
 /// Of create and update.
 pub(super) const WRITE: [Parameter<'_>; 3] =
     [query("dryRun", "string"), query("fieldManager", "string"), query("fieldValidation", "string")];

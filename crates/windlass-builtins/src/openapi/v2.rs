@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::custom::Parts;
 use super::operations::{self, Answer, Body, Operation, PathItem};
 use super::parameters::Parameter;
 use super::schemas::{self, Dialect, PATCH};
@@ -21,11 +22,13 @@ const PATCHES: [&str; 4] = [
 pub(super) struct Document<'a> {
     group_versions: Vec<(&'a str, &'a str)>,
     items: Vec<PathItem<'a>>,
+    /// Paths and definitions that are not of the table.
+    custom: Parts,
     table: &'a Table,
 }
 
 impl<'a> Document<'a> {
-    pub(super) fn new(table: &'a Table) -> Self {
+    pub(super) fn new(table: &'a Table, custom: Parts) -> Self {
         let groups = table.groups.iter();
         let group_versions: Vec<(&str, &str)> =
             groups.flat_map(|group| group.versions.iter().map(|version| (&*group.name, &**version))).collect();
@@ -33,7 +36,7 @@ impl<'a> Document<'a> {
             group_versions.iter().map(|(group, version)| operations::discovery(group, version)).collect();
         items.extend(subjects(table, None).iter().flat_map(|subject| operations::of(subject, table)));
         items.sort_by(|a, b| a.path.cmp(&b.path));
-        Self { group_versions, items, table }
+        Self { group_versions, items, custom, table }
     }
 
     /// All but paths and definitions.
@@ -56,16 +59,26 @@ impl<'a> Document<'a> {
         ])
     }
 
+    /// What is of the table stands where both have something.
     fn definitions(&self) -> impl Iterator<Item = (String, Value)> {
-        schemas::closure(v3::schema_names(&self.items), self.table).into_iter().filter_map(|name| {
+        let names = schemas::closure(v3::schema_names(&self.items), self.table);
+        let custom: Vec<_> = self.custom.definitions.iter().filter(|(name, _)| !names.contains(*name)).collect();
+        let of_table = names.into_iter().filter_map(|name| {
             let schema = schemas::schema(&name, &self.group_versions, Dialect::V2, self.table)?;
             Some((name, schema))
-        })
+        });
+        of_table.chain(custom.into_iter().map(|(name, schema)| (name.clone(), schema.clone())))
+    }
+
+    fn paths(&self) -> impl Iterator<Item = (String, Value)> {
+        let of_table = |path: &str| self.items.binary_search_by(|item| item.path.as_str().cmp(path)).is_ok();
+        let custom = self.custom.paths.iter().filter(move |(path, _)| !of_table(path));
+        paths(&self.items, false).chain(custom.map(|(path, item)| (path.clone(), item.clone())))
     }
 
     pub(super) fn value(&self) -> Value {
         let mut document = self.head();
-        document.insert("paths".to_owned(), paths(&self.items, false).collect::<Map<_, _>>().into());
+        document.insert("paths".to_owned(), self.paths().collect::<Map<_, _>>().into());
         document.insert("definitions".to_owned(), self.definitions().collect::<Map<_, _>>().into());
         Value::Object(document)
     }
@@ -78,13 +91,13 @@ impl<'a> Document<'a> {
             write_value(&mut text, &value);
         }
         text.extend_from_slice(br#","paths":"#);
-        write_object(&mut text, paths(&self.items, false));
+        write_object(&mut text, self.paths());
         text.push(b'}');
         text
     }
 
     pub(super) fn protobuf(&self) -> Vec<u8> {
-        gnostic::encode_pieces(&Value::Object(self.head()), paths(&self.items, false), self.definitions())
+        gnostic::encode_pieces(&Value::Object(self.head()), self.paths(), self.definitions())
     }
 }
 
@@ -122,7 +135,7 @@ fn parameter(parameter: &Parameter<'_>) -> Value {
 
 fn operation(operation: &Operation<'_>, custom: bool) -> Value {
     let media = if custom { &MEDIA[..2] } else { &MEDIA };
-    let mut consumes = vec!["*/*"];
+    let mut consumes = if custom { media.to_vec() } else { vec!["*/*"] };
     let mut parameters = Vec::new();
     let body = |required: bool, name: &str| {
         let mut body = json!({"name": "body", "in": "body", "schema": Dialect::V2.reference(name)});

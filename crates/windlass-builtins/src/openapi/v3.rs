@@ -123,9 +123,10 @@ fn operation(operation: &Operation<'_>, custom: bool) -> Value {
         written["parameters"] = operation.parameters.iter().map(parameter).collect();
     }
     if let Some(body) = &operation.body {
+        let types = if custom { &MEDIA[..2] } else { &["*/*"] };
         written["requestBody"] = match body {
-            Body::Object(name) => json!({"required": true, "content": content(&["*/*"], name)}),
-            Body::Options(name) => json!({"content": content(&["*/*"], name)}),
+            Body::Object(name) => json!({"required": true, "content": content(types, name)}),
+            Body::Options(name) => json!({"content": content(types, name)}),
             Body::Patch => {
                 let types = if custom { &PATCHES[..3] } else { &PATCHES };
                 json!({"required": true, "content": content(types, PATCH)})
@@ -152,6 +153,9 @@ fn operation(operation: &Operation<'_>, custom: bool) -> Value {
 
 /// What both versions say about an operation in Kubernetes' own words.
 pub(super) fn extensions(operation: &Operation<'_>, written: &mut Value) {
+    if !operation.description.is_empty() {
+        written["description"] = json!(operation.description);
+    }
     if !operation.action.is_empty() {
         written["x-kubernetes-action"] = json!(operation.action);
     }

@@ -1,0 +1,339 @@
+//! A version of a custom resource: what its definition says, compiled when it is first needed.
+//!
+//! Objects are stored complete: defaulted and pruned by the schema they were written under, in the storage version. As
+//! long as that is what the endpoint serves, its reads are the stored bytes. After a change of the definition the objects
+//! from before are read through the new schema, until all of them are known to fit it.
+
+mod decode;
+pub(crate) mod scale;
+mod strategy;
+mod validation;
+
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicU64, Ordering},
+};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde_json::Value;
+use tokio::sync::watch;
+use windlass_builtins::{
+    kinds::custom_resource_definition::{Definition, PrinterColumn, Scale, Version},
+    resource::{Resource, Subresource, Table},
+};
+use tracing::warn;
+use windlass_cel::rules::{self, Rules};
+use windlass_merge::apply::{path::Path, reset_fields::ResetFields};
+use windlass_schema::{
+    printer::{Column, SelectableField},
+    structural::{AdmitOptions, ObjectMetaType, Structural},
+    types::{Str, StructId},
+};
+use windlass_store::Revision;
+
+use self::strategy::CustomStrategy;
+use crate::{
+    endpoint::{Endpoint, Form, Parts},
+    storage::{Storage, StoredObject},
+};
+
+/// The verbs of every custom resource, as discovery lists them.
+const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+/// The verbs of its subresources.
+const SUBRESOURCE_VERBS: [&str; 3] = ["get", "patch", "update"];
+
+/// What a definition says about one of its versions.
+pub(crate) struct Custom {
+    /// The definition, from which the rest is read when it is needed.
+    source: Arc<StoredObject>,
+    version: String,
+    /// The apiVersion that is served.
+    api_version: String,
+    /// The apiVersion that is stored.
+    pub(crate) stored_api_version: String,
+    /// The kind of lists.
+    pub(crate) list_kind: String,
+    /// What users of a deprecated version are told.
+    pub(crate) warning: Option<String>,
+    /// Whether status is written separately.
+    pub(crate) has_status: bool,
+    /// Where the scale is found.
+    pub(crate) scale: Option<Scale>,
+    /// Whether the definition is being deleted: no more objects then.
+    pub(crate) terminating: bool,
+    as_stored_after: AtomicU64,
+    compiled: OnceLock<Compiled>,
+    /// The schemas of all versions, for objects whose fields were set in another one.
+    schemas: OnceLock<Vec<(String, Structural)>>,
+    retired: watch::Sender<bool>,
+}
+
+/// The parts of a version that take work to make.
+pub(crate) struct Compiled {
+    /// The schema.
+    pub(crate) schema: Arc<Structural>,
+    /// The rules within it; `None` if it has none.
+    pub(crate) rules: Option<Rules>,
+    /// The columns after the name.
+    pub(crate) columns: Vec<Column>,
+    /// The fields that selectors may name.
+    pub(crate) selectable: Vec<SelectableField>,
+    /// What a write of the object cannot change.
+    pub(crate) reset: ResetFields,
+    /// What a write of the status cannot change.
+    pub(crate) reset_status: ResetFields,
+}
+
+impl Compiled {
+    fn new(definition: &Definition, version: &Version) -> Self {
+        let schema = Arc::new(compile(&version.schema));
+        let rules = rules::compile(&schema, true);
+        let columns = version.columns.iter().map_while(|column| {
+            let PrinterColumn { name, kind, format, description, priority, json_path } = column;
+            Column::compile(name, kind, format, description, *priority, json_path).ok()
+        });
+        let columns: Vec<Column> = columns.collect();
+        let api_version = |version: &Version| format!("{}/{}", definition.group, version.name);
+        let with_status: Vec<String> = definition.versions.iter().filter(|v| v.status).map(api_version).collect();
+        Self {
+            rules,
+            columns: if version.columns.is_empty() { Column::of_definition(None) } else { columns },
+            selectable: version
+                .selectable_fields
+                .iter()
+                .filter_map(|path| SelectableField::compile(path).ok())
+                .collect(),
+            reset: ResetFields::of_custom_resource(&api_version(version), version.status),
+            reset_status: ResetFields::of_custom_resource_status(with_status.iter().map(String::as_str)),
+            schema,
+        }
+    }
+}
+
+/// A schema that was validated when its definition was written. One that cannot be compiled nevertheless, because it was
+/// stored by somebody else, keeps everything and demands nothing.
+fn compile(schema: &Value) -> Structural {
+    let mut compiled = Structural::compile(schema).unwrap_or_else(|error| {
+        warn!(%error, "a stored definition has a schema that cannot be used");
+        Structural { preserve_unknown_fields: true, ..Structural::default() }
+    });
+    if let Err(error) = compiled.prune_defaults(object_meta_type(windlass_builtins::table())) {
+        warn!(%error, "a stored definition has defaults that cannot be used");
+    }
+    compiled
+}
+
+/// The type of metadata.
+fn object_meta_type(table: &'static Table) -> ObjectMetaType<'static> {
+    ObjectMetaType { table: &table.types, id: crate::endpoint::object_meta(table) }
+}
+
+/// The endpoints of a definition, one for each served version.
+///
+/// Objects up to revision `known` may have been written under another schema.
+pub(crate) fn endpoints(
+    definition: &Definition,
+    source: &Arc<StoredObject>,
+    table: &'static Table,
+    storage: &Storage,
+    known: Revision,
+) -> Vec<Arc<Endpoint>> {
+    let Some(stored) = definition.storage_version() else { return Vec::new() };
+    let cache = storage.cache(&format!("/{}/{}/", definition.group, definition.names.plural));
+    let empty = cache.snapshot().objects().next().is_none();
+    let stored_resource = Arc::new(resource(definition, stored, stored, table));
+    let served = definition.versions.iter().filter(|version| version.served);
+    let endpoint = |version: &Version| {
+        let as_stored_after = if !version.storage {
+            u64::MAX
+        } else if empty {
+            0
+        } else {
+            known.0
+        };
+        let custom = Custom {
+            source: source.clone(),
+            version: version.name.clone(),
+            api_version: format!("{}/{}", definition.group, version.name),
+            stored_api_version: format!("{}/{}", definition.group, stored.name),
+            list_kind: definition.accepted_names.list_kind.clone(),
+            warning: definition.deprecation_warning(version),
+            has_status: version.status,
+            scale: version.scale.clone(),
+            terminating: definition.terminating,
+            as_stored_after: AtomicU64::new(as_stored_after),
+            compiled: OnceLock::new(),
+            schemas: OnceLock::new(),
+            retired: watch::Sender::new(false),
+        };
+        let resource = if version.storage {
+            stored_resource.clone()
+        } else {
+            Arc::new(resource(definition, version, stored, table))
+        };
+        Arc::new(Endpoint::new(Parts {
+            resource,
+            table,
+            strategy: &CustomStrategy,
+            stored: stored_resource.clone(),
+            cache: cache.clone(),
+            form: Form::Custom(Box::new(custom)),
+            returns_deleted: false,
+        }))
+    };
+    served.map(endpoint).collect()
+}
+
+/// A version of a definition as discovery describes it.
+fn resource(definition: &Definition, version: &Version, stored: &Version, table: &Table) -> Resource {
+    let names = &definition.accepted_names;
+    let texts = |list: &[String]| -> Vec<Str> { list.iter().map(|text| text.clone().into()).collect() };
+    let verbs = |list: &[&'static str]| -> Vec<Str> { list.iter().map(|verb| Str::Borrowed(verb)).collect() };
+    let mut subresources = Vec::new();
+    if version.status {
+        subresources.push(Subresource {
+            name: "status".into(),
+            group: Str::Borrowed(""),
+            version: Str::Borrowed(""),
+            kind: names.kind.clone().into(),
+            verbs: verbs(&SUBRESOURCE_VERBS),
+            ty: None,
+        });
+    }
+    if version.scale.is_some() {
+        subresources.push(Subresource {
+            name: "scale".into(),
+            group: "autoscaling".into(),
+            version: "v1".into(),
+            kind: "Scale".into(),
+            verbs: verbs(&SUBRESOURCE_VERBS),
+            ty: table.kind("autoscaling/v1", "Scale"),
+        });
+    }
+    Resource {
+        group: definition.group.clone().into(),
+        version: version.name.clone().into(),
+        plural: definition.names.plural.clone().into(),
+        singular: names.singular.clone().into(),
+        kind: names.kind.clone().into(),
+        short_names: texts(&names.short_names),
+        categories: texts(&names.categories),
+        namespaced: definition.namespaced,
+        verbs: verbs(&VERBS),
+        storage_version_hash: storage_version_hash(&definition.group, &stored.name, &names.kind).into(),
+        deletion_returns_object: false,
+        ty: object_type(table),
+        subresources,
+    }
+}
+
+/// The struct of what all objects have.
+fn object_type(table: &Table) -> StructId {
+    table.kind("meta.k8s.io/v1", "PartialObjectMetadata").unwrap_or(StructId(0))
+}
+
+/// What discovery publishes so that clients notice a change of the storage version.
+fn storage_version_hash(group: &str, version: &str, kind: &str) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, format!("{group}/{version}/{kind}").as_bytes());
+    STANDARD.encode(&digest.as_ref()[..8])
+}
+
+impl Custom {
+    /// The schema and what else takes work to make.
+    pub(crate) fn compiled(&self) -> &Compiled {
+        self.compiled.get_or_init(|| {
+            let definition = Definition::parse(&self.source.to_value());
+            let version = definition.version(&self.version).expect("a served version must be in its definition");
+            Compiled::new(&definition, version)
+        })
+    }
+
+    /// The definition.
+    pub(crate) fn source(&self) -> &Arc<StoredObject> {
+        &self.source
+    }
+
+    /// An object that was stored under another version or schema, as it is served now.
+    pub(crate) fn read(&self, mut object: Value) -> Value {
+        object["apiVersion"] = self.api_version.as_str().into();
+        // What is dropped here was stored by somebody with other rules: nobody is left to be told.
+        let options = AdmitOptions { drop_invalid_metadata: true, unknown_fields: false, default: true };
+        let _ = self.compiled().schema.admit(&mut object, object_meta_type(windlass_builtins::table()), options);
+        object
+    }
+
+    /// Makes an object fit the schema as far as that goes; gives what a strict decoder complains about. One of another
+    /// kind gets its metadata in shape only.
+    pub(crate) fn fit(&self, object: &mut Value, own_kind: bool) -> Result<Vec<String>, String> {
+        let meta = object_meta_type(windlass_builtins::table());
+        let options = AdmitOptions { drop_invalid_metadata: false, unknown_fields: true, default: true };
+        let unknown = if own_kind {
+            self.compiled().schema.admit(object, meta, options)?
+        } else {
+            let anything = Structural { preserve_unknown_fields: true, ..Structural::default() };
+            anything.admit(object, meta, options)?
+        };
+        Ok(unknown.into_iter().map(|path| format!("unknown field \"{path}\"")).collect())
+    }
+
+    /// The schema of a version of the definition.
+    pub(crate) fn schema_of(&self, version: &str) -> Option<&Structural> {
+        if version == self.version {
+            return Some(&self.compiled().schema);
+        }
+        let schemas = self.schemas.get_or_init(|| {
+            let definition = Definition::parse(&self.source.to_value());
+            definition.versions.iter().map(|version| (version.name.clone(), compile(&version.schema))).collect()
+        });
+        schemas.iter().find(|(name, _)| name == version).map(|(_, schema)| schema)
+    }
+
+    /// Where the versions of the definition keep their replicas.
+    pub(crate) fn replicas_paths(&self) -> Vec<(String, Option<Path>)> {
+        let definition = Definition::parse(&self.source.to_value());
+        let path = |scale: &Scale| Path::fields(scale::segments(&scale.spec_replicas_path));
+        let of_version = |version: &Version| {
+            (format!("{}/{}", definition.group, version.name), version.scale.as_ref().map(path))
+        };
+        definition.versions.iter().map(of_version).collect()
+    }
+
+    /// Everything written after this revision is stored as it is served.
+    pub(crate) fn as_stored_after(&self) -> Revision {
+        Revision(self.as_stored_after.load(Ordering::Acquire))
+    }
+
+    /// An object was written under another schema, just as this one took its place.
+    pub(crate) fn overtaken_by(&self, revision: Revision) {
+        self.as_stored_after.fetch_max(revision.0, Ordering::AcqRel);
+    }
+
+    /// Looks at the objects from before: if all of them are stored as they are served, reads need not look any more.
+    pub(crate) fn settle(&self, objects: impl Iterator<Item = Arc<StoredObject>>) {
+        let after = self.as_stored_after();
+        if after.0 == u64::MAX || after.0 == 0 {
+            return;
+        }
+        let mut old = objects.filter(|object| object.written <= after);
+        let fits = |object: Arc<StoredObject>| {
+            let value = object.to_value();
+            self.read(value.clone()) == value
+        };
+        if old.all(fits) {
+            // Unless somebody has written meanwhile.
+            let _ = self.as_stored_after.compare_exchange(after.0, 0, Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+
+    /// Ends the watches on this endpoint: another has taken its place, or none.
+    pub(crate) fn retire(&self) {
+        self.retired.send_replace(true);
+    }
+
+    /// Resolves when the endpoint is no longer served.
+    pub(crate) async fn retired(&self) {
+        let mut retired = self.retired.subscribe();
+        // The sender lives in self, so this cannot fail.
+        let _ = retired.wait_for(|retired| *retired).await;
+    }
+}

@@ -1,0 +1,395 @@
+//! Custom resource definitions at work: their names are accepted, they are served, and they go with their objects.
+//!
+//! One task looks at every changed definition, writes what it decided into the status, and puts a new registry in place.
+//! Whoever writes a definition is answered after that ([`Definitions::reached`]), so a definition is effective when its
+//! write is acknowledged.
+
+mod cleanup;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    sync::{Arc, OnceLock, Weak},
+};
+
+use futures_util::future::join_all;
+use http::{HeaderMap, HeaderValue, header};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tracing::warn;
+use windlass_builtins::kinds::custom_resource_definition::{
+    Definition, accept_names, api_approval, check_structural,
+    conditions::{self, Condition, TERMINATING},
+    establish,
+};
+use windlass_store::Revision;
+
+use crate::{
+    call::Call,
+    custom, meta,
+    options::WriteOptions,
+    registry::{Endpoint, Registry},
+    request_info::ResourceRequest,
+    server::Inner,
+    status::{ApiError, Result},
+    storage::{ResourceCache, Storage, StoredObject},
+    user::User,
+    verbs::{
+        update::{Owners, Race, update_object},
+        write::Written,
+    },
+};
+
+pub(crate) const GROUP: &str = "apiextensions.k8s.io";
+pub(crate) const PLURAL: &str = "customresourcedefinitions";
+const PREFIX: &str = "/apiextensions.k8s.io/customresourcedefinitions/";
+
+/// How far the definitions have been dealt with.
+pub(crate) struct Definitions {
+    handled: watch::Sender<Revision>,
+}
+
+impl Default for Definitions {
+    fn default() -> Self {
+        Self { handled: watch::Sender::new(Revision(0)) }
+    }
+}
+
+impl Definitions {
+    /// Waits until every definition written up to a revision is effective.
+    pub(crate) async fn reached(&self, revision: Revision) {
+        let mut handled = self.handled.subscribe();
+        // The sender lives in self, so this cannot fail.
+        let _ = handled.wait_for(|at| *at >= revision).await;
+    }
+}
+
+/// What the task knows of the definitions.
+pub(crate) struct Controller {
+    cache: Arc<ResourceCache>,
+    /// The accepted names by group and definition, in the form of a definition that has nothing else.
+    names: HashMap<String, BTreeMap<String, Value>>,
+    served: HashMap<String, Served>,
+    /// The uids of definitions whose objects are being removed.
+    cleaning: HashSet<String>,
+    /// Everything up to here has been looked at.
+    cursor: Revision,
+}
+
+/// A definition that is served.
+struct Served {
+    group: String,
+    plural: String,
+    /// What tells whether other endpoints are needed.
+    state: State,
+    endpoints: Vec<Arc<Endpoint>>,
+}
+
+#[derive(Clone, PartialEq)]
+struct State {
+    uid: String,
+    generation: i64,
+    terminating: bool,
+    names: Value,
+}
+
+impl State {
+    fn of(object: &Value, definition: &Definition) -> Self {
+        Self {
+            uid: meta::text(object, "uid").to_owned(),
+            generation: meta::generation(object),
+            terminating: definition.terminating,
+            names: object["status"]["acceptedNames"].clone(),
+        }
+    }
+}
+
+/// A definition with what was decided about it.
+struct Decided {
+    name: String,
+    object: Value,
+    /// Whether the status is to be written.
+    changed: bool,
+}
+
+impl Controller {
+    /// Serves what the store holds.
+    pub(crate) fn load(storage: &Storage, registry: &mut Registry) -> Self {
+        let cache = storage.cache(PREFIX);
+        let snapshot = cache.snapshot();
+        let mut controller = Self {
+            cache,
+            names: HashMap::new(),
+            served: HashMap::new(),
+            cleaning: HashSet::new(),
+            cursor: storage.applied().max(snapshot.revision),
+        };
+        for source in snapshot.objects() {
+            let object = source.to_value();
+            controller.remember_names(&source.header.name, &object);
+            controller.serve(registry, storage, source, &object, source.revision);
+        }
+        controller
+    }
+
+    /// Follows the definitions for as long as the server lives.
+    pub(crate) async fn run(mut self, server: Weak<Inner>) {
+        let mut dirty: BTreeSet<String> = self.names_of_all();
+        let cache = self.cache.clone();
+        loop {
+            let mut changed = std::pin::pin!(cache.changed());
+            changed.as_mut().enable();
+            let Some(server) = server.upgrade() else { return };
+            // Read before the log: with an empty answer from the log, everything up to here has been looked at.
+            let applied = server.storage.applied();
+            match self.cache.events_after(self.cursor, usize::MAX) {
+                Some(events) => {
+                    self.cursor = events.last().map_or(applied.max(self.cursor), |event| event.object.revision);
+                    dirty.extend(events.iter().map(|event| event.object.header.name.to_string()));
+                }
+                None => {
+                    self.cursor = applied.max(self.cache.snapshot().revision);
+                    dirty = self.names_of_all();
+                }
+            }
+            if dirty.is_empty() {
+                server.definitions.handled.send_replace(self.cursor);
+                drop(server);
+                changed.await;
+                continue;
+            }
+            let batch = std::mem::take(&mut dirty);
+            dirty = self.reconcile(&server, batch).await;
+            server.definitions.handled.send_replace(self.cursor);
+        }
+    }
+
+    fn names_of_all(&self) -> BTreeSet<String> {
+        let there = self.cache.snapshot();
+        let there = there.objects().map(|object| object.header.name.to_string());
+        there.chain(self.served.keys().cloned()).collect()
+    }
+
+    /// Deals with changed definitions; gives those that must be looked at again.
+    async fn reconcile(&mut self, server: &Arc<Inner>, names: BTreeSet<String>) -> BTreeSet<String> {
+        let mut again = BTreeSet::new();
+        let mut decided = Vec::new();
+        let mut gone = Vec::new();
+        for name in names {
+            match self.cache.get(&name) {
+                Some(source) => {
+                    let (definition, affected) = self.decide(name, source.to_value(), server.now());
+                    decided.push(definition);
+                    again.extend(affected);
+                }
+                None => {
+                    again.extend(self.forget_names(&name));
+                    gone.push(name);
+                }
+            }
+        }
+        let written = join_all(decided.iter().map(|definition| write_status(server, definition))).await;
+        // Decisions are made of what the caches hold, so they must hold what was just written.
+        if let Some(newest) = written.iter().filter_map(|result| result.as_ref().ok()?.as_ref()).max() {
+            server.storage.reached(*newest).await;
+        }
+        for (definition, result) in decided.iter().zip(written) {
+            if let Err(error) = result {
+                // Somebody else was faster: the change that made it so is on its way here.
+                warn!(definition = definition.name, %error, "could not write the status of a definition");
+            }
+        }
+        let mut registry = Registry::clone(&server.registry.load());
+        let before = registry.generation;
+        for name in &gone {
+            self.remove(&mut registry, name);
+        }
+        let known = server.storage.applied();
+        for definition in decided {
+            let Some(source) = self.cache.get(&definition.name) else {
+                again.insert(definition.name);
+                continue;
+            };
+            let object = source.to_value();
+            self.serve(&mut registry, &server.storage, &source, &object, known);
+            self.clean_up(server, &source, &object);
+        }
+        if registry.generation != before {
+            server.registry.store(Arc::new(registry));
+        }
+        again
+    }
+
+    /// Decides about names and conditions; gives other definitions that this may concern.
+    fn decide(&mut self, name: String, mut object: Value, now: Timestamp) -> (Decided, Vec<String>) {
+        let group = object["spec"]["group"].as_str().unwrap_or_default().to_owned();
+        let others = self.names.get(&group).into_iter().flat_map(BTreeMap::values);
+        let names_before = object["status"]["acceptedNames"].clone();
+        let mut changed = false;
+        let mut take = |object: &mut Value, status: Option<Value>| {
+            if let Some(status) = status {
+                object["status"] = status;
+                changed = true;
+            }
+        };
+        let names = accept_names(&object, others, now);
+        take(&mut object, names);
+        for judge in [establish, check_structural, api_approval] {
+            let status = judge(&object, now);
+            take(&mut object, status);
+        }
+        self.remember_names(&name, &object);
+        let affected = if object["status"]["acceptedNames"] == names_before { Vec::new() } else { self.waiting(&group) };
+        (Decided { name, object, changed }, affected)
+    }
+
+    fn remember_names(&mut self, name: &str, object: &Value) {
+        let group = &object["spec"]["group"];
+        let status = &object["status"];
+        let accepted = conditions_true(status, "NamesAccepted");
+        let names = json!({
+            "spec": {"group": group},
+            "status": {"acceptedNames": status["acceptedNames"]},
+            "accepted": accepted,
+        });
+        self.names.entry(group.as_str().unwrap_or_default().to_owned()).or_default().insert(name.to_owned(), names);
+    }
+
+    /// Drops the names of a definition that is gone; gives those who may have waited for them.
+    fn forget_names(&mut self, name: &str) -> Vec<String> {
+        let Some(group) = name.split_once('.').map(|(_, group)| group.to_owned()) else { return Vec::new() };
+        if let Some(names) = self.names.get_mut(&group) {
+            names.remove(name);
+            if names.is_empty() {
+                self.names.remove(&group);
+            }
+        }
+        self.waiting(&group)
+    }
+
+    /// The definitions of a group whose names are not all accepted.
+    fn waiting(&self, group: &str) -> Vec<String> {
+        let names = self.names.get(group).into_iter().flatten();
+        names.filter(|(_, names)| names["accepted"] != true).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Puts the endpoints of a definition into the registry, if they are not there yet.
+    fn serve(
+        &mut self,
+        registry: &mut Registry,
+        storage: &Storage,
+        source: &Arc<StoredObject>,
+        object: &Value,
+        known: Revision,
+    ) {
+        let definition = Definition::parse(object);
+        if !definition.names_accepted && !definition.established {
+            self.remove(registry, &source.header.name);
+            return;
+        }
+        let state = State::of(object, &definition);
+        let before = self.served.get(&*source.header.name);
+        if before.is_some_and(|served| served.state == state) {
+            return;
+        }
+        let endpoints = custom::endpoints(&definition, source, registry.table, storage, known);
+        registry.replace_custom(&definition.group, &definition.names.plural, &endpoints);
+        for endpoint in endpoints.iter().filter(|endpoint| endpoint.as_stored_after() != Revision(0)) {
+            settle(endpoint.clone());
+        }
+        let served = Served { group: definition.group, plural: definition.names.plural, state, endpoints };
+        if let Some(before) = self.served.insert(source.header.name.to_string(), served) {
+            retire(&before);
+        }
+    }
+
+    fn remove(&mut self, registry: &mut Registry, name: &str) {
+        if let Some(served) = self.served.remove(name) {
+            registry.replace_custom(&served.group, &served.plural, &[]);
+            retire(&served);
+        }
+    }
+
+    /// Starts to remove the objects of a definition that is being deleted.
+    fn clean_up(&mut self, server: &Arc<Inner>, source: &Arc<StoredObject>, object: &Value) {
+        if !cleanup::is_due(object) || !self.cleaning.insert(source.header.uid.to_string()) {
+            return;
+        }
+        let definition = Definition::parse(object);
+        let endpoints = custom::endpoints(&definition, source, server.registry.load().table, &server.storage, Revision(0));
+        let name = source.header.name.to_string();
+        tokio::spawn(cleanup::run(Arc::downgrade(server), name, source.header.uid.clone(), endpoints));
+    }
+}
+
+/// Finds out in the background whether the objects from before fit an endpoint as they are.
+fn settle(endpoint: Arc<Endpoint>) {
+    tokio::task::spawn_blocking(move || {
+        let snapshot = endpoint.cache.snapshot();
+        if let Some(custom) = endpoint.custom() {
+            custom.settle(snapshot.objects().cloned());
+        }
+    });
+}
+
+fn retire(served: &Served) {
+    served.endpoints.iter().filter_map(|endpoint| endpoint.custom()).for_each(custom::Custom::retire);
+}
+
+fn conditions_true(status: &Value, kind: &str) -> bool {
+    let conditions = status["conditions"].as_array();
+    conditions.into_iter().flatten().any(|condition| condition["type"] == kind && condition["status"] == "True")
+}
+
+/// Marks a definition as being deleted, to be kept until its objects are gone; `false` if it is marked already.
+pub(crate) fn begin_deletion(object: &mut Value, now: Timestamp) -> bool {
+    if meta::is_terminating(object) {
+        return false;
+    }
+    meta::set(object, "deletionTimestamp", meta::format_time(now));
+    let mut finalizers = meta::finalizers(object);
+    if !finalizers.iter().any(|name| name == cleanup::FINALIZER) {
+        finalizers.push(cleanup::FINALIZER.to_owned());
+    }
+    meta::set_finalizers(object, finalizers);
+    let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
+    let condition = Condition::new(TERMINATING, "True", "InstanceDeletionPending", message);
+    conditions::set(&mut object["status"], &condition, now);
+    true
+}
+
+/// Writes the decided status, if it changed; gives the revision.
+async fn write_status(server: &Arc<Inner>, definition: &Decided) -> Result<Option<Revision>> {
+    if !definition.changed {
+        return Ok(None);
+    }
+    let written = update_definition(server, &definition.name, |_| Ok(definition.object.clone())).await?;
+    Ok(Some(written))
+}
+
+/// Changes a definition through its status, as the server itself.
+async fn update_definition(
+    server: &Arc<Inner>,
+    name: &str,
+    change: impl FnMut(&Value) -> Result<Value>,
+) -> Result<Revision> {
+    static HEADERS: OnceLock<HeaderMap> = OnceLock::new();
+    let headers = HEADERS
+        .get_or_init(|| HeaderMap::from_iter([(header::USER_AGENT, HeaderValue::from_static("kube-apiserver"))]));
+    let registry = server.registry.load_full();
+    let endpoint = registry.endpoint(GROUP, "v1", PLURAL).ok_or_else(ApiError::no_such_resource)?;
+    let target = ResourceRequest {
+        group: GROUP,
+        version: "v1",
+        resource: PLURAL,
+        name,
+        subresource: "status",
+        ..ResourceRequest::default()
+    };
+    let user = User::admin();
+    let call = Call::internal(server, endpoint, target, &user, headers);
+    match update_object(&call, &WriteOptions::internal(), Race::Fail, Owners::Track, change).await? {
+        Written::Stored(object) => Ok(object.revision),
+        Written::DryRun(_) => Ok(Revision(0)),
+    }
+}

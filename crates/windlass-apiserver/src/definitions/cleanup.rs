@@ -1,0 +1,121 @@
+//! The end of a definition: its objects are deleted, and when the last of them is gone, so is the definition.
+
+use std::sync::{Arc, Weak};
+
+use http::HeaderMap;
+use serde_json::Value;
+use tracing::warn;
+use windlass_builtins::kinds::custom_resource_definition::conditions::{self, Condition, TERMINATING};
+
+use super::update_definition;
+use crate::{
+    call::Call,
+    meta,
+    options::DeleteOptions,
+    registry::Endpoint,
+    request_info::ResourceRequest,
+    server::Inner,
+    status::{ApiError, Result},
+    user::User,
+    verbs::delete::delete_named,
+};
+
+/// What keeps a definition until its objects are gone.
+pub(crate) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// Whether the objects of a definition are to be removed.
+pub(super) fn is_due(object: &Value) -> bool {
+    meta::is_terminating(object) && meta::finalizers(object).iter().any(|name| name == FINALIZER)
+}
+
+/// Removes the objects of a definition, waits for those that are held by finalizers, then lets the definition go.
+pub(super) async fn run(server: Weak<Inner>, name: String, uid: Box<str>, endpoints: Vec<Arc<Endpoint>>) {
+    // Without a served version there is nobody to ask; the objects are found under the same keys nevertheless.
+    if let Some(endpoint) = endpoints.first() {
+        let Some(strong) = server.upgrade() else { return };
+        let message = "CustomResource deletion is in progress";
+        set_condition(&strong, &name, &uid, "True", "InstanceDeletionInProgress", message).await;
+        drop(strong);
+        loop {
+            let mut changed = std::pin::pin!(endpoint.cache.changed());
+            changed.as_mut().enable();
+            let Some(server) = server.upgrade() else { return };
+            if let Err(error) = server.storage.fresh().await {
+                warn!(definition = name, %error, "could not look for the objects of a definition");
+            }
+            let snapshot = endpoint.cache.snapshot();
+            if snapshot.objects().next().is_none() {
+                break;
+            }
+            if let Err(error) = delete_all(&server, endpoint, &snapshot).await {
+                warn!(definition = name, %error, "could not delete the objects of a definition");
+            }
+            drop(server);
+            changed.await;
+        }
+    }
+    let Some(server) = server.upgrade() else { return };
+    set_condition(&server, &name, &uid, "False", "InstanceDeletionCompleted", "removed all instances").await;
+    let released = update_definition(&server, &name, |object| {
+        let mut object = same(object, &uid)?.clone();
+        let left = meta::finalizers(&object).into_iter().filter(|have| have != FINALIZER).collect();
+        meta::set_finalizers(&mut object, left);
+        Ok(object)
+    });
+    if let Err(error) = released.await {
+        warn!(definition = name, %error, "could not release a definition");
+    }
+}
+
+/// Deletes what is not being deleted yet.
+async fn delete_all(
+    server: &Arc<Inner>,
+    endpoint: &Arc<Endpoint>,
+    snapshot: &crate::storage::Snapshot,
+) -> Result<()> {
+    let resource = &endpoint.resource;
+    let user = User::admin();
+    let headers = HeaderMap::new();
+    for object in snapshot.objects() {
+        if meta::is_terminating(&object.to_value()) {
+            continue;
+        }
+        let (namespace, name) = (&*object.header.namespace, &*object.header.name);
+        let target = ResourceRequest {
+            group: &resource.group,
+            version: &resource.version,
+            resource: &resource.plural,
+            namespace,
+            name,
+            ..ResourceRequest::default()
+        };
+        let call = Call::internal(server, endpoint, target, &user, &headers);
+        match delete_named(&call, namespace, name, &DeleteOptions::default()).await {
+            Ok(_) => {}
+            Err(error) if error.code == http::StatusCode::NOT_FOUND => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+async fn set_condition(server: &Arc<Inner>, name: &str, uid: &str, status: &'static str, reason: &'static str, message: &str) {
+    let now = server.now();
+    let written = update_definition(server, name, |object| {
+        let mut object = same(object, uid)?.clone();
+        conditions::set(&mut object["status"], &Condition::new(TERMINATING, status, reason, message), now);
+        Ok(object)
+    });
+    if let Err(error) = written.await {
+        warn!(definition = name, %error, "could not write the status of a definition");
+    }
+}
+
+/// The definition, if it is still the one that was deleted.
+fn same<'a>(object: &'a Value, uid: &str) -> Result<&'a Value> {
+    if meta::text(object, "uid") == uid {
+        Ok(object)
+    } else {
+        Err(ApiError::not_found(super::PLURAL, super::GROUP, meta::text(object, "name")))
+    }
+}

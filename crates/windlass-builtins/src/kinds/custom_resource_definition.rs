@@ -1,0 +1,140 @@
+//! Custom resource definitions: their defaults, validation and status, and what the server reads from them.
+//!
+//! [`Definition`] is the typed view of a definition. [`accept_names`], [`establish`], [`check_structural`] and
+//! [`api_approval`] are what the controllers of the real server decide; each takes a definition and answers with its
+//! new status, or `None` when nothing changes.
+
+mod approval;
+pub mod conditions;
+mod conversion;
+mod defaults;
+mod definition;
+mod field_path;
+mod formats;
+mod inner;
+mod naming;
+mod normal;
+mod open_api;
+mod options;
+mod pattern;
+mod printable;
+mod render;
+mod rules;
+mod schema;
+mod selectable;
+mod structural;
+mod url;
+mod validate_schema;
+mod validation;
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use windlass_schema::field::{ErrorList, quote};
+use windlass_schema::structural::MAX_DEPTH;
+
+use crate::object::{carry_over, is_set, items, remove, set, set_default, set_default_text, text};
+use crate::strategy::Strategy;
+
+pub use approval::{api_approval, is_protected_group};
+pub use definition::{Conversion, ConversionWebhook, Definition, Names, PrinterColumn, Scale, Version, WebhookService};
+pub use naming::{accept_names, establish};
+pub use structural::check_structural;
+
+/// The real server has no such limit but the one of its JSON parser.
+const TOO_DEEP: &str = "schemas must not be nested more than 200 levels deep";
+const _: () = assert!(MAX_DEPTH == 200);
+
+/// The strategy of custom resource definitions.
+#[derive(Debug, Clone, Copy)]
+pub struct CustomResourceDefinition;
+
+impl Strategy for CustomResourceDefinition {
+    fn default(&self, object: &mut Value) {
+        let kind = text(object, "/spec/names/kind").to_owned();
+        if !kind.is_empty() {
+            set_default_text(object, "/spec/names/singular", &kind.to_lowercase());
+            set_default_text(object, "/spec/names/listKind", &format!("{kind}List"));
+        }
+        set_default(object, "/spec/conversion", json!({"strategy": "None"}));
+        if object.pointer("/spec/conversion/webhook/clientConfig/service").is_some_and(Value::is_object) {
+            set_default(object, "/spec/conversion/webhook/clientConfig/service/port", 443);
+        }
+        // A webhook that says nothing is no webhook.
+        if object.pointer("/spec/conversion/webhook").is_some_and(says_nothing) {
+            remove(object, "/spec/conversion/webhook");
+        }
+        normal::normalize(object);
+        if items(object, "/status/storedVersions").is_empty() {
+            if let Some(version) = storage_version(object) {
+                set(object, "/status/storedVersions", json!([version]));
+            }
+        }
+    }
+
+    fn prepare_for_create(&self, object: &mut Value) {
+        let stored = storage_version(object).map(|version| json!([version]));
+        let names = json!({"plural": "", "kind": ""});
+        set(object, "/status", json!({"conditions": null, "acceptedNames": names, "storedVersions": stored}));
+        set(object, "/metadata/generation", 1);
+    }
+
+    fn validate(&self, object: &Value) -> ErrorList {
+        validation::validate(object)
+    }
+
+    fn prepare_for_update(&self, object: &mut Value, old: &Value) {
+        carry_over(object, old, "/status");
+        let Some(version) = storage_version(object) else { return };
+        let mut stored = items(object, "/status/storedVersions").to_vec();
+        if !stored.contains(&version) {
+            stored.push(version);
+            set(object, "/status/storedVersions", stored);
+        }
+    }
+
+    fn validate_update(&self, object: &Value, old: &Value) -> ErrorList {
+        validation::validate_update(object, old)
+    }
+
+    fn prepare_for_subresource_update(&self, subresource: &str, object: &mut Value, old: &Value) {
+        if subresource == "status" {
+            carry_over(object, old, "/spec");
+        }
+    }
+
+    fn validate_subresource_update(&self, subresource: &str, object: &Value, _old: &Value) -> ErrorList {
+        if subresource == "status" { validation::validate_status(object) } else { ErrorList::new() }
+    }
+
+    fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
+        let before = old.map(|old| formats::unrecognized(&inner::Spec::new(old))).unwrap_or_default();
+        let known_before: BTreeSet<_> = before.into_iter().collect();
+        let formats = formats::unrecognized(&inner::Spec::new(object));
+        let new = formats.into_iter().filter(|format| !known_before.contains(format));
+        new.map(|format| format!("unrecognized format {}", quote(format))).collect()
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+
+    fn allows_unconditional_update(&self) -> bool {
+        false
+    }
+}
+
+fn says_nothing(webhook: &Value) -> bool {
+    !is_set(webhook, "/clientConfig") && !is_set(webhook, "/conversionReviewVersions")
+}
+
+/// The name of the first version that is marked as the one to store.
+fn storage_version(object: &Value) -> Option<Value> {
+    let storage = items(object, "/spec/versions").iter().find(|version| version["storage"] == true)?;
+    Some(text(storage, "/name").into())
+}
+
+/// Whether schemas are nested more deeply than there is a compiled form for.
+fn is_too_deep(schema: schema::Props<'_>) -> bool {
+    schema.is_deeper_than(MAX_DEPTH - 1)
+}

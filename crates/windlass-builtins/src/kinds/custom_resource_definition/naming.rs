@@ -1,0 +1,169 @@
+//! Which of its names a definition gets, and whether it is established.
+//!
+//! Names belong to whoever had them first in the group. A definition that asks for a name of another one keeps what
+//! it has and says so in its conditions.
+
+use std::collections::BTreeSet;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use windlass_schema::field::quote;
+
+use super::conditions::{self, Condition, ESTABLISHED, NAMES_ACCEPTED};
+use super::conversion;
+use crate::object::{copy, items, text};
+
+/// The new status of a definition after its names were compared with those accepted for `all` definitions (those of
+/// other groups are passed over, the definition itself may be among them). `None` if nothing changes.
+///
+/// Whoever writes the answer must look at the other definitions of the group again: names may have become free.
+pub fn accept_names<'a>(object: &Value, all: impl IntoIterator<Item = &'a Value>, now: Timestamp) -> Option<Value> {
+    let wanted = Names { object, at: "/spec/names" };
+    let accepted = Names { object, at: "/status/acceptedNames" };
+    if wanted.json() == accepted.json() {
+        return None;
+    }
+    let used = Used::of(object, all);
+    let mut conflict = None;
+    let mut names = accepted.json();
+    let mut conflicts = |reason, message| conflict = Some(Condition::new(NAMES_ACCEPTED, "False", reason, message));
+
+    const SINGLE: [(&str, &str); 4] = [
+        ("plural", "PluralConflict"),
+        ("singular", "SingularConflict"),
+        ("kind", "KindConflict"),
+        ("listKind", "ListKindConflict"),
+    ];
+    for (index, (field, reason)) in SINGLE.into_iter().enumerate() {
+        if index == 2 && wanted.list("shortNames") != accepted.list("shortNames") {
+            let own = accepted.list("shortNames");
+            let mut taken: Vec<String> = Vec::new();
+            for name in wanted.list("shortNames").iter().filter(|name| !own.contains(name)) {
+                let message = in_use(name.as_str().unwrap_or_default());
+                if used.resources.contains(name.as_str().unwrap_or_default()) && !taken.contains(&message) {
+                    taken.push(message);
+                }
+            }
+            match taken.as_slice() {
+                [] => names["shortNames"] = wanted.list("shortNames").into(),
+                [one] => conflicts("ShortNamesConflict", one.clone()),
+                several => conflicts("ShortNamesConflict", format!("[{}]", several.join(", "))),
+            }
+        }
+        let taken = if index < 2 { &used.resources } else { &used.kinds };
+        let name = wanted.text(field);
+        if name != accepted.text(field) && taken.contains(name) {
+            conflicts(reason, in_use(name));
+        } else {
+            names[field] = name.into();
+        }
+    }
+    names["categories"] = wanted.list("categories").into();
+
+    let verdict =
+        conflict.unwrap_or_else(|| Condition::new(NAMES_ACCEPTED, "True", "NoConflicts", "no conflicts found"));
+    let names = tidy(names);
+    if names == accepted.json() && verdict.says_the_same_as(conditions::find(object, NAMES_ACCEPTED)) {
+        return None;
+    }
+    let mut status = conditions::status_of(object);
+    status["acceptedNames"] = names;
+    let installing = verdict.status == "True" && !conditions::is_true(object, ESTABLISHED);
+    conditions::set(&mut status, &verdict, now);
+    if installing {
+        let message = "the initial names have been accepted";
+        conditions::set(&mut status, &Condition::new(ESTABLISHED, "False", "Installing", message), now);
+    } else if conditions::find(object, ESTABLISHED).is_none() {
+        let condition = Condition::new(ESTABLISHED, "False", "NotAccepted", "not all names are accepted");
+        conditions::set(&mut status, &condition, now);
+    }
+    Some(status)
+}
+
+/// The new status of a definition whose names are accepted and that is served from now on. `None` while its names are
+/// not accepted, and once it is established.
+pub fn establish(object: &Value, now: Timestamp) -> Option<Value> {
+    if !conditions::is_true(object, NAMES_ACCEPTED) || conditions::is_true(object, ESTABLISHED) {
+        return None;
+    }
+    let bundle = text(object, "/spec/conversion/webhook/clientConfig/caBundle");
+    let bundle = STANDARD.decode(bundle).unwrap_or_default();
+    let condition = if bundle.is_empty() || conversion::is_ca_bundle(&bundle) {
+        Condition::new(ESTABLISHED, "True", "InitialNamesAccepted", "the initial names have been accepted")
+    } else {
+        Condition::new(ESTABLISHED, "False", "InvalidCABundle", "The conversion webhook CABundle is invalid")
+    };
+    if condition.says_the_same_as(conditions::find(object, ESTABLISHED)) {
+        return None;
+    }
+    let mut status = conditions::status_of(object);
+    conditions::set(&mut status, &condition, now);
+    Some(status)
+}
+
+/// The names at a place in a definition.
+struct Names<'a> {
+    object: &'a Value,
+    at: &'static str,
+}
+
+impl<'a> Names<'a> {
+    fn text(&self, field: &str) -> &'a str {
+        text(self.object, &format!("{}/{field}", self.at))
+    }
+
+    fn list(&self, field: &str) -> Vec<Value> {
+        items(self.object, &format!("{}/{field}", self.at)).to_vec()
+    }
+
+    /// The names as they are written: the optional ones only if there are any.
+    fn json(&self) -> Value {
+        tidy(copy(self.object, self.at))
+    }
+}
+
+fn tidy(names: Value) -> Value {
+    let mut tidy = json!({"plural": text(&names, "/plural"), "kind": text(&names, "/kind")});
+    for field in ["singular", "listKind"] {
+        if let Some(name) = names[field].as_str().filter(|name| !name.is_empty()) {
+            tidy[field] = name.into();
+        }
+    }
+    for field in ["shortNames", "categories"] {
+        if names[field].as_array().is_some_and(|list| !list.is_empty()) {
+            tidy[field] = names[field].clone();
+        }
+    }
+    tidy
+}
+
+/// The names that are taken in a group.
+struct Used {
+    resources: BTreeSet<String>,
+    kinds: BTreeSet<String>,
+}
+
+impl Used {
+    fn of<'a>(object: &Value, all: impl IntoIterator<Item = &'a Value>) -> Self {
+        let mut used = Self { resources: BTreeSet::new(), kinds: BTreeSet::new() };
+        let group = text(object, "/spec/group");
+        for other in all.into_iter().filter(|other| text(other, "/spec/group") == group) {
+            used.add(other);
+        }
+        used.add(object);
+        used
+    }
+
+    fn add(&mut self, object: &Value) {
+        let accepted = Names { object, at: "/status/acceptedNames" };
+        self.resources.extend(["plural", "singular"].map(|field| accepted.text(field).to_owned()));
+        self.resources.extend(accepted.list("shortNames").iter().filter_map(|name| name.as_str().map(str::to_owned)));
+        self.kinds.extend(["kind", "listKind"].map(|field| accepted.text(field).to_owned()));
+    }
+}
+
+fn in_use(name: &str) -> String {
+    format!("{} is already in use", quote(name))
+}

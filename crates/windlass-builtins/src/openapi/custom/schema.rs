@@ -1,0 +1,283 @@
+//! The schema of a definition as either version publishes it.
+//!
+//! Version 3 can say everything. Version 2 has neither null nor alternatives, and kubectl takes what it lists for all there
+//! is: what a value may be beyond that is left open there.
+
+use serde_json::{Map, Number, Value, json};
+use windlass_schema::json::format_float;
+
+use super::{CustomSubject, META};
+use crate::openapi::Dialect;
+
+// What clients show of the fields that every object has.
+const API_VERSION: &str = "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources";
+const KIND: &str = "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";
+const EMBEDDED_API_VERSION: &str = "apiVersion defines the versioned schema of this representation of an object. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources";
+const EMBEDDED_KIND: &str = "kind is a string value representing the type of this object. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";
+const METADATA: &str = "Standard object's metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
+const LIST_METADATA: &str = "Standard list metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";
+
+const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
+const EMBEDDED: &str = "x-kubernetes-embedded-resource";
+const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
+
+type Schema = Map<String, Value>;
+
+/// The schema of the object.
+pub(super) fn of_object(subject: &CustomSubject<'_>, dialect: Dialect) -> Value {
+    let open = |schema: &Value| dialect == Dialect::V2 && (subject.preserve_unknown_fields || is(schema, PRESERVE));
+    let mut schema = match subject.schema {
+        Some(schema) if !open(schema) => {
+            let mut published = structural(schema, dialect);
+            add_properties(&mut published, API_VERSION, KIND, dialect);
+            published
+        }
+        // Were anything listed, kubectl would refuse the rest.
+        _ => Map::from_iter([("type".to_owned(), json!("object"))]),
+    };
+    add_extensions(&mut schema, subject, subject.kind);
+    Value::Object(schema)
+}
+
+/// The schema of lists of the object's schema.
+pub(super) fn of_list(subject: &CustomSubject<'_>, object: &str, dialect: Dialect) -> Value {
+    let items = format!(
+        "List of {}. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md",
+        subject.plural
+    );
+    let mut schema = Map::from_iter([
+        ("description".to_owned(), json!(format!("{} is a list of {}", subject.list_kind, subject.kind))),
+        ("type".to_owned(), json!("object")),
+        ("required".to_owned(), json!(["items"])),
+    ]);
+    add_properties(&mut schema, API_VERSION, KIND, dialect);
+    let properties = properties(&mut schema);
+    properties.insert("metadata".to_owned(), described("ListMeta", LIST_METADATA, dialect));
+    let items = json!({"description": items, "type": "array", "items": dialect.reference(object)});
+    properties.insert("items".to_owned(), items);
+    add_extensions(&mut schema, subject, subject.list_kind);
+    Value::Object(schema)
+}
+
+fn add_extensions(schema: &mut Schema, subject: &CustomSubject<'_>, kind: &str) {
+    let kind = json!([{"group": subject.group, "kind": kind, "version": subject.version}]);
+    schema.insert("x-kubernetes-group-version-kind".to_owned(), kind);
+    if !subject.selectable_fields.is_empty() {
+        let field = |field: &Value| {
+            let path = field.get("jsonPath").and_then(Value::as_str).unwrap_or_default();
+            json!({"fieldPath": path.strip_prefix('.').unwrap_or(path)})
+        };
+        let fields = subject.selectable_fields.iter().map(field).collect();
+        schema.insert("x-kubernetes-selectable-fields".to_owned(), fields);
+    }
+}
+
+/// The properties that every object has.
+fn add_properties(schema: &mut Schema, api_version: &str, kind: &str, dialect: Dialect) {
+    let properties = properties(schema);
+    properties.insert("apiVersion".to_owned(), json!({"description": api_version, "type": "string"}));
+    properties.insert("kind".to_owned(), json!({"description": kind, "type": "string"}));
+    properties.insert("metadata".to_owned(), described("ObjectMeta", METADATA, dialect));
+}
+
+fn properties(schema: &mut Schema) -> &mut Schema {
+    let properties = schema.entry("properties").or_insert_with(|| Value::Object(Map::new()));
+    properties.as_object_mut().expect("properties must be an object")
+}
+
+/// A reference with a description, which in version 3 cannot stand beside it.
+fn described(name: &str, description: &str, dialect: Dialect) -> Value {
+    let reference = dialect.reference(&format!("{META}{name}"));
+    match dialect {
+        Dialect::V2 => json!({"description": description, "$ref": reference["$ref"]}),
+        Dialect::V3 => json!({"description": description, "allOf": [reference]}),
+    }
+}
+
+/// Whether a keyword is `true`.
+fn is(schema: &Value, keyword: &str) -> bool {
+    schema.get(keyword).and_then(Value::as_bool) == Some(true)
+}
+
+/// A schema that says what a value is.
+fn structural(of: &Value, dialect: Dialect) -> Schema {
+    let mut schema = keywords(of, dialect);
+    if dialect == Dialect::V2 {
+        narrow(of, &mut schema);
+    }
+    // What was taken from `schema` is not descended into.
+    let wanted = |schema: &Schema, keyword: &str| dialect == Dialect::V3 || schema.contains_key(keyword);
+    if let Some(items) = of.get("items").filter(|items| items.is_object() && wanted(&schema, "items")) {
+        schema.insert("items".to_owned(), structural(items, dialect).into());
+    }
+    let fields = of.get("properties").and_then(Value::as_object).filter(|fields| !fields.is_empty());
+    if let Some(fields) = fields.filter(|_| wanted(&schema, "properties")) {
+        let fields = fields.iter().map(|(name, field)| (name.clone(), structural(field, dialect).into()));
+        schema.insert("properties".to_owned(), Value::Object(fields.collect()));
+    }
+    match of.get("additionalProperties") {
+        Some(Value::Bool(allowed)) => {
+            schema.insert("additionalProperties".to_owned(), (*allowed).into());
+        }
+        Some(values @ Value::Object(_)) => {
+            schema.insert("additionalProperties".to_owned(), structural(values, dialect).into());
+        }
+        _ => {}
+    }
+    if dialect == Dialect::V3 && is(of, INT_OR_STRING) {
+        add_alternatives(&mut schema);
+    }
+    if is(of, EMBEDDED) && !(dialect == Dialect::V2 && is(of, PRESERVE)) {
+        add_properties(&mut schema, EMBEDDED_API_VERSION, EMBEDDED_KIND, dialect);
+        let required = schema.entry("required").or_insert_with(|| json!([]));
+        for name in ["kind", "apiVersion"] {
+            if let Some(required) = required.as_array_mut()
+                && !required.iter().any(|have| have == name)
+            {
+                required.push(json!(name));
+            }
+        }
+    }
+    schema
+}
+
+/// Makes of a schema's keywords what version 2 can say. `items` and `properties` stay as marks if they are to be said.
+fn narrow(of: &Value, schema: &mut Schema) {
+    let has = |keyword: &str| of.get(keyword).is_some_and(Value::is_object);
+    let (nullable, preserve) = (is(of, "nullable"), is(of, PRESERVE));
+    let open = nullable || preserve;
+    for keyword in ["items", "properties"] {
+        if has(keyword) && !open {
+            schema.insert(keyword.to_owned(), Value::Null);
+        }
+    }
+    let kind = of.get("type").and_then(Value::as_str).unwrap_or_default();
+    // kubectl can handle neither a list without elements nor an object that says more than its properties.
+    if nullable || (kind == "array" && !schema.contains_key("items")) || (kind == "object" && preserve) {
+        schema.remove("type");
+    }
+    let is_nullable = |name: &Value| {
+        let name = name.as_str().unwrap_or_default();
+        !open && of.get("properties").and_then(|fields| fields.get(name)).is_some_and(|field| is(field, "nullable"))
+    };
+    if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
+        required.retain(|name| !is_nullable(name));
+        if required.is_empty() || of.get("additionalProperties").is_some_and(|values| is(values, "nullable")) {
+            schema.remove("required");
+        }
+    }
+    if schema.get("properties").is_some()
+        && of.pointer("/properties").and_then(Value::as_object).is_some_and(Map::is_empty)
+    {
+        schema.remove("properties");
+    }
+}
+
+/// Says that a value is an integer or a string, where the schema does not do so itself.
+fn add_alternatives(schema: &mut Schema) {
+    let alternatives = json!([{"type": "integer"}, {"type": "string"}]);
+    if schema.get("anyOf") == Some(&alternatives) {
+        return;
+    }
+    if schema.get("allOf").and_then(|all| all.pointer("/0/anyOf")) == Some(&alternatives) {
+        return;
+    }
+    if !schema.contains_key("anyOf") {
+        schema.insert("anyOf".to_owned(), alternatives);
+        return;
+    }
+    let all = schema.entry("allOf").or_insert_with(|| json!([]));
+    if let Some(all) = all.as_array_mut() {
+        all.insert(0, json!({"anyOf": alternatives}));
+    }
+}
+
+/// A schema that only restricts values.
+fn restriction(of: &Value) -> Value {
+    let mut schema = keywords(of, Dialect::V3);
+    if let Some(items) = of.get("items").filter(|items| items.is_object()) {
+        schema.insert("items".to_owned(), restriction(items));
+    }
+    if let Some(fields) = of.get("properties").and_then(Value::as_object).filter(|fields| !fields.is_empty()) {
+        let fields = fields.iter().map(|(name, field)| (name.clone(), restriction(field)));
+        schema.insert("properties".to_owned(), Value::Object(fields.collect()));
+    }
+    Value::Object(schema)
+}
+
+/// All but what the value consists of. What says nothing is left out.
+fn keywords(of: &Value, dialect: Dialect) -> Schema {
+    let mut schema = Map::new();
+    let mut set = |keyword: &str, value: Value| schema.insert(keyword.to_owned(), value);
+    for keyword in
+        ["description", "title", "type", "format", "pattern", "x-kubernetes-list-type", "x-kubernetes-map-type"]
+    {
+        if let Some(text) = of.get(keyword).and_then(Value::as_str).filter(|text| !text.is_empty()) {
+            set(keyword, text.into());
+        }
+    }
+    for keyword in ["maximum", "minimum", "multipleOf"] {
+        if let Some(Value::Number(number)) = of.get(keyword) {
+            set(keyword, whole(number));
+        }
+    }
+    for keyword in ["maxLength", "minLength", "maxItems", "minItems", "maxProperties", "minProperties"] {
+        if let Some(number) = of.get(keyword).and_then(Value::as_i64) {
+            set(keyword, number.into());
+        }
+    }
+    for keyword in ["exclusiveMaximum", "exclusiveMinimum", "uniqueItems", PRESERVE, EMBEDDED, INT_OR_STRING] {
+        if is(of, keyword) {
+            set(keyword, true.into());
+        }
+    }
+    for keyword in ["enum", "required", "x-kubernetes-list-map-keys"] {
+        if let Some(list) = of.get(keyword).and_then(Value::as_array).filter(|list| !list.is_empty()) {
+            set(keyword, list.clone().into());
+        }
+    }
+    if let Some(example) = of.get("example").filter(|example| !example.is_null()) {
+        set("example", example.clone());
+    }
+    if let Some(docs) = of.get("externalDocs").and_then(Value::as_object) {
+        set("externalDocs", docs.iter().filter(|(_, text)| *text != "").map(|(k, v)| (k.clone(), v.clone())).collect());
+    }
+    let rules = of.get("x-kubernetes-validations").and_then(Value::as_array).filter(|rules| !rules.is_empty());
+    if let Some(rules) = rules {
+        set("x-kubernetes-validations", rules.iter().map(rule).collect());
+    }
+    if dialect == Dialect::V2 {
+        return schema;
+    }
+    if is(of, "nullable") {
+        set("nullable", true.into());
+    }
+    if let Some(default) = of.get("default").filter(|default| !default.is_null()) {
+        set("default", default.clone());
+    }
+    for keyword in ["allOf", "anyOf", "oneOf"] {
+        if let Some(list) = of.get(keyword).and_then(Value::as_array).filter(|list| !list.is_empty()) {
+            set(keyword, list.iter().map(restriction).collect());
+        }
+    }
+    if let Some(not) = of.get("not").filter(|not| not.is_object()) {
+        set("not", restriction(not));
+    }
+    schema
+}
+
+/// A rule without what it does not say.
+fn rule(rule: &Value) -> Value {
+    let says = |(name, value): &(&String, &Value)| *name == "rule" || !(value.is_null() || *value == "");
+    let entries = rule.as_object().into_iter().flatten().filter(says);
+    entries.map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// A number as Go writes a float.
+fn whole(number: &Number) -> Value {
+    let float = number.as_f64().unwrap_or(0.0);
+    match format_float(float).parse::<i64>() {
+        Ok(int) => int.into(),
+        Err(_) => Value::Number(number.clone()),
+    }
+}

@@ -1,0 +1,362 @@
+//! Definitions of `apiextensions.k8s.io/v1beta1`, which Kubernetes no longer serves, turned into `v1`.
+//!
+//! What the old server did by itself is done here: what stood once for all versions is put into each, and what it took for
+//! granted is written down. What `v1` asks beyond that, a structural schema above all, is added where there is only one
+//! sensible way. Every change that is more than a move is told in a [`Note`]; what cannot be done is an error that says
+//! what to do instead. Nothing that comes in panics.
+
+use serde_json::{Map, Value, json};
+
+mod notes;
+mod schema;
+mod types;
+
+pub use notes::Note;
+use notes::Notes;
+
+/// The API version that is upgraded.
+pub const OLD: &str = "apiextensions.k8s.io/v1beta1";
+/// The API version it becomes.
+pub const NEW: &str = "apiextensions.k8s.io/v1";
+
+const APPROVAL: &str = "api-approved.kubernetes.io";
+const APPROVAL_VALUE: &str = "unapproved, legacy upgrade";
+/// The fields of `spec.names`, which some put one level too high.
+const NAMES: [&str; 6] = ["plural", "singular", "shortNames", "kind", "listKind", "categories"];
+
+/// A definition in `v1`, and what was changed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Upgraded {
+    /// The definition.
+    pub definition: Value,
+    /// What was changed or assumed, in the order of the definition.
+    pub notes: Vec<Note>,
+}
+
+/// Why a definition cannot be upgraded.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UpgradeError {
+    /// It is something else.
+    #[error("not a CustomResourceDefinition of {OLD}")]
+    NotOld,
+    /// A field that is needed is not there.
+    #[error("{0} is missing")]
+    Missing(&'static str),
+    /// A field has a value of another type.
+    #[error("{field} must be {expected}")]
+    WrongType {
+        /// The field.
+        field: String,
+        /// What it has to be, with an article.
+        expected: &'static str,
+    },
+    /// `spec.version` names another version than the first of `spec.versions`.
+    #[error("spec.version is {version:?}, but the first of spec.versions is {first:?}")]
+    DifferentVersions {
+        /// `spec.version`.
+        version: String,
+        /// The name of the first version.
+        first: String,
+    },
+    /// The schema says something that no structural schema can.
+    #[error("{field}: {reason}")]
+    NotStructural {
+        /// The place in the definition.
+        field: String,
+        /// What is wrong there.
+        reason: String,
+        /// What to do about it.
+        hint: &'static str,
+    },
+}
+
+impl UpgradeError {
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::NotOld => {
+                "give a manifest of kind CustomResourceDefinition with apiVersion apiextensions.k8s.io/v1beta1"
+            }
+            Self::Missing(_) => "add the field: no server ever accepted a definition without it",
+            Self::WrongType { .. } => "correct the field: no server ever accepted such a value there",
+            Self::DifferentVersions { .. } => "remove spec.version, or put its entry first in spec.versions",
+            Self::NotStructural { hint, .. } => hint,
+        }
+    }
+}
+
+/// Whether an object is a definition that [`upgrade`] is for.
+pub fn is_old(object: &Value) -> bool {
+    object.get("apiVersion").and_then(Value::as_str) == Some(OLD)
+        && object.get("kind").and_then(Value::as_str) == Some("CustomResourceDefinition")
+}
+
+/// Turns a definition of `v1beta1` into one of `v1`.
+///
+/// # Errors
+/// When it is none, lacks what every definition has, or has a schema that cannot be made structural.
+pub fn upgrade(old: &Value) -> Result<Upgraded, UpgradeError> {
+    if !is_old(old) {
+        return Err(UpgradeError::NotOld);
+    }
+    let mut definition = old.clone();
+    let mut notes = Notes::default();
+    definition["apiVersion"] = NEW.into();
+    let metadata = object_at(&definition, "metadata")?;
+    let spec = object_at(&definition, "spec")?;
+    let (Some(mut metadata), Some(mut spec)) = (metadata, spec) else {
+        return Err(UpgradeError::Missing(if old.get("spec").is_none() { "spec" } else { "metadata" }));
+    };
+
+    move_names(&mut spec, &mut notes)?;
+    if spec.get("scope").is_none_or(|scope| scope.is_null() || scope == "") {
+        spec.insert("scope".to_owned(), "Namespaced".into());
+        notes.add("spec.scope was not set: it is Namespaced, as it was by default");
+    }
+    let mut versions = versions(&mut spec, &mut notes)?;
+    move_into_versions(&mut spec, &mut versions, &mut notes)?;
+    let preserve = match spec.remove("preserveUnknownFields") {
+        Some(Value::Bool(preserve)) => preserve,
+        None | Some(Value::Null) => true,
+        Some(_) => return Err(wrong("spec.preserveUnknownFields", "a boolean")),
+    };
+    upgrade_schemas(&mut versions, preserve, &mut notes)?;
+    spec.insert("versions".to_owned(), versions.into_iter().map(Value::Object).collect());
+    upgrade_conversion(&mut spec, &mut notes)?;
+    approve(&spec, &mut metadata, &mut notes)?;
+
+    definition["metadata"] = Value::Object(metadata);
+    definition["spec"] = Value::Object(spec);
+    let status = definition.as_object_mut().and_then(|definition| definition.remove("status"));
+    if status.as_ref().is_some_and(says_something) {
+        notes.add("status was dropped: the server writes it");
+    }
+    Ok(Upgraded { definition, notes: notes.finish() })
+}
+
+fn wrong(field: impl Into<String>, expected: &'static str) -> UpgradeError {
+    UpgradeError::WrongType { field: field.into(), expected }
+}
+
+/// A copy of an object's field that is an object too; none if it is absent.
+fn object_at(of: &Value, field: &str) -> Result<Option<Map<String, Value>>, UpgradeError> {
+    match of.get(field) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Object(object)) => Ok(Some(object.clone())),
+        Some(_) => Err(wrong(field, "an object")),
+    }
+}
+
+/// Whether there is a value that is neither empty nor consists of empty ones.
+fn says_something(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(list) => list.iter().any(says_something),
+        Value::Object(object) => object.values().any(says_something),
+        Value::Bool(_) | Value::Number(_) => true,
+    }
+}
+
+/// Moves what belongs into `spec.names`.
+fn move_names(spec: &mut Map<String, Value>, notes: &mut Notes) -> Result<(), UpgradeError> {
+    let mut names = match spec.remove("names") {
+        None | Some(Value::Null) => Map::new(),
+        Some(Value::Object(names)) => names,
+        Some(_) => return Err(wrong("spec.names", "an object")),
+    };
+    for field in NAMES {
+        let Some(value) = spec.remove(field).filter(|value| !value.is_null()) else { continue };
+        match names.get_mut(field) {
+            None | Some(Value::Null) => {
+                names.insert(field.to_owned(), value);
+                notes.add(format!("spec.{field} belongs into spec.names.{field} and was moved there"));
+            }
+            Some(have) if *have == value => {
+                notes.add(format!("spec.{field} repeats spec.names.{field} and was dropped"))
+            }
+            Some(_) => {
+                notes.add(format!("spec.{field} was dropped: it belongs into spec.names.{field}, which says otherwise"))
+            }
+        }
+    }
+    if names.is_empty() {
+        return Err(UpgradeError::Missing("spec.names"));
+    }
+    spec.insert("names".to_owned(), Value::Object(names));
+    Ok(())
+}
+
+/// The versions, from `spec.version` if that is all there is.
+fn versions(spec: &mut Map<String, Value>, notes: &mut Notes) -> Result<Vec<Map<String, Value>>, UpgradeError> {
+    let version = match spec.remove("version") {
+        Some(Value::String(version)) if !version.is_empty() => Some(version),
+        None | Some(Value::Null | Value::String(_)) => None,
+        Some(_) => return Err(wrong("spec.version", "a string")),
+    };
+    let given = match spec.remove("versions") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Array(versions)) => versions,
+        Some(_) => return Err(wrong("spec.versions", "a list")),
+    };
+    let mut versions = Vec::with_capacity(given.len());
+    for (index, one) in given.into_iter().enumerate() {
+        match one {
+            Value::Object(one) => versions.push(one),
+            _ => return Err(wrong(format!("spec.versions[{index}]"), "an object")),
+        }
+    }
+    match (version, versions.first()) {
+        (None, None) => Err(UpgradeError::Missing("spec.versions")),
+        (Some(version), None) => {
+            notes.add(format!("spec.version {version} is now the one entry of spec.versions, served and stored"));
+            Ok(vec![Map::from_iter([
+                ("name".to_owned(), version.into()),
+                ("served".to_owned(), true.into()),
+                ("storage".to_owned(), true.into()),
+            ])])
+        }
+        (Some(version), Some(first)) => {
+            let first = first.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+            if first == version { Ok(versions) } else { Err(UpgradeError::DifferentVersions { version, first }) }
+        }
+        (None, Some(_)) => Ok(versions),
+    }
+}
+
+/// Copies what stood once for all versions into each that has none of its own.
+fn move_into_versions(
+    spec: &mut Map<String, Value>,
+    versions: &mut [Map<String, Value>],
+    notes: &mut Notes,
+) -> Result<(), UpgradeError> {
+    let mut moved = Vec::new();
+    for (old, new) in [
+        ("validation", "schema"),
+        ("subresources", "subresources"),
+        ("additionalPrinterColumns", "additionalPrinterColumns"),
+        ("selectableFields", "selectableFields"),
+    ] {
+        let Some(value) = spec.remove(old).filter(|value| !value.is_null()) else { continue };
+        moved.push(format!("spec.{old}"));
+        for (index, version) in versions.iter_mut().enumerate() {
+            if version.get(new).is_none_or(Value::is_null) {
+                version.insert(new.to_owned(), value.clone());
+            } else {
+                notes.add(format!("spec.versions[{index}] keeps its own {new}: spec.{old} does not apply to it"));
+            }
+        }
+    }
+    if !moved.is_empty() {
+        notes.add(format!("{} moved into the entries of spec.versions", notes::enumeration(&moved)));
+    }
+    for (index, version) in versions.iter_mut().enumerate() {
+        let columns = match version.get_mut("additionalPrinterColumns") {
+            None | Some(Value::Null) => continue,
+            Some(Value::Array(columns)) => columns,
+            Some(_) => return Err(wrong(format!("spec.versions[{index}].additionalPrinterColumns"), "a list")),
+        };
+        for column in columns.iter_mut().filter_map(Value::as_object_mut) {
+            if let Some(path) = column.remove("JSONPath") {
+                column.entry("jsonPath").or_insert(path);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn upgrade_schemas(versions: &mut [Map<String, Value>], preserve: bool, notes: &mut Notes) -> Result<(), UpgradeError> {
+    let mut preserved = false;
+    for (index, version) in versions.iter_mut().enumerate() {
+        let field = format!("spec.versions[{index}].schema");
+        let given = match version.remove("schema") {
+            None | Some(Value::Null) => None,
+            Some(Value::Object(mut schema)) => schema.remove("openAPIV3Schema").filter(|schema| !schema.is_null()),
+            Some(_) => return Err(wrong(field, "an object")),
+        };
+        let schema = match given {
+            Some(mut schema) => {
+                schema::repair(&mut schema, format!("{field}.openAPIV3Schema"), preserve, notes)?;
+                preserved |= preserve;
+                schema
+            }
+            None => {
+                let name = version.get("name").and_then(Value::as_str).unwrap_or_default();
+                notes.add(format!("version {name} had no schema: it has one now that allows any fields"));
+                json!({"type": "object", schema::PRESERVE: true})
+            }
+        };
+        version.insert("schema".to_owned(), json!({"openAPIV3Schema": schema}));
+    }
+    if preserved {
+        notes.add(format!(
+            "spec.preserveUnknownFields was true or not set, so unknown fields were kept: {} now says so in the schema",
+            schema::PRESERVE
+        ));
+    }
+    Ok(())
+}
+
+/// Moves the webhook's settings together.
+fn upgrade_conversion(spec: &mut Map<String, Value>, notes: &mut Notes) -> Result<(), UpgradeError> {
+    let conversion = match spec.get_mut("conversion") {
+        None | Some(Value::Null) => return Ok(()),
+        Some(Value::Object(conversion)) => conversion,
+        Some(_) => return Err(wrong("spec.conversion", "an object")),
+    };
+    let config = conversion.remove("webhookClientConfig").filter(|config| !config.is_null());
+    let reviews = conversion.remove("conversionReviewVersions").filter(says_something);
+    if conversion.get("strategy").and_then(Value::as_str) != Some("Webhook") {
+        if config.is_some() || reviews.is_some() {
+            notes.add("the webhook settings of spec.conversion were dropped: its strategy is not Webhook");
+        }
+        return Ok(());
+    }
+    if conversion.contains_key("webhook") {
+        return Ok(());
+    }
+    let reviews = reviews.unwrap_or_else(|| {
+        notes.add("spec.conversion.webhook.conversionReviewVersions is v1beta1, as it was by default");
+        json!(["v1beta1"])
+    });
+    let mut webhook = Map::from_iter([("conversionReviewVersions".to_owned(), reviews)]);
+    if let Some(config) = config {
+        webhook.insert("clientConfig".to_owned(), config);
+        notes.add("spec.conversion.webhookClientConfig moved to spec.conversion.webhook.clientConfig");
+    }
+    conversion.insert("webhook".to_owned(), Value::Object(webhook));
+    Ok(())
+}
+
+/// Adds the annotation without which no definition of a protected group is accepted.
+fn approve(
+    spec: &Map<String, Value>,
+    metadata: &mut Map<String, Value>,
+    notes: &mut Notes,
+) -> Result<(), UpgradeError> {
+    let group = spec.get("group").and_then(Value::as_str).ok_or(UpgradeError::Missing("spec.group"))?;
+    let protected = ["k8s.io", "kubernetes.io"]
+        .iter()
+        .any(|domain| group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')));
+    if !protected {
+        return Ok(());
+    }
+    let annotations = metadata.entry("annotations").or_insert(Value::Null);
+    if annotations.is_null() {
+        *annotations = Value::Object(Map::new());
+    }
+    let Value::Object(annotations) = annotations else {
+        return Err(wrong("metadata.annotations", "an object"));
+    };
+    if annotations.get(APPROVAL).is_none_or(|value| !says_something(value)) {
+        annotations.insert(APPROVAL.to_owned(), APPROVAL_VALUE.into());
+        notes.add(format!(
+            "the group {group} is reserved for Kubernetes: the annotation {APPROVAL} says {APPROVAL_VALUE:?}, without which \
+             it would be refused"
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,323 @@
+use expect_test::{Expect, expect};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{NEW, OLD, UpgradeError, Upgraded, is_old, upgrade};
+
+fn old(spec: Value) -> Value {
+    json!({
+        "apiVersion": OLD, "kind": "CustomResourceDefinition",
+        "metadata": {"name": "crontabs.stable.example.com"}, "spec": spec,
+    })
+}
+
+/// A definition with these fields beside those that every one has.
+fn with(more: Value) -> Value {
+    let mut spec = json!({
+        "group": "stable.example.com", "version": "v1", "scope": "Namespaced",
+        "names": {"plural": "crontabs", "kind": "CronTab"},
+    });
+    for (name, value) in more.as_object().into_iter().flatten() {
+        spec[name] = value.clone();
+    }
+    old(spec)
+}
+
+fn upgraded(definition: &Value) -> Upgraded {
+    let upgraded = upgrade(definition).expect("the definition must be upgradable");
+    assert_eq!(upgraded.definition["apiVersion"], NEW);
+    assert!(!is_old(&upgraded.definition));
+    for field in
+        ["version", "validation", "subresources", "additionalPrinterColumns", "preserveUnknownFields", "shortNames"]
+    {
+        assert!(upgraded.definition["spec"].get(field).is_none(), "{field} must not stay");
+    }
+    upgraded
+}
+
+fn notes(upgraded: &Upgraded) -> String {
+    upgraded.notes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// What becomes of a schema whose unknown fields were dropped already, and what is said about it.
+fn check_schema(schema: Value, expected: Expect) {
+    let definition = with(json!({"preserveUnknownFields": false, "validation": {"openAPIV3Schema": schema}}));
+    let text = match upgrade(&definition) {
+        Ok(upgraded) => {
+            let schema = &upgraded.definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+            let notes = upgraded.notes.iter().skip(2).map(|note| format!("\n{note}"));
+            format!("{schema}{}", notes.collect::<String>())
+        }
+        Err(error) => format!("error: {error}\nhint: {}", error.hint()),
+    };
+    expected.assert_eq(&text.replace("spec.versions[0].schema.openAPIV3Schema", "ROOT"));
+}
+
+#[test]
+fn a_definition_of_group_version_names_and_scope_gets_a_schema_that_allows_everything() {
+    let upgraded = upgraded(&with(json!({})));
+    expect![[r#"{"group":"stable.example.com","names":{"kind":"CronTab","plural":"crontabs"},"scope":"Namespaced","versions":[{"name":"v1","schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}},"served":true,"storage":true}]}"#]].assert_eq(&upgraded.definition["spec"].to_string());
+    expect![[r#"
+        spec.version v1 is now the one entry of spec.versions, served and stored
+        version v1 had no schema: it has one now that allows any fields"#]]
+    .assert_eq(&notes(&upgraded));
+}
+
+#[test]
+fn names_at_the_wrong_level_are_moved_and_told() {
+    let upgraded = upgraded(&with(json!({"shortNames": ["ct"], "kind": "Other", "plural": "crontabs"})));
+    let names = json!({"kind": "CronTab", "plural": "crontabs", "shortNames": ["ct"]});
+    assert_eq!(upgraded.definition["spec"]["names"], names);
+    expect![[r#"
+        spec.plural repeats spec.names.plural and was dropped
+        spec.shortNames belongs into spec.names.shortNames and was moved there
+        spec.kind was dropped: it belongs into spec.names.kind, which says otherwise
+        spec.version v1 is now the one entry of spec.versions, served and stored
+        version v1 had no schema: it has one now that allows any fields"#]]
+    .assert_eq(&notes(&upgraded));
+}
+
+#[test]
+fn what_stood_for_all_versions_goes_into_each() {
+    let upgraded = upgraded(&with(json!({
+        "version": null,
+        "versions": [
+            {"name": "v1", "served": true, "storage": true},
+            {"name": "v2", "served": true, "storage": false, "subresources": {"status": {}}},
+        ],
+        "subresources": {"scale": {}},
+        "additionalPrinterColumns": [{"name": "Spec", "type": "string", "JSONPath": ".spec.cronSpec"}],
+        "preserveUnknownFields": false,
+        "validation": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "string"}}}},
+    })));
+    let versions = &upgraded.definition["spec"]["versions"];
+    assert_eq!(versions[0]["subresources"], json!({"scale": {}}));
+    assert_eq!(versions[1]["subresources"], json!({"status": {}}));
+    for version in [&versions[0], &versions[1]] {
+        assert_eq!(version["additionalPrinterColumns"][0]["jsonPath"], ".spec.cronSpec");
+        assert!(version["additionalPrinterColumns"][0].get("JSONPath").is_none());
+        let schema = json!({"type": "object", "properties": {"spec": {"type": "string"}}});
+        assert_eq!(version["schema"]["openAPIV3Schema"], schema);
+    }
+    expect![[r#"
+        spec.versions[1] keeps its own subresources: spec.subresources does not apply to it
+        spec.validation, spec.subresources and spec.additionalPrinterColumns moved into the entries of spec.versions"#]]
+    .assert_eq(&notes(&upgraded));
+}
+
+#[test]
+fn unknown_fields_stay_at_every_depth_where_they_stayed_before() {
+    let schema = json!({"properties": {
+        "metadata": {"type": "object"},
+        "spec": {"type": "object", "properties": {
+            "cidr": {"type": "string"}, "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+            "list": {"type": "array", "items": {"type": "object"}},
+        }},
+    }});
+    let upgraded = upgraded(&with(json!({"validation": {"openAPIV3Schema": schema}})));
+    expect![[r#"{"properties":{"metadata":{"type":"object"},"spec":{"properties":{"cidr":{"type":"string"},"labels":{"additionalProperties":{"type":"string"},"type":"object"},"list":{"items":{"type":"object","x-kubernetes-preserve-unknown-fields":true},"type":"array"}},"type":"object","x-kubernetes-preserve-unknown-fields":true}},"type":"object","x-kubernetes-preserve-unknown-fields":true}"#]]
+        .assert_eq(&upgraded.definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"].to_string());
+    assert!(notes(&upgraded).contains("unknown fields were kept: x-kubernetes-preserve-unknown-fields now says so"));
+}
+
+#[test]
+fn a_webhook_keeps_its_settings_in_one_place() {
+    let client = json!({"service": {"name": "a", "namespace": "b"}});
+    let upgraded = upgraded(&with(json!({"conversion": {"strategy": "Webhook", "webhookClientConfig": client}})));
+    let expected = json!({
+        "strategy": "Webhook", "webhook": {"clientConfig": client, "conversionReviewVersions": ["v1beta1"]},
+    });
+    assert_eq!(upgraded.definition["spec"]["conversion"], expected);
+    assert!(notes(&upgraded).contains("conversionReviewVersions is v1beta1, as it was by default"));
+    let none = with(json!({"conversion": {"strategy": "None", "conversionReviewVersions": ["v1"]}}));
+    let none = upgrade(&none).expect("a definition");
+    assert_eq!(none.definition["spec"]["conversion"], json!({"strategy": "None"}));
+    assert!(notes(&none).contains("were dropped: its strategy is not Webhook"));
+}
+
+#[test]
+fn a_protected_group_gets_the_annotation_it_needs() {
+    let mut definition = with(json!({"group": "samplecrd.k8s.io"}));
+    let annotation =
+        |upgraded: &Upgraded| upgraded.definition["metadata"]["annotations"]["api-approved.kubernetes.io"].clone();
+    assert_eq!(annotation(&upgraded(&definition)), "unapproved, legacy upgrade");
+    assert!(notes(&upgraded(&definition)).contains("the group samplecrd.k8s.io is reserved for Kubernetes"));
+    definition["metadata"]["annotations"] = json!({"api-approved.kubernetes.io": "https://example.com/1"});
+    assert_eq!(annotation(&upgraded(&definition)), "https://example.com/1");
+    for group in ["notk8s.io", "k8s.io.example.com"] {
+        assert_eq!(annotation(&upgraded(&with(json!({"group": group})))), Value::Null);
+    }
+}
+
+#[test]
+fn scope_and_status_are_as_the_server_had_them() {
+    let mut definition = with(json!({"scope": null}));
+    definition["status"] = json!({"acceptedNames": {"kind": "", "plural": ""}, "conditions": [], "storedVersions": []});
+    let quiet = upgraded(&definition);
+    assert_eq!(quiet.definition["spec"]["scope"], "Namespaced");
+    assert!(quiet.definition.get("status").is_none());
+    assert!(notes(&quiet).contains("spec.scope was not set") && !notes(&quiet).contains("status"));
+    definition["status"]["storedVersions"] = json!(["v1"]);
+    assert!(notes(&upgraded(&definition)).contains("status was dropped: the server writes it"));
+}
+
+#[test]
+fn missing_types_are_added() {
+    check_schema(
+        json!({"properties": {
+            "apiVersion": {"description": "x"}, "spec": {"required": ["a"], "properties": {
+                "a": {"enum": ["x", "y"]}, "b": {"minimum": 1}, "c": {"format": "int32"}, "d": {"items": {"pattern": "x"}},
+                "e": {}, "f": {"type": "array"}, "g": {"default": 1.5, "enum": [1]},
+            }},
+        }}),
+        expect![[r#"
+            {"properties":{"apiVersion":{"description":"x","type":"string"},"spec":{"properties":{"a":{"enum":["x","y"],"type":"string"},"b":{"minimum":1,"type":"number"},"c":{"format":"int32","type":"integer"},"d":{"items":{"pattern":"x","type":"string"},"type":"array"},"e":{"x-kubernetes-preserve-unknown-fields":true},"f":{"items":{"x-kubernetes-preserve-unknown-fields":true},"type":"array"},"g":{"default":1.5,"enum":[1],"type":"number"}},"required":["a"],"type":"object"}},"type":"object"}
+            the type was missing at ROOT.properties[apiVersion], ROOT.properties[spec], ROOT.properties[spec].properties[a] and 5 more places and follows from what else is said there
+            nothing says what is at ROOT.properties[spec].properties[e]: any value is allowed there
+            the elements of the list were not described at ROOT.properties[spec].properties[f]: any value is allowed"#]],
+    );
+}
+
+#[test]
+fn types_move_out_of_alternatives() {
+    check_schema(
+        json!({"properties": {
+            "a": {"anyOf": [{"type": "string", "description": "x"}, {"type": "string", "minLength": 1}]},
+            "b": {"oneOf": [{"type": "string"}, {"type": "integer"}]},
+            "c": {"type": "object", "oneOf": [{"required": ["x"], "properties": {"x": {"type": "string"}}}, {"required": ["y"]}]},
+            "d": {"type": ["string", "null"]},
+        }}),
+        expect![[r#"
+            {"properties":{"a":{"anyOf":[{},{"minLength":1}],"type":"string"},"b":{"anyOf":[{"type":"integer"},{"type":"string"}],"x-kubernetes-int-or-string":true},"c":{"oneOf":[{"properties":{"x":{}},"required":["x"]},{"required":["y"]}],"properties":{"x":{"type":"string"}},"type":"object"},"d":{"nullable":true,"type":"string"}},"type":"object"}
+            the type was moved out of allOf, anyOf or oneOf at ROOT.properties[a].anyOf[0], ROOT.properties[a].anyOf[1] and ROOT.properties[c].oneOf[0].properties[x]
+            fields that stood only in allOf, anyOf, oneOf or not were added beside it at ROOT.properties[c].oneOf[0].properties[x]
+            title and description were dropped at ROOT.properties[a].anyOf[0], where they may not stand
+            x-kubernetes-int-or-string was added at ROOT.properties[b]
+            the type null became nullable at ROOT.properties[d]"#]],
+    );
+}
+
+#[test]
+fn only_names_are_described_in_the_metadata() {
+    check_schema(
+        json!({"properties": {"metadata": {
+            "description": "x", "properties": {"name": {"maxLength": 9}, "labels": {"type": "object"}},
+        }}, "additionalProperties": true}),
+        expect![[r#"
+            {"properties":{"metadata":{"properties":{"name":{"maxLength":9,"type":"string"}},"type":"object"}},"type":"object","x-kubernetes-preserve-unknown-fields":true}
+            the type was missing at ROOT.properties[metadata].properties[name] and follows from what else is said there
+            only name and generateName may be described in metadata, the rest was dropped at ROOT.properties[metadata]
+            additionalProperties may not stand at the root and was dropped at ROOT"#]],
+    );
+}
+
+#[test]
+fn what_cannot_be_repaired_is_refused_with_a_hint() {
+    check_schema(
+        json!({"properties": {"a": {"$ref": "#/definitions/a"}}}),
+        expect![[r#"
+            error: ROOT.properties[a]: $ref is not supported
+            hint: replace the reference by the schema that it names"#]],
+    );
+    check_schema(
+        json!({"properties": {"a": {"anyOf": [{"type": "string"}, {"type": "boolean"}]}}}),
+        expect![[r#"
+            error: ROOT.properties[a].anyOf[0]: the type "string" may not stand here
+            hint: describe the field outside of allOf, anyOf, oneOf and not, and only restrict it inside"#]],
+    );
+    let deep = (0..200).fold(json!({"type": "string"}), |inner, _| json!({"type": "array", "items": inner}));
+    let error = upgrade(&with(json!({"validation": {"openAPIV3Schema": {"properties": {"a": deep}}}})));
+    assert!(error.expect_err("too deep").to_string().ends_with(": the schema nests too deeply"));
+}
+
+#[test]
+fn what_no_server_accepted_is_refused() {
+    let check = |definition: Value, expected: &str| {
+        let error = upgrade(&definition).expect_err("it must be refused");
+        assert_eq!(error.to_string(), expected);
+        assert!(!error.hint().is_empty());
+    };
+    check(json!({"kind": "Pod"}), "not a CustomResourceDefinition of apiextensions.k8s.io/v1beta1");
+    check(json!({"apiVersion": OLD, "kind": "CustomResourceDefinition", "metadata": {}}), "spec is missing");
+    check(with(json!({"version": null})), "spec.versions is missing");
+    check(with(json!({"names": null})), "spec.names is missing");
+    check(with(json!({"group": null})), "spec.group is missing");
+    check(with(json!({"versions": "v1"})), "spec.versions must be a list");
+    check(
+        with(json!({"versions": [{"name": "v2"}]})),
+        "spec.version is \"v1\", but the first of spec.versions is \"v2\"",
+    );
+    assert_eq!(upgrade(&Value::Null), Err(UpgradeError::NotOld));
+}
+
+fn json_values() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(json!(true)),
+        Just(json!(null)),
+        Just(json!("object")),
+        Just(json!("a\n")),
+        Just(json!(7)),
+        Just(json!(["x"])),
+    ];
+    let key = prop::sample::select(vec![
+        "type",
+        "properties",
+        "items",
+        "additionalProperties",
+        "anyOf",
+        "allOf",
+        "oneOf",
+        "not",
+        "enum",
+        "default",
+        "metadata",
+        "schema",
+        "openAPIV3Schema",
+        "name",
+        "nullable",
+        "x-kubernetes-int-or-string",
+        "JSONPath",
+        "strategy",
+        "names",
+        "group",
+        "version",
+        "versions",
+        "validation",
+        "conversion",
+        "preserveUnknownFields",
+        "shortNames",
+        "annotations",
+        "spec",
+    ]);
+    leaf.prop_recursive(7, 80, 6, move |inner| {
+        prop_oneof![
+            prop::collection::btree_map(key.clone(), inner.clone(), 0..6)
+                .prop_map(|map| map.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()),
+            prop::collection::vec(inner, 0..4).prop_map(Value::from),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn no_definition_panics(spec in json_values(), metadata in json_values()) {
+        let definition = json!({"apiVersion": OLD, "kind": "CustomResourceDefinition", "metadata": metadata, "spec": spec});
+        let _ = upgrade(&definition);
+    }
+
+    #[test]
+    fn no_schema_panics_and_a_structural_one_stays(schema in json_values(), preserve in any::<bool>()) {
+        let version = json!([{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]);
+        let definition = with(json!({"versions": version, "preserveUnknownFields": preserve}));
+        if let Ok(once) = upgrade(&definition) {
+            prop_assert!(once.notes.iter().all(|note| !note.0.contains('\n')));
+            // What came out needs no repair.
+            let mut again = once.definition.clone();
+            again["apiVersion"] = OLD.into();
+            again["spec"]["preserveUnknownFields"] = false.into();
+            let again = upgrade(&again).expect("what was upgraded must be upgradable");
+            prop_assert_eq!(&again.definition, &once.definition);
+            prop_assert!(again.notes.is_empty(), "{:?}", again.notes);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Ranges of sizes and costs. Nothing overflows: what is too large stays at the largest number.
+
+/// A range, of the size of a value or of the cost of an expression.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Estimate {
+    /// The least it can be.
+    pub min: u64,
+    /// The most it can be.
+    pub max: u64,
+}
+
+/// The cost of a call and the size of its result, if it is known.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CallEstimate {
+    pub(super) cost: Estimate,
+    pub(super) size: Option<Estimate>,
+}
+
+/// The sizes of keys and values of a list or map.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct EntrySize {
+    pub(super) of_map: bool,
+    pub(super) key: Estimate,
+    pub(super) value: Estimate,
+}
+
+impl Estimate {
+    /// Nothing.
+    pub const ZERO: Self = Self::fixed(0);
+    /// One.
+    pub const ONE: Self = Self::fixed(1);
+    /// Anything.
+    pub const UNKNOWN: Self = Self { min: 0, max: u64::MAX };
+    /// What a union starts from.
+    pub(super) const EMPTY: Self = Self { min: u64::MAX, max: 0 };
+
+    /// Exactly that much.
+    pub const fn fixed(value: u64) -> Self {
+        Self { min: value, max: value }
+    }
+
+    /// The sum.
+    #[must_use]
+    pub fn add(self, other: Self) -> Self {
+        Self { min: self.min.saturating_add(other.min), max: self.max.saturating_add(other.max) }
+    }
+
+    /// The product.
+    #[must_use]
+    pub fn multiply(self, other: Self) -> Self {
+        Self { min: self.min.saturating_mul(other.min), max: self.max.saturating_mul(other.max) }
+    }
+
+    /// The product with a factor, rounded up.
+    #[must_use]
+    pub fn scale(self, factor: f64) -> Self {
+        Self { min: scale(self.min, factor), max: scale(self.max, factor) }
+    }
+
+    /// The range that covers both.
+    #[must_use]
+    pub fn union(self, other: Self) -> Self {
+        Self { min: self.min.min(other.min), max: self.max.max(other.max) }
+    }
+}
+
+impl CallEstimate {
+    pub(super) fn cost(cost: Estimate) -> Self {
+        Self { cost, size: None }
+    }
+
+    pub(super) fn sized(cost: Estimate, size: Estimate) -> Self {
+        Self { cost, size: Some(size) }
+    }
+}
+
+impl EntrySize {
+    pub(super) fn union(self, other: Self) -> Self {
+        Self { of_map: self.of_map, key: self.key.union(other.key), value: self.value.union(other.value) }
+    }
+}
+
+fn scale(value: u64, factor: f64) -> u64 {
+    // A float that does not fit becomes the largest integer.
+    (value as f64 * factor).ceil() as u64
+}

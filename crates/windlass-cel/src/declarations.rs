@@ -1,0 +1,133 @@
+//! The functions and types that expressions may use, a table a library.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::types::Type;
+
+mod authorization;
+mod collections;
+mod kubernetes;
+mod network;
+mod optionals;
+mod signature;
+mod standard;
+mod strings;
+
+/// A function's name, an overload's identifier and its signature.
+type Row = (&'static str, &'static str, &'static str);
+
+/// Functions and the names of types.
+#[derive(Debug, Default)]
+pub struct Declarations {
+    functions: HashMap<&'static str, Function>,
+    types: HashMap<&'static str, Type>,
+}
+
+/// A function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Function {
+    /// Its name, with dots if it has a namespace.
+    pub name: &'static str,
+    /// Its overloads, in the order they are tried.
+    pub overloads: Vec<Overload>,
+}
+
+/// One signature of a function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Overload {
+    /// Its identifier, unique over all functions but for other names of the same one.
+    pub id: &'static str,
+    /// Whether the first argument is the receiver.
+    pub member: bool,
+    /// The arguments' types, the receiver's first.
+    pub arguments: Vec<Type>,
+    /// The result's type.
+    pub result: Type,
+    /// The names of its type parameters.
+    pub parameters: Vec<Arc<str>>,
+}
+
+impl Declarations {
+    /// What Kubernetes declares.
+    pub fn kubernetes() -> Declarations {
+        let mut declarations = Declarations::default();
+        for table in [
+            standard::FUNCTIONS,
+            optionals::FUNCTIONS,
+            // Before strings: where a receiver is dynamic, overloads are tried in this order.
+            collections::FUNCTIONS,
+            strings::FUNCTIONS,
+            kubernetes::FUNCTIONS,
+            network::FUNCTIONS,
+            authorization::FUNCTIONS,
+        ] {
+            declarations.add(table);
+        }
+        let element = || Type::param("A");
+        let named = [
+            Type::Bool,
+            Type::Bytes,
+            Type::Double,
+            Type::Duration,
+            Type::Int,
+            Type::Null,
+            Type::String,
+            Type::Timestamp,
+            Type::Uint,
+        ];
+        for plain in named {
+            declarations.types.insert(static_name(&plain), plain);
+        }
+        // Schemas of custom resources know these types by short names, too.
+        declarations.types.insert("duration", Type::Duration);
+        declarations.types.insert("timestamp", Type::Timestamp);
+        declarations.types.insert("list", Type::list(element()));
+        declarations.types.insert("map", Type::map(element(), Type::param("B")));
+        declarations.types.insert("type", Type::any_type());
+        declarations.types.insert("optional_type", Type::opaque("optional_type"));
+        declarations.types.insert("net.IP", Type::opaque("net.IP"));
+        declarations.types.insert("net.CIDR", Type::opaque("net.CIDR"));
+        declarations
+    }
+
+    fn add(&mut self, table: &[Row]) {
+        for (name, id, text) in table {
+            let function = self.functions.entry(name).or_insert_with(|| Function { name, overloads: Vec::new() });
+            function.overloads.push(signature::overload(id, text));
+        }
+    }
+
+    /// The function of a name.
+    pub fn function(&self, name: &str) -> Option<&Function> {
+        self.functions.get(name)
+    }
+
+    /// The type a name stands for.
+    pub fn named_type(&self, name: &str) -> Option<&Type> {
+        self.types.get(name)
+    }
+
+    /// All functions.
+    pub fn functions(&self) -> impl Iterator<Item = &Function> {
+        self.functions.values()
+    }
+}
+
+/// The name in expressions of a type without parameters.
+fn static_name(plain: &Type) -> &'static str {
+    match plain {
+        Type::Bool => "bool",
+        Type::Bytes => "bytes",
+        Type::Double => "double",
+        Type::Duration => "google.protobuf.Duration",
+        Type::Int => "int",
+        Type::Null => "null_type",
+        Type::String => "string",
+        Type::Timestamp => "google.protobuf.Timestamp",
+        _ => "uint",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,178 @@
+//! The types that expressions see of a structural schema.
+//!
+//! A [`DeclType`] says of a schema what an expression may ask of it (its type and fields) and what the cost of an
+//! expression depends on: how many elements a value can have at most, and how short it can be when written. What the
+//! schema does not bound, the size of a request does. Parts of a schema that expressions must not see (an untyped
+//! subtree, a list without items) have no type.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+use windlass_schema::structural::{Additional, Kind, Structural};
+
+use crate::types::Type;
+
+mod escape;
+mod resolve;
+
+pub use escape::{escape, is_reserved, unescape};
+pub use resolve::Declared;
+
+/// The size of the largest request a server accepts, which bounds everything that a schema leaves open.
+pub const MAX_REQUEST_SIZE: i64 = 3 * 1024 * 1024;
+
+/// What cost estimates and type checks know of a schema.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeclType {
+    /// What it is.
+    pub shape: Shape,
+    /// The largest number of elements, entries, characters or bytes; zero for values that have no size.
+    pub max_elements: i64,
+    /// The fewest bytes a value takes as JSON.
+    pub min_serialized_size: i64,
+}
+
+/// The shapes of declared types.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Shape {
+    /// A value without parts: a number, a string, a time, anything.
+    Simple(Type),
+    /// A list of elements.
+    List(Arc<DeclType>),
+    /// A map from strings.
+    Map(Arc<DeclType>),
+    /// An object with declared fields, by their escaped names.
+    Object(BTreeMap<String, Arc<DeclType>>),
+}
+
+impl DeclType {
+    /// The declared type of a schema; `None` if expressions must not see it. `resource_root` is true for the root of a
+    /// custom resource and of embedded ones, where `apiVersion`, `kind`, `metadata.name` and `metadata.generateName`
+    /// are always there.
+    pub fn of(schema: &Structural, resource_root: bool) -> Option<Self> {
+        if schema.int_or_string {
+            let max = schema.validation.max_length.map_or(MAX_REQUEST_SIZE - 2, |max| max.max(0).wrapping_mul(4));
+            return Some(Self::simple(Type::Dyn, 1, max));
+        }
+        match schema.kind? {
+            Kind::Array => {
+                let items = schema.items.as_deref()?;
+                let element = Self::of(items, items.embedded_resource)?;
+                let max = match schema.validation.max_items {
+                    Some(max) => max.max(0),
+                    None => (MAX_REQUEST_SIZE - 2) / (element.min_serialized_size + 1),
+                };
+                Some(Self { shape: Shape::List(Arc::new(element)), max_elements: max, min_serialized_size: 2 })
+            }
+            Kind::Object => {
+                if let Additional::Schema(values) = &schema.additional {
+                    let element = Self::of(values, values.embedded_resource)?;
+                    let max = match schema.validation.max_properties {
+                        Some(max) => max.max(0),
+                        None => (MAX_REQUEST_SIZE - 2) / (element.min_serialized_size + 6),
+                    };
+                    return Some(Self {
+                        shape: Shape::Map(Arc::new(element)),
+                        max_elements: max,
+                        min_serialized_size: 2,
+                    });
+                }
+                Some(Self::object(schema, resource_root))
+            }
+            Kind::String => Some(Self::string(schema)),
+            Kind::Boolean => Some(Self::simple(Type::Bool, 4, 0)),
+            Kind::Number => Some(Self::simple(Type::Double, 1, 0)),
+            Kind::Integer => Some(Self::simple(Type::Int, 1, 0)),
+        }
+    }
+
+    /// The type of the elements of a list or the values of a map.
+    pub fn element(&self) -> Option<&Arc<DeclType>> {
+        match &self.shape {
+            Shape::List(element) | Shape::Map(element) => Some(element),
+            Shape::Simple(_) | Shape::Object(_) => None,
+        }
+    }
+
+    /// The type of a field of an object, by its escaped name.
+    pub fn field(&self, escaped: &str) -> Option<&Arc<DeclType>> {
+        match &self.shape {
+            Shape::Object(fields) => fields.get(escaped),
+            _ => None,
+        }
+    }
+
+    fn simple(kind: Type, min: i64, max: i64) -> Self {
+        Self { shape: Shape::Simple(kind), max_elements: max, min_serialized_size: min }
+    }
+
+    fn object(schema: &Structural, resource_root: bool) -> Self {
+        let mut fields = BTreeMap::new();
+        let mut size = 2i64;
+        let with_metadata = resource_root && !declares_metadata(schema);
+        for (name, property) in &schema.properties {
+            if with_metadata && matches!(name.as_str(), "kind" | "apiVersion" | "metadata") {
+                continue;
+            }
+            let Some(declared) = Self::of(property, property.embedded_resource) else { continue };
+            // Required fields without a default are the ones that every object must carry in the request.
+            if schema.validation.required.contains(name) && property.default.is_none() {
+                size += name.len() as i64 + declared.min_serialized_size + 4;
+            }
+            if let Some(escaped) = escape(name) {
+                fields.insert(escaped.into_owned(), Arc::new(declared));
+            }
+        }
+        if with_metadata {
+            let text = Arc::new(Self::simple(Type::String, 2, MAX_REQUEST_SIZE - 2));
+            let names = BTreeMap::from([("name".to_owned(), text.clone()), ("generateName".to_owned(), text.clone())]);
+            let metadata = Self { shape: Shape::Object(names), max_elements: 0, min_serialized_size: 2 };
+            for (name, declared) in [("kind", text.clone()), ("apiVersion", text), ("metadata", Arc::new(metadata))] {
+                if schema.validation.required.iter().any(|required| required == name) {
+                    size += name.len() as i64 + declared.min_serialized_size + 4;
+                }
+                fields.insert(name.to_owned(), declared);
+            }
+        }
+        Self { shape: Shape::Object(fields), max_elements: 0, min_serialized_size: size }
+    }
+
+    fn string(schema: &Structural) -> Self {
+        let max_length = schema.validation.max_length;
+        match schema.validation.format.as_deref() {
+            Some("byte") => Self::simple(Type::Bytes, 2, max_length.map_or(MAX_REQUEST_SIZE - 2, |max| max.max(0))),
+            Some("duration") => Self::simple(Type::Duration, 3, 32),
+            Some("date") => Self::simple(Type::Timestamp, 12, 12),
+            Some("date-time") => Self::simple(Type::Timestamp, 21, 32),
+            _ => {
+                // A character takes up to four bytes, and requests are measured in bytes.
+                let max = match max_length {
+                    Some(max) => max.max(0).wrapping_mul(4),
+                    None if schema.validation.allowed.is_empty() => MAX_REQUEST_SIZE - 2,
+                    None => {
+                        let longest = schema.validation.allowed.iter().filter_map(Value::as_str).map(str::len).max();
+                        longest.unwrap_or(0) as i64
+                    }
+                };
+                Self::simple(Type::String, 2, max)
+            }
+        }
+    }
+}
+
+/// Whether a schema itself declares the metadata that the root of a resource always has.
+fn declares_metadata(schema: &Structural) -> bool {
+    let is =
+        |schema: &Structural, name: &str, kind: Kind| schema.properties.get(name).is_some_and(|p| p.kind == Some(kind));
+    is(schema, "kind", Kind::String)
+        && is(schema, "apiVersion", Kind::String)
+        && schema.properties.get("metadata").is_some_and(|metadata| {
+            metadata.kind == Some(Kind::Object)
+                && is(metadata, "name", Kind::String)
+                && is(metadata, "generateName", Kind::String)
+        })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+//! Names, and what is selected from them.
+
+use super::evaluate::{Evaluator, Local};
+use super::node::{Attribute, Qualifier, QualifierKey, Root};
+use crate::value::{EvalError, Outcome, Value};
+
+impl<'p, 'a> Evaluator<'p, 'a> {
+    /// An attribute that is a step of its own.
+    pub(super) fn eval_attribute(&mut self, attribute: &'p Attribute) -> Outcome<'a> {
+        let outcome = self.resolve(attribute);
+        if let Err(EvalError::CostLimitExceeded) = outcome {
+            return outcome;
+        }
+        match (&attribute.root, attribute.test) {
+            // A condition costs nothing itself, and neither does asking whether a field is there.
+            (Root::Conditional { .. }, false) => {}
+            (Root::Conditional { .. }, true) => self.meter.refund(1),
+            (_, true) => {}
+            (_, false) => self.meter.charge(1)?,
+        }
+        match outcome {
+            Ok(Value::Optional(value)) if attribute.test => Ok(Value::Bool(value.is_some())),
+            outcome => outcome,
+        }
+    }
+
+    /// The value of an attribute, at the cost of its qualifiers only.
+    pub(super) fn resolve(&mut self, attribute: &'p Attribute) -> Outcome<'a> {
+        let value = match &attribute.root {
+            Root::Global(index) => self.global(*index)?,
+            Root::Local(place) => match self.local(*place)? {
+                Local::Set(outcome) => outcome.clone()?,
+                _ => return Err(EvalError::no_such_overload()),
+            },
+            Root::Value(node) => self.eval(node)?,
+            Root::Conditional { condition, branches } => match self.eval(condition)? {
+                Value::Bool(true) => return self.resolve(&branches[0]),
+                Value::Bool(false) => return self.resolve(&branches[1]),
+                _ => return Err(EvalError::no_such_overload()),
+            },
+        };
+        self.qualify_all(value, &attribute.qualifiers)
+    }
+
+    fn global(&self, index: usize) -> Outcome<'a> {
+        let name = &self.program.globals[index];
+        match self.bindings.get(name) {
+            Some(value) => value.clone(),
+            None => Err(EvalError::new(format!("no such attribute(s): {name}"))),
+        }
+    }
+
+    /// A variable of a comprehension. An accumulator gets its first value when it is first asked for.
+    pub(super) fn local(&mut self, place: usize) -> Result<&Local<'p, 'a>, EvalError> {
+        if let Local::Pending(init) = self.locals[place] {
+            let value = self.eval(init);
+            if let Err(EvalError::CostLimitExceeded) = value {
+                return Err(EvalError::CostLimitExceeded);
+            }
+            self.locals[place] = Local::Set(value);
+        }
+        Ok(&self.locals[place])
+    }
+
+    fn qualify_all(&mut self, value: Value<'a>, qualifiers: &'p [Qualifier]) -> Outcome<'a> {
+        // What is in an optional loses its schema on the way through.
+        let (mut value, mut optional) = match value {
+            Value::Optional(None) => return Ok(Value::NONE),
+            Value::Optional(Some(value)) => (value.without_schema(), true),
+            value => (value, false),
+        };
+        for qualifier in qualifiers {
+            optional |= qualifier.optional;
+            match self.qualify(&value, qualifier, optional)? {
+                Some(selected) => value = selected,
+                None => return Ok(Value::NONE),
+            }
+        }
+        Ok(if optional { Value::some(value) } else { value })
+    }
+
+    /// Selects from a value; `None` if it is optional and not there.
+    fn qualify(
+        &mut self,
+        value: &Value<'a>,
+        qualifier: &'p Qualifier,
+        optional: bool,
+    ) -> Result<Option<Value<'a>>, EvalError> {
+        let selected = match &qualifier.key {
+            QualifierKey::Constant(key) => select(value, key, optional || qualifier.test),
+            QualifierKey::Computed(attribute) => match self.resolve(attribute) {
+                Ok(key) => select(value, &key, optional || qualifier.test),
+                Err(error) => Err(error),
+            },
+        };
+        if let Err(EvalError::CostLimitExceeded) = selected {
+            return selected;
+        }
+        // An optional selection of what is not there, or that fails, is free.
+        if !optional || matches!(selected, Ok(Some(_))) {
+            self.meter.charge(1)?;
+        }
+        match selected {
+            Ok(found) if qualifier.test && !optional => Ok(Some(Value::Bool(found.is_some()))),
+            selected => selected,
+        }
+    }
+}
+
+/// Looks a field, key or index up.
+fn select<'a>(value: &Value<'a>, key: &Value<'a>, presence: bool) -> Result<Option<Value<'a>>, EvalError> {
+    let missing_key = || EvalError::new(format!("no such key: {}", key.display()));
+    match value {
+        Value::Map(map) => match (map.find(key)?, presence) {
+            (Some(found), _) => Ok(Some(found)),
+            (None, true) => Ok(None),
+            (None, false) => Err(missing_key()),
+        },
+        Value::List(list) => {
+            let index = index(key)?;
+            match usize::try_from(index).ok().and_then(|index| list.get(index)) {
+                Some(item) => item.map(Some),
+                None if presence => Ok(None),
+                None => Err(EvalError::new(format!("index out of bounds: {}", key.display()))),
+            }
+        }
+        _ if presence => Ok(None),
+        _ => Err(missing_key()),
+    }
+}
+
+/// The whole number that an index is.
+fn index(key: &Value<'_>) -> Result<i64, EvalError> {
+    let whole = match key {
+        Value::Int(index) => Some(*index),
+        Value::Uint(index) => i64::try_from(*index).ok(),
+        Value::Double(index) => (index.fract() == 0.0 && index.abs() < 9.2e18).then_some(*index as i64),
+        _ => return Err(EvalError::new(format!("unsupported index type '{}' in list", key.type_name()))),
+    };
+    whole.ok_or_else(|| EvalError::new(format!("unsupported index value {} in list", key.display())))
+}

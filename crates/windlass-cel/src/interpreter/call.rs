@@ -1,0 +1,115 @@
+//! Calls of functions, and what they cost.
+
+use super::evaluate::{Evaluator, Local};
+use super::node::{CallNode, Node};
+use crate::library::{Call, regex};
+use crate::runtime_cost::CallCost;
+use crate::value::{EvalError, Outcome, Value};
+
+impl<'p, 'a> Evaluator<'p, 'a> {
+    pub(super) fn call(&mut self, call: &'p CallNode) -> Outcome<'a> {
+        match &call.arguments[..] {
+            _ if call.early_exit => self.call_in_order(call),
+            [argument] => {
+                let argument = match self.argument(call, argument) {
+                    Err(error) if call.lenient && !error.is_final() => {
+                        self.meter.charge(1)?;
+                        return Ok(Value::Bool(true));
+                    }
+                    argument => argument,
+                };
+                self.finish(call, [argument])
+            }
+            [left, right] => {
+                let left = self.argument(call, left);
+                if let Err(EvalError::CostLimitExceeded) = left {
+                    return left;
+                }
+                let right = self.eval(right);
+                self.finish(call, [left, right])
+            }
+            _ => self.call_in_order(call),
+        }
+    }
+
+    /// The first argument: an accumulator that only this call needs is taken, so that it can grow in place.
+    fn argument(&mut self, call: &CallNode, node: &'p Node) -> Outcome<'a> {
+        let Some(place) = call.consumes else { return self.eval(node) };
+        self.local(place)?;
+        self.meter.charge(1)?;
+        match std::mem::replace(&mut self.locals[place], Local::Unset) {
+            Local::Set(outcome) => outcome,
+            _ => Err(EvalError::no_such_overload()),
+        }
+    }
+
+    /// A call whose arguments have all been evaluated: it costs also if one of them failed.
+    fn finish<const N: usize>(&mut self, call: &'p CallNode, arguments: [Outcome<'a>; N]) -> Outcome<'a> {
+        let mut failure = None;
+        let mut values = [const { Value::Null }; N];
+        for (value, argument) in values.iter_mut().zip(arguments) {
+            match argument {
+                Ok(argument) => *value = argument,
+                Err(error) if error.is_final() => return Err(error),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        self.invoke(call, &mut values, failure)
+    }
+
+    fn call_in_order(&mut self, call: &'p CallNode) -> Outcome<'a> {
+        let mut values = Vec::with_capacity(call.arguments.len());
+        let mut failure = None;
+        for (index, argument) in call.arguments.iter().enumerate() {
+            let value = if index == 0 { self.argument(call, argument) } else { self.eval(argument) };
+            match value {
+                Ok(value) => values.push(value),
+                Err(error) if error.is_final() || index + 1 < call.arguments.len() => return Err(error),
+                Err(error) => {
+                    values.push(Value::Null);
+                    failure = Some(error);
+                }
+            }
+        }
+        self.invoke(call, &mut values, failure)
+    }
+
+    fn invoke(&mut self, call: &'p CallNode, arguments: &mut [Value<'a>], failure: Option<EvalError>) -> Outcome<'a> {
+        // A function may take its arguments, and most costs do not depend on what it makes of them.
+        let known = (!call.cost.needs_result()).then(|| call.cost.cost(arguments, None));
+        let outcome = match failure {
+            Some(error) => Err(error),
+            None => {
+                let made = Call { function: call.function.name, overload: call.overload, arguments: &mut *arguments };
+                match &call.regex {
+                    Some(regex) => regex::call(made, regex),
+                    None => (call.function.implementation)(made),
+                }
+            }
+        };
+        let cost = known.unwrap_or_else(|| call.cost.cost(arguments, outcome.as_ref().ok()));
+        self.charged(cost, outcome)
+    }
+
+    /// `==` and `!=`.
+    pub(super) fn equal(&mut self, negated: bool, operands: &'p [Node; 2]) -> Outcome<'a> {
+        let left = self.eval(&operands[0]);
+        if let Err(EvalError::CostLimitExceeded) = left {
+            return left;
+        }
+        let right = self.eval(&operands[1]);
+        if let Err(EvalError::CostLimitExceeded) = right {
+            return right;
+        }
+        let rule = if negated { CallCost::Smaller } else { CallCost::Equal };
+        let outcome = match (&left, &right) {
+            (Err(error), _) | (_, Err(error)) => Err(error.clone()),
+            (Ok(left), Ok(right)) => match left.equals(right) {
+                equal if negated => Ok(Value::Bool(equal != Ok(true))),
+                equal => equal.map(Value::Bool),
+            },
+        };
+        let cost = rule.cost(&[left.unwrap_or(Value::Null), right.unwrap_or(Value::Null)], None);
+        self.charged(cost, outcome)
+    }
+}

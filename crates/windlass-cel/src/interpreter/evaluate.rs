@@ -1,0 +1,135 @@
+//! Runs the steps of a program.
+
+use std::collections::BTreeMap;
+
+use super::node::{Element, Node};
+use super::{Bindings, Program};
+use crate::runtime_cost::{LIST, MAP, Meter};
+use crate::value::{EvalError, Key, Map, Outcome, Value};
+
+/// An evaluation under way.
+pub(super) struct Evaluator<'p, 'a> {
+    pub(super) program: &'p Program,
+    pub(super) bindings: &'p Bindings<'a>,
+    pub(super) locals: Vec<Local<'p, 'a>>,
+    pub(super) meter: Meter,
+}
+
+/// A variable of a comprehension.
+#[derive(Debug)]
+pub(super) enum Local<'p, 'a> {
+    /// Not in scope.
+    Unset,
+    /// An accumulator whose first value nobody has asked for.
+    Pending(&'p Node),
+    /// A value, or why it has none.
+    Set(Outcome<'a>),
+}
+
+impl<'p, 'a> Evaluator<'p, 'a> {
+    pub(super) fn new(program: &'p Program, bindings: &'p Bindings<'a>, meter: Meter) -> Self {
+        let locals = (0..program.locals).map(|_| Local::Unset).collect();
+        Evaluator { program, bindings, locals, meter }
+    }
+
+    pub(super) fn cost(&self) -> u64 {
+        self.meter.cost()
+    }
+
+    /// Evaluates a step.
+    pub(super) fn eval(&mut self, node: &'p Node) -> Outcome<'a> {
+        match node {
+            Node::Constant(value) => Ok(value.clone()),
+            Node::Attribute(attribute) => self.eval_attribute(attribute),
+            Node::And(terms) => self.junction(terms, false),
+            Node::Or(terms) => self.junction(terms, true),
+            Node::Equal { negated, operands } => self.equal(*negated, operands),
+            Node::Call(call) => self.call(call),
+            Node::Member { element, set } => {
+                let element = self.eval(element)?;
+                let set: &std::collections::BTreeSet<Key<'_>> = set;
+                Ok(Value::Bool(Key::from_value(&element).is_some_and(|key| set.contains(&key))))
+            }
+            Node::OrElse { unwrap, operands } => match self.eval(&operands[0])? {
+                Value::Optional(Some(value)) if *unwrap => Ok((*value).clone()),
+                Value::Optional(None) => self.eval(&operands[1]),
+                other => Ok(other),
+            },
+            Node::List(elements) => {
+                let list = self.list(elements);
+                self.charged(LIST, list)
+            }
+            Node::Map(entries) => {
+                let map = self.map(entries);
+                self.charged(MAP, map)
+            }
+            Node::Fold(fold) => self.fold(fold),
+        }
+    }
+
+    /// Charges for a step that has run. A step that was cancelled costs nothing more.
+    pub(super) fn charged(&mut self, cost: u64, outcome: Outcome<'a>) -> Outcome<'a> {
+        if let Err(EvalError::CostLimitExceeded) = outcome {
+            return outcome;
+        }
+        self.meter.charge(cost)?;
+        outcome
+    }
+
+    /// `&&` and `||`: one term may decide, whatever the others are.
+    fn junction(&mut self, terms: &'p [Node], decisive: bool) -> Outcome<'a> {
+        let mut failure = None;
+        for term in terms {
+            match self.eval(term) {
+                Ok(Value::Bool(value)) if value == decisive => return Ok(Value::Bool(decisive)),
+                Ok(Value::Bool(_)) => {}
+                Ok(_) => failure = failure.or_else(|| Some(EvalError::no_such_overload())),
+                Err(error) if error.is_final() => return Err(error),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        failure.map_or(Ok(Value::Bool(!decisive)), Err)
+    }
+
+    fn list(&mut self, elements: &'p [Element]) -> Outcome<'a> {
+        let mut items = Vec::with_capacity(elements.len());
+        for element in elements {
+            match self.eval(&element.value)? {
+                value if !element.optional => items.push(value),
+                Value::Optional(None) => {}
+                Value::Optional(Some(value)) => items.push((*value).clone()),
+                value => {
+                    return Err(EvalError::new(format!(
+                        "cannot initialize optional list element from non-optional value {}",
+                        value.display()
+                    )));
+                }
+            }
+        }
+        Ok(Value::list(items))
+    }
+
+    fn map(&mut self, entries: &'p [(Node, Element)]) -> Outcome<'a> {
+        let mut map = BTreeMap::new();
+        for (key, element) in entries {
+            let shown = self.eval(key)?;
+            let value = self.eval(&element.value)?;
+            let Some(key) = Key::from_value(&shown) else {
+                return Err(EvalError::new(format!("unsupported map key type: {}", shown.type_name())));
+            };
+            match value {
+                value if !element.optional => drop(map.insert(key, value)),
+                Value::Optional(None) => drop(map.remove(&key)),
+                Value::Optional(Some(value)) => drop(map.insert(key, (*value).clone())),
+                value => {
+                    return Err(EvalError::new(format!(
+                        "cannot initialize optional entry '{}' from non-optional value {}",
+                        shown.display(),
+                        value.display()
+                    )));
+                }
+            }
+        }
+        Ok(Value::Map(Map::from(map)))
+    }
+}

@@ -1,0 +1,95 @@
+//! Comprehensions.
+
+use super::evaluate::{Evaluator, Local};
+use super::node::{Fold, Node};
+use crate::value::{EvalError, Outcome, Value};
+
+/// Whether a comprehension goes on.
+enum Next {
+    Continue,
+    Stop,
+}
+
+impl<'p, 'a> Evaluator<'p, 'a> {
+    pub(super) fn fold(&mut self, fold: &'p Fold) -> Outcome<'a> {
+        let range = self.eval(&fold.range)?;
+        self.locals[fold.accumulator] = Local::Pending(&fold.init);
+        match &range {
+            Value::List(list) => {
+                for index in 0..list.len() {
+                    let Some(item) = list.get(index) else { break };
+                    let first = if fold.second.is_some() { Ok(Value::Int(index as i64)) } else { Ok(Value::Null) };
+                    let (first, second) = if fold.second.is_some() { (first, Some(item)) } else { (item, None) };
+                    if let Next::Stop = self.iterate(fold, first, second)? {
+                        break;
+                    }
+                }
+            }
+            Value::Map(map) => {
+                for key in map.keys() {
+                    let value = fold.second.map(|_| match map.find(&key) {
+                        Ok(Some(value)) => Ok(value),
+                        Ok(None) => Err(EvalError::new(format!("no such key: {}", key.display()))),
+                        Err(error) => Err(error),
+                    });
+                    if let Next::Stop = self.iterate(fold, Ok(key), value)? {
+                        break;
+                    }
+                }
+            }
+            other if fold.second.is_some() => {
+                return Err(EvalError::new(format!("unsupported comprehension range type: {}", go_type(other))));
+            }
+            other => return Err(EvalError::new(format!("got '{}', expected iterable type", go_type(other)))),
+        }
+        self.eval(&fold.result)
+    }
+
+    fn iterate(
+        &mut self,
+        fold: &'p Fold,
+        first: Outcome<'a>,
+        second: Option<Outcome<'a>>,
+    ) -> Result<Next, EvalError> {
+        self.locals[fold.variable] = Local::Set(first);
+        if let (Some(place), Some(value)) = (fold.second, second) {
+            self.locals[place] = Local::Set(value);
+        }
+        match &fold.condition {
+            Node::Constant(Value::Bool(true)) => {}
+            condition => match self.eval(condition) {
+                Ok(Value::Bool(false)) => return Ok(Next::Stop),
+                Err(error) if error.is_final() => return Err(error),
+                // A condition that fails does not stop: the step may still absorb it.
+                _ => {}
+            },
+        }
+        let value = self.eval(&fold.step);
+        if let Err(EvalError::CostLimitExceeded) = value {
+            return Err(EvalError::CostLimitExceeded);
+        }
+        self.locals[fold.accumulator] = Local::Set(value);
+        Ok(Next::Continue)
+    }
+}
+
+/// The name that messages give the type of a value.
+fn go_type(value: &Value<'_>) -> &'static str {
+    match value {
+        Value::Null => "types.Null",
+        Value::Bool(_) => "types.Bool",
+        Value::Int(_) => "types.Int",
+        Value::Uint(_) => "types.Uint",
+        Value::Double(_) => "types.Double",
+        Value::String(_) => "types.String",
+        Value::Bytes(_) => "types.Bytes",
+        Value::Duration(_) => "types.Duration",
+        Value::Timestamp(_) => "types.Timestamp",
+        Value::List(_) => "types.List",
+        Value::Map(_) => "types.Map",
+        Value::Optional(_) => "*types.Optional",
+        Value::Type(_) => "*types.Type",
+        Value::Opaque(_) => "cel.Value",
+        Value::Preserved(_) => "*common.unknownPreserved",
+    }
+}

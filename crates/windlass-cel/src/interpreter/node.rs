@@ -1,0 +1,149 @@
+//! The steps of a program.
+
+use std::collections::BTreeSet;
+
+use regex::Regex;
+
+use crate::library::Function;
+use crate::runtime_cost::CallCost;
+use crate::value::{Key, Value};
+
+/// A step of a program.
+#[derive(Debug, Clone)]
+pub(super) enum Node {
+    /// A value that is known.
+    Constant(Value<'static>),
+    /// A name with what is selected from it.
+    Attribute(Box<Attribute>),
+    /// `&&`
+    And(Vec<Node>),
+    /// `||`
+    Or(Vec<Node>),
+    /// `==`, or `!=` if negated.
+    Equal { negated: bool, operands: Box<[Node; 2]> },
+    /// A call.
+    Call(Box<CallNode>),
+    /// `in` a list of constants.
+    Member { element: Box<Node>, set: BTreeSet<Key<'static>> },
+    /// `a.or(b)`, or `a.orValue(b)` if unwrapped.
+    OrElse { unwrap: bool, operands: Box<[Node; 2]> },
+    /// `[a, ?b]`
+    List(Vec<Element>),
+    /// `{a: b, ?c: d}`
+    Map(Vec<(Node, Element)>),
+    /// A comprehension.
+    Fold(Box<Fold>),
+}
+
+/// An element of a list, or a value of a map.
+#[derive(Debug, Clone)]
+pub(super) struct Element {
+    pub(super) value: Node,
+    pub(super) optional: bool,
+}
+
+/// A call of a function.
+#[derive(Debug, Clone)]
+pub(super) struct CallNode {
+    pub(super) function: Function,
+    /// Empty where it is only known at evaluation.
+    pub(super) overload: &'static str,
+    pub(super) cost: CallCost,
+    pub(super) arguments: Vec<Node>,
+    /// Whether the first argument that fails ends the call, at no cost.
+    pub(super) early_exit: bool,
+    /// Whether arguments may fail.
+    pub(super) lenient: bool,
+    /// The regular expression, if it is a constant.
+    pub(super) regex: Option<Regex>,
+    /// The accumulator that is the first argument and is not needed any more.
+    pub(super) consumes: Option<usize>,
+}
+
+/// A name or value and what is selected from it.
+#[derive(Debug, Clone)]
+pub(super) struct Attribute {
+    pub(super) root: Root,
+    pub(super) qualifiers: Vec<Qualifier>,
+    /// Whether it only asks if the last field is there.
+    pub(super) test: bool,
+}
+
+/// What is selected from.
+#[derive(Debug, Clone)]
+pub(super) enum Root {
+    /// A variable of the evaluation.
+    Global(usize),
+    /// A variable of a comprehension.
+    Local(usize),
+    /// A value.
+    Value(Node),
+    /// `a ? b : c`
+    Conditional { condition: Node, branches: Box<[Attribute; 2]> },
+}
+
+/// A field or index.
+#[derive(Debug, Clone)]
+pub(super) struct Qualifier {
+    pub(super) key: QualifierKey,
+    pub(super) optional: bool,
+    /// Whether it only asks if it is there.
+    pub(super) test: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum QualifierKey {
+    Constant(Value<'static>),
+    Computed(Attribute),
+}
+
+/// A comprehension.
+#[derive(Debug, Clone)]
+pub(super) struct Fold {
+    pub(super) range: Node,
+    /// The place of the element or key.
+    pub(super) variable: usize,
+    /// The place of the value.
+    pub(super) second: Option<usize>,
+    /// The place of the accumulator.
+    pub(super) accumulator: usize,
+    pub(super) init: Node,
+    pub(super) condition: Node,
+    pub(super) step: Node,
+    pub(super) result: Node,
+}
+
+impl Node {
+    /// The value, if it is known.
+    pub(super) fn constant(&self) -> Option<&Value<'static>> {
+        match self {
+            Node::Constant(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The step as something to select from.
+    pub(super) fn into_attribute(self) -> Attribute {
+        match self {
+            Node::Attribute(attribute) => *attribute,
+            node => Attribute { root: Root::Value(node), qualifiers: Vec::new(), test: false },
+        }
+    }
+}
+
+impl Attribute {
+    pub(super) fn new(root: Root) -> Attribute {
+        Attribute { root, qualifiers: Vec::new(), test: false }
+    }
+
+    /// Selects from it; from both branches of a condition.
+    pub(super) fn select(&mut self, qualifier: Qualifier) {
+        match &mut self.root {
+            Root::Conditional { branches, .. } => {
+                branches[0].select(qualifier.clone());
+                branches[1].select(qualifier);
+            }
+            _ => self.qualifiers.push(qualifier),
+        }
+    }
+}

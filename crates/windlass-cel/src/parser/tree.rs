@@ -1,0 +1,70 @@
+//! What the grammar makes of the tokens, before names, literals and macros are looked at.
+//!
+//! Nodes live in one vector and refer to each other by number. After mistakes, parts may be missing.
+
+/// The number of a token.
+pub(super) type TokenId = u32;
+/// The number of a node.
+pub(super) type NodeId = u32;
+
+/// A part of the text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Node {
+    /// What could not be read.
+    Missing,
+    /// An operand that could not be read, with its first token.
+    Unreadable(TokenId),
+    /// `a ? b : c`
+    Ternary { condition: NodeId, question: TokenId, yes: NodeId, no: NodeId },
+    /// `a || b || c`, or with `&&`
+    Logic { any: bool, start: TokenId, operators: Vec<TokenId>, terms: Vec<NodeId> },
+    /// `a + b` and the like
+    Binary { operator: TokenId, left: NodeId, right: NodeId },
+    /// `!!a` or `--a`
+    Prefix { operators: Vec<TokenId>, operand: NodeId },
+    /// `a.b`, `a.?b`
+    Select { start: TokenId, operand: NodeId, dot: Option<TokenId>, question: Option<TokenId>, field: Option<Name> },
+    /// `a.b(c)`
+    MemberCall { start: TokenId, operand: NodeId, name: Option<TokenId>, open: Option<TokenId>, arguments: Vec<NodeId> },
+    /// `a[b]`, `a[?b]`
+    Index { start: TokenId, operand: NodeId, open: Option<TokenId>, question: Option<TokenId>, index: NodeId },
+    /// `a`, `.a`
+    Ident { start: TokenId, dot: bool, name: Option<TokenId> },
+    /// `f(a)`, `.f(a)`
+    Call { start: TokenId, dot: bool, name: Option<TokenId>, open: Option<TokenId>, arguments: Vec<NodeId> },
+    /// `[a, ?b]`
+    List { open: Option<TokenId>, elements: Vec<(Option<TokenId>, NodeId)> },
+    /// `{a: b, ?c: d}`
+    Map { open: Option<TokenId>, entries: Vec<MapEntry> },
+    /// `A.B{c: d}`
+    Message { dot: bool, names: Vec<TokenId>, open: Option<TokenId>, start: TokenId, fields: Vec<MessageField> },
+    /// A literal, with its sign.
+    Literal { sign: Option<TokenId>, token: TokenId },
+}
+
+/// A name after a dot or in a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Name {
+    /// Where it was expected.
+    pub(super) start: TokenId,
+    /// The name, as it is or in backquotes.
+    pub(super) token: Option<TokenId>,
+}
+
+/// `?key: value`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct MapEntry {
+    pub(super) question: Option<TokenId>,
+    pub(super) key: NodeId,
+    pub(super) colon: TokenId,
+    pub(super) value: NodeId,
+}
+
+/// `?field: value`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct MessageField {
+    pub(super) question: Option<TokenId>,
+    pub(super) name: Name,
+    pub(super) colon: TokenId,
+    pub(super) value: NodeId,
+}

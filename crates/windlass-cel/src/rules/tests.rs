@@ -1,0 +1,38 @@
+//! Rules from the outside: definitions and objects in, errors out.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use windlass_schema::field::Path;
+use windlass_schema::structural::Structural;
+
+use super::{OBJECT_BUDGET, Outcome, Rules, compile};
+
+mod definitions;
+mod objects;
+mod properties;
+mod transitions;
+
+fn schema(schema: &Value) -> Arc<Structural> {
+    Arc::new(Structural::compile(schema).expect("a structural schema"))
+}
+
+fn rules(of: &Value) -> Rules {
+    compile(&schema(of), true).expect("there are rules")
+}
+
+/// Runs rules over an object, the way the server does.
+fn run(rules: &Rules, new: &Value, old: Option<&Value>) -> Outcome {
+    let mut budget = OBJECT_BUDGET;
+    rules.validate(&Path::root(), new, old, &mut budget)
+}
+
+/// The errors of an object.
+fn errors(of: &Value, new: &Value) -> Vec<String> {
+    run(&rules(of), new, None).errors.iter().map(ToString::to_string).collect()
+}
+
+/// A root schema with one property, `spec`.
+fn spec(schema: &Value) -> Value {
+    json!({"type": "object", "properties": {"spec": schema}})
+}

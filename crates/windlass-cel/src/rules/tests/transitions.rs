@@ -1,0 +1,89 @@
+//! What is said about changes.
+
+use serde_json::{Value, json};
+
+use super::{rules, run, spec};
+
+/// Errors and warnings of a change from one `spec` to another.
+fn change(of: &Value, old: Value, new: Value) -> (Vec<String>, Vec<String>) {
+    let outcome = run(&rules(&spec(of)), &json!({"spec": new}), Some(&json!({"spec": old})));
+    (outcome.errors.iter().map(ToString::to_string).collect(), outcome.warnings)
+}
+
+fn fine() -> (Vec<String>, Vec<String>) {
+    (Vec::new(), Vec::new())
+}
+
+#[test]
+fn rules_compare_with_the_old_value_if_there_is_one() {
+    let immutable = json!({"type": "object", "properties": {"a": {"type": "string", "x-kubernetes-validations": [
+        {"rule": "self == oldSelf", "message": "immutable"}]}}});
+    assert_eq!(change(&immutable, json!({"a": "x"}), json!({"a": "x"})), fine());
+    assert_eq!(change(&immutable, json!({}), json!({"a": "x"})), fine());
+    assert_eq!(
+        change(&immutable, json!({"a": "x"}), json!({"a": "y"})),
+        (vec!["spec.a: Invalid value: \"y\": immutable".to_owned()], vec![])
+    );
+}
+
+#[test]
+fn an_optional_old_value_is_there_or_not() {
+    let schema = spec(&json!({"type": "string", "x-kubernetes-validations": [
+        {"rule": "oldSelf.hasValue() || self == 'start'", "optionalOldSelf": true, "message": "start first"}]}));
+    let rules = rules(&schema);
+    assert_eq!(run(&rules, &json!({"spec": "other"}), None).errors.len(), 1);
+    assert_eq!(run(&rules, &json!({"spec": "start"}), None).errors.len(), 0);
+    assert_eq!(run(&rules, &json!({"spec": "other"}), Some(&json!({"spec": "start"}))).errors.len(), 0);
+    assert_eq!(run(&rules, &json!({"spec": "other"}), Some(&json!({}))).errors.len(), 1);
+}
+
+#[test]
+fn elements_with_keys_are_found_wherever_they_moved() {
+    let list = json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k", "n"],
+        "items": {"type": "object", "required": ["k", "n"], "properties": {"k": {"type": "string"}, "n": {"type": "integer"},
+            "v": {"type": "integer", "x-kubernetes-validations": [{"rule": "self >= oldSelf", "message": "up"}]}}}});
+    let old = json!([{"k": "a", "n": 1, "v": 1}, {"k": "b", "n": 1, "v": 5}]);
+    assert_eq!(
+        change(&list, old.clone(), json!([{"k": "b", "n": 1, "v": 4}, {"k": "a", "n": 1, "v": 2}])).0,
+        ["spec[0].v: Invalid value: 4: up"]
+    );
+    assert_eq!(change(&list, old, json!([{"k": "b", "n": 2, "v": 4}, {"k": "a", "n": 1, "v": 1}])), fine());
+}
+
+#[test]
+fn what_was_wrong_before_and_did_not_change_is_a_warning() {
+    let object = json!({"type": "object", "properties": {
+        "obj": {"type": "object", "properties": {"a": {"type": "string"}}, "x-kubernetes-validations": [
+            {"rule": "self.a == 'y'", "message": "a must be y"}]},
+        "other": {"type": "string"}}});
+    let warning = "spec.obj: Invalid value: a must be y".to_owned();
+    assert_eq!(
+        change(&object, json!({"obj": {"a": "x"}}), json!({"obj": {"a": "x"}, "other": "z"})),
+        (vec![], vec![warning.clone()])
+    );
+    assert_eq!(change(&object, json!({"obj": {"a": "x"}}), json!({"obj": {"a": "z"}})), (vec![warning], vec![]));
+}
+
+#[test]
+fn elements_without_keys_are_as_old_as_their_list() {
+    let list = json!({"type": "object", "properties": {
+        "list": {"type": "array", "items": {"type": "integer", "x-kubernetes-validations": [{"rule": "self > 0"}]}},
+        "other": {"type": "string"}}});
+    let text = "spec.list[0]: Invalid value: 0: failed rule: self > 0".to_owned();
+    assert_eq!(change(&list, json!({"list": [0]}), json!({"list": [0], "other": "x"})), (vec![], vec![text.clone()]));
+    assert_eq!(change(&list, json!({"list": [0]}), json!({"list": [0, 1]})), (vec![text], vec![]));
+}
+
+#[test]
+fn rules_about_the_change_itself_are_never_warnings() {
+    let schema = json!({"type": "integer", "x-kubernetes-validations": [{"rule": "self > oldSelf"}]});
+    assert_eq!(change(&schema, json!(1), json!(1)).0, ["spec: Invalid value: 1: failed rule: self > oldSelf"]);
+}
+
+#[test]
+fn data_that_the_schema_does_not_know_counts_as_changed() {
+    let object = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true,
+        "x-kubernetes-validations": [{"rule": "false", "message": "no"}]});
+    assert_eq!(change(&object, json!({"x": 1}), json!({"x": 1})).0, ["spec: Invalid value: no"]);
+    assert_eq!(change(&object, json!({}), json!({})).1, ["spec: Invalid value: no"]);
+}

@@ -1,0 +1,173 @@
+//! Values of expressions: JSON seen through its structural schema, borrowed and never copied, and what is computed
+//! from it.
+//!
+//! A field that the schema does not know is invisible, null is the absence of a field, strings with a `format` are
+//! timestamps, durations or bytes, and lists that are sets or maps compare and add as such.
+
+use std::sync::Arc;
+
+use serde_json::Value as Json;
+
+mod convert;
+mod equality;
+mod error;
+mod escape;
+mod list;
+mod map;
+mod opaque;
+mod operators;
+mod show;
+mod text;
+mod time;
+mod typed;
+
+pub use error::EvalError;
+pub use escape::{escape, unescape};
+pub use list::{List, ListIter};
+pub use map::{Key, Map};
+pub use opaque::{Cidr, NamedFormat, Opaque, PreRelease, Semver, Url};
+pub(crate) use show::quote;
+pub use text::Text;
+pub use time::Timestamp;
+
+/// What an operation on values gives.
+pub type Outcome<'a> = Result<Value<'a>, EvalError>;
+
+/// A value.
+#[derive(Debug, Clone)]
+pub enum Value<'a> {
+    /// `null`
+    Null,
+    /// A `bool`.
+    Bool(bool),
+    /// An `int`.
+    Int(i64),
+    /// A `uint`.
+    Uint(u64),
+    /// A `double`.
+    Double(f64),
+    /// A `string`.
+    String(Text<'a>),
+    /// A `bytes`.
+    Bytes(Arc<[u8]>),
+    /// A `google.protobuf.Duration`, in nanoseconds.
+    Duration(i64),
+    /// A `google.protobuf.Timestamp`.
+    Timestamp(Timestamp),
+    /// A `list`.
+    List(List<'a>),
+    /// A `map` or an object.
+    Map(Map<'a>),
+    /// An `optional_type`.
+    Optional(Option<Arc<Value<'a>>>),
+    /// A type, by its name.
+    Type(Arc<str>),
+    /// A value of a type of the Kubernetes libraries.
+    Opaque(Arc<Opaque>),
+    /// Data of no known type, kept by `x-kubernetes-preserve-unknown-fields`: it can only be compared.
+    Preserved(&'a Json),
+}
+
+impl<'a> Value<'a> {
+    /// A string.
+    pub fn string(text: impl Into<Arc<str>>) -> Value<'a> {
+        Value::String(Text::Shared(text.into()))
+    }
+
+    /// A list of computed values.
+    pub fn list(items: Vec<Value<'a>>) -> Value<'a> {
+        Value::List(List::from(items))
+    }
+
+    /// An optional that holds a value.
+    pub fn some(value: Value<'a>) -> Value<'a> {
+        Value::Optional(Some(Arc::new(value)))
+    }
+
+    /// The optional that holds nothing.
+    pub const NONE: Value<'static> = Value::Optional(None);
+
+    /// A value of a Kubernetes library's type.
+    pub fn opaque(value: Opaque) -> Value<'a> {
+        Value::Opaque(Arc::new(value))
+    }
+
+    /// The name of its type.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Value::Null => "null_type",
+            Value::Bool(_) => "bool",
+            Value::Int(_) => "int",
+            Value::Uint(_) => "uint",
+            Value::Double(_) => "double",
+            Value::String(_) => "string",
+            Value::Bytes(_) => "bytes",
+            Value::Duration(_) => "google.protobuf.Duration",
+            Value::Timestamp(_) => "google.protobuf.Timestamp",
+            Value::List(_) => "list",
+            Value::Map(_) => "map",
+            Value::Optional(_) => "optional_type",
+            Value::Type(_) => "type",
+            Value::Opaque(value) => value.type_name(),
+            Value::Preserved(_) => "unknown",
+        }
+    }
+
+    /// The number of characters, bytes, elements or entries; `None` for values that have none.
+    pub fn size(&self) -> Option<i64> {
+        Some(match self {
+            Value::String(text) => text.chars().count() as i64,
+            Value::Bytes(bytes) => bytes.len() as i64,
+            Value::List(list) => list.len() as i64,
+            Value::Map(map) => map.len() as i64,
+            Value::Opaque(value) => return value.size(),
+            _ => return None,
+        })
+    }
+
+    /// Whether it is `true`; `None` if it is no `bool`.
+    pub fn as_bool(&self) -> Option<bool> {
+        match self {
+            Value::Bool(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The text of a string.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Value::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Whether it is the zero of its type, as `optional.ofNonZeroValue` asks.
+    pub fn is_zero(&self) -> bool {
+        match self {
+            Value::Null => true,
+            Value::Bool(value) => !value,
+            Value::Int(value) => *value == 0,
+            Value::Uint(value) => *value == 0,
+            Value::Double(value) => *value == 0.0,
+            Value::String(text) => text.is_empty(),
+            Value::Bytes(bytes) => bytes.is_empty(),
+            Value::Duration(nanos) => *nanos == 0,
+            Value::Timestamp(time) => time.is_zero(),
+            Value::List(list) => list.len() == 0 && !list.is_typed(),
+            Value::Map(map) => map.len() == 0 && !map.is_typed(),
+            _ => false,
+        }
+    }
+}
+
+impl From<bool> for Value<'_> {
+    fn from(value: bool) -> Self {
+        Value::Bool(value)
+    }
+}
+
+impl From<i64> for Value<'_> {
+    fn from(value: i64) -> Self {
+        Value::Int(value)
+    }
+}

@@ -1,0 +1,200 @@
+//! Equality, as the values of the object and computed ones have it.
+
+use serde_json::Value as Json;
+use windlass_schema::structural::ListType;
+
+use super::{EvalError, List, Map, Value, escape};
+
+impl<'a> Value<'a> {
+    /// `==`.
+    ///
+    /// # Errors
+    /// If a value of the object is compared with one it cannot be compared with.
+    pub fn equals(&self, other: &Value<'a>) -> Result<bool, EvalError> {
+        match (self, other) {
+            (Value::Null, Value::Null) => Ok(true),
+            (Value::Null, _) | (_, Value::Null) => Ok(false),
+            _ => self.equals_value(other),
+        }
+    }
+
+    /// `==` of the left value's type, which may not know null.
+    pub(crate) fn equals_value(&self, other: &Value<'a>) -> Result<bool, EvalError> {
+        Ok(match (self, other) {
+            (Value::Null, other) => matches!(other, Value::Null),
+            (Value::Bool(a), Value::Bool(b)) => a == b,
+            (Value::Int(a), Value::Int(b)) => a == b,
+            (Value::String(a), Value::String(b)) => a == b,
+            (Value::Bytes(a), Value::Bytes(b)) => a == b,
+            (Value::Duration(a), Value::Duration(b)) => a == b,
+            (Value::Timestamp(a), Value::Timestamp(b)) => a == b,
+            (Value::Type(a), Value::Type(b)) => a == b,
+            (Value::Int(_) | Value::Uint(_) | Value::Double(_), Value::Int(_) | Value::Uint(_) | Value::Double(_)) => {
+                self.compare(other).is_ok_and(std::cmp::Ordering::is_eq)
+            }
+            (Value::List(a), b) => return lists_equal(a, b),
+            (Value::Map(a), b) => return maps_equal(a, b),
+            (Value::Optional(a), Value::Optional(b)) => match (a, b) {
+                (None, None) => true,
+                (Some(a), Some(b)) => return a.equals_value(b),
+                _ => false,
+            },
+            (Value::Opaque(a), b) => match b {
+                Value::Opaque(b) => return a.equals(b).ok_or_else(EvalError::no_such_overload),
+                _ => return Err(EvalError::no_such_overload()),
+            },
+            (Value::Preserved(a), b) => equals_json(b, a),
+            _ => false,
+        })
+    }
+
+    /// `element in self`.
+    ///
+    /// # Errors
+    /// If it holds nothing, or the element cannot be compared.
+    pub fn contains(&self, element: &Value<'a>) -> Result<bool, EvalError> {
+        match self {
+            Value::Map(map) => Ok(map.find(element)?.is_some()),
+            Value::List(list) => {
+                let mut failure = None;
+                for item in list.iter() {
+                    let equal = match item {
+                        Ok(item) if list.is_typed() => item.equals_value(element),
+                        Ok(item) => item.equals(element),
+                        Err(error) => Err(error),
+                    };
+                    match equal {
+                        Ok(true) => return Ok(true),
+                        Ok(false) => {}
+                        Err(error) if list.is_typed() => failure = failure.or(Some(error)),
+                        Err(_) => {}
+                    }
+                }
+                failure.map_or(Ok(false), Err)
+            }
+            _ => Err(EvalError::no_such_overload()),
+        }
+    }
+}
+
+fn lists_equal<'a>(a: &List<'a>, b: &Value<'a>) -> Result<bool, EvalError> {
+    let Value::List(b) = b else {
+        return if a.is_typed() { Err(EvalError::no_such_overload()) } else { Ok(false) };
+    };
+    if a.len() != b.len() {
+        return Ok(false);
+    }
+    match a.list_type() {
+        ListType::Set => {
+            let items: Vec<_> = a.iter().collect();
+            for other in b.iter() {
+                let other = other?;
+                if !items.iter().flatten().any(|item| item.equals(&other) == Ok(true)) {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        }
+        ListType::Map(keys) => {
+            let keys = escaped(keys);
+            let items: Vec<_> = a.iter().map(|item| item.ok().map(|item| (map_key(&item, &keys), item))).collect();
+            for other in b.iter() {
+                let other = other?;
+                let Some(key) = map_key(&other, &keys) else { return Ok(false) };
+                // Of elements with the same key the last one counts.
+                let found = items.iter().rev().flatten().find(|(candidate, _)| candidate.as_ref() == Some(&key));
+                match found {
+                    Some((_, item)) if item.equals_value(&other)? => {}
+                    _ => return Ok(false),
+                }
+            }
+            Ok(true)
+        }
+        ListType::Absent | ListType::Atomic => {
+            for (left, right) in a.iter().zip(b.iter()) {
+                if a.is_typed() {
+                    if !left?.equals_value(&right?)? {
+                        return Ok(false);
+                    }
+                } else if let (Ok(left), Ok(right)) = (left, right)
+                    && left.equals(&right) == Ok(false)
+                {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        }
+    }
+}
+
+/// The names of keys as elements are asked for them.
+pub(super) fn escaped(keys: &[String]) -> Vec<String> {
+    keys.iter().map(|key| escape(key).map_or_else(|| key.clone(), |written| written.into_owned())).collect()
+}
+
+/// What tells an element of a list from others; `None` for those that are no objects.
+pub(super) fn map_key<'a>(element: &Value<'a>, keys: &[String]) -> Option<Vec<Option<&'a Json>>> {
+    match element {
+        Value::Map(Map::Json { fields, .. }) => Some(keys.iter().map(|key| fields.get(key)).collect()),
+        _ => None,
+    }
+}
+
+fn maps_equal<'a>(a: &Map<'a>, b: &Value<'a>) -> Result<bool, EvalError> {
+    let Value::Map(b) = b else {
+        return if a.is_typed() { Err(EvalError::no_such_overload()) } else { Ok(false) };
+    };
+    if a.len() != b.len() {
+        return Ok(false);
+    }
+    let Map::Json { fields, schema: Some(_), .. } = a else {
+        for key in a.keys() {
+            let Ok(Some(left)) = a.find(&key) else { continue };
+            match b.find(&key) {
+                Ok(Some(right)) if left.equals(&right) != Ok(false) => {}
+                Ok(Some(_)) => return Ok(false),
+                Ok(None) => return Ok(false),
+                Err(_) => {}
+            }
+        }
+        return Ok(true);
+    };
+    for (name, value) in *fields {
+        if a.knows(name) {
+            match (a.find_str(name), b.find_str(name)) {
+                (None, None) => {}
+                (Some(left), Some(right)) => {
+                    if !left?.equals_value(&right?)? {
+                        return Ok(false);
+                    }
+                }
+                _ => return Ok(false),
+            }
+        } else {
+            let Map::Json { fields: others, schema: Some(_), .. } = b else {
+                return Err(EvalError::no_such_overload());
+            };
+            if others.get(name).is_some_and(|other| other != value) {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Whether a value is what some JSON is.
+fn equals_json(value: &Value<'_>, json: &Json) -> bool {
+    match (value, json) {
+        (Value::Preserved(other), json) => *other == json,
+        (Value::Null, Json::Null) => true,
+        (Value::Bool(a), Json::Bool(b)) => a == b,
+        (Value::Int(a), Json::Number(b)) => b.as_i64() == Some(*a),
+        (Value::Double(a), Json::Number(b)) => b.as_i64().is_none() && b.as_f64() == Some(*a),
+        (Value::String(a), Json::String(b)) => **a == **b,
+        (Value::Map(Map::Json { fields, .. }), Json::Object(b)) => *fields == b,
+        (Value::List(a), Json::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.is_ok_and(|a| equals_json(&a, b)))
+        }
+        _ => false,
+    }
+}

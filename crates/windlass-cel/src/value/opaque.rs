@@ -1,0 +1,142 @@
+//! The types that the Kubernetes libraries add.
+
+use std::cmp::Ordering;
+use std::net::IpAddr;
+
+use windlass_schema::quantity::Quantity;
+
+/// A value of a type of the Kubernetes libraries.
+#[derive(Debug, Clone)]
+pub enum Opaque {
+    /// `kubernetes.Quantity`
+    Quantity {
+        /// The quantity.
+        value: Quantity,
+        /// Whether it is the result of arithmetic. Such quantities can stand on the left of `==` only.
+        computed: bool,
+    },
+    /// `net.IP`
+    Ip(IpAddr),
+    /// `net.CIDR`
+    Cidr(Cidr),
+    /// `kubernetes.URL`
+    Url(Url),
+    /// `kubernetes.Semver`
+    Semver(Semver),
+    /// `kubernetes.NamedFormat`
+    Format(&'static NamedFormat),
+}
+
+/// An address and the length of the prefix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cidr {
+    /// The address, bits after the prefix included.
+    pub address: IpAddr,
+    /// The length of the prefix, in bits.
+    pub bits: u8,
+}
+
+/// An address of a resource.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Url {
+    /// The scheme.
+    pub scheme: String,
+    /// The host and port.
+    pub host: String,
+    /// The path, escaped.
+    pub escaped_path: String,
+    /// The query, escaped.
+    pub query: String,
+    /// The whole.
+    pub text: String,
+}
+
+/// A semantic version.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Semver {
+    /// The major version.
+    pub major: u64,
+    /// The minor version.
+    pub minor: u64,
+    /// The patch.
+    pub patch: u64,
+    /// The parts of the pre-release.
+    pub pre: Vec<PreRelease>,
+}
+
+/// A part of the pre-release of a version.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PreRelease {
+    /// A number, which goes before words.
+    Number(u64),
+    /// A word.
+    Word(String),
+}
+
+impl Ord for Semver {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.major, self.minor, self.patch).cmp(&(other.major, other.minor, other.patch)).then_with(|| {
+            match (self.pre.is_empty(), other.pre.is_empty()) {
+                (true, true) => Ordering::Equal,
+                (true, false) => Ordering::Greater,
+                (false, true) => Ordering::Less,
+                (false, false) => self.pre.cmp(&other.pre),
+            }
+        })
+    }
+}
+
+impl PartialOrd for Semver {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// A format that strings can be validated against.
+#[derive(Debug)]
+pub struct NamedFormat {
+    /// The name that tells it from others.
+    pub name: &'static str,
+    /// What is wrong with a string.
+    pub validate: fn(&str) -> Vec<String>,
+    /// The length of the regular expression it is taken to be, for its cost.
+    pub regex_size: u64,
+}
+
+impl Opaque {
+    /// The name of its type.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Opaque::Quantity { .. } => "kubernetes.Quantity",
+            Opaque::Ip(_) => "net.IP",
+            Opaque::Cidr(_) => "net.CIDR",
+            Opaque::Url(_) => "kubernetes.URL",
+            Opaque::Semver(_) => "kubernetes.Semver",
+            Opaque::Format(_) => "kubernetes.NamedFormat",
+        }
+    }
+
+    /// The number of bytes of an address, or of those of a prefix.
+    pub fn size(&self) -> Option<i64> {
+        match self {
+            Opaque::Ip(IpAddr::V4(_)) => Some(4),
+            Opaque::Ip(IpAddr::V6(_)) => Some(16),
+            Opaque::Cidr(cidr) => Some(i64::from(cidr.bits.div_ceil(8))),
+            _ => None,
+        }
+    }
+
+    /// Whether two are equal; `None` if such values cannot be compared.
+    pub fn equals(&self, other: &Opaque) -> Option<bool> {
+        Some(match (self, other) {
+            (Opaque::Quantity { .. }, Opaque::Quantity { computed: true, .. }) => return None,
+            (Opaque::Quantity { value: a, .. }, Opaque::Quantity { value: b, .. }) => a == b,
+            (Opaque::Ip(a), Opaque::Ip(b)) => a == b,
+            (Opaque::Cidr(a), Opaque::Cidr(b)) => a == b,
+            (Opaque::Url(a), Opaque::Url(b)) => a.text == b.text,
+            (Opaque::Semver(a), Opaque::Semver(b)) => a.cmp(b) == Ordering::Equal,
+            (Opaque::Format(a), Opaque::Format(b)) => a.name == b.name,
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,166 @@
+//! Values as text: as an expression would write them, and as messages show them.
+
+use std::fmt::Write;
+
+use super::{Map, Opaque, Value, time};
+
+impl Value<'_> {
+    /// The value as an expression that gives it.
+    pub fn to_literal(&self) -> String {
+        let mut out = String::new();
+        self.write_literal(&mut out);
+        out
+    }
+
+    fn write_literal(&self, out: &mut String) {
+        match self {
+            Value::Null => out.push_str("null"),
+            Value::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
+            Value::Int(value) => drop(write!(out, "{value}")),
+            Value::Uint(value) => drop(write!(out, "{value}u")),
+            Value::Double(value) if value.is_nan() => out.push_str("double(\"NaN\")"),
+            Value::Double(value) if value.is_infinite() => {
+                out.push_str(if *value < 0.0 { "double(\"-Infinity\")" } else { "double(\"Infinity\")" });
+            }
+            Value::Double(value) => {
+                let text = format!("{value}");
+                out.push_str(&text);
+                if !text.contains('.') {
+                    out.push_str(".0");
+                }
+            }
+            Value::String(text) => out.push_str(&quote(text)),
+            Value::Bytes(bytes) => {
+                out.push_str("b\"");
+                for byte in bytes.iter() {
+                    let _ = write!(out, "\\{byte:03o}");
+                }
+                out.push('"');
+            }
+            Value::Duration(nanos) => drop(write!(out, "duration(\"{}s\")", time::duration_seconds(*nanos))),
+            Value::Timestamp(time) => drop(write!(out, "timestamp(\"{}\")", time.utc().to_rfc3339_nano())),
+            Value::List(list) => {
+                out.push('[');
+                for (index, item) in list.iter().enumerate() {
+                    if index > 0 {
+                        out.push_str(", ");
+                    }
+                    match item {
+                        Ok(item) => item.write_literal(out),
+                        Err(error) => drop(write!(out, "{error}")),
+                    }
+                }
+                out.push(']');
+            }
+            Value::Map(map) => write_map(map, out),
+            Value::Optional(None) => out.push_str("optional.none()"),
+            Value::Optional(Some(value)) => {
+                out.push_str("optional.of(");
+                value.write_literal(out);
+                out.push(')');
+            }
+            Value::Type(name) => out.push_str(name),
+            Value::Opaque(_) | Value::Preserved(_) => out.push_str(&self.display()),
+        }
+    }
+
+    /// The value as messages show it.
+    pub fn display(&self) -> String {
+        match self {
+            Value::Null => "0".to_owned(),
+            Value::String(text) => text.to_string(),
+            Value::Uint(value) => value.to_string(),
+            Value::Double(value) => general(*value),
+            Value::Bytes(bytes) => {
+                let bytes: Vec<_> = bytes.iter().map(u8::to_string).collect();
+                format!("[{}]", bytes.join(" "))
+            }
+            Value::Duration(nanos) => windlass_schema::time::format_duration(*nanos),
+            Value::Timestamp(time) => time.to_rfc3339_nano(),
+            Value::List(list) => {
+                let items: Vec<_> =
+                    list.iter().map(|item| item.map_or_else(|error| error.to_string(), |item| item.display())).collect();
+                format!("[{}]", items.join(", "))
+            }
+            Value::Optional(Some(value)) => format!("optional({})", value.display()),
+            Value::Opaque(value) => match &**value {
+                Opaque::Quantity { value, .. } => value.to_string(),
+                Opaque::Ip(ip) => ip.to_string(),
+                Opaque::Cidr(cidr) => format!("{}/{}", cidr.address, cidr.bits),
+                Opaque::Url(url) => url.text.clone(),
+                Opaque::Semver(version) => format!("{}.{}.{}", version.major, version.minor, version.patch),
+                Opaque::Format(format) => format.name.to_owned(),
+            },
+            Value::Preserved(json) => json.to_string(),
+            other => other.to_literal(),
+        }
+    }
+}
+
+fn write_map(map: &Map<'_>, out: &mut String) {
+    let mut entries: Vec<_> = map
+        .keys()
+        .iter()
+        .map(|key| {
+            let value = match map.find(key) {
+                Ok(Some(value)) => value.to_literal(),
+                Ok(None) => String::new(),
+                Err(error) => error.to_string(),
+            };
+            (key.to_literal(), value)
+        })
+        .collect();
+    entries.sort();
+    out.push('{');
+    for (index, (key, value)) in entries.iter().enumerate() {
+        if index > 0 {
+            out.push_str(", ");
+        }
+        let _ = write!(out, "{key}: {value}");
+    }
+    out.push('}');
+}
+
+/// A string in double quotes, as Go writes it.
+pub(crate) fn quote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\x07' => out.push_str("\\a"),
+            '\x08' => out.push_str("\\b"),
+            '\x0c' => out.push_str("\\f"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\x0b' => out.push_str("\\v"),
+            c if (c as u32) < 0x20 || c as u32 == 0x7f => drop(write!(out, "\\x{:02x}", c as u32)),
+            c if c.is_control() || matches!(c, '\u{ad}' | '\u{a0}' | '\u{feff}' | '\u{2028}' | '\u{2029}') => {
+                let _ = write!(out, "\\u{:04x}", c as u32);
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// A number with as few digits as tell it from others, with an exponent if it is large or small.
+pub(crate) fn general(value: f64) -> String {
+    if value.is_nan() {
+        return "NaN".to_owned();
+    }
+    if value.is_infinite() {
+        return if value < 0.0 { "-Inf" } else { "+Inf" }.to_owned();
+    }
+    let scientific = format!("{value:e}");
+    let (mantissa, exponent) = scientific.split_once('e').expect("scientific notation must have an exponent");
+    let exponent: i32 = exponent.parse().expect("an exponent must be a number");
+    if value != 0.0 && !(-4..6).contains(&exponent) {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return format!("{mantissa}e{sign}{:02}", exponent.abs());
+    }
+    format!("{value}")
+}

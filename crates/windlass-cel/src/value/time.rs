@@ -1,0 +1,263 @@
+//! Points in time, and the formats they and durations are read from.
+
+use std::cmp::Ordering;
+use std::fmt::Write;
+
+use windlass_schema::time::{parse_duration, parse_rfc3339};
+
+use super::EvalError;
+
+const SECOND: i64 = 1_000_000_000;
+const DAY: i64 = 86_400;
+const MINIMUM: i64 = -62_135_596_800;
+const MAXIMUM: i64 = 253_402_300_799;
+
+/// A point in time, and the offset from UTC it was written with.
+#[derive(Debug, Clone, Copy)]
+pub struct Timestamp {
+    seconds: i64,
+    nanos: u32,
+    offset: i32,
+}
+
+/// A point in time on the calendar of some place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Civil {
+    pub(crate) year: i64,
+    pub(crate) month: i64,
+    pub(crate) day: i64,
+    pub(crate) day_of_year: i64,
+    pub(crate) weekday: i64,
+    pub(crate) hour: i64,
+    pub(crate) minute: i64,
+    pub(crate) second: i64,
+}
+
+impl Timestamp {
+    /// A time from seconds since 1970.
+    ///
+    /// # Errors
+    /// If it is not in the years 1 to 9999.
+    pub fn from_unix(seconds: i64) -> Result<Timestamp, EvalError> {
+        Timestamp { seconds, nanos: 0, offset: 0 }.in_range()
+    }
+
+    fn in_range(self) -> Result<Timestamp, EvalError> {
+        if (MINIMUM..=MAXIMUM).contains(&self.seconds) {
+            Ok(self)
+        } else {
+            Err(EvalError::new("timestamp overflow"))
+        }
+    }
+
+    /// Reads RFC 3339.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    pub fn parse(text: &str) -> Result<Timestamp, String> {
+        let time = parse_rfc3339(text)?;
+        let zone = text.len().checked_sub(6).and_then(|at| text.get(at..)).filter(|_| !text.ends_with('Z'));
+        let offset = zone.map_or(0, |zone| {
+            let hours: i32 = zone[1..3].parse().unwrap_or_default();
+            let minutes: i32 = zone[4..6].parse().unwrap_or_default();
+            let offset = hours * 3600 + minutes * 60;
+            if zone.starts_with('-') { -offset } else { offset }
+        });
+        Ok(Timestamp { seconds: time.unix_seconds(), nanos: time.nanos(), offset })
+    }
+
+    /// Reads RFC 3339 that lies in the years 1 to 9999; the outer `None` says that it is no such text.
+    pub fn parse_in_range(text: &str) -> Option<Result<Timestamp, EvalError>> {
+        Timestamp::parse(text).ok().map(Timestamp::in_range)
+    }
+
+    /// Reads `2006-01-02`.
+    pub fn parse_date(text: &str) -> Option<Timestamp> {
+        (text.len() == 10).then(|| Timestamp::parse(&format!("{text}T00:00:00Z")).ok()).flatten()
+    }
+
+    /// Reads the format `date-time`: RFC 3339, or the same without a zone; nothing is the beginning of 1970.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    pub fn parse_date_time(text: &str) -> Result<Timestamp, String> {
+        if text.is_empty() {
+            return Ok(Timestamp { seconds: 0, nanos: 0, offset: 0 });
+        }
+        Timestamp::parse(text).or_else(|reason| Timestamp::parse(&format!("{text}Z")).map_err(|_| reason))
+    }
+
+    /// Whole seconds since 1970.
+    pub fn unix_seconds(self) -> i64 {
+        self.seconds
+    }
+
+    /// The nanoseconds within the second.
+    pub fn nanos(self) -> u32 {
+        self.nanos
+    }
+
+    /// Whether it is the first moment of year one.
+    pub fn is_zero(self) -> bool {
+        self.seconds == MINIMUM && self.nanos == 0
+    }
+
+    /// The same point in time, of no particular place.
+    pub fn utc(self) -> Timestamp {
+        Timestamp { offset: 0, ..self }
+    }
+
+    pub(super) fn add(self, nanos: i64) -> Result<Timestamp, EvalError> {
+        let total = i64::from(self.nanos) + nanos % SECOND;
+        let seconds = (self.seconds + nanos / SECOND).checked_add(total.div_euclid(SECOND));
+        let seconds = seconds.ok_or_else(|| EvalError::new("timestamp overflow"))?;
+        Timestamp { seconds, nanos: total.rem_euclid(SECOND) as u32, ..self }.in_range()
+    }
+
+    pub(super) fn since(self, other: Timestamp) -> Result<i64, EvalError> {
+        (self.seconds - other.seconds)
+            .checked_mul(SECOND)
+            .and_then(|nanos| nanos.checked_add(i64::from(self.nanos) - i64::from(other.nanos)))
+            .ok_or_else(|| EvalError::new("integer overflow"))
+    }
+
+    /// What the calendar and the clock show at an offset from UTC.
+    pub(crate) fn civil(self, offset: i64) -> Civil {
+        let local = self.seconds + offset;
+        let (days, second) = (local.div_euclid(DAY), local.rem_euclid(DAY));
+        let (year, month, day) = civil_from_days(days);
+        Civil {
+            year,
+            month,
+            day,
+            day_of_year: days - days_from_civil(year, 1, 1),
+            weekday: (days + 4).rem_euclid(7),
+            hour: second / 3600,
+            minute: second / 60 % 60,
+            second: second % 60,
+        }
+    }
+
+    /// RFC 3339 with as many digits after the point as it needs.
+    pub fn to_rfc3339_nano(self) -> String {
+        let civil = self.civil(i64::from(self.offset));
+        let mut out = String::with_capacity(35);
+        let _ = write!(out, "{:04}-{:02}-{:02}", civil.year, civil.month, civil.day);
+        let _ = write!(out, "T{:02}:{:02}:{:02}", civil.hour, civil.minute, civil.second);
+        if self.nanos > 0 {
+            let digits = format!("{:09}", self.nanos);
+            let _ = write!(out, ".{}", digits.trim_end_matches('0'));
+        }
+        if self.offset == 0 {
+            out.push('Z');
+        } else {
+            let (sign, minutes) = (if self.offset < 0 { '-' } else { '+' }, self.offset.abs() / 60);
+            let _ = write!(out, "{sign}{:02}:{:02}", minutes / 60, minutes % 60);
+        }
+        out
+    }
+}
+
+impl PartialEq for Timestamp {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Timestamp {}
+
+impl PartialOrd for Timestamp {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Timestamp {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.seconds, self.nanos).cmp(&(other.seconds, other.nanos))
+    }
+}
+
+fn civil_from_days(days: i64) -> (i64, i64, i64) {
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    (year, month, day_of_year - (153 * shifted_month + 2) / 5 + 1)
+}
+
+fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let shifted_month = if month > 2 { month - 3 } else { month + 9 };
+    let day_of_year = (153 * shifted_month + 2) / 5 + day - 1;
+    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
+}
+
+/// The seconds of a duration, as a number.
+pub(crate) fn duration_seconds(nanos: i64) -> f64 {
+    (nanos / SECOND) as f64 + (nanos % SECOND) as f64 / 1e9
+}
+
+/// Reads the format `duration`: Go's durations, and numbers with units such as `3 days`.
+pub(super) fn parse_loose_duration(text: &str) -> Option<i64> {
+    const UNITS: [(&[&str], i64); 8] = [
+        (&["ns", "nano"], 1),
+        (&["us", "µs", "micro"], 1_000),
+        (&["ms", "milli"], 1_000_000),
+        (&["s", "sec"], SECOND),
+        (&["m", "min"], 60 * SECOND),
+        (&["h", "hr", "hour"], 3600 * SECOND),
+        (&["d", "day"], DAY * SECOND),
+        (&["w", "wk", "week"], 7 * DAY * SECOND),
+    ];
+    if let Ok(nanos) = parse_duration(text) {
+        return Some(nanos);
+    }
+    let mut total = None;
+    let mut rest = text;
+    while let Some(at) = rest.find(|c: char| c.is_ascii_digit()) {
+        rest = &rest[at..];
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let after = rest[digits..].trim_start_matches([' ', '\t', '\n', '\r', '\x0c']);
+        let letters = after.find(|c: char| !c.is_ascii_alphabetic() && c != 'µ').unwrap_or(after.len());
+        let (count, unit) = (&rest[..digits], after[..letters].to_lowercase());
+        rest = &after[letters..];
+        if unit.is_empty() {
+            continue;
+        }
+        let count: i64 = count.parse().ok()?;
+        for (variants, multiplier) in UNITS {
+            for (at, variant) in variants.iter().enumerate() {
+                if unit == *variant || (at + 1 == variants.len() && unit.starts_with(variant)) {
+                    total = Some(total.unwrap_or(0i64).wrapping_add(count.wrapping_mul(multiplier)));
+                }
+            }
+        }
+    }
+    total
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Timestamp, parse_loose_duration};
+
+    #[test]
+    fn times_keep_the_offset_they_were_written_with() {
+        for text in ["2023-01-01T00:00:00Z", "2023-07-14T10:30:45.123+02:00", "1969-12-31T23:59:59.5-11:30"] {
+            assert_eq!(Timestamp::parse(text).map(Timestamp::to_rfc3339_nano).as_deref(), Ok(text));
+        }
+    }
+
+    #[test]
+    fn durations_may_have_words_for_units() {
+        for (text, seconds) in [("1h", 3600), ("2 days", 172_800), ("1 week 1 sec", 604_801)] {
+            assert_eq!(parse_loose_duration(text), Some(seconds * 1_000_000_000), "{text}");
+        }
+        assert_eq!(parse_loose_duration("soon"), None);
+    }
+}

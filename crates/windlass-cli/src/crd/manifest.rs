@@ -1,0 +1,147 @@
+//! A manifest of several documents, of which some are definitions to upgrade.
+
+use anyhow::Context as _;
+use serde_json::Value;
+use windlass_builtins::upgrade::{self, NEW, Note, OLD};
+use windlass_schema::yaml;
+
+use crate::failure::Advised;
+
+/// What became of a manifest.
+#[derive(Debug)]
+pub(super) struct Manifest {
+    /// The new text. Documents that were not upgraded stand in it as they were.
+    pub(super) text: String,
+    /// How many definitions were upgraded.
+    pub(super) upgraded: usize,
+    /// What was done and what was not, line by line.
+    pub(super) account: Vec<String>,
+}
+
+/// Upgrades the definitions in a text.
+pub(super) fn upgrade(text: &str) -> anyhow::Result<Manifest> {
+    let mut manifest = Manifest { text: String::with_capacity(text.len() * 2), upgraded: 0, account: Vec::new() };
+    let documents = split(text);
+    let several = documents.iter().filter(|document| !is_blank(document)).count() > 1;
+    let mut number = 0;
+    for (index, document) in documents.into_iter().enumerate() {
+        if index > 0 {
+            manifest.text.push_str("---");
+        }
+        if is_blank(document) {
+            manifest.text.push_str(document);
+            continue;
+        }
+        number += 1;
+        let parsed = match yaml::parse(document.as_bytes()) {
+            Ok(parsed) => parsed,
+            Err(error) => {
+                let message = error.to_string();
+                let hint = "give plain YAML or JSON; render templates first";
+                let error = anyhow::Error::new(Advised { message, hint });
+                return if several { Err(error.context(format!("document {number}"))) } else { Err(error) };
+            }
+        };
+        let before = manifest.upgraded;
+        let twice = parsed.duplicates();
+        let mut value = parsed.value;
+        upgrade_value(&mut value, &mut manifest)?;
+        if manifest.upgraded > before {
+            let line = |message: String| message.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+            let line = |message| format!("of a field that stands twice the last counts: {}", line(message));
+            manifest.account.extend(twice.into_iter().map(line));
+            manifest.text.push_str(comments(document));
+            manifest.text.push_str(&yaml::to_yaml(&value));
+        } else {
+            manifest.text.push_str(document);
+        }
+    }
+    Ok(manifest)
+}
+
+/// Texts as one manifest.
+pub(super) fn join<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
+    let mut all = String::new();
+    for text in texts.into_iter().filter(|text| !text.is_empty()) {
+        if !all.is_empty() {
+            if !all.ends_with('\n') {
+                all.push('\n');
+            }
+            if !text.starts_with("---") {
+                all.push_str("---\n");
+            }
+        }
+        all.push_str(text);
+    }
+    all
+}
+
+fn upgrade_value(value: &mut Value, manifest: &mut Manifest) -> anyhow::Result<()> {
+    let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
+    let (api_version, kind) = (text("apiVersion").to_owned(), text("kind").to_owned());
+    let name = value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("without a name").to_owned();
+    if upgrade::is_old(value) {
+        let upgraded = upgrade::upgrade(value).with_context(|| name.clone())?;
+        *value = upgraded.definition;
+        manifest.upgraded += 1;
+        manifest.account.extend(upgraded.notes.iter().map(|Note(note)| format!("{name}: {note}")));
+        return Ok(());
+    }
+    let items = value.get_mut("items").and_then(Value::as_array_mut).filter(|_| kind.ends_with("List"));
+    if let Some(items) = items {
+        for item in items {
+            // The items of such a list need not say what they are.
+            if api_version == OLD
+                && let Some(item) = item.as_object_mut()
+            {
+                item.entry("apiVersion").or_insert_with(|| OLD.into());
+                item.entry("kind").or_insert_with(|| "CustomResourceDefinition".into());
+            }
+            upgrade_value(item, manifest)?;
+        }
+        if api_version == OLD {
+            value["apiVersion"] = NEW.into();
+        }
+    } else if kind == "CustomResourceDefinition" {
+        manifest.account.push(format!("{name}: is of {api_version} and was left as it is"));
+    } else {
+        let kind = if kind.is_empty() { "a document without a kind".to_owned() } else { format!("{kind} {name}") };
+        manifest.account.push(format!("{kind} is no definition and was left as it is"));
+    }
+    Ok(())
+}
+
+/// The documents of a text, each with what follows the three dashes before it. Joined by three dashes they are the text.
+fn split(text: &str) -> Vec<&str> {
+    let mut documents = Vec::new();
+    let (mut start, mut position) = (0, 0);
+    for line in text.split_inclusive('\n') {
+        let rest = line.strip_prefix("---");
+        if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n'])) {
+            documents.push(&text[start..position]);
+            start = position + 3;
+        }
+        position += line.len();
+    }
+    documents.push(&text[start..]);
+    documents
+}
+
+fn is_comment(line: &str) -> bool {
+    let line = line.trim_start();
+    line.is_empty() || line.starts_with('#')
+}
+
+/// Whether there is nothing but comments and directives.
+fn is_blank(document: &str) -> bool {
+    document.lines().all(|line| is_comment(line) || line.starts_with('%'))
+}
+
+/// The comments in front of a document, with the end of the line that begins it.
+fn comments(document: &str) -> &str {
+    let lines = document.split_inclusive('\n').take_while(|line| is_comment(line));
+    &document[..lines.map(str::len).sum()]
+}
+
+#[cfg(test)]
+mod tests;

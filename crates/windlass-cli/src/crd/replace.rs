@@ -1,0 +1,56 @@
+//! Replacing files as a whole: whoever reads one sees the old text or the new.
+
+use std::{
+    ffi::OsString,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context as _;
+
+/// A text that stands beside the file it is for; removed unless it takes its place.
+struct Prepared {
+    beside: PathBuf,
+    file: PathBuf,
+}
+
+impl Drop for Prepared {
+    fn drop(&mut self) {
+        // It is not there once it has taken its place.
+        let _ = fs::remove_file(&self.beside);
+    }
+}
+
+/// Writes all texts beside their files, and only when that has succeeded puts them in place.
+pub(super) fn all<'a>(files: impl IntoIterator<Item = (&'a Path, &'a str)>) -> anyhow::Result<()> {
+    let mut prepared = Vec::new();
+    for (file, text) in files {
+        prepared.push(prepare(file, text).with_context(|| format!("cannot write {}", file.display()))?);
+    }
+    for one in prepared {
+        fs::rename(&one.beside, &one.file).with_context(|| format!("cannot write {}", one.file.display()))?;
+    }
+    Ok(())
+}
+
+fn prepare(file: &Path, text: &str) -> io::Result<Prepared> {
+    // A link stays one: what it leads to is replaced.
+    let (file, permissions) = match fs::canonicalize(file) {
+        Ok(file) => {
+            let permissions = fs::metadata(&file)?.permissions();
+            (file, Some(permissions))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => (file.to_owned(), None),
+        Err(error) => return Err(error),
+    };
+    let name = file.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::IsADirectory, "it is not a file"))?;
+    let mut hidden = OsString::from(".");
+    hidden.push(name);
+    hidden.push(format!(".{}", std::process::id()));
+    let prepared = Prepared { beside: file.with_file_name(hidden), file };
+    fs::write(&prepared.beside, text)?;
+    if let Some(permissions) = permissions {
+        fs::set_permissions(&prepared.beside, permissions)?;
+    }
+    Ok(prepared)
+}

@@ -1,0 +1,85 @@
+//! `windlass crd upgrade`: definitions of `v1beta1` as `v1`, for clusters that know nothing else.
+
+use std::{
+    fs,
+    io::{self, Read as _, Write as _},
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context as _;
+use clap::Args;
+
+use super::{manifest, replace};
+use crate::failure::Advised;
+
+/// Turn definitions of apiextensions.k8s.io/v1beta1 into apiextensions.k8s.io/v1
+///
+/// Writes YAML to standard output; what had to be changed or assumed goes to standard error. Other documents pass
+/// unchanged. Nothing is written unless everything can be upgraded.
+#[derive(Debug, Args)]
+pub(crate) struct UpgradeArgs {
+    /// Manifests, of one or more documents; - is standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// File to write instead of standard output
+    #[arg(long, value_name = "FILE", conflicts_with = "in_place")]
+    output: Option<PathBuf>,
+    /// Replace the files
+    #[arg(long)]
+    in_place: bool,
+}
+
+/// Upgrades all files, then writes.
+pub(crate) fn run(args: UpgradeArgs) -> anyhow::Result<()> {
+    let stdin = Path::new("-");
+    let from_stdin = args.files.iter().filter(|file| *file == stdin).count();
+    if from_stdin > 1 || (from_stdin == 1 && args.in_place) {
+        let message = match args.in_place {
+            true => "standard input cannot be replaced",
+            false => "standard input can be read only once",
+        };
+        return Err(Advised { message: message.into(), hint: "give - once, and without --in-place" }.into());
+    }
+    let mut manifests = Vec::with_capacity(args.files.len());
+    for file in &args.files {
+        let name = if file == stdin { "standard input".to_owned() } else { file.display().to_string() };
+        let text = read(file, stdin).with_context(|| format!("cannot read {name}"))?;
+        let manifest = manifest::upgrade(&text).with_context(|| name.clone())?;
+        manifests.push((file, name, manifest));
+    }
+    for (_, name, manifest) in &manifests {
+        for line in &manifest.account {
+            eprintln!("{name}: {line}");
+        }
+    }
+    let count: usize = manifests.iter().map(|(_, _, manifest)| manifest.upgraded).sum();
+    if args.in_place {
+        let changed = manifests.iter().filter(|(_, _, manifest)| manifest.upgraded > 0);
+        replace::all(changed.map(|(file, _, manifest)| (file.as_path(), manifest.text.as_str())))?;
+    } else {
+        let text = manifest::join(manifests.iter().map(|(_, _, manifest)| manifest.text.as_str()));
+        match &args.output {
+            Some(file) => replace::all([(file.as_path(), text.as_str())])?,
+            None => match io::stdout().write_all(text.as_bytes()) {
+                // Whoever closed the pipe has seen enough.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+                result => result.context("cannot write to standard output")?,
+            },
+        }
+    }
+    match count {
+        0 => eprintln!("there was nothing to upgrade"),
+        1 => eprintln!("upgraded one definition"),
+        count => eprintln!("upgraded {count} definitions"),
+    }
+    Ok(())
+}
+
+fn read(file: &Path, stdin: &Path) -> io::Result<String> {
+    if file != stdin {
+        return fs::read_to_string(file);
+    }
+    let mut text = String::new();
+    io::stdin().read_to_string(&mut text)?;
+    Ok(text)
+}

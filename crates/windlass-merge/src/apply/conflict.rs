@@ -1,0 +1,99 @@
+//! Conflicts: fields that an apply would change and that somebody else owns.
+
+use std::fmt;
+
+use windlass_schema::field::quote;
+
+use super::{
+    managers::{ManagerId, Operation},
+    path::Path,
+    set::Set,
+};
+
+/// A field and the manager that owns it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Conflict {
+    /// The owner.
+    pub manager: ManagerId,
+    /// The field.
+    pub path: Path,
+}
+
+/// All conflicts of an apply, never empty: by manager, each manager's fields in their order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Conflicts(Vec<Conflict>);
+
+/// A conflict as `details.causes` shows it, under the reason `FieldManagerConflict`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cause {
+    /// `conflict with "x" using v1`.
+    pub message: String,
+    /// `.spec.replicas`.
+    pub field: String,
+}
+
+impl Conflict {
+    /// How the owner is named: `"x" with subresource "status" using v1`.
+    fn owner(&self) -> String {
+        let ManagerId { manager, operation, api_version, subresource } = &self.manager;
+        let mut text = quote(manager);
+        if !subresource.is_empty() {
+            text.push_str(&format!(" with subresource {}", quote(subresource)));
+        }
+        if *operation == Operation::Update {
+            text.push_str(&format!(" using {api_version}"));
+        }
+        text
+    }
+}
+
+impl Conflicts {
+    /// The conflicts with the managers of these sets; nothing if the sets are empty.
+    pub(crate) fn of(mut sets: Vec<(ManagerId, Set)>) -> Option<Self> {
+        sets.sort_by(|(a, _), (b, _)| a.compare(b));
+        let mut conflicts = Vec::new();
+        for (manager, set) in sets {
+            conflicts.extend(set.paths().into_iter().map(|path| Conflict { manager: manager.clone(), path }));
+        }
+        (!conflicts.is_empty()).then_some(Self(conflicts))
+    }
+
+    /// The conflicts, one by one.
+    pub fn iter(&self) -> impl Iterator<Item = &Conflict> {
+        self.0.iter()
+    }
+
+    /// Those on fields outside a set.
+    pub(crate) fn outside(self, allowed: &Set) -> Option<Self> {
+        let rest: Vec<_> = self.0.into_iter().filter(|conflict| !allowed.has(&conflict.path[..])).collect();
+        (!rest.is_empty()).then_some(Self(rest))
+    }
+
+    /// What the answer's `details.causes` list.
+    pub fn causes(&self) -> Vec<Cause> {
+        let cause = |conflict: &Conflict| Cause {
+            message: format!("conflict with {}", conflict.owner()),
+            field: conflict.path.to_string(),
+        };
+        self.0.iter().map(cause).collect()
+    }
+}
+
+impl fmt::Display for Conflicts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [conflict] = &*self.0 {
+            return write!(f, "Apply failed with 1 conflict: conflict with {}: {}", conflict.owner(), conflict.path);
+        }
+        write!(f, "Apply failed with {} conflicts: ", self.0.len())?;
+        let mut last = None;
+        for conflict in &self.0 {
+            if last != Some(&conflict.manager) {
+                let separator = if last.is_none() { "" } else { "\n" };
+                write!(f, "{separator}conflicts with {}:", conflict.owner())?;
+                last = Some(&conflict.manager);
+            }
+            write!(f, "\n- {}", conflict.path)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,75 @@
+//! The way from client-side to server-side apply: `kubectl` leaves its last configuration in an annotation.
+
+use serde_json::{Map, Value};
+use windlass_schema::{json, object_meta::ANNOTATIONS_MAX_BYTES};
+
+use super::{FieldManager, text};
+use crate::apply::{
+    set::Set,
+    typed::{self, ValidateOptions},
+};
+
+/// The manager that kubectl uses by default for server-side apply; no other is treated so.
+pub(super) const MANAGER: &str = "kubectl";
+
+const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// The fields of the annotation's configuration that the object still has as they were applied; nothing if there is no
+/// usable annotation.
+pub(super) fn fields(manager: &FieldManager<'_>, live: &Value) -> Option<Set> {
+    let configuration = annotation(live)?;
+    let strict = ValidateOptions::default();
+    typed::validate(live, manager.types, strict).ok()?;
+    let configuration = json::parse(configuration.as_bytes()).ok()?.value;
+    if text(&configuration, "apiVersion") != manager.api_version || text(&configuration, "kind") != manager.kind {
+        return None;
+    }
+    typed::validate(&configuration, manager.types, strict).ok()?;
+    let set = typed::to_field_set(&configuration, manager.types).ok()?;
+    let comparison = typed::compare(&configuration, live, manager.types).ok()?;
+    Some(set.difference(&comparison.modified).difference(&comparison.added).difference(&comparison.removed))
+}
+
+/// Brings the annotation, if the object has it, up to a configuration that was just applied.
+pub(super) fn renew(object: &mut Value, patch: &Value) {
+    if annotation(object).is_none() {
+        return;
+    }
+    let mut configuration = patch.clone();
+    if let Some(annotations) = annotations_mut(&mut configuration) {
+        annotations.remove(ANNOTATION);
+    }
+    let text = encode(&configuration);
+    let Some(annotations) = annotations_mut(object) else { return };
+    annotations.insert(ANNOTATION.to_owned(), text.into());
+    let size: usize = annotations.iter().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
+    if size > ANNOTATIONS_MAX_BYTES {
+        annotations.remove(ANNOTATION);
+    }
+}
+
+fn annotation(object: &Value) -> Option<&str> {
+    let annotations = object.get("metadata")?.get("annotations")?;
+    annotations.get(ANNOTATION)?.as_str().filter(|text| !text.is_empty())
+}
+
+fn annotations_mut(object: &mut Value) -> Option<&mut Map<String, Value>> {
+    object.get_mut("metadata")?.get_mut("annotations")?.as_object_mut()
+}
+
+/// JSON as Go's encoder writes it to a stream: safe inside HTML, with a line end.
+fn encode(value: &Value) -> String {
+    let mut out = String::new();
+    for c in String::from_utf8_lossy(&json::encode(value)).chars() {
+        match c {
+            '<' => out.push_str("\\u003c"),
+            '>' => out.push_str("\\u003e"),
+            '&' => out.push_str("\\u0026"),
+            '\u{2028}' => out.push_str("\\u2028"),
+            '\u{2029}' => out.push_str("\\u2029"),
+            c => out.push(c),
+        }
+    }
+    out.push('\n');
+    out
+}

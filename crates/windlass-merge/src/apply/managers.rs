@@ -1,0 +1,318 @@
+//! `metadata.managedFields`: who owns which fields, read and written as the real API server does.
+//!
+//! A list that the server itself stored is read lazily: an entry whose fields a write does not touch is handed on as it
+//! was, unparsed. A list that a client sends is parsed in full and refused as a whole if one entry is not valid.
+
+use std::cmp::Ordering;
+
+use serde_json::{Map, Value};
+use windlass_schema::time::{Time, parse_rfc3339};
+
+use super::set::Set;
+
+mod cap;
+pub(crate) mod stored;
+
+pub(crate) use cap::cap_update_managers;
+
+/// The kind of write by which a manager came to own its fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Operation {
+    /// Server-side apply.
+    Apply,
+    /// Every other write.
+    Update,
+}
+
+/// What tells one entry of `managedFields` from another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ManagerId {
+    /// The name that the client gave.
+    pub manager: String,
+    /// How it wrote.
+    pub operation: Operation,
+    /// The version it wrote in; empty for an applier, which has one entry whatever version it uses.
+    pub api_version: String,
+    /// The subresource it wrote through; empty for the object itself.
+    pub subresource: String,
+}
+
+/// A manager and what it owns.
+#[derive(Debug, Clone)]
+pub(crate) struct Owner {
+    pub(crate) id: ManagerId,
+    /// The version that the fields are named in.
+    pub(crate) api_version: String,
+    pub(crate) time: Option<Time>,
+    fields: Fields,
+}
+
+#[derive(Debug, Clone)]
+enum Fields {
+    /// The entry as it is stored.
+    Stored(Map<String, Value>),
+    Parsed(Set),
+}
+
+/// The owners of an object's fields.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Managed {
+    pub(crate) owners: Vec<Owner>,
+    /// Times of owners that were dropped on the way: one that comes back without having changed anything keeps its own.
+    dropped: Vec<(ManagerId, Option<Time>)>,
+}
+
+impl Operation {
+    /// The name in `managedFields`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Apply => "Apply",
+            Self::Update => "Update",
+        }
+    }
+}
+
+impl ManagerId {
+    /// The identity of somebody who writes in a version, through a subresource or (empty) to the object itself.
+    pub fn new(manager: &str, operation: Operation, api_version: &str, subresource: &str) -> Self {
+        let manager = if manager.is_empty() { "unknown" } else { manager };
+        Self::of_entry(manager, operation, api_version, subresource)
+    }
+
+    fn of_entry(manager: &str, operation: Operation, api_version: &str, subresource: &str) -> Self {
+        let api_version = if operation == Operation::Apply { "" } else { api_version };
+        Self {
+            manager: manager.to_owned(),
+            operation,
+            api_version: api_version.to_owned(),
+            subresource: subresource.to_owned(),
+        }
+    }
+
+    /// The order in which managers are named and in which old ones are merged: that of their JSON.
+    pub(crate) fn compare(&self, other: &Self) -> Ordering {
+        self.json().cmp(&other.json())
+    }
+
+    fn json(&self) -> String {
+        let mut out = String::from("{");
+        let fields = [
+            ("manager", &*self.manager),
+            ("operation", self.operation.as_str()),
+            ("apiVersion", &self.api_version),
+            ("subresource", &self.subresource),
+        ];
+        for (name, value) in fields.into_iter().filter(|(_, value)| !value.is_empty()) {
+            if out.len() > 1 {
+                out.push(',');
+            }
+            out.push_str(&format!("\"{name}\":{}", Value::from(value)));
+        }
+        out.push('}');
+        out
+    }
+}
+
+impl Owner {
+    pub(crate) fn new(id: ManagerId, api_version: &str, set: Set, time: Option<Time>) -> Self {
+        Self { id, api_version: api_version.to_owned(), time, fields: Fields::Parsed(set) }
+    }
+
+    pub(crate) fn applied(&self) -> bool {
+        self.id.operation == Operation::Apply
+    }
+
+    /// The fields as they are stored, if nothing has changed them yet.
+    pub(crate) fn stored(&self) -> Option<&Value> {
+        match &self.fields {
+            Fields::Stored(entry) => Some(entry.get("fieldsV1").unwrap_or(&Value::Null)),
+            Fields::Parsed(_) => None,
+        }
+    }
+
+    /// The fields, parsed.
+    pub(crate) fn set(&mut self) -> Result<&Set, String> {
+        if let Fields::Stored(entry) = &self.fields {
+            self.fields = Fields::Parsed(parse_fields(entry.get("fieldsV1"))?);
+        }
+        match &self.fields {
+            Fields::Parsed(set) => Ok(set),
+            Fields::Stored(_) => unreachable!("the fields must be parsed by now"),
+        }
+    }
+
+    pub(crate) fn replace(&mut self, set: Set) {
+        self.fields = Fields::Parsed(set);
+    }
+
+    fn encode(self) -> Value {
+        let mut entry = match self.fields {
+            Fields::Stored(entry) => entry,
+            Fields::Parsed(set) => {
+                let mut entry = Map::new();
+                if !self.id.manager.is_empty() {
+                    entry.insert("manager".to_owned(), self.id.manager.into());
+                }
+                entry.insert("operation".to_owned(), self.id.operation.as_str().into());
+                entry.insert("apiVersion".to_owned(), self.api_version.into());
+                entry.insert("fieldsType".to_owned(), "FieldsV1".into());
+                entry.insert("fieldsV1".to_owned(), set.to_fields());
+                if !self.id.subresource.is_empty() {
+                    entry.insert("subresource".to_owned(), self.id.subresource.into());
+                }
+                entry
+            }
+        };
+        match self.time {
+            Some(time) => {
+                let text = time.to_rfc3339();
+                match entry.get_mut("time") {
+                    Some(Value::String(old)) if *old == text => {}
+                    Some(slot) => *slot = text.into(),
+                    None => {
+                        entry.insert("time".to_owned(), text.into());
+                    }
+                }
+            }
+            None => {
+                entry.remove("time");
+            }
+        }
+        Value::Object(entry)
+    }
+
+    fn order(&self, other: &Self) -> Ordering {
+        let seconds = |owner: &Self| owner.time.map_or(0, Time::unix_seconds);
+        (self.id.operation.as_str().cmp(other.id.operation.as_str()))
+            .then_with(|| seconds(self).cmp(&seconds(other)))
+            .then_with(|| self.id.manager.cmp(&other.id.manager))
+            .then_with(|| self.api_version.cmp(&other.api_version))
+            .then_with(|| self.id.subresource.cmp(&other.id.subresource))
+    }
+}
+
+impl Managed {
+    /// The owners that a list names, each entry's fields left as they are.
+    pub(crate) fn decode(entries: Vec<Value>) -> Result<Self, String> {
+        let mut managed = Self::default();
+        for (index, entry) in entries.into_iter().enumerate() {
+            let Value::Object(entry) = entry else { return Err(format!("managed fields entry {index} is no object")) };
+            let owner = decode_entry(entry, index)?;
+            match managed.position(&owner.id) {
+                Some(position) => managed.owners[position] = owner,
+                None => managed.owners.push(owner),
+            }
+        }
+        Ok(managed)
+    }
+
+    /// As [`Self::decode`], with the fields parsed too: for a list that somebody else wrote.
+    pub(crate) fn decode_and_parse(entries: Vec<Value>) -> Result<Self, String> {
+        let mut managed = Self::decode(entries)?;
+        for owner in &mut managed.owners {
+            owner.set()?;
+        }
+        Ok(managed)
+    }
+
+    /// The list, in its order; nothing if nobody owns anything.
+    pub(crate) fn encode(mut self) -> Option<Value> {
+        if self.owners.is_empty() {
+            return None;
+        }
+        self.owners.sort_by(Owner::order);
+        Some(Value::Array(self.owners.into_iter().map(Owner::encode).collect()))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.owners.is_empty()
+    }
+
+    pub(crate) fn position(&self, id: &ManagerId) -> Option<usize> {
+        self.owners.iter().position(|owner| owner.id == *id)
+    }
+
+    /// Keeps the owners that the test accepts.
+    pub(crate) fn retain<E>(&mut self, mut test: impl FnMut(&mut Owner) -> Result<bool, E>) -> Result<(), E> {
+        let mut kept = Vec::with_capacity(self.owners.len());
+        for mut owner in std::mem::take(&mut self.owners) {
+            if test(&mut owner)? {
+                kept.push(owner);
+            } else {
+                self.dropped.push((owner.id, owner.time));
+            }
+        }
+        self.owners = kept;
+        Ok(())
+    }
+
+    /// Drops an owner of nothing.
+    pub(crate) fn drop_if_empty(&mut self, id: Option<&ManagerId>) -> Result<(), String> {
+        self.retain(|owner| Ok(Some(&owner.id) != id || !owner.set()?.is_empty()))
+    }
+
+    /// Adds to what a manager owns, as of now.
+    pub(crate) fn add(&mut self, id: ManagerId, api_version: &str, set: Set, now: Time) -> Result<(), String> {
+        let Some(position) = self.position(&id) else {
+            self.owners.push(Owner::new(id, api_version, set, Some(now)));
+            return Ok(());
+        };
+        let owner = &mut self.owners[position];
+        owner.time = Some(now);
+        if owner.stored().is_none_or(|fields| !stored::covers(fields, &set)) {
+            let set = owner.set()?.union(&set);
+            owner.replace(set);
+        }
+        Ok(())
+    }
+
+    /// Makes a manager own exactly a set, as of the time it last changed something.
+    pub(crate) fn put(&mut self, id: ManagerId, api_version: &str, set: Set) {
+        match self.position(&id) {
+            Some(position) => {
+                let owner = &mut self.owners[position];
+                api_version.clone_into(&mut owner.api_version);
+                owner.replace(set);
+            }
+            None => {
+                let time = self.dropped.iter().rev().find(|(dropped, _)| *dropped == id).and_then(|(_, time)| *time);
+                self.owners.push(Owner::new(id, api_version, set, time));
+            }
+        }
+    }
+}
+
+fn decode_entry(entry: Map<String, Value>, index: usize) -> Result<Owner, String> {
+    let text = |name| entry.get(name).and_then(Value::as_str).unwrap_or_default();
+    let operation = match text("operation") {
+        "Apply" => Operation::Apply,
+        "Update" => Operation::Update,
+        _ => return Err("operation must be `Apply` or `Update`".to_owned()),
+    };
+    let api_version = text("apiVersion");
+    if api_version.is_empty() {
+        return Err("apiVersion must not be empty".to_owned());
+    }
+    match text("fieldsType") {
+        "FieldsV1" => {}
+        "" => return Err(format!("missing fieldsType in managed fields entry {index}")),
+        other => {
+            let other = windlass_schema::field::quote(other);
+            return Err(format!("invalid fieldsType {other} in managed fields entry {index}"));
+        }
+    }
+    let id = ManagerId::of_entry(text("manager"), operation, api_version, text("subresource"));
+    let api_version = api_version.to_owned();
+    let time = match entry.get("time").and_then(Value::as_str) {
+        Some(text) => Some(parse_rfc3339(text)?),
+        None => None,
+    };
+    Ok(Owner { id, api_version, time, fields: Fields::Stored(entry) })
+}
+
+fn parse_fields(fields: Option<&Value>) -> Result<Set, String> {
+    match fields {
+        None | Some(Value::Null) => Ok(Set::default()),
+        Some(fields) => Set::from_fields(fields).map_err(|error| format!("error decoding set: {error}")),
+    }
+}

@@ -1,0 +1,48 @@
+//! The limit on entries of updates: old ones are merged into a bucket of their version.
+
+use super::{Managed, ManagerId, Operation};
+
+/// How many entries of updates an object keeps.
+const MAX_UPDATE_MANAGERS: usize = 10;
+
+const BUCKET: &str = "ancient-changes";
+
+/// Merges the oldest entries of updates, version by version, until no more than ten are left or none can be merged.
+pub(crate) fn cap_update_managers(managed: &mut Managed) -> Result<(), String> {
+    let mut updaters: Vec<_> =
+        managed.owners.iter().filter(|owner| !owner.applied()).map(|owner| owner.id.clone()).collect();
+    let mut count = updaters.len();
+    if count <= MAX_UPDATE_MANAGERS {
+        return Ok(());
+    }
+    let seconds = |id: &ManagerId| {
+        let owner = managed.position(id).map(|position| &managed.owners[position]);
+        owner.and_then(|owner| owner.time).map_or(0, |time| time.unix_seconds())
+    };
+    updaters.sort_by(|a, b| seconds(a).cmp(&seconds(b)).then_with(|| a.compare(b)));
+    // The first of each version stays until a second one shows that there is something to merge.
+    let mut firsts: Vec<(String, ManagerId)> = Vec::new();
+    for id in updaters {
+        if count <= MAX_UPDATE_MANAGERS {
+            break;
+        }
+        let Some(position) = managed.position(&id) else { continue };
+        let version = managed.owners[position].api_version.clone();
+        let Some((_, first)) = firsts.iter().find(|(seen, _)| *seen == version) else {
+            firsts.push((version, id));
+            continue;
+        };
+        let bucket = ManagerId::of_entry(BUCKET, Operation::Update, &version, "");
+        let mut merged = managed.owners[position].clone();
+        let mut set = merged.set()?.clone();
+        let Some(base) = managed.position(&bucket).or_else(|| managed.position(first)) else { continue };
+        set = set.union(managed.owners[base].set()?);
+        let owner = &mut managed.owners[base];
+        owner.id = bucket;
+        owner.time = merged.time;
+        owner.replace(set);
+        managed.owners.retain(|owner| owner.id != id);
+        count -= 1;
+    }
+    Ok(())
+}

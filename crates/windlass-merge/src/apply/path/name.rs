@@ -1,0 +1,84 @@
+//! The name of a field: a small text that copies without allocating.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+/// The longest name kept in place. Nearly all field names and label keys are shorter.
+const INLINE: usize = 22;
+
+/// The name of a field, or a key's or set item's text. Up to 22 bytes need no allocation.
+#[derive(Clone)]
+pub struct Name(Repr);
+
+#[derive(Clone)]
+enum Repr {
+    Inline(u8, [u8; INLINE]),
+    Heap(Box<str>),
+}
+
+impl Name {
+    /// A copy of a text.
+    pub fn new(text: &str) -> Self {
+        if text.len() > INLINE {
+            return Self(Repr::Heap(text.into()));
+        }
+        let mut bytes = [0; INLINE];
+        bytes[..text.len()].copy_from_slice(text.as_bytes());
+        Self(Repr::Inline(text.len() as u8, bytes))
+    }
+
+    /// The bytes of the text: what comparisons need, without the check that they are UTF-8.
+    pub fn as_bytes(&self) -> &[u8] {
+        match &self.0 {
+            Repr::Inline(length, bytes) => &bytes[..usize::from(*length)],
+            Repr::Heap(text) => text.as_bytes(),
+        }
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        match &self.0 {
+            Repr::Inline(length, bytes) => std::str::from_utf8(&bytes[..usize::from(*length)])
+                .expect("an inline name must be the text it was made from"),
+            Repr::Heap(text) => text,
+        }
+    }
+}
+
+impl PartialEq for Name {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl Eq for Name {}
+
+impl PartialOrd for Name {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Name {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_bytes().cmp(other.as_bytes())
+    }
+}
+
+impl From<&str> for Name {
+    fn from(text: &str) -> Self {
+        Self::new(text)
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

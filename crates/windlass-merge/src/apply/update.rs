@@ -1,0 +1,255 @@
+//! Who owns what after a write, and what an apply makes of an object.
+//!
+//! The rules: a field that a write changes belongs to its writer alone; an apply owns what it names, keeps others from
+//! losing what they own unless it is forced, and removes what its manager applied before, does not apply now and nobody
+//! else owns.
+
+use std::{borrow::Cow, ops::Deref, rc::Rc};
+
+use serde_json::Value;
+
+use super::{
+    conflict::Conflicts,
+    field_manager::Versions,
+    managers::{Managed, ManagerId, stored},
+    path::equal_values,
+    reset_fields::ResetFields,
+    schema::TypeRef,
+    set::Set,
+    typed,
+};
+
+mod prune;
+
+/// Why a write cannot be attributed.
+#[derive(Debug)]
+pub(crate) enum UpdateError {
+    Conflicts(Conflicts),
+    Failed(String),
+}
+
+/// An object in a version; cheap to copy.
+#[derive(Clone)]
+pub(crate) struct Versioned<'a> {
+    pub(crate) value: Shared<'a>,
+    pub(crate) types: TypeRef<'a>,
+    pub(crate) api_version: Cow<'a, str>,
+}
+
+/// A value that is not changed any more.
+#[derive(Clone)]
+pub(crate) enum Shared<'a> {
+    Borrowed(&'a Value),
+    Owned(Rc<Value>),
+}
+
+/// What a write changed, as fields of a version.
+struct Change {
+    api_version: String,
+    /// Fields that are new or have another value.
+    set: Set,
+    removed: Set,
+}
+
+/// What the rules need to know of the endpoint.
+#[derive(Clone, Copy)]
+pub(crate) struct Updater<'a> {
+    pub(crate) versions: &'a dyn Versions,
+    pub(crate) reset_fields: &'a ResetFields,
+}
+
+impl Deref for Shared<'_> {
+    type Target = Value;
+
+    fn deref(&self) -> &Value {
+        match self {
+            Self::Borrowed(value) => value,
+            Self::Owned(value) => value,
+        }
+    }
+}
+
+impl From<Value> for Shared<'_> {
+    fn from(value: Value) -> Self {
+        Self::Owned(Rc::new(value))
+    }
+}
+
+impl Shared<'_> {
+    fn into_owned(self) -> Value {
+        match self {
+            Self::Borrowed(value) => value.clone(),
+            Self::Owned(value) => Rc::unwrap_or_clone(value),
+        }
+    }
+}
+
+impl From<String> for UpdateError {
+    fn from(text: String) -> Self {
+        Self::Failed(text)
+    }
+}
+
+impl<'a> Updater<'a> {
+    /// Takes what a write changed or removed from all owners, and answers what its writer owns now.
+    pub(crate) fn update(
+        &self,
+        live: &Versioned<'a>,
+        new: &Versioned<'a>,
+        managed: &mut Managed,
+    ) -> Result<Set, UpdateError> {
+        self.reconcile(live, managed)?;
+        let change = self.settle(live, new, managed, None, true)?;
+        Ok(change.set)
+    }
+
+    /// Applies a configuration; `None` if the object stays as it is.
+    pub(crate) fn apply(
+        &self,
+        live: &Versioned<'a>,
+        config: &Versioned<'a>,
+        managed: &mut Managed,
+        id: &ManagerId,
+        force: bool,
+    ) -> Result<Option<Value>, UpdateError> {
+        self.reconcile(live, managed)?;
+        let merged = typed::merge(&live.value, &config.value, live.types)
+            .map_err(|errors| format!("failed to merge config: {errors}"))?;
+        let last = match managed.position(id) {
+            Some(position) => {
+                let owner = &mut managed.owners[position];
+                Some((owner.set()?.clone(), owner.api_version.clone()))
+            }
+            None => None,
+        };
+        let set = typed::to_field_set(&config.value, config.types)
+            .map_err(|errors| format!("failed to get field set: {errors}"))?;
+        let set = self.filter(&config.api_version, set);
+        managed.put(id.clone(), &config.api_version, set);
+        let merged = Versioned { value: merged.into(), ..live.clone() };
+        let new = match last {
+            Some((last, version)) if !last.is_empty() => self
+                .prune(merged, managed, id, &last, &version)
+                .map_err(|error| format!("failed to prune fields: {error}"))?,
+            _ => merged,
+        };
+        self.settle(live, &new, managed, Some(id), force)?;
+        let same = equal_values(&live.value, &new.value);
+        Ok((!same).then(|| new.value.into_owned()))
+    }
+
+    /// Takes from every owner but `acting` what differs between two objects; without force, refuses to take what is
+    /// changed rather than removed. Owners of nothing and those of unknown versions go.
+    fn settle(
+        &self,
+        old: &Versioned<'a>,
+        new: &Versioned<'a>,
+        managed: &mut Managed,
+        acting: Option<&ManagerId>,
+        force: bool,
+    ) -> Result<Change, UpdateError> {
+        let mut changes = vec![self.change(old, new)?];
+        let mut conflicts = Vec::new();
+        managed.retain(|owner| {
+            if acting == Some(&owner.id) {
+                return Ok::<_, UpdateError>(true);
+            }
+            let position = match changes.iter().position(|change| change.api_version == owner.api_version) {
+                Some(position) => position,
+                None => {
+                    let Some(old) = self.convert(old, &owner.api_version, "failed to convert old object: ")? else {
+                        return Ok(false);
+                    };
+                    let Some(new) = self.convert(new, &owner.api_version, "failed to convert new object: ")? else {
+                        return Ok(false);
+                    };
+                    changes.push(self.change(&old, &new)?);
+                    changes.len() - 1
+                }
+            };
+            let change = &changes[position];
+            if let Some(fields) = owner.stored()
+                && !stored::touches(fields, &change.set)
+                && !stored::touches(fields, &change.removed)
+            {
+                return Ok(!stored::is_empty(fields));
+            }
+            let set = owner.set()?;
+            let taken = set.intersection(&change.set);
+            if !taken.is_empty() && !force {
+                conflicts.push((owner.id.clone(), taken));
+                return Ok(true);
+            }
+            let set = set.difference(&taken).difference(&change.removed);
+            let owns = !set.is_empty();
+            owner.replace(set);
+            Ok(owns)
+        })?;
+        if let Some(conflicts) = Conflicts::of(conflicts) {
+            return Err(UpdateError::Conflicts(conflicts));
+        }
+        managed.drop_if_empty(acting)?;
+        Ok(changes.swap_remove(0))
+    }
+
+    fn change(&self, old: &Versioned<'a>, new: &Versioned<'a>) -> Result<Change, String> {
+        let comparison = typed::compare(&old.value, &new.value, old.types)
+            .map_err(|errors| format!("failed to compare objects: {errors}"))?;
+        let mut set = comparison.modified;
+        set.extend(comparison.added);
+        let api_version = old.api_version.clone().into_owned();
+        let set = self.filter(&api_version, set);
+        let removed = self.filter(&api_version, comparison.removed);
+        Ok(Change { api_version, set, removed })
+    }
+
+    fn filter(&self, api_version: &str, set: Set) -> Set {
+        match self.reset_fields.filter(api_version) {
+            Some(filter) => filter.apply(&set),
+            None => set,
+        }
+    }
+
+    /// Brings entries that are older than the schema up to it, and drops those of versions that are gone.
+    fn reconcile(&self, live: &Versioned<'a>, managed: &mut Managed) -> Result<(), UpdateError> {
+        let mut known: Vec<(String, Option<TypeRef<'a>>)> = vec![(live.api_version.to_string(), Some(live.types))];
+        managed.retain(|owner| {
+            let types = match known.iter().find(|(version, _)| *version == owner.api_version) {
+                Some((_, types)) => *types,
+                None => {
+                    let types = self.convert(live, &owner.api_version, "")?.map(|converted| converted.types);
+                    known.push((owner.api_version.clone(), types));
+                    types
+                }
+            };
+            let Some(types) = types else { return Ok::<_, UpdateError>(false) };
+            if owner.stored().is_some_and(|fields| !stored::is_outdated(fields, types)) {
+                return Ok(true);
+            }
+            let reconciled = typed::reconcile_field_set(owner.set()?, types)
+                .map_err(|errors| format!("errors reconciling field set with schema: {errors}"))?;
+            if let Some(set) = reconciled {
+                owner.replace(set);
+            }
+            Ok(true)
+        })
+    }
+
+    /// An object in another version; `None` if there is no such version.
+    fn convert(
+        &self,
+        object: &Versioned<'a>,
+        api_version: &str,
+        context: &str,
+    ) -> Result<Option<Versioned<'a>>, String> {
+        if object.api_version == api_version {
+            return Ok(Some(object.clone()));
+        }
+        let converted =
+            self.versions.convert(&object.value, api_version).map_err(|error| format!("{context}{error}"))?;
+        let Some((value, types)) = converted else { return Ok(None) };
+        typed::validate(&value, types, typed::ValidateOptions::default())
+            .map_err(|errors| format!("{context}{errors}"))?;
+        Ok(Some(Versioned { value: value.into(), types, api_version: Cow::Owned(api_version.to_owned()) }))
+    }
+}

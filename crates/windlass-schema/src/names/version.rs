@@ -1,0 +1,55 @@
+//! The order of API versions: `v10 > v2 > v1 > v11beta2 > v10beta3 > v3beta1 > v12alpha1 > foo10 > foo1`.
+
+use std::cmp::Ordering;
+
+/// How mature a version says it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Maturity {
+    Alpha,
+    Beta,
+    Stable,
+}
+
+/// The parts of a version of the form `v1`, `v1beta2` or `v1alpha3`.
+fn parse(version: &str) -> Option<(Maturity, u64, u64)> {
+    let rest = version.strip_prefix('v')?;
+    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let number = |text: &str| {
+        let plain = !text.is_empty() && !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse::<u64>().ok().filter(|_| plain)
+    };
+    let major = number(&rest[..digits])?;
+    match &rest[digits..] {
+        "" => Some((Maturity::Stable, major, 0)),
+        rest => match (rest.strip_prefix("beta"), rest.strip_prefix("alpha")) {
+            (Some(minor), _) => Some((Maturity::Beta, major, number(minor)?)),
+            (_, Some(minor)) => Some((Maturity::Alpha, major, number(minor)?)),
+            _ => None,
+        },
+    }
+}
+
+/// Compares two versions as discovery orders them; the greater is the preferred one. Names that are no versions come
+/// last, the alphabetically first of them foremost.
+pub fn compare_versions(a: &str, b: &str) -> Ordering {
+    match (parse(a), parse(b)) {
+        (Some(a), Some(b)) => a.cmp(&b),
+        (Some(_), None) => Ordering::Greater,
+        (None, Some(_)) => Ordering::Less,
+        (None, None) => b.cmp(a),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stable_versions_come_before_beta_before_alpha_before_the_rest() {
+        let ordered = ["v10", "v2", "v1", "v11beta2", "v10beta3", "v3beta1", "v12alpha1", "v11alpha2", "bar", "foo1", "foo10", "v01"];
+        let mut sorted = ordered;
+        sorted.reverse();
+        sorted.sort_by(|a, b| compare_versions(b, a));
+        assert_eq!(sorted, ordered);
+    }
+}

@@ -1,0 +1,177 @@
+//! The columns of custom resources in `kubectl get`, and the fields that their lists can be selected by.
+//!
+//! Both are JSONPaths of a definition, compiled once and evaluated for every object. A cell never fails: what is absent,
+//! mistyped or out of reach is null.
+
+use serde_json::{Map, Value, json};
+
+use crate::json_path::{EvaluateError, Item, JsonPath, ParseError};
+use crate::time::{Time, parse_rfc3339};
+
+mod print;
+
+pub use print::human_duration;
+
+const AGE: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
+
+/// A column of a table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Column {
+    /// The heading.
+    pub name: String,
+    /// The type that clients are told: `string`, `integer`, `number`, `boolean` or `date`.
+    pub kind: String,
+    /// The format that clients are told.
+    pub format: String,
+    /// What it shows.
+    pub description: String,
+    /// Zero for columns that are always shown.
+    pub priority: i32,
+    path: JsonPath,
+}
+
+impl Column {
+    /// Compiles a column. Without a description it is described by its path.
+    ///
+    /// # Errors
+    /// When the path is none.
+    pub fn compile(
+        name: &str,
+        kind: &str,
+        format: &str,
+        description: &str,
+        priority: i32,
+        json_path: &str,
+    ) -> Result<Self, ParseError> {
+        let description = match description {
+            "" => format!("Custom resource definition column (in JSONPath format): {json_path}"),
+            description => description.to_owned(),
+        };
+        let (name, kind, format) = (name.to_owned(), kind.to_owned(), format.to_owned());
+        Ok(Self { name, kind, format, description, priority, path: JsonPath::expression(json_path)? })
+    }
+
+    /// The columns of a version's `additionalPrinterColumns`, after the name. Without any, the age is shown. A path that
+    /// does not parse ends the columns there, as it does in the real server.
+    pub fn of_definition(columns: Option<&Value>) -> Vec<Self> {
+        let given = columns.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        if given.is_empty() {
+            return vec![Self::age()];
+        }
+        let compile = |column: &Value| {
+            let text = |name: &str| column.get(name).and_then(Value::as_str).unwrap_or_default();
+            let priority = column.get("priority").and_then(Value::as_i64).and_then(|number| i32::try_from(number).ok());
+            let (name, kind, format) = (text("name"), text("type"), text("format"));
+            Self::compile(name, kind, format, text("description"), priority.unwrap_or(0), text("jsonPath")).ok()
+        };
+        given.iter().map_while(compile).collect()
+    }
+
+    /// The columns of the `scale` subresource, after the name.
+    pub fn of_scale() -> Vec<Self> {
+        let count = |name: &str, path: &str, description: &str| {
+            Self::compile(name, "integer", "", description, 0, path).expect("the path must parse")
+        };
+        vec![
+            count("Desired", ".spec.replicas", "Number of desired replicas"),
+            count("Available", ".status.replicas", "Number of actual replicas"),
+            Self::age(),
+        ]
+    }
+
+    fn age() -> Self {
+        Self::compile("Age", "date", "", AGE, 0, ".metadata.creationTimestamp").expect("the path must parse")
+    }
+
+    /// The column as `columnDefinitions` of a table has it.
+    pub fn definition(&self) -> Value {
+        json!({
+            "name": self.name,
+            "type": self.kind,
+            "format": self.format,
+            "description": self.description,
+            "priority": self.priority,
+        })
+    }
+
+    /// The cell of an object at this time.
+    pub fn cell(&self, object: &Value, now: Time) -> Value {
+        let Ok(Some(found)) = self.path.first(object) else { return Value::Null };
+        if self.kind == "string" {
+            return print::text(&found).into();
+        }
+        match (self.kind.as_str(), found) {
+            ("integer", Item::Json(Value::Number(number))) => print::integer(number).into(),
+            ("integer", Item::Float(float)) => print::truncate(float).into(),
+            ("number", Item::Json(Value::Number(number))) => print::number(number.as_f64().unwrap_or(0.0)),
+            ("number", Item::Float(float)) => print::number(float),
+            ("boolean", Item::Json(Value::Bool(value))) => (*value).into(),
+            ("boolean", Item::Bool(value)) => value.into(),
+            ("date", Item::Json(Value::String(text))) => age(text, now).into(),
+            ("date", Item::Text(text)) => age(text, now).into(),
+            _ => Value::Null,
+        }
+    }
+}
+
+fn age(text: &str, now: Time) -> String {
+    let time = match text {
+        "" | "null" => return "<unknown>".to_owned(),
+        text => parse_rfc3339(text),
+    };
+    match time {
+        Err(_) => "<invalid>".to_owned(),
+        Ok(time) if time.is_zero() => "<unknown>".to_owned(),
+        Ok(time) => human_duration(now, time),
+    }
+}
+
+/// A field by which lists can be selected.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SelectableField {
+    /// Its name in selectors: the path without the dot in front.
+    pub name: String,
+    path: JsonPath,
+}
+
+impl SelectableField {
+    /// Compiles a field.
+    ///
+    /// # Errors
+    /// When the path is none.
+    pub fn compile(json_path: &str) -> Result<Self, ParseError> {
+        let name = json_path.strip_prefix('.').unwrap_or(json_path).to_owned();
+        Ok(Self { name, path: JsonPath::expression(json_path)? })
+    }
+
+    /// The fields of a version's `selectableFields`.
+    ///
+    /// # Errors
+    /// When a path is none.
+    pub fn of_definition(fields: Option<&Value>) -> Result<Vec<Self>, ParseError> {
+        let fields = fields.and_then(Value::as_array).into_iter().flatten();
+        fields.map(|field| Self::compile(field.get("jsonPath").and_then(Value::as_str).unwrap_or_default())).collect()
+    }
+
+    /// The text that selectors compare with. What is absent or null is empty.
+    ///
+    /// # Errors
+    /// When the path does not fit the object or finds more than one value, which a path through the fields of a
+    /// structural schema never does.
+    pub fn value(&self, object: &Value) -> Result<String, EvaluateError> {
+        let found = self.path.find(object)?;
+        match found.first().map_or(&[][..], Vec::as_slice) {
+            [] | [Item::Json(Value::Null)] => Ok(String::new()),
+            [one] if found.len() == 1 => Ok(print::text(one)),
+            _ => Err(EvaluateError("unexpectedly received more than one JSON path result".to_owned())),
+        }
+    }
+
+    /// What these fields say of an object, by name. A field that cannot be evaluated counts as absent.
+    pub fn values(fields: &[Self], object: &Value) -> Map<String, Value> {
+        fields.iter().map(|field| (field.name.clone(), field.value(object).unwrap_or_default().into())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,239 @@
+//! The metadata of resources: decoded by the type that every server knows, whatever the schema says.
+
+use serde_json::{Map, Value};
+
+use super::complete::{Options, Steps};
+use super::{Additional, Structural};
+use crate::decode::{self, Decoded, Storage};
+use crate::field::{FieldError, Path};
+use crate::types::{StructId, TypeTable};
+
+use super::number::show;
+use crate::field::ErrorKind;
+
+/// Where the shape of `ObjectMeta` is found.
+#[derive(Debug, Clone, Copy)]
+pub struct ObjectMetaType<'t> {
+    /// The table of the built-in types.
+    pub table: &'t TypeTable,
+    /// The struct `ObjectMeta` in it.
+    pub id: StructId,
+}
+
+/// How metadata is coerced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CoerceOptions {
+    /// Drop fields of the wrong type, as for what comes from storage, instead of an error.
+    pub drop_invalid: bool,
+    /// Answer the paths of unknown fields.
+    pub unknown_fields: bool,
+}
+
+/// How a body becomes an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AdmitOptions {
+    /// Drop metadata of the wrong type, as for what comes from storage, instead of an error.
+    pub drop_invalid_metadata: bool,
+    /// Answer the paths of unknown fields.
+    pub unknown_fields: bool,
+    /// Fill in defaults.
+    pub default: bool,
+}
+
+impl Structural {
+    /// Makes a body an object of this schema: metadata is decoded, unknown fields and nulls go, embedded resources are
+    /// coerced, defaults come. Answers the paths of unknown fields if asked, in the order the real server reports them.
+    ///
+    /// `apiVersion` and `kind` are expected to be strings.
+    ///
+    /// # Errors
+    /// If metadata, here or of an embedded resource, is of a wrong type; in the words of the real server.
+    pub fn admit(
+        &self,
+        object: &mut Value,
+        meta: ObjectMetaType<'_>,
+        options: AdmitOptions,
+    ) -> Result<Vec<String>, String> {
+        let coerce =
+            CoerceOptions { drop_invalid: options.drop_invalid_metadata, unknown_fields: options.unknown_fields };
+        let mut unknown = Vec::new();
+        if let Value::Object(map) = object
+            && let Some(value) = map.get_mut("metadata")
+        {
+            let decoded = object_meta(value.take(), meta, coerce, &mut unknown, "metadata")?;
+            *value = decoded;
+        }
+        let embeds = self.may_embed();
+        let steps = Steps { prune: true, drop_nulls: true, default: options.default && !embeds };
+        let read = Options { resource_root: true, unknown_fields: options.unknown_fields };
+        unknown.extend(self.complete(object, steps, read));
+        if embeds {
+            let root = Path::root();
+            unknown.extend(self.coerce(&root, object, false, meta, coerce).map_err(|error| error.to_string())?);
+            if options.default {
+                self.apply_defaults(object);
+            }
+        }
+        Ok(unknown)
+    }
+
+    /// Coerces the metadata of embedded resources, and of the value itself if it is one. Answers the sorted paths of
+    /// unknown fields if asked.
+    ///
+    /// # Errors
+    /// If something is of a wrong type and not to be dropped.
+    pub fn coerce(
+        &self,
+        path: &Path,
+        value: &mut Value,
+        resource_root: bool,
+        meta: ObjectMetaType<'_>,
+        options: CoerceOptions,
+    ) -> Result<Vec<String>, FieldError> {
+        let mut coercion = Coercion { meta, options, unknown: Vec::new() };
+        coercion.value(path, value, self, resource_root)?;
+        coercion.unknown.sort_unstable();
+        Ok(coercion.unknown)
+    }
+}
+
+struct Coercion<'t> {
+    meta: ObjectMetaType<'t>,
+    options: CoerceOptions,
+    unknown: Vec<String>,
+}
+
+impl Coercion<'_> {
+    fn value(&mut self, path: &Path, value: &mut Value, schema: &Structural, root: bool) -> Result<(), FieldError> {
+        if !root && !schema.may_embed() {
+            return Ok(());
+        }
+        match value {
+            Value::Object(map) => {
+                if root || schema.embedded_resource {
+                    self.resource(path, map)?;
+                }
+                for (name, value) in map {
+                    if !(value.is_object() || value.is_array()) {
+                        continue;
+                    }
+                    if let Some(property) = schema.properties.get(name) {
+                        self.value(&path.child(name), value, property, false)?;
+                    } else if let Additional::Schema(schema) = &schema.additional {
+                        self.value(&path.key(name), value, schema, false)?;
+                    }
+                }
+            }
+            Value::Array(items) => {
+                if let Some(element) = &schema.items {
+                    for (index, item) in items.iter_mut().enumerate() {
+                        self.value(&path.index(index), item, element, false)?;
+                    }
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn resource(&mut self, path: &Path, map: &mut Map<String, Value>) -> Result<(), FieldError> {
+        for name in ["apiVersion", "kind"] {
+            match map.get(name) {
+                None | Some(Value::String(_)) => {}
+                Some(_) if self.options.drop_invalid => drop(map.remove(name)),
+                Some(other) => return Err(invalid(&path.child(name), show(other), "must be a string")),
+            }
+        }
+        let Some(value) = map.get_mut("metadata") else { return Ok(()) };
+        let place = path.child("metadata");
+        // What was there is shown if it does not fit, or stays if that is to be dropped.
+        let before = value.take();
+        match object_meta(before.clone(), self.meta, self.options, &mut self.unknown, place.as_str()) {
+            Ok(decoded) => {
+                *value = decoded;
+                Ok(())
+            }
+            Err(_) if self.options.drop_invalid => {
+                *value = before;
+                Ok(())
+            }
+            Err(error) => Err(invalid(&place, show(&before), &error)),
+        }
+    }
+}
+
+fn invalid(path: &Path, shown: String, detail: &str) -> FieldError {
+    let value = Some(shown);
+    FieldError { kind: ErrorKind::Invalid, field: path.to_string(), value, detail: detail.to_owned() }
+}
+
+/// Decodes metadata. A field of a wrong type is an error, or goes.
+fn object_meta(
+    value: Value,
+    meta: ObjectMetaType<'_>,
+    options: CoerceOptions,
+    unknown: &mut Vec<String>,
+    place: &str,
+) -> Result<Value, String> {
+    let spare = options.drop_invalid.then(|| value.clone());
+    let decoded = decode_meta(value, meta);
+    let Some(error) = decoded.error else {
+        if options.unknown_fields {
+            unknown.extend(paths(&decoded.strict, place));
+        }
+        return Ok(without_zero_time(decoded.value));
+    };
+    let Some(Value::Object(fields)) = spare else {
+        return Err(match spare {
+            Some(other) => format!("invalid metadata: expected object, got {}", go_type(&other)),
+            None => error,
+        });
+    };
+    let mut kept = Map::new();
+    for (name, value) in fields {
+        let alone = decode_meta(Value::Object(Map::from_iter([(name, value)])), meta);
+        if alone.error.is_none() {
+            if options.unknown_fields {
+                unknown.extend(paths(&alone.strict, place));
+            }
+            if let Value::Object(fields) = alone.value {
+                kept.extend(fields);
+            }
+        }
+    }
+    Ok(without_zero_time(Value::Object(kept)))
+}
+
+fn decode_meta(value: Value, meta: ObjectMetaType<'_>) -> Decoded {
+    decode::decode(value, meta.id, meta.table, Storage::Json)
+}
+
+/// A time of zero is not written.
+fn without_zero_time(mut value: Value) -> Value {
+    if let Value::Object(map) = &mut value
+        && map.get("creationTimestamp").is_some_and(Value::is_null)
+    {
+        map.remove("creationTimestamp");
+    }
+    value
+}
+
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_i64() => "int64",
+        Value::Number(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+/// The paths in a strict decoder's messages.
+fn paths<'a>(strict: &'a [String], place: &'a str) -> impl Iterator<Item = String> + 'a {
+    strict.iter().filter_map(move |message| {
+        let quoted = message.strip_prefix("unknown field \"")?.strip_suffix('"')?;
+        Some(format!("{place}.{}", quoted.replace("\\\"", "\"").replace("\\\\", "\\")))
+    })
+}

@@ -1,0 +1,98 @@
+//! Numbers and values as Go holds and prints them.
+
+use serde_json::{Number, Value};
+
+use crate::field::quote;
+use crate::json;
+
+/// A number as Go's decoder holds it: an `int64` where it fits, else a `float64`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Num {
+    Int(i64),
+    Float(f64),
+}
+
+impl Num {
+    pub(super) fn of(number: &Number) -> Self {
+        match number.as_i64() {
+            Some(n) => Self::Int(n),
+            None => Self::Float(number.as_f64().unwrap_or(f64::MAX)),
+        }
+    }
+
+    pub(super) fn as_f64(self) -> f64 {
+        match self {
+            Self::Int(n) => n as f64,
+            Self::Float(f) => f,
+        }
+    }
+
+    /// As `%v` prints it.
+    pub(super) fn show(self) -> String {
+        match self {
+            Self::Int(n) => n.to_string(),
+            Self::Float(f) => show_float(f),
+        }
+    }
+}
+
+/// A float as `%v` prints it: an exponent from a million on.
+pub(super) fn show_float(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return value.to_string();
+    }
+    let text = format!("{value:e}");
+    match text.split_once('e') {
+        Some((mantissa, exponent)) => match exponent.parse::<i32>() {
+            Ok(exponent) if exponent < -4 => format!("{mantissa}e-{:02}", -exponent),
+            Ok(exponent) if exponent >= 6 => format!("{mantissa}e+{exponent:02}"),
+            _ => value.to_string(),
+        },
+        None => text,
+    }
+}
+
+/// A float as an `int64` the way amd64 converts: whatever does not fit is the least.
+pub(super) fn to_i64(value: f64) -> i64 {
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    if (-LIMIT..LIMIT).contains(&value) { value as i64 } else { i64::MIN }
+}
+
+/// Whether a float passes for an integer: whole, or off by less than a billionth.
+pub(super) fn is_json_integer(value: f64) -> bool {
+    const MAX: f64 = 9_007_199_254_740_991.0;
+    if !value.is_finite() || value.abs() > MAX {
+        return false;
+    }
+    if value == value.trunc() {
+        return true;
+    }
+    let whole = value.trunc();
+    value > 0.0 && whole != 0.0 && (value - whole) / (value + whole) < 1e-9
+}
+
+/// A value as a field error shows it.
+pub(super) fn show(value: &Value) -> String {
+    match value {
+        Value::String(text) => quote(text),
+        Value::Number(number) => Num::of(number).show(),
+        Value::Bool(flag) => flag.to_string(),
+        other => marshal(other),
+    }
+}
+
+/// A value as Go's `json.Marshal` writes it, which escapes what HTML would read.
+pub(super) fn marshal(value: &Value) -> String {
+    let text = String::from_utf8_lossy(&json::encode(value)).into_owned();
+    if !text.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match c {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => out.push_str(&format!("\\u{:04x}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out
+}

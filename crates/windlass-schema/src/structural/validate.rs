@@ -1,0 +1,411 @@
+//! Whether a value fulfils its schema: what the real server's OpenAPI validator says, in its words and its order.
+//!
+//! Errors of siblings, which the real server finds in random order, are found in the order of their names. An update
+//! forgives what is wrong with a part that did not change (see `ratchet`).
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value};
+
+use super::compiled::{Allowed, Formats};
+use super::number::{Num, is_json_integer};
+use super::{Additional, Kind, Structural, pattern};
+use crate::field::{ErrorKind, ErrorList, FieldError, Path};
+
+mod composite;
+mod number;
+mod place;
+mod ratchet;
+mod report;
+
+use place::{Place, Segment};
+
+/// Which of the two validators that the real server has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// For custom resources.
+    Resource,
+    /// For defaults in a definition: formats that do not belong to a type count, an int-or-string has no type, and
+    /// `additionalProperties` under `allOf` and its kin say nothing.
+    Default,
+}
+
+impl Structural {
+    /// Judges a new object: its schema, then embedded resources, then lists that are sets or maps.
+    pub fn validate(&self, object: &Value) -> ErrorList {
+        let root = Path::root();
+        let mut errors = self.validate_schema(&root, object, None);
+        errors.extend(self.validate_embedded(&root, object, false));
+        errors.extend(self.validate_lists(object));
+        errors
+    }
+
+    /// Judges a changed object, forgiving what is wrong with parts that did not change. Sets and maps are judged only if
+    /// those of the old object were good.
+    pub fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
+        let root = Path::root();
+        let mut errors = self.validate_schema(&root, new, Some(old));
+        errors.extend(self.validate_embedded(&root, new, false));
+        errors.extend(self.validate_lists_update(new, old));
+        errors
+    }
+
+    /// Judges a change of the status alone.
+    pub fn validate_status_update(&self, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = Vec::new();
+        if let (Some(schema), Some(status)) = (self.properties.get("status"), new.get("status")) {
+            errors = schema.validate_schema(&Path::new("status"), status, old.get("status"));
+        }
+        errors.extend(self.validate_lists_update(new, old));
+        errors
+    }
+
+    /// Judges the lists of a changed object that are sets or maps, if those of the old one were good.
+    pub fn validate_lists_update(&self, new: &Value, old: &Value) -> ErrorList {
+        let errors = self.validate_lists(new);
+        if errors.is_empty() || self.validate_lists(old).is_empty() { errors } else { Vec::new() }
+    }
+
+    /// Judges a value by the schema alone, at a place of an object. With an old value, what is wrong with parts that are
+    /// as they were is forgiven.
+    pub fn validate_schema(&self, path: &Path, value: &Value, old: Option<&Value>) -> ErrorList {
+        check(self, path, value, old, Mode::Resource)
+    }
+}
+
+/// Judges a value by the schema alone.
+pub(super) fn check(schema: &Structural, path: &Path, value: &Value, old: Option<&Value>, mode: Mode) -> ErrorList {
+    let mut check = Check { base: path, mode, spent: 0, nested: false };
+    let mut errors = Vec::new();
+    check.value(schema, value, old, &Place::ROOT, &mut errors);
+    report::without_repetitions(errors)
+}
+
+struct Check<'a> {
+    /// Where the value stands.
+    base: &'a Path,
+    mode: Mode,
+    /// The bytes of messages so far.
+    spent: usize,
+    /// Whether the schema at hand only restricts.
+    nested: bool,
+}
+
+impl Check<'_> {
+    /// Checks a value and answers how many checks went well, in the real validator's count: it decides whose errors are
+    /// shown when no alternative fits.
+    fn value(
+        &mut self,
+        schema: &Structural,
+        value: &Value,
+        old: Option<&Value>,
+        place: &Place<'_>,
+        out: &mut ErrorList,
+    ) -> u64 {
+        let start = out.len();
+        let matches = self.node(schema, value, old, place, out);
+        if out.len() > start
+            && let Some(old) = old
+            && ratchet::same(schema, value, old)
+        {
+            out.truncate(start);
+        }
+        matches
+    }
+
+    fn node(
+        &mut self,
+        schema: &Structural,
+        value: &Value,
+        old: Option<&Value>,
+        place: &Place<'_>,
+        out: &mut ErrorList,
+    ) -> u64 {
+        let formats = schema.compiled.0.as_ref().map_or_else(|| Formats::of(schema), |tables| tables.formats);
+        let format = schema.validation.format.as_deref();
+        let format = if self.mode == Mode::Resource && formats.stripped { None } else { format };
+        let types = Types::of(schema, self.mode);
+        if value.is_null() {
+            let fits = types.is_empty() || schema.nullable;
+            if !fits {
+                self.wrong_type(place, &types.names(), "null", out);
+            }
+            self.allowed(schema, value, place, out);
+            return u64::from(fits);
+        }
+        let mut matches = 1;
+        if !types.is_empty() || format.is_some() {
+            matches += 1 + u64::from(self.types(types, format, value, place, out));
+        }
+        matches += 1 + self.composite(schema, value, place, out);
+        match value {
+            Value::String(text) => {
+                matches += 1;
+                self.text(schema, text, place, out);
+                if let (Some(format), Some(known)) = (format, formats.check) {
+                    matches += 1;
+                    if !known(text) {
+                        self.wrong_type(place, format, text, out);
+                    }
+                }
+            }
+            Value::Number(number) => {
+                matches += 2;
+                self.number(schema, Num::of(number), format, place, out);
+            }
+            Value::Array(items) => matches += 2 + self.items(schema, items, old, place, out),
+            _ => {}
+        }
+        matches += 1;
+        self.allowed(schema, value, place, out);
+        if let Value::Object(map) = value {
+            matches += 1 + self.fields(schema, map, old, place, out);
+        }
+        matches
+    }
+
+    /// Checks the type of a value that is not null.
+    fn types(
+        &mut self,
+        types: Types,
+        format: Option<&str>,
+        value: &Value,
+        place: &Place<'_>,
+        out: &mut ErrorList,
+    ) -> bool {
+        let (kind, native) = match value {
+            Value::Bool(_) => (Kind::Boolean, ""),
+            Value::String(_) => (Kind::String, ""),
+            Value::Array(_) => (Kind::Array, ""),
+            Value::Number(number) if number.is_i64() => (Kind::Integer, "int64"),
+            Value::Number(_) => (Kind::Number, "float64"),
+            _ => (Kind::Object, ""),
+        };
+        let float_as_integer =
+            kind == Kind::Number && types.has(Kind::Integer) && value.as_f64().is_some_and(is_json_integer);
+        let integer_as_float = kind == Kind::Integer && types.has(Kind::Number);
+        let fits = types.has(kind) || float_as_integer || integer_as_float;
+        let textual = matches!(kind, Kind::String | Kind::Array);
+        if let Some(format) = format {
+            if !textual && !fits && native != format {
+                self.wrong_type(place, format, native, out);
+                return false;
+            }
+            if textual && !types.has(Kind::Number) && !types.has(Kind::Integer) {
+                return true;
+            }
+        }
+        if !fits {
+            self.wrong_type(place, &types.names(), name(kind), out);
+        }
+        fits
+    }
+
+    fn text(&mut self, schema: &Structural, text: &str, place: &Place<'_>, out: &mut ErrorList) {
+        let validation = &schema.validation;
+        if validation.max_length.is_some() || validation.min_length.is_some() {
+            let length = || text.chars().count() as i64;
+            // A character has at most four bytes and at least one: mostly there is nothing to count.
+            if let Some(max) = validation.max_length
+                && text.len() as i64 > max
+                && length() > max
+            {
+                return self.too_long(place, max, out);
+            }
+            if let Some(min) = validation.min_length
+                && (text.len() as i64) < min.saturating_mul(4)
+                && length() < min
+            {
+                let detail = format!("{} in body should be at least {min} chars long", place.name());
+                return self.invalid(place, crate::field::quote(text), detail, out);
+            }
+        }
+        let Some(pattern) = validation.pattern.as_deref().filter(|pattern| !pattern.is_empty()) else { return };
+        let known = schema.compiled.0.as_ref().and_then(|tables| tables.pattern.as_ref());
+        let detail = match known {
+            Some(regex) if regex.is_match(text) => return,
+            Some(_) => format!("{} in body should match '{pattern}'", place.name()),
+            None => match pattern::compile(pattern) {
+                Ok(regex) if regex.is_match(text) => return,
+                Ok(_) => format!("{} in body should match '{pattern}'", place.name()),
+                Err(error) => {
+                    format!("{} in body should match '{pattern}, but pattern is invalid: {error}'", place.name())
+                }
+            },
+        };
+        self.invalid(place, crate::field::quote(text), detail, out);
+    }
+
+    fn allowed(&mut self, schema: &Structural, value: &Value, place: &Place<'_>, out: &mut ErrorList) {
+        if schema.validation.allowed.is_empty() {
+            return;
+        }
+        match schema.compiled.0.as_ref().and_then(|tables| tables.allowed.as_ref()) {
+            Some(allowed) if allowed.contains(value) => {}
+            Some(allowed) => self.not_supported(place, value, &allowed.detail, out),
+            None => {
+                let allowed = Allowed::of(&schema.validation.allowed);
+                if !allowed.contains(value) {
+                    self.not_supported(place, value, &allowed.detail, out);
+                }
+            }
+        }
+    }
+
+    fn items(
+        &mut self,
+        schema: &Structural,
+        items: &[Value],
+        old: Option<&Value>,
+        place: &Place<'_>,
+        out: &mut ErrorList,
+    ) -> u64 {
+        let mut matches = 0;
+        if let Some(element) = schema.items.as_deref() {
+            let old = ratchet::Elements::of(schema, old);
+            for (index, item) in items.iter().enumerate() {
+                let old = old.as_ref().and_then(|old| old.find(item));
+                matches += self.value(element, item, old, &place.then(Segment::Index(index)), out);
+            }
+        }
+        let validation = &schema.validation;
+        let count = items.len() as i64;
+        if let Some(min) = validation.min_items
+            && count < min
+        {
+            let detail = format!("{} in body should have at least {min} items", place.name());
+            self.invalid(place, count.to_string(), detail, out);
+        }
+        if let Some(max) = validation.max_items
+            && count > max
+        {
+            self.too_many(place, count, max, out);
+        }
+        if validation.unique_items {
+            let mut seen = HashSet::with_capacity(items.len());
+            if !items.iter().all(|item| seen.insert(item.to_string())) {
+                let detail = format!("{} in body shouldn't contain duplicates", place.name());
+                self.invalid(place, "\"\"".to_owned(), detail, out);
+            }
+        }
+        matches
+    }
+
+    fn fields(
+        &mut self,
+        schema: &Structural,
+        map: &Map<String, Value>,
+        old: Option<&Value>,
+        place: &Place<'_>,
+        out: &mut ErrorList,
+    ) -> u64 {
+        let validation = &schema.validation;
+        let count = map.len() as i64;
+        if let Some(min) = validation.min_properties
+            && count < min
+        {
+            let detail = format!("{} in body should have at least {min} properties", place.name());
+            self.invalid(place, count.to_string(), detail, out);
+        }
+        if let Some(max) = validation.max_properties
+            && count > max
+        {
+            self.too_many(place, count, max, out);
+        }
+        let mut matches = 0;
+        let ignored = self.nested && self.mode == Mode::Default;
+        match &schema.additional {
+            _ if ignored => {}
+            Additional::Bool(false) => {
+                for name in map.keys().filter(|name| !schema.properties.contains_key(*name)) {
+                    let detail = format!("{}.{name} in body is a forbidden property", place.name());
+                    self.invalid(place, crate::field::quote(name), detail, out);
+                }
+            }
+            Additional::Schema(additional) => {
+                for (name, value) in map.iter().filter(|(name, _)| !schema.properties.contains_key(*name)) {
+                    let old = field_of(old, name, place);
+                    matches += self.value(additional, value, old, &place.then(Segment::Additional(name)), out);
+                }
+            }
+            Additional::Absent | Additional::Bool(true) => {}
+        }
+        for (name, value) in map {
+            if let Some(property) = schema.properties.get(name) {
+                let old = field_of(old, name, place);
+                matches += self.value(property, value, old, &place.then(Segment::Property(name)), out);
+            }
+        }
+        for name in validation.required.iter().filter(|name| !map.contains_key(*name)) {
+            self.required(&place.then(Segment::Additional(name)), out);
+        }
+        matches
+    }
+}
+
+/// The old value of a field. The type of the whole object is no part of what changes.
+fn field_of<'v>(old: Option<&'v Value>, name: &str, place: &Place<'_>) -> Option<&'v Value> {
+    if place.is_root() && matches!(name, "kind" | "apiVersion") {
+        return None;
+    }
+    old?.as_object()?.get(name)
+}
+
+/// The types that a value may have.
+#[derive(Clone, Copy)]
+enum Types {
+    Any,
+    One(Kind),
+    IntegerOrString,
+}
+
+impl Types {
+    fn of(schema: &Structural, mode: Mode) -> Self {
+        match schema.kind {
+            _ if schema.int_or_string && mode == Mode::Resource => Self::IntegerOrString,
+            Some(kind) => Self::One(kind),
+            None => Self::Any,
+        }
+    }
+
+    fn is_empty(self) -> bool {
+        matches!(self, Self::Any)
+    }
+
+    fn has(self, kind: Kind) -> bool {
+        match self {
+            Self::Any => false,
+            Self::One(one) => one == kind,
+            Self::IntegerOrString => matches!(kind, Kind::Integer | Kind::String),
+        }
+    }
+
+    fn names(self) -> String {
+        match self {
+            Self::Any => String::new(),
+            Self::One(kind) => name(kind).to_owned(),
+            Self::IntegerOrString => "integer,string".to_owned(),
+        }
+    }
+}
+
+fn name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Object => "object",
+        Kind::Array => "array",
+        Kind::String => "string",
+        Kind::Integer => "integer",
+        Kind::Number => "number",
+        Kind::Boolean => "boolean",
+    }
+}
+
+/// Whether the schema has a single type, and which.
+fn single_type(schema: &Structural, mode: Mode) -> Option<Kind> {
+    if let Types::One(kind) = Types::of(schema, mode) { Some(kind) } else { None }
+}
+
+/// An error with a value that is already in words.
+fn error(kind: ErrorKind, field: String, value: Option<String>, detail: String) -> FieldError {
+    FieldError { kind, field, value, detail }
+}
