@@ -254,11 +254,20 @@ impl Custom {
     }
 
     /// An object that was stored under another version or schema, as it is served now.
+    ///
+    /// Defaults are those of the version it is stored in.
     pub(crate) fn read(&self, mut object: Value) -> Value {
-        object["apiVersion"] = self.api_version.as_str().into();
+        let meta = object_meta_type(windlass_builtins::table());
         // What is dropped here was stored by somebody with other rules: nobody is left to be told.
         let options = AdmitOptions { drop_invalid_metadata: true, unknown_fields: false, default: true };
-        let _ = self.compiled().schema.admit(&mut object, object_meta_type(windlass_builtins::table()), options);
+        let stored = object["apiVersion"].as_str().and_then(|version| version.rsplit('/').next()).unwrap_or_default();
+        if let Some(schema) = self.schema_of(stored) {
+            let _ = schema.admit(&mut object, meta, options);
+        }
+        if object["apiVersion"] != *self.api_version {
+            object["apiVersion"] = self.api_version.as_str().into();
+            let _ = self.compiled().schema.admit(&mut object, meta, AdmitOptions { default: false, ..options });
+        }
         object
     }
 

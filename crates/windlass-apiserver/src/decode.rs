@@ -142,9 +142,23 @@ impl Call<'_> {
         }
         let version = given_version.rsplit('/').next().unwrap_or_default();
         let table = self.endpoint.table;
-        let known =
-            table.resources.iter().find(|have| &*have.kind == given_kind && have.api_version() == given_version);
+        // Definitions are decoded by a server of their own, which knows no other kinds.
+        let definitions = self.is_definition();
+        let known = table
+            .resources
+            .iter()
+            .find(|have| !definitions && &*have.kind == given_kind && have.api_version() == given_version);
+        let scheme = match definitions {
+            true => "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:55",
+            false => "pkg/api/legacyscheme/scheme.go:30",
+        };
+        let other_version = definitions && given_kind == kind && given_version == "apiextensions.k8s.io/v1beta1";
         let why = match known {
+            None if other_version => {
+                return Err(ApiError::bad_request(format!(
+                    "the API version in the data ({given_version}) does not match the expected API version ({api_version})"
+                )));
+            }
             Some(other) if &*other.kind == kind && self.endpoint.stored.plural == other.plural => {
                 return Err(ApiError::bad_request(format!(
                     "the API version in the data ({given_version}) does not match the expected API version ({api_version})"
@@ -155,8 +169,7 @@ impl Call<'_> {
                 format!("converting ({version}.{given_kind}) to ({package}.{kind}): unknown conversion")
             }
             None => format!(
-                "no kind \"{given_kind}\" is registered for version \"{given_version}\" in scheme \
-                 \"pkg/api/legacyscheme/scheme.go:30\""
+                "no kind \"{given_kind}\" is registered for version \"{given_version}\" in scheme \"{scheme}\""
             ),
         };
         let message = format!("{given_kind} in version \"{version}\" cannot be handled as a {kind}: {why}");
@@ -331,6 +344,13 @@ impl Call<'_> {
                 protobuf::decode(&self.body, self.endpoint.table).map_err(|error| bad(error.to_string()))?.value
             }
         };
+        let (kind, version) = (given(&body, "kind"), given(&body, "apiVersion").unwrap_or_default());
+        if let Some(kind) = kind.filter(|kind| *kind != "DeleteOptions") {
+            return Err(bad(format!(
+                "no kind \"{kind}\" is registered for version \"{version}\" in scheme \
+                 \"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27\""
+            )));
+        }
         DeleteOptions::from_body(&body)
     }
 }

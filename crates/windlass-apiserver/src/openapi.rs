@@ -1,37 +1,49 @@
-//! `/openapi/v2` and `/openapi/v3`, made when first asked for and kept as bytes.
+//! `/openapi/v2` and `/openapi/v3`, made when first asked for and kept as bytes until a definition changes.
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash, Hasher},
+};
 
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode, header};
 use parking_lot::Mutex;
-use windlass_builtins::openapi::{group_version_path, hash, v2_protobuf, v2_text, v3_index, v3_text};
+use serde_json::Value;
+use windlass_builtins::openapi::{
+    custom::{self, CustomSubject, Parts},
+    group_version_path, hash, v3_index, v3_text,
+};
 
 use crate::{
     body::Body,
-    registry::Registry,
+    registry::{Endpoint, Registry},
     represent,
     status::{ApiError, Result},
 };
 
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+/// Documents above this size are made anew for everybody who asks: with very many definitions, that of version 2 would
+/// take more memory than all of them together.
+const KEEP_BELOW: usize = 16 << 20;
 
-/// The documents made so far.
+/// The documents made so far, each with what it was made of.
 #[derive(Default)]
 pub(crate) struct OpenApi {
-    documents: Mutex<HashMap<String, Bytes>>,
+    documents: Mutex<HashMap<String, (u64, Bytes)>>,
 }
 
 impl OpenApi {
     pub(crate) fn answer(&self, registry: &Registry, path: &str, headers: &HeaderMap) -> Result<Response<Body>> {
         let response = match path {
             "/openapi/v2" if wants_protobuf(headers) => {
-                let body = self.document("/openapi/v2+protobuf", || Some(v2_protobuf(registry.table)));
-                represent::bytes(StatusCode::OK, V2_PROTOBUF, body.unwrap_or_default())
+                let make = || custom::v2_protobuf(v2_parts(registry), registry.table);
+                let body = self.document("/openapi/v2+protobuf", registry.generation, make);
+                represent::bytes(StatusCode::OK, V2_PROTOBUF, body)
             }
             "/openapi/v2" => {
-                let body = self.document(path, || Some(v2_text(registry.table)));
-                represent::bytes(StatusCode::OK, "application/json", body.unwrap_or_default())
+                let make = || custom::v2_text(v2_parts(registry), registry.table);
+                let body = self.document(path, registry.generation, make);
+                represent::bytes(StatusCode::OK, "application/json", body)
             }
             "/openapi/v3" => {
                 let documents: Vec<(String, String)> = group_versions(registry).collect();
@@ -40,38 +52,84 @@ impl OpenApi {
             }
             _ => {
                 let (group, version) = group_version(path).ok_or_else(ApiError::page_not_found)?;
-                let make = || v3_text(group, version, registry.table);
-                match self.document(path, make) {
-                    Some(body) => represent::bytes(StatusCode::OK, "application/json", body),
-                    None => {
-                        let mut response = Response::new(Body::empty());
-                        *response.status_mut() = StatusCode::NOT_FOUND;
-                        response
-                    }
+                if !registry.has_version(group, version) {
+                    let mut response = Response::new(Body::empty());
+                    *response.status_mut() = StatusCode::NOT_FOUND;
+                    return Ok(response);
                 }
+                let body = if registry.has_builtin_group(group) {
+                    self.document(path, 0, || v3_text(group, version, registry.table).unwrap_or_default())
+                } else {
+                    self.document(path, fingerprint(registry, group, version), || v3_custom(registry, group, version))
+                };
+                represent::bytes(StatusCode::OK, "application/json", body)
             }
         };
         Ok(represent::compressed(headers, response))
     }
 
-    fn document(&self, path: &str, make: impl FnOnce() -> Option<Vec<u8>>) -> Option<Bytes> {
-        let mut documents = self.documents.lock();
-        if let Some(document) = documents.get(path) {
-            return Some(document.clone());
+    /// A document made of something with a fingerprint, from memory if that is still the same.
+    fn document(&self, path: &str, fingerprint: u64, make: impl FnOnce() -> Vec<u8>) -> Bytes {
+        if let Some((made_of, document)) = self.documents.lock().get(path)
+            && *made_of == fingerprint
+        {
+            return document.clone();
         }
-        let document = Bytes::from(make()?);
-        documents.insert(path.to_owned(), document.clone());
-        Some(document)
+        let document = Bytes::from(make());
+        if document.len() < KEEP_BELOW {
+            self.documents.lock().insert(path.to_owned(), (fingerprint, document.clone()));
+        }
+        document
     }
 }
 
-/// The group versions with the hash of their documents. The documents follow from the table alone, so its bytes stand for
-/// theirs.
+/// The document of a group version of custom resources.
+fn v3_custom(registry: &Registry, group: &str, version: &str) -> Vec<u8> {
+    let definitions = definitions(registry.custom_endpoints(group, version).map(|endpoint| &**endpoint));
+    let subjects: Vec<CustomSubject<'_>> =
+        definitions.iter().filter_map(|(object, version)| CustomSubject::of_definition(object, version)).collect();
+    custom::v3_document(group, version, &subjects, registry.table).to_string().into_bytes()
+}
+
+/// What custom resources add to the document of version 2.
+fn v2_parts(registry: &Registry) -> Parts {
+    let endpoints = registry.custom_versions().flat_map(|(group, version)| registry.custom_endpoints(group, version));
+    let definitions = definitions(endpoints.map(|endpoint| &**endpoint));
+    let subjects: Vec<CustomSubject<'_>> =
+        definitions.iter().filter_map(|(object, version)| CustomSubject::of_definition(object, version)).collect();
+    custom::v2_parts(&subjects, registry.table)
+}
+
+/// The definitions of endpoints, with the version that each is of.
+fn definitions<'a>(endpoints: impl Iterator<Item = &'a Endpoint>) -> Vec<(Value, &'a str)> {
+    let definition = |endpoint: &'a Endpoint| Some((endpoint.custom()?.source().to_value(), &*endpoint.resource.version));
+    endpoints.filter_map(definition).collect()
+}
+
+/// Changes with whatever the document of a group version is made of.
+fn fingerprint(registry: &Registry, group: &str, version: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for custom in registry.custom_endpoints(group, version).filter_map(|endpoint| endpoint.custom()) {
+        let source = custom.source();
+        (&*source.header.uid, source.revision.0).hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+/// The group versions with the hash of their documents. Those of built-in kinds follow from the table alone, so its bytes
+/// stand for theirs; those of custom resources from their definitions.
 fn group_versions(registry: &Registry) -> impl Iterator<Item = (String, String)> {
-    let hash = hash(windlass_builtins::table::file());
+    let table = hash(windlass_builtins::table::file());
     registry.groups().flat_map(move |group| {
-        let hash = hash.clone();
-        group.versions.iter().map(move |version| (group_version_path(&group.name, version), hash.clone()))
+        let table = table.clone();
+        group.versions.iter().map(move |version| {
+            let hash = if registry.has_builtin_group(&group.name) {
+                table.clone()
+            } else {
+                hash(&fingerprint(registry, &group.name, version).to_be_bytes())
+            };
+            (group_version_path(&group.name, version), hash)
+        })
     })
 }
 

@@ -113,7 +113,7 @@ fn check_fields(endpoint: &Endpoint, fields: &FieldSelector) -> Result<bool> {
         let offered = offered.get_or_insert_with(|| {
             own_fields(endpoint, crate::meta::nothing()).into_iter().map(|(field, _)| field).collect()
         });
-        if offered.is_empty() {
+        if offered.is_empty() && endpoint.custom().is_none() {
             let why =
                 format!("\"{field}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"");
             return Err(ApiError::bad_request(why));

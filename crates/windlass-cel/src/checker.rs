@@ -107,3 +107,6 @@ pub fn check(parsed: &Parsed, environment: &Environment) -> Result<Checked, Erro
     literals::validate(&checked)?;
     Ok(checked)
 }
+
+#[cfg(test)]
+mod tests;

@@ -81,8 +81,8 @@ impl<'a> Coster<'a> {
             ExprKind::List { elements, .. } => self.create_list(expr, elements),
             ExprKind::Map(entries) => self.create_map(expr, entries),
             ExprKind::Struct { entries, .. } => {
-                let fields = entries.iter().fold(Estimate::ZERO, |sum, entry| sum.add(self.cost(&entry.value)));
-                fields.add(Estimate::fixed(40))
+                let fields = entries.iter().fold(Estimate::ZERO, |sum, entry| sum.plus(self.cost(&entry.value)));
+                fields.plus(Estimate::fixed(40))
             }
             ExprKind::Comprehension(fold) if is_bind(fold) => self.bind(expr, fold),
             ExprKind::Comprehension(fold) => self.comprehension(expr, fold),
@@ -98,8 +98,8 @@ impl<'a> Coster<'a> {
         let path = self.path(operand).append(field);
         self.paths.insert(expr.id, path);
         match self.checked.type_of(operand.id) {
-            Type::Map(..) | Type::Object(_) | Type::Param(_) => sum.add(Estimate::ONE),
-            Type::Opaque(name, _) if is_struct(name) => sum.add(Estimate::ONE),
+            Type::Map(..) | Type::Object(_) | Type::Param(_) => sum.plus(Estimate::ONE),
+            Type::Opaque(name, _) if is_struct(name) => sum.plus(Estimate::ONE),
             _ => sum,
         }
     }
@@ -108,7 +108,7 @@ impl<'a> Coster<'a> {
         if let ("dyn", [only]) = (function, args) {
             let cost = self.cost(only);
             self.copy_sizes(expr, only);
-            return Estimate::ONE.add(cost);
+            return Estimate::ONE.plus(cost);
         }
         let mut costs = Vec::with_capacity(args.len());
         let mut nodes = Vec::with_capacity(args.len());
@@ -123,7 +123,7 @@ impl<'a> Coster<'a> {
         }
         let mut sum = Estimate::ZERO;
         let receiver = target.map(|target| {
-            sum = sum.add(self.cost(target));
+            sum = sum.plus(self.cost(target));
             self.node(target)
         });
         let mut cost = Estimate { min: u64::MAX, max: 0 };
@@ -149,18 +149,18 @@ impl<'a> Coster<'a> {
             }
         }
         self.set_size(expr, size);
-        sum.add(cost)
+        sum.plus(cost)
     }
 
     fn create_list(&mut self, expr: &'a Expr, elements: &'a [Expr]) -> Estimate {
         let mut sum = Estimate::ZERO;
         let mut size = if elements.is_empty() { Estimate::ZERO } else { Estimate::EMPTY };
         for element in elements {
-            sum = sum.add(self.cost(element));
+            sum = sum.plus(self.cost(element));
             size = size.union(self.size_or_unknown(element));
         }
         self.entries.insert(expr.id, EntrySize { of_map: false, key: Estimate::ONE, value: size });
-        sum.add(Estimate::fixed(10))
+        sum.plus(Estimate::fixed(10))
     }
 
     fn create_map(&mut self, expr: &'a Expr, entries: &'a [Entry]) -> Estimate {
@@ -168,17 +168,17 @@ impl<'a> Coster<'a> {
         let empty = if entries.is_empty() { Estimate::ZERO } else { Estimate::EMPTY };
         let (mut keys, mut values) = (empty, empty);
         for entry in entries {
-            sum = sum.add(self.cost(&entry.key));
-            sum = sum.add(self.cost(&entry.value));
+            sum = sum.plus(self.cost(&entry.key));
+            sum = sum.plus(self.cost(&entry.value));
             keys = keys.union(self.size_or_unknown(&entry.key));
             values = values.union(self.size_or_unknown(&entry.value));
         }
         self.entries.insert(expr.id, EntrySize { of_map: true, key: keys, value: values });
-        sum.add(Estimate::fixed(30))
+        sum.plus(Estimate::fixed(30))
     }
 
     fn comprehension(&mut self, expr: &'a Expr, fold: &'a Comprehension) -> Estimate {
-        let mut sum = self.cost(&fold.range).add(self.cost(&fold.init));
+        let mut sum = self.cost(&fold.range).plus(self.cost(&fold.init));
         self.push_local(&fold.accumulator, &fold.init);
 
         let entry = self.entry_size(&fold.range);
@@ -205,11 +205,11 @@ impl<'a> Coster<'a> {
         if let Some(second) = &fold.second {
             self.pop(second);
         }
-        sum = sum.add(self.cost(&fold.result));
+        sum = sum.plus(self.cost(&fold.result));
         self.pop(&fold.accumulator);
 
         let count = self.size_or_unknown(&fold.range);
-        sum = sum.add(count.multiply(step.add(condition)));
+        sum = sum.plus(count.multiply(step.plus(condition)));
         match &fold.init.kind {
             ExprKind::Literal(_) => {
                 let size = self.size(&fold.init);
@@ -227,9 +227,9 @@ impl<'a> Coster<'a> {
     }
 
     fn bind(&mut self, expr: &'a Expr, fold: &'a Comprehension) -> Estimate {
-        let mut sum = self.cost(&fold.range).add(self.cost(&fold.init));
+        let mut sum = self.cost(&fold.range).plus(self.cost(&fold.init));
         self.push_local(&fold.accumulator, &fold.init);
-        sum = sum.add(self.cost(&fold.result));
+        sum = sum.plus(self.cost(&fold.result));
         self.pop(&fold.accumulator);
         self.copy_sizes(expr, &fold.result);
         sum

@@ -12,11 +12,10 @@ use serde_json::Value;
 use windlass_schema::structural::{Additional, Kind, Structural};
 
 use crate::types::Type;
+use crate::value::escape;
 
-mod escape;
 mod resolve;
 
-pub use escape::{escape, is_reserved, unescape};
 pub use resolve::Declared;
 
 /// The size of the largest request a server accepts, which bounds everything that a schema leaves open.

@@ -11,6 +11,7 @@ mod attribute;
 mod call;
 mod evaluate;
 mod fold;
+mod guard;
 mod node;
 mod plan;
 #[cfg(test)]

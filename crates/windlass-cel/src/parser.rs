@@ -92,20 +92,13 @@ pub fn parse(text: &str, options: Options) -> Result<Parsed, Errors> {
         return Err(errors);
     }
     let (tokens, lexical) = token::tokenize(&source);
-    let fast = if lexical.is_empty() { descent::parse(&tokens) } else { Err(descent::Failure::Syntax) };
-    let (nodes, root) = match fast {
-        Ok(tree) => tree,
-        Err(descent::Failure::TooDeep) => {
-            let message = format!("expression recursion limit exceeded: {}", descent::MAXIMUM_DEPTH);
-            errors.report(Location::NONE, message);
-            return Err(errors);
-        }
-        Err(descent::Failure::Syntax) => {
-            match recovery::Recovery::new(&source, &tokens, &lexical, &mut errors).parse() {
-                Ok(tree) => tree,
-                Err(recovery::Stopped) => return Err(errors),
-            }
-        }
+    let tree = if lexical.is_empty() { descent::parse(&tokens) } else { None };
+    let (nodes, root) = match tree {
+        Some(tree) => tree,
+        None => match recovery::Recovery::new(&source, &tokens, &lexical, &mut errors).parse() {
+            Ok(tree) => tree,
+            Err(recovery::Stopped) => return Err(errors),
+        },
     };
     let positions = Vec::with_capacity(nodes.len() * 2);
     let mut builder = build::Builder {
@@ -129,3 +122,6 @@ pub fn parse(text: &str, options: Options) -> Result<Parsed, Errors> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

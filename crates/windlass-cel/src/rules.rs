@@ -19,6 +19,7 @@ mod definition;
 mod evaluate;
 mod field_path;
 mod show;
+mod trail;
 mod tree;
 mod validate;
 

@@ -9,8 +9,6 @@ use crate::value::{EvalError, Map, Opaque, Value};
 pub(crate) const LIST: u64 = 10;
 /// The cost of making a map.
 pub(crate) const MAP: u64 = 30;
-/// The cost of making an object.
-pub(crate) const STRUCT: u64 = 40;
 
 const TRAVERSAL: f64 = 0.1;
 const REGEX: f64 = 0.25;
@@ -116,8 +114,14 @@ impl CallCost {
                 "starts_with_string" | "ends_with_string" | "string_to_bytes" | "bytes_to_string" | "strings_quote"
                 | "string_format" => CallCost::Size(TRAVERSAL),
                 "in_list" => CallCost::Membership,
-                "less_string" | "greater_string" | "less_equals_string" | "greater_equals_string" | "less_bytes"
-                | "greater_bytes" | "less_equals_bytes" | "greater_equals_bytes" => CallCost::Smaller,
+                "less_string"
+                | "greater_string"
+                | "less_equals_string"
+                | "greater_equals_string"
+                | "less_bytes"
+                | "greater_bytes"
+                | "less_equals_bytes"
+                | "greater_equals_bytes" => CallCost::Smaller,
                 "add_string" | "add_bytes" => CallCost::Concatenate,
                 "matches_string" => CallCost::Regex,
                 "contains_string" => CallCost::Search,
@@ -129,6 +133,19 @@ impl CallCost {
     /// Whether the cost can only be told from the result.
     pub(crate) fn needs_result(self) -> bool {
         matches!(self, CallCost::ResultSize(_) | CallCost::MakeList)
+    }
+
+    /// How the real server fails to tell the cost of a call with an argument that failed, here given as null.
+    pub(crate) fn breakdown(self, arguments: &[Value<'_>]) -> Option<EvalError> {
+        match self {
+            CallCost::SelfCompare(index) if matches!(arguments[index], Value::Null) => {
+                Some(EvalError::Internal("*types.Err is not traits.Lister: missing method Add"))
+            }
+            CallCost::Flatten if matches!(arguments.get(1), Some(Value::Null)) => {
+                Some(EvalError::Internal("ref.Val is *types.Err, not types.Int"))
+            }
+            _ => None,
+        }
     }
 
     /// The cost of a call. Arguments that failed are given as null, a result that failed as none.

@@ -126,7 +126,9 @@ impl fmt::Display for Type {
             Type::Duration => formatter.write_str("duration"),
             Type::List(element) => write!(formatter, "list({element})"),
             Type::Map(key, value) => write!(formatter, "map({key}, {value})"),
-            Type::Type(of) if !matches!(&**of, Type::Object(name) if name.is_empty()) => write!(formatter, "type({of})"),
+            Type::Type(of) if !matches!(&**of, Type::Object(name) if name.is_empty()) => {
+                write!(formatter, "type({of})")
+            }
             Type::Opaque(name, parameters) if !parameters.is_empty() => {
                 write!(formatter, "{name}(")?;
                 for (index, parameter) in parameters.iter().enumerate() {

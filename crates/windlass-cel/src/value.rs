@@ -64,6 +64,8 @@ pub enum Value<'a> {
     Type(Arc<str>),
     /// A value of a type of the Kubernetes libraries.
     Opaque(Arc<Opaque>),
+    /// What is left of a value of a library's type that was selected through an optional: using it fails.
+    Lost(Arc<Opaque>),
     /// Data of no known type, kept by `x-kubernetes-preserve-unknown-fields`: it can only be compared.
     Preserved(&'a Json),
 }
@@ -109,6 +111,7 @@ impl<'a> Value<'a> {
             Value::Optional(_) => "optional_type",
             Value::Type(_) => "type",
             Value::Opaque(value) => value.type_name(),
+            Value::Lost(_) => "error",
             Value::Preserved(_) => "unknown",
         }
     }
@@ -141,6 +144,17 @@ impl<'a> Value<'a> {
         }
     }
 
+    /// The value, unless it is lost.
+    ///
+    /// # Errors
+    /// If it is: how the real server says so.
+    pub(crate) fn or_lost(self) -> Outcome<'a> {
+        match self {
+            Value::Lost(value) => Err(value.lost()),
+            value => Ok(value),
+        }
+    }
+
     /// Whether it is the zero of its type, as `optional.ofNonZeroValue` asks.
     pub fn is_zero(&self) -> bool {
         match self {
@@ -153,8 +167,8 @@ impl<'a> Value<'a> {
             Value::Bytes(bytes) => bytes.is_empty(),
             Value::Duration(nanos) => *nanos == 0,
             Value::Timestamp(time) => time.is_zero(),
-            Value::List(list) => list.len() == 0 && !list.is_typed(),
-            Value::Map(map) => map.len() == 0 && !map.is_typed(),
+            Value::List(list) => list.is_empty() && !list.is_typed(),
+            Value::Map(map) => map.is_empty() && !map.is_typed(),
             _ => false,
         }
     }

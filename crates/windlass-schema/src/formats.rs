@@ -277,3 +277,6 @@ fn is_unit(unit: &str) -> bool {
     const LONG: [&str; 8] = ["nano", "micro", "milli", "sec", "min", "hour", "day", "week"];
     SHORT.contains(&unit) || LONG.iter().any(|long| unit.starts_with(long))
 }
+
+#[cfg(test)]
+mod tests;

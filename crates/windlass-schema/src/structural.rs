@@ -16,6 +16,7 @@ mod embedded;
 mod list_type;
 mod number;
 pub mod pattern;
+mod unfold;
 mod validate;
 
 pub use coerce::{AdmitOptions, CoerceOptions, ObjectMetaType};
@@ -160,3 +161,6 @@ pub struct Rule {
     /// Whether `oldSelf` is an optional and the rule runs on creation too; `None` if not said.
     pub optional_old_self: Option<bool>,
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,20 +14,20 @@ fn headers(accept: &str) -> HeaderMap {
 
 #[track_caller]
 fn gives(header: &str, media: Media, transform: Transform) {
-    let found = accept(&headers(header), false, None).expect("the header must be acceptable");
+    let found = accept(&headers(header), false, None, false).expect("the header must be acceptable");
     assert_eq!((found.media, found.transform), (media, transform), "{header}");
 }
 
 #[track_caller]
 fn refuses(header: &str, watch: bool, expected: &str) {
-    let error = accept(&headers(header), watch, None).expect_err("the header must be refused");
+    let error = accept(&headers(header), watch, None, false).expect_err("the header must be refused");
     assert_eq!((error.code, error.reason), (StatusCode::NOT_ACCEPTABLE, "NotAcceptable"), "{header}");
     assert_eq!(error.message, expected, "{header}");
 }
 
 #[test]
 fn without_a_header_the_answer_is_plain_json() {
-    let found = accept(&HeaderMap::new(), false, None).expect("no header is acceptable");
+    let found = accept(&HeaderMap::new(), false, None, false).expect("no header is acceptable");
     assert!(found.is_plain_json());
 }
 
@@ -81,13 +81,13 @@ fn the_router_refuses_media_types_that_no_route_has() {
     let all = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
     refuses("text/html", false, &format!("406: Not Acceptable\n\nAvailable representations: {all}"));
     refuses("application/*", false, &format!("406: Not Acceptable\n\nAvailable representations: {all}"));
-    let error = accept(&headers("text/html"), false, None).expect_err("HTML is not served");
+    let error = accept(&headers("text/html"), false, None, false).expect_err("HTML is not served");
     assert_eq!(error.details.as_deref(), Some(&serde_json::json!({})));
 }
 
 #[test]
 fn watches_are_served_where_streams_are() {
-    let watch = |header: &str| accept(&headers(header), true, None).map(|found| found.media).ok();
+    let watch = |header: &str| accept(&headers(header), true, None, false).map(|found| found.media).ok();
     assert_eq!(watch("application/json;stream=watch"), Some(Media::Json));
     assert_eq!(watch("application/json"), Some(Media::Json));
     assert_eq!(watch("application/vnd.kubernetes.protobuf;stream=watch"), Some(Media::Protobuf));
@@ -105,7 +105,7 @@ fn people_get_indented_json() {
     let pretty = |header: &str, agent: &'static str, query: Option<&str>| {
         let mut headers = headers(header);
         headers.insert(header::USER_AGENT, HeaderValue::from_static(agent));
-        accept(&headers, false, query).expect("the header must be acceptable").pretty
+        accept(&headers, false, query, false).expect("the header must be acceptable").pretty
     };
     assert!(pretty("application/json;pretty=1", "", None));
     assert!(!pretty("application/json;pretty=true", "", None));
@@ -173,7 +173,7 @@ proptest! {
         if let Ok(value) = HeaderValue::from_str(&text) {
             let mut headers = HeaderMap::new();
             headers.insert(header::ACCEPT, value.clone());
-            if let Err(error) = accept(&headers, watch, Some(&text)) {
+            if let Err(error) = accept(&headers, watch, Some(&text), false) {
                 prop_assert_eq!(error.code, StatusCode::NOT_ACCEPTABLE);
             }
             if let Err(error) = wants_aggregated_discovery(&headers) {

@@ -127,7 +127,13 @@ fn list_metadata(endpoint: &Endpoint, list: &ListAnswer) -> Value {
 pub(super) fn transformed(call: &Call<'_>, list: &ListAnswer) -> Result<Value> {
     let endpoint = call.endpoint;
     let objects = list.objects.iter().map(|object| endpoint.read(&object));
-    let metadata = list_metadata(endpoint, list);
+    let mut metadata = list_metadata(endpoint, list);
+    if call.accept.transform != Transform::None
+        && list.continue_token.is_none()
+        && let Some(metadata) = metadata.as_object_mut()
+    {
+        metadata.remove("continue");
+    }
     Ok(match call.accept.transform {
         Transform::None => {
             let typed = endpoint.custom().is_some();

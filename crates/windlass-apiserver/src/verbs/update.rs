@@ -38,7 +38,11 @@ pub(crate) async fn update(call: &Call<'_>) -> Result<Answer> {
     }
     let stated = !matches!(meta::text(&object, "resourceVersion"), "" | "0");
     let race = if stated { Race::Fail } else { Race::Retry };
-    let written = update_object(call, &options, race, Owners::Track, |_| Ok(object.clone())).await?;
+    let written = update_object(call, &options, race, Owners::Track, |old| {
+        check_uid(call, &object, old)?;
+        Ok(object.clone())
+    });
+    let written = written.await?;
     Ok(written.answer(StatusCode::OK))
 }
 
@@ -96,16 +100,27 @@ impl From<ApiError> for Attempt {
     }
 }
 
-/// Checks the stated uid and resource version.
+/// A uid that is sent along must be that of the object.
+fn check_uid(call: &Call<'_>, wished: &Value, old: &Value) -> Result<()> {
+    let resource = &*call.endpoint.resource;
+    let (wanted, have) = (meta::text(wished, "uid"), meta::text(old, "uid"));
+    if wanted.is_empty() || wanted == have {
+        return Ok(());
+    }
+    let group = if call.endpoint.custom().is_some() { format!("{}/", resource.group) } else { String::new() };
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{group}{}/{}, ResourceVersion: 0, AdditionalErrorMsg: \
+         Precondition failed: UID in precondition: {wanted}, UID in object meta: {have}",
+        resource.plural,
+        call.key()
+    );
+    Err(ApiError::conflict(&resource.plural, &resource.group, call.target.name, &why))
+}
+
+/// Checks the stated resource version.
 fn check_version(call: &Call<'_>, wished: &Value, current: &StoredObject) -> Result<()> {
     let resource = &*call.endpoint.resource;
     let name = call.target.name;
-    let uid = meta::text(wished, "uid");
-    if !uid.is_empty() && uid != &*current.header.uid {
-        let why =
-            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", current.header.uid);
-        return Err(ApiError::conflict(&resource.plural, &resource.group, name, &why));
-    }
     let version = meta::text(wished, "resourceVersion");
     if matches!(version, "" | "0") {
         if call.endpoint.strategy.allows_unconditional_update() {
@@ -119,7 +134,7 @@ fn check_version(call: &Call<'_>, wished: &Value, current: &StoredObject) -> Res
         };
         return Err(ApiError::invalid(&resource.plural, &resource.group, name, &vec![error]));
     }
-    let version = parse_resource_version(version).map_err(|error| ApiError::unexpected(error.to_string()))?;
+    let version = parse_resource_version(version).map_err(|error| ApiError::unexpected(error.detail))?;
     if version != current.revision.0 {
         return Err(call.modified(name));
     }
@@ -198,6 +213,8 @@ async fn update_once(
             if gone {
                 call.release(old);
             }
+            // Who removes the last finalizer sees the object go as it was last.
+            let revision = if gone { current.revision } else { revision };
             Ok(Written::Stored(StoredObject::parse(&bytes, revision).expect("a just encoded object must parse").into()))
         }
         Err(StoreError::Conflict { .. } | StoreError::NotFound { .. }) => Err(Attempt::Lost),

@@ -13,6 +13,7 @@ use windlass_store::memory::MemoryStore;
 /// A server with an empty memory store, and a way to ask it.
 pub(crate) struct Client {
     pub(crate) server: Server,
+    store: Arc<MemoryStore>,
 }
 
 /// An answer whose body has been read.
@@ -43,8 +44,17 @@ impl Answer {
 
 impl Client {
     pub(crate) async fn new() -> Self {
-        let server = Server::builder(Arc::new(MemoryStore::new())).build().await.unwrap();
-        Self { server }
+        Self::over(Arc::new(MemoryStore::new())).await
+    }
+
+    /// Another server over the same store, as after a restart.
+    pub(crate) async fn restarted(&self) -> Self {
+        Self::over(self.store.clone()).await
+    }
+
+    async fn over(store: Arc<MemoryStore>) -> Self {
+        let server = Server::builder(store.clone()).build().await.unwrap();
+        Self { server, store }
     }
 
     /// Sends a request as the administrator.

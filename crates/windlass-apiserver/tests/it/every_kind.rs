@@ -44,7 +44,9 @@ async fn every_stored_resource_goes_through_its_life() {
     let mut stored = 0;
     let mut refused: Vec<String> = Vec::new();
     for resource in &windlass_builtins::table().resources {
-        if !resource.has_verb("create") || !resource.has_verb("watch") {
+        // Definitions have a life of their own: see `definitions`.
+        let definition = &*resource.kind == "CustomResourceDefinition";
+        if !resource.has_verb("create") || !resource.has_verb("watch") || definition {
             continue;
         }
         stored += 1;

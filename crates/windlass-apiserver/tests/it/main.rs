@@ -3,7 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod access;
+mod apply;
 mod client;
+mod custom_resources;
+mod definitions;
 mod deletion;
 mod every_kind;
 mod hostile;

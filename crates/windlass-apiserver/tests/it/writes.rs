@@ -79,9 +79,12 @@ async fn every_kind_of_patch_is_applied() {
         let answer = client.ask(Method::PATCH, &path, &[("content-type", media)], patch.to_string()).await;
         assert_eq!(answer.expect(200)["data"], want, "{media}");
     }
-    let apply = client.ask(Method::PATCH, &path, &[("content-type", "application/apply-patch+yaml")], "{}").await;
-    assert_eq!(apply.code, 415);
-    assert!(apply.message().contains("server-side apply"), "{}", apply.message());
+    let apply = [("content-type", "application/apply-patch+yaml")];
+    let body = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {d: '4'}}";
+    let nobody = client.ask(Method::PATCH, &path, &apply, body).await;
+    assert_eq!((nobody.code, nobody.json()["details"]["causes"][0]["field"].clone()), (422, json!("fieldManager")));
+    let applied = client.ask(Method::PATCH, &format!("{path}?fieldManager=it"), &apply, body).await;
+    assert_eq!(applied.expect(200)["data"], json!({"b": "2", "c": "3", "d": "4"}));
 }
 
 #[tokio::test]

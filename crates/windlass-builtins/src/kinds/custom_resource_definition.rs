@@ -41,10 +41,6 @@ pub use definition::{Conversion, ConversionWebhook, Definition, Names, PrinterCo
 pub use naming::{accept_names, establish};
 pub use structural::check_structural;
 
-/// The real server has no such limit but the one of its JSON parser.
-const TOO_DEEP: &str = "schemas must not be nested more than 200 levels deep";
-const _: () = assert!(MAX_DEPTH == 200);
-
 /// The strategy of custom resource definitions.
 #[derive(Debug, Clone, Copy)]
 pub struct CustomResourceDefinition;
@@ -65,10 +61,10 @@ impl Strategy for CustomResourceDefinition {
             remove(object, "/spec/conversion/webhook");
         }
         normal::normalize(object);
-        if items(object, "/status/storedVersions").is_empty() {
-            if let Some(version) = storage_version(object) {
-                set(object, "/status/storedVersions", json!([version]));
-            }
+        if items(object, "/status/storedVersions").is_empty()
+            && let Some(version) = storage_version(object)
+        {
+            set(object, "/status/storedVersions", json!([version]));
         }
     }
 
@@ -134,7 +130,15 @@ fn storage_version(object: &Value) -> Option<Value> {
     Some(text(storage, "/name").into())
 }
 
+/// What is said of schemas that are nested too deeply. The real server has no limit but that of its JSON parser.
+fn too_deep() -> String {
+    format!("schemas must not be nested more than {MAX_DEPTH} levels deep")
+}
+
 /// Whether schemas are nested more deeply than there is a compiled form for.
 fn is_too_deep(schema: schema::Props<'_>) -> bool {
     schema.is_deeper_than(MAX_DEPTH - 1)
 }
+
+#[cfg(test)]
+mod tests;

@@ -330,7 +330,7 @@ fn check_keywords(schema: &Schema, place: &Place) -> Result<(), UpgradeError> {
         let hint = "remove it: fields that are not described are dropped anyway unless they are to be kept";
         return Err(place.refuse("additionalProperties cannot be false", hint));
     }
-    if says("additionalProperties") && schema.get("properties").is_some_and(|fields| super::says_something(fields)) {
+    if says("additionalProperties") && schema.get("properties").is_some_and(super::says_something) {
         let hint = "keep one of the two";
         return Err(place.refuse("properties and additionalProperties exclude each other", hint));
     }

@@ -43,8 +43,9 @@ fn check_clauses(checked: &Checked, format: &str, elements: &[Expr]) -> Result<u
         let Some(argument) = elements.get(used) else {
             return Err(wrong(format!("index {used} out of range")));
         };
-        let read = read_precision(rest)
-            .map_err(|reason| wrong(format!("could not parse formatting clause: error while parsing precision: {reason}")))?;
+        let read = read_precision(rest).map_err(|reason| {
+            wrong(format!("could not parse formatting clause: error while parsing precision: {reason}"))
+        })?;
         check_clause(checked, rest[read], argument)?;
         rest = &rest[read + 1..];
         used += 1;
@@ -80,10 +81,9 @@ fn check_clause(checked: &Checked, clause: u8, argument: &Expr) -> Result<(), (O
         b'd' => ("decimal clause can only be used on integers", none_of(checked, argument, &["int", "uint"])),
         b'f' => ("fixed-point clause can only be used on doubles", none_of(checked, argument, &["double", "string"])),
         b'e' => ("scientific clause can only be used on doubles", none_of(checked, argument, &["double", "string"])),
-        b'b' => (
-            "only integers and bools can be formatted as binary",
-            none_of(checked, argument, &["int", "uint", "bool"]),
-        ),
+        b'b' => {
+            ("only integers and bools can be formatted as binary", none_of(checked, argument, &["int", "uint", "bool"]))
+        }
         b'x' | b'X' => (
             "only integers, byte buffers, and strings can be formatted as hex",
             none_of(checked, argument, &["int", "uint", "string", "bytes"]),
@@ -91,7 +91,10 @@ fn check_clause(checked: &Checked, clause: u8, argument: &Expr) -> Result<(), (O
         b'o' => ("octal clause can only be used on integers", none_of(checked, argument, &["int", "uint"])),
         other => {
             let clause = char::from(other);
-            return Err((None, format!("could not parse formatting clause: unrecognized formatting clause \"{clause}\"")));
+            return Err((
+                None,
+                format!("could not parse formatting clause: unrecognized formatting clause \"{clause}\""),
+            ));
         }
     };
     match bad {
@@ -116,9 +119,9 @@ fn not_shown(checked: &Checked, argument: &Expr) -> Option<ExprId> {
     }
     match &argument.kind {
         ExprKind::List { elements, .. } => elements.iter().find_map(|element| not_shown(checked, element)),
-        ExprKind::Map(entries) => entries
-            .iter()
-            .find_map(|entry| not_shown(checked, &entry.key).or_else(|| not_shown(checked, &entry.value))),
+        ExprKind::Map(entries) => {
+            entries.iter().find_map(|entry| not_shown(checked, &entry.key).or_else(|| not_shown(checked, &entry.value)))
+        }
         _ => None,
     }
 }

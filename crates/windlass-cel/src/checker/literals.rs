@@ -3,8 +3,10 @@
 
 use super::{Checked, format_clauses};
 use crate::ast::{Expr, ExprId, ExprKind, Literal};
+use crate::library::regex;
 use crate::source::Errors;
 use crate::types::Type;
+use crate::value::Timestamp;
 
 /// Looks for wrong literals.
 ///
@@ -102,54 +104,12 @@ impl Validator<'_> {
 
 fn is_readable(function: &str, literal: &Literal) -> bool {
     match (function, literal) {
-        ("duration" | "timestamp", Literal::Null) => false,
-        ("duration", Literal::String(text)) => is_duration(text),
-        ("timestamp", Literal::String(text)) => is_timestamp(text),
-        ("timestamp", Literal::Int(seconds)) => (-62_135_596_800..=253_402_300_799).contains(seconds),
-        ("matches", Literal::String(pattern)) => regex::Regex::new(pattern).is_ok(),
+        // A number of nanoseconds would do at evaluation, but other implementations refuse it as a literal.
+        ("duration", Literal::Null | Literal::Int(_)) | ("timestamp", Literal::Null) => false,
+        ("duration", Literal::String(text)) => windlass_schema::time::parse_duration(text).is_ok(),
+        ("timestamp", Literal::String(text)) => matches!(Timestamp::parse_in_range(text), Some(Ok(_))),
+        ("timestamp", Literal::Int(seconds)) => Timestamp::from_unix(*seconds).is_ok(),
+        ("matches", Literal::String(pattern)) => regex::compile(pattern).is_ok(),
         _ => true,
     }
-}
-
-/// Whether a text is a duration: numbers with units, such as `1h30m` or `-1.5s`, of at most 292 years.
-fn is_duration(text: &str) -> bool {
-    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
-    if unsigned == "0" {
-        return true;
-    }
-    let mut rest = unsigned;
-    let mut nanoseconds = 0f64;
-    while !rest.is_empty() {
-        let number_end = rest.find(|character: char| !character.is_ascii_digit() && character != '.').unwrap_or(rest.len());
-        let number = &rest[..number_end];
-        let tail = &rest[number_end..];
-        let unit_end = tail.find(|character: char| character.is_ascii_digit() || character == '.').unwrap_or(tail.len());
-        let scale = match &tail[..unit_end] {
-            "ns" => 1f64,
-            "us" | "\u{b5}s" | "\u{3bc}s" => 1e3,
-            "ms" => 1e6,
-            "s" => 1e9,
-            "m" => 6e10,
-            "h" => 3.6e12,
-            _ => return false,
-        };
-        let Ok(number) = number.parse::<f64>() else { return false };
-        nanoseconds += number * scale;
-        rest = &tail[unit_end..];
-    }
-    !unsigned.is_empty() && nanoseconds <= i64::MAX as f64
-}
-
-/// Whether a text is a timestamp of RFC 3339 of a year from 1 to 9999.
-fn is_timestamp(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    let shaped = bytes.len() >= 20
-        && bytes[10] == b'T'
-        && bytes.iter().enumerate().take(19).all(|(index, byte)| match index {
-            4 | 7 => *byte == b'-',
-            10 => true,
-            13 | 16 => *byte == b':',
-            _ => byte.is_ascii_digit(),
-        });
-    shaped && !text.starts_with("0000") && !text.contains("[") && text.parse::<jiff::Timestamp>().is_ok()
 }

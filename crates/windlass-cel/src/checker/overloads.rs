@@ -91,7 +91,8 @@ impl Checker<'_> {
                 self.references[id as usize] = Some(Reference::Overloads(matched));
             }
             None => {
-                let given: Vec<String> = given.iter().map(|given| self.substitution.finish(given).to_string()).collect();
+                let given: Vec<String> =
+                    given.iter().map(|given| self.substitution.finish(given).to_string()).collect();
                 let signature = match receiver {
                     Some(_) => format!("{}.({})", given[0], given[1..].join(", ")),
                     None => format!("({})", given.join(", ")),

@@ -8,6 +8,9 @@ use crate::ast::{Comprehension, Entry, Expr, ExprId, ExprKind, Literal};
 use crate::source::{Errors, Location, Source};
 use crate::types::Type;
 
+/// How many parts a type may have. Folds that make maps of maps could otherwise double it again and again.
+const MAXIMUM_TYPE_SIZE: usize = 1000;
+
 /// Checks one expression.
 pub(super) struct Checker<'a> {
     pub(super) environment: &'a Environment,
@@ -284,7 +287,12 @@ impl Checker<'_> {
 
     /// Notes an expression's type.
     pub(super) fn set_type(&mut self, id: ExprId, is: Type) {
-        self.types[id as usize] = Some(is);
+        let mut room = MAXIMUM_TYPE_SIZE;
+        let fits = fits(&is, &mut room);
+        if !fits {
+            self.report(id, "type of the expression is too large".to_owned());
+        }
+        self.types[id as usize] = Some(if fits { is } else { Type::Error });
     }
 
     /// The type of a checked expression.
@@ -296,6 +304,20 @@ impl Checker<'_> {
     pub(super) fn report(&mut self, id: ExprId, message: String) {
         let location: Location = crate::parser::location(self.source, self.positions, id);
         self.errors.report(location, message);
+    }
+}
+
+/// Whether a type has no more parts than there is room for.
+fn fits(part: &Type, room: &mut usize) -> bool {
+    if *room == 0 {
+        return false;
+    }
+    *room -= 1;
+    match part {
+        Type::List(inner) | Type::Type(inner) => fits(inner, room),
+        Type::Map(key, value) => fits(key, room) && fits(value, room),
+        Type::Opaque(_, inner) => inner.iter().all(|inner| fits(inner, room)),
+        _ => true,
     }
 }
 

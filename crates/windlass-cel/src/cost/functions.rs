@@ -20,47 +20,47 @@ impl<'a> Coster<'a> {
         args: &[Node<'a>],
         costs: &[Estimate],
     ) -> CallEstimate {
-        let sum = costs.iter().fold(Estimate::ZERO, |sum, cost| sum.add(*cost));
+        let sum = costs.iter().fold(Estimate::ZERO, |sum, cost| sum.plus(*cost));
         let library = self.extension(overload, target, args).or_else(|| self.library(function, overload, target, args));
         if let Some(call) = library {
-            return CallEstimate { cost: call.cost.add(sum), size: call.size };
+            return CallEstimate { cost: call.cost.plus(sum), size: call.size };
         }
         match (overload, target, args) {
             ("logical_or" | "logical_and", _, [_, _]) => {
-                return CallEstimate::cost(Estimate { min: costs[0].min, max: costs[0].add(costs[1]).max });
+                return CallEstimate::cost(Estimate { min: costs[0].min, max: costs[0].plus(costs[1]).max });
             }
             ("conditional", _, [_, then, otherwise]) => {
                 let size = known(then).union(known(otherwise));
                 if let (Some(a), Some(b)) = (self.entry_size(then.expr), self.entry_size(otherwise.expr)) {
                     self.entries.insert(expr.id, a.union(b));
                 }
-                return CallEstimate::sized(costs[0].add(costs[1].union(costs[2])), size);
+                return CallEstimate::sized(costs[0].plus(costs[1].union(costs[2])), size);
             }
             ("add_string" | "add_bytes" | "add_list", _, [left, right]) => {
-                let size = known(left).add(known(right));
+                let size = known(left).plus(known(right));
                 if let (Some(a), Some(b)) = (self.entry_size(left.expr), self.entry_size(right.expr)) {
                     self.entries.insert(expr.id, a.union(b));
                 }
                 let cost = if overload == "add_list" { Estimate::ONE } else { size.scale(TRAVERSAL) };
-                return CallEstimate::sized(cost.add(sum), size);
+                return CallEstimate::sized(cost.plus(sum), size);
             }
             _ => {}
         }
         let call = plain(overload, target, args).unwrap_or_else(|| CallEstimate::cost(Estimate::ONE));
-        CallEstimate { cost: call.cost.add(sum), size: call.size }
+        CallEstimate { cost: call.cost.plus(sum), size: call.size }
     }
 
     /// The costs that the extensions for sets and lists bring along.
     fn extension(&self, overload: &str, target: Option<&Node<'a>>, args: &[Node<'a>]) -> Option<CallEstimate> {
         let allocating = |factor: f64, size: Estimate| {
-            CallEstimate::sized(size.scale(factor).add(Estimate::ONE).add(Estimate::fixed(10)), size)
+            CallEstimate::sized(size.scale(factor).plus(Estimate::ONE).plus(Estimate::fixed(10)), size)
         };
         let quadratic = |factor: f64, size: Estimate| allocating(factor, size.multiply(size));
         match (overload, target, args) {
             ("list_sets_contains_list" | "list_sets_intersects_list" | "list_sets_equivalent_list", _, [a, b]) => {
                 let factor = if overload == "list_sets_equivalent_list" { 2.0 } else { 1.0 };
                 let product = self.node_size(a).multiply(self.node_size(b));
-                Some(CallEstimate::cost(product.scale(factor).add(Estimate::ONE)))
+                Some(CallEstimate::cost(product.scale(factor).plus(Estimate::ONE)))
             }
             ("list_slice", Some(list), [from, to]) => {
                 let end = literal_or(to, self.node_size(list).max);
@@ -121,7 +121,7 @@ fn plain(overload: &str, target: Option<&Node<'_>>, args: &[Node<'_>]) -> Option
         ("starts_with_string" | "ends_with_string", _, [part]) => CallEstimate::cost(known(part).scale(TRAVERSAL)),
         ("in_list", _, [_, list]) => CallEstimate::cost(known(list).scale(1.0)),
         ("matches_string", Some(text), [pattern]) => {
-            let text = known(text).add(Estimate::ONE).scale(TRAVERSAL);
+            let text = known(text).plus(Estimate::ONE).scale(TRAVERSAL);
             CallEstimate::cost(text.multiply(known(pattern).scale(REGEX)))
         }
         ("contains_string", Some(text), [part]) => {

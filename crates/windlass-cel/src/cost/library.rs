@@ -51,7 +51,7 @@ impl<'a> Coster<'a> {
             ("join", Some(list), _) => Some(self.join(list, args.first())),
             ("find" | "findAll", Some(text), [pattern, ..]) => {
                 let size = self.node_size(text);
-                let cost = size.add(Estimate::ONE).scale(TRAVERSAL).multiply(self.node_size(pattern).scale(REGEX));
+                let cost = size.plus(Estimate::ONE).scale(TRAVERSAL).multiply(self.node_size(pattern).scale(REGEX));
                 Some(CallEstimate::sized(cost, Estimate { min: 0, max: size.max }))
             }
             ("ip", ..) if overload == "cidr_ip" => Some(one),
@@ -73,12 +73,12 @@ impl<'a> Coster<'a> {
             ("containsIP" | "containsCIDR", _, [other, ..]) => {
                 // An address has four or sixteen bytes.
                 let address = Estimate { min: 4, max: 16 };
-                let mut cost = address.add(address).scale(TRAVERSAL);
+                let mut cost = address.plus(address).scale(TRAVERSAL);
                 if function == "containsCIDR" {
-                    cost = cost.add(address.scale(TRAVERSAL)).add(Estimate::ONE);
+                    cost = cost.plus(address.scale(TRAVERSAL)).plus(Estimate::ONE);
                 }
                 if matches!(overload, "cidr_contains_ip_string" | "cidr_contains_cidr_string") {
-                    cost = cost.add(self.node_size(other).scale(TRAVERSAL));
+                    cost = cost.plus(self.node_size(other).scale(TRAVERSAL));
                 }
                 Some(CallEstimate::cost(cost))
             }
@@ -100,7 +100,7 @@ impl<'a> Coster<'a> {
         let size = self.node_size(text);
         // Two characters make a requirement, which is a struct and a list.
         let requirements = size.scale(0.5).scale(50.0);
-        Estimate::fixed(10).add(size.scale(TRAVERSAL)).add(requirements)
+        Estimate::fixed(10).plus(size.scale(TRAVERSAL)).plus(requirements)
     }
 
     /// Going over all elements of a list, or all characters of a string.
@@ -108,7 +108,7 @@ impl<'a> Coster<'a> {
         let Some(element) = first_parameter(target.kind) else { return self.node_size(target).scale(TRAVERSAL) };
         let mut each = Estimate::ONE;
         if matches!(element, Type::String | Type::Bytes) {
-            each = each.add(self.element_size(target).scale(TRAVERSAL));
+            each = each.plus(self.element_size(target).scale(TRAVERSAL));
         }
         self.node_size(target).multiply(each)
     }
@@ -142,7 +142,7 @@ impl<'a> Coster<'a> {
         } else {
             count.min = divide_up(size.min, from.max);
         }
-        CallEstimate::sized(size.scale(2.0 * TRAVERSAL), count.multiply(to).add(kept))
+        CallEstimate::sized(size.scale(2.0 * TRAVERSAL), count.multiply(to).plus(kept))
     }
 
     fn join(&self, list: &Node<'a>, separator: Option<&Node<'a>>) -> CallEstimate {
@@ -153,7 +153,7 @@ impl<'a> Coster<'a> {
         };
         if let Some(separator) = separator {
             let separators = Estimate { min: count.min.saturating_sub(1), max: count.max.saturating_sub(1) };
-            size = size.add(self.node_size(separator).multiply(separators));
+            size = size.plus(self.node_size(separator).multiply(separators));
         }
         CallEstimate::sized(size.scale(TRAVERSAL), size)
     }

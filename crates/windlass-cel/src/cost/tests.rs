@@ -101,7 +101,7 @@ fn rules_cost_what_the_real_server_says_they_do() {
 #[test]
 fn what_is_too_large_stays_at_the_largest_number() {
     use super::Estimate;
-    assert_eq!(Estimate::UNKNOWN.add(Estimate::ONE).max, u64::MAX);
+    assert_eq!(Estimate::UNKNOWN.plus(Estimate::ONE).max, u64::MAX);
     assert_eq!(Estimate::UNKNOWN.multiply(Estimate::fixed(2)), Estimate { min: 0, max: u64::MAX });
     assert_eq!(Estimate::UNKNOWN.scale(1.0).max, u64::MAX);
     assert_eq!(Estimate::fixed(11).scale(0.1), Estimate::fixed(2));

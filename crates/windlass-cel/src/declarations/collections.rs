@@ -8,8 +8,16 @@ pub(super) const FUNCTIONS: &[Row] = &[
     ("@sortByAssociatedKeys", "list_uint_sortByAssociatedKeys", "list(T).(list(uint)) -> list(T)"),
     ("@sortByAssociatedKeys", "list_double_sortByAssociatedKeys", "list(T).(list(double)) -> list(T)"),
     ("@sortByAssociatedKeys", "list_bool_sortByAssociatedKeys", "list(T).(list(bool)) -> list(T)"),
-    ("@sortByAssociatedKeys", "list_google.protobuf.Duration_sortByAssociatedKeys", "list(T).(list(duration)) -> list(T)"),
-    ("@sortByAssociatedKeys", "list_google.protobuf.Timestamp_sortByAssociatedKeys", "list(T).(list(timestamp)) -> list(T)"),
+    (
+        "@sortByAssociatedKeys",
+        "list_google.protobuf.Duration_sortByAssociatedKeys",
+        "list(T).(list(duration)) -> list(T)",
+    ),
+    (
+        "@sortByAssociatedKeys",
+        "list_google.protobuf.Timestamp_sortByAssociatedKeys",
+        "list(T).(list(timestamp)) -> list(T)",
+    ),
     ("@sortByAssociatedKeys", "list_string_sortByAssociatedKeys", "list(T).(list(string)) -> list(T)"),
     ("@sortByAssociatedKeys", "list_bytes_sortByAssociatedKeys", "list(T).(list(bytes)) -> list(T)"),
     ("cel.@mapInsert", "@mapInsert_map_key_value", "(map(K, V), K, V) -> map(K, V)"),

@@ -20,6 +20,7 @@ fn a_signature_says_receiver_arguments_and_result() {
 #[test]
 fn overloads_of_one_function_come_from_several_libraries() {
     let declarations = Declarations::kubernetes();
-    let ids: Vec<&str> = declarations.function("ip").expect("ip must be declared").overloads.iter().map(|o| o.id).collect();
+    let ids: Vec<&str> =
+        declarations.function("ip").expect("ip must be declared").overloads.iter().map(|o| o.id).collect();
     assert_eq!(ids, ["string_to_ip", "cidr_ip"]);
 }

@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
-use super::{DeclType, Shape, is_reserved};
+use super::{DeclType, Shape};
 use crate::checker::TypeProvider;
 use crate::types::Type;
+use crate::value::escape;
 
 /// The declared type of `self` under a name, which answers for the types below it.
 #[derive(Debug, Clone)]
@@ -75,8 +76,8 @@ impl TypeProvider for Declared {
             return Some(type_of(found, &format!("{object}.{field}")));
         }
         // A property whose name is reserved may be selected by its plain name as well.
-        let escaped = is_reserved(field).then(|| format!("__{field}__"))?;
-        fields.get(&escaped).map(|found| type_of(found, &format!("{object}.{escaped}")))
+        let escaped = escape(field).filter(|escaped| **escaped == format!("__{field}__"))?;
+        fields.get(&*escaped).map(|found| type_of(found, &format!("{object}.{escaped}")))
     }
 }
 

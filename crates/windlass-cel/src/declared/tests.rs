@@ -69,27 +69,3 @@ fn object_types_are_named_by_the_way_to_them() {
     assert_eq!(provider.find_field("s.l.@idx", "__namespace__"), Some(Type::String));
     assert_eq!(provider.find_type("s.x"), None);
 }
-
-#[test]
-fn names_survive_escaping() {
-    for (name, escaped) in [
-        ("a", Some("a")),
-        ("a_b", Some("a_b")),
-        ("a__b", Some("a__underscores__b")),
-        ("___", Some("__underscores___")),
-        ("a.b/c-d", Some("a__dot__b__slash__c__dash__d")),
-        ("in", Some("__in__")),
-        ("int", Some("int")),
-        ("1a", None),
-        ("a b", None),
-        ("é", None),
-        ("", None),
-    ] {
-        assert_eq!(escape(name).as_deref(), escaped, "{name}");
-        if let Some(escaped) = escaped {
-            assert_eq!(unescape(escaped).as_deref(), Some(name));
-        }
-    }
-    assert_eq!(unescape("__what__"), None);
-    assert_eq!(unescape("a__in__"), None);
-}

@@ -1,14 +1,14 @@
 //! Names, and what is selected from them.
 
-use super::evaluate::{Evaluator, Local};
+use super::evaluate::{Evaluator, Local, is_final};
 use super::node::{Attribute, Qualifier, QualifierKey, Root};
-use crate::value::{EvalError, Outcome, Value};
+use crate::value::{EvalError, Key, Outcome, Value};
 
 impl<'p, 'a> Evaluator<'p, 'a> {
     /// An attribute that is a step of its own.
     pub(super) fn eval_attribute(&mut self, attribute: &'p Attribute) -> Outcome<'a> {
         let outcome = self.resolve(attribute);
-        if let Err(EvalError::CostLimitExceeded) = outcome {
+        if is_final(&outcome) {
             return outcome;
         }
         match (&attribute.root, attribute.test) {
@@ -54,8 +54,10 @@ impl<'p, 'a> Evaluator<'p, 'a> {
     pub(super) fn local(&mut self, place: usize) -> Result<&Local<'p, 'a>, EvalError> {
         if let Local::Pending(init) = self.locals[place] {
             let value = self.eval(init);
-            if let Err(EvalError::CostLimitExceeded) = value {
-                return Err(EvalError::CostLimitExceeded);
+            if let Err(error) = &value
+                && error.is_final()
+            {
+                return Err(error.clone());
             }
             self.locals[place] = Local::Set(value);
         }
@@ -89,11 +91,14 @@ impl<'p, 'a> Evaluator<'p, 'a> {
         let selected = match &qualifier.key {
             QualifierKey::Constant(key) => select(value, key, optional || qualifier.test),
             QualifierKey::Computed(attribute) => match self.resolve(attribute) {
+                Ok(key) if Key::from_value(&key).is_none() => {
+                    Err(EvalError::new(format!("invalid qualifier type: {}", key.go_type())))
+                }
                 Ok(key) => select(value, &key, optional || qualifier.test),
                 Err(error) => Err(error),
             },
         };
-        if let Err(EvalError::CostLimitExceeded) = selected {
+        if selected.as_ref().is_err_and(EvalError::is_final) {
             return selected;
         }
         // An optional selection of what is not there, or that fails, is free.
@@ -119,11 +124,15 @@ fn select<'a>(value: &Value<'a>, key: &Value<'a>, presence: bool) -> Result<Opti
         Value::List(list) => {
             let index = index(key)?;
             match usize::try_from(index).ok().and_then(|index| list.get(index)) {
+                Some(_) if list.is_typed() && !matches!(key, Value::Int(_)) => {
+                    Err(EvalError::new(format!("unsupported index: {}", key.display())))
+                }
                 Some(item) => item.map(Some),
                 None if presence => Ok(None),
                 None => Err(EvalError::new(format!("index out of bounds: {}", key.display()))),
             }
         }
+        Value::Lost(value) => Err(value.lost()),
         _ if presence => Ok(None),
         _ => Err(missing_key()),
     }

@@ -1,6 +1,6 @@
 //! Calls of functions, and what they cost.
 
-use super::evaluate::{Evaluator, Local};
+use super::evaluate::{Evaluator, Local, is_final};
 use super::node::{CallNode, Node};
 use crate::library::{Call, regex};
 use crate::runtime_cost::CallCost;
@@ -22,7 +22,7 @@ impl<'p, 'a> Evaluator<'p, 'a> {
             }
             [left, right] => {
                 let left = self.argument(call, left);
-                if let Err(EvalError::CostLimitExceeded) = left {
+                if is_final(&left) {
                     return left;
                 }
                 let right = self.eval(right);
@@ -78,9 +78,14 @@ impl<'p, 'a> Evaluator<'p, 'a> {
         // A function may take its arguments, and most costs do not depend on what it makes of them.
         let known = (!call.cost.needs_result()).then(|| call.cost.cost(arguments, None));
         let outcome = match failure {
-            Some(error) => Err(error),
+            Some(error) => Err(call.cost.breakdown(arguments).unwrap_or(error)),
             None => {
-                let made = Call { function: call.function.name, overload: call.overload, arguments: &mut *arguments };
+                let overload = match call.guards.iter().find(|guard| guard.admits(arguments)) {
+                    Some(guard) => guard.overload,
+                    None if call.guards.is_empty() => call.overload,
+                    None => return self.mismatch(call, arguments, known),
+                };
+                let made = Call { function: call.function.name, overload, arguments: &mut *arguments };
                 match &call.regex {
                     Some(regex) => regex::call(made, regex),
                     None => (call.function.implementation)(made),
@@ -91,14 +96,21 @@ impl<'p, 'a> Evaluator<'p, 'a> {
         self.charged(cost, outcome)
     }
 
+    /// The end of a call that no overload takes.
+    fn mismatch(&mut self, call: &CallNode, arguments: &mut [Value<'a>], cost: Option<u64>) -> Outcome<'a> {
+        let cost = cost.unwrap_or_else(|| call.cost.cost(arguments, None));
+        let failed = Call { function: call.function.name, overload: call.overload, arguments };
+        self.charged(cost, Err(failed.mismatch()))
+    }
+
     /// `==` and `!=`.
     pub(super) fn equal(&mut self, negated: bool, operands: &'p [Node; 2]) -> Outcome<'a> {
         let left = self.eval(&operands[0]);
-        if let Err(EvalError::CostLimitExceeded) = left {
+        if is_final(&left) {
             return left;
         }
         let right = self.eval(&operands[1]);
-        if let Err(EvalError::CostLimitExceeded) = right {
+        if is_final(&right) {
             return right;
         }
         let rule = if negated { CallCost::Smaller } else { CallCost::Equal };

@@ -26,6 +26,11 @@ pub(super) enum Local<'p, 'a> {
     Set(Outcome<'a>),
 }
 
+/// Whether a failure ends the evaluation whatever stands around it.
+pub(super) fn is_final(outcome: &Outcome<'_>) -> bool {
+    outcome.as_ref().is_err_and(EvalError::is_final)
+}
+
 impl<'p, 'a> Evaluator<'p, 'a> {
     pub(super) fn new(program: &'p Program, bindings: &'p Bindings<'a>, meter: Meter) -> Self {
         let locals = (0..program.locals).map(|_| Local::Unset).collect();
@@ -51,7 +56,7 @@ impl<'p, 'a> Evaluator<'p, 'a> {
                 Ok(Value::Bool(Key::from_value(&element).is_some_and(|key| set.contains(&key))))
             }
             Node::OrElse { unwrap, operands } => match self.eval(&operands[0])? {
-                Value::Optional(Some(value)) if *unwrap => Ok((*value).clone()),
+                Value::Optional(Some(value)) if *unwrap => (*value).clone().or_lost(),
                 Value::Optional(None) => self.eval(&operands[1]),
                 other => Ok(other),
             },
@@ -69,7 +74,7 @@ impl<'p, 'a> Evaluator<'p, 'a> {
 
     /// Charges for a step that has run. A step that was cancelled costs nothing more.
     pub(super) fn charged(&mut self, cost: u64, outcome: Outcome<'a>) -> Outcome<'a> {
-        if let Err(EvalError::CostLimitExceeded) = outcome {
+        if is_final(&outcome) {
             return outcome;
         }
         self.meter.charge(cost)?;

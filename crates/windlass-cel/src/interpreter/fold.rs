@@ -38,19 +38,14 @@ impl<'p, 'a> Evaluator<'p, 'a> {
                 }
             }
             other if fold.second.is_some() => {
-                return Err(EvalError::new(format!("unsupported comprehension range type: {}", go_type(other))));
+                return Err(EvalError::new(format!("unsupported comprehension range type: {}", other.go_type())));
             }
-            other => return Err(EvalError::new(format!("got '{}', expected iterable type", go_type(other)))),
+            other => return Err(EvalError::new(format!("got '{}', expected iterable type", other.go_type()))),
         }
         self.eval(&fold.result)
     }
 
-    fn iterate(
-        &mut self,
-        fold: &'p Fold,
-        first: Outcome<'a>,
-        second: Option<Outcome<'a>>,
-    ) -> Result<Next, EvalError> {
+    fn iterate(&mut self, fold: &'p Fold, first: Outcome<'a>, second: Option<Outcome<'a>>) -> Result<Next, EvalError> {
         self.locals[fold.variable] = Local::Set(first);
         if let (Some(place), Some(value)) = (fold.second, second) {
             self.locals[place] = Local::Set(value);
@@ -65,31 +60,12 @@ impl<'p, 'a> Evaluator<'p, 'a> {
             },
         }
         let value = self.eval(&fold.step);
-        if let Err(EvalError::CostLimitExceeded) = value {
-            return Err(EvalError::CostLimitExceeded);
+        if let Err(error) = &value
+            && error.is_final()
+        {
+            return Err(error.clone());
         }
         self.locals[fold.accumulator] = Local::Set(value);
         Ok(Next::Continue)
-    }
-}
-
-/// The name that messages give the type of a value.
-fn go_type(value: &Value<'_>) -> &'static str {
-    match value {
-        Value::Null => "types.Null",
-        Value::Bool(_) => "types.Bool",
-        Value::Int(_) => "types.Int",
-        Value::Uint(_) => "types.Uint",
-        Value::Double(_) => "types.Double",
-        Value::String(_) => "types.String",
-        Value::Bytes(_) => "types.Bytes",
-        Value::Duration(_) => "types.Duration",
-        Value::Timestamp(_) => "types.Timestamp",
-        Value::List(_) => "types.List",
-        Value::Map(_) => "types.Map",
-        Value::Optional(_) => "*types.Optional",
-        Value::Type(_) => "*types.Type",
-        Value::Opaque(_) => "cel.Value",
-        Value::Preserved(_) => "*common.unknownPreserved",
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use regex::Regex;
 
+use super::guard::Guard;
 use crate::library::Function;
 use crate::runtime_cost::CallCost;
 use crate::value::{Key, Value};
@@ -54,6 +55,8 @@ pub(super) struct CallNode {
     pub(super) early_exit: bool,
     /// Whether arguments may fail.
     pub(super) lenient: bool,
+    /// The overloads to try at evaluation; none if it needs no trying.
+    pub(super) guards: Vec<Guard>,
     /// The regular expression, if it is a constant.
     pub(super) regex: Option<Regex>,
     /// The accumulator that is the first argument and is not needed any more.

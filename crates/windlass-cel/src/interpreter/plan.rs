@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use super::guard::{Guard, argument_types};
 use super::node::{Attribute, CallNode, Element, Fold, Node, Qualifier, QualifierKey, Root};
 use super::{Bindings, PlanError, Program};
 use crate::ast::{Comprehension, Entry, Expr, ExprKind, Literal};
@@ -177,6 +178,11 @@ impl<'c> Planner<'c> {
             }
             _ => None,
         };
+        let guards = if regex.is_some() || SINGLETONS.contains(&name) {
+            Vec::new()
+        } else {
+            Guard::for_call(name, overload, &argument_types(self.checked, target.into_iter().chain(args)))
+        };
         let early_exit = arguments.is_empty()
             || arguments.len() > 2
             || regex.is_some()
@@ -190,6 +196,7 @@ impl<'c> Planner<'c> {
             arguments,
             early_exit,
             lenient: name == "@not_strictly_false",
+            guards,
             regex,
             consumes: None,
         };
@@ -264,7 +271,7 @@ fn conditional(mut arguments: Vec<Node>) -> Node {
 fn index(mut arguments: Vec<Node>, optional: bool) -> Result<Node, PlanError> {
     let key = match arguments.remove(1) {
         Node::Constant(key) if Key::from_value(&key).is_some() => QualifierKey::Constant(key),
-        Node::Constant(key) => return Err(PlanError(format!("invalid qualifier type: {}", key.type_name()))),
+        Node::Constant(key) => return Err(PlanError(format!("invalid qualifier type: {}", key.go_type()))),
         node => QualifierKey::Computed(node.into_attribute()),
     };
     let mut attribute = arguments.remove(0).into_attribute();

@@ -1,0 +1,112 @@
+//! Expressions and the answers that the real server gives: values, errors and costs.
+
+use std::sync::{Arc, OnceLock};
+
+use serde_json::Value as Json;
+use windlass_schema::structural::Structural;
+
+use super::{Bindings, Program};
+use crate::checker::{Checked, Environment, check};
+use crate::declared::{DeclType, Declared};
+use crate::parser::{Options, parse};
+use crate::types::Type;
+use crate::value::Value;
+
+mod properties;
+
+struct Fixture {
+    schema: Structural,
+    object: Json,
+    old: Json,
+    environment: Environment,
+}
+
+impl Fixture {
+    fn new(answers: &Json) -> Fixture {
+        let schema = Structural::compile(&answers["schema"]).expect("the schema must be structural");
+        let declared = DeclType::of(&schema, true).expect("the schema must have a type");
+        let provider = Declared::new("selfType1".to_owned(), Arc::new(declared));
+        let own = provider.self_type();
+        let optional = Type::Opaque("optional_type".into(), [own.clone()].into());
+        let environment = Environment::standard_kubernetes()
+            .clone()
+            .with_provider(Arc::new(provider))
+            .with_variable("self", own)
+            .with_variable("oldSelf", optional);
+        Fixture { schema, object: answers["object"].clone(), old: answers["old"].clone(), environment }
+    }
+
+    fn shared() -> &'static Fixture {
+        static FIXTURE: OnceLock<Fixture> = OnceLock::new();
+        FIXTURE.get_or_init(|| Fixture::new(&answers()))
+    }
+
+    fn check(&self, text: &str) -> Result<Checked, String> {
+        let parsed = parse(text, Options::KUBERNETES).map_err(|error| error.to_string())?;
+        check(&parsed, &self.environment).map_err(|error| error.to_string())
+    }
+
+    fn bindings(&self) -> Bindings<'_> {
+        Bindings::new()
+            .with("self", Value::resource(&self.object, &self.schema))
+            .with("oldSelf", Value::resource(&self.old, &self.schema).map(Value::some))
+    }
+}
+
+fn answers() -> Json {
+    serde_json::from_str(include_str!("tests/answers.json")).expect("the answers must be JSON")
+}
+
+#[test]
+fn expressions_give_what_the_real_server_gives_at_the_same_cost() {
+    let answers = answers();
+    let fixture = Fixture::new(&answers);
+    let mut differences = Vec::new();
+    for answer in answers["answers"].as_array().expect("there must be answers") {
+        let text = answer["expr"].as_str().expect("an answer must have an expression");
+        let field = |name: &str| answer[name].as_str().unwrap_or_default();
+        let checked = match fixture.check(text) {
+            Ok(checked) => checked,
+            Err(error) => {
+                differences.push(format!("{text}\n    does not check: {error}"));
+                continue;
+            }
+        };
+        let program = match Program::new(&checked) {
+            Ok(program) => program,
+            Err(error) => {
+                if error.to_string() != field("program") {
+                    differences.push(format!("{text}\n    is no program: {error}\n    expected {answer}"));
+                }
+                continue;
+            }
+        };
+        let evaluation = program.eval(&fixture.bindings(), None);
+        let (value, error) = match &evaluation.result {
+            Ok(value) => (value.to_literal(), String::new()),
+            Err(error) => (String::new(), error.to_string()),
+        };
+        let cost = answer["cost"].as_u64().unwrap_or_default();
+        if value != field("value") || error != field("error") || evaluation.cost != cost || !field("program").is_empty()
+        {
+            differences.push(format!("{text}\n    gives {value}{error} ({})\n    expected {answer}", evaluation.cost));
+        }
+    }
+    assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
+}
+
+#[test]
+fn an_evaluation_ends_when_it_has_cost_more_than_it_may() {
+    let answers = answers();
+    let fixture = Fixture::new(&answers);
+    let checked = fixture.check("[1, 2, 3].all(x, [1, 2, 3].all(y, x * y < 100))").expect("it must check");
+    let program = Program::new(&checked).expect("it must plan");
+    let whole = program.eval(&fixture.bindings(), None).cost;
+    assert!(program.eval(&fixture.bindings(), Some(whole)).result.is_ok());
+    for limit in 0..whole {
+        let evaluation = program.eval(&fixture.bindings(), Some(limit));
+        let error = evaluation.result.expect_err("it must be cancelled").to_string();
+        assert_eq!(error, "operation cancelled: actual cost limit exceeded");
+        assert!(evaluation.cost > limit);
+    }
+}

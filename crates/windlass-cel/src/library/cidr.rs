@@ -16,9 +16,8 @@ pub(crate) const FUNCTIONS: &Table = &[
 
 fn parse(text: &str) -> Result<Cidr, EvalError> {
     const CONTEXT: &str = "network address parse error during conversion from string";
-    let fail = |reason: String| {
-        Err(EvalError::new(format!("{CONTEXT}: {CONTEXT}: netip.ParsePrefix({text:?}): {reason}")))
-    };
+    let fail =
+        |reason: String| Err(EvalError::new(format!("{CONTEXT}: {CONTEXT}: netip.ParsePrefix({text:?}): {reason}")));
     let Some((address, bits)) = text.rsplit_once('/') else { return fail("no '/'".to_owned()) };
     let (address, zone) = match ip::parse_addr(address) {
         Ok(parsed) => parsed,

@@ -56,10 +56,10 @@ static FORMATS: [(&str, NamedFormat); 13] = [
     ),
     ("labelValue", NamedFormat { name: "LabelValue", validate: names::is_valid_label_value, regex_size: 40 }),
     ("uri", NamedFormat { name: "URI", validate: validate_uri, regex_size: 1103 }),
-    ("uuid", NamedFormat { name: "uuid", validate: validate_uuid, regex_size: 83 }),
+    ("uuid", NamedFormat { name: "uuid", validate: validate_uuid, regex_size: 70 }),
     ("byte", NamedFormat { name: "byte", validate: validate_byte, regex_size: 84 }),
-    ("date", NamedFormat { name: "date", validate: validate_date, regex_size: 78 }),
-    ("datetime", NamedFormat { name: "datetime", validate: validate_datetime, regex_size: 78 }),
+    ("date", NamedFormat { name: "date", validate: validate_date, regex_size: 71 }),
+    ("datetime", NamedFormat { name: "datetime", validate: validate_datetime, regex_size: 71 }),
 ];
 
 fn fails(valid: bool, message: &str) -> Vec<String> {

@@ -58,7 +58,7 @@ fn sum<'a>(call: Call<'_, 'a>) -> Outcome<'a> {
         _ => Value::Int(0),
     };
     for item in the_list(&call)?.iter() {
-        total = total.add(&item?)?;
+        total = total.plus(&item?)?;
     }
     Ok(total)
 }
@@ -128,14 +128,16 @@ fn flatten_into<'a>(list: &List<'a>, depth: i64, out: &mut Vec<Value<'a>>) -> Re
 fn sort<'a>(call: Call<'_, 'a>) -> Outcome<'a> {
     match &*call.arguments {
         [Value::List(list)] => sorted(list, list),
-        _ => Err(EvalError::new("no such overload: sort")),
+        [other, ..] => Err(other.unsupported("sort")),
+        [] => Err(call.mismatch()),
     }
 }
 
 fn sort_by_keys<'a>(call: Call<'_, 'a>) -> Outcome<'a> {
     match &*call.arguments {
         [Value::List(list), Value::List(keys)] => sorted(list, keys),
-        _ => Err(EvalError::new("no such overload: @sortByAssociatedKeys")),
+        [other, ..] => Err(other.unsupported("@sortByAssociatedKeys")),
+        [] => Err(call.mismatch()),
     }
 }
 

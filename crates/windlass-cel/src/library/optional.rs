@@ -43,7 +43,7 @@ fn unwrap<'a>(call: Call<'_, 'a>) -> Outcome<'a> {
 
 fn value<'a>(call: Call<'_, 'a>) -> Outcome<'a> {
     match &*call.arguments {
-        [Value::Optional(Some(value))] => Ok((**value).clone()),
+        [Value::Optional(Some(value))] => (**value).clone().or_lost(),
         [Value::Optional(None)] => Err(EvalError::new("optional.none() dereference")),
         _ => Err(call.mismatch()),
     }

@@ -43,7 +43,8 @@ fn matches<'a>(call: Call<'_, 'a>) -> Outcome<'a> {
             self::call(call, &regex)
         }
         [Value::String(_), _] => Err(EvalError::no_such_overload()),
-        _ => Err(EvalError::new("no such overload: matches")),
+        [other, ..] => Err(other.unsupported("matches")),
+        [] => Err(call.mismatch()),
     }
 }
 

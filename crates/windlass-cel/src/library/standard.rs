@@ -52,7 +52,7 @@ fn not_strictly_false<'a>(call: Call<'_, 'a>) -> Outcome<'a> {
 
 fn add<'a>(call: Call<'_, 'a>) -> Outcome<'a> {
     let [left, right] = call.arguments else { return Err(call.mismatch()) };
-    std::mem::replace(left, Value::Null).add(right)
+    std::mem::replace(left, Value::Null).plus(right)
 }
 
 fn subtract<'a>(call: Call<'_, 'a>) -> Outcome<'a> {
@@ -73,7 +73,7 @@ fn modulo<'a>(call: Call<'_, 'a>) -> Outcome<'a> {
 
 fn order<'a>(call: &Call<'_, 'a>) -> Result<Ordering, EvalError> {
     if !call.arguments[0].is_comparable() {
-        return Err(EvalError::new(format!("no such overload: {}", call.function)));
+        return Err(call.arguments[0].unsupported(call.function));
     }
     call.arguments[0].compare(&call.arguments[1])
 }
@@ -103,7 +103,7 @@ fn size<'a>(call: Call<'_, 'a>) -> Outcome<'a> {
         value @ (Value::String(_) | Value::Bytes(_) | Value::List(_) | Value::Map(_)) => {
             Ok(Value::Int(value.size().unwrap_or_default()))
         }
-        _ => Err(EvalError::new("no such overload: size")),
+        other => Err(other.unsupported("size")),
     }
 }
 

@@ -54,9 +54,7 @@ impl Clause {
         let mut precision = DEFAULT_PRECISION;
         if let Some(after) = rest.strip_prefix('.') {
             let Some(end) = after.find(|c: char| !c.is_ascii_digit()) else {
-                return Err(
-                    "error while parsing precision: could not find end of precision specifier".to_owned()
-                );
+                return Err("error while parsing precision: could not find end of precision specifier".to_owned());
             };
             precision = after[..end].parse().map_err(|_| {
                 format!(
@@ -133,7 +131,7 @@ impl Clause {
             let digits: String = digits.chars().map(superscript).collect();
             let sign = if sign.is_empty() { "" } else { "⁻" };
             let digits = if digits.chars().count() < 2 { format!("⁰{digits}") } else { digits };
-            return format!("{mantissa}\u{a0}×\u{a0}10{sign}{digits}");
+            return format!("{mantissa}×10{sign}{digits}");
         }
         let plain = format!("{number:.*}", self.precision);
         let (sign, digits) = plain.strip_prefix('-').map_or(("", &*plain), |digits| ("-", digits));

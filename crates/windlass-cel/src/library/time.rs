@@ -19,9 +19,7 @@ pub(crate) const FUNCTIONS: &Table = &[
 fn part<'a>(call: Call<'_, 'a>) -> Outcome<'a> {
     match &*call.arguments {
         [Value::Timestamp(time)] => Ok(timestamp_part(call.function, *time, 0)),
-        [Value::Timestamp(time), Value::String(zone)] => {
-            Ok(timestamp_part(call.function, *time, offset(*time, zone)?))
-        }
+        [Value::Timestamp(time), Value::String(zone)] => Ok(timestamp_part(call.function, *time, offset(*time, zone)?)),
         [Value::Duration(nanos)] => duration_part(call.function, *nanos).ok_or_else(|| call.mismatch()),
         _ => Err(call.mismatch()),
     }

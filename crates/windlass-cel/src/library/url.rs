@@ -22,9 +22,9 @@ pub(crate) const FUNCTIONS: &Table = &[
 
 fn url<'a>(call: Call<'_, 'a>) -> Outcome<'a> {
     let [Value::String(text)] = &*call.arguments else { return Err(call.mismatch()) };
-    let parsed = parse_request_uri(text).and_then(|_| parse::parse(text)).map_err(|error| {
-        EvalError::new(format!("URL parse error during conversion from string: {error}"))
-    })?;
+    let parsed = parse_request_uri(text)
+        .and_then(|_| parse::parse(text))
+        .map_err(|error| EvalError::new(format!("URL parse error during conversion from string: {error}")))?;
     Ok(Value::opaque(Opaque::Url(parsed)))
 }
 

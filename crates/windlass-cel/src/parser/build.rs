@@ -123,12 +123,10 @@ impl Builder<'_> {
                 }
                 Ok(call(id, if question.is_some() { "_[?_]" } else { "_[_]" }, vec![target, index]))
             }
-            Node::Ident { start, dot, name } => {
-                Ok(match self.variable(*start, *dot, *name) {
-                    Ok((name, token)) => Expr { id: self.id(Some(token)), kind: ExprKind::Ident(name) },
-                    Err(wrong) => wrong,
-                })
-            }
+            Node::Ident { start, dot, name } => Ok(match self.variable(*start, *dot, *name) {
+                Ok((name, token)) => Expr { id: self.id(Some(token)), kind: ExprKind::Ident(name) },
+                Err(wrong) => wrong,
+            }),
             Node::Call { start, dot, name, open, arguments } => match self.variable(*start, *dot, *name) {
                 Ok((name, _)) => {
                     let id = self.id(*open);
@@ -152,7 +150,8 @@ impl Builder<'_> {
         let mut ids = Vec::with_capacity(operators.len());
         for (index, operator) in operators.iter().enumerate() {
             let Some(term) = terms.get(index + 1) else {
-                let wanted = if any { "unexpected character, wanted '||'" } else { "unexpected character, wanted '&&'" };
+                let wanted =
+                    if any { "unexpected character, wanted '||'" } else { "unexpected character, wanted '&&'" };
                 return Ok(self.wrong(Some(start), wanted));
             };
             built.push(self.build(*term)?);
@@ -184,7 +183,10 @@ impl Builder<'_> {
         };
         if question.is_none() {
             let id = self.id(Some(dot));
-            return Ok(Expr { id, kind: ExprKind::Select { operand: Box::new(operand), field: name, test_only: false } });
+            return Ok(Expr {
+                id,
+                kind: ExprKind::Select { operand: Box::new(operand), field: name, test_only: false },
+            });
         }
         if !self.options.optionals {
             return Ok(self.wrong(Some(dot), "unsupported syntax '.?'"));

@@ -8,17 +8,6 @@ use super::tree::{MapEntry, MessageField, Name, Node, NodeId, TokenId};
 /// How often a rule of the grammar may be within itself.
 pub(super) const MAXIMUM_DEPTH: u32 = 250;
 
-/// Why there is no tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Failure {
-    /// The text is not an expression.
-    Syntax,
-    /// It is nested too deeply.
-    TooDeep,
-}
-
-type Result<T> = std::result::Result<T, Failure>;
-
 struct Descent<'a> {
     tokens: &'a [Token],
     at: usize,
@@ -28,20 +17,17 @@ struct Descent<'a> {
     sums: u32,
 }
 
-/// The nodes of a text and the outermost one.
-pub(super) fn parse(tokens: &[Token]) -> Result<(Vec<Node>, NodeId)> {
+/// The nodes of a text and the outermost one; `None` if it is not an expression or is nested too deeply.
+pub(super) fn parse(tokens: &[Token]) -> Option<(Vec<Node>, NodeId)> {
     let nodes = Vec::with_capacity(tokens.len());
     let mut descent = Descent { tokens, at: 0, nodes, expressions: 0, relations: 0, sums: 0 };
     let root = descent.expression()?;
-    if descent.peek() != Kind::End {
-        return Err(Failure::Syntax);
-    }
-    Ok((descent.nodes, root))
+    (descent.peek() == Kind::End).then_some((descent.nodes, root))
 }
 
-fn entered(depth: &mut u32) -> Result<()> {
+fn entered(depth: &mut u32) -> Option<()> {
     *depth += 1;
-    if *depth > MAXIMUM_DEPTH { Err(Failure::TooDeep) } else { Ok(()) }
+    (*depth <= MAXIMUM_DEPTH).then_some(())
 }
 
 impl Descent<'_> {
@@ -58,10 +44,6 @@ impl Descent<'_> {
         self.at as TokenId - 1
     }
 
-    fn expect(&mut self, kind: Kind) -> Result<TokenId> {
-        if self.peek() == kind { Ok(self.advance()) } else { Err(Failure::Syntax) }
-    }
-
     fn accept(&mut self, kind: Kind) -> Option<TokenId> {
         (self.peek() == kind).then(|| self.advance())
     }
@@ -71,28 +53,28 @@ impl Descent<'_> {
         self.nodes.len() as NodeId - 1
     }
 
-    fn expression(&mut self) -> Result<NodeId> {
+    fn expression(&mut self) -> Option<NodeId> {
         entered(&mut self.expressions)?;
         let condition = self.logic(true)?;
         let node = match self.accept(Kind::Question) {
             None => condition,
             Some(question) => {
                 let yes = self.logic(true)?;
-                self.expect(Kind::Colon)?;
+                self.accept(Kind::Colon)?;
                 let no = self.expression()?;
                 self.node(Node::Ternary { condition, question, yes, no })
             }
         };
         self.expressions -= 1;
-        Ok(node)
+        Some(node)
     }
 
-    fn logic(&mut self, any: bool) -> Result<NodeId> {
+    fn logic(&mut self, any: bool) -> Option<NodeId> {
         let start = self.at as TokenId;
         let first = if any { self.logic(false)? } else { self.relation(1)? };
         let operator = if any { Kind::Or } else { Kind::And };
         if self.peek() != operator {
-            return Ok(first);
+            return Some(first);
         }
         let mut operators = Vec::new();
         let mut terms = vec![first];
@@ -101,10 +83,10 @@ impl Descent<'_> {
             let term = if any { self.logic(false)? } else { self.relation(1)? };
             terms.push(term);
         }
-        Ok(self.node(Node::Logic { any, start, operators, terms }))
+        Some(self.node(Node::Logic { any, start, operators, terms }))
     }
 
-    fn relation(&mut self, precedence: u8) -> Result<NodeId> {
+    fn relation(&mut self, precedence: u8) -> Option<NodeId> {
         entered(&mut self.relations)?;
         let mut left = self.sum(1)?;
         while precedence <= 1 && is_relation(self.peek()) {
@@ -113,10 +95,10 @@ impl Descent<'_> {
             left = self.node(Node::Binary { operator, left, right });
         }
         self.relations -= 1;
-        Ok(left)
+        Some(left)
     }
 
-    fn sum(&mut self, precedence: u8) -> Result<NodeId> {
+    fn sum(&mut self, precedence: u8) -> Option<NodeId> {
         entered(&mut self.sums)?;
         let mut left = self.unary()?;
         loop {
@@ -133,10 +115,10 @@ impl Descent<'_> {
             left = self.node(Node::Binary { operator, left, right });
         }
         self.sums -= 1;
-        Ok(left)
+        Some(left)
     }
 
-    fn unary(&mut self) -> Result<NodeId> {
+    fn unary(&mut self) -> Option<NodeId> {
         let kind = self.peek();
         let is_prefix = kind == Kind::Exclamation || (kind == Kind::Minus && !self.at_negative_number());
         if !is_prefix {
@@ -147,14 +129,14 @@ impl Descent<'_> {
             operators.push(operator);
         }
         let operand = self.member()?;
-        Ok(self.node(Node::Prefix { operators, operand }))
+        Some(self.node(Node::Prefix { operators, operand }))
     }
 
     fn at_negative_number(&self) -> bool {
         self.peek() == Kind::Minus && matches!(self.peek_at(1), Kind::Int | Kind::Float)
     }
 
-    fn member(&mut self) -> Result<NodeId> {
+    fn member(&mut self) -> Option<NodeId> {
         let start = self.at as TokenId;
         let mut operand = self.primary()?;
         loop {
@@ -176,53 +158,53 @@ impl Descent<'_> {
                     let open = Some(self.advance());
                     let question = self.accept(Kind::Question);
                     let index = self.expression()?;
-                    self.expect(Kind::RightBracket)?;
+                    self.accept(Kind::RightBracket)?;
                     self.node(Node::Index { start, operand, open, question, index })
                 }
-                _ => return Ok(operand),
+                _ => return Some(operand),
             };
         }
     }
 
-    fn name(&mut self) -> Result<Name> {
+    fn name(&mut self) -> Option<Name> {
         match self.peek() {
             Kind::Identifier | Kind::QuotedIdentifier => {
                 let start = self.advance();
-                Ok(Name { start, token: Some(start) })
+                Some(Name { start, token: Some(start) })
             }
-            _ => Err(Failure::Syntax),
+            _ => None,
         }
     }
 
-    fn arguments(&mut self) -> Result<Vec<NodeId>> {
+    fn arguments(&mut self) -> Option<Vec<NodeId>> {
         let mut arguments = Vec::new();
         if self.accept(Kind::RightParen).is_some() {
-            return Ok(arguments);
+            return Some(arguments);
         }
         loop {
             arguments.push(self.expression()?);
             if self.accept(Kind::Comma).is_none() {
-                self.expect(Kind::RightParen)?;
-                return Ok(arguments);
+                self.accept(Kind::RightParen)?;
+                return Some(arguments);
             }
         }
     }
 
-    fn primary(&mut self) -> Result<NodeId> {
+    fn primary(&mut self) -> Option<NodeId> {
         match self.peek() {
             Kind::Identifier | Kind::Dot => self.named(),
             Kind::LeftParen => {
                 self.advance();
                 let inner = self.expression()?;
-                self.expect(Kind::RightParen)?;
-                Ok(inner)
+                self.accept(Kind::RightParen)?;
+                Some(inner)
             }
             Kind::LeftBracket => self.list(),
             Kind::LeftBrace => self.map(),
             Kind::Minus if self.at_negative_number() => {
                 let sign = Some(self.advance());
                 let token = self.advance();
-                Ok(self.node(Node::Literal { sign, token }))
+                Some(self.node(Node::Literal { sign, token }))
             }
             Kind::Int
             | Kind::Uint
@@ -233,13 +215,13 @@ impl Descent<'_> {
             | Kind::False
             | Kind::Null => {
                 let token = self.advance();
-                Ok(self.node(Node::Literal { sign: None, token }))
+                Some(self.node(Node::Literal { sign: None, token }))
             }
-            _ => Err(Failure::Syntax),
+            _ => None,
         }
     }
 
-    fn named(&mut self) -> Result<NodeId> {
+    fn named(&mut self) -> Option<NodeId> {
         let start = self.at as TokenId;
         let dot = self.accept(Kind::Dot).is_some();
         let mut ahead = 1;
@@ -249,21 +231,21 @@ impl Descent<'_> {
         if self.peek_at(ahead) == Kind::LeftBrace {
             return self.message(start, dot);
         }
-        let name = Some(self.expect(Kind::Identifier)?);
+        let name = Some(self.accept(Kind::Identifier)?);
         match self.accept(Kind::LeftParen) {
             Some(open) => {
                 let arguments = self.arguments()?;
-                Ok(self.node(Node::Call { start, dot, name, open: Some(open), arguments }))
+                Some(self.node(Node::Call { start, dot, name, open: Some(open), arguments }))
             }
-            None => Ok(self.node(Node::Ident { start, dot, name })),
+            None => Some(self.node(Node::Ident { start, dot, name })),
         }
     }
 
-    fn list(&mut self) -> Result<NodeId> {
+    fn list(&mut self) -> Option<NodeId> {
         let open = Some(self.advance());
         let mut elements = Vec::new();
         if self.accept(Kind::Comma).is_some() {
-            self.expect(Kind::RightBracket)?;
+            self.accept(Kind::RightBracket)?;
         } else if self.accept(Kind::RightBracket).is_none() {
             loop {
                 let question = self.accept(Kind::Question);
@@ -273,19 +255,19 @@ impl Descent<'_> {
                 }
             }
         }
-        Ok(self.node(Node::List { open, elements }))
+        Some(self.node(Node::List { open, elements }))
     }
 
-    fn map(&mut self) -> Result<NodeId> {
+    fn map(&mut self) -> Option<NodeId> {
         let open = Some(self.advance());
         let mut entries = Vec::new();
         if self.accept(Kind::Comma).is_some() {
-            self.expect(Kind::RightBrace)?;
+            self.accept(Kind::RightBrace)?;
         } else if self.accept(Kind::RightBrace).is_none() {
             loop {
                 let question = self.accept(Kind::Question);
                 let key = self.expression()?;
-                let colon = self.expect(Kind::Colon)?;
+                let colon = self.accept(Kind::Colon)?;
                 let value = self.expression()?;
                 entries.push(MapEntry { question, key, colon, value });
                 if self.ended(Kind::RightBrace)? {
@@ -293,23 +275,23 @@ impl Descent<'_> {
                 }
             }
         }
-        Ok(self.node(Node::Map { open, entries }))
+        Some(self.node(Node::Map { open, entries }))
     }
 
-    fn message(&mut self, start: TokenId, dot: bool) -> Result<NodeId> {
-        let mut names = vec![self.expect(Kind::Identifier)?];
+    fn message(&mut self, start: TokenId, dot: bool) -> Option<NodeId> {
+        let mut names = vec![self.accept(Kind::Identifier)?];
         while self.accept(Kind::Dot).is_some() {
-            names.push(self.expect(Kind::Identifier)?);
+            names.push(self.accept(Kind::Identifier)?);
         }
-        let open = Some(self.expect(Kind::LeftBrace)?);
+        let open = Some(self.accept(Kind::LeftBrace)?);
         let mut fields = Vec::new();
         if self.accept(Kind::Comma).is_some() {
-            self.expect(Kind::RightBrace)?;
+            self.accept(Kind::RightBrace)?;
         } else if self.accept(Kind::RightBrace).is_none() {
             loop {
                 let question = self.accept(Kind::Question);
                 let name = self.name()?;
-                let colon = self.expect(Kind::Colon)?;
+                let colon = self.accept(Kind::Colon)?;
                 let value = self.expression()?;
                 fields.push(MessageField { question, name, colon, value });
                 if self.ended(Kind::RightBrace)? {
@@ -317,28 +299,22 @@ impl Descent<'_> {
                 }
             }
         }
-        Ok(self.node(Node::Message { dot, names, open, start, fields }))
+        Some(self.node(Node::Message { dot, names, open, start, fields }))
     }
 
     /// Whether a list ends here, after one comma or none, rather than going on after a comma.
-    fn ended(&mut self, close: Kind) -> Result<bool> {
+    fn ended(&mut self, close: Kind) -> Option<bool> {
         let more = self.accept(Kind::Comma).is_some();
         if self.accept(close).is_some() {
-            return Ok(true);
+            return Some(true);
         }
-        if more { Ok(false) } else { Err(Failure::Syntax) }
+        more.then_some(false)
     }
 }
 
 fn is_relation(kind: Kind) -> bool {
     matches!(
         kind,
-        Kind::Less
-            | Kind::LessEquals
-            | Kind::GreaterEquals
-            | Kind::Greater
-            | Kind::Equals
-            | Kind::NotEquals
-            | Kind::In
+        Kind::Less | Kind::LessEquals | Kind::GreaterEquals | Kind::Greater | Kind::Equals | Kind::NotEquals | Kind::In
     )
 }

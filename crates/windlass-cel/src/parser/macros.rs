@@ -91,16 +91,16 @@ struct Fold {
 }
 
 impl Expansion<'_, '_> {
-    fn new(&mut self, kind: ExprKind) -> Expr {
+    fn expr(&mut self, kind: ExprKind) -> Expr {
         Expr { id: self.builder.id_at(self.position), kind }
     }
 
     fn literal(&mut self, literal: Literal) -> Expr {
-        self.new(ExprKind::Literal(literal))
+        self.expr(ExprKind::Literal(literal))
     }
 
     fn ident(&mut self, name: &str) -> Expr {
-        self.new(ExprKind::Ident(name.to_owned()))
+        self.expr(ExprKind::Ident(name.to_owned()))
     }
 
     fn accumulator(&mut self) -> Expr {
@@ -108,15 +108,15 @@ impl Expansion<'_, '_> {
     }
 
     fn call(&mut self, function: &str, args: Vec<Expr>) -> Expr {
-        self.new(ExprKind::Call { target: None, function: function.to_owned(), args })
+        self.expr(ExprKind::Call { target: None, function: function.to_owned(), args })
     }
 
     fn member_call(&mut self, function: &str, target: Expr, args: Vec<Expr>) -> Expr {
-        self.new(ExprKind::Call { target: Some(Box::new(target)), function: function.to_owned(), args })
+        self.expr(ExprKind::Call { target: Some(Box::new(target)), function: function.to_owned(), args })
     }
 
     fn list(&mut self, elements: Vec<Expr>) -> Expr {
-        self.new(ExprKind::List { elements, optional: Vec::new() })
+        self.expr(ExprKind::List { elements, optional: Vec::new() })
     }
 
     fn fold(&mut self, range: Expr, variables: Variables, fold: Fold) -> Expr {
@@ -125,7 +125,7 @@ impl Expansion<'_, '_> {
         let Variables { first, second } = variables;
         let comprehension =
             Comprehension { range, variable: first, second, accumulator, init, condition, step, result };
-        self.new(ExprKind::Comprehension(Box::new(comprehension)))
+        self.expr(ExprKind::Comprehension(Box::new(comprehension)))
     }
 
     /// An expression with a name bound to a value.
@@ -143,7 +143,7 @@ impl Expansion<'_, '_> {
             step,
             result,
         };
-        self.new(ExprKind::Comprehension(Box::new(comprehension)))
+        self.expr(ExprKind::Comprehension(Box::new(comprehension)))
     }
 
     /// `step`, or the accumulator as it is where the filter says no.
@@ -163,11 +163,9 @@ impl Expansion<'_, '_> {
         let id = self.builder.id_at(position);
         let kind = match &expr.kind {
             ExprKind::Literal(_) | ExprKind::Ident(_) => expr.kind.clone(),
-            ExprKind::Select { operand, field, test_only } => ExprKind::Select {
-                operand: Box::new(self.copy(operand)),
-                field: field.clone(),
-                test_only: *test_only,
-            },
+            ExprKind::Select { operand, field, test_only } => {
+                ExprKind::Select { operand: Box::new(self.copy(operand)), field: field.clone(), test_only: *test_only }
+            }
             ExprKind::Call { target, function, args } => ExprKind::Call {
                 args: args.iter().map(|arg| self.copy(arg)).collect(),
                 target: target.as_ref().map(|target| Box::new(self.copy(target))),
@@ -273,7 +271,7 @@ fn has(expansion: &mut Expansion<'_, '_>, _: Option<Expr>, mut args: Vec<Expr>) 
     let arg = args.swap_remove(0);
     match arg.kind {
         ExprKind::Select { operand, field, .. } => {
-            Ok(expansion.new(ExprKind::Select { operand, field, test_only: true }))
+            Ok(expansion.expr(ExprKind::Select { operand, field, test_only: true }))
         }
         _ => Err((arg.id, "invalid argument to has() macro".to_owned())),
     }
@@ -362,7 +360,7 @@ fn inserting(
     args.extend(inserted);
     let step = expansion.call("cel.@mapInsert", args);
     let step = expansion.filtered(filter, step);
-    let init = expansion.new(ExprKind::Map(Vec::new()));
+    let init = expansion.expr(ExprKind::Map(Vec::new()));
     let condition = expansion.literal(Literal::Bool(true));
     let result = expansion.accumulator();
     expansion.fold(range, variables, Fold { init, condition, step, result })

@@ -245,7 +245,8 @@ fn word(bytes: &[u8], at: usize) -> Scanned {
 fn number(bytes: &[u8], at: usize) -> Scanned {
     let hexadecimal = |byte: u8| byte.is_ascii_hexdigit();
     let is_unsigned = |index: usize| matches!(bytes.get(index), Some(b'u' | b'U'));
-    if bytes[at] == b'0' && bytes.get(at + 1) == Some(&b'x') && bytes.get(at + 2).is_some_and(|byte| hexadecimal(*byte)) {
+    if bytes[at] == b'0' && bytes.get(at + 1) == Some(&b'x') && bytes.get(at + 2).is_some_and(|byte| hexadecimal(*byte))
+    {
         let end = run(bytes, at + 2, hexadecimal);
         return if is_unsigned(end) { Scanned::Token(Kind::Uint, end + 1) } else { Scanned::Token(Kind::Int, end) };
     }
@@ -304,11 +305,11 @@ fn long_string(bytes: &[u8], at: usize, quote: u8, raw: bool) -> Result<usize, u
 
 /// The end of the escape that starts at a backslash, or the index of what could not go on.
 fn escape(bytes: &[u8], at: usize) -> Result<usize, usize> {
-    let all = |from: usize, count: usize, accepts: fn(&u8) -> bool| {
-        match (from..from + count).find(|index| !bytes.get(*index).is_some_and(accepts)) {
-            Some(failed) => Err(failed),
-            None => Ok(from + count),
-        }
+    let all = |from: usize, count: usize, accepts: fn(&u8) -> bool| match (from..from + count)
+        .find(|index| !bytes.get(*index).is_some_and(accepts))
+    {
+        Some(failed) => Err(failed),
+        None => Ok(from + count),
     };
     match bytes.get(at + 1) {
         Some(b'a' | b'b' | b'f' | b'n' | b'r' | b't' | b'v' | b'"' | b'\'' | b'\\' | b'?' | b'`') => Ok(at + 2),

@@ -71,6 +71,11 @@ impl CompiledRule {
         self.message_program.is_some()
     }
 
+    /// Whether `oldSelf` is an optional for it.
+    pub(super) fn takes_optional(&self) -> bool {
+        self.rule.optional_old_self == Some(true)
+    }
+
     /// How evaluation errors call the rule: by its message, or else by its text.
     pub(super) fn title(&self) -> &str {
         if self.rule.message.is_empty() { trim(&self.rule.rule) } else { trim(&self.rule.message) }

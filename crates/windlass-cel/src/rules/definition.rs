@@ -7,7 +7,8 @@ use windlass_schema::structural::{Additional, Kind, ListType, Rule, Structural};
 
 use super::compiled::{CompiledRule, RuleErrorKind, Scope};
 use super::{FieldPath, RULE_LIMIT, SCHEMA_LIMIT, show, tree};
-use crate::declared::{DeclType, escape};
+use crate::declared::DeclType;
+use crate::value::escape;
 
 const RULES: &str = "x-kubernetes-validations";
 const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
@@ -261,7 +262,7 @@ impl Total {
             return;
         }
         self.most_expensive.push((path.clone(), cost));
-        self.most_expensive.sort_by(|a, b| b.1.cmp(&a.1));
+        self.most_expensive.sort_by_key(|(_, cost)| std::cmp::Reverse(*cost));
         self.most_expensive.truncate(4);
     }
 }

@@ -8,15 +8,18 @@ use crate::value::{Outcome, Value};
 /// What rules see: the value they are about, and what that was before.
 pub(super) struct Scope<'a> {
     plain: Bindings<'a>,
-    /// With `oldSelf` as an optional.
-    optional: Bindings<'a>,
+    /// With `oldSelf` as an optional, if a rule asks for it.
+    optional: Option<Bindings<'a>>,
 }
 
 impl<'a> Scope<'a> {
-    pub(super) fn new(new: Outcome<'a>, old: Option<Outcome<'a>>) -> Self {
+    /// `optional` if a rule takes `oldSelf` as an optional.
+    pub(super) fn new(new: Outcome<'a>, old: Option<Outcome<'a>>, optional: bool) -> Self {
         let mut plain = Bindings::new().with(SELF, new);
-        let mut optional = plain.clone();
-        optional.set(OLD_SELF, old.clone().map_or(Ok(Value::NONE), |old| old.map(Value::some)));
+        let optional = optional.then(|| {
+            let old = old.clone().map_or(Ok(Value::NONE), |old| old.map(Value::some));
+            plain.clone().with(OLD_SELF, old)
+        });
         if let Some(old) = old {
             plain.set(OLD_SELF, old);
         }
@@ -25,6 +28,7 @@ impl<'a> Scope<'a> {
 
     /// Evaluates an expression; `optional` if `oldSelf` is an optional for it.
     pub(super) fn evaluate(&self, program: &Program, optional: bool) -> Evaluation<'a> {
-        program.eval(if optional { &self.optional } else { &self.plain }, Some(PER_CALL_LIMIT))
+        let bindings = self.optional.as_ref().filter(|_| optional).unwrap_or(&self.plain);
+        program.eval(bindings, Some(PER_CALL_LIMIT))
     }
 }

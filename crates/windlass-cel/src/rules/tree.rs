@@ -6,7 +6,8 @@ use std::sync::Arc;
 use windlass_schema::structural::{Additional, Structural};
 
 use super::compiled::{CompiledRule, Scope};
-use crate::declared::{DeclType, escape};
+use crate::declared::DeclType;
+use crate::value::escape;
 
 /// The rules at a place of a schema and below it.
 #[derive(Debug, Default)]

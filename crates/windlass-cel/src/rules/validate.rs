@@ -8,6 +8,7 @@ use super::compiled::CompiledRule;
 use super::correlation::{Correlated, KeyedList};
 use super::definition::trim;
 use super::evaluate::Scope;
+use super::trail::Trail;
 use super::tree::Node;
 use super::{Outcome, show};
 use crate::interpreter::Evaluation;
@@ -31,7 +32,7 @@ pub(super) fn run(
     let ratchet = Ratchet { current: root.as_ref(), parent: None };
     let old = old.filter(|old| !old.is_null());
     // Running out of budget has been reported where it happened.
-    let _ = walk.node(node, schema, path, new, old, ratchet);
+    let _ = walk.node(node, schema, Trail::Start(path), new, old, ratchet);
     walk.outcome
 }
 
@@ -63,7 +64,7 @@ impl Walk<'_> {
         &mut self,
         node: &Node,
         schema: &Structural,
-        path: &Path,
+        trail: Trail<'_>,
         new: &Value,
         old: Option<&Value>,
         ratchet: Ratchet<'_>,
@@ -71,19 +72,19 @@ impl Walk<'_> {
         if new.is_null() {
             return Ok(());
         }
-        self.rules(node, schema, path, new, old, ratchet)?;
+        self.rules(node, schema, trail, new, old, ratchet)?;
         for part in &node.all_of {
             // What allOf finds counts as new unless everything around it is unchanged.
-            self.node(part, schema, path, new, old, Ratchet { current: None, parent: ratchet.parent })?;
+            self.node(part, schema, trail, new, old, Ratchet { current: None, parent: ratchet.parent })?;
         }
         match new {
-            Value::Array(items) => self.items(node, schema, path, items, old, ratchet),
+            Value::Array(items) => self.items(node, schema, trail, items, old, ratchet),
             Value::Object(fields) => {
                 let before = old.and_then(Value::as_object);
                 if let (Some(child), Additional::Schema(values)) = (&node.additional, &schema.additional) {
                     for (name, value) in fields {
                         let old = present(before.and_then(|before| before.get(name)));
-                        self.field(child, values, &path.key(name), name, value, old, ratchet)?;
+                        self.field(child, values, Trail::Key(&trail, name), name, value, old, ratchet)?;
                     }
                 }
                 for (name, child) in &node.properties {
@@ -91,7 +92,7 @@ impl Walk<'_> {
                         continue;
                     };
                     let old = present(before.and_then(|before| before.get(name)));
-                    self.field(child, property, &path.child(name), name, value, old, ratchet)?;
+                    self.field(child, property, Trail::Field(&trail, name), name, value, old, ratchet)?;
                 }
                 Ok(())
             }
@@ -104,26 +105,26 @@ impl Walk<'_> {
         &mut self,
         node: &Node,
         schema: &Structural,
-        path: &Path,
+        trail: Trail<'_>,
         name: &str,
         new: &Value,
         old: Option<&Value>,
         ratchet: Ratchet<'_>,
     ) -> Result<(), Stopped> {
-        let Some(current) = ratchet.current else { return self.node(node, schema, path, new, old, ratchet) };
+        let Some(current) = ratchet.current else { return self.node(node, schema, trail, new, old, ratchet) };
         if ratchet.parent.is_none() && matches!(name, "apiVersion" | "kind") {
             // Old and new objects were converted to the same version, so a change of these is not visible.
-            return self.node(node, schema, path, new, old, Ratchet::default());
+            return self.node(node, schema, trail, new, old, Ratchet::default());
         }
         let child = current.key(name);
-        self.node(node, schema, path, new, old, Ratchet { current: child.as_ref(), parent: Some(current) })
+        self.node(node, schema, trail, new, old, Ratchet { current: child.as_ref(), parent: Some(current) })
     }
 
     fn items(
         &mut self,
         node: &Node,
         schema: &Structural,
-        path: &Path,
+        trail: Trail<'_>,
         new: &[Value],
         old: Option<&Value>,
         ratchet: Ratchet<'_>,
@@ -137,7 +138,7 @@ impl Walk<'_> {
                 Some(current) => Ratchet { current: element.as_ref(), parent: Some(current) },
                 None => ratchet,
             };
-            self.node(child, items, &path.index(index), item, old, ratchet)?;
+            self.node(child, items, Trail::Index(&trail, index), item, old, ratchet)?;
         }
         Ok(())
     }
@@ -146,29 +147,30 @@ impl Walk<'_> {
         &mut self,
         node: &Node,
         schema: &Structural,
-        path: &Path,
+        trail: Trail<'_>,
         new: &Value,
         old: Option<&Value>,
         ratchet: Ratchet<'_>,
     ) -> Result<(), Stopped> {
         if node.hidden {
             let detail = "rule compiler initialization error: failed to convert to declType for CEL validation rules";
-            self.outcome.errors.push(cannot_evaluate(schema, path, detail));
+            self.outcome.errors.push(cannot_evaluate(schema, &trail.path(), detail));
             return Ok(());
         }
         if node.rules.is_empty() {
             return Ok(());
         }
         if *self.budget <= 0 {
-            return self.stop(cannot_evaluate(schema, path, OUT_OF_BUDGET));
+            return self.stop(cannot_evaluate(schema, &trail.path(), OUT_OF_BUDGET));
         }
         let see = |json| {
             if node.resource_root { value::Value::resource(json, schema) } else { value::Value::typed(json, schema) }
         };
         let compares = node.rules.iter().any(|rule| rule.uses_old_self);
-        let scope = Scope::new(see(new), old.filter(|_| compares).map(see));
+        let optional = node.rules.iter().any(|rule| rule.takes_optional());
+        let scope = Scope::new(see(new), old.filter(|_| compares).map(see), optional);
         for rule in &node.rules {
-            self.rule(rule, schema, path, new, old.is_some(), &scope, ratchet)?;
+            self.rule(rule, schema, trail, new, old.is_some(), &scope, ratchet)?;
         }
         Ok(())
     }
@@ -178,35 +180,39 @@ impl Walk<'_> {
         &mut self,
         rule: &CompiledRule,
         schema: &Structural,
-        path: &Path,
+        trail: Trail<'_>,
         new: &Value,
         has_old: bool,
         scope: &Scope<'_>,
         ratchet: Ratchet<'_>,
     ) -> Result<(), Stopped> {
         if let Some(error) = &rule.error {
-            self.outcome.errors.push(cannot_evaluate(schema, path, &format!("rule compile error: {}", error.detail)));
+            self.outcome.errors.push(cannot_evaluate(
+                schema,
+                &trail.path(),
+                &format!("rule compile error: {}", error.detail),
+            ));
             return Ok(());
         }
-        let optional = rule.rule.optional_old_self == Some(true);
+        let optional = rule.takes_optional();
         let Some(program) = &rule.program else { return Ok(()) };
         if rule.uses_old_self && !has_old && !optional {
             return Ok(());
         }
         let evaluated = scope.evaluate(program, optional);
         if !self.pay(evaluated.cost) {
-            return self.stop(cannot_evaluate(schema, path, OUT_OF_BUDGET));
+            return self.stop(cannot_evaluate(schema, &trail.path(), OUT_OF_BUDGET));
         }
         match evaluated.result {
             Ok(value) if value.as_bool() == Some(true) => return Ok(()),
             Ok(_) => {}
-            Err(error) => return self.failed_evaluation(rule, schema, path, &error),
+            Err(error) => return self.failed_evaluation(rule, schema, &trail.path(), &error),
         }
 
-        let path = match &rule.field_path {
-            Some(field) if !field.is_empty() => &path.child(field),
-            _ => path,
-        };
+        let mut path = trail.path();
+        if let Some(field) = rule.field_path.as_deref().filter(|field| !field.is_empty()) {
+            path = path.child(field);
+        }
         let may_ratchet = !rule.uses_old_self && ratchet.is_unchanged();
         let detail = match &rule.message_program {
             None => None,
@@ -214,14 +220,14 @@ impl Walk<'_> {
                 Message::Text(text) => Some(text),
                 Message::Failed => None,
                 Message::Stop(detail) => {
-                    self.report(cannot_evaluate(schema, path, &detail), may_ratchet);
+                    self.report(cannot_evaluate(schema, &path, &detail), may_ratchet);
                     *self.budget = -1;
                     return Err(Stopped);
                 }
             },
         };
         let detail = detail.unwrap_or_else(|| rule.default_message());
-        self.report(refusal(rule, schema, path, new, detail), may_ratchet);
+        self.report(refusal(rule, schema, &path, new, detail), may_ratchet);
         Ok(())
     }
 

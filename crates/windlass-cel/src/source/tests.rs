@@ -11,7 +11,10 @@ fn rendered(text: &str, places: &[(u32, &str)]) -> String {
 
 #[test]
 fn an_error_shows_its_line_and_a_caret() {
-    assert_eq!(rendered("self.x", &[(4, "undefined field 'x'")]), "ERROR: <input>:1:5: undefined field 'x'\n | self.x\n | ....^");
+    assert_eq!(
+        rendered("self.x", &[(4, "undefined field 'x'")]),
+        "ERROR: <input>:1:5: undefined field 'x'\n | self.x\n | ....^"
+    );
 }
 
 #[test]
@@ -24,7 +27,10 @@ fn errors_are_sorted_by_place_and_lines_are_counted() {
 
 #[test]
 fn wide_characters_are_underlined_with_wide_ones() {
-    assert_eq!(rendered("'\u{e9}' \u{e9}", &[(4, "no")]), "ERROR: <input>:1:5: no\n | '\u{e9}' \u{e9}\n | .\u{ff0e}..\u{ff3e}");
+    assert_eq!(
+        rendered("'\u{e9}' \u{e9}", &[(4, "no")]),
+        "ERROR: <input>:1:5: no\n | '\u{e9}' \u{e9}\n | .\u{ff0e}..\u{ff3e}"
+    );
 }
 
 #[test]

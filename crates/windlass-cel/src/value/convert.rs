@@ -59,9 +59,7 @@ impl<'a> Value<'a> {
             Value::Double(value) => Ok(Value::Double(*value)),
             Value::Int(value) => Ok(Value::Double(*value as f64)),
             Value::Uint(value) => Ok(Value::Double(*value as f64)),
-            Value::String(text) => {
-                parse_double(text).map(Value::Double).ok_or_else(|| self.no_conversion("double"))
-            }
+            Value::String(text) => parse_double(text).map(Value::Double).ok_or_else(|| self.no_conversion("double")),
             _ => Err(self.no_overload("double")),
         }
     }

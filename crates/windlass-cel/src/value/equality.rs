@@ -21,6 +21,7 @@ impl<'a> Value<'a> {
     /// `==` of the left value's type, which may not know null.
     pub(crate) fn equals_value(&self, other: &Value<'a>) -> Result<bool, EvalError> {
         Ok(match (self, other) {
+            (Value::Lost(value), _) => return Err(value.lost()),
             (Value::Null, other) => matches!(other, Value::Null),
             (Value::Bool(a), Value::Bool(b)) => a == b,
             (Value::Int(a), Value::Int(b)) => a == b,

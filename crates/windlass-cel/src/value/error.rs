@@ -8,6 +8,9 @@ pub enum EvalError {
     /// The expression failed; `&&`, `||` and conditions may still absorb it.
     #[error("{0}")]
     Failed(Cow<'static, str>),
+    /// The expression failed where the real server's own accounting breaks down, and nothing absorbs it.
+    #[error("internal error: interface conversion: {0}")]
+    Internal(&'static str),
     /// It cost more than allowed.
     #[error("operation cancelled: actual cost limit exceeded")]
     CostLimitExceeded,
@@ -26,6 +29,6 @@ impl EvalError {
 
     /// Whether it ends the evaluation whatever stands around it.
     pub fn is_final(&self) -> bool {
-        matches!(self, EvalError::CostLimitExceeded)
+        matches!(self, EvalError::CostLimitExceeded | EvalError::Internal(_))
     }
 }

@@ -59,7 +59,7 @@ pub fn escape(name: &str) -> Option<Cow<'_, str>> {
 
 /// The name of the field that an expression writes so; `None` if there can be none.
 pub fn unescape(escaped: &str) -> Option<Cow<'_, str>> {
-    if !escaped.contains("__") {
+    if !escaped.as_bytes().windows(2).any(|two| two == b"__") {
         return Some(Cow::Borrowed(escaped));
     }
     let mut out = String::with_capacity(escaped.len());

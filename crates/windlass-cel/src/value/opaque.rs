@@ -1,9 +1,12 @@
 //! The types that the Kubernetes libraries add.
 
 use std::cmp::Ordering;
+use std::fmt;
 use std::net::IpAddr;
 
 use windlass_schema::quantity::Quantity;
+
+use super::EvalError;
 
 /// A value of a type of the Kubernetes libraries.
 #[derive(Debug, Clone)]
@@ -116,6 +119,19 @@ impl Opaque {
         }
     }
 
+    /// The failure to use what was selected through an optional.
+    pub(crate) fn lost(&self) -> EvalError {
+        let native = match self {
+            Opaque::Quantity { .. } => "*resource.Quantity",
+            Opaque::Ip(_) => "netip.Addr",
+            Opaque::Cidr(_) => "netip.Prefix",
+            Opaque::Url(_) => "*url.URL",
+            Opaque::Semver(_) => "semver.Version",
+            Opaque::Format(_) => "cel.Format",
+        };
+        EvalError::new(format!("unsupported conversion to ref.Val: ({native}){self}"))
+    }
+
     /// The number of bytes of an address, or of those of a prefix.
     pub fn size(&self) -> Option<i64> {
         match self {
@@ -138,5 +154,32 @@ impl Opaque {
             (Opaque::Format(a), Opaque::Format(b)) => a.name == b.name,
             _ => return None,
         })
+    }
+}
+
+impl fmt::Display for Opaque {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Opaque::Quantity { value, .. } => value.fmt(f),
+            Opaque::Ip(ip) => ip.fmt(f),
+            Opaque::Cidr(cidr) => write!(f, "{}/{}", cidr.address, cidr.bits),
+            Opaque::Url(url) => f.write_str(&url.text),
+            Opaque::Semver(version) => version.fmt(f),
+            Opaque::Format(format) => f.write_str(format.name),
+        }
+    }
+}
+
+impl fmt::Display for Semver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)?;
+        for (index, part) in self.pre.iter().enumerate() {
+            f.write_str(if index == 0 { "-" } else { "." })?;
+            match part {
+                PreRelease::Number(number) => number.fmt(f)?,
+                PreRelease::Word(word) => f.write_str(word)?,
+            }
+        }
+        Ok(())
     }
 }

@@ -15,11 +15,6 @@ fn unsigned_overflow() -> EvalError {
     EvalError::new("unsigned integer overflow")
 }
 
-/// The failure of an operator on a left operand that has no such operator at all.
-fn unsupported(function: &'static str) -> EvalError {
-    EvalError::new(format!("no such overload: {function}"))
-}
-
 fn int<'a>(value: Option<i64>) -> Outcome<'a> {
     value.map(Value::Int).ok_or_else(overflow)
 }
@@ -29,11 +24,20 @@ fn uint<'a>(value: Option<u64>) -> Outcome<'a> {
 }
 
 impl<'a> Value<'a> {
+    /// The failure of a function on a value whose type has no such function at all. Types that have methods of their
+    /// own do not tell which one was asked for.
+    pub(crate) fn unsupported(&self, function: &str) -> EvalError {
+        match self {
+            Value::String(_) | Value::Duration(_) | Value::Timestamp(_) => EvalError::no_such_overload(),
+            _ => EvalError::new(format!("no such overload: {function}")),
+        }
+    }
+
     /// `self + other`. Lists of the object add as their list type says.
     ///
     /// # Errors
     /// If such values cannot be added, or the sum is too large.
-    pub fn add(self, other: &Value<'a>) -> Outcome<'a> {
+    pub fn plus(self, other: &Value<'a>) -> Outcome<'a> {
         match (self, other) {
             (Value::Int(a), Value::Int(b)) => int(a.checked_add(*b)),
             (Value::Uint(a), Value::Uint(b)) => uint(a.checked_add(*b)),
@@ -60,7 +64,7 @@ impl<'a> Value<'a> {
                 | Value::List(_),
                 _,
             ) => Err(EvalError::no_such_overload()),
-            _ => Err(unsupported("_+_")),
+            (other, _) => Err(other.unsupported("_+_")),
         }
     }
 
@@ -78,11 +82,10 @@ impl<'a> Value<'a> {
             (Value::Timestamp(a), Value::Duration(b)) => {
                 b.checked_neg().ok_or_else(overflow).and_then(|b| a.add(b)).map(Value::Timestamp)
             }
-            (
-                Value::Int(_) | Value::Uint(_) | Value::Double(_) | Value::Duration(_) | Value::Timestamp(_),
-                _,
-            ) => Err(EvalError::no_such_overload()),
-            _ => Err(unsupported("_-_")),
+            (Value::Int(_) | Value::Uint(_) | Value::Double(_) | Value::Duration(_) | Value::Timestamp(_), _) => {
+                Err(EvalError::no_such_overload())
+            }
+            _ => Err(self.unsupported("_-_")),
         }
     }
 
@@ -96,7 +99,7 @@ impl<'a> Value<'a> {
             (Value::Uint(a), Value::Uint(b)) => uint(a.checked_mul(*b)),
             (Value::Double(a), Value::Double(b)) => Ok(Value::Double(a * b)),
             (Value::Int(_) | Value::Uint(_) | Value::Double(_), _) => Err(EvalError::no_such_overload()),
-            _ => Err(unsupported("_*_")),
+            _ => Err(self.unsupported("_*_")),
         }
     }
 
@@ -113,7 +116,7 @@ impl<'a> Value<'a> {
             (Value::Uint(a), Value::Uint(b)) => uint(a.checked_div(*b)),
             (Value::Double(a), Value::Double(b)) => Ok(Value::Double(a / b)),
             (Value::Int(_) | Value::Uint(_) | Value::Double(_), _) => Err(EvalError::no_such_overload()),
-            _ => Err(unsupported("_/_")),
+            _ => Err(self.unsupported("_/_")),
         }
     }
 
@@ -127,7 +130,7 @@ impl<'a> Value<'a> {
             (Value::Int(a), Value::Int(b)) => int(a.checked_rem(*b)),
             (Value::Uint(a), Value::Uint(b)) => uint(a.checked_rem(*b)),
             (Value::Int(_) | Value::Uint(_), _) => Err(EvalError::no_such_overload()),
-            _ => Err(unsupported("_%_")),
+            _ => Err(self.unsupported("_%_")),
         }
     }
 
@@ -141,7 +144,7 @@ impl<'a> Value<'a> {
             Value::Double(value) => Ok(Value::Double(-value)),
             Value::Duration(nanos) => nanos.checked_neg().map(Value::Duration).ok_or_else(overflow),
             Value::Bool(_) => Err(EvalError::no_such_overload()),
-            _ => Err(unsupported("-_")),
+            _ => Err(self.unsupported("-_")),
         }
     }
 

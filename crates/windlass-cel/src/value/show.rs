@@ -60,7 +60,39 @@ impl Value<'_> {
                 out.push(')');
             }
             Value::Type(name) => out.push_str(name),
-            Value::Opaque(_) | Value::Preserved(_) => out.push_str(&self.display()),
+            Value::Opaque(_) | Value::Lost(_) | Value::Preserved(_) => out.push_str(&self.display()),
+        }
+    }
+
+    /// The name that some messages give the type of the value.
+    pub(crate) fn go_type(&self) -> &'static str {
+        match self {
+            Value::Null => "types.Null",
+            Value::Bool(_) => "types.Bool",
+            Value::Int(_) => "types.Int",
+            Value::Uint(_) => "types.Uint",
+            Value::Double(_) => "types.Double",
+            Value::String(_) => "types.String",
+            Value::Bytes(_) => "types.Bytes",
+            Value::Duration(_) => "types.Duration",
+            Value::Timestamp(_) => "types.Timestamp",
+            Value::List(list) if list.is_typed() => "*common.unstructuredList",
+            Value::List(_) => "*types.baseList",
+            Value::Map(map) if map.is_typed() => "*common.unstructuredMap",
+            Value::Map(_) => "*types.baseMap",
+            Value::Optional(_) => "*types.Optional",
+            Value::Type(_) => "*types.Type",
+            Value::Lost(_) => "*types.Err",
+            Value::Opaque(value) => match **value {
+                Opaque::Quantity { computed: false, .. } => "cel.Quantity",
+                Opaque::Quantity { computed: true, .. } => "*cel.Quantity",
+                Opaque::Ip(_) => "cel.IP",
+                Opaque::Cidr(_) => "cel.CIDR",
+                Opaque::Url(_) => "cel.URL",
+                Opaque::Semver(_) => "cel.Semver",
+                Opaque::Format(_) => "cel.Format",
+            },
+            Value::Preserved(_) => "*common.unknownPreserved",
         }
     }
 
@@ -78,19 +110,15 @@ impl Value<'_> {
             Value::Duration(nanos) => windlass_schema::time::format_duration(*nanos),
             Value::Timestamp(time) => time.to_rfc3339_nano(),
             Value::List(list) => {
-                let items: Vec<_> =
-                    list.iter().map(|item| item.map_or_else(|error| error.to_string(), |item| item.display())).collect();
+                let items: Vec<_> = list
+                    .iter()
+                    .map(|item| item.map_or_else(|error| error.to_string(), |item| item.display()))
+                    .collect();
                 format!("[{}]", items.join(", "))
             }
             Value::Optional(Some(value)) => format!("optional({})", value.display()),
-            Value::Opaque(value) => match &**value {
-                Opaque::Quantity { value, .. } => value.to_string(),
-                Opaque::Ip(ip) => ip.to_string(),
-                Opaque::Cidr(cidr) => format!("{}/{}", cidr.address, cidr.bits),
-                Opaque::Url(url) => url.text.clone(),
-                Opaque::Semver(version) => format!("{}.{}.{}", version.major, version.minor, version.patch),
-                Opaque::Format(format) => format.name.to_owned(),
-            },
+            Value::Opaque(value) => value.to_string(),
+            Value::Lost(value) => value.lost().to_string(),
             Value::Preserved(json) => json.to_string(),
             other => other.to_literal(),
         }

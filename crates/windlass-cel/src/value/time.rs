@@ -43,11 +43,7 @@ impl Timestamp {
     }
 
     fn in_range(self) -> Result<Timestamp, EvalError> {
-        if (MINIMUM..=MAXIMUM).contains(&self.seconds) {
-            Ok(self)
-        } else {
-            Err(EvalError::new("timestamp overflow"))
-        }
+        if (MINIMUM..=MAXIMUM).contains(&self.seconds) { Ok(self) } else { Err(EvalError::new("timestamp overflow")) }
     }
 
     /// Reads RFC 3339.

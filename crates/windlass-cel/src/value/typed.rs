@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 use windlass_schema::structural::{Kind, Structural};
 
-use super::{EvalError, List, Map, Outcome, Text, Timestamp, Value, time};
+use super::{EvalError, List, Map, Opaque, Outcome, Text, Timestamp, Value, time};
 
 impl<'a> Value<'a> {
     /// A part of an object, as its schema sees it.
@@ -34,9 +34,7 @@ impl<'a> Value<'a> {
             return match json {
                 Json::String(text) => Ok(Value::String(Text::Borrowed(text))),
                 Json::Number(number) if number.is_i64() => Ok(Value::Int(number.as_i64().unwrap_or_default())),
-                _ => Err(EvalError::new(
-                    "invalid data, expected XIntOrString value to be either a string or integer",
-                )),
+                _ => Err(EvalError::new("invalid data, expected XIntOrString value to be either a string or integer")),
             };
         }
         match schema.kind {
@@ -97,6 +95,10 @@ impl<'a> Value<'a> {
             Value::Map(Map::Json { fields, .. }) => Value::Map(Map::Json { fields, schema: None, resource: false }),
             Value::List(list) => Value::List(list.untyped()),
             Value::Preserved(json) => Value::untyped(json),
+            Value::Optional(Some(value)) => value.without_schema(),
+            Value::Optional(None) => Value::Null,
+            Value::Type(name) => Value::string(name.clone()),
+            Value::Opaque(value) if !matches!(**value, Opaque::Format(_)) => Value::Lost(value.clone()),
             other => other.clone(),
         }
     }
@@ -133,9 +135,7 @@ fn formatted<'a>(text: &'a str, format: &str) -> Outcome<'a> {
         },
         "date-time" => match Timestamp::parse_date_time(text) {
             Ok(time) => Ok(Value::Timestamp(time)),
-            Err(reason) => {
-                Err(EvalError::new(format!("Invalid date-time formatted string {text}: {reason}")))
-            }
+            Err(reason) => Err(EvalError::new(format!("Invalid date-time formatted string {text}: {reason}"))),
         },
         "byte" => match url_base64(text) {
             Ok(bytes) => Ok(Value::Bytes(bytes.into())),

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, sync::LazyLock};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use windlass_schema::time::Time;
 
 use super::{
@@ -17,8 +17,14 @@ use super::{
 };
 
 mod last_applied;
+mod object;
 mod times;
 mod zero;
+
+use object::{
+    describe, group_version_kind, managed_fields, set_managed_fields, take_managed_fields, text, uid,
+    without_managed_fields,
+};
 
 pub use times::keep_times_if_unchanged;
 pub use zero::empty_object;
@@ -131,10 +137,10 @@ impl<'a> FieldManager<'a> {
         manager: &str,
         now: Time,
     ) -> Result<Managed, String> {
-        for (what, object) in [("new", new), ("live", live)] {
-            typed::validate(object, self.types, ValidateOptions { allow_duplicates: true }).map_err(|errors| {
-                format!("failed to convert {what} object ({}) to smd typed: {errors}", describe(object))
-            })?;
+        typed::validate(new, self.types, ValidateOptions { allow_duplicates: true })
+            .map_err(|errors| format!("failed to convert new object ({}) to smd typed: {errors}", describe(new)))?;
+        if !self.fits(live, new) {
+            return Err(format!("failed to convert live object ({}) to smd typed", describe(live)));
         }
         let updater = Updater { versions: self.versions, reset_fields: self.reset_fields };
         let owned = updater.update(&self.versioned(live), &self.versioned(new), &mut managed);
@@ -154,6 +160,20 @@ impl<'a> FieldManager<'a> {
         Ok(managed)
     }
 
+    /// Whether a stored object still fits its schema, given that a valid one is to replace it. What both have need not
+    /// be looked at again, and metadata has no schema that could have changed.
+    fn fits(&self, live: &Value, new: &Value) -> bool {
+        let options = ValidateOptions { allow_duplicates: true };
+        let (Value::Object(fields), Some(map)) = (live, self.types.map()) else {
+            return typed::validate(live, self.types, options).is_ok();
+        };
+        fields.iter().all(|(name, value)| {
+            name == "metadata"
+                || new.get(name) == Some(value)
+                || typed::validate(value, map.any_field(name), options).is_ok()
+        })
+    }
+
     /// Applies a configuration to `live` (nothing: creates it): the object that results, with its managed fields.
     ///
     /// `live` is in the version of the request. That the configuration names the object of the request is for the
@@ -166,13 +186,13 @@ impl<'a> FieldManager<'a> {
         force: bool,
         now: Time,
     ) -> Result<Value, ApplyError> {
-        let mut bare = live.unwrap_or(self.empty).clone();
-        let stored = take_managed_fields(&mut bare);
-        let managed = match stored {
-            Some(entries) => Managed::decode(entries)
+        let live = live.unwrap_or(self.empty);
+        let managed = match managed_fields(live) {
+            Some(entries) => Managed::decode(entries.clone())
                 .map_err(|error| ApplyError::Failed(format!("failed to decode managed fields: {error}")))?,
             None => Managed::default(),
         };
+        let live = without_managed_fields(live);
         let (api_version, kind) = (text(patch, "apiVersion"), text(patch, "kind"));
         if (api_version, kind) != (self.api_version, self.kind) {
             return Err(ApplyError::BadRequest(format!(
@@ -180,20 +200,12 @@ impl<'a> FieldManager<'a> {
                 group_version_kind(api_version, kind)
             )));
         }
-        let result = self.apply_to(&bare, patch, managed.clone(), manager, force, now);
-        // Those who come from client-side apply are spared conflicts with what they themselves applied that way.
-        let (mut object, managed) = match result {
-            Err(ApplyError::Conflicts(conflicts)) if manager == last_applied::MANAGER => {
-                match last_applied::fields(self, &bare) {
-                    None => return Err(ApplyError::Conflicts(conflicts)),
-                    Some(allowed) => match conflicts.outside(&allowed) {
-                        Some(conflicts) => return Err(ApplyError::Conflicts(conflicts)),
-                        None => self.apply_to(&bare, patch, managed, manager, true, now)?,
-                    },
-                }
-            }
-            result => result?,
+        let (object, managed) = if manager == last_applied::MANAGER && !force {
+            self.apply_as_kubectl(&live, patch, managed, now)?
+        } else {
+            self.apply_to(&live, patch, managed, manager, force, now)?
         };
+        let mut object = object.unwrap_or(live);
         if manager == last_applied::MANAGER {
             last_applied::renew(&mut object, patch);
         }
@@ -201,6 +213,30 @@ impl<'a> FieldManager<'a> {
         Ok(object)
     }
 
+    /// Applies for somebody who comes from client-side apply: no conflict counts with what was applied that way.
+    fn apply_as_kubectl(
+        &self,
+        live: &Value,
+        patch: &Value,
+        managed: Managed,
+        now: Time,
+    ) -> Result<(Option<Value>, Managed), ApplyError> {
+        let apply = |managed, force| self.apply_to(live, patch, managed, last_applied::MANAGER, force, now);
+        let conflicts = match apply(managed.clone(), false) {
+            Err(ApplyError::Conflicts(conflicts)) => conflicts,
+            result => return result,
+        };
+        let rest = match last_applied::fields(self, live) {
+            Some(allowed) => conflicts.outside(&allowed),
+            None => Some(conflicts),
+        };
+        match rest {
+            Some(conflicts) => Err(ApplyError::Conflicts(conflicts)),
+            None => apply(managed, true),
+        }
+    }
+
+    /// The object that results, `None` if it stays as it is, and its owners.
     fn apply_to(
         &self,
         live: &Value,
@@ -209,7 +245,7 @@ impl<'a> FieldManager<'a> {
         manager: &str,
         force: bool,
         now: Time,
-    ) -> Result<(Value, Managed), ApplyError> {
+    ) -> Result<(Option<Value>, Managed), ApplyError> {
         if managed.is_empty() {
             managed = self
                 .update_owners(self.empty, live, managed, BEFORE_FIRST_APPLY, now)
@@ -234,11 +270,11 @@ impl<'a> FieldManager<'a> {
             }
         }
         managed.drop_if_empty(Some(&id))?;
-        let Some(applied) = applied else { return Ok((live.clone(), managed)) };
+        let Some(applied) = applied else { return Ok((None, managed)) };
         let object = self.versions.decode_applied(applied).map_err(|error| {
             format!("failed to convert new object ({}) to proper version: {error}", describe(patch))
         })?;
-        Ok((object, managed))
+        Ok((Some(object), managed))
     }
 
     fn versioned<'v>(&self, value: &'v Value) -> Versioned<'v>
@@ -253,19 +289,17 @@ impl<'a> FieldManager<'a> {
     fn owners_before(&self, live: Option<&Value>, new: &mut Value) -> Managed {
         let sent = take_managed_fields(new);
         let stored = live.and_then(managed_fields);
-        if self.subresource.is_empty() {
-            match sent {
-                Some(sent) if is_reset(&sent) => return Managed::default(),
-                // What comes back as it was stored is known to be valid, and need not be copied.
-                Some(sent) if stored.is_some_and(|stored| *stored == sent) => {
-                    return Managed::decode(sent).unwrap_or_default();
-                }
-                Some(sent) if are_entries(&sent) => match Managed::decode_and_parse(sent) {
-                    Ok(managed) if !managed.is_empty() => return managed,
-                    _ => {}
-                },
+        if self.subresource.is_empty() && sent.as_deref().is_some_and(is_reset) {
+            return Managed::default();
+        }
+        match sent {
+            // What comes back as it was stored is known to be valid, and need not be copied.
+            Some(sent) if stored == Some(&sent) => return Managed::decode(sent).unwrap_or_default(),
+            Some(sent) if self.subresource.is_empty() && are_entries(&sent) => match Managed::decode_and_parse(sent) {
+                Ok(managed) if !managed.is_empty() => return managed,
                 _ => {}
-            }
+            },
+            _ => {}
         }
         stored.and_then(|stored| Managed::decode(stored.clone()).ok()).unwrap_or_default()
     }
@@ -336,52 +370,4 @@ fn are_entries(entries: &[Value]) -> bool {
             .iter()
             .all(|name| is_text(entry.get(*name)))
     })
-}
-
-fn managed_fields(object: &Value) -> Option<&Vec<Value>> {
-    object.get("metadata")?.get("managedFields")?.as_array()
-}
-
-fn take_managed_fields(object: &mut Value) -> Option<Vec<Value>> {
-    match object.get_mut("metadata")?.as_object_mut()?.remove("managedFields")? {
-        Value::Array(entries) => Some(entries),
-        _ => None,
-    }
-}
-
-fn set_managed_fields(object: &mut Value, entries: Option<Value>) {
-    let Some(object) = object.as_object_mut() else { return };
-    let Some(entries) = entries else {
-        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            metadata.remove("managedFields");
-        }
-        return;
-    };
-    let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
-    if let Some(metadata) = metadata.as_object_mut() {
-        metadata.insert("managedFields".to_owned(), entries);
-    }
-}
-
-fn uid(object: &Value) -> &str {
-    object.get("metadata").map_or("", |metadata| text(metadata, "uid"))
-}
-
-fn text<'v>(object: &'v Value, name: &str) -> &'v str {
-    object.get(name).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// An object as errors name it: `namespace/name; group/version, Kind=kind`.
-fn describe(object: &Value) -> String {
-    let metadata = object.get("metadata").unwrap_or(&Value::Null);
-    let kind = group_version_kind(text(object, "apiVersion"), text(object, "kind"));
-    format!("{}/{}; {kind}", text(metadata, "namespace"), text(metadata, "name"))
-}
-
-fn group_version_kind(api_version: &str, kind: &str) -> String {
-    match api_version.split_once('/') {
-        None => format!("/{api_version}, Kind={kind}"),
-        Some((_, version)) if version.contains('/') => "/, Kind=".to_owned(),
-        Some(_) => format!("{api_version}, Kind={kind}"),
-    }
 }

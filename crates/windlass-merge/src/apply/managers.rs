@@ -130,6 +130,14 @@ impl Owner {
         }
     }
 
+    /// As [`Self::stored`], to change them in place.
+    pub(crate) fn stored_mut(&mut self) -> Option<&mut Map<String, Value>> {
+        match &mut self.fields {
+            Fields::Stored(entry) => entry.get_mut("fieldsV1").and_then(Value::as_object_mut),
+            Fields::Parsed(_) => None,
+        }
+    }
+
     /// The fields, parsed.
     pub(crate) fn set(&mut self) -> Result<&Set, String> {
         if let Fields::Stored(entry) = &self.fields {
@@ -259,9 +267,15 @@ impl Managed {
         };
         let owner = &mut self.owners[position];
         owner.time = Some(now);
-        if owner.stored().is_none_or(|fields| !stored::covers(fields, &set)) {
-            let set = owner.set()?.union(&set);
-            owner.replace(set);
+        if owner.stored().is_some_and(|fields| stored::covers(fields, &set)) {
+            return Ok(());
+        }
+        match owner.stored_mut() {
+            Some(fields) => stored::insert(fields, &set),
+            None => {
+                let set = owner.set()?.union(&set);
+                owner.replace(set);
+            }
         }
         Ok(())
     }

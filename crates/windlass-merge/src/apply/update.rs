@@ -168,11 +168,17 @@ impl<'a> Updater<'a> {
                 }
             };
             let change = &changes[position];
-            if let Some(fields) = owner.stored()
-                && !stored::touches(fields, &change.set)
-                && !stored::touches(fields, &change.removed)
-            {
-                return Ok(!stored::is_empty(fields));
+            if let Some(fields) = owner.stored_mut() {
+                let takes = stored::touches(fields, &change.set);
+                if force || !takes {
+                    if takes {
+                        stored::subtract(fields, &change.set);
+                    }
+                    if stored::touches(fields, &change.removed) {
+                        stored::subtract(fields, &change.removed);
+                    }
+                    return Ok(!fields.is_empty());
+                }
             }
             let set = owner.set()?;
             let taken = set.intersection(&change.set);

@@ -2,6 +2,7 @@
 //! any input.
 
 mod model;
+mod ownership;
 mod properties;
 mod strategic;
 mod types;

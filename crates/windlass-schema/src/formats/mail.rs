@@ -86,9 +86,10 @@ impl<'a> Parser<'a> {
         if self.rest.starts_with('[') { self.literal() } else { self.atom(false).map(drop) }
     }
 
-    /// Reads words, at least one.
+    /// Reads words, at least one. Encoded words make one together, unless they are empty.
     fn phrase(&mut self) -> Option<()> {
         let mut words = 0;
+        let mut pending = false;
         loop {
             if words > 0 && !self.skip_comments() {
                 return None;
@@ -98,14 +99,17 @@ impl<'a> Parser<'a> {
                 return Some(());
             }
             let word = if self.rest.starts_with('"') {
-                self.quoted().map(drop)
+                self.quoted().map(|_| Word::Plain)
             } else {
-                self.atom(true).filter(|word| !is_unknown_charset(word)).map(drop)
+                self.atom(true).and_then(Word::of)
             };
             match word {
-                Some(()) => words += 1,
-                None if words == 0 => return None,
-                None => return Some(()),
+                Some(Word::Encoded { empty }) => pending |= !empty,
+                Some(Word::Plain) => {
+                    words += 1;
+                    pending = false;
+                }
+                None => return (words > 0 || pending).then_some(()),
             }
         }
     }
@@ -224,21 +228,39 @@ fn is_atom(c: char) -> bool {
     is_visible(c) && !matches!(c, '(' | ')' | '<' | '>' | '[' | ']' | ':' | ';' | '@' | '\\' | ',' | '"')
 }
 
-/// Whether a word is encoded (`=?charset?q?text?=`) in a way that the decoder takes for a word but whose character set
-/// it does not know.
-fn is_unknown_charset(word: &str) -> bool {
-    let Some(inner) = word.strip_prefix("=?").and_then(|rest| rest.strip_suffix("?=")) else { return false };
-    let parts: Vec<&str> = inner.splitn(3, '?').collect();
-    let [charset, encoding, text] = parts.as_slice() else { return false };
-    if charset.is_empty() || word.matches('?').count() != 4 {
-        return false;
+/// A word of a name.
+enum Word {
+    Plain,
+    /// `=?charset?q?text?=`
+    Encoded {
+        empty: bool,
+    },
+}
+
+impl Word {
+    /// Nothing for a word that is encoded well but in a character set that the decoder does not know.
+    fn of(word: &str) -> Option<Self> {
+        let Some((charset, text)) = encoded(word) else { return Some(Self::Plain) };
+        let known = ["utf-8", "iso-8859-1", "us-ascii"].iter().any(|known| known.eq_ignore_ascii_case(charset));
+        known.then_some(Self::Encoded { empty: text.is_empty() })
     }
-    let decodes = match *encoding {
+}
+
+fn is_unknown_charset(word: &str) -> bool {
+    Word::of(word).is_none()
+}
+
+/// The character set and the text of an encoded word.
+fn encoded(word: &str) -> Option<(&str, &str)> {
+    let inner = word.strip_prefix("=?").and_then(|rest| rest.strip_suffix("?="))?;
+    let (charset, rest) = inner.split_once('?')?;
+    let (encoding, text) = rest.split_once('?')?;
+    let decodes = match encoding {
         "b" | "B" => is_padded_base64(text),
         "q" | "Q" => is_q_encoded(text),
-        _ => return false,
+        _ => false,
     };
-    decodes && !["utf-8", "iso-8859-1", "us-ascii"].iter().any(|known| known.eq_ignore_ascii_case(charset))
+    (decodes && !charset.is_empty() && word.matches('?').count() == 4).then_some((charset, text))
 }
 
 fn is_padded_base64(text: &str) -> bool {

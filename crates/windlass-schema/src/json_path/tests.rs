@@ -126,7 +126,7 @@ fn texts_stand_beside_paths() {
 #[test]
 fn a_path_that_multiplies_what_it_finds_is_ended() {
     let list = Value::Array(vec![json!([0]); 10]);
-    let path = format!("[{}]", vec!["*"; 10].join(",")).repeat(12);
+    let path = format!("[{}]", ["*"; 10].join(",")).repeat(12);
     let path = JsonPath::expression(&path).expect("a path");
     assert_eq!(path.find(&list).expect_err("too much").to_string(), "value is not array or slice");
     let deep = (0..200).fold(json!({"a": 1}), |inner, _| json!({"a": inner, "b": [inner_leaf()]}));
@@ -203,10 +203,10 @@ fn paths() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn no_path_panics_in_any_object(path in paths(), value in values()) {
-        if let Ok(path) = JsonPath::expression(&path) {
-            if let Ok(found) = path.find(&value) {
-                prop_assert_eq!(path.first(&value).expect("a first"), found.first().and_then(|f| f.first().copied()));
-            }
+        if let Ok(path) = JsonPath::expression(&path)
+            && let Ok(found) = path.find(&value)
+        {
+            prop_assert_eq!(path.first(&value).expect("a first"), found.first().and_then(|f| f.first().copied()));
         }
     }
 }

@@ -3,13 +3,11 @@
 use serde_json::{Map, Value};
 
 use super::complete::{Options, Steps};
+use super::number::show;
 use super::{Additional, Structural};
 use crate::decode::{self, Decoded, Storage};
-use crate::field::{FieldError, Path};
+use crate::field::{ErrorKind, FieldError, Path};
 use crate::types::{StructId, TypeTable};
-
-use super::number::show;
-use crate::field::ErrorKind;
 
 /// Where the shape of `ObjectMeta` is found.
 #[derive(Debug, Clone, Copy)]
@@ -146,19 +144,19 @@ impl Coercion<'_> {
         }
         let Some(value) = map.get_mut("metadata") else { return Ok(()) };
         let place = path.child("metadata");
-        // What was there is shown if it does not fit, or stays if that is to be dropped.
+        // What was there is shown if it does not fit, or stays if nothing of it does.
         let before = value.take();
         match object_meta(before.clone(), self.meta, self.options, &mut self.unknown, place.as_str()) {
-            Ok(decoded) => {
-                *value = decoded;
-                Ok(())
-            }
-            Err(_) if self.options.drop_invalid => {
+            Ok(decoded) => *value = decoded,
+            Err(error) => {
+                let shown = (!self.options.drop_invalid).then(|| show(&before));
                 *value = before;
-                Ok(())
+                if let Some(shown) = shown {
+                    return Err(invalid(&place, shown, &error));
+                }
             }
-            Err(error) => Err(invalid(&place, show(&before), &error)),
         }
+        Ok(())
     }
 }
 

@@ -41,50 +41,61 @@ impl Structural {
     pub fn compile(schema: &Value) -> Result<Self, CompileError> {
         let mut out = read(schema, 0)?;
         out.seal()?;
-        Ok(out)
+        Ok(*out)
     }
 }
 
-fn read(schema: &Value, depth: usize) -> Result<Structural, CompileError> {
-    let Value::Object(map) = schema else { return Ok(Structural::default()) };
+/// Reads a schema into a box: what nests is large, and the stack is not.
+fn read(schema: &Value, depth: usize) -> Result<Box<Structural>, CompileError> {
+    let mut out = Box::<Structural>::default();
+    let Value::Object(map) = schema else { return Ok(out) };
     if depth >= MAX_DEPTH {
         return Err(CompileError::TooDeep);
     }
     refuse_unsupported(map)?;
-    let nested = |value: &Value| read(value, depth + 1);
-    let items = match map.get("items") {
-        Some(Value::Array(_)) => return Err(CompileError::ItemsArray),
-        Some(items @ Value::Object(_)) => Some(Box::new(nested(items)?)),
-        _ => None,
-    };
-    let mut properties = std::collections::BTreeMap::new();
-    for (name, property) in map.get("properties").and_then(Value::as_object).into_iter().flatten() {
-        properties.insert(name.clone(), nested(property)?);
-    }
-    let additional = match map.get("additionalProperties") {
-        Some(Value::Bool(flag)) => Additional::Bool(*flag),
-        Some(schema @ Value::Object(_)) => Additional::Schema(Box::new(nested(schema)?)),
-        _ => Additional::Absent,
-    };
     if map.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false)) {
         return Err(CompileError::PreserveFalse);
     }
-    Ok(Structural {
-        kind: kind(map)?,
-        nullable: flag(map, "nullable"),
-        default: map.get("default").filter(|value| !value.is_null()).cloned(),
-        properties,
-        additional,
-        items,
-        preserve_unknown_fields: flag(map, "x-kubernetes-preserve-unknown-fields"),
-        embedded_resource: flag(map, "x-kubernetes-embedded-resource"),
-        int_or_string: flag(map, "x-kubernetes-int-or-string"),
-        list_type: list_type(map),
-        atomic_map: map.get("x-kubernetes-map-type").and_then(Value::as_str) == Some("atomic"),
-        validation: validation(map, depth)?,
-        rules: list(map, "x-kubernetes-validations").iter().map(rule).collect(),
-        ..Structural::default()
-    })
+    out.kind = kind(map)?;
+    out.nullable = flag(map, "nullable");
+    out.default = map.get("default").filter(|value| !value.is_null()).cloned();
+    out.preserve_unknown_fields = flag(map, "x-kubernetes-preserve-unknown-fields");
+    out.embedded_resource = flag(map, "x-kubernetes-embedded-resource");
+    out.int_or_string = flag(map, "x-kubernetes-int-or-string");
+    out.list_type = list_type(map);
+    out.atomic_map = map.get("x-kubernetes-map-type").and_then(Value::as_str) == Some("atomic");
+    out.rules = list(map, "x-kubernetes-validations").iter().map(rule).collect();
+    restrict(&mut out.validation, map);
+    read_below(&mut out, map, depth + 1)?;
+    Ok(out)
+}
+
+fn read_below(out: &mut Structural, map: &Map<String, Value>, depth: usize) -> Result<(), CompileError> {
+    match map.get("items") {
+        Some(Value::Array(_)) => return Err(CompileError::ItemsArray),
+        Some(items @ Value::Object(_)) => out.items = Some(read(items, depth)?),
+        _ => {}
+    }
+    for (name, property) in map.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        out.properties.insert(name.clone(), *read(property, depth)?);
+    }
+    match map.get("additionalProperties") {
+        Some(Value::Bool(flag)) => out.additional = Additional::Bool(*flag),
+        Some(schema @ Value::Object(_)) => out.additional = Additional::Schema(read(schema, depth)?),
+        _ => {}
+    }
+    let validation = &mut out.validation;
+    for (key, schemas) in
+        [("allOf", &mut validation.all_of), ("anyOf", &mut validation.any_of), ("oneOf", &mut validation.one_of)]
+    {
+        for schema in list(map, key) {
+            schemas.push(*read(schema, depth)?);
+        }
+    }
+    if let Some(schema @ Value::Object(_)) = map.get("not") {
+        validation.not = Some(read(schema, depth)?);
+    }
+    Ok(())
 }
 
 fn refuse_unsupported(map: &Map<String, Value>) -> Result<(), CompileError> {
@@ -130,34 +141,23 @@ fn list_type(map: &Map<String, Value>) -> ListType {
     }
 }
 
-fn validation(map: &Map<String, Value>, depth: usize) -> Result<Validation, CompileError> {
-    let all = |key| list(map, key).iter().map(|schema| read(schema, depth + 1)).collect::<Result<Vec<_>, _>>();
-    let not = match map.get("not") {
-        Some(schema @ Value::Object(_)) => Some(Box::new(read(schema, depth + 1)?)),
-        _ => None,
-    };
-    Ok(Validation {
-        format: text(map, "format"),
-        maximum: number(map, "maximum"),
-        exclusive_maximum: flag(map, "exclusiveMaximum"),
-        minimum: number(map, "minimum"),
-        exclusive_minimum: flag(map, "exclusiveMinimum"),
-        multiple_of: number(map, "multipleOf"),
-        max_length: integer(map, "maxLength"),
-        min_length: integer(map, "minLength"),
-        pattern: text(map, "pattern"),
-        max_items: integer(map, "maxItems"),
-        min_items: integer(map, "minItems"),
-        unique_items: flag(map, "uniqueItems"),
-        max_properties: integer(map, "maxProperties"),
-        min_properties: integer(map, "minProperties"),
-        required: strings(map, "required"),
-        allowed: list(map, "enum").to_vec(),
-        all_of: all("allOf")?,
-        any_of: all("anyOf")?,
-        one_of: all("oneOf")?,
-        not,
-    })
+fn restrict(out: &mut Validation, map: &Map<String, Value>) {
+    out.format = text(map, "format");
+    out.maximum = number(map, "maximum");
+    out.exclusive_maximum = flag(map, "exclusiveMaximum");
+    out.minimum = number(map, "minimum");
+    out.exclusive_minimum = flag(map, "exclusiveMinimum");
+    out.multiple_of = number(map, "multipleOf");
+    out.max_length = integer(map, "maxLength");
+    out.min_length = integer(map, "minLength");
+    out.pattern = text(map, "pattern");
+    out.max_items = integer(map, "maxItems");
+    out.min_items = integer(map, "minItems");
+    out.unique_items = flag(map, "uniqueItems");
+    out.max_properties = integer(map, "maxProperties");
+    out.min_properties = integer(map, "minProperties");
+    out.required = strings(map, "required");
+    out.allowed = list(map, "enum").to_vec();
 }
 
 fn rule(value: &Value) -> Rule {

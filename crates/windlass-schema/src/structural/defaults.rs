@@ -33,9 +33,6 @@ pub struct Candidate<'a> {
 
 /// Judges all defaults of a schema, which stands at a path of a definition. Defaults that are good so far are handed to
 /// `rules`, whose errors are added in place.
-///
-/// # Errors
-/// If a default inside of metadata cannot be put into an object.
 pub fn validate(
     path: &Path,
     schema: &Structural,
@@ -118,20 +115,22 @@ impl Walk<'_, '_> {
     }
 
     fn outside(&mut self, place: &Path, default: &Value, schema: &Structural, embedded: bool, is_resource: bool) {
+        let mut coerced = default.clone();
+        let coercion = schema.coerce(place, &mut coerced, embedded, self.meta, CoerceOptions::default());
         if self.options.require_pruned {
             let mut pruned = default.clone();
             schema.prune(&mut pruned, Options { resource_root: embedded, unknown_fields: false });
             if pruned != *default {
+                // The real server coerces the default in its place before anybody reads the error.
                 self.errors.push(FieldError {
                     kind: ErrorKind::Invalid,
                     field: place.to_string(),
-                    value: Some(show(default)),
+                    value: Some(show(&coerced)),
                     detail: "must not have unknown fields".to_owned(),
                 });
             }
         }
-        let mut coerced = default.clone();
-        if let Err(error) = schema.coerce(place, &mut coerced, embedded, self.meta, CoerceOptions::default()) {
+        if let Err(error) = coercion {
             self.errors.push(error);
             return;
         }

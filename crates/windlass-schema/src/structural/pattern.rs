@@ -20,7 +20,7 @@ pub struct PatternError(pub String);
 /// What all patterns of one schema may take together.
 const TOTAL_BUDGET: usize = 64 << 20;
 /// The sizes that are tried for a pattern.
-const SIZES: [usize; 4] = [64 << 10, 512 << 10, 2 << 20, 10 << 20];
+const SIZES: [usize; 5] = [8 << 10, 64 << 10, 512 << 10, 2 << 20, 10 << 20];
 
 /// Compiles a pattern of Go's syntax.
 ///

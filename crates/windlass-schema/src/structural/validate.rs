@@ -8,8 +8,8 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 
 use super::compiled::{Allowed, Formats};
-use super::number::{Num, is_json_integer};
-use super::{Additional, Kind, Structural, pattern};
+use super::number::Num;
+use super::{Additional, Structural, pattern};
 use crate::field::{ErrorKind, ErrorList, FieldError, Path};
 
 mod composite;
@@ -17,8 +17,10 @@ mod number;
 mod place;
 mod ratchet;
 mod report;
+mod types;
 
 use place::{Place, Segment};
+use types::Types;
 
 /// Which of the two validators that the real server has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,23 +77,21 @@ impl Structural {
 
 /// Judges a value by the schema alone.
 pub(super) fn check(schema: &Structural, path: &Path, value: &Value, old: Option<&Value>, mode: Mode) -> ErrorList {
-    let mut check = Check { base: path, mode, spent: 0, nested: false };
+    let mut check = Check { mode, spent: 0, nested: false };
     let mut errors = Vec::new();
     check.value(schema, value, old, &Place::ROOT, &mut errors);
-    report::without_repetitions(errors)
+    report::finish(errors, path)
 }
 
-struct Check<'a> {
-    /// Where the value stands.
-    base: &'a Path,
+struct Check {
     mode: Mode,
-    /// The bytes of messages so far.
+    /// The bytes of the messages that count so far.
     spent: usize,
     /// Whether the schema at hand only restricts.
     nested: bool,
 }
 
-impl Check<'_> {
+impl Check {
     /// Checks a value and answers how many checks went well, in the real validator's count: it decides whose errors are
     /// shown when no alternative fits.
     fn value(
@@ -102,13 +102,17 @@ impl Check<'_> {
         place: &Place<'_>,
         out: &mut ErrorList,
     ) -> u64 {
-        let start = out.len();
+        if self.is_full() {
+            return 0;
+        }
+        let (start, spent) = (out.len(), self.spent);
         let matches = self.node(schema, value, old, place, out);
         if out.len() > start
             && let Some(old) = old
             && ratchet::same(schema, value, old)
         {
             out.truncate(start);
+            self.spent = spent;
         }
         matches
     }
@@ -162,43 +166,6 @@ impl Check<'_> {
             matches += 1 + self.fields(schema, map, old, place, out);
         }
         matches
-    }
-
-    /// Checks the type of a value that is not null.
-    fn types(
-        &mut self,
-        types: Types,
-        format: Option<&str>,
-        value: &Value,
-        place: &Place<'_>,
-        out: &mut ErrorList,
-    ) -> bool {
-        let (kind, native) = match value {
-            Value::Bool(_) => (Kind::Boolean, ""),
-            Value::String(_) => (Kind::String, ""),
-            Value::Array(_) => (Kind::Array, ""),
-            Value::Number(number) if number.is_i64() => (Kind::Integer, "int64"),
-            Value::Number(_) => (Kind::Number, "float64"),
-            _ => (Kind::Object, ""),
-        };
-        let float_as_integer =
-            kind == Kind::Number && types.has(Kind::Integer) && value.as_f64().is_some_and(is_json_integer);
-        let integer_as_float = kind == Kind::Integer && types.has(Kind::Number);
-        let fits = types.has(kind) || float_as_integer || integer_as_float;
-        let textual = matches!(kind, Kind::String | Kind::Array);
-        if let Some(format) = format {
-            if !textual && !fits && native != format {
-                self.wrong_type(place, format, native, out);
-                return false;
-            }
-            if textual && !types.has(Kind::Number) && !types.has(Kind::Integer) {
-                return true;
-            }
-        }
-        if !fits {
-            self.wrong_type(place, &types.names(), name(kind), out);
-        }
-        fits
     }
 
     fn text(&mut self, schema: &Structural, text: &str, place: &Place<'_>, out: &mut ErrorList) {
@@ -351,61 +318,10 @@ fn field_of<'v>(old: Option<&'v Value>, name: &str, place: &Place<'_>) -> Option
     old?.as_object()?.get(name)
 }
 
-/// The types that a value may have.
-#[derive(Clone, Copy)]
-enum Types {
-    Any,
-    One(Kind),
-    IntegerOrString,
-}
-
-impl Types {
-    fn of(schema: &Structural, mode: Mode) -> Self {
-        match schema.kind {
-            _ if schema.int_or_string && mode == Mode::Resource => Self::IntegerOrString,
-            Some(kind) => Self::One(kind),
-            None => Self::Any,
-        }
-    }
-
-    fn is_empty(self) -> bool {
-        matches!(self, Self::Any)
-    }
-
-    fn has(self, kind: Kind) -> bool {
-        match self {
-            Self::Any => false,
-            Self::One(one) => one == kind,
-            Self::IntegerOrString => matches!(kind, Kind::Integer | Kind::String),
-        }
-    }
-
-    fn names(self) -> String {
-        match self {
-            Self::Any => String::new(),
-            Self::One(kind) => name(kind).to_owned(),
-            Self::IntegerOrString => "integer,string".to_owned(),
-        }
-    }
-}
-
-fn name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Object => "object",
-        Kind::Array => "array",
-        Kind::String => "string",
-        Kind::Integer => "integer",
-        Kind::Number => "number",
-        Kind::Boolean => "boolean",
-    }
-}
-
-/// Whether the schema has a single type, and which.
-fn single_type(schema: &Structural, mode: Mode) -> Option<Kind> {
-    if let Types::One(kind) = Types::of(schema, mode) { Some(kind) } else { None }
-}
-
 /// An error with a value that is already in words.
 fn error(kind: ErrorKind, field: String, value: Option<String>, detail: String) -> FieldError {
     FieldError { kind, field, value, detail }
 }
+
+#[cfg(test)]
+mod tests;

@@ -60,6 +60,9 @@ pub fn is_true(object: &Value, kind: &str) -> bool {
 /// Sets a condition in a `status`. A new one goes to the end; the time changes only with the status.
 pub fn set(status: &mut Value, condition: &Condition, now: Timestamp) {
     let now = Time::from_unix(now.as_second(), 0).to_rfc3339();
+    if !status.is_object() {
+        *status = json!({});
+    }
     if !status["conditions"].is_array() {
         status["conditions"] = json!([]);
     }
@@ -84,7 +87,7 @@ pub fn set(status: &mut Value, condition: &Condition, now: Timestamp) {
 
 /// Removes a condition from a `status`.
 pub fn remove(status: &mut Value, kind: &str) {
-    if let Some(conditions) = status["conditions"].as_array_mut() {
+    if let Some(conditions) = status.get_mut("conditions").and_then(Value::as_array_mut) {
         conditions.retain(|condition| text(condition, "/type") != kind);
     }
 }

@@ -85,11 +85,12 @@ fn client_config(config: &Value, path: &Path, rules: Rules) -> ErrorList {
         (None, true) => webhook_service(&config["service"], &path.child("service")),
     };
     let bundle = text(config, "/caBundle");
-    if !rules.any_ca_bundle && !bundle.is_empty() {
-        if let Some(message) = ca_bundle_error(&STANDARD.decode(bundle).unwrap_or_default()) {
-            let detail = format!("unable to load root certificates: {message}");
-            errors.push(FieldError::invalid(&path.child("caBundle"), &bundle.into(), detail));
-        }
+    if !rules.any_ca_bundle
+        && !bundle.is_empty()
+        && let Some(message) = ca_bundle_error(&STANDARD.decode(bundle).unwrap_or_default())
+    {
+        let detail = format!("unable to load root certificates: {message}");
+        errors.push(FieldError::invalid(&path.child("caBundle"), &bundle.into(), detail));
     }
     errors
 }

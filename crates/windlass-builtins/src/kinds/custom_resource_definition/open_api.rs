@@ -152,15 +152,15 @@ fn extensions(schema: Props<'_>, path: &Path, options: &Options, errors: &mut Er
     if let Some(list_type) = list_type {
         if kind != "array" {
             errors.push(wrong_type("must be array if x-kubernetes-list-type is specified"));
-        } else if options.atomic_sets {
-            if let Some((field, value)) = set_item_error(schema) {
-                errors.push(FieldError {
-                    kind: ErrorKind::Invalid,
-                    field: path.child("items").child(field).to_string(),
-                    value: Some(value),
-                    detail: "must be atomic as item of a list with x-kubernetes-list-type=set".to_owned(),
-                });
-            }
+        } else if options.atomic_sets
+            && let Some((field, value)) = set_item_error(schema)
+        {
+            errors.push(FieldError {
+                kind: ErrorKind::Invalid,
+                field: path.child("items").child(field).to_string(),
+                value: Some(value),
+                detail: "must be atomic as item of a list with x-kubernetes-list-type=set".to_owned(),
+            });
         }
         let supported = &["atomic", "set", "map"];
         if !supported.contains(&list_type) {

@@ -352,14 +352,12 @@ fn hex_escape(rest: &str) -> Result<(u32, usize), String> {
     match characters.next() {
         None => error(INVALID_ESCAPE, rest),
         Some((_, '{')) => {
-            let mut digits = 0;
-            for (end, c) in characters {
+            for (digits, (end, c)) in characters.enumerate() {
                 match c.to_digit(16) {
                     Some(digit) if value * 16 + digit <= char::MAX as u32 => value = value * 16 + digit,
                     None if c == '}' && digits > 0 => return Ok((value, end)),
                     _ => return error(INVALID_ESCAPE, &rest[..end]),
                 }
-                digits += 1;
             }
             error(INVALID_ESCAPE, rest)
         }

@@ -3,6 +3,8 @@
 //!
 //! The caller has checked that schemas are not nested too deeply.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, FieldError, Path};
@@ -307,7 +309,10 @@ fn condition(object: &Value) -> Option<Condition> {
             continue;
         };
         let schema = Props::new(schema);
-        let error = if super::is_too_deep(schema) { Some(super::TOO_DEEP) } else { unsupported(schema) };
+        let error = match super::is_too_deep(schema) {
+            true => Some(super::too_deep()),
+            false => unsupported(schema).map(str::to_owned),
+        };
         if let Some(error) = error {
             let version = text(version, "/name");
             let message = format!("failed to check validation schema for version {version}: {error}");
@@ -316,13 +321,8 @@ fn condition(object: &Value) -> Option<Condition> {
         let path = spec.child("versions").index(index).child("schema").child("openAPIV3Schema");
         errors.extend(validate(schema, &path));
     }
-    let mut messages: Vec<_> = Vec::new();
-    for error in &errors {
-        let message = error.to_string();
-        if !messages.contains(&message) {
-            messages.push(message);
-        }
-    }
+    let mut seen = BTreeSet::new();
+    let messages: Vec<_> = errors.iter().map(ToString::to_string).filter(|text| seen.insert(text.clone())).collect();
     let message = match messages.as_slice() {
         [] => return None,
         [one] => one.clone(),

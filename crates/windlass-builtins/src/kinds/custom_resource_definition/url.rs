@@ -55,25 +55,24 @@ fn parse_parts(text: &str, for_request: bool) -> Result<Url, String> {
             return Err("first path segment in URL cannot contain colon".to_owned());
         }
     }
-    if !url.scheme.is_empty() || (!for_request && !rest.starts_with("///")) {
-        if let Some(after) = rest.strip_prefix("//") {
-            let (authority, path) = after.split_at(after.find('/').unwrap_or(after.len()));
-            rest = path;
-            let (user, host) = match authority.rsplit_once('@') {
-                Some((user, host)) => (Some(user), host),
-                None => (None, authority),
-            };
-            check_host(host)?;
-            if let Some(user) = user {
-                let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._:~!$&'()*+,;=%@".contains(&b);
-                if !user.bytes().all(plain) {
-                    return Err("net/url: invalid userinfo".to_owned());
-                }
-                check_escapes(user, |_| true)?;
+    let may_have_host = !url.scheme.is_empty() || (!for_request && !rest.starts_with("///"));
+    if let Some(after) = rest.strip_prefix("//").filter(|_| may_have_host) {
+        let (authority, path) = after.split_at(after.find('/').unwrap_or(after.len()));
+        rest = path;
+        let (user, host) = match authority.rsplit_once('@') {
+            Some((user, host)) => (Some(user), host),
+            None => (None, authority),
+        };
+        check_host(host)?;
+        if let Some(user) = user {
+            let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._:~!$&'()*+,;=%@".contains(&b);
+            if !user.bytes().all(plain) {
+                return Err("net/url: invalid userinfo".to_owned());
             }
-            url.user = user.map(str::to_owned);
-            url.host = host.to_owned();
+            check_escapes(user, |_| true)?;
         }
+        url.user = user.map(str::to_owned);
+        url.host = host.to_owned();
     }
     check_escapes(rest, |_| true)?;
     Ok(url)

@@ -116,7 +116,7 @@ fn too_deep(spec: &Spec<'_>, path: &Path) -> Option<FieldError> {
         let index = spec.versions.iter().position(|version| version.schema.is_some_and(deep))?;
         path.child("versions").index(index).child("schema")
     };
-    Some(FieldError::forbidden(&path.child("openAPIV3Schema"), super::TOO_DEEP))
+    Some(FieldError::forbidden(&path.child("openAPIV3Schema"), super::too_deep()))
 }
 
 fn validate_spec(spec: &Spec<'_>, mut options: Options) -> ErrorList {

@@ -275,8 +275,8 @@ impl<'p> Translator<'p> {
 }
 
 const POSIX: [&str; 14] = [
-    "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space", "upper",
-    "word", "xdigit",
+    "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space", "upper", "word",
+    "xdigit",
 ];
 
 fn invalid_escape(rest: &str, c: char) -> String {

@@ -91,7 +91,7 @@ fn bounds_above_a_rule_multiply_its_cost() {
     assert_eq!(
         found,
         [format!(
-            "schema.properties[spec].items.x-kubernetes-validations[0].rule: Forbidden: estimated rule cost exceeds budget by factor of 1.258293x {ADVICE}"
+            "schema.properties[spec].items.x-kubernetes-validations[0].rule: Forbidden: estimated rule cost exceeds budget by factor of 1.258294x {ADVICE}"
         )]
     );
 }

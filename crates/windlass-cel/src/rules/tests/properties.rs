@@ -73,12 +73,14 @@ fn expression() -> impl Strategy<Value = String> {
 }
 
 fn any_schema() -> impl Strategy<Value = Value> {
-    let rules = prop::collection::vec((expression(), expression(), any::<Option<bool>>()), 0..3).prop_map(|rules| {
-        let rules = rules.into_iter().map(|(rule, message, optional)| {
+    let rules = prop::collection::vec((expression(), expression(), any::<Option<bool>>()), 0..3)
+        .prop_map(|rules| {
+            let rules = rules.into_iter().map(|(rule, message, optional)| {
             json!({"rule": rule, "messageExpression": message, "optionalOldSelf": optional, "fieldPath": ".a"})
         });
-        Value::Array(rules.collect())
-    });
+            Value::Array(rules.collect())
+        })
+        .boxed();
     let kinds = prop::sample::select(vec!["string", "integer", "number", "boolean", "object", "array", ""]);
     let leaf = (kinds, rules.clone(), any::<Option<i32>>()).prop_map(|(kind, rules, max)| {
         json!({"type": kind, "x-kubernetes-validations": rules, "maxLength": max, "maxItems": max, "maxProperties": max})

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 use windlass_schema::{json, object_meta::ANNOTATIONS_MAX_BYTES};
 
-use super::{FieldManager, text};
+use super::{FieldManager, object::text};
 use crate::apply::{
     set::Set,
     typed::{self, ValidateOptions},

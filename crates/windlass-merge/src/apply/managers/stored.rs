@@ -1,4 +1,4 @@
-//! Questions about FieldsV1 as it is stored, answered without building a set.
+//! FieldsV1 as it is stored: questions answered and small changes made without building a set.
 //!
 //! The server writes every list itself, so the keys of a stored entry are spelt as [`PathElement::write_key`] does.
 
@@ -7,16 +7,16 @@ use serde_json::{Map, Value};
 use crate::apply::{
     path::PathElement,
     schema::{Form, TypeRef},
-    set::Set,
+    set::{Node, Set},
 };
 
 /// Whether the set has a member that is one of the stored fields.
-pub(crate) fn touches(fields: &Value, set: &Set) -> bool {
-    let Value::Object(fields) = fields else { return false };
+pub(crate) fn touches(fields: &Map<String, Value>, set: &Set) -> bool {
     let mut key = String::new();
     set.nodes().iter().any(|node| {
         get(fields, node.element(), &mut key).is_some_and(|below| {
-            node.is_member() && is_member(below) || !node.children().is_empty() && touches(below, node.children())
+            let touches_below = || below.as_object().is_some_and(|below| touches(below, node.children()));
+            node.is_member() && is_member(below) || !node.children().is_empty() && touches_below()
         })
     })
 }
@@ -31,9 +31,42 @@ pub(crate) fn covers(fields: &Value, set: &Set) -> bool {
     })
 }
 
-/// Whether there are no fields.
-pub(crate) fn is_empty(fields: &Value) -> bool {
-    fields.as_object().is_none_or(Map::is_empty)
+/// Takes the members of the set out of the stored fields.
+pub(crate) fn subtract(fields: &mut Map<String, Value>, set: &Set) {
+    change(fields, set, &|below, member, node| {
+        subtract(below, node.children());
+        member && !node.is_member()
+    });
+}
+
+/// Adds the members of the set to the stored fields.
+pub(crate) fn insert(fields: &mut Map<String, Value>, set: &Set) {
+    change(fields, set, &|below, member, node| {
+        insert(below, node.children());
+        member || node.is_member()
+    });
+}
+
+/// Changes what the set has nodes for: the function changes what is below, and says from whether the field was a member
+/// whether it is one now.
+fn change(fields: &mut Map<String, Value>, set: &Set, judge: &dyn Fn(&mut Map<String, Value>, bool, &Node) -> bool) {
+    for node in set.nodes() {
+        let key = node.element().to_key();
+        let stored = fields.remove(&key);
+        let was_member = stored.as_ref().is_some_and(is_member);
+        let mut below = match stored {
+            Some(Value::Object(below)) => below,
+            _ => Map::new(),
+        };
+        below.remove(".");
+        let member = judge(&mut below, was_member, node);
+        if member && !below.is_empty() {
+            below.insert(".".to_owned(), Value::Object(Map::new()));
+        }
+        if member || !below.is_empty() {
+            fields.insert(key, Value::Object(below));
+        }
+    }
 }
 
 /// Whether fields lie below one that has become a single value: the entry is older than the schema.

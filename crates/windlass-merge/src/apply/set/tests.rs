@@ -2,6 +2,8 @@ use serde_json::json;
 
 use super::*;
 
+mod properties;
+
 fn set(text: &str) -> Set {
     Set::from_fields_text(text).expect("the text is FieldsV1")
 }

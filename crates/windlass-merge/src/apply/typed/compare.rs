@@ -95,13 +95,15 @@ impl Walker {
             }
             Form::List(list) => {
                 let (old, new) = (items(old), items(new));
-                if !list.is_atomic() && !(old.is_empty() && new.is_empty()) {
+                let leaf = list.is_atomic() || (old.is_empty() && new.is_empty());
+                if !leaf {
                     return Difference { modified: false, below: self.lists(old, new, list) };
                 }
             }
             Form::Map(map) => {
                 let (old, new) = (fields(old), fields(new));
-                if !map.is_atomic() && !(old.is_none() && new.is_none()) {
+                let leaf = map.is_atomic() || (old.is_none() && new.is_none());
+                if !leaf {
                     return Difference { modified: false, below: self.maps(old, new, map) };
                 }
             }

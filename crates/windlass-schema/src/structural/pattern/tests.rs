@@ -47,7 +47,10 @@ fn what_is_wrong_is_said_in_the_words_of_go() {
 #[test]
 fn a_pattern_that_would_take_too_much_memory_is_refused() {
     let pattern = r"(?:[\pL\pS]{1000}){100}";
-    assert_eq!(compile(pattern).expect_err("it is too large").to_string(), "error parsing regexp: expression too large");
+    assert_eq!(
+        compile(pattern).expect_err("it is too large").to_string(),
+        "error parsing regexp: expression too large"
+    );
 }
 
 #[test]

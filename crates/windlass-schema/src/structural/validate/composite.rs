@@ -7,7 +7,7 @@ use super::place::Place;
 use crate::field::{ErrorList, quote};
 use crate::structural::Structural;
 
-impl Check<'_> {
+impl Check {
     /// Checks what is composed of other schemas, and answers how many checks went well.
     pub(super) fn composite(
         &mut self,
@@ -46,9 +46,19 @@ impl Check<'_> {
     fn alternative(&mut self, schema: &Structural, value: &Value, place: &Place<'_>) -> Outcome {
         let mut errors = Vec::new();
         let nested = std::mem::replace(&mut self.nested, true);
+        let spent = self.spent;
         let matches = self.value(schema, value, None, place, &mut errors);
         self.nested = nested;
-        Outcome { matches, errors }
+        let bytes = self.spent - spent;
+        self.spent = spent;
+        Outcome { matches, errors, bytes }
+    }
+
+    /// Makes the errors of an outcome count.
+    fn take(&mut self, outcome: Outcome, out: &mut ErrorList) -> u64 {
+        self.spent += outcome.bytes;
+        out.extend(outcome.errors);
+        outcome.matches
     }
 
     fn any_of(&mut self, schemas: &[Structural], value: &Value, place: &Place<'_>, out: &mut ErrorList) -> u64 {
@@ -61,7 +71,7 @@ impl Check<'_> {
             best = Some(outcome.or(best));
         }
         self.placeless(format!("{} must validate at least one schema (anyOf)", quote(&place.name())), out);
-        best.map_or(0, |best| best.take(out))
+        best.map_or(0, |best| self.take(best, out))
     }
 
     fn one_of(&mut self, schemas: &[Structural], value: &Value, place: &Place<'_>, out: &mut ErrorList) -> u64 {
@@ -84,7 +94,7 @@ impl Check<'_> {
         let found = if valid == 0 { "none valid".to_owned() } else { format!("{valid} valid alternatives") };
         let name = quote(&place.name());
         self.placeless(format!("{name} must validate one and only one schema (oneOf). Found {found}"), out);
-        best.map_or(0, |best| best.take(out))
+        best.map_or(0, |best| self.take(best, out))
     }
 
     fn all_of(&mut self, schemas: &[Structural], value: &Value, place: &Place<'_>, out: &mut ErrorList) -> u64 {
@@ -93,7 +103,7 @@ impl Check<'_> {
         for schema in schemas {
             let outcome = self.alternative(schema, value, place);
             valid += usize::from(outcome.errors.is_empty());
-            matches += outcome.take(out);
+            matches += self.take(outcome, out);
         }
         if valid != schemas.len() {
             let none = if valid == 0 { ". None validated" } else { "" };
@@ -107,6 +117,7 @@ impl Check<'_> {
 struct Outcome {
     matches: u64,
     errors: ErrorList,
+    bytes: usize,
 }
 
 impl Outcome {
@@ -116,10 +127,5 @@ impl Outcome {
             Some(best) if best.matches >= self.matches => best,
             _ => self,
         }
-    }
-
-    fn take(self, out: &mut ErrorList) -> u64 {
-        out.extend(self.errors);
-        self.matches
     }
 }

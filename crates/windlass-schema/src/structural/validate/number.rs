@@ -1,7 +1,8 @@
 //! Bounds of numbers: an integer is compared as an `int64` with what is left of the bound as one.
 
+use super::Check;
 use super::place::Place;
-use super::{Check, single_type};
+use super::types::single_type;
 use crate::field::ErrorList;
 use crate::structural::number::{Num, is_json_integer, show_float, to_i64};
 use crate::structural::{Kind, Structural};
@@ -74,7 +75,7 @@ impl Bound {
     }
 }
 
-impl Check<'_> {
+impl Check {
     pub(super) fn number(
         &mut self,
         schema: &Structural,

@@ -1,4 +1,4 @@
-//! Errors as they are told.
+//! Errors as they are told. Until the end a field is the name that messages use, which tells apart `.a` and `a`.
 
 use std::collections::HashSet;
 
@@ -6,13 +6,18 @@ use serde_json::Value;
 
 use super::place::Place;
 use super::{Check, error};
-use crate::field::{ErrorKind, ErrorList, quote};
+use crate::field::{ErrorKind, ErrorList, Path, quote};
 use crate::structural::number::show;
 
 /// How many bytes of messages one check makes. An object of some megabytes could else cause gigabytes.
 const MAX_BYTES: usize = 16 << 20;
 
-impl Check<'_> {
+impl Check {
+    /// Whether enough is said: what is checked is bad already, whatever else is wrong with it.
+    pub(super) fn is_full(&self) -> bool {
+        self.spent > MAX_BYTES
+    }
+
     fn push(
         &mut self,
         kind: ErrorKind,
@@ -21,11 +26,7 @@ impl Check<'_> {
         detail: impl Into<String>,
         out: &mut ErrorList,
     ) {
-        // The first error is always kept: without any the value would seem good.
-        if self.spent > MAX_BYTES {
-            if out.is_empty() {
-                out.push(error(kind, field, None, String::new()));
-            }
+        if self.is_full() {
             return;
         }
         let detail = detail.into();
@@ -33,36 +34,28 @@ impl Check<'_> {
         out.push(error(kind, field, value, detail));
     }
 
-    fn field(&self, place: &Place<'_>) -> String {
-        let name = place.name();
-        match name.strip_prefix('.').unwrap_or(&name) {
-            "" => self.base.to_string(),
-            name => self.base.child(name).to_string(),
-        }
-    }
-
     /// An error about the value at a place, already in words.
     pub(super) fn invalid(&mut self, place: &Place<'_>, shown: String, detail: String, out: &mut ErrorList) {
-        self.push(ErrorKind::Invalid, self.field(place), Some(shown), detail, out);
+        self.push(ErrorKind::Invalid, place.name(), Some(shown), detail, out);
     }
 
     /// An error that the real validator attaches to no place.
     pub(super) fn placeless(&mut self, detail: String, out: &mut ErrorList) {
-        self.push(ErrorKind::Invalid, self.base.to_string(), Some("\"\"".to_owned()), detail, out);
+        self.push(ErrorKind::Invalid, String::new(), Some("\"\"".to_owned()), detail, out);
     }
 
     pub(super) fn wrong_type(&mut self, place: &Place<'_>, wanted: &str, found: &str, out: &mut ErrorList) {
         let found = quote(found);
         let detail = format!("{} in body must be of type {wanted}: {found}", place.name());
-        self.push(ErrorKind::TypeInvalid, self.field(place), Some(found), detail, out);
+        self.push(ErrorKind::TypeInvalid, place.name(), Some(found), detail, out);
     }
 
     pub(super) fn required(&mut self, place: &Place<'_>, out: &mut ErrorList) {
-        self.push(ErrorKind::Required, self.field(place), None, "", out);
+        self.push(ErrorKind::Required, place.name(), None, "", out);
     }
 
     pub(super) fn not_supported(&mut self, place: &Place<'_>, value: &Value, detail: &str, out: &mut ErrorList) {
-        self.push(ErrorKind::NotSupported, self.field(place), Some(show(value)), detail, out);
+        self.push(ErrorKind::NotSupported, place.name(), Some(show(value)), detail, out);
     }
 
     pub(super) fn too_long(&mut self, place: &Place<'_>, max: i64, out: &mut ErrorList) {
@@ -71,7 +64,7 @@ impl Check<'_> {
             max if max < 0 => "value is too long".to_owned(),
             max => format!("may not be more than {max} bytes"),
         };
-        self.push(ErrorKind::TooLong, self.field(place), None, detail, out);
+        self.push(ErrorKind::TooLong, place.name(), None, detail, out);
     }
 
     pub(super) fn too_many(&mut self, place: &Place<'_>, count: i64, max: i64, out: &mut ErrorList) {
@@ -80,20 +73,25 @@ impl Check<'_> {
             max if max < 0 => "has too many items".to_owned(),
             max => format!("must have at most {max} items"),
         };
-        self.push(ErrorKind::TooMany, self.field(place), Some(count.to_string()), detail, out);
+        self.push(ErrorKind::TooMany, place.name(), Some(count.to_string()), detail, out);
     }
 }
 
-/// Leaves of errors with the same words the first.
-pub(super) fn without_repetitions(mut errors: ErrorList) -> ErrorList {
-    if errors.len() < 2 {
-        return errors;
+/// Leaves of errors with the same words the first, and puts the place of the whole value in front of each field.
+pub(super) fn finish(mut errors: ErrorList, base: &Path) -> ErrorList {
+    if errors.len() > 1 {
+        let keep: Vec<bool> = {
+            let mut seen = HashSet::with_capacity(errors.len());
+            errors.iter().map(|error| seen.insert((error.kind.reason(), &*error.field, &*error.detail))).collect()
+        };
+        let mut keep = keep.into_iter();
+        errors.retain(|_| keep.next().unwrap_or(true));
     }
-    let keep: Vec<bool> = {
-        let mut seen = HashSet::with_capacity(errors.len());
-        errors.iter().map(|error| seen.insert((error.kind.reason(), &*error.field, &*error.detail))).collect()
-    };
-    let mut keep = keep.into_iter();
-    errors.retain(|_| keep.next().unwrap_or(true));
+    for error in &mut errors {
+        error.field = match error.field.strip_prefix('.').unwrap_or(&error.field) {
+            "" => base.to_string(),
+            name => base.child(name).to_string(),
+        };
+    }
     errors
 }
