@@ -17,11 +17,11 @@ use std::sync::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
 use tokio::sync::watch;
+use tracing::warn;
 use windlass_builtins::{
     kinds::custom_resource_definition::{Definition, PrinterColumn, Scale, Version},
     resource::{Resource, Subresource, Table},
 };
-use tracing::warn;
 use windlass_cel::rules::{self, Rules};
 use windlass_merge::apply::{path::Path, reset_fields::ResetFields};
 use windlass_schema::{
@@ -55,8 +55,6 @@ pub(crate) struct Custom {
     pub(crate) list_kind: String,
     /// What users of a deprecated version are told.
     pub(crate) warning: Option<String>,
-    /// Whether status is written separately.
-    pub(crate) has_status: bool,
     /// Where the scale is found.
     pub(crate) scale: Option<Scale>,
     /// Whether the definition is being deleted: no more objects then.
@@ -158,7 +156,6 @@ pub(crate) fn endpoints(
             stored_api_version: format!("{}/{}", definition.group, stored.name),
             list_kind: definition.accepted_names.list_kind.clone(),
             warning: definition.deprecation_warning(version),
-            has_status: version.status,
             scale: version.scale.clone(),
             terminating: definition.terminating,
             as_stored_after: AtomicU64::new(as_stored_after),
@@ -301,9 +298,8 @@ impl Custom {
     pub(crate) fn replicas_paths(&self) -> Vec<(String, Option<Path>)> {
         let definition = Definition::parse(&self.source.to_value());
         let path = |scale: &Scale| Path::fields(scale::segments(&scale.spec_replicas_path));
-        let of_version = |version: &Version| {
-            (format!("{}/{}", definition.group, version.name), version.scale.as_ref().map(path))
-        };
+        let of_version =
+            |version: &Version| (format!("{}/{}", definition.group, version.name), version.scale.as_ref().map(path));
         definition.versions.iter().map(of_version).collect()
     }
 

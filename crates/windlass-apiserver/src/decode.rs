@@ -168,9 +168,9 @@ impl Call<'_> {
                 let package = internal_package(&self.endpoint.resource.group);
                 format!("converting ({version}.{given_kind}) to ({package}.{kind}): unknown conversion")
             }
-            None => format!(
-                "no kind \"{given_kind}\" is registered for version \"{given_version}\" in scheme \"{scheme}\""
-            ),
+            None => {
+                format!("no kind \"{given_kind}\" is registered for version \"{given_version}\" in scheme \"{scheme}\"")
+            }
         };
         let message = format!("{given_kind} in version \"{version}\" cannot be handled as a {kind}: {why}");
         Err(ApiError::bad_request(message))

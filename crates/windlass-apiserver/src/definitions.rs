@@ -239,7 +239,8 @@ impl Controller {
             take(&mut object, status);
         }
         self.remember_names(&name, &object);
-        let affected = if object["status"]["acceptedNames"] == names_before { Vec::new() } else { self.waiting(&group) };
+        let affected =
+            if object["status"]["acceptedNames"] == names_before { Vec::new() } else { self.waiting(&group) };
         (Decided { name, object, changed }, affected)
     }
 
@@ -316,7 +317,8 @@ impl Controller {
             return;
         }
         let definition = Definition::parse(object);
-        let endpoints = custom::endpoints(&definition, source, server.registry.load().table, &server.storage, Revision(0));
+        let endpoints =
+            custom::endpoints(&definition, source, server.registry.load().table, &server.storage, Revision(0));
         let name = source.header.name.to_string();
         tokio::spawn(cleanup::run(Arc::downgrade(server), name, source.header.uid.clone(), endpoints));
     }

@@ -128,7 +128,10 @@ fn resource_list(registry: &Registry, group: &str, version: &str) -> Value {
             entries.push(entry);
         }
     }
-    entries.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
+    // Custom resources are listed with status before scale, as their definitions have them.
+    if registry.has_builtin_group(group) {
+        entries.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
+    }
     let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     let mut list = json!({"kind": "APIResourceList", "groupVersion": group_version, "resources": entries});
     if !group.is_empty() {

@@ -16,8 +16,8 @@ use crate::{
     metrics::Served,
     negotiate,
     query::{Query, unescape_path},
-    represent,
     registry::Endpoint,
+    represent,
     request_info::{RequestInfo, ResourceRequest},
     server::{BoxError, Inner},
     status::{ApiError, Result},
@@ -145,8 +145,7 @@ impl Inner {
         };
         served.is(verb, resource, subresource);
         let verbs = subresource.map_or(&resource.verbs, |sub| &sub.verbs);
-        let named_create =
-            verb == "create" && !target.name.is_empty() && subresource.is_none() && custom.is_none();
+        let named_create = verb == "create" && !target.name.is_empty() && subresource.is_none() && custom.is_none();
         let unnamed = target.name.is_empty() && matches!(verb, "update" | "patch") && custom.is_none();
         let allowed = verbs.iter().any(|have| &**have == verb);
         if custom.is_some() && !allowed {

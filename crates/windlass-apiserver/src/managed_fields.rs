@@ -29,9 +29,8 @@ impl Versions for CallVersions<'_> {
         match &endpoint.form {
             Form::Custom(custom) => {
                 let schema = (group == &*endpoint.resource.group).then(|| custom.schema_of(version)).flatten();
-                let schema = schema.ok_or_else(|| {
-                    format!("request to convert CR to an invalid group/version: {api_version}")
-                })?;
+                let schema = schema
+                    .ok_or_else(|| format!("request to convert CR to an invalid group/version: {api_version}"))?;
                 let mut object = object.clone();
                 object["apiVersion"] = api_version.into();
                 let types = TypeRef::custom(schema, &endpoint.table.types, endpoint.object_meta());

@@ -49,6 +49,8 @@ pub(crate) struct Representation {
     pub(crate) transform: Transform,
     /// Whether JSON is indented for people.
     pub(crate) pretty: bool,
+    /// Whether the form is wanted in its old version, `meta.k8s.io/v1beta1`.
+    pub(crate) old_form: bool,
 }
 
 impl Media {
@@ -77,7 +79,7 @@ impl Media {
 impl Representation {
     /// JSON, whole.
     pub(crate) fn plain() -> Self {
-        Self { media: Media::Json, transform: Transform::None, pretty: false }
+        Self { media: Media::Json, transform: Transform::None, pretty: false, old_form: false }
     }
 
     /// Whether stored bytes can be sent as they are.
@@ -111,7 +113,8 @@ pub(crate) fn accept(headers: &HeaderMap, watch: bool, query: Option<&str>, cust
         return Err(not_acceptable(Media::ALL.into_iter().filter_map(Media::stream_name)));
     }
     let pretty = media == Media::Json && (pretty || wants_pretty(headers, query));
-    Ok(Representation { media, transform, pretty })
+    let old_form = transform != Transform::None && choose(header, is_old_form).is_some_and(|(_, old, _)| old);
+    Ok(Representation { media, transform, pretty, old_form })
 }
 
 /// The encoding of an error, or of what has no other form: JSON where the client accepts nothing that fits.
@@ -208,6 +211,11 @@ fn transform_of(clause: &Clause<'_>, media: Media) -> Option<Transform> {
         "PartialObjectMetadataList" => Some(Transform::PartialObjectMetadataList),
         _ => None,
     }
+}
+
+/// Whether a clause that resources fulfil asks for a transformation in its old version.
+fn is_old_form(clause: &Clause<'_>, media: Media) -> Option<bool> {
+    transform_of(clause, media).map(|_| clause.param("v") == Some("v1beta1"))
 }
 
 /// Admits clauses that ask for no transformation.

@@ -102,7 +102,8 @@ fn v2_parts(registry: &Registry) -> Parts {
 
 /// The definitions of endpoints, with the version that each is of.
 fn definitions<'a>(endpoints: impl Iterator<Item = &'a Endpoint>) -> Vec<(Value, &'a str)> {
-    let definition = |endpoint: &'a Endpoint| Some((endpoint.custom()?.source().to_value(), &*endpoint.resource.version));
+    let definition =
+        |endpoint: &'a Endpoint| Some((endpoint.custom()?.source().to_value(), &*endpoint.resource.version));
     endpoints.filter_map(definition).collect()
 }
 

@@ -154,9 +154,9 @@ impl Registry {
 
     /// All group versions with custom resources.
     pub(crate) fn custom_versions(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.custom.iter().flat_map(|(group, custom)| {
-            custom.endpoints.keys().map(move |version| (&**group, version.as_str()))
-        })
+        self.custom
+            .iter()
+            .flat_map(|(group, custom)| custom.endpoints.keys().map(move |version| (&**group, version.as_str())))
     }
 }
 

@@ -51,6 +51,7 @@ pub(crate) fn answer(call: &Call<'_>, answer: Answer) -> Result<Response<Body>> 
         }
         Answer::List(list) => {
             let value = list::transformed(call, &list)?;
+            let value = if accept.old_form { old_form(value) } else { value };
             Ok(compressed(call.headers, encode(accept, StatusCode::OK, &value, call.endpoint)?))
         }
     }
@@ -76,7 +77,22 @@ fn one(call: &Call<'_>, code: StatusCode, value: Value) -> Result<Response<Body>
             return Err(ApiError::not_acceptable(message));
         }
     };
+    let value = if call.accept.old_form { old_form(value) } else { value };
     encode(&call.accept, code, &value, call.endpoint)
+}
+
+/// A table or metadata in the version that old clients ask for.
+fn old_form(mut value: Value) -> Value {
+    value["apiVersion"] = "meta.k8s.io/v1beta1".into();
+    let rows = value["rows"].as_array_mut().into_iter().flatten().map(|row| &mut row["object"]);
+    for object in rows.filter(|object| object["kind"] == "PartialObjectMetadata") {
+        object["apiVersion"] = "meta.k8s.io/v1beta1".into();
+    }
+    let items = value["items"].as_array_mut().into_iter().flatten();
+    for object in items.filter(|object| object["kind"] == "PartialObjectMetadata") {
+        object["apiVersion"] = "meta.k8s.io/v1beta1".into();
+    }
+    value
 }
 
 /// Whether every answer is made of the bytes that are stored.

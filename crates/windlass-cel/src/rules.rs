@@ -95,7 +95,21 @@ impl Rules {
     /// warning. What the rules cost is taken from the budget; when it is used up there is an error that says so, no
     /// further rule runs, and the budget is below zero.
     pub fn validate(&self, path: &Path, new: &Value, old: Option<&Value>, budget: &mut i64) -> Outcome {
-        validate::run(&self.root, &self.schema, path, new, old, budget)
+        validate::run(&self.root, &self.schema, path, new, old, old, budget)
+    }
+
+    /// Runs the rules over a default: first as a value that stays what it is, then, if nothing is wrong with that, as
+    /// one that is new. Nothing is excused for not having changed. The dearer of the two is taken from the budget.
+    pub fn validate_default(&self, path: &Path, value: &Value, budget: &mut i64) -> ErrorList {
+        let mut left = *budget;
+        let errors = validate::run(&self.root, &self.schema, path, value, Some(value), None, &mut left).errors;
+        if !errors.is_empty() {
+            *budget = left;
+            return errors;
+        }
+        let errors = validate::run(&self.root, &self.schema, path, value, None, None, budget).errors;
+        *budget = left.min(*budget);
+        errors
     }
 
     /// The compiled rules of the schema's root.

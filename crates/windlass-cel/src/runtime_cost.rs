@@ -135,15 +135,26 @@ impl CallCost {
         matches!(self, CallCost::ResultSize(_) | CallCost::MakeList)
     }
 
-    /// How the real server fails to tell the cost of a call with an argument that failed, here given as null.
-    pub(crate) fn breakdown(self, arguments: &[Value<'_>]) -> Option<EvalError> {
+    /// How the real server fails to tell the cost of a call whose argument is no list, or failed and is given as null.
+    pub(crate) fn breakdown(self, arguments: &[Value<'_>], failed: bool) -> Option<EvalError> {
+        let go_type = |value: &Value<'_>| match value {
+            Value::Null if failed => "*types.Err",
+            value => value.go_type(),
+        };
         match self {
-            CallCost::SelfCompare(index) if matches!(arguments[index], Value::Null) => {
-                Some(EvalError::Internal("*types.Err is not traits.Lister: missing method Add"))
-            }
-            CallCost::Flatten if matches!(arguments.get(1), Some(Value::Null)) => {
-                Some(EvalError::Internal("ref.Val is *types.Err, not types.Int"))
-            }
+            CallCost::SelfCompare(index) => match &arguments[index] {
+                Value::List(_) => None,
+                value => {
+                    let method =
+                        if value.is_comparable() && !matches!(value, Value::Bool(_)) { "Contains" } else { "Add" };
+                    let kind = go_type(value);
+                    Some(EvalError::Internal(format!("{kind} is not traits.Lister: missing method {method}")))
+                }
+            },
+            CallCost::Flatten => match arguments.get(1) {
+                None | Some(Value::Int(_)) => None,
+                Some(value) => Some(EvalError::Internal(format!("ref.Val is {}, not types.Int", go_type(value)))),
+            },
             _ => None,
         }
     }
@@ -228,5 +239,8 @@ fn traversal(value: &Value<'_>) -> u64 {
 
 fn map_traversal(map: &Map<'_>) -> u64 {
     let value = |key: &Value<'_>| map.find(key).ok().flatten().map_or(1, |value| traversal(&value));
-    map.keys().iter().map(|key| traversal(key) + value(key)).sum()
+    let keys = map.keys();
+    // Fields that the schema does not know are counted all the same.
+    let unknown = 2 * map.len().saturating_sub(keys.len()) as u64;
+    keys.iter().map(|key| traversal(key) + value(key)).sum::<u64>() + unknown
 }

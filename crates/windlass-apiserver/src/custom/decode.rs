@@ -68,11 +68,7 @@ impl Call<'_> {
     }
 
     /// Makes an object fit its definition as far as that goes; gives what a strict decoder complains about.
-    pub(crate) fn fit_custom(
-        &self,
-        custom: &Custom,
-        object: &mut Value,
-    ) -> Result<Vec<String>, String> {
+    pub(crate) fn fit_custom(&self, custom: &Custom, object: &mut Value) -> Result<Vec<String>, String> {
         // What says it is something else is refused later, as it is.
         let fits = object["kind"] == *self.endpoint.resource.kind;
         custom.fit(object, fits)

@@ -50,13 +50,7 @@ impl Custom {
     }
 
     /// Runs the rules, unless the object is too far off for them.
-    fn validate_rules(
-        &self,
-        object: &Value,
-        old: Option<&Value>,
-        errors: &mut ErrorList,
-        warn: impl FnMut(String),
-    ) {
+    fn validate_rules(&self, object: &Value, old: Option<&Value>, errors: &mut ErrorList, warn: impl FnMut(String)) {
         let Some(rules) = &self.compiled().rules else { return };
         if let Some(error) = rules::blocked_by(errors) {
             errors.push(error);

@@ -68,11 +68,7 @@ pub(super) async fn run(server: Weak<Inner>, name: String, uid: Box<str>, endpoi
 }
 
 /// Deletes what is not being deleted yet.
-async fn delete_all(
-    server: &Arc<Inner>,
-    endpoint: &Arc<Endpoint>,
-    snapshot: &crate::storage::Snapshot,
-) -> Result<()> {
+async fn delete_all(server: &Arc<Inner>, endpoint: &Arc<Endpoint>, snapshot: &crate::storage::Snapshot) -> Result<()> {
     let resource = &endpoint.resource;
     let user = User::admin();
     let headers = HeaderMap::new();
@@ -99,7 +95,14 @@ async fn delete_all(
     Ok(())
 }
 
-async fn set_condition(server: &Arc<Inner>, name: &str, uid: &str, status: &'static str, reason: &'static str, message: &str) {
+async fn set_condition(
+    server: &Arc<Inner>,
+    name: &str,
+    uid: &str,
+    status: &'static str,
+    reason: &'static str,
+    message: &str,
+) {
     let now = server.now();
     let written = update_definition(server, name, |object| {
         let mut object = same(object, uid)?.clone();

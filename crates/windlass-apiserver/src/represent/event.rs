@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use windlass_builtins::protobuf;
 use windlass_schema::json as go_json;
 
-use super::{partial, table};
+use super::{old_form, partial, table};
 use crate::{
     call::Call,
     negotiate::{Media, Transform},
@@ -23,6 +23,7 @@ pub(crate) struct EventFormat {
     /// Whether events are the stored bytes, where those are what is served.
     plain: bool,
     headers_sent: bool,
+    old_form: bool,
 }
 
 impl EventFormat {
@@ -31,7 +32,7 @@ impl EventFormat {
         let transform = call.accept.transform;
         let protobuf = call.accept.media == Media::Protobuf;
         let plain = !protobuf && transform == Transform::None;
-        Ok(Self { transform, include, protobuf, plain, headers_sent: false })
+        Ok(Self { transform, include, protobuf, plain, headers_sent: false, old_form: call.accept.old_form })
     }
 
     pub(crate) fn content_type(&self) -> &'static str {
@@ -48,7 +49,7 @@ impl EventFormat {
         if self.plain && endpoint.is_as_stored(object) {
             write_frame(change, object, out);
         } else {
-            let event = self.event(endpoint, change.as_str(), endpoint.read(&object));
+            let event = self.event(endpoint, change.as_str(), endpoint.read(object));
             out.extend_from_slice(&event);
         }
     }
@@ -65,6 +66,7 @@ impl EventFormat {
             Transform::PartialObjectMetadata | Transform::PartialObjectMetadataList => partial(&object),
             Transform::None => object,
         };
+        let object = if self.old_form && kind != "ERROR" { old_form(object) } else { object };
         if self.protobuf {
             return protobuf_event(endpoint, kind, &object);
         }

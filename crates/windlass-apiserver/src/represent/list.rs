@@ -126,7 +126,7 @@ fn list_metadata(endpoint: &Endpoint, list: &ListAnswer) -> Value {
 /// A list as a value: whole objects, a table, or metadata.
 pub(super) fn transformed(call: &Call<'_>, list: &ListAnswer) -> Result<Value> {
     let endpoint = call.endpoint;
-    let objects = list.objects.iter().map(|object| endpoint.read(&object));
+    let objects = list.objects.iter().map(|object| endpoint.read(object));
     let mut metadata = list_metadata(endpoint, list);
     if call.accept.transform != Transform::None
         && list.continue_token.is_none()

@@ -73,9 +73,7 @@ async fn create_applied(call: &Call<'_>, patch: &Patch, options: &WriteOptions) 
     let uid = meta::text(&object, "uid");
     if !uid.is_empty() {
         let resource = &*call.endpoint.resource;
-        let why = format!(
-            "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
-        );
+        let why = format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
         return Err(ApiError::conflict(&resource.plural, &resource.group, call.target.name, &why));
     }
     call.match_namespace(&mut object)?;
@@ -113,9 +111,7 @@ impl Patch {
         let checks = if lenient { Checks::Lenient } else { Checks::Strict };
         match media_type {
             APPLY => decode_apply(&call.body),
-            JSON => {
-                json_patch::Patch::decode(&call.body, checks).map(Patch::Json).map_err(|error| refused(&error))
-            }
+            JSON => json_patch::Patch::decode(&call.body, checks).map(Patch::Json).map_err(|error| refused(&error)),
             MERGE => merge_patch::decode(&call.body, checks)
                 .map(|decoded| Patch::Merge { patch: decoded.value, duplicates: decoded.duplicates })
                 .map_err(|error| ApiError::bad_request(error.to_string())),

@@ -76,5 +76,8 @@ async fn ordinary_writes_own_what_they_change() {
     assert_eq!(brief, [(Some("m1"), None), (Some("editor"), None), (Some("controller"), Some("status"))]);
     assert_eq!(entries[1]["fieldsV1"], json!({"f:spec": {"f:b": {}}}));
     let refused = apply(&client, "m1", &json!({"a": "1", "b": "1"}), false).await;
-    assert_eq!(refused.message(), r#"Apply failed with 1 conflict: conflict with "editor" using example.com/v1: .spec.b"#);
+    assert_eq!(
+        refused.message(),
+        r#"Apply failed with 1 conflict: conflict with "editor" using example.com/v1: .spec.b"#
+    );
 }

@@ -46,7 +46,11 @@ async fn bodies_are_pruned_and_defaulted_with_warnings() {
     assert_eq!(created["metadata"]["generation"], 1);
     let strict = format!("{}?fieldValidation=Strict", widgets("v1"));
     let refused = client.post(&strict, &widget("v1", "b", &json!({"size": 5, "extra": 1}))).await;
-    assert!(refused.message().contains(r#"strict decoding error: unknown field "spec.extra""#), "{}", refused.message());
+    assert!(
+        refused.message().contains(r#"strict decoding error: unknown field "spec.extra""#),
+        "{}",
+        refused.message()
+    );
 }
 
 #[tokio::test]

@@ -112,7 +112,11 @@ impl Checker<'_> {
 
     fn field(&mut self, id: ExprId, object: &str, field: &str) -> Option<Type> {
         let provider = self.environment.provider.as_deref();
-        if provider.is_none_or(|provider| provider.find_type(object).is_none()) {
+        let is_time = matches!(object, "google.protobuf.Duration" | "google.protobuf.Timestamp");
+        if is_time && matches!(field, "seconds" | "nanos") {
+            return Some(Type::Int);
+        }
+        if !is_time && provider.is_none_or(|provider| provider.find_type(object).is_none()) {
             self.report(id, format!("unexpected failed resolution of '{object}'"));
             return None;
         }

@@ -75,10 +75,13 @@ impl<'p, 'a> Evaluator<'p, 'a> {
     }
 
     fn invoke(&mut self, call: &'p CallNode, arguments: &mut [Value<'a>], failure: Option<EvalError>) -> Outcome<'a> {
+        if let Some(error) = call.cost.breakdown(arguments, failure.is_some()) {
+            return Err(error);
+        }
         // A function may take its arguments, and most costs do not depend on what it makes of them.
         let known = (!call.cost.needs_result()).then(|| call.cost.cost(arguments, None));
         let outcome = match failure {
-            Some(error) => Err(call.cost.breakdown(arguments).unwrap_or(error)),
+            Some(error) => Err(error),
             None => {
                 let overload = match call.guards.iter().find(|guard| guard.admits(arguments)) {
                     Some(guard) => guard.overload,
@@ -92,6 +95,9 @@ impl<'p, 'a> Evaluator<'p, 'a> {
                 }
             }
         };
+        if let (Err(EvalError::CostLimitExceeded), [Value::Int(length)]) = (&outcome, &*arguments) {
+            self.meter.charge(length.unsigned_abs())?;
+        }
         let cost = known.unwrap_or_else(|| call.cost.cost(arguments, outcome.as_ref().ok()));
         self.charged(cost, outcome)
     }

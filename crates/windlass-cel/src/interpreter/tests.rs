@@ -10,7 +10,7 @@ use crate::checker::{Checked, Environment, check};
 use crate::declared::{DeclType, Declared};
 use crate::parser::{Options, parse};
 use crate::types::Type;
-use crate::value::Value;
+use crate::value::{EvalError, Value};
 
 mod properties;
 
@@ -57,10 +57,9 @@ fn answers() -> Json {
     serde_json::from_str(include_str!("tests/answers.json")).expect("the answers must be JSON")
 }
 
-#[test]
-fn expressions_give_what_the_real_server_gives_at_the_same_cost() {
-    let answers = answers();
-    let fixture = Fixture::new(&answers);
+/// Evaluates every expression of a file and compares with the answer beside it.
+fn compare(answers: &Json) {
+    let fixture = Fixture::new(answers);
     let mut differences = Vec::new();
     for answer in answers["answers"].as_array().expect("there must be answers") {
         let text = answer["expr"].as_str().expect("an answer must have an expression");
@@ -96,6 +95,17 @@ fn expressions_give_what_the_real_server_gives_at_the_same_cost() {
 }
 
 #[test]
+fn expressions_give_what_the_real_server_gives_at_the_same_cost() {
+    compare(&answers());
+}
+
+#[test]
+fn expressions_about_a_list_give_what_the_real_server_gives_at_the_same_cost() {
+    let answers = include_str!("tests/answers_of_a_list.json");
+    compare(&serde_json::from_str(answers).expect("the answers must be JSON"));
+}
+
+#[test]
 fn an_evaluation_ends_when_it_has_cost_more_than_it_may() {
     let answers = answers();
     let fixture = Fixture::new(&answers);
@@ -109,4 +119,13 @@ fn an_evaluation_ends_when_it_has_cost_more_than_it_may() {
         assert_eq!(error, "operation cancelled: actual cost limit exceeded");
         assert!(evaluation.cost > limit);
     }
+}
+
+#[test]
+fn ranges_too_long_to_pay_for_are_not_made() {
+    let fixture = Fixture::shared();
+    let checked = fixture.check("lists.range(9000000000).size() > 0").expect("it must check");
+    let evaluation = Program::new(&checked).expect("it must plan").eval(&fixture.bindings(), Some(1_000_000));
+    assert_eq!(evaluation.result.expect_err("it must be cancelled"), EvalError::CostLimitExceeded);
+    assert!(evaluation.cost > 1_000_000);
 }

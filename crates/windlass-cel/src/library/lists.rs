@@ -166,8 +166,8 @@ fn sorted<'a>(list: &List<'a>, keys: &List<'a>) -> Outcome<'a> {
     items.collect::<Result<Vec<_>, _>>().map(Value::list)
 }
 
-/// Ranges longer than this cost more than any expression may.
-const LONGEST_RANGE: i64 = 20_000_000;
+/// Ranges longer than this cost more than any expression may, and are not made.
+pub(crate) const LONGEST_RANGE: i64 = 1_000_000;
 
 fn range<'a>(call: Call<'_, 'a>) -> Outcome<'a> {
     match &*call.arguments {
@@ -184,8 +184,12 @@ fn reverse<'a>(call: Call<'_, 'a>) -> Outcome<'a> {
 }
 
 fn distinct<'a>(call: Call<'_, 'a>) -> Outcome<'a> {
+    let list = the_list(&call)?;
+    if list.is_empty() {
+        return Ok(Value::List(list.clone()));
+    }
     let mut items: Vec<Value<'a>> = Vec::new();
-    for item in the_list(&call)?.iter() {
+    for item in list.iter() {
         let item = item?;
         if !items.iter().any(|other| item.equals_value(other) == Ok(true)) {
             items.push(item);

@@ -108,7 +108,12 @@ fn size<'a>(call: Call<'_, 'a>) -> Outcome<'a> {
 }
 
 fn type_of<'a>(call: Call<'_, 'a>) -> Outcome<'a> {
-    Ok(call.arguments[0].type_of())
+    match &call.arguments[0] {
+        Value::Preserved(_) => Err(EvalError::new(
+            "type conversion to 'type' not supported for values preserved by x-kubernetes-preserve-unknown-fields",
+        )),
+        value => Ok(value.type_of()),
+    }
 }
 
 fn identity<'a>(call: Call<'_, 'a>) -> Outcome<'a> {

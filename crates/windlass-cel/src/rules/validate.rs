@@ -19,16 +19,18 @@ const OUT_OF_BUDGET: &str =
 /// The longest message an expression may make, in bytes.
 const MAX_MESSAGE: usize = 5 * 1024;
 
+/// Runs rules. `old` is what they may compare with, `before` what decides whether an error is an old one.
 pub(super) fn run(
     node: &Node,
     schema: &Structural,
     path: &Path,
     new: &Value,
     old: Option<&Value>,
+    before: Option<&Value>,
     budget: &mut i64,
 ) -> Outcome {
     let mut walk = Walk { outcome: Outcome::default(), budget };
-    let root = old.map(|old| Correlated::new(new, old, schema));
+    let root = before.map(|before| Correlated::new(new, before, schema));
     let ratchet = Ratchet { current: root.as_ref(), parent: None };
     let old = old.filter(|old| !old.is_null());
     // Running out of budget has been reported where it happened.

@@ -1,9 +1,11 @@
 //! Equality, as the values of the object and computed ones have it.
 
+use std::collections::{BTreeSet, HashMap};
+
 use serde_json::Value as Json;
 use windlass_schema::structural::ListType;
 
-use super::{EvalError, List, Map, Value, escape};
+use super::{EvalError, Key, List, Map, Value, escape};
 
 impl<'a> Value<'a> {
     /// `==`.
@@ -87,10 +89,9 @@ fn lists_equal<'a>(a: &List<'a>, b: &Value<'a>) -> Result<bool, EvalError> {
     }
     match a.list_type() {
         ListType::Set => {
-            let items: Vec<_> = a.iter().collect();
+            let set = ElementSet::new(a.iter().filter_map(Result::ok));
             for other in b.iter() {
-                let other = other?;
-                if !items.iter().flatten().any(|item| item.equals(&other) == Ok(true)) {
+                if !set.contains(&other?) {
                     return Ok(false);
                 }
             }
@@ -98,14 +99,17 @@ fn lists_equal<'a>(a: &List<'a>, b: &Value<'a>) -> Result<bool, EvalError> {
         }
         ListType::Map(keys) => {
             let keys = escaped(keys);
-            let items: Vec<_> = a.iter().map(|item| item.ok().map(|item| (map_key(&item, &keys), item))).collect();
+            let mut items = HashMap::with_capacity(a.len());
+            for item in a.iter().filter_map(Result::ok) {
+                // Of elements with the same key the last one counts.
+                if let Some(key) = map_key(&item, &keys) {
+                    items.insert(key, item);
+                }
+            }
             for other in b.iter() {
                 let other = other?;
-                let Some(key) = map_key(&other, &keys) else { return Ok(false) };
-                // Of elements with the same key the last one counts.
-                let found = items.iter().rev().flatten().find(|(candidate, _)| candidate.as_ref() == Some(&key));
-                match found {
-                    Some((_, item)) if item.equals_value(&other)? => {}
+                match map_key(&other, &keys).and_then(|key| items.get(&key)) {
+                    Some(item) if item.equals_value(&other)? => {}
                     _ => return Ok(false),
                 }
             }
@@ -133,11 +137,51 @@ pub(super) fn escaped(keys: &[String]) -> Vec<String> {
     keys.iter().map(|key| escape(key).map_or_else(|| key.clone(), |written| written.into_owned())).collect()
 }
 
-/// What tells an element of a list from others; `None` for those that are no objects.
-pub(super) fn map_key<'a>(element: &Value<'a>, keys: &[String]) -> Option<Vec<Option<&'a Json>>> {
-    match element {
-        Value::Map(Map::Json { fields, .. }) => Some(keys.iter().map(|key| fields.get(key)).collect()),
-        _ => None,
+/// What tells an element of a list from others, as text; `None` for those that are no objects.
+pub(super) fn map_key(element: &Value<'_>, keys: &[String]) -> Option<String> {
+    let Value::Map(Map::Json { fields, .. }) = element else { return None };
+    let mut out = String::new();
+    for key in keys {
+        match fields.get(key) {
+            Some(value) => out.push_str(&value.to_string()),
+            None => out.push('-'),
+        }
+        out.push(',');
+    }
+    Some(out)
+}
+
+/// The elements of a list that is a set.
+pub(super) struct ElementSet<'a> {
+    keys: BTreeSet<Key<'a>>,
+    /// Elements that have no order.
+    others: Vec<Value<'a>>,
+}
+
+impl<'a> ElementSet<'a> {
+    pub(super) fn new(elements: impl Iterator<Item = Value<'a>>) -> Self {
+        let mut set = ElementSet { keys: BTreeSet::new(), others: Vec::new() };
+        elements.for_each(|element| drop(set.insert(&element)));
+        set
+    }
+
+    pub(super) fn contains(&self, element: &Value<'a>) -> bool {
+        match Key::from_value(element) {
+            Some(key) => self.keys.contains(&key),
+            None => self.others.iter().any(|other| other.equals(element) == Ok(true)),
+        }
+    }
+
+    /// Adds an element; whether it was not there.
+    pub(super) fn insert(&mut self, element: &Value<'a>) -> bool {
+        let new = !self.contains(element);
+        if new {
+            match Key::from_value(element) {
+                Some(key) => drop(self.keys.insert(key)),
+                None => self.others.push(element.clone()),
+            }
+        }
+        new
     }
 }
 

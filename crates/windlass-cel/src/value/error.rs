@@ -10,7 +10,7 @@ pub enum EvalError {
     Failed(Cow<'static, str>),
     /// The expression failed where the real server's own accounting breaks down, and nothing absorbs it.
     #[error("internal error: interface conversion: {0}")]
-    Internal(&'static str),
+    Internal(String),
     /// It cost more than allowed.
     #[error("operation cancelled: actual cost limit exceeded")]
     CostLimitExceeded,

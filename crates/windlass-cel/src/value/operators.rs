@@ -1,10 +1,11 @@
 //! Arithmetic and order.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 
 use windlass_schema::structural::ListType;
 
-use super::equality::{escaped, map_key};
+use super::equality::{ElementSet, escaped, map_key};
 use super::{EvalError, List, Outcome, Value};
 
 fn overflow() -> EvalError {
@@ -219,9 +220,10 @@ fn add_lists<'a>(a: List<'a>, b: &List<'a>) -> Result<List<'a>, EvalError> {
         }
         ListType::Set => {
             let mut items = a.iter().collect::<Result<Vec<_>, _>>()?;
+            let mut set = ElementSet::new(items.iter().cloned());
             for other in b.iter() {
                 let other = other?;
-                if !items.iter().any(|item| item.equals(&other) == Ok(true)) {
+                if set.insert(&other) {
                     items.push(other);
                 }
             }
@@ -230,13 +232,12 @@ fn add_lists<'a>(a: List<'a>, b: &List<'a>) -> Result<List<'a>, EvalError> {
         ListType::Map(keys) => {
             let keys = escaped(keys);
             let mut items = a.iter().collect::<Result<Vec<_>, _>>()?;
-            let known: Vec<_> = items.iter().map(|item| map_key(item, &keys)).collect();
+            let places = items.iter().enumerate().filter_map(|(place, item)| Some((map_key(item, &keys)?, place)));
+            let places: HashMap<_, _> = places.collect();
             for other in b.iter() {
                 let other = other?;
-                let key = map_key(&other, &keys);
-                let place = key.and_then(|key| known.iter().rposition(|known| known.as_ref() == Some(&key)));
-                match place {
-                    Some(place) => items[place] = other,
+                match map_key(&other, &keys).and_then(|key| places.get(&key)) {
+                    Some(place) => items[*place] = other,
                     None => items.push(other),
                 }
             }

@@ -8,6 +8,7 @@ use windlass_schema::time::Time;
 use kinds::{Definition, GROUP, KIND};
 
 mod applying;
+mod built_in;
 mod kinds;
 mod properties;
 mod recorded;

@@ -46,7 +46,20 @@ mod tests {
 
     #[test]
     fn stable_versions_come_before_beta_before_alpha_before_the_rest() {
-        let ordered = ["v10", "v2", "v1", "v11beta2", "v10beta3", "v3beta1", "v12alpha1", "v11alpha2", "bar", "foo1", "foo10", "v01"];
+        let ordered = [
+            "v10",
+            "v2",
+            "v1",
+            "v11beta2",
+            "v10beta3",
+            "v3beta1",
+            "v12alpha1",
+            "v11alpha2",
+            "bar",
+            "foo1",
+            "foo10",
+            "v01",
+        ];
         let mut sorted = ordered;
         sorted.reverse();
         sorted.sort_by(|a, b| compare_versions(b, a));

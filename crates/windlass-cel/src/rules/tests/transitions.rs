@@ -1,7 +1,9 @@
 //! What is said about changes.
 
 use serde_json::{Value, json};
+use windlass_schema::field::Path;
 
+use super::super::compile;
 use super::{rules, run, spec};
 
 /// Errors and warnings of a change from one `spec` to another.
@@ -86,4 +88,19 @@ fn data_that_the_schema_does_not_know_counts_as_changed() {
         "x-kubernetes-validations": [{"rule": "false", "message": "no"}]});
     assert_eq!(change(&object, json!({"x": 1}), json!({"x": 1})).0, ["spec: Invalid value: no"]);
     assert_eq!(change(&object, json!({}), json!({})).1, ["spec: Invalid value: no"]);
+}
+
+#[test]
+fn a_default_must_hold_whether_it_is_new_or_not() {
+    let of = |rule: Value| {
+        let schema = super::schema(&json!({"type": "integer", "x-kubernetes-validations": [rule]}));
+        let rules = compile(&schema, false).expect("there are rules");
+        let mut budget = 100;
+        let errors = rules.validate_default(&Path::new("d"), &json!(1), &mut budget);
+        (errors.len(), 100 - budget)
+    };
+    assert_eq!(of(json!({"rule": "self == 1"})), (0, 2));
+    assert_eq!(of(json!({"rule": "self == 2"})), (1, 2));
+    assert_eq!(of(json!({"rule": "self > oldSelf"})), (1, 3));
+    assert_eq!(of(json!({"rule": "oldSelf.hasValue()", "optionalOldSelf": true})), (1, 2));
 }

@@ -10,8 +10,11 @@ use crate::apply::{
     set::{Node, Set},
 };
 
+/// FieldsV1, or the part of it below a field.
+type Fields = Map<String, Value>;
+
 /// Whether the set has a member that is one of the stored fields.
-pub(crate) fn touches(fields: &Map<String, Value>, set: &Set) -> bool {
+pub(crate) fn touches(fields: &Fields, set: &Set) -> bool {
     let mut key = String::new();
     set.nodes().iter().any(|node| {
         get(fields, node.element(), &mut key).is_some_and(|below| {
@@ -32,16 +35,16 @@ pub(crate) fn covers(fields: &Value, set: &Set) -> bool {
 }
 
 /// Takes the members of the set out of the stored fields.
-pub(crate) fn subtract(fields: &mut Map<String, Value>, set: &Set) {
-    change(fields, set, &|below, member, node| {
+pub(crate) fn subtract(fields: &mut Fields, set: &Set) {
+    change(fields, set, |below, member, node| {
         subtract(below, node.children());
         member && !node.is_member()
     });
 }
 
 /// Adds the members of the set to the stored fields.
-pub(crate) fn insert(fields: &mut Map<String, Value>, set: &Set) {
-    change(fields, set, &|below, member, node| {
+pub(crate) fn insert(fields: &mut Fields, set: &Set) {
+    change(fields, set, |below, member, node| {
         insert(below, node.children());
         member || node.is_member()
     });
@@ -49,7 +52,7 @@ pub(crate) fn insert(fields: &mut Map<String, Value>, set: &Set) {
 
 /// Changes what the set has nodes for: the function changes what is below, and says from whether the field was a member
 /// whether it is one now.
-fn change(fields: &mut Map<String, Value>, set: &Set, judge: &dyn Fn(&mut Map<String, Value>, bool, &Node) -> bool) {
+fn change(fields: &mut Fields, set: &Set, judge: fn(&mut Fields, bool, &Node) -> bool) {
     for node in set.nodes() {
         let key = node.element().to_key();
         let stored = fields.remove(&key);
@@ -94,7 +97,7 @@ fn below_is_outdated(fields: &Value, ty: TypeRef<'_>) -> bool {
     atomic || is_outdated(fields, ty)
 }
 
-fn get<'f>(fields: &'f Map<String, Value>, element: &PathElement, key: &mut String) -> Option<&'f Value> {
+fn get<'f>(fields: &'f Fields, element: &PathElement, key: &mut String) -> Option<&'f Value> {
     key.clear();
     element.write_key(key);
     fields.get(key.as_str())

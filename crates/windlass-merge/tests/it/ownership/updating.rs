@@ -4,7 +4,10 @@ use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 use windlass_merge::apply::field_manager::{default_manager, keep_times_if_unchanged, validate_managed_fields};
 
-use super::{Story, kinds::GROUP};
+use super::{
+    Story,
+    kinds::{Definition, GROUP, schema},
+};
 
 fn check(story: &Story, expected: Expect) {
     expected.assert_eq(&story.owners());
@@ -183,6 +186,21 @@ fn entries_of_a_version_that_was_removed_from_the_definition_take_all_others_wit
         object["metadata"]["managedFields"] = entries;
     });
     assert_eq!(story.owners(), "");
+}
+
+#[test]
+fn entries_from_before_a_field_became_one_value_are_brought_up_to_it() {
+    let mut story = Story::new();
+    story.put("create", json!({"spec": {"obj": {"x": "1", "deep": {"z": "1"}}, "strings": ["a"], "a": "1"}}));
+    story.definition = Definition::of([("v1", schema("atomic", "set", "set"))]);
+    story.write("w", "", |object, _| object["spec"]["a"] = "2".into());
+    check(
+        &story,
+        expect![[r#"
+            Update create 13:21Z {"f:spec":{".":{},"f:obj":{},"f:strings":{}}}
+            Update w 13:22Z {"f:spec":{"f:a":{}}}
+        "#]],
+    );
 }
 
 #[test]

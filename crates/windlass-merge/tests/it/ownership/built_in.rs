@@ -1,0 +1,121 @@
+//! Objects of built-in kinds, whose structs are always there.
+
+use expect_test::expect;
+use serde_json::json;
+use windlass_merge::apply::{
+    field_manager::{FieldManager, OneVersion, empty_object},
+    reset_fields::ResetFields,
+    schema::TypeRef,
+};
+use windlass_schema::{
+    time::Time,
+    types::{Field, PatchStrategy, Scalar, Struct, StructId, Topology, Type, TypeTable},
+};
+
+const WORKLOAD: StructId = StructId(0);
+const META: StructId = StructId(1);
+const SPEC: StructId = StructId(2);
+const CONTAINER: StructId = StructId(3);
+const STATUS: StructId = StructId(4);
+
+fn table() -> TypeTable {
+    let string = || Type::Scalar(Scalar::String);
+    let int = || Type::Scalar(Scalar::Int32);
+    let written = |field: Field| Field { omit_empty: false, ..field };
+    let containers = Field {
+        topology: Topology::Map(vec!["name".into()]),
+        ..written(field("containers", Type::List(Box::new(Type::Struct(CONTAINER)))))
+    };
+    TypeTable {
+        structs: vec![
+            shape(vec![
+                field("apiVersion", string()),
+                field("kind", string()),
+                written(field("metadata", Type::Struct(META))),
+                written(field("spec", Type::Struct(SPEC))),
+                written(field("status", Type::Struct(STATUS))),
+            ]),
+            shape(vec![
+                field("name", string()),
+                field("uid", string()),
+                field("labels", Type::Map(Box::new(string()))),
+                field("managedFields", Type::List(Box::new(Type::Scalar(Scalar::Json)))),
+            ]),
+            shape(vec![
+                Field { pointer: true, ..field("replicas", int()) },
+                Field { pointer: true, ..written(field("selector", Type::Map(Box::new(string())))) },
+                containers,
+            ]),
+            shape(vec![written(field("name", string())), field("image", string())]),
+            shape(vec![written(field("ready", int()))]),
+        ],
+    }
+}
+
+fn shape(fields: Vec<Field>) -> Struct {
+    Struct { name: "".into(), go_name: "".into(), fields, atomic: false, inlines: Vec::new() }
+}
+
+fn field(name: &'static str, ty: Type) -> Field {
+    Field {
+        name: name.into(),
+        ty,
+        go_type: "".into(),
+        proto: 0,
+        omit_empty: true,
+        pointer: false,
+        required: false,
+        default: None,
+        topology: Topology::Default,
+        patch: PatchStrategy::default(),
+        format: None,
+    }
+}
+
+#[test]
+fn nobody_owns_structs_that_are_always_there() {
+    let table = table();
+    let empty = empty_object(&table, WORKLOAD, "apps/v1", "Workload");
+    assert_eq!(
+        empty,
+        json!({"apiVersion": "apps/v1", "kind": "Workload", "metadata": {},
+            "spec": {"containers": null, "selector": null}, "status": {"ready": 0}})
+    );
+    let manager = FieldManager {
+        types: TypeRef::built_in(&table, WORKLOAD),
+        api_version: "apps/v1",
+        kind: "Workload",
+        subresource: "",
+        reset_fields: ResetFields::of_builtin("apps", "deployments", ""),
+        empty: &empty,
+        versions: &OneVersion,
+    };
+    let mut object = json!({"apiVersion": "apps/v1", "kind": "Workload", "metadata": {"name": "x", "labels": {"l": "1"}},
+        "spec": {"replicas": 1, "selector": {"l": "1"}, "containers": [{"name": "c", "image": "i"}]},
+        "status": {"ready": 5}});
+    manager.update(None, &mut object, "creator", Time::from_unix(1_700_000_000, 0));
+    expect![[r#"
+        Update creator 13:20Z {"f:metadata":{"f:labels":{".":{},"f:l":{}}},"f:spec":{"f:containers":{"k:{\"name\":\"c\"}":{".":{},"f:image":{},"f:name":{}}},"f:replicas":{},"f:selector":{"f:l":{}}}}
+    "#]]
+    .assert_eq(&super::owners(&object));
+    // An entry of a version that a built-in kind does not have any more is dropped, and no other.
+    let mut old = object["metadata"]["managedFields"][0].clone();
+    old["apiVersion"] = "apps/v1beta1".into();
+    object["metadata"]["uid"] = "some-uid".into();
+    let mut new = object.clone();
+    new["metadata"]["managedFields"].as_array_mut().unwrap().push(old);
+    manager.update(Some(&object), &mut new, "writer", Time::from_unix(1_700_000_001, 0));
+    assert_eq!(super::owners(&new), super::owners(&object));
+}
+
+#[test]
+fn endpoints_leave_alone_what_their_strategies_put_back() {
+    let shown = |group: &str, plural: &str, subresource: &str| {
+        format!("{:?}", ResetFields::of_builtin(group, plural, subresource))
+    };
+    assert_eq!(shown("", "configmaps", ""), format!("{:?}", ResetFields::none()));
+    assert!(shown("apps", "deployments", "status").contains("labels"));
+    assert!(!shown("apps", "statefulsets", "status").contains("labels"));
+    assert!(shown("", "pods", "ephemeralcontainers").contains("Include"));
+    assert!(shown("certificates.k8s.io", "certificatesigningrequests", "").contains("spec"));
+}
