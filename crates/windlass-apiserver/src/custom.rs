@@ -11,7 +11,7 @@ mod validation;
 
 use std::sync::{
     Arc, OnceLock,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -58,7 +58,7 @@ pub(crate) struct Custom {
     /// Where the scale is found.
     pub(crate) scale: Option<Scale>,
     /// Whether the definition is being deleted: no more objects then.
-    pub(crate) terminating: bool,
+    terminating: AtomicBool,
     as_stored_after: AtomicU64,
     compiled: OnceLock<Compiled>,
     /// The schemas of all versions, for objects whose fields were set in another one.
@@ -157,7 +157,7 @@ pub(crate) fn endpoints(
             list_kind: definition.accepted_names.list_kind.clone(),
             warning: definition.deprecation_warning(version),
             scale: version.scale.clone(),
-            terminating: definition.terminating,
+            terminating: AtomicBool::new(definition.terminating),
             as_stored_after: AtomicU64::new(as_stored_after),
             compiled: OnceLock::new(),
             schemas: OnceLock::new(),
@@ -328,6 +328,16 @@ impl Custom {
             // Unless somebody has written meanwhile.
             let _ = self.as_stored_after.compare_exchange(after.0, 0, Ordering::AcqRel, Ordering::Relaxed);
         }
+    }
+
+    /// Whether the definition is being deleted.
+    pub(crate) fn is_terminating(&self) -> bool {
+        self.terminating.load(Ordering::Relaxed)
+    }
+
+    /// The definition is being deleted.
+    pub(crate) fn terminate(&self) {
+        self.terminating.store(true, Ordering::Relaxed);
     }
 
     /// Ends the watches on this endpoint: another has taken its place, or none.

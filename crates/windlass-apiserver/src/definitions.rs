@@ -26,7 +26,8 @@ use windlass_store::Revision;
 
 use crate::{
     call::Call,
-    custom, meta,
+    custom::{self, Custom},
+    meta,
     options::WriteOptions,
     registry::{Endpoint, Registry},
     request_info::ResourceRequest,
@@ -89,16 +90,14 @@ struct Served {
 struct State {
     uid: String,
     generation: i64,
-    terminating: bool,
     names: Value,
 }
 
 impl State {
-    fn of(object: &Value, definition: &Definition) -> Self {
+    fn of(object: &Value) -> Self {
         Self {
             uid: meta::text(object, "uid").to_owned(),
             generation: meta::generation(object),
-            terminating: definition.terminating,
             names: object["status"]["acceptedNames"].clone(),
         }
     }
@@ -288,9 +287,11 @@ impl Controller {
             self.remove(registry, &source.header.name);
             return;
         }
-        let state = State::of(object, &definition);
-        let before = self.served.get(&*source.header.name);
-        if before.is_some_and(|served| served.state == state) {
+        let state = State::of(object);
+        if let Some(before) = self.served.get(&*source.header.name).filter(|served| served.state == state) {
+            if definition.terminating {
+                before.endpoints.iter().filter_map(|endpoint| endpoint.custom()).for_each(Custom::terminate);
+            }
             return;
         }
         let endpoints = custom::endpoints(&definition, source, registry.table, storage, known);
@@ -335,7 +336,7 @@ fn settle(endpoint: Arc<Endpoint>) {
 }
 
 fn retire(served: &Served) {
-    served.endpoints.iter().filter_map(|endpoint| endpoint.custom()).for_each(custom::Custom::retire);
+    served.endpoints.iter().filter_map(|endpoint| endpoint.custom()).for_each(Custom::retire);
 }
 
 fn conditions_true(status: &Value, kind: &str) -> bool {

@@ -7,6 +7,7 @@ use windlass_store::Error as StoreError;
 use crate::{
     admission::Operation,
     call::{Answer, Call},
+    custom::Custom,
     meta,
     options::{WriteKind, WriteOptions},
     status::{ApiError, Result},
@@ -37,7 +38,7 @@ pub(crate) async fn create_object(
 ) -> Result<Written> {
     wipe_system_fields(&mut object);
     call.match_namespace(&mut object)?;
-    if call.endpoint.custom().is_some_and(|custom| custom.terminating) {
+    if call.endpoint.custom().is_some_and(Custom::is_terminating) {
         let resource = &*call.endpoint.resource;
         let why = "create not allowed while custom resource definition is terminating";
         return Err(ApiError::forbidden(&resource.plural, &resource.group, meta::text(&object, "name"), why));

@@ -131,6 +131,7 @@ impl Watcher {
             return Some(self.bookmark(self.cursor, true));
         }
         let endpoint = self.endpoint.clone();
+        let mut ending = false;
         loop {
             let mut changed = pin!(endpoint.cache.changed());
             changed.as_mut().enable();
@@ -148,6 +149,9 @@ impl Watcher {
             if advanced {
                 continue;
             }
+            if ending {
+                return None;
+            }
             let tick = async {
                 match &mut self.bookmarks {
                     Some(interval) => interval.tick().await,
@@ -158,7 +162,8 @@ impl Watcher {
                 () = changed => {}
                 () = tokio::time::sleep_until(self.deadline) => return None,
                 () = self.server.stopping() => return None,
-                () = retired(&endpoint) => return None,
+                // What happened before the end is told before the end.
+                () = retired(&endpoint) => ending = true,
                 _ = tick => return Some(self.bookmark(applied.max(self.cursor), false)),
             }
         }

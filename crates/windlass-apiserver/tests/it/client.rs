@@ -8,12 +8,12 @@ use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 use windlass_apiserver::{Server, body::Body, user::User};
-use windlass_store::memory::MemoryStore;
+use windlass_store::{Store, memory::MemoryStore};
 
 /// A server with an empty memory store, and a way to ask it.
 pub(crate) struct Client {
     pub(crate) server: Server,
-    store: Arc<MemoryStore>,
+    store: Arc<dyn Store>,
 }
 
 /// An answer whose body has been read.
@@ -52,7 +52,8 @@ impl Client {
         Self::over(self.store.clone()).await
     }
 
-    async fn over(store: Arc<MemoryStore>) -> Self {
+    /// A server over a store.
+    pub(crate) async fn over(store: Arc<dyn Store>) -> Self {
         let server = Server::builder(store.clone()).build().await.unwrap();
         Self { server, store }
     }

@@ -7,7 +7,6 @@ use std::sync::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use windlass_apiserver::Server;
 use windlass_store::{Entry, Error, ListOptions, Page, Revision, Store, Watch, memory::MemoryStore};
 
 use crate::client::{CONFIG_MAPS, Client, config_map, names};
@@ -61,7 +60,7 @@ impl Store for Full {
 #[tokio::test]
 async fn a_full_disk_fails_writes_with_a_status_and_leaves_reads_alone() {
     let store = Arc::new(Full { inner: MemoryStore::new(), full: AtomicBool::new(false) });
-    let client = Client { server: Server::builder(store.clone()).build().await.unwrap() };
+    let client = Client::over(store.clone()).await;
     client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
     store.full.store(true, Ordering::Relaxed);
     for answer in [
@@ -78,7 +77,7 @@ async fn a_full_disk_fails_writes_with_a_status_and_leaves_reads_alone() {
 #[tokio::test]
 async fn a_page_whose_revision_is_compacted_says_how_to_go_on() {
     let store = Arc::new(MemoryStore::new());
-    let client = Client { server: Server::builder(store.clone()).build().await.unwrap() };
+    let client = Client::over(store.clone()).await;
     for name in ["a", "b", "c"] {
         client.post(CONFIG_MAPS, &config_map(name)).await.expect(201);
     }

@@ -161,7 +161,9 @@ pub(super) struct ElementSet<'a> {
 impl<'a> ElementSet<'a> {
     pub(super) fn new(elements: impl Iterator<Item = Value<'a>>) -> Self {
         let mut set = ElementSet { keys: BTreeSet::new(), others: Vec::new() };
-        elements.for_each(|element| drop(set.insert(&element)));
+        for element in elements {
+            set.insert(&element);
+        }
         set
     }
 
@@ -174,14 +176,14 @@ impl<'a> ElementSet<'a> {
 
     /// Adds an element; whether it was not there.
     pub(super) fn insert(&mut self, element: &Value<'a>) -> bool {
-        let new = !self.contains(element);
-        if new {
-            match Key::from_value(element) {
-                Some(key) => drop(self.keys.insert(key)),
-                None => self.others.push(element.clone()),
+        match Key::from_value(element) {
+            Some(key) => self.keys.insert(key),
+            None if self.contains(element) => false,
+            None => {
+                self.others.push(element.clone());
+                true
             }
         }
-        new
     }
 }
 
