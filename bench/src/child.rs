@@ -5,13 +5,17 @@ use std::{
     net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 
 /// Processor time in `/proc` is counted in hundredths of a second on every Linux.
 const TICK: Duration = Duration::from_millis(10);
+
+/// How long a server may take to end in good order.
+const ENDS_WITHIN: Duration = Duration::from_secs(90);
 
 /// A running server, killed when dropped. What it prints is in a file.
 #[derive(Debug)]
@@ -39,6 +43,19 @@ impl Server {
         let output = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = output.lines().collect();
         bail!("the server ended with {status}:\n{}", lines[lines.len().saturating_sub(10)..].join("\n"))
+    }
+
+    /// Asks the process to end, as an operator does, and waits until it has.
+    pub(crate) fn end(mut self) -> anyhow::Result<()> {
+        let pid = self.child.id().to_string();
+        let asked = Command::new("kill").args(["-TERM", &pid]).status().context("cannot run kill")?;
+        ensure!(asked.success(), "kill -TERM {pid}: {asked}");
+        let start = Instant::now();
+        while self.child.try_wait()?.is_none() {
+            ensure!(start.elapsed() < ENDS_WITHIN, "the server did not end {} s after SIGTERM", ENDS_WITHIN.as_secs());
+            thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
     }
 
     /// Resident memory in bytes.
@@ -90,6 +107,19 @@ mod tests {
         assert_eq!(resident("Name:\tx\n"), None);
         let stat = "7 (a) b) S 1 7 7 0 -1 4194304 100 0 0 0 31 11 0 0 20 0 1 0 5 100 20 18446744073709551615";
         assert_eq!(ticks(stat), Some(42));
+    }
+
+    #[test]
+    fn a_server_that_is_asked_to_end_may_do_so_in_good_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let (log, script) =
+            (folder.path().join("log"), "trap 'echo bye; exit' TERM; echo up; while :; do sleep 0.01; done");
+        let server = Server::spawn(Command::new("sh").args(["-c", script]), &log).unwrap();
+        while fs::read_to_string(&log).unwrap().is_empty() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        server.end().unwrap();
+        assert_eq!(fs::read_to_string(&log).unwrap(), "up\nbye\n");
     }
 
     #[test]

@@ -1,6 +1,10 @@
 //! A lean HTTP/2 client: what it costs is shared by every number of the benchmark, so it does as little as possible.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
@@ -19,6 +23,11 @@ use tokio_rustls::TlsConnector;
 /// Flow-control windows like those of Go's HTTP/2 client.
 const STREAM_WINDOW: u32 = 4 << 20;
 const CONNECTION_WINDOW: u32 = 1 << 30;
+
+/// How long something that was written may take to be served.
+pub(crate) const SERVED_WITHIN: Duration = Duration::from_secs(30);
+/// How long to wait before asking again for what is not served yet.
+pub(crate) const POLL: Duration = Duration::from_millis(5);
 
 /// Connections to one server. A caller picks one by its lane.
 #[derive(Debug, Clone)]
@@ -105,6 +114,18 @@ impl Client {
         let value = serde_json::from_slice(&bytes)
             .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned()));
         Ok((status, value))
+    }
+
+    /// Gets a path until that succeeds, and answers with the size of the answer.
+    pub(crate) async fn until_served(&self, lane: usize, path: &str) -> anyhow::Result<u64> {
+        let start = Instant::now();
+        loop {
+            match self.measure(lane, Method::GET, path, Body::default()).await {
+                Ok(size) => return Ok(size),
+                Err(error) if start.elapsed() > SERVED_WITHIN => return Err(error.context("not served")),
+                Err(_) => tokio::time::sleep(POLL).await,
+            }
+        }
     }
 
     /// Creates an object that must not be refused; one that is there already will do.

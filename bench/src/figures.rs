@@ -15,6 +15,7 @@ pub(crate) enum Measure {
     List,
     LabelList,
     MergePatch,
+    StatusPatch,
     Apply,
     Watch,
     Delete,
@@ -25,6 +26,7 @@ pub(crate) enum Measure {
 pub(crate) enum Unit {
     Seconds,
     Bytes,
+    Count,
     PerSecond,
 }
 
@@ -36,7 +38,7 @@ pub(crate) struct Target {
 }
 
 impl Measure {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Start,
         Self::MemoryAfterStart,
         Self::MemoryAfterLoad,
@@ -45,6 +47,7 @@ impl Measure {
         Self::List,
         Self::LabelList,
         Self::MergePatch,
+        Self::StatusPatch,
         Self::Apply,
         Self::Watch,
         Self::Delete,
@@ -60,6 +63,7 @@ impl Measure {
             Self::List => "list all",
             Self::LabelList => "list by label (1/16)",
             Self::MergePatch => "merge patch",
+            Self::StatusPatch => "status merge patch",
             Self::Apply => "server-side apply",
             Self::Watch => "watch fan-out, events",
             Self::Delete => "delete",
@@ -82,17 +86,19 @@ impl Measure {
             Self::Get => (12.0, Some(0.70)),
             Self::List => (10.0, Some(0.80)),
             Self::LabelList => (9.0, Some(0.75)),
-            Self::MergePatch => (10.0, None),
+            Self::MergePatch | Self::StatusPatch => (10.0, None),
             Self::Apply => (8.0, None),
             Self::Watch => (10.0, None),
             Self::Delete => (10.0, None),
         };
         Target { ratio, floor_share }
     }
+}
 
+impl Unit {
     /// How many times better one value is than another: more than one is better, whatever the unit.
     pub(crate) fn ratio(self, ours: f64, theirs: f64) -> f64 {
-        if self.unit() == Unit::PerSecond { ours / theirs } else { theirs / ours }
+        if self == Self::PerSecond { ours / theirs } else { theirs / ours }
     }
 }
 
@@ -152,9 +158,9 @@ mod tests {
 
     #[test]
     fn more_is_better_for_rates_and_less_for_time_and_memory() {
-        assert_eq!(Measure::Get.ratio(30.0, 10.0), 3.0);
-        assert_eq!(Measure::Start.ratio(1.0, 5.0), 5.0);
-        assert_eq!(Measure::MemoryAfterLoad.ratio(10.0, 40.0), 4.0);
+        assert_eq!(Measure::Get.unit().ratio(30.0, 10.0), 3.0);
+        assert_eq!(Measure::Start.unit().ratio(1.0, 5.0), 5.0);
+        assert_eq!(Measure::MemoryAfterLoad.unit().ratio(10.0, 40.0), 4.0);
     }
 
     #[test]

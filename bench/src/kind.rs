@@ -4,14 +4,16 @@ use bytes::Bytes;
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use crate::client::Body;
+use crate::{
+    client::Body,
+    definition::{Definition, GROUP},
+    figures::Measure,
+};
 
 /// The namespace of all objects.
 pub(crate) const NAMESPACE: &str = "bench";
 /// Objects are spread over so many values of the label `shard`.
 pub(crate) const SHARDS: usize = 16;
-
-const GROUP: &str = "bench.example.com";
 
 /// What the objects are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -31,6 +33,22 @@ impl Kind {
         }
     }
 
+    /// How many bytes of text make an object of 1.8 KB, with what the real server adds.
+    pub(crate) fn payload(self) -> usize {
+        match self {
+            Self::Configmap => 1200,
+            Self::Widget => 1000,
+        }
+    }
+
+    /// What its merge patch measures.
+    pub(crate) fn patch_measure(self) -> Measure {
+        match self {
+            Self::Configmap => Measure::MergePatch,
+            Self::Widget => Measure::StatusPatch,
+        }
+    }
+
     /// The path of the collection.
     pub(crate) fn collection(self) -> String {
         match self {
@@ -44,7 +62,7 @@ impl Kind {
         format!("{}/{}", self.collection(), name(number))
     }
 
-    /// An object to create. With a text of 1200 bytes and what the real server adds, it has 1.8 KB.
+    /// An object to create, with a text of `payload` bytes.
     pub(crate) fn object(self, number: usize, payload: usize) -> Value {
         let text = "x".repeat(payload);
         let metadata = json!({"name": name(number), "namespace": NAMESPACE,
@@ -81,35 +99,33 @@ impl Kind {
     }
 
     /// The definition that the server needs first, where the kind is not built in.
-    pub(crate) fn definition(self) -> Option<Value> {
-        (self == Self::Widget).then(|| {
-            json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-                "metadata": {"name": format!("widgets.{GROUP}")},
-                "spec": {"group": GROUP, "scope": "Namespaced",
-                    "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
-                    "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
-                        "schema": {"openAPIV3Schema": schema()}}]}})
-        })
+    pub(crate) fn definition(self) -> Option<Definition> {
+        (self == Self::Widget).then(Definition::widgets)
     }
 
     /// The object as the real server answers it: what the floor sends.
     pub(crate) fn stored(self, number: usize, payload: usize) -> Value {
         let mut object = self.object(number, payload);
-        let part = if self == Self::Configmap { "data" } else { "spec" };
-        let mut keys: Vec<String> = object[part]
-            .as_object()
-            .map(|part| part.keys().map(|key| format!("f:{key}")).collect())
-            .unwrap_or_default();
-        keys.push(".".to_owned());
-        let owned: serde_json::Map<String, Value> = keys.into_iter().map(|key| (key, json!({}))).collect();
         let metadata = &mut object["metadata"];
         metadata["uid"] = json!("2f9c1a52-6d0e-4b7f-9a55-0c1f0c2b7d11");
         metadata["resourceVersion"] = json!("123456");
         metadata["creationTimestamp"] = json!("2026-01-01T00:00:00Z");
-        metadata["managedFields"] = json!([{"manager": "unknown", "operation": "Update", "apiVersion": "v1",
-            "time": "2026-01-01T00:00:00Z", "fieldsType": "FieldsV1", "fieldsV1": {
-                format!("f:{part}"): owned,
-                "f:metadata": {"f:labels": {".": {}, "f:app": {}, "f:shard": {}}}}}]);
+        let mut owned = json!({"f:metadata": {"f:labels": {".": {}, "f:app": {}, "f:shard": {}}}});
+        match self {
+            Self::Configmap => {
+                owned["f:data"] = json!({".": {}, "f:blob": {}, "f:mode": {}, "f:ports": {}, "f:replicas": {}});
+            }
+            Self::Widget => {
+                metadata["generation"] = json!(1);
+                object["spec"]["mode"] = json!("fast");
+                let port = json!({".": {}, "f:name": {}, "f:port": {}});
+                owned["f:spec"] = json!({".": {}, "f:blob": {}, "f:mode": {}, "f:replicas": {},
+                    "f:ports": {".": {}, r#"k:{"name":"admin"}"#: port, r#"k:{"name":"http"}"#: port}});
+            }
+        }
+        let version = object["apiVersion"].clone();
+        object["metadata"]["managedFields"] = json!([{"manager": "unknown", "operation": "Update",
+            "apiVersion": version, "time": "2026-01-01T00:00:00Z", "fieldsType": "FieldsV1", "fieldsV1": owned}]);
         object
     }
 
@@ -133,20 +149,4 @@ impl Kind {
 
 fn name(number: usize) -> String {
     format!("w-{number:07}")
-}
-
-fn schema() -> Value {
-    json!({"type": "object", "properties": {
-        "spec": {"type": "object", "required": ["replicas"], "properties": {
-            "replicas": {"type": "integer", "minimum": 0, "maximum": 100},
-            "mode": {"type": "string", "enum": ["fast", "slow"], "default": "fast"},
-            "blob": {"type": "string"},
-            "ports": {"type": "array", "maxItems": 20,
-                "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
-                "items": {"type": "object", "required": ["name", "port"], "properties": {
-                    "name": {"type": "string", "maxLength": 63},
-                    "port": {"type": "integer", "minimum": 1, "maximum": 65535}}}}},
-            "x-kubernetes-validations": [
-                {"rule": "self.replicas <= 50 || self.mode == 'slow'", "message": "too many"}]},
-        "status": {"type": "object", "properties": {"ready": {"type": "integer"}}}}})
 }

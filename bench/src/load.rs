@@ -2,14 +2,11 @@
 
 mod watch;
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use clap::Args;
-use http::{Method, StatusCode};
+use http::Method;
 use serde_json::json;
 
 use crate::{
@@ -26,8 +23,6 @@ const LIST_LANES: usize = 2;
 const AT_LEAST: Duration = Duration::from_secs(1);
 /// Requests of each sort before anything is measured.
 const WARM_UP: usize = 300;
-/// How long a definition may take to be served.
-const SERVED_WITHIN: Duration = Duration::from_secs(30);
 
 /// How much load.
 #[derive(Debug, Clone, Args)]
@@ -38,9 +33,9 @@ pub(crate) struct Load {
     /// Objects to create, patch and delete
     #[arg(long, default_value_t = 2000)]
     pub(crate) objects: usize,
-    /// Bytes of text in an object
-    #[arg(long, default_value_t = 1200)]
-    pub(crate) payload: usize,
+    /// Bytes of text in an object [default: what makes it one of 1.8 KB]
+    #[arg(long)]
+    payload: Option<usize>,
     /// Requests at a time
     #[arg(long, default_value_t = 32)]
     pub(crate) concurrency: usize,
@@ -61,15 +56,49 @@ pub(crate) struct Load {
     pub(crate) watch_events: usize,
 }
 
+impl Load {
+    /// Bytes of text in an object.
+    pub(crate) fn payload(&self) -> usize {
+        self.payload.unwrap_or_else(|| self.kind.payload())
+    }
+
+    /// The object of that number.
+    fn object(&self, number: usize) -> Body {
+        Body::json(&self.kind.object(number, self.payload()))
+    }
+}
+
 /// Drives a server through all phases, and prints how each went.
 pub(crate) async fn drive(server: &Running, load: &Load) -> anyhow::Result<Figures> {
     let client = Client::connect(&server.url, &server.tls, load.connections).await?;
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
-    client.ensure("/api/v1/namespaces", &namespace).await?;
-    define(&client, load.kind).await?;
+    ensure_namespace(&client).await?;
+    if let Some(definition) = load.kind.definition() {
+        definition.ensure(&client).await?;
+    }
     let driver = Driver { server, client, load: Arc::new(load.clone()), figures: Figures::new() };
     driver.run().await
 }
+
+/// Creates the namespace of all objects, unless it is there.
+pub(crate) async fn ensure_namespace(client: &Client) -> anyhow::Result<()> {
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+    client.ensure("/api/v1/namespaces", &namespace).await
+}
+
+/// The requests before anything is measured, by the number of the object, where the kind has such.
+const WARM_UPS: [fn(&Load, usize) -> Option<(Method, String, Body)>; 5] = [
+    |load, number| Some((Method::POST, load.kind.collection(), load.object(number))),
+    |load, number| Some((Method::GET, load.kind.path(number), Body::default())),
+    |load, number| {
+        let (path, body) = load.kind.merge_patch(number, 1);
+        Some((Method::PATCH, path, body))
+    },
+    |load, number| {
+        let (path, body) = load.kind.apply(number)?;
+        Some((Method::PATCH, path, body))
+    },
+    |load, number| Some((Method::DELETE, load.kind.path(number), Body::default())),
+];
 
 struct Driver<'a> {
     server: &'a Running,
@@ -84,8 +113,7 @@ impl Driver<'_> {
         let objects = self.load.objects;
 
         self.phase(Measure::Create, self.once(objects), |client, load, lane, number| async move {
-            let body = Body::json(&load.kind.object(number, load.payload));
-            client.measure(lane, Method::POST, &load.kind.collection(), body).await
+            client.measure(lane, Method::POST, &load.kind.collection(), load.object(number)).await
         })
         .await?;
         self.phase(Measure::Get, self.repeated(self.load.gets), |client, load, lane, number| async move {
@@ -106,7 +134,7 @@ impl Driver<'_> {
             client.measure(lane, Method::GET, &path, Body::default()).await
         })
         .await?;
-        self.phase(Measure::MergePatch, self.once(objects), |client, load, lane, number| async move {
+        self.phase(self.load.kind.patch_measure(), self.once(objects), |client, load, lane, number| async move {
             let (path, body) = load.kind.merge_patch(number, number);
             client.measure(lane, Method::PATCH, &path, body).await
         })
@@ -137,19 +165,19 @@ impl Driver<'_> {
         Plan { requests, lanes: self.load.concurrency, at_least: AT_LEAST }
     }
 
-    /// Creates, gets, patches and deletes a few objects behind those of the load.
+    /// Creates, gets, patches, applies and deletes a few objects behind those of the load.
     async fn warm_up(&self) -> anyhow::Result<()> {
-        for method in [Method::POST, Method::GET, Method::PATCH, Method::DELETE] {
+        for request in WARM_UPS {
             let (client, load) = (self.client.clone(), self.load.clone());
+            if request(&load, 0).is_none() {
+                continue;
+            }
             let warm_up = move |lane, number| {
-                let (client, load, method) = (client.clone(), load.clone(), method.clone());
-                let number = load.objects + number;
-                let (path, body) = match method {
-                    Method::POST => (load.kind.collection(), Body::json(&load.kind.object(number, load.payload))),
-                    Method::PATCH => load.kind.merge_patch(number, 1),
-                    _ => (load.kind.path(number), Body::default()),
-                };
-                async move { client.measure(lane, method, &path, body).await }
+                let (client, request) = (client.clone(), request(&load, load.objects + number));
+                async move {
+                    let (method, path, body) = request.context("the kind must have such requests")?;
+                    client.measure(lane, method, &path, body).await
+                }
             };
             phase::run(self.once(WARM_UP), warm_up).await?;
         }
@@ -188,30 +216,5 @@ impl Driver<'_> {
             requests.server_micros,
         );
         self.figures.insert(measure, Figure { value: samples.per_second(), requests: Some(requests) });
-    }
-}
-
-/// Creates the kind's definition, and waits until the server serves it.
-async fn define(client: &Client, kind: Kind) -> anyhow::Result<()> {
-    let Some(definition) = kind.definition() else { return Ok(()) };
-    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    let (status, answer) = client.ask(Method::POST, path, Body::json(&definition)).await?;
-    match status {
-        StatusCode::NOT_FOUND => {
-            bail!("this server has no custom resources (POST {path}: 404); measure it with --kind configmap")
-        }
-        status if status.is_success() || status == StatusCode::CONFLICT => {}
-        status => bail!("POST {path}: {status}: {answer}"),
-    }
-    let start = Instant::now();
-    loop {
-        let (status, answer) = client.ask(Method::GET, &kind.collection(), Body::default()).await?;
-        if status.is_success() {
-            return Ok(());
-        }
-        if start.elapsed() > SERVED_WITHIN {
-            bail!("the definition is not served: {status}: {answer}");
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

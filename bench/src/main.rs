@@ -5,6 +5,8 @@
 
 mod child;
 mod client;
+mod definition;
+mod definitions;
 mod figures;
 mod floor;
 mod kind;
@@ -13,13 +15,9 @@ mod phase;
 mod pki;
 mod report;
 mod servers;
+mod setup;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-    time::Duration,
-};
+use std::{fs, path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, bail, ensure};
 use clap::{Args, Parser, Subcommand};
@@ -31,6 +29,7 @@ use crate::{
     load::Load,
     report::Results,
     servers::{Places, Which},
+    setup::SetupArgs,
 };
 
 /// Memory is read so long after a server is ready: what it does at its start is then over.
@@ -50,30 +49,18 @@ struct Cli {
 enum Task {
     /// Start kube-apiserver with etcd, write a kubeconfig, and wait for Ctrl-C
     Pair(PairArgs),
+    Definitions(definitions::DefinitionsArgs),
     #[command(hide = true)]
     Floor(floor::FloorArgs),
 }
 
 #[derive(Debug, Args)]
 struct BenchArgs {
-    /// Folder with kube-apiserver and etcd, as `cargo xtask peers` makes it [default: target/peers]
-    #[arg(long, value_name = "DIR", env = "WINDLASS_PEERS")]
-    peers: Option<PathBuf>,
-    /// The windlass program [default: built from this workspace]
-    #[arg(long, value_name = "FILE")]
-    windlass: Option<PathBuf>,
-    /// Folder for the servers' data; it should be on a disk [default: target/bench]
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
-    /// Measure only this server; may be repeated
-    #[arg(long, value_enum)]
-    only: Vec<Which>,
+    #[command(flatten)]
+    setup: SetupArgs,
     /// Measure so many times, and take the median of each number
     #[arg(long, default_value_t = 1)]
     runs: usize,
-    /// Write all numbers to this file
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
     #[command(flatten)]
     load: Load,
 }
@@ -97,6 +84,7 @@ async fn main() -> anyhow::Result<()> {
         match cli.command {
             Some(Task::Floor(args)) => floor::serve(args).await,
             Some(Task::Pair(args)) => pair(args).await,
+            Some(Task::Definitions(args)) => definitions::run(args).await,
             None => bench(cli.bench).await,
         }
     };
@@ -111,19 +99,8 @@ async fn main() -> anyhow::Result<()> {
 
 async fn bench(args: BenchArgs) -> anyhow::Result<()> {
     ensure!(args.runs > 0 && args.load.objects > 0, "there must be a run, and objects in it");
-    if cfg!(debug_assertions) {
-        eprintln!("warning: not built with --release, the client itself is slow");
-    }
-    let which = if args.only.is_empty() { Which::ALL.to_vec() } else { args.only };
-    let places = Places {
-        peers: args.peers.unwrap_or_else(|| target().join("peers")),
-        windlass: match args.windlass {
-            Some(program) => program,
-            None if which.contains(&Which::Windlass) => build_windlass()?,
-            None => PathBuf::new(),
-        },
-        data: args.data.unwrap_or_else(|| target().join("bench")),
-    };
+    let which = args.setup.servers(&Which::ALL);
+    let places = args.setup.places(&which)?;
     let mut runs: Vec<(Which, Figures)> = Vec::new();
     for run in 1..=args.runs {
         for which in &which {
@@ -139,13 +116,10 @@ async fn bench(args: BenchArgs) -> anyhow::Result<()> {
         })
         .collect();
     println!("\n{}", report::table(&results));
-    if let Some(path) = args.json {
-        let mut json = report::to_json(&results);
-        json["kind"] = json!(args.load.kind.name());
-        json["runs"] = json!(args.runs);
-        fs::write(&path, format!("{json:#}\n")).with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    Ok(())
+    let mut json = report::to_json(&results);
+    json["kind"] = json!(args.load.kind.name());
+    json["runs"] = json!(args.runs);
+    args.setup.write_json(&json)
 }
 
 /// Starts a server, drives it, and ends it.
@@ -164,30 +138,9 @@ async fn measure(which: Which, places: &Places, load: &Load) -> anyhow::Result<F
 }
 
 async fn pair(args: PairArgs) -> anyhow::Result<()> {
-    let places = Places {
-        peers: args.peers.unwrap_or_else(|| target().join("peers")),
-        windlass: PathBuf::new(),
-        data: target().join("bench"),
-    };
-    let server = servers::start_kubernetes(&places).await?;
+    let server = servers::start_empty(Which::Kubernetes, &setup::peers(args.peers)).await?;
     fs::write(&args.kubeconfig, server.pki.kubeconfig(&server.url)?)
         .with_context(|| format!("cannot write {}", args.kubeconfig.display()))?;
     println!("export KUBECONFIG={}", args.kubeconfig.display());
     std::future::pending().await
-}
-
-/// The target folder of the workspace.
-fn target() -> PathBuf {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("bench must lie in the workspace");
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from)
-}
-
-fn build_windlass() -> anyhow::Result<PathBuf> {
-    let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["build", "--release", "--package", "windlass-cli"])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .status()
-        .context("cannot run cargo")?;
-    ensure!(status.success(), "windlass does not build; --windlass FILE takes one that is built");
-    Ok(target().join("release").join("windlass"))
 }

@@ -77,7 +77,7 @@ fn figure(results: &Results, which: Which, measure: Measure) -> Option<Figure> {
 fn compare(results: &Results, measure: Measure) -> Comparison {
     let value = |which| figure(results, which, measure).map(|figure| figure.value);
     let ours = value(Which::Windlass);
-    let ratio = ours.zip(value(Which::Kubernetes)).map(|(ours, theirs)| measure.ratio(ours, theirs));
+    let ratio = ours.zip(value(Which::Kubernetes)).map(|(ours, theirs)| measure.unit().ratio(ours, theirs));
     let floor = value(Which::Floor).filter(|_| measure.unit() == Unit::PerSecond);
     let floor_share = ours.zip(floor).map(|(ours, floor)| ours / floor);
     let target = measure.target();
@@ -89,11 +89,15 @@ fn compare(results: &Results, measure: Measure) -> Comparison {
     Comparison { ratio, floor_share, met }
 }
 
-fn show(unit: Unit, value: f64) -> String {
+/// A value in its unit.
+pub(crate) fn show(unit: Unit, value: f64) -> String {
     match unit {
+        Unit::Seconds if value < 1e-3 => format!("{:.0} us", value * 1e6),
         Unit::Seconds if value < 1.0 => format!("{:.1} ms", value * 1e3),
         Unit::Seconds => format!("{value:.2} s"),
+        Unit::Bytes if value < 1e6 => format!("{:.1} KB", value / 1e3),
         Unit::Bytes => format!("{:.1} MB", value / 1e6),
+        Unit::Count => thousands(value.round() as u64),
         Unit::PerSecond => format!("{} /s", thousands(value.round() as u64)),
     }
 }
@@ -111,11 +115,13 @@ fn percent(part: f64) -> String {
     format!("{:.0} %", part * 100.0)
 }
 
-fn thousands(number: u64) -> String {
+/// A number as people write it.
+pub(crate) fn thousands(number: u64) -> String {
     if number < 1000 { number.to_string() } else { format!("{},{:03}", thousands(number / 1000), number % 1000) }
 }
 
-fn render(rows: &[Vec<String>]) -> String {
+/// Rows, the first of them the header, as a table in Markdown.
+pub(crate) fn render(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns).map(width).collect();
@@ -162,6 +168,9 @@ mod tests {
     fn values_are_shown_in_their_unit() {
         assert_eq!(show(Unit::Seconds, 0.0251), "25.1 ms");
         assert_eq!(show(Unit::Seconds, 3.118), "3.12 s");
+        assert_eq!(show(Unit::Seconds, 0.000_087_3), "87 us");
+        assert_eq!(show(Unit::Bytes, 8_340.0), "8.3 KB");
+        assert_eq!(show(Unit::Count, 10_000.0), "10,000");
         assert_eq!(show(Unit::Bytes, 318_400_000.0), "318.4 MB");
         assert_eq!(show(Unit::PerSecond, 1_234_567.4), "1,234,567 /s");
     }

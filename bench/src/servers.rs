@@ -17,7 +17,6 @@ use http::Method;
 use rustls::ClientConfig;
 use tempfile::TempDir;
 
-pub(crate) use self::kubernetes::start as start_kubernetes;
 use crate::{
     child::Server,
     client::{Body, Client},
@@ -27,6 +26,10 @@ use crate::{
 
 /// How long a server may take to be ready.
 const READY_WITHIN: Duration = Duration::from_secs(60);
+/// A server that uses less processor time in a second is idle: kube-apiserver and etcd never use none.
+const IDLE: Duration = Duration::from_millis(150);
+/// How many seconds a server may take to become idle.
+const SETTLED_WITHIN: usize = 60;
 
 /// Which server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -46,6 +49,14 @@ impl Which {
         match self {
             Self::Kubernetes => "kube-apiserver + etcd",
             Self::Windlass => "Windlass",
+            Self::Floor => "floor",
+        }
+    }
+
+    fn folder_name(self) -> &'static str {
+        match self {
+            Self::Kubernetes => "kubernetes",
+            Self::Windlass => "windlass",
             Self::Floor => "floor",
         }
     }
@@ -69,7 +80,7 @@ pub(crate) struct Running {
     pub(crate) ready_in: Duration,
     // In this order: the processes end before their data goes.
     processes: Vec<Server>,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Running {
@@ -78,26 +89,62 @@ impl Running {
         self.processes.iter().map(Server::memory).sum()
     }
 
+    /// Waits until it has hardly anything left to do, as after its start or after many writes.
+    pub(crate) async fn settle(&self) -> anyhow::Result<()> {
+        for _ in 0..SETTLED_WITHIN {
+            let before = self.processor_time()?;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            if self.processor_time()? - before < IDLE {
+                return Ok(());
+            }
+        }
+        eprintln!("  still busy after {SETTLED_WITHIN} s, going on");
+        Ok(())
+    }
+
     /// Processor time of all its processes.
     pub(crate) fn processor_time(&self) -> anyhow::Result<Duration> {
         self.processes.iter().map(Server::processor_time).sum()
     }
 }
 
-/// Starts a server and waits until it is ready.
+/// Starts a server on no data, and waits until it is ready.
 pub(crate) async fn start(which: Which, places: &Places, load: &Load) -> anyhow::Result<Running> {
     match which {
-        Which::Kubernetes => kubernetes::start(places).await,
-        Which::Windlass => windlass::start(places).await,
-        Which::Floor => floor::start(places, load).await,
+        Which::Floor => {
+            floor::start(folder(places, which)?, load).await.with_context(|| format!("cannot start {}", which.title()))
+        }
+        _ => start_empty(which, places).await,
+    }
+}
+
+/// Starts a server that keeps data, on none, and waits until it is ready.
+pub(crate) async fn start_empty(which: Which, places: &Places) -> anyhow::Result<Running> {
+    start_in(folder(places, which)?, which, places).await
+}
+
+/// Ends a server in good order, and starts it again on the data that it has left.
+pub(crate) async fn restart(server: Running, which: Which, places: &Places) -> anyhow::Result<Running> {
+    let Running { processes, folder, .. } = server;
+    tokio::task::spawn_blocking(move || processes.into_iter().try_for_each(Server::end))
+        .await?
+        .with_context(|| format!("cannot end {}", which.title()))?;
+    start_in(folder, which, places).await
+}
+
+async fn start_in(folder: TempDir, which: Which, places: &Places) -> anyhow::Result<Running> {
+    match which {
+        Which::Kubernetes => kubernetes::start(folder, places).await,
+        Which::Windlass => windlass::start(folder, places).await,
+        Which::Floor => bail!("the floor keeps no data"),
     }
     .with_context(|| format!("cannot start {}", which.title()))
 }
 
 /// A folder for a server's data, on the disk where the build is: memory file systems know no durability.
-fn folder(places: &Places, name: &str) -> anyhow::Result<TempDir> {
+fn folder(places: &Places, which: Which) -> anyhow::Result<TempDir> {
     fs::create_dir_all(&places.data).with_context(|| format!("cannot make {}", places.data.display()))?;
-    Ok(tempfile::Builder::new().prefix(&format!("{name}-")).tempdir_in(&places.data)?)
+    Ok(tempfile::Builder::new().prefix(&format!("{}-", which.folder_name())).tempdir_in(&places.data)?)
 }
 
 /// Waits for the file that a server writes once it serves, and answers with the URL in it.

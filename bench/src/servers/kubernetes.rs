@@ -7,18 +7,19 @@ use std::{
 };
 
 use anyhow::bail;
+use tempfile::TempDir;
 use tokio::net::TcpStream;
 
-use super::{Places, READY_WITHIN, Running, folder, readyz};
+use super::{Places, READY_WITHIN, Running, readyz};
 use crate::{
     child::{Server, free_port},
     pki::Pki,
 };
 
-pub(crate) async fn start(places: &Places) -> anyhow::Result<Running> {
+pub(super) async fn start(folder: TempDir, places: &Places) -> anyhow::Result<Running> {
     let (etcd, apiserver) = (peer(places, "etcd")?, peer(places, "kube-apiserver")?);
-    let folder = folder(places, "kubernetes")?;
-    let pki = Pki::make(folder.path().join("pki"))?;
+    let certificates = folder.path().join("pki");
+    let pki = if certificates.is_dir() { Pki::at(certificates) } else { Pki::make(certificates)? };
     let tls = pki.client_config()?;
     let (client_port, peer_port, port) = (free_port()?, free_port()?, free_port()?);
     let etcd_url = format!("http://127.0.0.1:{client_port}");
@@ -46,7 +47,7 @@ pub(crate) async fn start(places: &Places) -> anyhow::Result<Running> {
     let mut apiserver = Server::spawn(&mut command, &folder.path().join("kube-apiserver.log"))?;
     let url = format!("https://127.0.0.1:{port}");
     readyz(&url, &tls, &mut apiserver).await?;
-    Ok(Running { url, tls, pki, ready_in: begin.elapsed(), processes: vec![apiserver, etcd], _folder: folder })
+    Ok(Running { url, tls, pki, ready_in: begin.elapsed(), processes: vec![apiserver, etcd], folder })
 }
 
 fn peer(places: &Places, name: &str) -> anyhow::Result<PathBuf> {

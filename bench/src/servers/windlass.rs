@@ -1,13 +1,18 @@
 //! `windlass up` with the embedded store.
 
-use std::{process::Command, time::Instant};
+use std::{fs, process::Command, time::Instant};
 
-use super::{Places, Running, folder, ready_file, readyz};
+use tempfile::TempDir;
+
+use super::{Places, Running, ready_file, readyz};
 use crate::{child::Server, pki::Pki};
 
-pub(super) async fn start(places: &Places) -> anyhow::Result<Running> {
-    let folder = folder(places, "windlass")?;
+pub(super) async fn start(folder: TempDir, places: &Places) -> anyhow::Result<Running> {
     let (data, ready) = (folder.path().join("data"), folder.path().join("ready"));
+    // That of an earlier start says where it was.
+    if ready.exists() {
+        fs::remove_file(&ready)?;
+    }
     let begin = Instant::now();
     let mut command = Command::new(&places.windlass);
     command
@@ -21,5 +26,5 @@ pub(super) async fn start(places: &Places) -> anyhow::Result<Running> {
     let pki = Pki::at(data.join("pki"));
     let tls = pki.client_config()?;
     readyz(&url, &tls, &mut process).await?;
-    Ok(Running { url, tls, pki, ready_in: begin.elapsed(), processes: vec![process], _folder: folder })
+    Ok(Running { url, tls, pki, ready_in: begin.elapsed(), processes: vec![process], folder })
 }

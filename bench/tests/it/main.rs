@@ -25,7 +25,7 @@ fn the_whole_load_runs_against_the_floor_and_is_reported() {
         let result: serde_json::Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
         let floor = &result["servers"]["floor"];
         assert!(floor["get"]["value"].as_f64().unwrap() > 0.0, "{floor}");
-        assert!((1700.0..1900.0).contains(&floor["get"]["answerBytes"].as_f64().unwrap()), "{floor}");
+        assert!((1750.0..1850.0).contains(&floor["get"]["answerBytes"].as_f64().unwrap()), "{floor}");
         assert!(floor["memory after the load"]["value"].as_f64().unwrap() > 1e6, "{floor}");
         assert_eq!(floor["server-side apply"].is_object(), kind == "widget", "{floor}");
     }
@@ -39,4 +39,18 @@ fn a_missing_peer_is_an_error_that_says_how_to_get_it() {
     assert!(!output.status.success());
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(errors.contains("etcd is not there: `cargo xtask peers` builds the peers"), "{errors}");
+}
+
+#[test]
+fn definitions_are_measured_only_where_there_are_some() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = |args: &[&str]| {
+        let output = bench(folder.path(), args);
+        assert!(!output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let floor = error(&["definitions", "--only", "floor"]);
+    assert!(floor.contains("the floor has no definitions: leave out `--only floor`"), "{floor}");
+    let none = error(&["definitions", "--only", "windlass", "--samples", "0"]);
+    assert!(none.contains("--samples, --definitions and --kubernetes-definitions are 1 or more"), "{none}");
 }

@@ -19,7 +19,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tracing::warn;
 use windlass_builtins::{
-    kinds::custom_resource_definition::{Definition, PrinterColumn, Scale, Version},
+    kinds::custom_resource_definition::{Conversion, Definition, PrinterColumn, Scale, Version},
     resource::{Resource, Subresource, Table},
 };
 use windlass_cel::rules::{self, Rules};
@@ -34,7 +34,7 @@ use windlass_store::Revision;
 use self::strategy::CustomStrategy;
 use crate::{
     endpoint::{Endpoint, Form, Parts},
-    storage::{Storage, StoredObject},
+    storage::{ResourceCache, Storage, StoredObject},
 };
 
 /// The verbs of every custom resource, as discovery lists them.
@@ -57,6 +57,8 @@ pub(crate) struct Custom {
     pub(crate) warning: Option<String>,
     /// Where the scale is found.
     pub(crate) scale: Option<Scale>,
+    /// Whether only a webhook knows how to get from what is stored to this version.
+    pub(crate) needs_webhook: bool,
     /// Whether the definition is being deleted: no more objects then.
     terminating: AtomicBool,
     as_stored_after: AtomicU64,
@@ -136,49 +138,81 @@ pub(crate) fn endpoints(
     storage: &Storage,
     known: Revision,
 ) -> Vec<Arc<Endpoint>> {
-    let Some(stored) = definition.storage_version() else { return Vec::new() };
-    let cache = storage.cache(&format!("/{}/{}/", definition.group, definition.names.plural));
-    let empty = cache.snapshot().objects().next().is_none();
-    let stored_resource = Arc::new(resource(definition, stored, stored, table));
-    let served = definition.versions.iter().filter(|version| version.served);
-    let endpoint = |version: &Version| {
-        let as_stored_after = if !version.storage {
-            u64::MAX
-        } else if empty {
-            0
-        } else {
-            known.0
-        };
+    let Some(maker) = Maker::new(definition, source, table, storage, known) else { return Vec::new() };
+    definition.versions.iter().filter(|version| version.served).map(|version| maker.endpoint(version)).collect()
+}
+
+/// The endpoint of a definition's storage version, served or not, for the server's own use.
+pub(crate) fn storage_endpoint(
+    definition: &Definition,
+    source: &Arc<StoredObject>,
+    table: &'static Table,
+    storage: &Storage,
+) -> Option<Arc<Endpoint>> {
+    let maker = Maker::new(definition, source, table, storage, storage.applied())?;
+    Some(maker.endpoint(maker.stored))
+}
+
+/// What the endpoints of a definition have in common.
+struct Maker<'a> {
+    definition: &'a Definition,
+    source: &'a Arc<StoredObject>,
+    table: &'static Table,
+    cache: Arc<ResourceCache>,
+    stored: &'a Version,
+    stored_resource: Arc<Resource>,
+    /// The revision after which objects of the storage version are as this definition has them.
+    as_stored_after: u64,
+}
+
+impl<'a> Maker<'a> {
+    fn new(
+        definition: &'a Definition,
+        source: &'a Arc<StoredObject>,
+        table: &'static Table,
+        storage: &Storage,
+        known: Revision,
+    ) -> Option<Self> {
+        let stored = definition.storage_version()?;
+        let cache = storage.cache(&format!("/{}/{}/", definition.group, definition.names.plural));
+        let empty = cache.snapshot().objects().next().is_none();
+        let stored_resource = Arc::new(resource(definition, stored, stored, table));
+        let as_stored_after = if empty { 0 } else { known.0 };
+        Some(Self { definition, source, table, cache, stored, stored_resource, as_stored_after })
+    }
+
+    fn endpoint(&self, version: &Version) -> Arc<Endpoint> {
+        let definition = self.definition;
+        let api_version = |version: &Version| format!("{}/{}", definition.group, version.name);
         let custom = Custom {
-            source: source.clone(),
+            source: self.source.clone(),
             version: version.name.clone(),
-            api_version: format!("{}/{}", definition.group, version.name),
-            stored_api_version: format!("{}/{}", definition.group, stored.name),
+            api_version: api_version(version),
+            stored_api_version: api_version(self.stored),
             list_kind: definition.accepted_names.list_kind.clone(),
             warning: definition.deprecation_warning(version),
             scale: version.scale.clone(),
+            needs_webhook: !version.storage && definition.conversion != Conversion::None,
             terminating: AtomicBool::new(definition.terminating),
-            as_stored_after: AtomicU64::new(as_stored_after),
+            as_stored_after: AtomicU64::new(if version.storage { self.as_stored_after } else { u64::MAX }),
             compiled: OnceLock::new(),
             schemas: OnceLock::new(),
             retired: watch::Sender::new(false),
         };
-        let resource = if version.storage {
-            stored_resource.clone()
-        } else {
-            Arc::new(resource(definition, version, stored, table))
+        let resource = match version.storage {
+            true => self.stored_resource.clone(),
+            false => Arc::new(resource(definition, version, self.stored, self.table)),
         };
         Arc::new(Endpoint::new(Parts {
             resource,
-            table,
+            table: self.table,
             strategy: &CustomStrategy,
-            stored: stored_resource.clone(),
-            cache: cache.clone(),
+            stored: self.stored_resource.clone(),
+            cache: self.cache.clone(),
             form: Form::Custom(Box::new(custom)),
             returns_deleted: false,
         }))
-    };
-    served.map(endpoint).collect()
+    }
 }
 
 /// A version of a definition as discovery describes it.

@@ -307,6 +307,7 @@ impl Controller {
 
     fn remove(&mut self, registry: &mut Registry, name: &str) {
         if let Some(served) = self.served.remove(name) {
+            self.cleaning.remove(&served.state.uid);
             registry.replace_custom(&served.group, &served.plural, &[]);
             retire(&served);
         }
@@ -318,10 +319,10 @@ impl Controller {
             return;
         }
         let definition = Definition::parse(object);
-        let endpoints =
-            custom::endpoints(&definition, source, server.registry.load().table, &server.storage, Revision(0));
+        let table = server.registry.load().table;
+        let endpoint = custom::storage_endpoint(&definition, source, table, &server.storage);
         let name = source.header.name.to_string();
-        tokio::spawn(cleanup::run(Arc::downgrade(server), name, source.header.uid.clone(), endpoints));
+        tokio::spawn(cleanup::run(Arc::downgrade(server), name, source.header.uid.clone(), endpoint));
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
     call::{Answer, Call, Warnings},
     discovery, health,
     metrics::Served,
-    negotiate,
+    negotiate, old_definitions,
     query::{Query, unescape_path},
     registry::Endpoint,
     represent,
@@ -157,6 +157,16 @@ impl Inner {
         if !allowed || named_create || unnamed || parts.method == Method::HEAD {
             return Err(ApiError::method_not_allowed());
         }
+        if custom.is_some_and(|custom| custom.needs_webhook) {
+            let message = format!(
+                "conversion webhook for {}, Kind={} failed: conversion webhooks are not served yet; use the storage version \
+                 {}",
+                resource.api_version(),
+                resource.kind,
+                endpoint.stored.version
+            );
+            return Err(ApiError::unexpected(message));
+        }
         let accept = negotiate::accept(&parts.headers, verb == "watch", parts.uri.query(), custom.is_some())?;
         let body = read_body(&parts.method, body).await?;
         let call = Call {
@@ -202,6 +212,7 @@ fn deprecated(resource: &Resource) -> Option<&str> {
     match (&*resource.group, &*resource.plural) {
         ("", "endpoints") => Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
         ("", "componentstatuses") => Some("v1 ComponentStatus is deprecated in v1.19+"),
+        (group, _) if old_definitions::is_version(group, &resource.version) => Some(old_definitions::DEPRECATED),
         _ => None,
     }
 }
@@ -236,6 +247,9 @@ async fn dispatch(call: &Call<'_>, verb: &str) -> Result<Answer> {
 
 async fn dispatch_any(call: &Call<'_>, verb: &str) -> Result<Answer> {
     if let Some(answer) = subresource::dispatch(call, verb).await {
+        return answer;
+    }
+    if let Some(answer) = old_definitions::dispatch(call, verb).await {
         return answer;
     }
     match verb {

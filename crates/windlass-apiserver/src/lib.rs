@@ -23,6 +23,7 @@ mod managed_fields;
 mod meta;
 mod metrics;
 mod negotiate;
+mod old_definitions;
 mod openapi;
 mod options;
 mod query;

@@ -16,6 +16,7 @@ use windlass_builtins::openapi::{
 
 use crate::{
     body::Body,
+    old_definitions,
     registry::{Endpoint, Registry},
     represent,
     status::{ApiError, Result},
@@ -57,7 +58,9 @@ impl OpenApi {
                     *response.status_mut() = StatusCode::NOT_FOUND;
                     return Ok(response);
                 }
-                let body = if registry.has_builtin_group(group) {
+                let body = if old_definitions::is_version(group, version) {
+                    old_definitions::openapi().to_string().into()
+                } else if registry.has_builtin_group(group) {
                     self.document(path, 0, || v3_text(group, version, registry.table).unwrap_or_default())
                 } else {
                     self.document(path, fingerprint(registry, group, version), || v3_custom(registry, group, version))

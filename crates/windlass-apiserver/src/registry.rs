@@ -17,7 +17,9 @@ use windlass_builtins::{
 
 pub use crate::endpoint::{Conversion, Endpoint};
 use crate::{
+    definitions,
     endpoint::{Form, Parts},
+    old_definitions,
     storage::{ResourceCache, Storage},
 };
 
@@ -30,6 +32,10 @@ pub struct Registry {
     /// The table of built-in kinds.
     pub table: &'static Table,
     builtin: Arc<HashMap<&'static str, Versions>>,
+    /// The groups of built-in kinds.
+    groups: Arc<[Group]>,
+    /// Definitions in their old version, if that is served.
+    old_definitions: Option<Arc<Endpoint>>,
     custom: OrdMap<Arc<str>, Arc<CustomGroup>>,
     /// How many changes there were before.
     pub(crate) generation: u64,
@@ -79,7 +85,32 @@ impl Registry {
             let versions = groups.entry(&resource.group).or_default();
             versions.entry(&resource.version).or_default().insert(&resource.plural, Arc::new(endpoint));
         }
-        Self { table, builtin: Arc::new(groups), custom: OrdMap::new(), generation: 0 }
+        Self {
+            table,
+            builtin: Arc::new(groups),
+            groups: table.groups.clone().into(),
+            old_definitions: None,
+            custom: OrdMap::new(),
+            generation: 0,
+        }
+    }
+
+    /// Serves definitions in their old version as well.
+    pub(crate) fn with_old_definitions(mut self) -> Self {
+        if let Some(current) = self.endpoint(definitions::GROUP, "v1", definitions::PLURAL) {
+            self.old_definitions = Some(Arc::new(old_definitions::endpoint(current)));
+            let mut groups = self.groups.to_vec();
+            for group in groups.iter_mut().filter(|group| &*group.name == definitions::GROUP) {
+                group.versions.push(old_definitions::VERSION.into());
+            }
+            self.groups = groups.into();
+        }
+        self
+    }
+
+    /// The resource of the old version of definitions, if this is its group version and it is served.
+    fn old_definitions(&self, group: &str, version: &str) -> Option<&Arc<Endpoint>> {
+        self.old_definitions.as_ref().filter(|_| old_definitions::is_version(group, version))
     }
 
     /// Replaces the endpoints of a custom resource; none removes it.
@@ -113,12 +144,12 @@ impl Registry {
     /// The groups in discovery's order.
     pub fn groups(&self) -> impl Iterator<Item = &Group> {
         let custom = self.custom.values().map(|custom| &custom.group);
-        self.table.groups.iter().chain(custom.filter(|group| !self.builtin.contains_key(&*group.name)))
+        self.groups.iter().chain(custom.filter(|group| !self.builtin.contains_key(&*group.name)))
     }
 
     /// The group of a name.
     pub fn group(&self, name: &str) -> Option<&Group> {
-        let builtin = self.table.groups.iter().find(|group| &*group.name == name);
+        let builtin = self.groups.iter().find(|group| &*group.name == name);
         builtin.or_else(|| self.custom.get(name).map(|custom| &custom.group))
     }
 
@@ -131,19 +162,23 @@ impl Registry {
     pub fn has_version(&self, group: &str, version: &str) -> bool {
         self.builtin.get(group).is_some_and(|versions| versions.contains_key(version))
             || self.custom.get(group).is_some_and(|custom| custom.endpoints.contains_key(version))
+            || self.old_definitions(group, version).is_some()
     }
 
     /// The endpoint of a resource.
     pub fn endpoint(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Endpoint>> {
         let builtin = self.builtin.get(group).and_then(|versions| versions.get(version)?.get(plural));
-        builtin.or_else(|| self.custom.get(group)?.endpoints.get(version)?.get(plural))
+        let custom = || self.custom.get(group)?.endpoints.get(version)?.get(plural);
+        let old = || self.old_definitions(group, version).filter(|_| plural == definitions::PLURAL);
+        builtin.or_else(custom).or_else(old)
     }
 
     /// The resources of a group version: the built-in ones in discovery's order, or the custom ones.
     pub fn resources(&self, group: &str, version: &str) -> Vec<&Resource> {
         let of_version = |resource: &&Resource| &*resource.group == group && &*resource.version == version;
         let builtin = self.table.resources.iter().filter(of_version);
-        builtin.chain(self.custom_endpoints(group, version).map(|endpoint| &*endpoint.resource)).collect()
+        let endpoints = self.custom_endpoints(group, version).chain(self.old_definitions(group, version));
+        builtin.chain(endpoints.map(|endpoint| &*endpoint.resource)).collect()
     }
 
     /// The custom resources of a group version.

@@ -69,6 +69,7 @@ pub struct ServerBuilder {
     store: Arc<dyn Store>,
     authorizer: Box<dyn Authorizer>,
     admission: Vec<Box<dyn Admission>>,
+    old_definitions: bool,
 }
 
 /// Why a server could not be built.
@@ -90,7 +91,7 @@ pub enum BuildError {
 impl Server {
     /// A server over a store.
     pub fn builder(store: Arc<dyn Store>) -> ServerBuilder {
-        ServerBuilder { store, authorizer: Box::new(MastersOnly), admission: Vec::new() }
+        ServerBuilder { store, authorizer: Box::new(MastersOnly), admission: Vec::new(), old_definitions: true }
     }
 
     /// Ends all watches and makes new ones end at once, so that connections can drain.
@@ -127,10 +128,21 @@ impl ServerBuilder {
         self
     }
 
+    /// Whether definitions of `apiextensions.k8s.io/v1beta1` are accepted, and stored as `v1`. They are by default; without
+    /// them the group looks as that of Kubernetes 1.36.
+    #[must_use]
+    pub fn old_definitions(mut self, accepted: bool) -> Self {
+        self.old_definitions = accepted;
+        self
+    }
+
     /// Loads the store and starts the server. Must be called within a tokio runtime.
     pub async fn build(self) -> Result<Server, BuildError> {
         let storage = Storage::open(self.store).await.map_err(BuildError::Load)?;
         let mut registry = Registry::builtin(windlass_builtins::table(), &storage);
+        if self.old_definitions {
+            registry = registry.with_old_definitions();
+        }
         let definitions = definitions::Controller::load(&storage, &mut registry);
         let mut services = ServiceAllocator::default();
         for object in storage.cache("/core/services/").snapshot().objects() {

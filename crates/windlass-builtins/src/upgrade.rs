@@ -7,10 +7,12 @@
 
 use serde_json::{Map, Value, json};
 
+mod downgrade;
 mod notes;
 mod schema;
 mod types;
 
+pub use downgrade::{downgrade, heed_old_places};
 pub use notes::Note;
 use notes::Notes;
 
@@ -23,6 +25,14 @@ const APPROVAL: &str = "api-approved.kubernetes.io";
 const APPROVAL_VALUE: &str = "unapproved, legacy upgrade";
 /// The fields of `spec.names`, which some put one level too high.
 const NAMES: [&str; 6] = ["plural", "singular", "shortNames", "kind", "listKind", "categories"];
+
+/// What could stand once for all versions, and its name in each.
+const MOVED: [(&str, &str); 4] = [
+    ("validation", "schema"),
+    ("subresources", "subresources"),
+    ("additionalPrinterColumns", "additionalPrinterColumns"),
+    ("selectableFields", "selectableFields"),
+];
 
 /// A definition in `v1`, and what was changed.
 #[derive(Debug, Clone, PartialEq)]
@@ -231,12 +241,7 @@ fn move_into_versions(
     notes: &mut Notes,
 ) -> Result<(), UpgradeError> {
     let mut moved = Vec::new();
-    for (old, new) in [
-        ("validation", "schema"),
-        ("subresources", "subresources"),
-        ("additionalPrinterColumns", "additionalPrinterColumns"),
-        ("selectableFields", "selectableFields"),
-    ] {
+    for (old, new) in MOVED {
         let Some(value) = spec.remove(old).filter(|value| !value.is_null()) else { continue };
         moved.push(format!("spec.{old}"));
         for (index, version) in versions.iter_mut().enumerate() {

@@ -38,6 +38,9 @@ pub(crate) struct UpArgs {
     /// Further DNS name or IP address for the serving certificate; may be repeated
     #[arg(long, value_name = "NAME")]
     tls_san: Vec<String>,
+    /// Do not accept definitions of apiextensions.k8s.io/v1beta1, like Kubernetes 1.22 and later
+    #[arg(long)]
+    no_old_definitions: bool,
     /// File to write, with the server's URL, once it serves
     #[arg(long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
@@ -70,6 +73,7 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
             StoreArg::Embedded => StoreKind::Embedded,
         },
         extra_names: args.tls_san,
+        old_definitions: !args.no_old_definitions,
         ..PlaneOptions::new(data_dir)
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;

@@ -41,6 +41,8 @@ pub struct PlaneOptions {
     pub store: StoreKind,
     /// DNS names and IP addresses that the serving certificate covers beside the usual ones.
     pub extra_names: Vec<String>,
+    /// Whether definitions of `apiextensions.k8s.io/v1beta1` are accepted.
+    pub old_definitions: bool,
     /// How long requests in flight may take to finish once the plane stops.
     pub drain: Duration,
 }
@@ -54,6 +56,7 @@ impl PlaneOptions {
             port: 0,
             store: StoreKind::default(),
             extra_names: Vec::new(),
+            old_definitions: true,
             drain: Duration::from_millis(500),
         }
     }
@@ -172,7 +175,8 @@ impl Plane {
         let pki = Pki::load_or_create(&folder.join("pki"), &names)?;
         let tls = Arc::new(pki.server_config()?);
         let store = store.await?;
-        let server = Server::builder(store).build().await.map_err(|error| PlaneError::Server(error.into()))?;
+        let server = Server::builder(store).old_definitions(options.old_definitions).build().await;
+        let server = server.map_err(|error| PlaneError::Server(error.into()))?;
 
         let kubeconfig_path = folder.join("kubeconfig");
         files::replace(&kubeconfig_path, &kubeconfig(&pki, &url), files::SECRET)

@@ -1,6 +1,9 @@
 //! The end of a definition: its objects are deleted, and when the last of them is gone, so is the definition.
 
-use std::sync::{Arc, Weak};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use http::HeaderMap;
 use serde_json::Value;
@@ -23,15 +26,17 @@ use crate::{
 /// What keeps a definition until its objects are gone.
 pub(crate) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
+/// How long to wait after a failure.
+const RETRY: Duration = Duration::from_secs(1);
+
 /// Whether the objects of a definition are to be removed.
 pub(super) fn is_due(object: &Value) -> bool {
     meta::is_terminating(object) && meta::finalizers(object).iter().any(|name| name == FINALIZER)
 }
 
 /// Removes the objects of a definition, waits for those that are held by finalizers, then lets the definition go.
-pub(super) async fn run(server: Weak<Inner>, name: String, uid: Box<str>, endpoints: Vec<Arc<Endpoint>>) {
-    // Without a served version there is nobody to ask; the objects are found under the same keys nevertheless.
-    if let Some(endpoint) = endpoints.first() {
+pub(super) async fn run(server: Weak<Inner>, name: String, uid: Box<str>, endpoint: Option<Arc<Endpoint>>) {
+    if let Some(endpoint) = &endpoint {
         let Some(strong) = server.upgrade() else { return };
         let message = "CustomResource deletion is in progress";
         set_condition(&strong, &name, &uid, "True", "InstanceDeletionInProgress", message).await;
@@ -47,11 +52,15 @@ pub(super) async fn run(server: Weak<Inner>, name: String, uid: Box<str>, endpoi
             if snapshot.objects().next().is_none() {
                 break;
             }
-            if let Err(error) = delete_all(&server, endpoint, &snapshot).await {
-                warn!(definition = name, %error, "could not delete the objects of a definition");
-            }
+            let deleted = delete_all(&server, endpoint, &snapshot).await;
             drop(server);
-            changed.await;
+            match deleted {
+                Ok(()) => changed.await,
+                Err(error) => {
+                    warn!(definition = name, %error, "could not delete the objects of a definition");
+                    tokio::time::sleep(RETRY).await;
+                }
+            }
         }
     }
     let Some(server) = server.upgrade() else { return };

@@ -142,35 +142,50 @@ impl Patch {
                 _ => Ok(object),
             };
         }
-        let (mut object, shown, mut complaints) = self.patched(call, old.clone())?;
-        complaints.extend(call.decode_value(&mut object).map_err(|error| invalid_patch(&shown, &error))?);
-        judge(call, options.field_validation, &shown, complaints)?;
-        call.track(options, Some(old), &mut object);
-        Ok(object)
+        settled(call, options, old, self.patched(call, old.clone())?)
     }
 
-    /// The patched object, how an error shows it, and what was odd about the patch itself.
-    fn patched(&self, call: &Call<'_>, mut old: Value) -> Result<(Value, String, Vec<String>)> {
-        match self {
-            Self::Apply { patch, duplicates } => Ok((patch.clone(), patch.to_string(), duplicates.clone())),
+    /// The outcome of the patch, whatever it looks like.
+    pub(crate) fn patched(&self, call: &Call<'_>, mut old: Value) -> Result<Patched> {
+        let (object, shown, complaints): (_, _, &[String]) = match self {
+            Self::Apply { patch, duplicates } => (patch.clone(), patch.to_string(), duplicates),
             Self::Json(patch) => {
                 let object = patch.clone().apply(old).map_err(|error| refused(&error))?;
                 let shown = object.to_string();
-                Ok((object, shown, patch.complaints().to_vec()))
+                (object, shown, patch.complaints())
             }
             Self::Merge { patch, duplicates } => {
                 merge_patch::apply(&mut old, patch.clone());
                 let shown = old.to_string();
-                Ok((old, shown, duplicates.clone()))
+                (old, shown, duplicates)
             }
             Self::Strategic { patch, duplicates } => {
                 let ty = call.body_type();
                 let object = strategic::apply(old, patch.clone(), ty, &call.endpoint.table.types)
                     .map_err(|error| strategic_refused(&error))?;
-                Ok((object, go_format::plain(patch), duplicates.clone()))
+                (object, go_format::plain(patch), duplicates)
             }
-        }
+        };
+        Ok(Patched { object, shown, complaints: complaints.to_vec() })
     }
+}
+
+/// The outcome of a patch, not yet known to be of its kind.
+pub(crate) struct Patched {
+    pub(crate) object: Value,
+    /// How an error shows it.
+    shown: String,
+    /// What was odd about the patch itself.
+    complaints: Vec<String>,
+}
+
+/// A patched object decoded into its kind again, with the owners of its fields.
+pub(crate) fn settled(call: &Call<'_>, options: &WriteOptions, old: &Value, patched: Patched) -> Result<Value> {
+    let Patched { mut object, shown, mut complaints } = patched;
+    complaints.extend(call.decode_value(&mut object).map_err(|error| invalid_patch(&shown, &error))?);
+    judge(call, options.field_validation, &shown, complaints)?;
+    call.track(options, Some(old), &mut object);
+    Ok(object)
 }
 
 /// Reads a configuration to be applied: YAML, or JSON as a part of it.

@@ -10,6 +10,7 @@ mod definitions;
 mod deletion;
 mod every_kind;
 mod hostile;
+mod hostile_definitions;
 mod in_process;
 mod lists;
 mod protocol;

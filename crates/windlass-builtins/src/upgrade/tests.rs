@@ -2,7 +2,7 @@ use expect_test::{Expect, expect};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{NEW, OLD, UpgradeError, Upgraded, is_old, upgrade};
+use super::{NEW, OLD, UpgradeError, Upgraded, downgrade, heed_old_places, is_old, upgrade};
 
 fn old(spec: Value) -> Value {
     json!({
@@ -250,6 +250,58 @@ fn what_no_server_accepted_is_refused() {
     assert_eq!(upgrade(&Value::Null), Err(UpgradeError::NotOld));
 }
 
+/// Whether everything that `part` says stands in `whole` too; lists are compared as they are.
+fn is_part(part: &Value, whole: &Value) -> bool {
+    match (part, whole) {
+        (Value::Object(part), Value::Object(whole)) => {
+            part.iter().all(|(name, value)| whole.get(name).is_some_and(|have| is_part(value, have)))
+        }
+        _ => part == whole,
+    }
+}
+
+#[test]
+fn the_way_back_has_what_was_written() {
+    let column = json!([{"name": "Spec", "type": "string", "JSONPath": ".spec.cronSpec"}]);
+    let schema = json!({"openAPIV3Schema": {"properties": {"spec": {"properties": {"cronSpec": {"type": "string"}}}}}});
+    // Lists are compared as a whole, so nothing in them may need a repair.
+    let typed = json!({"openAPIV3Schema": {"type": "object", "properties": {"a": {"type": "string"}}}});
+    let client = json!({"url": "https://example.com"});
+    for more in [
+        json!({}),
+        json!({"validation": schema, "subresources": {"status": {}}, "additionalPrinterColumns": column}),
+        json!({"validation": schema, "preserveUnknownFields": false}),
+        json!({"versions": [{"name": "v1", "served": true, "storage": true}, {"name": "v2", "served": true, "storage": false}],
+            "validation": schema}),
+        json!({"versions": [{"name": "v1", "served": true, "storage": true, "schema": typed},
+            {"name": "v2", "served": true, "storage": false, "additionalPrinterColumns": column}]}),
+        json!({"conversion": {"strategy": "Webhook", "webhookClientConfig": client, "conversionReviewVersions": ["v1"]}}),
+    ] {
+        let written = with(more);
+        let stored = upgraded(&written).definition;
+        let back = downgrade(stored.clone());
+        assert!(is_part(&written, &back), "{written}\n{back}");
+        assert_eq!(upgraded(&back).definition, stored);
+    }
+}
+
+#[test]
+fn a_patch_of_the_old_form_may_speak_of_old_places() {
+    let stored = upgraded(&with(json!({"shortNames": ["ct"]}))).definition;
+    let before = downgrade(stored);
+    let mut patched = before.clone();
+    patched["spec"]["shortNames"] = json!(["cron"]);
+    patched["spec"]["version"] = json!("v2");
+    heed_old_places(&mut patched, &before);
+    let spec = &upgraded(&patched).definition["spec"];
+    assert_eq!(spec["names"]["shortNames"], json!(["cron"]));
+    assert_eq!(spec["versions"][0]["name"], "v2");
+    for odd in [json!(null), json!({"spec": 1}), json!({"spec": {"shortNames": [], "names": 1, "version": 1}})] {
+        heed_old_places(&mut odd.clone(), &before);
+        downgrade(odd);
+    }
+}
+
 fn json_values() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(json!(true)),
@@ -318,6 +370,8 @@ proptest! {
             let again = upgrade(&again).expect("what was upgraded must be upgradable");
             prop_assert_eq!(&again.definition, &once.definition);
             prop_assert!(again.notes.is_empty(), "{:?}", again.notes);
+            let back = upgrade(&downgrade(once.definition.clone())).expect("the way back must be upgradable");
+            prop_assert_eq!(&back.definition, &once.definition);
         }
     }
 }

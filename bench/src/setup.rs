@@ -1,0 +1,87 @@
+//! What every measurement asks for: which servers, where their programs and their data are, and where the numbers go.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, ensure};
+use clap::Args;
+use serde_json::Value;
+
+use crate::servers::{Places, Which};
+
+/// The arguments.
+#[derive(Debug, Args)]
+pub(crate) struct SetupArgs {
+    /// Folder with kube-apiserver and etcd, as `cargo xtask peers` makes it [default: target/peers]
+    #[arg(long, value_name = "DIR", env = "WINDLASS_PEERS")]
+    peers: Option<PathBuf>,
+    /// The windlass program [default: built from this workspace]
+    #[arg(long, value_name = "FILE")]
+    windlass: Option<PathBuf>,
+    /// Folder for the servers' data; it should be on a disk [default: target/bench]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Measure only this server; may be repeated
+    #[arg(long, value_enum)]
+    only: Vec<Which>,
+    /// Write all numbers to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+impl SetupArgs {
+    /// Which of the servers to measure.
+    pub(crate) fn servers(&self, known: &[Which]) -> Vec<Which> {
+        if self.only.is_empty() { known.to_vec() } else { self.only.clone() }
+    }
+
+    /// Where everything is. Builds windlass if it is to be measured and no program was given.
+    pub(crate) fn places(&self, which: &[Which]) -> anyhow::Result<Places> {
+        if cfg!(debug_assertions) {
+            eprintln!("warning: not built with --release, the client itself is slow");
+        }
+        Ok(Places {
+            windlass: match &self.windlass {
+                Some(program) => program.clone(),
+                None if which.contains(&Which::Windlass) => build_windlass()?,
+                None => PathBuf::new(),
+            },
+            data: self.data.clone().unwrap_or_else(|| target().join("bench")),
+            ..peers(self.peers.clone())
+        })
+    }
+
+    /// Writes the numbers, where that was asked for.
+    pub(crate) fn write_json(&self, json: &Value) -> anyhow::Result<()> {
+        let Some(path) = &self.json else { return Ok(()) };
+        fs::write(path, format!("{json:#}\n")).with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+/// Where everything is for the real pair alone.
+pub(crate) fn peers(folder: Option<PathBuf>) -> Places {
+    Places {
+        peers: folder.unwrap_or_else(|| target().join("peers")),
+        windlass: PathBuf::new(),
+        data: target().join("bench"),
+    }
+}
+
+/// The target folder of the workspace.
+fn target() -> PathBuf {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("bench must lie in the workspace");
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from)
+}
+
+fn build_windlass() -> anyhow::Result<PathBuf> {
+    let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["build", "--release", "--package", "windlass-cli"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status()
+        .context("cannot run cargo")?;
+    ensure!(status.success(), "windlass does not build; --windlass FILE takes one that is built");
+    Ok(target().join("release").join("windlass"))
+}

@@ -1,0 +1,220 @@
+//! Definitions of `apiextensions.k8s.io/v1beta1`, which Kubernetes serves no longer and many manifests still have.
+//!
+//! The version is a second view of the definitions, which are stored as `v1`. A read shows the old form, so a client finds
+//! what it wrote; a write is upgraded and is then one of `v1`: there is one way into the store, with one set of rules, and
+//! field owners are those of `v1`. What the upgrade had to change or to assume goes to the client as warnings.
+//!
+//! A patch is applied to the old form, since that is what its author looked at: `kubectl apply` compares its file with what
+//! it reads and sends the difference. A configuration for server-side apply must be whole, as manifests are, and is
+//! upgraded as such.
+//!
+//! What goes in and comes out of the upgrade is told in [`windlass_builtins::upgrade`].
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{StatusCode, header::CONTENT_TYPE};
+use serde_json::{Value, json};
+use windlass_builtins::upgrade::{self, OLD, UpgradeError, downgrade, heed_old_places, upgrade};
+use windlass_schema::{json as go_json, yaml};
+
+use crate::{
+    call::{Answer, Call, Warnings},
+    definitions::{GROUP, PLURAL},
+    endpoint::{Form, Parts},
+    meta,
+    negotiate::{self, Media},
+    options::WriteOptions,
+    registry::{Conversion, Endpoint},
+    request_info::ResourceRequest,
+    status::{ApiError, Result},
+    verbs::{
+        create, delete,
+        patch::{self, Patch, settled},
+        update::{self, Owners, Race, update_object},
+    },
+};
+
+/// The old version.
+pub(crate) const VERSION: &str = "v1beta1";
+const KIND: &str = "CustomResourceDefinition";
+
+/// What clients are told with every answer, in the words of the last server that had it.
+pub(crate) const DEPRECATED: &str = "apiextensions.k8s.io/v1beta1 CustomResourceDefinition is deprecated in v1.16+, \
+                                     unavailable in v1.22+; use apiextensions.k8s.io/v1 CustomResourceDefinition";
+
+static CONVERSION: Conversion = Conversion {
+    serve: downgrade,
+    // Writes do not come this way: theirs may fail.
+    store: |object| upgrade(&object).map_or(object, |upgraded| upgraded.definition),
+};
+
+/// The endpoint of the old version over that of `v1`.
+pub(crate) fn endpoint(current: &Endpoint) -> Endpoint {
+    let mut resource = (*current.resource).clone();
+    resource.version = VERSION.into();
+    // The status is for the server itself.
+    resource.subresources = Vec::new();
+    Endpoint::new(Parts {
+        resource: Arc::new(resource),
+        table: current.table,
+        strategy: current.strategy,
+        stored: current.stored.clone(),
+        cache: current.cache.clone(),
+        form: Form::Converted(&CONVERSION),
+        returns_deleted: current.returns_deleted,
+    })
+}
+
+/// Whether a group version is this one.
+pub(crate) fn is_version(group: &str, version: &str) -> bool {
+    group == GROUP && version == VERSION
+}
+
+/// A write to the old version; `None` for everything else.
+pub(crate) async fn dispatch(call: &Call<'_>, verb: &str) -> Option<Result<Answer>> {
+    if !call.is_definition() || &*call.endpoint.resource.version != VERSION || matches!(verb, "get" | "list" | "watch")
+    {
+        return None;
+    }
+    Some(write(call, verb).await)
+}
+
+/// Makes the write one of `v1`, and shows what comes back in the old form.
+async fn write(call: &Call<'_>, verb: &str) -> Result<Answer> {
+    let registry = call.server.registry.load_full();
+    let mut current = Call {
+        server: call.server,
+        endpoint: registry.endpoint(GROUP, "v1", PLURAL).ok_or_else(ApiError::no_such_resource)?,
+        target: ResourceRequest { version: "v1", ..call.target.clone() },
+        subresource: None,
+        query: call.query.clone(),
+        headers: call.headers,
+        user: call.user,
+        body: call.body.clone(),
+        accept: call.accept.clone(),
+        warnings: Warnings::default(),
+    };
+    let answer = match verb {
+        "create" => {
+            current.body = upgraded_body(call)?;
+            create::create(&current).await
+        }
+        "update" => {
+            current.body = upgraded_body(call)?;
+            update::update(&current).await
+        }
+        "patch" => patch_old(call, &mut current).await,
+        "delete" => delete::delete(&current).await,
+        "deletecollection" => delete::delete_collection(&current).await,
+        _ => Err(ApiError::method_not_allowed()),
+    };
+    current.warnings.take().into_iter().for_each(|warning| call.warnings.add(warning));
+    match answer? {
+        Answer::Value { code, value } => Ok(Answer::Value { code, value: downgrade(value) }),
+        answer => Ok(answer),
+    }
+}
+
+async fn patch_old(call: &Call<'_>, current: &mut Call<'_>) -> Result<Answer> {
+    let media_type = patch::media_type(call)?;
+    let options = WriteOptions::parse(&call.query, patch::kind(media_type))?;
+    let patch = Patch::decode(call, media_type, &options)?;
+    if let Patch::Apply { patch: configuration, .. } = patch {
+        current.body = upgraded(call, configuration)?.to_string().into();
+        return patch::patch(current).await;
+    }
+    let current = &*current;
+    let written = update_object(current, &options, Race::Retry, Owners::Settled, |stored| {
+        let before = downgrade(stored.clone());
+        let mut patched = patch.patched(call, before.clone())?;
+        heed_old_places(&mut patched.object, &before);
+        // An ordinary write leaves it alone, so there is nothing to say about it.
+        patched.object.as_object_mut().map(|object| object.remove("status"));
+        patched.object = upgraded(call, patched.object)?;
+        let mut object = settled(current, &options, stored, patched)?;
+        current.match_name(&mut object)?;
+        Ok(object)
+    });
+    Ok(written.await?.answer(StatusCode::OK))
+}
+
+/// The body as one of `v1`. It is JSON, which is YAML too, so the content type stays right.
+fn upgraded_body(call: &Call<'_>) -> Result<Bytes> {
+    let bad = |why: String| {
+        ApiError::bad_request(format!("the object provided is unrecognized (must be of type {KIND}): {why}"))
+    };
+    let document = match negotiate::content_type(call.headers.get(CONTENT_TYPE))? {
+        Media::Json => go_json::parse(&call.body).map_err(|error| bad(error.to_string()))?,
+        Media::Yaml => yaml::parse(&call.body).map_err(|error| bad(error.to_string()))?,
+        Media::Protobuf => {
+            return Err(ApiError::unsupported_media_type(format!("{OLD} is served as JSON and YAML only")));
+        }
+    };
+    Ok(upgraded(call, document.value)?.to_string().into())
+}
+
+/// A definition in `v1`; the client is warned of everything that was changed.
+fn upgraded(call: &Call<'_>, mut object: Value) -> Result<Value> {
+    if let Some(object) = object.as_object_mut() {
+        for (field, value) in [("apiVersion", OLD), ("kind", KIND)] {
+            let given = object.get(field).and_then(Value::as_str).unwrap_or_default();
+            if given.is_empty() {
+                object.insert(field.to_owned(), value.into());
+            }
+        }
+    }
+    let upgraded = upgrade(&object).map_err(|error| refused(&object, &error))?;
+    for note in &upgraded.notes {
+        call.warnings.add(format!("stored as {}: {note}", upgrade::NEW));
+    }
+    Ok(upgraded.definition)
+}
+
+fn refused(object: &Value, error: &UpgradeError) -> ApiError {
+    let given = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    if *error == UpgradeError::NotOld && given != OLD {
+        let message = format!("the API version in the data ({given}) does not match the expected API version ({OLD})");
+        return ApiError::bad_request(message);
+    }
+    let name = meta::text(object, "name");
+    let message = format!("{KIND} {name:?} cannot be stored as {}: {error}; hint: {}", upgrade::NEW, error.hint());
+    ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message)
+}
+
+/// The OpenAPI document of the version: enough for kubectl to leave the validation to the server, and no schema, since the
+/// old one was not enforced either.
+pub(crate) fn openapi() -> Value {
+    let kind = json!({"group": GROUP, "version": VERSION, "kind": KIND});
+    let schema = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1beta1.CustomResourceDefinition";
+    let content = json!({"schema": {"$ref": format!("#/components/schemas/{schema}")}});
+    let parameter =
+        |name: &str, kind: &str| json!({"name": name, "in": "query", "schema": {"type": kind, "uniqueItems": true}});
+    let path = format!("/apis/{GROUP}/{VERSION}/{PLURAL}/{{name}}");
+    json!({
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": "v1.36.4"},
+        "paths": {path: {
+            "parameters": [{"name": "name", "in": "path", "required": true, "schema": {"type": "string"}}],
+            "patch": {
+                "operationId": "patchApiextensionsV1beta1CustomResourceDefinition",
+                "parameters": [
+                    parameter("dryRun", "string"), parameter("fieldManager", "string"),
+                    parameter("fieldValidation", "string"), parameter("force", "boolean"),
+                ],
+                "requestBody": {"required": true, "content": {
+                    "application/apply-patch+yaml": content, "application/json-patch+json": content,
+                    "application/merge-patch+json": content,
+                }},
+                "responses": {"200": {"description": "OK", "content": {"application/json": content}}},
+                "x-kubernetes-action": "patch",
+                "x-kubernetes-group-version-kind": kind,
+            },
+        }},
+        "components": {"schemas": {schema: {
+            "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+            "description": "A definition of a custom resource, in the form before v1.",
+            "x-kubernetes-group-version-kind": [kind],
+        }}},
+    })
+}

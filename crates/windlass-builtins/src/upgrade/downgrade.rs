@@ -1,0 +1,108 @@
+//! The way back: a definition of `v1` as a client of `v1beta1` sees it.
+//!
+//! Upgrading what comes out here gives the definition again. Whoever wrote the definition in the old form finds what they
+//! wrote, with more beside it: that is what lets `kubectl apply` see that nothing has changed.
+
+use serde_json::{Map, Value, json};
+
+use super::{MOVED, NAMES, NEW, OLD, schema, upgrade};
+
+/// Turns a definition of `v1` into one of `v1beta1`. What is none is left as it is.
+pub fn downgrade(mut definition: Value) -> Value {
+    if definition.get("apiVersion").and_then(Value::as_str) != Some(NEW) {
+        return definition;
+    }
+    definition["apiVersion"] = OLD.into();
+    let Some(spec) = definition.get_mut("spec").and_then(Value::as_object_mut) else { return definition };
+    let stored = spec.clone();
+    old_versions(spec);
+    old_conversion(spec);
+    // Definitions that keep unknown fields everywhere said so at one place.
+    let mut preserving = definition.clone();
+    preserving["spec"]["preserveUnknownFields"] = true.into();
+    for_each_schema(&mut preserving["spec"], forget_preserve);
+    if upgrade(&preserving).is_ok_and(|again| again.definition["spec"].as_object() == Some(&stored)) {
+        return preserving;
+    }
+    definition["spec"]["preserveUnknownFields"] = false.into();
+    definition
+}
+
+/// Makes a patch of the old form count that speaks of an old place: names directly in the `spec`, or `version` alone.
+/// The new place, which the patch left as it was `before`, gives way.
+pub fn heed_old_places(patched: &mut Value, before: &Value) {
+    let before = &before["spec"];
+    let Some(spec) = patched.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    for field in NAMES.iter().filter(|field| before.get(**field).is_none()) {
+        if spec.get(*field).is_some_and(|value| !value.is_null())
+            && let Some(names) = spec.get_mut("names").and_then(Value::as_object_mut)
+            && names.get(*field) == before["names"].get(*field)
+        {
+            names.remove(*field);
+        }
+    }
+    let version = spec.get("version").filter(|version| !version.is_null());
+    if version.is_some_and(|version| *version != before["version"]) && spec.get("versions") == before.get("versions") {
+        spec.remove("versions");
+    }
+}
+
+/// Puts what all versions have in common once at the top, where the old form had it.
+fn old_versions(spec: &mut Map<String, Value>) {
+    let Some(Value::Array(mut versions)) = spec.remove("versions") else { return };
+    for version in versions.iter_mut().filter_map(Value::as_object_mut) {
+        // This is what a version without a schema got.
+        if version.get("schema") == Some(&json!({"openAPIV3Schema": {"type": "object", schema::PRESERVE: true}})) {
+            version.remove("schema");
+        }
+        let columns = version.get_mut("additionalPrinterColumns").and_then(Value::as_array_mut);
+        for column in columns.into_iter().flatten().filter_map(Value::as_object_mut) {
+            if let Some(path) = column.remove("jsonPath") {
+                column.insert("JSONPath".to_owned(), path);
+            }
+        }
+    }
+    for (old, new) in MOVED {
+        let Some(common) = versions.first().and_then(|first| first.get(new)).cloned() else { continue };
+        if versions.iter().all(|version| version.get(new) == Some(&common)) {
+            versions.iter_mut().filter_map(Value::as_object_mut).for_each(|version| drop(version.remove(new)));
+            spec.insert(old.to_owned(), common);
+        }
+    }
+    if let Some(first) = versions.first().and_then(|first| first.get("name")) {
+        spec.insert("version".to_owned(), first.clone());
+    }
+    spec.insert("versions".to_owned(), versions.into());
+}
+
+/// Takes the webhook's settings apart.
+fn old_conversion(spec: &mut Map<String, Value>) {
+    let Some(conversion) = spec.get_mut("conversion").and_then(Value::as_object_mut) else { return };
+    let Some(Value::Object(webhook)) = conversion.remove("webhook") else { return };
+    for (field, value) in webhook {
+        let old = if field == "clientConfig" { "webhookClientConfig".to_owned() } else { field };
+        conversion.insert(old, value);
+    }
+}
+
+fn for_each_schema(spec: &mut Value, change: fn(&mut Value)) {
+    if let Some(validation) = spec.get_mut("validation") {
+        change(validation);
+    }
+    let versions = spec.get_mut("versions").and_then(Value::as_array_mut);
+    versions.into_iter().flatten().filter_map(|version| version.get_mut("schema")).for_each(change);
+}
+
+/// Removes the keyword wherever it stands. Should that be too much, the upgrade does not bring it back, and is not used.
+fn forget_preserve(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            if map.get(schema::PRESERVE) == Some(&Value::Bool(true)) {
+                map.remove(schema::PRESERVE);
+            }
+            map.values_mut().for_each(forget_preserve);
+        }
+        Value::Array(list) => list.iter_mut().for_each(forget_preserve),
+        _ => {}
+    }
+}
