@@ -1,4 +1,4 @@
-"""kubectl against the server of $KUBECONFIG. $KUBECTL is the program.
+"""kubectl against a server; `program.py` says which, and `custom_resources.py` has the checks of definitions.
 
 The checks need no control loops: objects get the status that a check needs by a patch. They run in order, in a
 namespace of their own; a check relies on earlier ones only where it says so.
@@ -11,67 +11,13 @@ import os
 import re
 import subprocess
 import tempfile
-import textwrap
 import threading
 from pathlib import Path
 
 from checks import Failed, check, contains, equal, eventually, lacks, run
-
-NAMESPACE = f"e2e-kubectl-{os.getpid()}"
-KUBECTL = os.environ.get("KUBECTL", "kubectl")
-HOME = tempfile.mkdtemp(prefix="kubectl-")  # kubectl keeps a discovery cache in its home
-DEADLINE = 60
-
-
-def command(*args):
-    return [KUBECTL, "--namespace", NAMESPACE, "--cache-dir", f"{HOME}/cache", *args]
-
-
-def attempt(*args, input=None, env=None):
-    """Runs kubectl and answers with exit code, output and errors."""
-    text = textwrap.dedent(input) if input is not None else None
-    environment = {**os.environ, "HOME": HOME, **(env or {})}
-    try:
-        result = subprocess.run(
-            command(*args), input=text, env=environment, capture_output=True, text=True, timeout=DEADLINE
-        )
-    except subprocess.TimeoutExpired:
-        raise Failed(f"kubectl {' '.join(args)}: no end within {DEADLINE} s")
-    return result.returncode, result.stdout, result.stderr
-
-
-def kubectl(*args, input=None, env=None):
-    """Runs kubectl, which must succeed, and answers with its output."""
-    code, output, errors = attempt(*args, input=input, env=env)
-    if code != 0:
-        raise Failed(f"kubectl {' '.join(args)}: exit code {code}\n{output}{errors}")
-    return output
-
-
-def refused(*args, input=None):
-    """Runs kubectl, which must fail, and answers with its errors."""
-    code, output, errors = attempt(*args, input=input)
-    if code == 0:
-        raise Failed(f"kubectl {' '.join(args)}: expected an error, got\n{output}{errors}")
-    return errors
-
-
-def get(*args):
-    """An object, or a list, as JSON."""
-    return json.loads(kubectl("get", *args, "-o", "json"))
-
-
-def jsonpath(path, *args):
-    return kubectl("get", *args, "-o", f"jsonpath={path}")
-
-
-def rows(text):
-    """The cells of a table without its header."""
-    return [re.split(r"\s{2,}", line.strip()) for line in text.splitlines()[1:]]
-
-
-def header(text):
-    return re.split(r"\s{2,}", text.splitlines()[0].strip())
+from program import (
+    HOME, NAMESPACE, attempt, command, get, header, jsonpath, kubectl, refused, rows, while_waiting,
+)
 
 
 def configmap(name, data="a: b", labels="app: e2e"):
@@ -765,24 +711,6 @@ def watch():
     ])
 
 
-def while_waiting(args, *changes):
-    """Runs `kubectl wait`, makes the changes, and answers with what wait printed."""
-    process = subprocess.Popen(
-        command("wait", "--timeout=20s", *args), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        env={**os.environ, "HOME": HOME},
-    )
-    try:
-        for change in changes:
-            kubectl(*change)
-        output, _ = process.communicate(timeout=30)
-    finally:
-        process.kill()
-        process.wait()
-    if process.returncode != 0:
-        raise Failed(f"kubectl wait {' '.join(args)}: {output}")
-    return output
-
-
 @check
 def wait():
     """kubectl wait: for a condition, a value, creation and deletion"""
@@ -877,4 +805,6 @@ def namespace_deletion():
 
 
 if __name__ == "__main__":
+    import custom_resources  # noqa: F401, its checks come last and use the namespace
+
     run()

@@ -2,6 +2,7 @@
 
 mod first_instance;
 mod many;
+mod progress;
 mod table;
 
 use std::time::{Duration, Instant};

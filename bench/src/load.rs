@@ -85,8 +85,11 @@ pub(crate) async fn ensure_namespace(client: &Client) -> anyhow::Result<()> {
     client.ensure("/api/v1/namespaces", &namespace).await
 }
 
-/// The requests before anything is measured, by the number of the object, where the kind has such.
-const WARM_UPS: [fn(&Load, usize) -> Option<(Method, String, Body)>; 5] = [
+/// A request by the number of its object, where the kind has such.
+type ToWarmUp = fn(&Load, usize) -> Option<(Method, String, Body)>;
+
+/// The requests before anything is measured.
+const WARM_UPS: [ToWarmUp; 5] = [
     |load, number| Some((Method::POST, load.kind.collection(), load.object(number))),
     |load, number| Some((Method::GET, load.kind.path(number), Body::default())),
     |load, number| {

@@ -6,6 +6,7 @@ use anyhow::bail;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
+use super::progress::Progress;
 use crate::{
     client::{Body, Client, POLL, SERVED_WITHIN},
     definition::Definition,
@@ -55,6 +56,7 @@ impl FirstInstances {
 
 /// Writes the first definitions, one after the other, and after each an instance until it is accepted.
 pub(super) async fn measure(client: &Client, samples: usize) -> anyhow::Result<FirstInstances> {
+    let progress = Progress::new(samples, "definitions accept an instance");
     let mut measured = Vec::with_capacity(samples);
     for number in 0..samples {
         let definition = Definition::numbered(number);
@@ -62,10 +64,11 @@ pub(super) async fn measure(client: &Client, samples: usize) -> anyhow::Result<F
         definition.create(client, 0).await?;
         let requests = first(client, &definition, begin).await?;
         measured.push((begin.elapsed(), requests));
+        progress.step();
     }
     let first = FirstInstances::of(measured);
     eprintln!(
-        "  write to first instance: median {}, slowest {}, {} requests for the instance (median)",
+        "  write to first instance: median {}, slowest {}, instance sent {} times (median)",
         show(Unit::Seconds, first.median_seconds()),
         show(Unit::Seconds, first.slowest_seconds()),
         first.median_requests()

@@ -2,15 +2,13 @@
 
 use std::{
     ops::Range,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
+    sync::Arc,
+    time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
 
+use super::progress::Progress;
 use crate::{
     client::Client,
     definition::Definition,
@@ -19,15 +17,16 @@ use crate::{
     servers::Running,
 };
 
-/// How often the progress of a long phase is told.
-const STEPS: usize = 10;
-
 /// What was measured.
 #[derive(Debug)]
 pub(super) struct Written {
     pub(super) count: usize,
     /// Definitions acknowledged in a second.
     pub(super) writes_per_second: f64,
+    /// The same, with the time until the last of them is served.
+    pub(super) served_per_second: f64,
+    /// Processor time of the server for one definition, until it is idle again.
+    pub(super) processor_for_one: Duration,
     /// First lists of a definition's instances in a second, the wait for it to be served included.
     pub(super) lists_per_second: f64,
     /// Resident memory before, when all are written, and when each has been listed. The server is idle each time.
@@ -39,6 +38,7 @@ pub(super) struct Written {
 impl Written {
     pub(super) fn to_json(&self) -> Value {
         json!({"definitions": self.count, "writesPerSecond": self.writes_per_second,
+            "servedPerSecond": self.served_per_second, "serverCpuSeconds": self.processor_for_one.as_secs_f64(),
             "firstListsPerSecond": self.lists_per_second, "memoryBytesBefore": self.memory_before,
             "memoryBytesWritten": self.memory_written, "memoryBytesListed": self.memory_listed})
     }
@@ -53,21 +53,23 @@ pub(super) async fn write(
 ) -> anyhow::Result<Written> {
     let count = numbers.len();
     server.settle().await?;
-    let memory_before = server.memory()?;
+    let (memory_before, processor_before) = (server.memory()?, server.processor_time()?);
 
+    let begin = Instant::now();
     let lane_client = client.clone();
-    let writes = each(numbers.clone(), lanes, "written", move |lane, definition| {
+    let writes = each(numbers.clone(), lanes, "definitions written", move |lane, definition| {
         let client = lane_client.clone();
         async move { definition.create(&client, lane).await }
     })
     .await?;
-    // What a server still has to do for those it has acknowledged is part of what they weigh.
     client.until_served(0, &Definition::numbered(numbers.end - 1).collection()).await?;
+    let served = begin.elapsed();
+    // What a server still has to do for those it has acknowledged is part of what they cost.
     server.settle().await?;
-    let memory_written = server.memory()?;
+    let (memory_written, processor) = (server.memory()?, server.processor_time()? - processor_before);
 
     let lane_client = client.clone();
-    let lists = each(numbers, lanes, "listed", move |lane, definition| {
+    let lists = each(numbers, lanes, "definitions listed", move |lane, definition| {
         let client = lane_client.clone();
         async move { client.until_served(lane, &definition.collection()).await }
     })
@@ -78,18 +80,21 @@ pub(super) async fn write(
     let written = Written {
         count,
         writes_per_second: writes.per_second(),
+        served_per_second: count as f64 / served.as_secs_f64(),
+        processor_for_one: processor.div_f64(count as f64),
         lists_per_second: lists.per_second(),
         memory_before,
         memory_written,
         memory_listed,
     };
     eprintln!(
-        "  {} definitions: {:.0} written /s (p99 {} us), {:.0} listed for the first time /s (p99 {} us)",
+        "  {} definitions: {:.0} written /s, p50 {} us, p99 {} us, server {} us; {:.0} listed for the first time /s",
         thousands(count as u64),
         written.writes_per_second,
+        writes.quantile(0.5),
         writes.quantile(0.99),
+        written.processor_for_one.as_micros(),
         written.lists_per_second,
-        lists.quantile(0.99),
     );
     eprintln!(
         "  memory {:.1} MB before, {:.1} MB with them, {:.1} MB when each has been listed",
@@ -106,17 +111,14 @@ where
     F: Fn(usize, Definition) -> Answer + Clone + Send + 'static,
     Answer: Future<Output = anyhow::Result<u64>> + Send,
 {
-    let (count, done) = (numbers.len(), Arc::new(AtomicUsize::new(0)));
-    let step = count.div_ceil(STEPS);
+    let count = numbers.len();
+    let progress = Arc::new(Progress::new(count, what));
     let plan = Plan { requests: count, lanes, at_least: Duration::ZERO };
     phase::run(plan, move |lane, number| {
-        let (answer, done) = (f(lane, Definition::numbered(numbers.start + number)), done.clone());
+        let (answer, progress) = (f(lane, Definition::numbered(numbers.start + number)), progress.clone());
         async move {
             let size = answer.await?;
-            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-            if done.is_multiple_of(step) {
-                eprintln!("    {} of {} {what}", thousands(done as u64), thousands(count as u64));
-            }
+            progress.step();
             Ok(size)
         }
     })

@@ -22,16 +22,18 @@ enum About {
     One,
     /// All of them: if both servers had as many.
     All,
-    /// What was asked for: never.
-    Given,
+    /// Something to know, not to compare.
+    Remark,
 }
 
-const LINES: [Line; 14] = [
+const LINES: [Line; 16] = [
     line("write to first instance, median", Unit::Seconds, About::One, |it| it.first.median_seconds()),
     line("write to first instance, slowest", Unit::Seconds, About::One, |it| it.first.slowest_seconds()),
-    line("requests for that instance, median", Unit::Count, About::One, |it| it.first.median_requests() as f64),
-    line("definitions", Unit::Count, About::Given, |it| it.written.count as f64),
+    line("instance sent until accepted, times", Unit::Count, About::Remark, |it| it.first.median_requests() as f64),
+    line("definitions", Unit::Count, About::Remark, |it| it.written.count as f64),
     line("definitions written", Unit::PerSecond, About::One, |it| it.written.writes_per_second),
+    line("definitions written and served", Unit::PerSecond, About::One, |it| it.written.served_per_second),
+    line("processor time for a definition", Unit::Seconds, About::One, |it| it.written.processor_for_one.as_secs_f64()),
     line("definitions listed for the first time", Unit::PerSecond, About::One, |it| it.written.lists_per_second),
     line("memory with the definitions", Unit::Bytes, About::All, |it| it.written.memory_written as f64),
     line("memory for a definition", Unit::Bytes, About::One, |it| it.for_one(it.written.memory_written)),
@@ -100,7 +102,7 @@ impl Line {
         let comparable = match self.about {
             About::One => true,
             About::All => theirs.kept == ours.kept,
-            About::Given => false,
+            About::Remark => false,
         };
         let (theirs, ours) = ((self.value)(theirs), (self.value)(ours));
         (comparable && theirs > 0.0 && ours > 0.0).then(|| self.unit.ratio(ours, theirs))
@@ -125,6 +127,8 @@ mod tests {
             written: Written {
                 count,
                 writes_per_second: 1e3 / millis as f64,
+                served_per_second: 0.5e3 / millis as f64,
+                processor_for_one: Duration::from_millis(millis),
                 lists_per_second: 1e3,
                 memory_before: 1_000_000,
                 memory_written: 1_000_000 + count as u64 * memory,

@@ -21,12 +21,13 @@ use tracing::warn;
 use windlass_builtins::{
     kinds::custom_resource_definition::{Conversion, Definition, PrinterColumn, Scale, Version},
     resource::{Resource, Subresource, Table},
+    table::object_meta,
 };
 use windlass_cel::rules::{self, Rules};
 use windlass_merge::apply::{path::Path, reset_fields::ResetFields};
 use windlass_schema::{
     printer::{Column, SelectableField},
-    structural::{AdmitOptions, ObjectMetaType, Structural},
+    structural::{AdmitOptions, Structural},
     types::{Str, StructId},
 };
 use windlass_store::Revision;
@@ -117,15 +118,10 @@ fn compile(schema: &Value) -> Structural {
         warn!(%error, "a stored definition has a schema that cannot be used");
         Structural { preserve_unknown_fields: true, ..Structural::default() }
     });
-    if let Err(error) = compiled.prune_defaults(object_meta_type(windlass_builtins::table())) {
+    if let Err(error) = compiled.prune_defaults(object_meta()) {
         warn!(%error, "a stored definition has defaults that cannot be used");
     }
     compiled
-}
-
-/// The type of metadata.
-fn object_meta_type(table: &'static Table) -> ObjectMetaType<'static> {
-    ObjectMetaType { table: &table.types, id: crate::endpoint::object_meta(table) }
 }
 
 /// The endpoints of a definition, one for each served version.
@@ -288,7 +284,7 @@ impl Custom {
     ///
     /// Defaults are those of the version it is stored in.
     pub(crate) fn read(&self, mut object: Value) -> Value {
-        let meta = object_meta_type(windlass_builtins::table());
+        let meta = object_meta();
         // What is dropped here was stored by somebody with other rules: nobody is left to be told.
         let options = AdmitOptions { drop_invalid_metadata: true, unknown_fields: false, default: true };
         let stored = object["apiVersion"].as_str().and_then(|version| version.rsplit('/').next()).unwrap_or_default();
@@ -305,7 +301,7 @@ impl Custom {
     /// Makes an object fit the schema as far as that goes; gives what a strict decoder complains about. One of another
     /// kind gets its metadata in shape only.
     pub(crate) fn fit(&self, object: &mut Value, own_kind: bool) -> Result<Vec<String>, String> {
-        let meta = object_meta_type(windlass_builtins::table());
+        let meta = object_meta();
         let options = AdmitOptions { drop_invalid_metadata: false, unknown_fields: true, default: true };
         let unknown = if own_kind {
             self.compiled().schema.admit(object, meta, options)?

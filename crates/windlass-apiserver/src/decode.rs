@@ -296,9 +296,9 @@ impl Call<'_> {
             None => errors.extend(self.validate_metadata(object, None)),
             Some(old) => {
                 let nothing = Map::new();
-                let metadata = |object: &'_ Value| object["metadata"].as_object().cloned().unwrap_or(nothing.clone());
-                let path = Path::new("metadata");
-                errors.extend(object_meta::validate_object_meta_update(&metadata(object), &metadata(old), &path));
+                let new = object["metadata"].as_object().unwrap_or(&nothing);
+                let old = old["metadata"].as_object().unwrap_or(&nothing);
+                errors.extend(object_meta::validate_object_meta_update(new, old, &Path::new("metadata")));
             }
         }
         let warn = |warning: String| self.warnings.add(warning);
@@ -357,15 +357,21 @@ impl Call<'_> {
 
 /// Puts everything but the status of a custom resource back; who owns what has just been decided anew.
 fn keep_all_but_status(object: &mut Value, old: &Value) {
-    let mut kept = old.clone();
-    meta::carry(&mut kept, object, "managedFields");
-    match object.get_mut("status") {
-        Some(status) => kept["status"] = status.take(),
-        None => {
-            kept.as_object_mut().map(|map| map.remove("status"));
+    let (Value::Object(new), Value::Object(old)) = (object, old) else { return };
+    keep_all_but(new, old, &["status", "metadata"]);
+    if let (Some(Value::Object(new)), Some(Value::Object(old))) = (new.get_mut("metadata"), old.get("metadata")) {
+        keep_all_but(new, old, &["managedFields"]);
+    }
+}
+
+/// Makes a map like an old one in all but some fields. Most of the others are the same already and are not touched.
+fn keep_all_but(new: &mut Map<String, Value>, old: &Map<String, Value>, changed: &[&str]) {
+    new.retain(|field, _| changed.contains(&field.as_str()) || old.contains_key(field));
+    for (field, value) in old.iter().filter(|(field, _)| !changed.contains(&field.as_str())) {
+        if new.get(field) != Some(value) {
+            new.insert(field.clone(), value.clone());
         }
     }
-    *object = kept;
 }
 
 fn given<'a>(value: &'a Value, field: &str) -> Option<&'a str> {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use windlass_builtins::{
     resource::{Resource, Table},
     strategy::Strategy,
+    table,
 };
 use windlass_schema::types::StructId;
 use windlass_store::Revision;
@@ -66,16 +67,6 @@ pub struct Conversion {
     pub store: fn(Value) -> Value,
 }
 
-/// The struct of metadata.
-pub(crate) fn object_meta(table: &'static Table) -> StructId {
-    static ID: OnceLock<StructId> = OnceLock::new();
-    *ID.get_or_init(|| {
-        let name = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
-        let at = table.types.structs.iter().position(|have| have.name == name);
-        StructId(at.and_then(|at| at.try_into().ok()).expect("the table must have ObjectMeta"))
-    })
-}
-
 impl Endpoint {
     pub(crate) fn new(parts: Parts) -> Self {
         let Parts { resource, table, strategy, stored, cache, form, returns_deleted } = parts;
@@ -95,7 +86,7 @@ impl Endpoint {
 
     /// The struct of metadata.
     pub(crate) fn object_meta(&self) -> StructId {
-        object_meta(self.table)
+        table::object_meta().id
     }
 
     /// The key of an object within the cache.

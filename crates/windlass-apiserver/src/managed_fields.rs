@@ -56,7 +56,7 @@ impl Versions for CallVersions<'_> {
                 let error = "request to convert CR to an invalid group/version";
                 return Err(format!("{error}: {SCALE_API_VERSION}"));
             }
-            Form::Custom(custom) => custom.compiled().schema.apply_defaults(&mut object),
+            Form::Custom(custom) => custom.compiled().schema.apply_defaults(&mut object)?,
             Form::Stored | Form::Converted(_) => {
                 self.0.decode_value(&mut object)?;
             }

@@ -5,8 +5,8 @@
 //! field owners are those of `v1`. What the upgrade had to change or to assume goes to the client as warnings.
 //!
 //! A patch is applied to the old form, since that is what its author looked at: `kubectl apply` compares its file with what
-//! it reads and sends the difference. A configuration for server-side apply must be whole, as manifests are, and is
-//! upgraded as such.
+//! it reads and sends the difference. A configuration for server-side apply is upgraded by itself, so its `spec` must be
+//! whole, as that of a manifest is, or absent.
 //!
 //! What goes in and comes out of the upgrade is told in [`windlass_builtins::upgrade`].
 
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{StatusCode, header::CONTENT_TYPE};
 use serde_json::{Value, json};
-use windlass_builtins::upgrade::{self, OLD, UpgradeError, downgrade, heed_old_places, upgrade};
+use windlass_builtins::upgrade::{self, Note, OLD, UpgradeError, downgrade, heed_old_places, upgrade};
 use windlass_schema::{json as go_json, yaml};
 
 use crate::{
@@ -120,8 +120,15 @@ async fn patch_old(call: &Call<'_>, current: &mut Call<'_>) -> Result<Answer> {
     let media_type = patch::media_type(call)?;
     let options = WriteOptions::parse(&call.query, patch::kind(media_type))?;
     let patch = Patch::decode(call, media_type, &options)?;
-    if let Patch::Apply { patch: configuration, .. } = patch {
-        current.body = upgraded(call, configuration)?.to_string().into();
+    if let Patch::Apply { patch: mut configuration, .. } = patch {
+        configuration = match configuration.get("spec") {
+            None if upgrade::is_old(&configuration) => {
+                configuration["apiVersion"] = upgrade::NEW.into();
+                configuration
+            }
+            _ => upgraded(call, configuration, &[])?,
+        };
+        current.body = configuration.to_string().into();
         return patch::patch(current).await;
     }
     let current = &*current;
@@ -131,7 +138,8 @@ async fn patch_old(call: &Call<'_>, current: &mut Call<'_>) -> Result<Answer> {
         heed_old_places(&mut patched.object, &before);
         // An ordinary write leaves it alone, so there is nothing to say about it.
         patched.object.as_object_mut().map(|object| object.remove("status"));
-        patched.object = upgraded(call, patched.object)?;
+        let known = upgrade(&before).map(|known| known.notes).unwrap_or_default();
+        patched.object = upgraded(call, patched.object, &known)?;
         let mut object = settled(current, &options, stored, patched)?;
         current.match_name(&mut object)?;
         Ok(object)
@@ -151,11 +159,11 @@ fn upgraded_body(call: &Call<'_>) -> Result<Bytes> {
             return Err(ApiError::unsupported_media_type(format!("{OLD} is served as JSON and YAML only")));
         }
     };
-    Ok(upgraded(call, document.value)?.to_string().into())
+    Ok(upgraded(call, document.value, &[])?.to_string().into())
 }
 
-/// A definition in `v1`; the client is warned of everything that was changed.
-fn upgraded(call: &Call<'_>, mut object: Value) -> Result<Value> {
+/// A definition in `v1`; the client is warned of everything that was changed and is not `known` from before.
+fn upgraded(call: &Call<'_>, mut object: Value, known: &[Note]) -> Result<Value> {
     if let Some(object) = object.as_object_mut() {
         for (field, value) in [("apiVersion", OLD), ("kind", KIND)] {
             let given = object.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -165,7 +173,7 @@ fn upgraded(call: &Call<'_>, mut object: Value) -> Result<Value> {
         }
     }
     let upgraded = upgrade(&object).map_err(|error| refused(&object, &error))?;
-    for note in &upgraded.notes {
+    for note in upgraded.notes.iter().filter(|note| !known.contains(note)) {
         call.warnings.add(format!("stored as {}: {note}", upgrade::NEW));
     }
     Ok(upgraded.definition)

@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
 };
 
 use bytes::Bytes;
@@ -20,6 +21,7 @@ use crate::{
     registry::{Endpoint, Registry},
     represent,
     status::{ApiError, Result},
+    storage::StoredObject,
 };
 
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
@@ -89,8 +91,7 @@ impl OpenApi {
 /// The document of a group version of custom resources.
 fn v3_custom(registry: &Registry, group: &str, version: &str) -> Vec<u8> {
     let definitions = definitions(registry.custom_endpoints(group, version).map(|endpoint| &**endpoint));
-    let subjects: Vec<CustomSubject<'_>> =
-        definitions.iter().filter_map(|(object, version)| CustomSubject::of_definition(object, version)).collect();
+    let subjects = subjects(&definitions);
     custom::v3_document(group, version, &subjects, registry.table).to_string().into_bytes()
 }
 
@@ -98,16 +99,31 @@ fn v3_custom(registry: &Registry, group: &str, version: &str) -> Vec<u8> {
 fn v2_parts(registry: &Registry) -> Parts {
     let endpoints = registry.custom_versions().flat_map(|(group, version)| registry.custom_endpoints(group, version));
     let definitions = definitions(endpoints.map(|endpoint| &**endpoint));
-    let subjects: Vec<CustomSubject<'_>> =
-        definitions.iter().filter_map(|(object, version)| CustomSubject::of_definition(object, version)).collect();
+    let subjects = subjects(&definitions);
     custom::v2_parts(&subjects, registry.table)
 }
 
-/// The definitions of endpoints, with the version that each is of.
-fn definitions<'a>(endpoints: impl Iterator<Item = &'a Endpoint>) -> Vec<(Value, &'a str)> {
-    let definition =
-        |endpoint: &'a Endpoint| Some((endpoint.custom()?.source().to_value(), &*endpoint.resource.version));
-    endpoints.filter_map(definition).collect()
+/// The definitions of endpoints with the versions that these are of. Each is read once: one may have thousands.
+fn definitions<'a>(endpoints: impl Iterator<Item = &'a Endpoint>) -> Vec<(Value, Vec<&'a str>)> {
+    let mut places: HashMap<*const StoredObject, usize> = HashMap::new();
+    let mut definitions: Vec<(Value, Vec<&'a str>)> = Vec::new();
+    for endpoint in endpoints {
+        let Some(custom) = endpoint.custom() else { continue };
+        let place = *places.entry(Arc::as_ptr(custom.source())).or_insert_with(|| {
+            definitions.push((custom.source().to_value(), Vec::new()));
+            definitions.len() - 1
+        });
+        definitions[place].1.push(&endpoint.resource.version);
+    }
+    definitions
+}
+
+/// What is published of versions of definitions.
+fn subjects<'a>(definitions: &'a [(Value, Vec<&str>)]) -> Vec<CustomSubject<'a>> {
+    let of = |(object, versions): &'a (Value, Vec<&str>)| {
+        versions.iter().filter_map(move |version| CustomSubject::of_definition(object, version))
+    };
+    definitions.iter().flat_map(of).collect()
 }
 
 /// Changes with whatever the document of a group version is made of.

@@ -3,7 +3,7 @@
 //! [`ApiError`] is the one error type of the request path. What a client may see is in it; the cause that only the log
 //! may see travels beside it.
 
-use std::fmt;
+use std::{collections::HashSet, fmt};
 
 use http::StatusCode;
 use serde_json::{Map, Value, json};
@@ -225,13 +225,13 @@ fn cause(error: &FieldError) -> Value {
 
 /// Field errors as one message: a single one plain, several in brackets, repetitions once.
 pub(crate) fn aggregate(errors: &ErrorList) -> String {
-    let mut messages: Vec<String> = Vec::with_capacity(errors.len());
-    for error in errors {
-        let message = error.to_string();
-        if !messages.contains(&message) {
-            messages.push(message);
-        }
-    }
+    let mut messages: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    let keep: Vec<bool> = {
+        let mut seen = HashSet::with_capacity(messages.len());
+        messages.iter().map(|message| seen.insert(message.as_str())).collect()
+    };
+    let mut keep = keep.into_iter();
+    messages.retain(|_| keep.next().unwrap_or(true));
     match messages.as_slice() {
         [one] => one.clone(),
         many => format!("[{}]", many.join(", ")),

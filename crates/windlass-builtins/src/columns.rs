@@ -2,6 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
+use windlass_schema::time;
 
 use crate::object::{entries, items, text};
 use crate::strategy::Column;
@@ -36,26 +37,7 @@ pub const fn wide(name: &'static str, kind: &'static str, description: &'static 
 
 /// A duration in two or three significant figures: `90s`, `5m3s`, `47h`, `3d2h`, `2y16d`.
 pub fn human_duration(duration: SignedDuration) -> String {
-    let seconds = duration.as_secs();
-    let (minutes, hours) = (seconds / 60, seconds / 3600);
-    let two = |big: i64, big_unit: &str, small: i64, small_unit: &str| match small {
-        0 => format!("{big}{big_unit}"),
-        _ => format!("{big}{big_unit}{small}{small_unit}"),
-    };
-    match () {
-        // Clocks may disagree by a little.
-        () if seconds < -1 => "<invalid>".to_owned(),
-        () if seconds < 0 => "0s".to_owned(),
-        () if seconds < 120 => format!("{seconds}s"),
-        () if minutes < 10 => two(minutes, "m", seconds % 60, "s"),
-        () if minutes < 180 => format!("{minutes}m"),
-        () if hours < 8 => two(hours, "h", minutes % 60, "m"),
-        () if hours < 48 => format!("{hours}h"),
-        () if hours < 24 * 8 => two(hours / 24, "d", hours % 24, "h"),
-        () if hours < 24 * 365 * 2 => format!("{}d", hours / 24),
-        () if hours < 24 * 365 * 8 => two(hours / 24 / 365, "y", hours / 24 % 365, "d"),
-        () => format!("{}y", hours / 24 / 365),
-    }
+    time::human_duration(duration.as_secs())
 }
 
 /// How long ago the time in a field was; `<unknown>` when there is none.

@@ -6,6 +6,9 @@
 
 use std::sync::OnceLock;
 
+use windlass_schema::structural::ObjectMetaType;
+use windlass_schema::types::StructId;
+
 use crate::resource::Table;
 
 mod decode;
@@ -22,6 +25,18 @@ static FILE: &[u8] = include_bytes!("../data/builtins.bin");
 pub fn table() -> &'static Table {
     static TABLE: OnceLock<Table> = OnceLock::new();
     TABLE.get_or_init(|| decode(FILE).expect("the checked-in table must be readable"))
+}
+
+/// The type of metadata in that table.
+pub fn object_meta() -> ObjectMetaType<'static> {
+    static ID: OnceLock<StructId> = OnceLock::new();
+    let types = &table().types;
+    let id = ID.get_or_init(|| {
+        let name = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+        let at = types.structs.iter().position(|have| have.name == name);
+        StructId(at.and_then(|at| at.try_into().ok()).expect("the table must have ObjectMeta"))
+    });
+    ObjectMetaType { table: types, id: *id }
 }
 
 /// The bytes of the checked-in file.

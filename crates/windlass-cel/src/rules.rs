@@ -11,21 +11,20 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use windlass_schema::field::{ErrorKind, ErrorList, FieldError, Path};
+use windlass_schema::go_regex;
 use windlass_schema::structural::Structural;
 
 mod compiled;
 mod correlation;
 mod definition;
 mod evaluate;
-mod field_path;
 mod show;
 mod trail;
 mod tree;
 mod validate;
 
 pub use compiled::{CompiledRule, RuleError, RuleErrorKind};
-pub use definition::{DefinitionOptions, check_definition, check_rule, check_rules};
-pub use field_path::{FieldPath, FieldPathError};
+pub use definition::{DefinitionOptions, check_definition};
 
 /// The most one evaluation of a rule may cost.
 pub const PER_CALL_LIMIT: u64 = 1_000_000;
@@ -58,7 +57,8 @@ pub fn compile(schema: &Arc<Structural>, resource_root: bool) -> Option<Rules> {
     if !has_rules(schema) {
         return None;
     }
-    tree::Node::root(schema, resource_root).map(|root| Rules { schema: schema.clone(), root })
+    let root = go_regex::bounded(|| tree::Node::root(schema, resource_root));
+    root.map(|root| Rules { schema: schema.clone(), root })
 }
 
 /// Whether a schema or a part of it has rules. Rules that are only below `allOf` do not count.

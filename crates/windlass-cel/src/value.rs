@@ -25,8 +25,7 @@ pub use error::EvalError;
 pub use escape::{escape, unescape};
 pub use list::{List, ListIter};
 pub use map::{Key, Map};
-pub use opaque::{Cidr, NamedFormat, Opaque, PreRelease, Semver, Url};
-pub(crate) use show::quote;
+pub use opaque::{Cidr, NamedFormat, Opaque, PreRelease, Semver};
 pub use text::Text;
 pub use time::Timestamp;
 

@@ -7,9 +7,9 @@
 pub mod apply;
 pub mod decode;
 mod depth;
-pub mod go_format;
 pub mod json_patch;
 pub mod merge_patch;
 pub mod strategic;
 
 pub use depth::MAX_DEPTH;
+pub use windlass_schema::go_format;

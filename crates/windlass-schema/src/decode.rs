@@ -19,6 +19,7 @@ mod scalar;
 mod zero;
 
 use context::{Context, Segment};
+pub use zero::zero;
 
 /// How objects of the type are stored, which decides what becomes of empty lists and maps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

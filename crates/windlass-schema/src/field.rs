@@ -1,8 +1,11 @@
 //! Field errors: what validation says about one place in an object, in the words of the real API server.
 
-use std::fmt::{self, Write};
+use std::fmt;
 
 use serde_json::Value;
+
+use crate::go_format;
+pub use crate::go_format::quote;
 
 /// A path to a field: `spec.containers[0].name`, `metadata.labels[app]`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -127,34 +130,13 @@ pub struct FieldError {
 /// The errors of an object, in the order they were found.
 pub type ErrorList = Vec<FieldError>;
 
-/// How Go's `%v`/quoting shows a value in a field error: strings quoted, scalars plain, the rest as JSON.
+/// A value as a field error shows it: texts quoted, other scalars plain, the rest as JSON.
 pub fn show(value: &Value) -> String {
     match value {
         Value::String(text) => quote(text),
-        Value::Null => "null".to_owned(),
-        other => other.to_string(),
+        Value::Number(_) | Value::Bool(_) => go_format::plain(value),
+        other => go_format::marshal(other),
     }
-}
-
-/// A string in double quotes with Go's escapes (`%q`).
-pub fn quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c if (c as u32) < 0x20 || c as u32 == 0x7f => {
-                let _ = write!(out, "\\x{:02x}", c as u32);
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }
 
 impl FieldError {

@@ -4,12 +4,12 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use crate::go_url::parse_request_uri;
 use crate::names as ip;
-use crate::time::parse_duration;
+use crate::time::parse_loose_duration;
 
 mod date;
 mod mail;
-mod uri;
 
 /// Whether a string is of a format.
 pub type Format = fn(&str) -> bool;
@@ -23,7 +23,7 @@ pub fn find(name: &str) -> Option<Format> {
         "creditcard" => is_credit_card,
         "date" => date::is_date,
         "datetime" => date::is_date_time,
-        "duration" => is_duration,
+        "duration" => |text| parse_loose_duration(text).is_some(),
         "email" => mail::is_email,
         "hexcolor" => is_hex_color,
         "hostname" => is_hostname,
@@ -38,7 +38,7 @@ pub fn find(name: &str) -> Option<Format> {
         "password" => |_| true,
         "rgbcolor" => is_rgb_color,
         "ssn" => is_ssn,
-        "uri" => uri::is_request_uri,
+        "uri" => |text| parse_request_uri(text).is_ok(),
         "uuid" => |text| is_uuid(text, None, false),
         "uuid3" => |text| is_uuid(text, Some(b'3'), false),
         "uuid4" => |text| is_uuid(text, Some(b'4'), true),
@@ -252,30 +252,6 @@ fn is_mac(text: &str) -> bool {
         [_, _, _, _, b'.', ..] => groups(4, b'.'),
         _ => matches!(bytes.len(), 12 | 16 | 40) && bytes.iter().all(u8::is_ascii_hexdigit),
     }
-}
-
-/// A Go duration, or a number with the name of a unit somewhere: `3 days`.
-fn is_duration(text: &str) -> bool {
-    static PATTERN: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r"([0-9]+)[\t\n\x0c\r ]*([A-Za-zµ]+)").expect("the pattern must be valid"));
-    if parse_duration(text).is_ok() {
-        return true;
-    }
-    let mut found = false;
-    for parts in PATTERN.captures_iter(text) {
-        if parts[1].parse::<i64>().is_err() {
-            return false;
-        }
-        found |= is_unit(&parts[2].to_lowercase());
-    }
-    found
-}
-
-/// A unit, or a word that starts with the long form of one.
-fn is_unit(unit: &str) -> bool {
-    const SHORT: [&str; 11] = ["ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"];
-    const LONG: [&str; 8] = ["nano", "micro", "milli", "sec", "min", "hour", "day", "week"];
-    SHORT.contains(&unit) || LONG.iter().any(|long| unit.starts_with(long))
 }
 
 #[cfg(test)]

@@ -5,6 +5,9 @@
 pub mod decode;
 pub mod field;
 pub mod formats;
+pub mod go_format;
+pub mod go_regex;
+pub mod go_url;
 pub mod json;
 pub mod json_path;
 pub mod label_selector;

@@ -5,10 +5,12 @@
 
 use std::fmt::Write;
 
+mod address;
 mod ip;
 mod port;
 mod version;
 
+pub use address::parse_address;
 pub use ip::{
     cidr_warnings, format_ip, ip_warnings, is_valid_cidr, is_valid_cidr_legacy, is_valid_interface_address,
     is_valid_ip, is_valid_ip_legacy, parse_cidr_sloppy, parse_ip_sloppy,

@@ -5,6 +5,7 @@
 use serde_json::{Map, Value};
 
 use crate::field::{ErrorKind, ErrorList, FieldError, Path, quote};
+use crate::go_format::is_printable;
 use crate::names::{self, NameRule};
 use crate::time;
 
@@ -290,17 +291,6 @@ pub fn validate_field_manager(manager: &str, path: &Path) -> ErrorList {
         errors.push(FieldError::invalid(path, &Value::from(manager), detail));
     }
     errors
-}
-
-/// Letters, marks, numbers, punctuation, symbols and the space; unassigned characters count as printable.
-fn is_printable(c: char) -> bool {
-    if c.is_ascii() {
-        return (' '..='~').contains(&c);
-    }
-    let invisible = matches!(u32::from(c),
-        0x80..=0x9f | 0xad | 0x600..=0x605 | 0x61c | 0x6dd | 0x70f | 0x180e | 0x200b..=0x200f | 0x202a..=0x202e
-        | 0x2060..=0x206f | 0xe000..=0xf8ff | 0xfeff | 0xfff0..=0xfffb | 0xf_0000..);
-    !invisible && !c.is_whitespace()
 }
 
 #[cfg(test)]

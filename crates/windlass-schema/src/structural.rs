@@ -13,9 +13,9 @@ mod compiled;
 mod complete;
 pub mod defaults;
 mod embedded;
+pub mod field_path;
 mod list_type;
 mod number;
-pub mod pattern;
 mod unfold;
 mod validate;
 

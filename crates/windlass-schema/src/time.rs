@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 mod duration;
 
-pub use duration::{format_duration, parse_duration};
+pub use duration::{format_duration, human_duration, parse_duration, parse_loose_duration};
 
 const SECONDS: &str = "2006-01-02T15:04:05Z07:00";
 const MICROSECONDS: &str = "2006-01-02T15:04:05.000000Z07:00";
@@ -229,7 +229,7 @@ pub(crate) fn days_in(month: i64, year: i64) -> i64 {
 }
 
 /// Days since 1970 of a date, counting years from March so that the leap day is the last.
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+pub fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
     let year_of_era = year.rem_euclid(400);
@@ -237,7 +237,8 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
 }
 
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
+/// The date of a day since 1970: year, month and day.
+pub fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let era = days.div_euclid(146_097);
     let day_of_era = days.rem_euclid(146_097);

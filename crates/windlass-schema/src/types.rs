@@ -74,6 +74,25 @@ pub struct Field {
     pub format: Option<Str>,
 }
 
+impl Field {
+    /// A field that is left out when it is empty, and has nothing else to it.
+    pub fn new(name: impl Into<Str>, ty: Type) -> Self {
+        Self {
+            name: name.into(),
+            ty,
+            go_type: "".into(),
+            proto: 0,
+            omit_empty: true,
+            pointer: false,
+            required: false,
+            default: None,
+            topology: Topology::default(),
+            patch: PatchStrategy::default(),
+            format: None,
+        }
+    }
+}
+
 /// The type of a field or element.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Type {

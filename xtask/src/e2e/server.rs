@@ -116,7 +116,8 @@ fn terminate(process: &mut Child) -> anyhow::Result<ExitStatus> {
     }
 }
 
-fn build(package: &str) -> anyhow::Result<()> {
+/// Builds a program of the workspace.
+pub(super) fn build(package: &str) -> anyhow::Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status =
         Command::new(cargo).args(["build", "--quiet", "--package", package]).status().context("cannot run cargo")?;

@@ -94,7 +94,11 @@ pub(super) fn run(mut command: Command) -> anyhow::Result<Count> {
 fn kubectl(_: &Path, peers: &Path) -> anyhow::Result<Command> {
     let program = peers::find(peers, "kubectl")?;
     let mut command = tool("python3", "--version")?;
-    command.arg(scripts().join("kubectl.py")).env("KUBECTL", program).env("PYTHONDONTWRITEBYTECODE", "1");
+    // Whatever the server is: what `windlass crd upgrade` writes is for every one.
+    super::server::build("windlass-cli")?;
+    let windlass = peers::target().join("debug").join("windlass");
+    command.arg(scripts().join("kubectl.py")).env("KUBECTL", program).env("WINDLASS", windlass);
+    command.env("PYTHONDONTWRITEBYTECODE", "1");
     Ok(command)
 }
 

@@ -52,6 +52,13 @@ impl Client {
         Self::over(self.store.clone()).await
     }
 
+    /// A server that takes only the definitions that Kubernetes takes.
+    pub(crate) async fn without_old_definitions() -> Self {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let server = Server::builder(store.clone()).old_definitions(false).build().await.unwrap();
+        Self { server, store }
+    }
+
     /// A server over a store.
     pub(crate) async fn over(store: Arc<dyn Store>) -> Self {
         let server = Server::builder(store.clone()).build().await.unwrap();

@@ -13,6 +13,7 @@ mod hostile;
 mod hostile_definitions;
 mod in_process;
 mod lists;
+mod old_definitions;
 mod protocol;
 mod storage;
 mod subresources;

@@ -80,6 +80,14 @@ impl<'p, 'a> Evaluator<'p, 'a> {
         }
         // A function may take its arguments, and most costs do not depend on what it makes of them.
         let known = (!call.cost.needs_result()).then(|| call.cost.cost(arguments, None));
+        match (&call.regex, &call.cost, &*arguments) {
+            (Some(regex), CallCost::Regex, _) if regex::dearness(regex) > 1 => {
+                let cost = known.unwrap_or_default().saturating_mul(regex::dearness(regex) - 1);
+                self.meter.charge(cost)?;
+            }
+            (None, CallCost::Regex, [_, Value::String(pattern), ..]) => self.meter.charge(regex::surcharge(pattern))?,
+            _ => {}
+        }
         let outcome = match failure {
             Some(error) => Err(error),
             None => {
@@ -90,7 +98,7 @@ impl<'p, 'a> Evaluator<'p, 'a> {
                 };
                 let made = Call { function: call.function.name, overload, arguments: &mut *arguments };
                 match &call.regex {
-                    Some(regex) => regex::call(made, regex),
+                    Some(pattern) => regex::call(made, &pattern.regex),
                     None => (call.function.implementation)(made),
                 }
             }

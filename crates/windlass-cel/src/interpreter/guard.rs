@@ -69,17 +69,7 @@ fn admits(kind: &Type, value: &Value<'_>) -> bool {
             let Some(first) = map.keys().into_iter().next() else { return true };
             return admits(key, &first) && map.find(&first).ok().flatten().is_some_and(|first| admits(element, &first));
         }
-        Type::Null => "null_type",
-        Type::Bool => "bool",
-        Type::Int => "int",
-        Type::Uint => "uint",
-        Type::Double => "double",
-        Type::String => "string",
-        Type::Bytes => "bytes",
-        Type::Timestamp => "google.protobuf.Timestamp",
-        Type::Duration => "google.protobuf.Duration",
-        Type::Object(name) | Type::Opaque(name, _) => name,
-        Type::Type(_) => "type",
+        other => other.name(),
     };
     value.type_name() == name
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use regex::Regex;
+use windlass_schema::go_regex::Pattern;
 
 use super::guard::Guard;
 use crate::library::Function;
@@ -58,7 +58,7 @@ pub(super) struct CallNode {
     /// The overloads to try at evaluation; none if it needs no trying.
     pub(super) guards: Vec<Guard>,
     /// The regular expression, if it is a constant.
-    pub(super) regex: Option<Regex>,
+    pub(super) regex: Option<Pattern>,
     /// The accumulator that is the first argument and is not needed any more.
     pub(super) consumes: Option<usize>,
 }

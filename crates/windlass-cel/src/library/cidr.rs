@@ -2,6 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use windlass_schema::go_format::quote;
+use windlass_schema::names::parse_address;
+
 use super::{Call, Table, ip};
 use crate::value::{Cidr, EvalError, Opaque, Outcome, Value};
 
@@ -16,10 +19,11 @@ pub(crate) const FUNCTIONS: &Table = &[
 
 fn parse(text: &str) -> Result<Cidr, EvalError> {
     const CONTEXT: &str = "network address parse error during conversion from string";
-    let fail =
-        |reason: String| Err(EvalError::new(format!("{CONTEXT}: {CONTEXT}: netip.ParsePrefix({text:?}): {reason}")));
+    let fail = |reason: String| {
+        Err(EvalError::new(format!("{CONTEXT}: {CONTEXT}: netip.ParsePrefix({}): {reason}", quote(text))))
+    };
     let Some((address, bits)) = text.rsplit_once('/') else { return fail("no '/'".to_owned()) };
-    let (address, zone) = match ip::parse_addr(address) {
+    let (address, zone) = match parse_address(address) {
         Ok(parsed) => parsed,
         Err(reason) => return fail(reason),
     };
@@ -28,14 +32,14 @@ fn parse(text: &str) -> Result<Cidr, EvalError> {
     }
     let plain = bits.len() < 2 || matches!(bits.as_bytes()[0], b'1'..=b'9');
     let Some(length) = bits.parse::<i64>().ok().filter(|_| plain && !bits.starts_with('+')) else {
-        return fail(format!("bad bits after slash: {bits:?}"));
+        return fail(format!("bad bits after slash: {}", quote(bits)));
     };
     let longest = if address.is_ipv4() { 32 } else { 128 };
     if !(0..=longest).contains(&length) {
         return fail("prefix length out of range".to_owned());
     }
     if ip::is_mapped(address) {
-        return Err(EvalError::new(format!("{CONTEXT}: IPv4-mapped IPv6 address {text:?} is not allowed")));
+        return Err(EvalError::new(format!("{CONTEXT}: IPv4-mapped IPv6 address {} is not allowed", quote(text))));
     }
     Ok(Cidr { address, bits: length as u8 })
 }

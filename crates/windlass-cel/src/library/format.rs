@@ -1,8 +1,9 @@
 //! Named formats of strings.
 
+use windlass_schema::go_url::parse_request_uri;
 use windlass_schema::names;
 
-use super::{Call, Table, url};
+use super::{Call, Table};
 use crate::value::{NamedFormat, Opaque, Outcome, Timestamp, Value};
 
 pub(crate) const FUNCTIONS: &Table = &[
@@ -67,7 +68,7 @@ fn fails(valid: bool, message: &str) -> Vec<String> {
 }
 
 fn validate_uri(text: &str) -> Vec<String> {
-    url::parse_request_uri(text).err().into_iter().collect()
+    parse_request_uri(text).err().into_iter().collect()
 }
 
 fn validate_uuid(text: &str) -> Vec<String> {

@@ -1,27 +1,34 @@
 //! Regular expressions: `matches`, `find` and `findAll`, in Go's syntax.
 
-use ::regex::{Regex, RegexBuilder};
+use ::regex::Regex;
+use windlass_schema::go_regex::{self, Pattern};
 
 use super::{Call, Table};
 use crate::value::{EvalError, Outcome, Value};
 
-mod syntax;
-
 pub(crate) const FUNCTIONS: &Table = &[("matches", matches), ("find", find), ("findAll", find_all)];
-
-/// The memory a compiled expression may take.
-const SIZE_LIMIT: usize = 8 << 20;
 
 /// Compiles a regular expression of Go's syntax.
 ///
 /// # Errors
 /// Go's message for one it cannot read.
-pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
-    let translated = syntax::translate(pattern).map_err(|error| format!("error parsing regexp: {error}"))?;
-    RegexBuilder::new(&translated)
-        .size_limit(SIZE_LIMIT)
-        .build()
-        .map_err(|_| format!("error parsing regexp: invalid regular expression: `{pattern}`"))
+pub(crate) fn compile(pattern: &str) -> Result<Pattern, String> {
+    go_regex::compile(pattern).map_err(|error| error.to_string())
+}
+
+/// Compiles one that is known only when it is needed.
+fn compile_passing(pattern: &str) -> Result<Regex, String> {
+    go_regex::compile_passing(pattern).map(|pattern| pattern.regex).map_err(|error| error.to_string())
+}
+
+/// How many times its cost a match takes whose expression is large for its text.
+pub(crate) fn dearness(pattern: &Pattern) -> u64 {
+    (pattern.weight() / 8).max(1)
+}
+
+/// What it costs to compile an expression that is known only when it is needed, beyond what its length costs.
+pub(crate) fn surcharge(pattern: &str) -> u64 {
+    if pattern.contains('{') || pattern.contains("\\p") || pattern.contains("\\P") { 200 } else { 0 }
 }
 
 /// A call of one of these functions with its expression compiled already.
@@ -39,7 +46,7 @@ pub(crate) fn call<'a>(call: Call<'_, 'a>, regex: &Regex) -> Outcome<'a> {
 fn matches<'a>(call: Call<'_, 'a>) -> Outcome<'a> {
     match &*call.arguments {
         [Value::String(_), Value::String(pattern)] => {
-            let regex = compile(pattern).map_err(EvalError::new)?;
+            let regex = compile_passing(pattern).map_err(EvalError::new)?;
             self::call(call, &regex)
         }
         [Value::String(_), _] => Err(EvalError::no_such_overload()),
@@ -51,7 +58,7 @@ fn matches<'a>(call: Call<'_, 'a>) -> Outcome<'a> {
 fn find<'a>(call: Call<'_, 'a>) -> Outcome<'a> {
     match &*call.arguments {
         [Value::String(_), Value::String(pattern)] | [Value::String(_), Value::String(pattern), Value::Int(_)] => {
-            let regex = compile(pattern).map_err(|error| EvalError::new(format!("Illegal regex: {error}")))?;
+            let regex = compile_passing(pattern).map_err(|error| EvalError::new(format!("Illegal regex: {error}")))?;
             self::call(call, &regex)
         }
         _ => Err(call.mismatch()),

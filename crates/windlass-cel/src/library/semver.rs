@@ -1,5 +1,7 @@
 //! Semantic versions; the quantity library's functions compare them.
 
+use windlass_schema::go_format::quote;
+
 use super::{Call, Table};
 use crate::value::{EvalError, Opaque, Outcome, PreRelease, Semver, Value};
 
@@ -9,14 +11,14 @@ pub(crate) const FUNCTIONS: &Table =
 fn number(name: &str, text: &str) -> Result<u64, String> {
     if !text.bytes().all(|b| b.is_ascii_digit()) {
         let lower = name.to_lowercase();
-        return Err(format!("Invalid character(s) found in {lower} number {text:?}"));
+        return Err(format!("Invalid character(s) found in {lower} number {}", quote(text)));
     }
     if text.len() > 1 && text.starts_with('0') {
-        return Err(format!("{name} number must not contain leading zeroes {text:?}"));
+        return Err(format!("{name} number must not contain leading zeroes {}", quote(text)));
     }
     text.parse().map_err(|_| {
         let reason = if text.is_empty() { "invalid syntax" } else { "value out of range" };
-        format!("strconv.ParseUint: parsing {text:?}: {reason}")
+        format!("strconv.ParseUint: parsing {}: {reason}", quote(text))
     })
 }
 
@@ -30,13 +32,14 @@ fn pre_release(text: &str) -> Result<PreRelease, String> {
     }
     if text.bytes().all(|b| b.is_ascii_digit()) {
         if text.len() > 1 && text.starts_with('0') {
-            return Err(format!("Numeric PreRelease version must not contain leading zeroes {text:?}"));
+            return Err(format!("Numeric PreRelease version must not contain leading zeroes {}", quote(text)));
         }
-        let number = text.parse().map_err(|_| format!("strconv.ParseUint: parsing {text:?}: value out of range"))?;
+        let number =
+            text.parse().map_err(|_| format!("strconv.ParseUint: parsing {}: value out of range", quote(text)))?;
         return Ok(PreRelease::Number(number));
     }
     if !alphanumeric(text) {
-        return Err(format!("Invalid character(s) found in prerelease {text:?}"));
+        return Err(format!("Invalid character(s) found in prerelease {}", quote(text)));
     }
     Ok(PreRelease::Word(text.to_owned()))
 }
@@ -57,7 +60,7 @@ fn parse(text: &str) -> Result<Semver, String> {
             return Err("Build meta data is empty".to_owned());
         }
         if !alphanumeric(part) {
-            return Err(format!("Invalid character(s) found in build meta data {part:?}"));
+            return Err(format!("Invalid character(s) found in build meta data {}", quote(part)));
         }
     }
     Ok(Semver { major, minor, patch, pre })

@@ -1,7 +1,9 @@
 //! `'%s'.format([..])`
 
+use windlass_schema::go_format::quote;
+
 use super::{Call, Table};
-use crate::value::{EvalError, List, Map, Outcome, Value, quote};
+use crate::value::{EvalError, List, Map, Outcome, Value};
 
 pub(crate) const FUNCTIONS: &Table = &[("format", format)];
 
@@ -59,8 +61,8 @@ impl Clause {
             precision = after[..end].parse().map_err(|_| {
                 format!(
                     "error while parsing precision: error while converting precision to integer: strconv.Atoi: \
-                     parsing {:?}: invalid syntax",
-                    &after[..end]
+                     parsing {}: invalid syntax",
+                    quote(&after[..end])
                 )
             })?;
             *rest = &after[end..];
@@ -185,7 +187,7 @@ fn text(value: &Value<'_>) -> Result<String, String> {
         | Value::Bytes(_)
         | Value::Duration(_) => match value.convert("string") {
             Ok(text) => Ok(text.display()),
-            Err(error) => Err(format!("could not convert argument {:?} to string", error.to_string())),
+            Err(error) => Err(format!("could not convert argument {} to string", quote(&error.to_string()))),
         },
         _ => Err(format!(
             "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, \
@@ -232,7 +234,7 @@ fn map_text(map: &Map<'_>) -> Result<String, String> {
             other => return Err(format!("no formatting function for map key of type {}", other.type_name())),
         };
         let value = map.find(&key).map_err(|error| error.to_string())?;
-        let value = value.ok_or_else(|| format!("could not find key: {:?}", key.display()))?;
+        let value = value.ok_or_else(|| format!("could not find key: {}", quote(&key.display())))?;
         members.push((name, member_text(&value)?));
     }
     members.sort();

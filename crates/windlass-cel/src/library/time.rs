@@ -1,5 +1,7 @@
 //! Parts of timestamps, in UTC or in a time zone, and of durations.
 
+use windlass_schema::go_format::quote;
+
 use super::{Call, Table};
 use crate::value::{EvalError, Outcome, Timestamp, Value};
 
@@ -57,7 +59,8 @@ fn offset(time: Timestamp, zone: &str) -> Result<i64, EvalError> {
         return named_offset(time, zone);
     };
     let number = |text: &str| {
-        text.parse::<i64>().map_err(|_| EvalError::new(format!("strconv.Atoi: parsing {text:?}: invalid syntax")))
+        text.parse::<i64>()
+            .map_err(|_| EvalError::new(format!("strconv.Atoi: parsing {}: invalid syntax", quote(text))))
     };
     let (hours, minutes) = (number(hours)?, number(minutes)?);
     let total = if zone.starts_with('-') { hours * 60 - minutes } else { hours * 60 + minutes };

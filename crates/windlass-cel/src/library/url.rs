@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use windlass_schema::go_url::{self, Url, parse_request_uri};
+
 use super::{Call, Table};
-use crate::value::{EvalError, Key, Map, Opaque, Outcome, Text, Url, Value};
-
-mod parse;
-
-pub(crate) use parse::parse_request_uri;
+use crate::value::{EvalError, Key, Map, Opaque, Outcome, Text, Value};
 
 pub(crate) const FUNCTIONS: &Table = &[
     ("url", url),
@@ -23,7 +21,7 @@ pub(crate) const FUNCTIONS: &Table = &[
 fn url<'a>(call: Call<'_, 'a>) -> Outcome<'a> {
     let [Value::String(text)] = &*call.arguments else { return Err(call.mismatch()) };
     let parsed = parse_request_uri(text)
-        .and_then(|_| parse::parse(text))
+        .and_then(|_| go_url::parse(text))
         .map_err(|error| EvalError::new(format!("URL parse error during conversion from string: {error}")))?;
     Ok(Value::opaque(Opaque::Url(parsed)))
 }
@@ -78,7 +76,7 @@ fn get_query<'a>(call: Call<'_, 'a>) -> Outcome<'a> {
             continue;
         }
         let (key, value) = part.split_once('=').unwrap_or((part, ""));
-        if let (Some(key), Some(value)) = (parse::unescape_query(key), parse::unescape_query(value)) {
+        if let (Some(key), Some(value)) = (go_url::unescape_query(key), go_url::unescape_query(value)) {
             entries.entry(key).or_default().push(Value::string(value));
         }
     }

@@ -3,10 +3,9 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
+use windlass_schema::structural::field_path::{Brackets, FieldPath};
 use windlass_schema::structural::{Rule, Structural};
 
-use super::FieldPath;
-use super::definition::trim;
 use crate::checker::{self, Checked, Environment};
 use crate::cost;
 use crate::declared::{DeclType, Declared, MAX_REQUEST_SIZE};
@@ -78,7 +77,7 @@ impl CompiledRule {
 
     /// How evaluation errors call the rule: by its message, or else by its text.
     pub(super) fn title(&self) -> &str {
-        if self.rule.message.is_empty() { trim(&self.rule.rule) } else { trim(&self.rule.message) }
+        if self.rule.message.is_empty() { self.rule.rule.trim() } else { self.rule.message.trim() }
     }
 
     /// What is said when it fails and no expression says it better.
@@ -121,7 +120,7 @@ impl<'a> Scope<'a> {
 
     pub(super) fn compile(&self, rule: &Rule, schema: &Structural) -> CompiledRule {
         let mut compiled = CompiledRule { rule: rule.clone(), ..CompiledRule::default() };
-        if trim(&rule.rule).is_empty() {
+        if rule.rule.trim().is_empty() {
             return compiled;
         }
         let optional = rule.optional_old_self == Some(true);
@@ -153,7 +152,7 @@ impl<'a> Scope<'a> {
             }
         }
         if !rule.field_path.is_empty()
-            && let Ok(found) = FieldPath::parse(&rule.field_path, schema, true)
+            && let Ok(found) = FieldPath::parse(&rule.field_path, Some(schema), Brackets::Allowed)
         {
             compiled.field_path = Some(found.path.as_str().to_owned());
         }

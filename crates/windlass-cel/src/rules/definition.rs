@@ -6,12 +6,11 @@ use windlass_schema::field::{ErrorKind, ErrorList, FieldError, Path, quote};
 use windlass_schema::structural::{Additional, Kind, ListType, Rule, Structural};
 
 use super::compiled::{CompiledRule, RuleErrorKind, Scope};
-use super::{FieldPath, RULE_LIMIT, SCHEMA_LIMIT, show, tree};
+use super::{RULE_LIMIT, SCHEMA_LIMIT, show, tree};
 use crate::declared::DeclType;
 use crate::value::escape;
 
 const RULES: &str = "x-kubernetes-validations";
-const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
 /// How strict the check of a definition's rules is.
 #[derive(Debug, Clone, Copy, Default)]
@@ -21,56 +20,6 @@ pub struct DefinitionOptions<'a> {
     pub schema_errors: &'a [FieldError],
     /// Whether a single rule may cost more than the limit, as it may when the schema of a version did not change.
     pub allow_expensive_rules: bool,
-}
-
-/// The shape of the rules at one place of a schema: what is missing, malformed or not a known word. These are errors of
-/// the schema, to be reported after the other ones of that place. `path` is that of the place; `schema` is `None` if it
-/// cannot be compiled, and paths to fields are then not followed.
-pub fn check_rules(rules: &[Rule], schema: Option<&Structural>, path: &Path) -> ErrorList {
-    let path = path.child(RULES);
-    rules.iter().enumerate().flat_map(|(index, rule)| check_rule(rule, schema, &path.index(index))).collect()
-}
-
-/// The shape of one rule; `path` is that of the rule.
-pub fn check_rule(rule: &Rule, schema: Option<&Structural>, path: &Path) -> ErrorList {
-    let mut errors = ErrorList::new();
-    let message = trim(&rule.message);
-    let invalid = |name: &str, value: &str, detail: &str| {
-        error(ErrorKind::Invalid, &path.child(name), Some(quote(value)), detail)
-    };
-    if trim(&rule.rule).is_empty() {
-        errors.push(FieldError::required(&path.child("rule"), "rule is not specified"));
-    } else if !rule.message.is_empty() && message.is_empty() {
-        errors.push(invalid("message", &rule.message, "must be non-empty if specified"));
-    } else if has_line_breaks(message) {
-        errors.push(invalid("message", &rule.message, "must not contain line breaks"));
-    } else if has_line_breaks(trim(&rule.rule)) && message.is_empty() {
-        errors.push(FieldError::required(
-            &path.child("message"),
-            "message must be specified if rule contains line breaks",
-        ));
-    }
-    if !rule.message_expression.is_empty() && trim(&rule.message_expression).is_empty() {
-        errors.push(FieldError::required(
-            &path.child("messageExpression"),
-            "messageExpression must be non-empty if specified",
-        ));
-    }
-    if !rule.reason.is_empty() && !REASONS.contains(&rule.reason.as_str()) {
-        errors.push(FieldError::not_supported(&path.child("reason"), &rule.reason.as_str().into(), &REASONS));
-    }
-    if !rule.field_path.is_empty() {
-        if trim(&rule.field_path).is_empty() {
-            errors.push(invalid("fieldPath", &rule.field_path, "must be non-empty if specified"));
-        }
-        if has_line_breaks(&rule.field_path) {
-            errors.push(invalid("fieldPath", &rule.field_path, "must not contain line breaks"));
-        }
-        if schema.is_some_and(|schema| FieldPath::parse(&rule.field_path, schema, true).is_err()) {
-            errors.push(invalid("fieldPath", &rule.field_path, "must be a valid path"));
-        }
-    }
-    errors
 }
 
 /// What is wrong with the rules of a whole schema: expressions that do not compile, that cost too much, or that compare
@@ -293,13 +242,4 @@ fn too_expensive(what: &str, cost: u64, limit: u64) -> String {
 
 fn error(kind: ErrorKind, path: &Path, value: Option<String>, detail: &str) -> FieldError {
     FieldError { kind, field: path.to_string(), value, detail: detail.to_owned() }
-}
-
-fn has_line_breaks(text: &str) -> bool {
-    text.contains(['\n', '\r'])
-}
-
-/// Without the white space around.
-pub(super) fn trim(text: &str) -> &str {
-    text.trim_matches(char::is_whitespace)
 }

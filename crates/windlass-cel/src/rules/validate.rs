@@ -6,7 +6,6 @@ use windlass_schema::structural::{Additional, Kind, Structural};
 
 use super::compiled::CompiledRule;
 use super::correlation::{Correlated, KeyedList};
-use super::definition::trim;
 use super::evaluate::Scope;
 use super::trail::Trail;
 use super::tree::Node;
@@ -271,7 +270,7 @@ impl Walk<'_> {
                 quote(&rule.rule.message_expression)
             )),
             Err(_) => Message::Failed,
-            Ok(value) => match value.as_str().map(trim) {
+            Ok(value) => match value.as_str().map(str::trim) {
                 Some(text) if !text.is_empty() && text.len() <= MAX_MESSAGE && !text.contains('\n') => {
                     Message::Text(text.to_owned())
                 }
@@ -332,7 +331,7 @@ fn refusal(rule: &CompiledRule, schema: &Structural, path: &Path, value: &Value,
     };
     let shown = match (kind, schema.kind) {
         (ErrorKind::Forbidden | ErrorKind::Required, _) | (_, Some(Kind::Object | Kind::Array)) => None,
-        _ => Some(show::value(value)),
+        _ => Some(windlass_schema::field::show(value)),
     };
     let detail = if kind == ErrorKind::Duplicate { String::new() } else { detail };
     FieldError { kind, field: path.to_string(), value: shown, detail }

@@ -1,6 +1,8 @@
 //! Conversions between types.
 
-use super::{EvalError, Opaque, Outcome, Timestamp, Value, show, time};
+use windlass_schema::go_format;
+
+use super::{EvalError, Opaque, Outcome, Timestamp, Value, time};
 
 impl<'a> Value<'a> {
     /// `int(x)`, `string(x)` and so on, by the name of the function.
@@ -133,7 +135,7 @@ impl<'a> Value<'a> {
             Value::Bool(value) => value.to_string(),
             Value::Int(value) => value.to_string(),
             Value::Uint(value) => value.to_string(),
-            Value::Double(value) => show::general(*value),
+            Value::Double(value) => go_format::float(*value),
             Value::Bytes(bytes) => match std::str::from_utf8(bytes) {
                 Ok(text) => text.to_owned(),
                 Err(_) => return Err(EvalError::new("invalid UTF-8 in bytes, cannot convert to string")),

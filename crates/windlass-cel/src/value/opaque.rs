@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::net::IpAddr;
 
+use windlass_schema::go_url;
 use windlass_schema::quantity::Quantity;
 
 use super::EvalError;
@@ -23,7 +24,7 @@ pub enum Opaque {
     /// `net.CIDR`
     Cidr(Cidr),
     /// `kubernetes.URL`
-    Url(Url),
+    Url(go_url::Url),
     /// `kubernetes.Semver`
     Semver(Semver),
     /// `kubernetes.NamedFormat`
@@ -37,21 +38,6 @@ pub struct Cidr {
     pub address: IpAddr,
     /// The length of the prefix, in bits.
     pub bits: u8,
-}
-
-/// An address of a resource.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Url {
-    /// The scheme.
-    pub scheme: String,
-    /// The host and port.
-    pub host: String,
-    /// The path, escaped.
-    pub escaped_path: String,
-    /// The query, escaped.
-    pub query: String,
-    /// The whole.
-    pub text: String,
 }
 
 /// A semantic version.

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use windlass_schema::go_format::{self, quote};
+
 use super::{Map, Opaque, Value, time};
 
 impl Value<'_> {
@@ -102,7 +104,7 @@ impl Value<'_> {
             Value::Null => "0".to_owned(),
             Value::String(text) => text.to_string(),
             Value::Uint(value) => value.to_string(),
-            Value::Double(value) => general(*value),
+            Value::Double(value) => go_format::float(*value),
             Value::Bytes(bytes) => {
                 let bytes: Vec<_> = bytes.iter().map(u8::to_string).collect();
                 format!("[{}]", bytes.join(" "))
@@ -147,48 +149,4 @@ fn write_map(map: &Map<'_>, out: &mut String) {
         let _ = write!(out, "{key}: {value}");
     }
     out.push('}');
-}
-
-/// A string in double quotes, as Go writes it.
-pub(crate) fn quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\x07' => out.push_str("\\a"),
-            '\x08' => out.push_str("\\b"),
-            '\x0c' => out.push_str("\\f"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\x0b' => out.push_str("\\v"),
-            c if (c as u32) < 0x20 || c as u32 == 0x7f => drop(write!(out, "\\x{:02x}", c as u32)),
-            c if c.is_control() || matches!(c, '\u{ad}' | '\u{a0}' | '\u{feff}' | '\u{2028}' | '\u{2029}') => {
-                let _ = write!(out, "\\u{:04x}", c as u32);
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
-}
-
-/// A number with as few digits as tell it from others, with an exponent if it is large or small.
-pub(crate) fn general(value: f64) -> String {
-    if value.is_nan() {
-        return "NaN".to_owned();
-    }
-    if value.is_infinite() {
-        return if value < 0.0 { "-Inf" } else { "+Inf" }.to_owned();
-    }
-    let scientific = format!("{value:e}");
-    let (mantissa, exponent) = scientific.split_once('e').expect("scientific notation must have an exponent");
-    let exponent: i32 = exponent.parse().expect("an exponent must be a number");
-    if value != 0.0 && !(-4..6).contains(&exponent) {
-        let sign = if exponent < 0 { '-' } else { '+' };
-        return format!("{mantissa}e{sign}{:02}", exponent.abs());
-    }
-    format!("{value}")
 }

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::fmt::Write;
 
-use windlass_schema::time::{parse_duration, parse_rfc3339};
+use windlass_schema::time::{civil_from_days, days_from_civil, parse_rfc3339};
 
 use super::EvalError;
 
@@ -174,86 +174,19 @@ impl Ord for Timestamp {
     }
 }
 
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    (year, month, day_of_year - (153 * shifted_month + 2) / 5 + 1)
-}
-
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let shifted_month = if month > 2 { month - 3 } else { month + 9 };
-    let day_of_year = (153 * shifted_month + 2) / 5 + day - 1;
-    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
-}
-
 /// The seconds of a duration, as a number.
 pub(crate) fn duration_seconds(nanos: i64) -> f64 {
     (nanos / SECOND) as f64 + (nanos % SECOND) as f64 / 1e9
 }
 
-/// Reads the format `duration`: Go's durations, and numbers with units such as `3 days`.
-pub(super) fn parse_loose_duration(text: &str) -> Option<i64> {
-    const UNITS: [(&[&str], i64); 8] = [
-        (&["ns", "nano"], 1),
-        (&["us", "µs", "micro"], 1_000),
-        (&["ms", "milli"], 1_000_000),
-        (&["s", "sec"], SECOND),
-        (&["m", "min"], 60 * SECOND),
-        (&["h", "hr", "hour"], 3600 * SECOND),
-        (&["d", "day"], DAY * SECOND),
-        (&["w", "wk", "week"], 7 * DAY * SECOND),
-    ];
-    if let Ok(nanos) = parse_duration(text) {
-        return Some(nanos);
-    }
-    let mut total = None;
-    let mut rest = text;
-    while let Some(at) = rest.find(|c: char| c.is_ascii_digit()) {
-        rest = &rest[at..];
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        let after = rest[digits..].trim_start_matches([' ', '\t', '\n', '\r', '\x0c']);
-        let letters = after.find(|c: char| !c.is_ascii_alphabetic() && c != 'µ').unwrap_or(after.len());
-        let (count, unit) = (&rest[..digits], after[..letters].to_lowercase());
-        rest = &after[letters..];
-        if unit.is_empty() {
-            continue;
-        }
-        let count: i64 = count.parse().ok()?;
-        for (variants, multiplier) in UNITS {
-            for (at, variant) in variants.iter().enumerate() {
-                if unit == *variant || (at + 1 == variants.len() && unit.starts_with(variant)) {
-                    total = Some(total.unwrap_or(0i64).wrapping_add(count.wrapping_mul(multiplier)));
-                }
-            }
-        }
-    }
-    total
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Timestamp, parse_loose_duration};
+    use super::Timestamp;
 
     #[test]
     fn times_keep_the_offset_they_were_written_with() {
         for text in ["2023-01-01T00:00:00Z", "2023-07-14T10:30:45.123+02:00", "1969-12-31T23:59:59.5-11:30"] {
             assert_eq!(Timestamp::parse(text).map(Timestamp::to_rfc3339_nano).as_deref(), Ok(text));
         }
-    }
-
-    #[test]
-    fn durations_may_have_words_for_units() {
-        for (text, seconds) in [("1h", 3600), ("2 days", 172_800), ("1 week 1 sec", 604_801)] {
-            assert_eq!(parse_loose_duration(text), Some(seconds * 1_000_000_000), "{text}");
-        }
-        assert_eq!(parse_loose_duration("soon"), None);
     }
 }

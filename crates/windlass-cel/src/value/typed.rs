@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 use windlass_schema::structural::{Kind, Structural};
 
-use super::{EvalError, List, Map, Opaque, Outcome, Text, Timestamp, Value, time};
+use super::{EvalError, List, Map, Opaque, Outcome, Text, Timestamp, Value};
 
 impl<'a> Value<'a> {
     /// A part of an object, as its schema sees it.
@@ -123,7 +123,7 @@ fn go_type(json: &Json) -> &'static str {
 /// A string whose format says that it is something else.
 fn formatted<'a>(text: &'a str, format: &str) -> Outcome<'a> {
     match format {
-        "duration" => match time::parse_loose_duration(text) {
+        "duration" => match windlass_schema::time::parse_loose_duration(text) {
             Some(nanos) => Ok(Value::Duration(nanos)),
             None => Err(EvalError::new(format!("Invalid duration {text}: unable to parse {text} as duration"))),
         },

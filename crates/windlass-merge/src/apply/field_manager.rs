@@ -3,7 +3,7 @@
 use std::{borrow::Cow, sync::LazyLock};
 
 use serde_json::Value;
-use windlass_schema::time::Time;
+use windlass_schema::{go_format::is_printable, time::Time};
 
 use super::{
     conflict::Conflicts,
@@ -325,10 +325,6 @@ pub fn default_manager(user_agent: &str) -> String {
 /// admission controller; please fix your requests: <error>`.
 pub fn validate_managed_fields(entries: &[Value]) -> Result<(), String> {
     Managed::decode_and_parse(entries.to_vec()).map(drop)
-}
-
-fn is_printable(c: char) -> bool {
-    windlass_schema::object_meta::validate_field_manager(c.encode_utf8(&mut [0; 4]), &Default::default()).is_empty()
 }
 
 /// The fields of metadata that nobody owns, because the server sets them.

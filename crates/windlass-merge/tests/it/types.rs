@@ -1,6 +1,6 @@
 //! A small type table in the image of the built-in kinds.
 
-use windlass_schema::types::{Field, PatchStrategy, Scalar, Struct, StructId, Topology, Type, TypeTable};
+use windlass_schema::types::{Field, PatchStrategy, Scalar, Struct, StructId, Type, TypeTable};
 
 /// The struct that patches are applied to.
 pub(crate) const OBJECT: StructId = StructId(0);
@@ -85,19 +85,7 @@ fn shape(name: &'static str, fields: Vec<Field>) -> Struct {
 }
 
 fn field(name: &'static str, ty: Type) -> Field {
-    Field {
-        name: name.into(),
-        ty,
-        go_type: "".into(),
-        proto: 0,
-        omit_empty: true,
-        pointer: false,
-        required: false,
-        default: None,
-        topology: Topology::Default,
-        patch: PatchStrategy::default(),
-        format: None,
-    }
+    Field::new(name, ty)
 }
 
 fn merging(field: Field, key: Option<&'static str>) -> Field {

@@ -5,22 +5,9 @@ use serde_json::json;
 
 use super::*;
 use crate::json;
-use crate::types::{PatchStrategy, Topology};
 
 fn field(name: &'static str, ty: Type, go_type: &'static str) -> Field {
-    Field {
-        name: name.into(),
-        ty,
-        go_type: go_type.into(),
-        proto: 0,
-        omit_empty: true,
-        pointer: false,
-        required: false,
-        default: None,
-        topology: Topology::Default,
-        patch: PatchStrategy::default(),
-        format: None,
-    }
+    Field { go_type: go_type.into(), ..Field::new(name, ty) }
 }
 
 fn written(field: Field) -> Field {

@@ -3,35 +3,41 @@
 use serde_json::{Map, Value};
 
 use super::{Decoder, Storage};
-use crate::types::{Field, Scalar, Type};
+use crate::types::{Field, Scalar, Type, TypeTable};
+
+/// What the encoder writes for a value that nothing set.
+pub fn zero(table: &TypeTable, ty: &Type) -> Value {
+    match ty {
+        Type::List(_) | Type::Map(_) => Value::Null,
+        // Structs contain each other only through pointers, lists and maps, so this ends.
+        Type::Struct(id) => {
+            let mut map = Map::new();
+            for field in table.get(*id).fields.iter().filter(|field| !field.omit_empty) {
+                let zero = if field.pointer { Value::Null } else { zero(table, &field.ty) };
+                map.insert(field.name.to_string(), zero);
+            }
+            Value::Object(map)
+        }
+        Type::Scalar(scalar) => match scalar {
+            Scalar::String => Value::from(""),
+            Scalar::Bool => Value::from(false),
+            Scalar::Int32 | Scalar::Int64 | Scalar::Float64 | Scalar::IntOrString => Value::from(0),
+            Scalar::Quantity => Value::from("0"),
+            Scalar::Duration => Value::from("0s"),
+            Scalar::Bytes
+            | Scalar::Time
+            | Scalar::MicroTime
+            | Scalar::RawExtension
+            | Scalar::FieldsV1
+            | Scalar::Json => Value::Null,
+        },
+    }
+}
 
 impl Decoder<'_> {
     /// What the encoder writes for a value that nothing set.
     pub(super) fn zero(&self, ty: &Type) -> Value {
-        match ty {
-            Type::List(_) | Type::Map(_) => Value::Null,
-            Type::Struct(id) => {
-                let mut map = Map::new();
-                for field in self.table.get(*id).fields.iter().filter(|field| !field.omit_empty) {
-                    let zero = if field.pointer { Value::Null } else { self.zero(&field.ty) };
-                    map.insert(field.name.to_string(), zero);
-                }
-                Value::Object(map)
-            }
-            Type::Scalar(scalar) => match scalar {
-                Scalar::String => Value::from(""),
-                Scalar::Bool => Value::from(false),
-                Scalar::Int32 | Scalar::Int64 | Scalar::Float64 | Scalar::IntOrString => Value::from(0),
-                Scalar::Quantity => Value::from("0"),
-                Scalar::Duration => Value::from("0s"),
-                Scalar::Bytes
-                | Scalar::Time
-                | Scalar::MicroTime
-                | Scalar::RawExtension
-                | Scalar::FieldsV1
-                | Scalar::Json => Value::Null,
-            },
-        }
+        zero(self.table, ty)
     }
 
     /// Whether the encoder writes a decoded field; an empty list that it writes becomes what storage makes of it.

@@ -11,13 +11,10 @@ enum Maturity {
 }
 
 /// The parts of a version of the form `v1`, `v1beta2` or `v1alpha3`.
-fn parse(version: &str) -> Option<(Maturity, u64, u64)> {
+fn parse(version: &str) -> Option<(Maturity, i64, i64)> {
     let rest = version.strip_prefix('v')?;
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-    let number = |text: &str| {
-        let plain = !text.is_empty() && !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
-        text.parse::<u64>().ok().filter(|_| plain)
-    };
+    let number = |text: &str| text.parse::<i64>().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
     let major = number(&rest[..digits])?;
     match &rest[digits..] {
         "" => Some((Maturity::Stable, major, 0)),
@@ -58,7 +55,7 @@ mod tests {
             "bar",
             "foo1",
             "foo10",
-            "v01",
+            "v1gamma1",
         ];
         let mut sorted = ordered;
         sorted.reverse();

@@ -2,55 +2,23 @@
 
 use serde_json::{Number, Value};
 
-use crate::json::{encode, format_float};
+use crate::go_format;
+use crate::json::format_float;
 use crate::json_path::Item;
-use crate::time::Time;
+use crate::time::{self, Time};
 
 /// What Go's printing makes of a value: text as it is, objects and lists as JSON.
 pub(super) fn text(item: &Item<'_>) -> String {
     match item {
         Item::Json(Value::Null) => "<no value>".to_owned(),
-        Item::Json(Value::String(text)) => text.clone(),
-        Item::Json(Value::Bool(value)) | Item::Bool(value) => value.to_string(),
-        Item::Json(Value::Number(number)) => match number.as_i64() {
-            Some(int) => int.to_string(),
-            None => float(number.as_f64().unwrap_or(0.0)),
-        },
-        Item::Json(value) => escape_html(encode(value)),
+        Item::Json(value @ (Value::Array(_) | Value::Object(_))) => go_format::marshal(value),
+        Item::Json(scalar) => go_format::plain(scalar),
+        Item::Bool(value) => value.to_string(),
         Item::Text(text) => (*text).to_owned(),
         Item::Int(int) => int.to_string(),
-        Item::Float(value) => float(*value),
+        Item::Float(value) => go_format::float(*value),
         Item::Byte(byte) => byte.to_string(),
     }
-}
-
-/// `%v` of a float: an exponent beyond 21 digits, or below a ten-thousandth.
-fn float(value: f64) -> String {
-    let magnitude = value.abs();
-    if magnitude == 0.0 || (1e-4..1e21).contains(&magnitude) {
-        return value.to_string();
-    }
-    let text = format!("{value:e}");
-    match text.split_once('e') {
-        Some((mantissa, exponent)) => match exponent.strip_prefix('-') {
-            Some(exponent) => format!("{mantissa}e-{exponent:0>2}"),
-            None => format!("{mantissa}e+{exponent:0>2}"),
-        },
-        None => text,
-    }
-}
-
-/// JSON with the escapes that Go adds so that it may stand in a page.
-fn escape_html(json: Vec<u8>) -> String {
-    let json = String::from_utf8_lossy(&json);
-    let mut out = String::with_capacity(json.len());
-    for c in json.chars() {
-        match c {
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
-            c => out.push(c),
-        }
-    }
-    out
 }
 
 /// A number without what is behind the point.
@@ -83,23 +51,5 @@ pub fn human_duration(now: Time, then: Time) -> String {
         - i128::from(then.nanos());
     let seconds = i64::try_from(nanos / 1_000_000_000).unwrap_or(if nanos < 0 { -LIMIT } else { LIMIT });
     let seconds = seconds.clamp(-LIMIT, LIMIT);
-    let (minutes, hours) = (seconds / 60, seconds / 3600);
-    let two = |big: i64, big_unit: &str, small: i64, small_unit: &str| match small {
-        0 => format!("{big}{big_unit}"),
-        _ => format!("{big}{big_unit}{small}{small_unit}"),
-    };
-    match () {
-        // Clocks may disagree by a little.
-        () if seconds < -1 => "<invalid>".to_owned(),
-        () if seconds < 0 => "0s".to_owned(),
-        () if seconds < 120 => format!("{seconds}s"),
-        () if minutes < 10 => two(minutes, "m", seconds % 60, "s"),
-        () if minutes < 180 => format!("{minutes}m"),
-        () if hours < 8 => two(hours, "h", minutes % 60, "m"),
-        () if hours < 48 => format!("{hours}h"),
-        () if hours < 24 * 8 => two(hours / 24, "d", hours % 24, "h"),
-        () if hours < 24 * 365 * 2 => format!("{}d", hours / 24),
-        () if hours < 24 * 365 * 8 => two(hours / 24 / 365, "y", hours / 24 % 365, "d"),
-        () => format!("{}y", hours / 24 / 365),
-    }
+    time::human_duration(seconds)
 }

@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value};
 
-use super::complete::{Options, Steps};
-use super::number::show;
+use super::complete::{Options, Room, Steps};
 use super::{Additional, Structural};
 use crate::decode::{self, Decoded, Storage};
-use crate::field::{ErrorKind, FieldError, Path};
+use crate::field::{ErrorKind, FieldError, Path, show};
+use crate::go_format;
 use crate::types::{StructId, TypeTable};
 
 /// Where the shape of `ObjectMeta` is found.
@@ -64,12 +64,14 @@ impl Structural {
         let embeds = self.may_embed();
         let steps = Steps { prune: true, drop_nulls: true, default: options.default && !embeds };
         let read = Options { resource_root: true, unknown_fields: options.unknown_fields };
-        unknown.extend(self.complete(object, steps, read));
+        let mut room = Room::default();
+        unknown.extend(self.complete_within(&mut room, object, steps, read));
+        room.check()?;
         if embeds {
             let root = Path::root();
             unknown.extend(self.coerce(&root, object, false, meta, coerce).map_err(|error| error.to_string())?);
             if options.default {
-                self.apply_defaults(object);
+                self.apply_defaults(object)?;
             }
         }
         Ok(unknown)
@@ -217,15 +219,7 @@ fn without_zero_time(mut value: Value) -> Value {
 }
 
 fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_i64() => "int64",
-        Value::Number(_) => "float64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    }
+    if value.is_null() { "<nil>" } else { go_format::type_name(value) }
 }
 
 /// The paths in a strict decoder's messages.

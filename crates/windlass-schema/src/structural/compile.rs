@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Number, Value};
 
-use super::pattern::PatternError;
 use super::{Additional, Kind, ListType, Rule, Structural, Validation};
+use crate::go_regex::PatternError;
 
 /// How deep schemas may nest: beyond what anybody writes, and little enough for the stack of whoever walks them.
 pub const MAX_DEPTH: usize = 200;

@@ -4,14 +4,14 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-use regex::Regex;
 use serde_json::Value;
 
-use super::number::{Num, marshal, to_i64};
-use super::pattern::{Compiler, PatternError};
+use super::number::{Num, to_i64};
 use super::{Additional, Kind, ListType, Structural};
 use crate::field::quote;
 use crate::formats::{self, Format};
+use crate::go_format::marshal;
+use crate::go_regex::{self, Pattern, PatternError};
 
 /// Tables made from a schema; empty in one that was put together by hand. Says nothing that the schema does not.
 #[derive(Clone, Default)]
@@ -31,7 +31,7 @@ impl PartialEq for Compiled {
 
 /// What is known of a schema and what is below it.
 pub(super) struct Tables {
-    pub(super) pattern: Option<Regex>,
+    pub(super) pattern: Option<Pattern>,
     pub(super) allowed: Option<Allowed>,
     pub(super) formats: Formats,
     /// The properties that have a default.
@@ -138,17 +138,17 @@ impl Structural {
     /// # Errors
     /// If a pattern is malformed or too large.
     pub fn seal(&mut self) -> Result<(), PatternError> {
-        self.seal_with(&mut Compiler::default())
+        go_regex::bounded(|| self.seal_below())
     }
 
-    pub(super) fn seal_with(&mut self, patterns: &mut Compiler) -> Result<(), PatternError> {
+    fn seal_below(&mut self) -> Result<(), PatternError> {
         for child in self.children_mut() {
-            child.seal_with(patterns)?;
+            child.seal_below()?;
         }
         let validation = &self.validation;
         let pattern = match validation.pattern.as_deref() {
             None | Some("") => None,
-            Some(pattern) => Some(patterns.compile(pattern)?),
+            Some(pattern) => Some(go_regex::compile(pattern)?),
         };
         let tables = Tables {
             pattern,

@@ -49,8 +49,13 @@ impl Structural {
     }
 
     /// Fills in defaults.
-    pub fn apply_defaults(&self, value: &mut Value) {
-        self.complete(value, Steps { default: true, ..Steps::default() }, Options::default());
+    ///
+    /// # Errors
+    /// If they take too much room; those that are left are not filled in then.
+    pub fn apply_defaults(&self, value: &mut Value) -> Result<(), String> {
+        let mut room = Room::default();
+        self.complete_within(&mut room, value, DEFAULT, Options::default());
+        room.check()
     }
 
     /// Removes nulls from fields that are not nullable and have no default.
@@ -60,8 +65,21 @@ impl Structural {
 
     /// Does the steps in one walk, with the result of one walk each in their order. Answers the paths of the fields that
     /// were pruned, sorted, if asked.
+    ///
+    /// When defaults would take too much room, those that are left are not filled in.
     pub fn complete(&self, value: &mut Value, steps: Steps, options: Options) -> Vec<String> {
-        let mut walk = Walk { steps, path: String::new(), unknown: options.unknown_fields.then(Vec::new) };
+        self.complete_within(&mut Room::default(), value, steps, options)
+    }
+
+    /// As [`Structural::complete`], with what is left for defaults.
+    pub(super) fn complete_within(
+        &self,
+        room: &mut Room,
+        value: &mut Value,
+        steps: Steps,
+        options: Options,
+    ) -> Vec<String> {
+        let mut walk = Walk { steps, path: String::new(), unknown: options.unknown_fields.then(Vec::new), room };
         let pruning = if steps.prune { Pruning::On } else { Pruning::Off };
         let pruning = if self.preserve_unknown_fields { pruning.preserved() } else { pruning };
         match value {
@@ -97,14 +115,70 @@ pub(super) fn is_meta(name: &str) -> bool {
     matches!(name, "apiVersion" | "kind" | "metadata")
 }
 
-struct Walk {
+const DEFAULT: Steps = Steps { prune: false, drop_nulls: false, default: true };
+
+/// What defaults may take together. Defaults within defaults, and defaults of the elements of lists, multiply.
+pub(super) struct Room {
+    left: usize,
+    exhausted: bool,
+}
+
+/// As much as the largest request.
+const ROOM: usize = 3 << 20;
+
+impl Default for Room {
+    fn default() -> Self {
+        Self { left: ROOM, exhausted: false }
+    }
+}
+
+impl Room {
+    /// The default of a schema with the defaults within it, if there is room for it.
+    fn take(&mut self, schema: &Structural, default: &Value) -> Option<Value> {
+        if self.exhausted || !spend(&mut self.left, default) {
+            self.exhausted = true;
+            return None;
+        }
+        let mut value = default.clone();
+        if value.is_object() || value.is_array() {
+            schema.complete_within(self, &mut value, DEFAULT, Options::default());
+        }
+        Some(value)
+    }
+
+    /// Whether everything had room.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.exhausted { Err(format!("defaults take more than {ROOM} bytes")) } else { Ok(()) }
+    }
+}
+
+/// Takes about what a value has in bytes from what is left; whether that was enough.
+fn spend(left: &mut usize, value: &Value) -> bool {
+    let own = match value {
+        Value::String(text) => text.len() + 2,
+        _ => 4,
+    };
+    let Some(rest) = left.checked_sub(own) else { return false };
+    *left = rest;
+    match value {
+        Value::Array(items) => items.iter().all(|item| spend(left, item)),
+        Value::Object(map) => map.iter().all(|(name, value)| {
+            *left = left.saturating_sub(name.len() + 3);
+            spend(left, value)
+        }),
+        _ => true,
+    }
+}
+
+struct Walk<'r> {
     steps: Steps,
     /// Where the walk is; kept only if paths are wanted.
     path: String,
     unknown: Option<Vec<String>>,
+    room: &'r mut Room,
 }
 
-impl Walk {
+impl Walk<'_> {
     fn value(&mut self, value: &mut Value, schema: Option<&Structural>, pruning: Pruning) {
         let pruning = if schema.is_some_and(|s| s.preserve_unknown_fields) { pruning.preserved() } else { pruning };
         match (value, schema) {
@@ -132,8 +206,9 @@ impl Walk {
                 && !element.nullable
                 && let Some(default) = &element.default
             {
-                *item = default.clone();
-                element.apply_defaults(item);
+                if let Some(value) = self.room.take(element, default) {
+                    *item = value;
+                }
             } else {
                 let length = self.enter_index(index);
                 self.value(item, element, pruning);
@@ -151,13 +226,13 @@ impl Walk {
             Some(tables) => {
                 for name in &tables.defaulted {
                     if let Some(property) = schema.properties.get(name) {
-                        fill(map, name, property);
+                        self.fill(map, name, property);
                     }
                 }
             }
             None => {
                 for (name, property) in &schema.properties {
-                    fill(map, name, property);
+                    self.fill(map, name, property);
                 }
             }
         }
@@ -197,9 +272,10 @@ impl Walk {
         match &schema.default {
             None => !self.steps.drop_nulls,
             Some(default) => {
-                if self.steps.default {
-                    *value = default.clone();
-                    schema.apply_defaults(value);
+                if self.steps.default
+                    && let Some(made) = self.room.take(schema, default)
+                {
+                    *value = made;
                 }
                 true
             }
@@ -232,15 +308,14 @@ impl Walk {
         }
         length
     }
-}
 
-/// Puts the default of an absent field.
-fn fill(map: &mut Map<String, Value>, name: &str, property: &Structural) {
-    if let Some(default) = &property.default
-        && !map.contains_key(name)
-    {
-        let mut value = default.clone();
-        property.apply_defaults(&mut value);
-        map.insert(name.to_owned(), value);
+    /// Puts the default of an absent field.
+    fn fill(&mut self, map: &mut Map<String, Value>, name: &str, property: &Structural) {
+        if let Some(default) = &property.default
+            && !map.contains_key(name)
+            && let Some(value) = self.room.take(property, default)
+        {
+            map.insert(name.to_owned(), value);
+        }
     }
 }

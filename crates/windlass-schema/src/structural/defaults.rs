@@ -4,10 +4,9 @@ use serde_json::{Map, Value};
 
 use super::coerce::{CoerceOptions, ObjectMetaType};
 use super::complete::{Options, Steps, is_meta};
-use super::number::show;
 use super::validate::{Mode, check};
 use super::{Additional, Structural};
-use crate::field::{ErrorKind, ErrorList, FieldError, Path};
+use crate::field::{ErrorKind, ErrorList, FieldError, Path, show};
 
 /// How defaults are judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

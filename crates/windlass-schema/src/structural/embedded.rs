@@ -2,9 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::number::show;
 use super::{Additional, Structural};
-use crate::field::{ErrorKind, ErrorList, FieldError, Path};
+use crate::field::{ErrorKind, ErrorList, FieldError, Path, show};
 use crate::names;
 use crate::object_meta::validate_object_meta;
 

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::number::{marshal, show};
 use super::{Additional, ListType, Structural};
-use crate::field::{ErrorKind, ErrorList, FieldError, Path};
+use crate::field::{ErrorKind, ErrorList, FieldError, Path, show};
+use crate::go_format::marshal;
 use crate::json;
 
 impl Structural {

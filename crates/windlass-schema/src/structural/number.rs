@@ -1,9 +1,8 @@
-//! Numbers and values as Go holds and prints them.
+//! Numbers as Go holds and prints them.
 
-use serde_json::{Number, Value};
+use serde_json::Number;
 
-use crate::field::quote;
-use crate::json;
+use crate::go_format;
 
 /// A number as Go's decoder holds it: an `int64` where it fits, else a `float64`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -31,24 +30,8 @@ impl Num {
     pub(super) fn show(self) -> String {
         match self {
             Self::Int(n) => n.to_string(),
-            Self::Float(f) => show_float(f),
+            Self::Float(f) => go_format::float(f),
         }
-    }
-}
-
-/// A float as `%v` prints it: an exponent from a million on.
-pub(super) fn show_float(value: f64) -> String {
-    if value == 0.0 || !value.is_finite() {
-        return value.to_string();
-    }
-    let text = format!("{value:e}");
-    match text.split_once('e') {
-        Some((mantissa, exponent)) => match exponent.parse::<i32>() {
-            Ok(exponent) if exponent < -4 => format!("{mantissa}e-{:02}", -exponent),
-            Ok(exponent) if exponent >= 6 => format!("{mantissa}e+{exponent:02}"),
-            _ => value.to_string(),
-        },
-        None => text,
     }
 }
 
@@ -69,30 +52,4 @@ pub(super) fn is_json_integer(value: f64) -> bool {
     }
     let whole = value.trunc();
     value > 0.0 && whole != 0.0 && (value - whole) / (value + whole) < 1e-9
-}
-
-/// A value as a field error shows it.
-pub(super) fn show(value: &Value) -> String {
-    match value {
-        Value::String(text) => quote(text),
-        Value::Number(number) => Num::of(number).show(),
-        Value::Bool(flag) => flag.to_string(),
-        other => marshal(other),
-    }
-}
-
-/// A value as Go's `json.Marshal` writes it, which escapes what HTML would read.
-pub(super) fn marshal(value: &Value) -> String {
-    let text = String::from_utf8_lossy(&json::encode(value)).into_owned();
-    if !text.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
-        return text;
-    }
-    let mut out = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        match c {
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => out.push_str(&format!("\\u{:04x}", c as u32)),
-            c => out.push(c),
-        }
-    }
-    out
 }

@@ -4,7 +4,7 @@ use super::complete::{Options, Steps};
 use super::defaults::{self, DefaultOptions};
 use super::{AdmitOptions, CoerceOptions, CompileError, Kind, MAX_DEPTH, ObjectMetaType, Structural};
 use crate::field::Path;
-use crate::types::{Field, PatchStrategy, Scalar, Struct, StructId, Topology, Type, TypeTable};
+use crate::types::{Field, Scalar, Struct, StructId, Type, TypeTable};
 
 mod properties;
 
@@ -13,19 +13,7 @@ fn compile(schema: Value) -> Structural {
 }
 
 fn field(name: &'static str, ty: Type, go_type: &'static str) -> Field {
-    Field {
-        name: name.into(),
-        ty,
-        go_type: go_type.into(),
-        proto: 0,
-        omit_empty: true,
-        pointer: false,
-        required: false,
-        default: None,
-        topology: Topology::default(),
-        patch: PatchStrategy::default(),
-        format: None,
-    }
+    Field { go_type: go_type.into(), ..Field::new(name, ty) }
 }
 
 /// Metadata with a name, a namespace, labels and a time.

@@ -9,8 +9,9 @@ use serde_json::{Map, Value};
 
 use super::compiled::{Allowed, Formats};
 use super::number::Num;
-use super::{Additional, Structural, pattern};
+use super::{Additional, Structural};
 use crate::field::{ErrorKind, ErrorList, FieldError, Path};
+use crate::go_regex;
 
 mod composite;
 mod number;
@@ -77,10 +78,14 @@ impl Structural {
 
 /// Judges a value by the schema alone.
 pub(super) fn check(schema: &Structural, path: &Path, value: &Value, old: Option<&Value>, mode: Mode) -> ErrorList {
-    let mut check = Check { mode, spent: 0, nested: false };
+    let mut check = Check { mode, spent: 0, nested: false, effort: 0 };
     let mut errors = Vec::new();
     check.value(schema, value, old, &Place::ROOT, &mut errors);
-    report::finish(errors, path)
+    let mut errors = report::finish(errors, path);
+    if check.effort > MAX_EFFORT {
+        errors.push(FieldError::forbidden(path, "the value takes too many steps to validate by its schema"));
+    }
+    errors
 }
 
 struct Check {
@@ -89,7 +94,13 @@ struct Check {
     spent: usize,
     /// Whether the schema at hand only restricts.
     nested: bool,
+    /// The steps taken so far.
+    effort: u64,
 }
+
+/// How many steps a check takes at most: several for every byte that a request may have. Many restrictions for each of
+/// many values could else take hours.
+const MAX_EFFORT: u64 = 10_000_000;
 
 impl Check {
     /// Checks a value and answers how many checks went well, in the real validator's count: it decides whose errors are
@@ -102,6 +113,7 @@ impl Check {
         place: &Place<'_>,
         out: &mut ErrorList,
     ) -> u64 {
+        self.effort += 1;
         if self.is_full() {
             return 0;
         }
@@ -189,11 +201,17 @@ impl Check {
         }
         let Some(pattern) = validation.pattern.as_deref().filter(|pattern| !pattern.is_empty()) else { return };
         let known = schema.compiled.0.as_ref().and_then(|tables| tables.pattern.as_ref());
+        if let Some(known) = known {
+            self.effort = self.effort.saturating_add(known.weight().saturating_mul(text.len() as u64) / 4);
+            if self.is_full() {
+                return;
+            }
+        }
         let detail = match known {
-            Some(regex) if regex.is_match(text) => return,
+            Some(known) if known.regex.is_match(text) => return,
             Some(_) => format!("{} in body should match '{pattern}'", place.name()),
-            None => match pattern::compile(pattern) {
-                Ok(regex) if regex.is_match(text) => return,
+            None => match go_regex::compile(pattern) {
+                Ok(known) if known.regex.is_match(text) => return,
                 Ok(_) => format!("{} in body should match '{pattern}'", place.name()),
                 Err(error) => {
                     format!("{} in body should match '{pattern}, but pattern is invalid: {error}'", place.name())

@@ -1,8 +1,9 @@
 //! Go durations: `1h30m`, `250ms`.
 
-use super::quote;
+use super::{DAY, quote};
 
 const LIMIT: u64 = 1 << 63;
+const SECOND: i64 = 1_000_000_000;
 
 /// Reads a Go duration, in nanoseconds.
 ///
@@ -117,4 +118,66 @@ fn with_fraction(value: u64, places: u32) -> String {
     }
     let digits = format!("{fraction:0width$}", width = places as usize);
     format!("{whole}.{}", digits.trim_end_matches('0'))
+}
+
+/// Seconds in two or three significant figures: `90s`, `5m3s`, `47h`, `3d2h`, `2y16d`.
+pub fn human_duration(seconds: i64) -> String {
+    let (minutes, hours) = (seconds / 60, seconds / 3600);
+    let two = |big: i64, big_unit: &str, small: i64, small_unit: &str| match small {
+        0 => format!("{big}{big_unit}"),
+        _ => format!("{big}{big_unit}{small}{small_unit}"),
+    };
+    match () {
+        // Clocks may disagree by a little.
+        () if seconds < -1 => "<invalid>".to_owned(),
+        () if seconds < 0 => "0s".to_owned(),
+        () if seconds < 120 => format!("{seconds}s"),
+        () if minutes < 10 => two(minutes, "m", seconds % 60, "s"),
+        () if minutes < 180 => format!("{minutes}m"),
+        () if hours < 8 => two(hours, "h", minutes % 60, "m"),
+        () if hours < 48 => format!("{hours}h"),
+        () if hours < 24 * 8 => two(hours / 24, "d", hours % 24, "h"),
+        () if hours < 24 * 365 * 2 => format!("{}d", hours / 24),
+        () if hours < 24 * 365 * 8 => two(hours / 24 / 365, "y", hours / 24 % 365, "d"),
+        () => format!("{}y", hours / 24 / 365),
+    }
+}
+
+/// Reads the format `duration`: Go's durations, and numbers with units such as `3 days`.
+pub fn parse_loose_duration(text: &str) -> Option<i64> {
+    const UNITS: [(&[&str], i64); 8] = [
+        (&["ns", "nano"], 1),
+        (&["us", "µs", "micro"], 1_000),
+        (&["ms", "milli"], 1_000_000),
+        (&["s", "sec"], SECOND),
+        (&["m", "min"], 60 * SECOND),
+        (&["h", "hr", "hour"], 3600 * SECOND),
+        (&["d", "day"], DAY * SECOND),
+        (&["w", "wk", "week"], 7 * DAY * SECOND),
+    ];
+    if let Ok(nanos) = parse_duration(text) {
+        return Some(nanos);
+    }
+    let mut total = None;
+    let mut rest = text;
+    while let Some(at) = rest.find(|c: char| c.is_ascii_digit()) {
+        rest = &rest[at..];
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let after = rest[digits..].trim_start_matches([' ', '\t', '\n', '\r', '\x0c']);
+        let letters = after.find(|c: char| !c.is_ascii_alphabetic() && c != 'µ').unwrap_or(after.len());
+        let (count, unit) = (&rest[..digits], after[..letters].to_lowercase());
+        rest = &after[letters..];
+        if unit.is_empty() {
+            continue;
+        }
+        let count: i64 = count.parse().ok()?;
+        for (variants, multiplier) in UNITS {
+            for (at, variant) in variants.iter().enumerate() {
+                if unit == *variant || (at + 1 == variants.len() && unit.starts_with(variant)) {
+                    total = Some(total.unwrap_or(0i64).wrapping_add(count.wrapping_mul(multiplier)));
+                }
+            }
+        }
+    }
+    total
 }

@@ -138,6 +138,14 @@ const DURATIONS: &[&str] = &[
     "5é",
 ];
 
+#[test]
+fn durations_may_have_words_for_units() {
+    for (text, seconds) in [("1h", 3600), ("2 days", 172_800), ("1 week 1 sec", 604_801)] {
+        assert_eq!(parse_loose_duration(text), Some(seconds * 1_000_000_000), "{text}");
+    }
+    assert_eq!(parse_loose_duration("soon"), None);
+}
+
 proptest! {
     #[test]
     fn any_text_is_read_without_panic(text in "\\PC*") {

@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, FieldError, Path, quote};
+use windlass_schema::go_url::parse_request_uri;
 
 use super::conditions::{self, API_APPROVAL, Condition};
-use super::url;
 use crate::object::{map, text};
 
 /// The annotation with the URL of the approval.
@@ -30,6 +30,10 @@ fn annotation(object: &Value) -> &str {
     map(object, "/metadata/annotations").and_then(|all| all.get(ANNOTATION)).and_then(Value::as_str).unwrap_or_default()
 }
 
+fn is_absolute(text: &str) -> bool {
+    parse_request_uri(text).is_ok_and(|url| !url.scheme.is_empty() && !url.host.is_empty())
+}
+
 fn state(object: &Value) -> (Approval, String) {
     let (name, value) = (quote(ANNOTATION), annotation(object));
     let see = "see https://github.com/kubernetes/enhancements/pull/1111";
@@ -37,7 +41,7 @@ fn state(object: &Value) -> (Approval, String) {
         (Approval::Missing, format!("protected groups must have approval annotation {name}, {see}"))
     } else if value.starts_with("unapproved") {
         (Approval::Bypassed, format!("not approved: {}", quote(value)))
-    } else if url::is_absolute(value) {
+    } else if is_absolute(value) {
         (Approval::Approved, format!("approved in {value}"))
     } else {
         let how = "with either a URL or a reason starting with \"unapproved\"";

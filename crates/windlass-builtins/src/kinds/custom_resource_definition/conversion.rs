@@ -4,9 +4,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, FieldError, Path};
+use windlass_schema::go_url;
 use windlass_schema::names::{is_dns1035_label, is_dns1123_subdomain, is_valid_port_num};
 
-use super::url;
 use crate::object::{copy, integer, is_set, items, text};
 use crate::pem;
 
@@ -97,7 +97,7 @@ fn client_config(config: &Value, path: &Path, rules: Rules) -> ErrorList {
 
 fn webhook_url(url: &str, path: &Path) -> ErrorList {
     const FORM: &str = "; desired format: https://host[/path]";
-    let url = match url::parse(url) {
+    let url = match go_url::parse(url) {
         Ok(url) => url,
         Err(error) => return vec![FieldError::required(path, format!("url must be a valid URL: {error}{FORM}"))],
     };

@@ -2,6 +2,7 @@
 //! the object says nothing.
 
 use serde_json::Value;
+use windlass_schema::names::compare_versions;
 
 use super::conditions;
 use crate::object::{boolean, copy, integer, is_set, items, text};
@@ -186,9 +187,9 @@ impl Definition {
         }
         let (group, kind) = (&self.group, &self.names.kind);
         let mut warning = format!("{group}/{} {kind} is deprecated", version.name);
-        let old = Rank::of(&version.name);
-        let better = |other: &&Version| other.served && !other.deprecated && Rank::of(&other.name) > old;
-        if let Some(newest) = self.versions.iter().filter(better).max_by_key(|other| Rank::of(&other.name)) {
+        let by_name = |one: &Version, other: &Version| compare_versions(&one.name, &other.name);
+        let better = |other: &&Version| other.served && !other.deprecated && by_name(other, version).is_gt();
+        if let Some(newest) = self.versions.iter().filter(better).max_by(|one, other| by_name(one, other)) {
             warning.push_str(&format!("; use {group}/{} {kind}", newest.name));
         }
         Some(warning)
@@ -198,7 +199,7 @@ impl Definition {
     /// first, names of another form last in alphabetical order.
     pub fn served_versions(&self) -> Vec<&Version> {
         let mut served: Vec<_> = self.versions.iter().filter(|version| version.served).collect();
-        served.sort_by_key(|version| std::cmp::Reverse(Rank::of(&version.name)));
+        served.sort_by(|one, other| compare_versions(&other.name, &one.name));
         served
     }
 }
@@ -275,37 +276,6 @@ impl Conversion {
             ca_bundle: text(object, &format!("{CONFIG}/caBundle")).to_owned(),
             review_versions: texts(object, "/spec/conversion/webhook/conversionReviewVersions"),
         })
-    }
-}
-
-/// How a version ranks among others: stable above beta above alpha above names of another form, then by numbers.
-/// Names of another form rank by the alphabet, the first highest.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Rank {
-    stability: u8,
-    major: u64,
-    minor: u64,
-    name: std::cmp::Reverse<String>,
-}
-
-impl Rank {
-    fn of(name: &str) -> Self {
-        let other = || Self { stability: 0, major: 0, minor: 0, name: std::cmp::Reverse(name.to_owned()) };
-        let Some(rest) = name.strip_prefix('v') else { return other() };
-        let (major, rest) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()));
-        let (stability, minor) = match rest {
-            "" => (3, "0"),
-            rest => match (rest.strip_prefix("beta"), rest.strip_prefix("alpha")) {
-                (Some(number), _) => (2, number),
-                (_, Some(number)) => (1, number),
-                _ => return other(),
-            },
-        };
-        let number = |digits: &str| digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok()).flatten();
-        match (number(major), number(minor)) {
-            (Some(major), Some(minor)) => Self { stability, major, minor, name: std::cmp::Reverse(String::new()) },
-            _ => other(),
-        }
     }
 }
 

@@ -1,37 +1,9 @@
 //! The formats that validation knows; others are ignored, with a warning.
 
+use windlass_schema::formats::is_supported;
+
 use super::inner::Spec;
 use super::schema::Props;
-
-/// The formats of strings, without dashes.
-const STRING_FORMATS: &[&str] = &[
-    "bsonobjectid",
-    "byte",
-    "cidr",
-    "creditcard",
-    "date",
-    "datetime",
-    "duration",
-    "email",
-    "hexcolor",
-    "hostname",
-    "ipv4",
-    "ipv6",
-    "isbn",
-    "isbn10",
-    "isbn13",
-    "k8slongname",
-    "k8sshortname",
-    "mac",
-    "password",
-    "rgbcolor",
-    "ssn",
-    "uri",
-    "uuid",
-    "uuid3",
-    "uuid4",
-    "uuid5",
-];
 
 /// The formats in the schemas of a definition that validation does not know, in the order of the schemas.
 pub(super) fn unrecognized<'a>(spec: &Spec<'a>) -> Vec<&'a str> {
@@ -45,7 +17,7 @@ pub(super) fn unrecognized<'a>(spec: &Spec<'a>) -> Vec<&'a str> {
 
 fn is_known(schema: Props<'_>, format: &str) -> bool {
     match schema.text("type") {
-        "" | "string" => STRING_FORMATS.contains(&format.replace('-', "").as_str()),
+        "" | "string" => is_supported(format),
         "integer" => matches!(format, "int32" | "int64"),
         "number" => matches!(format, "float" | "double"),
         _ => false,

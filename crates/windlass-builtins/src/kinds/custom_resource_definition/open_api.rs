@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use windlass_schema::field::{ErrorKind, ErrorList, FieldError, Path};
+use windlass_schema::go_format::marshal;
 
 use super::options::Options;
 use super::render;
@@ -191,7 +192,7 @@ pub(super) fn set_item_error(schema: Props<'_>) -> Option<(&'static str, String)
     let item = schema.item()?;
     let list_type = item.optional_text("x-kubernetes-list-type");
     // The real server shows the list type in both cases.
-    let shown = list_type.map_or_else(|| "null".to_owned(), |value| render::json(&value.into()));
+    let shown = list_type.map_or_else(|| "null".to_owned(), |value| marshal(&value.into()));
     match item.text("type") {
         "array" if list_type.is_some_and(|value| value != "atomic") => Some(("x-kubernetes-list-type", shown)),
         "object" if item.optional_text("x-kubernetes-map-type") != Some("atomic") => {

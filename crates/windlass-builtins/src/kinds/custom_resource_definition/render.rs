@@ -1,6 +1,7 @@
 //! Values of the server's inner form as its messages show them: JSON with the names of the Go types.
 
 use serde_json::Value;
+use windlass_schema::go_format::marshal as json;
 
 use super::inner::Version;
 use super::schema::{FIELDS, Field, Form, Props};
@@ -9,26 +10,6 @@ use crate::object::{boolean, text};
 /// A list of versions.
 pub(super) fn versions(versions: &[Version<'_>]) -> String {
     list(versions.iter().map(version))
-}
-
-/// A value as Go encodes it, with the characters escaped that mean something in HTML.
-pub(super) fn json(value: &Value) -> String {
-    let text = match value.as_f64().filter(|_| value.is_f64()) {
-        Some(float) if float.fract() == 0.0 && float.abs() < 1e15 => format!("{float:.0}"),
-        _ => value.to_string(),
-    };
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '<' => out.push_str("\\u003c"),
-            '>' => out.push_str("\\u003e"),
-            '&' => out.push_str("\\u0026"),
-            '\u{2028}' => out.push_str("\\u2028"),
-            '\u{2029}' => out.push_str("\\u2029"),
-            c => out.push(c),
-        }
-    }
-    out
 }
 
 /// A schema.

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, FieldError, Path};
+use windlass_schema::structural::field_path::{Brackets, FieldPath};
 
-use super::field_path::{self, Brackets};
 use super::schema::Props;
 use super::structural;
 use crate::object::{is_set, text};
@@ -34,7 +34,7 @@ pub(super) fn validate(schema: Props<'_>, path: &Path, errors: &mut ErrorList) {
         }
         if !field_path.is_empty()
             && follows_paths
-            && field_path::find(field_path, Some(schema), Brackets::Allowed).is_err()
+            && FieldPath::parse(field_path, Some(schema), Brackets::Allowed).is_err()
         {
             invalid("must be a valid path");
         }

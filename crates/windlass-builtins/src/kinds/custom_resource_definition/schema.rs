@@ -6,6 +6,7 @@
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
+use windlass_schema::structural::field_path::{self, Fields};
 
 static EMPTY: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
 
@@ -187,6 +188,15 @@ impl<'a> Props<'a> {
     /// Whether a schema says nothing but what is in these fields.
     pub(super) fn has_only(self, names: &[&str]) -> bool {
         FIELDS.iter().filter(|field| !names.contains(&field.name)).all(|field| !self.has(field))
+    }
+}
+
+impl Fields for Props<'_> {
+    fn field(self, name: &str) -> Option<field_path::Field<Self>> {
+        if !self.map("properties").is_empty() {
+            return self.property(name).map(field_path::Field::Property);
+        }
+        self.props_or_bool("additionalProperties").map(|additional| field_path::Field::Value(additional.schema))
     }
 }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, FieldError, Path};
+use windlass_schema::structural::field_path::{Brackets, FieldPath};
 
-use super::field_path::{self, Brackets};
 use super::schema::Props;
 use crate::object::text;
 
@@ -24,7 +24,7 @@ pub(super) fn validate(fields: &[Value], schema: Option<Props<'_>>, path: &Path,
             continue;
         }
         let mut invalid = |detail: &str| errors.push(FieldError::invalid(&path, &json_path.into(), detail));
-        let found = match field_path::find(json_path, schema, Brackets::Forbidden) {
+        let found = match FieldPath::parse(json_path, schema, Brackets::Forbidden) {
             Ok(found) => found,
             Err(error) => {
                 invalid(&format!("is an invalid path: {error}"));

@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, FieldError, Path};
+use windlass_schema::go_regex;
 
 use super::conditions::{self, Condition, NON_STRUCTURAL_SCHEMA};
-use super::pattern;
 use super::schema::{Items, Props};
 use crate::object::{boolean, items, text};
 
@@ -207,8 +207,8 @@ fn restrictions(schema: Props<'_>, skip: Skip, level: Level, path: &Path, errors
         restriction(nested, Skip::default(), level, &path.child("not"), errors);
     }
     let pattern = schema.text("pattern");
-    if let Err(error) = pattern::check(pattern) {
-        let detail = format!("must be a valid regular expression, but isn't: error parsing regexp: {error}");
+    if let Err(error) = go_regex::check(pattern) {
+        let detail = format!("must be a valid regular expression, but isn't: {error}");
         errors.push(FieldError::invalid(&path.child("pattern"), &pattern.into(), detail));
     }
 }

@@ -1,7 +1,6 @@
 //! Definitions through their strategy.
 
 mod controllers;
-mod patterns;
 mod properties;
 mod schemas;
 mod spec;

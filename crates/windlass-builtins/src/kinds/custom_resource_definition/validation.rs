@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use windlass_schema::field::{ErrorKind, ErrorList, FieldError, Path};
+use windlass_schema::go_format::{first_unprintable, marshal};
+use windlass_schema::go_regex;
 use windlass_schema::names::{is_dns1035_label, is_dns1123_subdomain};
 
 use super::inner::{Spec, Version, open_api};
 use super::options::Options;
 use super::schema::Props;
-use super::{approval, conversion, printable, render, selectable, structural, validate_schema};
+use super::{approval, conversion, render, selectable, structural, validate_schema};
 use crate::check;
 use crate::object::{boolean, copy, is_set, items, text};
 
@@ -156,8 +158,11 @@ fn validate_spec(spec: &Spec<'_>, mut options: Options) -> ErrorList {
         errors.push(FieldError::invalid(&path.child("preserveUnknownFields"), &true.into(), detail));
     }
     options.structural |= !preserve || has_defaults || spec.has_schema(has_extensions);
-    errors.extend(versions(spec, &path.child("versions"), &options));
-    errors.extend(shared(spec, &path, &options));
+    // Patterns of one definition share their bounds, however many versions it has.
+    go_regex::bounded(|| {
+        errors.extend(versions(spec, &path.child("versions"), &options));
+        errors.extend(shared(spec, &path, &options));
+    });
     let strategy = text(spec.value, "/conversion/strategy");
     if is_set(spec.value, "/conversion") && strategy != "None" && preserve {
         let path = path.child("conversion").child("strategy");
@@ -243,7 +248,7 @@ fn validate_version(spec: &Spec<'_>, version: &Version<'_>, path: &Path, options
             errors.push(FieldError {
                 kind: ErrorKind::Invalid,
                 field: path.child("deprecationWarning").to_string(),
-                value: Some(render::json(&warning.into())),
+                value: Some(marshal(&warning.into())),
                 detail,
             });
         }
@@ -298,7 +303,7 @@ fn deprecation_warning(deprecated: bool, warning: &str) -> Vec<String> {
     if warning.is_empty() {
         errors.push("must not be an empty string".to_owned());
     }
-    if let Some(index) = printable::first_other(warning) {
+    if let Some(index) = first_unprintable(warning) {
         let what = "must only contain printable UTF-8 characters; non-printable character found at index";
         errors.push(format!("{what} {index}"));
     }
@@ -430,7 +435,7 @@ fn subresources(subresources: Option<&Value>, path: &Path) -> ErrorList {
         errors.push(FieldError {
             kind: ErrorKind::Invalid,
             field: path.to_string(),
-            value: Some(render::json(&selector.into())),
+            value: Some(marshal(&selector.into())),
             detail: "should be a json path under either .spec or .status".to_owned(),
         });
     }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use windlass_schema::field::{ErrorList, FieldError, Path};
 
-use super::super::{DefinitionOptions, check_definition, check_rules};
+use super::super::{DefinitionOptions, check_definition};
 use super::{schema, spec};
 
 fn check(definition: &Value) -> Vec<String> {
@@ -150,32 +150,4 @@ fn rules_above_an_error_of_the_schema_wait_for_it() {
     let options = DefinitionOptions { schema_errors: &[error], ..DefinitionOptions::default() };
     let fields: Vec<_> = check_with(&definition, options).into_iter().map(|error| error.field).collect();
     assert_eq!(fields, ["schema.properties[ab].x-kubernetes-validations[0].rule"]);
-}
-
-#[test]
-fn the_shape_of_rules_is_an_error_of_the_schema() {
-    let schema =
-        schema(&json!({"type": "object", "properties": {"n": {"type": "integer"}}, "x-kubernetes-validations": [
-        {"rule": "  "},
-        {"rule": "true", "message": " "},
-        {"rule": "true", "message": "a\nb"},
-        {"rule": "true\n&& true"},
-        {"rule": "true", "messageExpression": " "},
-        {"rule": "true", "reason": "NotAReason"},
-        {"rule": "true", "fieldPath": ".nope"},
-        {"rule": "true", "fieldPath": ".n", "message": "fine", "reason": "FieldValueRequired"}]}));
-    let found: Vec<_> =
-        check_rules(&schema.rules, Some(&schema), &Path::new("s")).iter().map(ToString::to_string).collect();
-    assert_eq!(
-        found,
-        [
-            "s.x-kubernetes-validations[0].rule: Required value: rule is not specified",
-            "s.x-kubernetes-validations[1].message: Invalid value: \" \": must be non-empty if specified",
-            "s.x-kubernetes-validations[2].message: Invalid value: \"a\\nb\": must not contain line breaks",
-            "s.x-kubernetes-validations[3].message: Required value: message must be specified if rule contains line breaks",
-            "s.x-kubernetes-validations[4].messageExpression: Required value: messageExpression must be non-empty if specified",
-            "s.x-kubernetes-validations[5].reason: Unsupported value: \"NotAReason\": supported values: \"FieldValueDuplicate\", \"FieldValueForbidden\", \"FieldValueInvalid\", \"FieldValueRequired\"",
-            "s.x-kubernetes-validations[6].fieldPath: Invalid value: \".nope\": must be a valid path",
-        ]
-    );
 }

@@ -1,7 +1,7 @@
 //! The way from client-side to server-side apply: `kubectl` leaves its last configuration in an annotation.
 
 use serde_json::{Map, Value};
-use windlass_schema::{json, object_meta::ANNOTATIONS_MAX_BYTES};
+use windlass_schema::{go_format, json, object_meta::ANNOTATIONS_MAX_BYTES};
 
 use super::{FieldManager, object::text};
 use crate::apply::{
@@ -59,17 +59,5 @@ fn annotations_mut(object: &mut Value) -> Option<&mut Map<String, Value>> {
 
 /// JSON as Go's encoder writes it to a stream: safe inside HTML, with a line end.
 fn encode(value: &Value) -> String {
-    let mut out = String::new();
-    for c in String::from_utf8_lossy(&json::encode(value)).chars() {
-        match c {
-            '<' => out.push_str("\\u003c"),
-            '>' => out.push_str("\\u003e"),
-            '&' => out.push_str("\\u0026"),
-            '\u{2028}' => out.push_str("\\u2028"),
-            '\u{2029}' => out.push_str("\\u2029"),
-            c => out.push(c),
-        }
-    }
-    out.push('\n');
-    out
+    go_format::marshal(value) + "\n"
 }

@@ -5,19 +5,7 @@ use windlass_schema::types::{PatchStrategy, Scalar, Topology};
 use super::*;
 
 fn field(name: &'static str, ty: Type) -> Field {
-    Field {
-        name: name.into(),
-        ty,
-        go_type: "".into(),
-        proto: 0,
-        omit_empty: true,
-        pointer: false,
-        required: false,
-        default: None,
-        topology: Topology::Default,
-        patch: PatchStrategy::default(),
-        format: None,
-    }
+    Field::new(name, ty)
 }
 
 fn shape(name: &'static str, fields: Vec<Field>, atomic: bool) -> Struct {

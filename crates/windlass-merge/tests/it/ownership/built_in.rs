@@ -9,7 +9,7 @@ use windlass_merge::apply::{
 };
 use windlass_schema::{
     time::Time,
-    types::{Field, PatchStrategy, Scalar, Struct, StructId, Topology, Type, TypeTable},
+    types::{Field, Scalar, Struct, StructId, Topology, Type, TypeTable},
 };
 
 const WORKLOAD: StructId = StructId(0);
@@ -57,19 +57,7 @@ fn shape(fields: Vec<Field>) -> Struct {
 }
 
 fn field(name: &'static str, ty: Type) -> Field {
-    Field {
-        name: name.into(),
-        ty,
-        go_type: "".into(),
-        proto: 0,
-        omit_empty: true,
-        pointer: false,
-        required: false,
-        default: None,
-        topology: Topology::Default,
-        patch: PatchStrategy::default(),
-        format: None,
-    }
+    Field::new(name, ty)
 }
 
 #[test]

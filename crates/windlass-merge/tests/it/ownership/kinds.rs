@@ -8,7 +8,7 @@ use windlass_merge::apply::{
 };
 use windlass_schema::{
     structural::{Additional, Kind, ListType, Structural},
-    types::{Field, PatchStrategy, Scalar, Struct, StructId, Topology, Type, TypeTable},
+    types::{Field, Scalar, Struct, StructId, Topology, Type, TypeTable},
 };
 
 /// The group of the custom resource.
@@ -194,17 +194,5 @@ fn shape(name: &'static str, fields: Vec<Field>, atomic: bool) -> Struct {
 }
 
 fn field(name: &'static str, ty: Type) -> Field {
-    Field {
-        name: name.into(),
-        ty,
-        go_type: "".into(),
-        proto: 0,
-        omit_empty: true,
-        pointer: false,
-        required: false,
-        default: None,
-        topology: Topology::Default,
-        patch: PatchStrategy::default(),
-        format: None,
-    }
+    Field::new(name, ty)
 }

@@ -4,7 +4,8 @@ use super::Check;
 use super::place::Place;
 use super::types::single_type;
 use crate::field::ErrorList;
-use crate::structural::number::{Num, is_json_integer, show_float, to_i64};
+use crate::go_format;
+use crate::structural::number::{Num, is_json_integer, to_i64};
 use crate::structural::{Kind, Structural};
 
 /// What a number must be to be of the schema's type and format.
@@ -123,7 +124,7 @@ impl Check {
             }
             other => {
                 let value = other.as_f64();
-                (bound.fails(value, bound.limit), Num::Float(value), show_float(bound.limit))
+                (bound.fails(value, bound.limit), Num::Float(value), go_format::float(bound.limit))
             }
         };
         if fails {
@@ -145,7 +146,7 @@ impl Check {
             other => {
                 let value = other.as_f64();
                 let quotient = if factor < 1.0 { 1.0 / factor * value } else { value / factor };
-                (show_float(factor), factor > 0.0, is_json_integer(quotient), Num::Float(value))
+                (go_format::float(factor), factor > 0.0, is_json_integer(quotient), Num::Float(value))
             }
         };
         if !positive {

@@ -6,8 +6,7 @@ use serde_json::Value;
 
 use super::place::Place;
 use super::{Check, error};
-use crate::field::{ErrorKind, ErrorList, Path, quote};
-use crate::structural::number::show;
+use crate::field::{ErrorKind, ErrorList, Path, quote, show};
 
 /// How many bytes of messages one check makes. An object of some megabytes could else cause gigabytes.
 const MAX_BYTES: usize = 16 << 20;
@@ -15,7 +14,7 @@ const MAX_BYTES: usize = 16 << 20;
 impl Check {
     /// Whether enough is said: what is checked is bad already, whatever else is wrong with it.
     pub(super) fn is_full(&self) -> bool {
-        self.spent > MAX_BYTES
+        self.spent > MAX_BYTES || self.effort > super::MAX_EFFORT
     }
 
     fn push(

@@ -1,46 +1,76 @@
-//! Paths to fields as definitions write them: `.spec.map['key']`.
+//! Paths into a schema as definitions write them: `.spec.color`, `.spec.labels['app']`.
 
-use std::fmt;
+use super::{Additional, Structural};
+use crate::field::Path;
 
-use windlass_schema::field::Path;
-use windlass_schema::structural::{Additional, Structural};
+/// The longest part of a path; a longer one ends it.
+const MAX_PART: usize = 64 * 1024;
 
 /// A path that a schema has.
 #[derive(Debug, Clone, PartialEq)]
-pub struct FieldPath<'a> {
-    /// The path, relative to the schema.
+pub struct FieldPath<S> {
+    /// The path, relative to the schema, in the form of field errors.
     pub path: Path,
+    /// Its first part.
+    pub root: String,
     /// The schema of what it leads to; `None` where the schema allows anything.
-    pub schema: Option<&'a Structural>,
+    pub schema: Option<S>,
+}
+
+/// A schema that a path can be followed through.
+pub trait Fields: Copy {
+    /// What a name stands for in values of the schema, if for anything.
+    fn field(self, name: &str) -> Option<Field<Self>>;
+}
+
+/// What a name stands for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Field<S> {
+    /// A property.
+    Property(S),
+    /// A value of a map; `None` if it may be anything.
+    Value(Option<S>),
+}
+
+/// Whether `[...]` may stand in a path, for names that are no identifiers and for keys of maps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Brackets {
+    /// It may.
+    Allowed,
+    /// It may not.
+    Forbidden,
 }
 
 /// Why a text is no path to a field of a schema.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct FieldPathError(String);
 
-impl fmt::Display for FieldPathError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+impl Fields for &Structural {
+    fn field(self, name: &str) -> Option<Field<Self>> {
+        if !self.properties.is_empty() {
+            return self.properties.get(name).map(Field::Property);
+        }
+        match &self.additional {
+            Additional::Absent => None,
+            Additional::Bool(_) => Some(Field::Value(None)),
+            Additional::Schema(values) => Some(Field::Value(Some(values))),
+        }
     }
 }
 
-impl std::error::Error for FieldPathError {}
-
-impl<'a> FieldPath<'a> {
-    /// Reads a path and follows it through a schema. Brackets are for names that are no identifiers and for keys of
-    /// maps; `allow_brackets` is false where only names are allowed.
+impl<S: Fields> FieldPath<S> {
+    /// Reads a path and follows it through a schema, if there is one.
     ///
     /// # Errors
     /// If it is malformed or the schema has no such field.
-    pub fn parse(text: &str, schema: &'a Structural, allow_brackets: bool) -> Result<Self, FieldPathError> {
-        let mut tokens = Tokens { rest: text };
-        let mut found = Self { path: Path::root(), schema: Some(schema) };
+    pub fn parse(text: &str, schema: Option<S>, brackets: Brackets) -> Result<Self, FieldPathError> {
+        let mut tokens = Tokens(text);
+        let mut found = Self { path: Path::root(), root: String::new(), schema };
         while let Some(token) = tokens.next() {
             match token {
+                "[" if brackets == Brackets::Forbidden => return fail("array notation is not allowed"),
                 "[" => {
-                    if !allow_brackets {
-                        return fail("array notation is not allowed");
-                    }
                     let quoted = tokens.expect()?;
                     let inner = quoted.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
                     let Some(inner) = inner else {
@@ -63,21 +93,14 @@ impl<'a> FieldPath<'a> {
     }
 
     fn step(&mut self, name: &str) -> Result<(), FieldPathError> {
-        const NO_FIELD: &str = "does not refer to a valid field";
-        let Some(schema) = self.schema else { return fail(NO_FIELD) };
-        if schema.properties.is_empty() {
-            let values = match &schema.additional {
-                Additional::Absent => return fail(NO_FIELD),
-                Additional::Bool(_) => None,
-                Additional::Schema(values) => Some(&**values),
-            };
-            self.path = self.path.key(name);
-            self.schema = values;
-            return Ok(());
+        (self.path, self.schema) = match self.schema.and_then(|schema| schema.field(name)) {
+            Some(Field::Property(property)) => (self.path.child(name), Some(property)),
+            Some(Field::Value(value)) => (self.path.key(name), value),
+            None => return fail("does not refer to a valid field"),
+        };
+        if self.root.is_empty() {
+            self.root = name.to_owned();
         }
-        let Some(property) = schema.properties.get(name) else { return fail(NO_FIELD) };
-        self.path = self.path.child(name);
-        self.schema = Some(property);
         Ok(())
     }
 }
@@ -86,10 +109,8 @@ fn fail<T>(message: impl Into<String>) -> Result<T, FieldPathError> {
     Err(FieldPathError(message.into()))
 }
 
-/// Delimiters, quoted strings with their quotes, and the text between.
-struct Tokens<'t> {
-    rest: &'t str,
-}
+/// The parts of a path: the delimiters, what stands between them, and texts in single quotes.
+struct Tokens<'t>(&'t str);
 
 impl<'t> Tokens<'t> {
     fn expect(&mut self) -> Result<&'t str, FieldPathError> {
@@ -101,9 +122,8 @@ impl<'t> Iterator for Tokens<'t> {
     type Item = &'t str;
 
     fn next(&mut self) -> Option<&'t str> {
-        let bytes = self.rest.as_bytes();
-        let first = *bytes.first()?;
-        let end = match first {
+        let bytes = self.0.as_bytes();
+        let length = match bytes.first()? {
             b'\'' => {
                 let close = (1..bytes.len()).find(|&at| bytes[at] == b'\'' && bytes[at - 1] != b'\\');
                 close.map_or(bytes.len(), |at| at + 1)
@@ -111,8 +131,11 @@ impl<'t> Iterator for Tokens<'t> {
             b'.' | b'[' | b']' => 1,
             _ => bytes.iter().position(|b| matches!(b, b'.' | b'[' | b']')).unwrap_or(bytes.len()),
         };
-        let (token, rest) = self.rest.split_at(end);
-        self.rest = rest;
+        if length > MAX_PART {
+            return None;
+        }
+        let (token, rest) = self.0.split_at(length);
+        self.0 = rest;
         Some(token)
     }
 }
@@ -144,9 +167,8 @@ fn unquote(text: &str) -> Result<String, FieldPathError> {
 
 #[cfg(test)]
 mod tests {
-    use windlass_schema::structural::Kind;
-
     use super::*;
+    use crate::structural::Kind;
 
     fn schema() -> Structural {
         let text = Structural { kind: Some(Kind::String), ..Structural::default() };
@@ -161,7 +183,7 @@ mod tests {
     }
 
     fn check(text: &str) -> String {
-        match FieldPath::parse(text, &schema(), true) {
+        match FieldPath::parse(text, Some(&schema()), Brackets::Allowed) {
             Ok(found) => found.path.as_str().to_owned(),
             Err(error) => format!("error: {error}"),
         }
@@ -187,6 +209,7 @@ mod tests {
         assert_eq!(check(".spec[map]"), "error: expected single quoted string but got map");
         assert_eq!(check(".spec['map'"), "error: unexpected end of JSON path");
         assert_eq!(check(".spec['map'x"), "error: expected ] but got x");
+        assert_eq!(check(&format!(".{}.spec", "x".repeat(70_000))), "error: unexpected end of JSON path");
         assert_eq!(check(r".spec['\x']"), "error: invalid string literal: invalid escape char \\x");
     }
 }

@@ -1,8 +1,14 @@
-//! JSON values as Go prints them: several errors of the real server carry a map in Go's `%v` form.
+//! Text and JSON values as Go prints them, for the messages of the real server that show them.
 
 use std::fmt::Write;
 
-use serde_json::{Number, Value};
+use serde_json::Value;
+
+use crate::json;
+
+mod quote;
+
+pub use quote::{first_unprintable, is_printable, quote, quote_bytes};
 
 /// A value in Go's `%v` form: `map[a:1 b:[x y]]`, strings bare, null as `<nil>`.
 pub fn plain(value: &Value) -> String {
@@ -12,14 +18,14 @@ pub fn plain(value: &Value) -> String {
 }
 
 /// Lists in Go's `%v` form: `[a b]`.
-pub(crate) fn plain_list(items: &[Value]) -> String {
+pub fn plain_list(items: &[Value]) -> String {
     let mut out = String::new();
     write_list(&mut out, items);
     out
 }
 
 /// A value in Go's `%s` form: as [`plain`] for strings, `%!s(int64=1)` for what is no string.
-pub(crate) fn verb_s(value: &Value) -> String {
+pub fn verb_s(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null => "%!s(<nil>)".to_owned(),
@@ -36,15 +42,14 @@ pub(crate) fn verb_s(value: &Value) -> String {
 }
 
 /// A value in Go's `%#v` form: `map[string]interface {}{"a":1}`.
-pub(crate) fn syntax(value: &Value) -> String {
+pub fn syntax(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".to_owned(),
-        Value::String(text) => windlass_schema::field::quote(text),
+        Value::String(text) => quote(text),
         Value::Array(items) => {
             format!("[]interface {{}}{{{}}}", items.iter().map(syntax).collect::<Vec<_>>().join(", "))
         }
         Value::Object(map) => {
-            let quote = windlass_schema::field::quote;
             let entries: Vec<_> = map.iter().map(|(key, item)| format!("{}:{}", quote(key), syntax(item))).collect();
             format!("map[string]interface {{}}{{{}}}", entries.join(", "))
         }
@@ -58,20 +63,16 @@ fn nested_verb_s(value: &Value) -> String {
 }
 
 /// The Go type that a JSON value has in an unstructured object, as `%s` prints a `reflect.Type`.
-pub(crate) fn type_name(value: &Value) -> &'static str {
+pub fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "%!s(<nil>)",
         Value::Bool(_) => "bool",
-        Value::Number(number) if is_int64(number) => "int64",
+        Value::Number(number) if number.is_i64() => "int64",
         Value::Number(_) => "float64",
         Value::String(_) => "string",
         Value::Array(_) => "[]interface {}",
         Value::Object(_) => "map[string]interface {}",
     }
-}
-
-fn is_int64(number: &Number) -> bool {
-    number.is_i64()
 }
 
 fn write_plain(out: &mut String, value: &Value) {
@@ -112,16 +113,36 @@ fn write_list(out: &mut String, items: &[Value]) {
     out.push(']');
 }
 
-/// A float as Go's `%v` prints it: the shortest digits, with an exponent of at least two digits outside 1e-4..1e21.
-pub(crate) fn float(number: f64) -> String {
-    let magnitude = number.abs();
-    if magnitude != 0.0 && !(1e-4..1e21).contains(&magnitude) {
-        let text = format!("{number:e}");
-        let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-        let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |rest| ('-', rest));
-        return format!("{digits}e{sign}{exponent:0>2}");
+/// A float as Go's `%v` prints it: the shortest digits, with an exponent of at least two digits below a ten-thousandth
+/// and from a million on.
+pub fn float(value: f64) -> String {
+    if value.is_infinite() {
+        return if value < 0.0 { "-Inf" } else { "+Inf" }.to_owned();
     }
-    format!("{number}")
+    let text = format!("{value:e}");
+    match text.split_once('e').and_then(|(digits, exponent)| Some((digits, exponent.parse::<i32>().ok()?))) {
+        Some((digits, exponent)) if exponent < -4 => format!("{digits}e-{:02}", -exponent),
+        Some((digits, exponent)) if exponent > 5 => format!("{digits}e+{exponent:02}"),
+        _ => value.to_string(),
+    }
+}
+
+/// A value as Go's `json.Marshal` writes it, which escapes what HTML would read.
+pub fn marshal(value: &Value) -> String {
+    let text = String::from_utf8_lossy(&json::encode(value)).into_owned();
+    if !text.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match c {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                let _ = write!(out, "\\u{:04x}", c as u32);
+            }
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 #[cfg(test)]
@@ -142,5 +163,29 @@ mod tests {
         assert_eq!(verb_s(&json!(1)), "%!s(int64=1)");
         assert_eq!(verb_s(&json!(null)), "%!s(<nil>)");
         assert_eq!(verb_s(&json!({"a": [true, null]})), "map[a:[%!s(bool=true) <nil>]]");
+    }
+
+    #[test]
+    fn floats_print_as_go_prints_them() {
+        for (value, expected) in [
+            (2.0, "2"),
+            (1.5, "1.5"),
+            (123_456.0, "123456"),
+            (1e6, "1e+06"),
+            (1_234_567.5, "1.2345675e+06"),
+            (-1e21, "-1e+21"),
+            (0.0001, "0.0001"),
+            (0.00001, "1e-05"),
+            (0.0, "0"),
+            (f64::NAN, "NaN"),
+            (f64::NEG_INFINITY, "-Inf"),
+        ] {
+            assert_eq!(float(value), expected);
+        }
+    }
+
+    #[test]
+    fn json_is_safe_within_a_page() {
+        assert_eq!(marshal(&json!({"<a>": "&\u{2028}é", "f": 2.0})), r#"{"\u003ca\u003e":"\u0026\u2028é","f":2}"#);
     }
 }
