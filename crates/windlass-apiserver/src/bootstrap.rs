@@ -51,6 +51,7 @@ async fn create(server: &Server, path: String, object: Value) -> Result<(), Buil
     *request.method_mut() = Method::POST;
     *request.uri_mut() = path.parse().expect("a bootstrap path must be a URI");
     request.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
+    request.headers_mut().insert(header::USER_AGENT, header::HeaderValue::from_static("kube-apiserver"));
     request.extensions_mut().insert(Arc::new(User::admin()));
     let response = server.inner.handle(request).await;
     if matches!(response.status(), StatusCode::CREATED | StatusCode::CONFLICT) {

@@ -39,19 +39,51 @@ pub(crate) struct Call<'a> {
 
 /// Warnings for the client, in the order they came up.
 #[derive(Debug, Default)]
-pub(crate) struct Warnings(Mutex<Vec<String>>);
+pub(crate) struct Warnings(Mutex<Recorded>);
+
+/// The warnings so far.
+#[derive(Debug, Default)]
+struct Recorded {
+    texts: Vec<String>,
+    /// How many characters the answer would have of them.
+    written: usize,
+    /// Whether there were too many, so that each is cut short.
+    truncating: bool,
+}
+
+/// How many characters all warnings of an answer may have before each is cut short, and none is added.
+const WARNINGS_MAX: usize = 4 << 10;
+/// How many characters of each are left then.
+const WARNING_MAX: usize = 256;
 
 impl Warnings {
     pub(crate) fn add(&self, warning: impl Into<String>) {
         let warning = warning.into();
-        let mut all = self.0.lock();
-        if !all.contains(&warning) {
-            all.push(warning);
+        let mut recorded = self.0.lock();
+        let Recorded { texts, written, truncating } = &mut *recorded;
+        let enough = *truncating && *written >= WARNINGS_MAX;
+        if warning.is_empty() || enough || texts.contains(&warning) {
+            return;
+        }
+        texts.push(warning);
+        let length = |text: &String, most: usize| text.chars().take(most).count();
+        if !*truncating {
+            *written += texts.last().map_or(0, |text| length(text, WARNINGS_MAX + 1));
+            *truncating = *written > WARNINGS_MAX;
+            if *truncating {
+                *written = texts.iter().map(|text| length(text, WARNING_MAX)).sum();
+            }
+        } else {
+            *written += texts.last().map_or(0, |text| length(text, WARNING_MAX));
         }
     }
 
     pub(crate) fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock())
+        let Recorded { mut texts, truncating, .. } = std::mem::take(&mut *self.0.lock());
+        if truncating {
+            texts.iter_mut().for_each(|text| *text = text.chars().take(WARNING_MAX).collect());
+        }
+        texts
     }
 }
 

@@ -7,18 +7,18 @@
 mod cleanup;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::{Arc, OnceLock, Weak},
 };
 
 use futures_util::future::join_all;
 use http::{HeaderMap, HeaderValue, header};
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::watch;
 use tracing::warn;
 use windlass_builtins::kinds::custom_resource_definition::{
-    Definition, accept_names, api_approval, check_structural,
+    Definition, GroupNames, accept_names_in, api_approval, check_structural,
     conditions::{self, Condition, TERMINATING},
     establish,
 };
@@ -68,8 +68,8 @@ impl Definitions {
 /// What the task knows of the definitions.
 pub(crate) struct Controller {
     cache: Arc<ResourceCache>,
-    /// The accepted names by group and definition, in the form of a definition that has nothing else.
-    names: HashMap<String, BTreeMap<String, Value>>,
+    /// The accepted names by group.
+    names: HashMap<String, GroupNames>,
     served: HashMap<String, Served>,
     /// The uids of definitions whose objects are being removed.
     cleaning: HashSet<String>,
@@ -222,7 +222,6 @@ impl Controller {
     /// Decides about names and conditions; gives other definitions that this may concern.
     fn decide(&mut self, name: String, mut object: Value, now: Timestamp) -> (Decided, Vec<String>) {
         let group = object["spec"]["group"].as_str().unwrap_or_default().to_owned();
-        let others = self.names.get(&group).into_iter().flat_map(BTreeMap::values);
         let names_before = object["status"]["acceptedNames"].clone();
         let mut changed = false;
         let mut take = |object: &mut Value, status: Option<Value>| {
@@ -231,7 +230,7 @@ impl Controller {
                 changed = true;
             }
         };
-        let names = accept_names(&object, others, now);
+        let names = accept_names_in(&object, self.names.entry(group.clone()).or_default(), now);
         take(&mut object, names);
         for judge in [establish, check_structural, api_approval] {
             let status = judge(&object, now);
@@ -244,15 +243,8 @@ impl Controller {
     }
 
     fn remember_names(&mut self, name: &str, object: &Value) {
-        let group = &object["spec"]["group"];
-        let status = &object["status"];
-        let accepted = conditions_true(status, "NamesAccepted");
-        let names = json!({
-            "spec": {"group": group},
-            "status": {"acceptedNames": status["acceptedNames"]},
-            "accepted": accepted,
-        });
-        self.names.entry(group.as_str().unwrap_or_default().to_owned()).or_default().insert(name.to_owned(), names);
+        let group = object["spec"]["group"].as_str().unwrap_or_default();
+        self.names.entry(group.to_owned()).or_default().set(name, object);
     }
 
     /// Drops the names of a definition that is gone; gives those who may have waited for them.
@@ -269,8 +261,7 @@ impl Controller {
 
     /// The definitions of a group whose names are not all accepted.
     fn waiting(&self, group: &str) -> Vec<String> {
-        let names = self.names.get(group).into_iter().flatten();
-        names.filter(|(_, names)| names["accepted"] != true).map(|(name, _)| name.clone()).collect()
+        self.names.get(group).into_iter().flat_map(GroupNames::waiting).map(str::to_owned).collect()
     }
 
     /// Puts the endpoints of a definition into the registry, if they are not there yet.
@@ -338,11 +329,6 @@ fn settle(endpoint: Arc<Endpoint>) {
 
 fn retire(served: &Served) {
     served.endpoints.iter().filter_map(|endpoint| endpoint.custom()).for_each(Custom::retire);
-}
-
-fn conditions_true(status: &Value, kind: &str) -> bool {
-    let conditions = status["conditions"].as_array();
-    conditions.into_iter().flatten().any(|condition| condition["type"] == kind && condition["status"] == "True")
 }
 
 /// Marks a definition as being deleted, to be kept until its objects are gone; `false` if it is marked already.

@@ -9,7 +9,7 @@ use windlass_merge::apply::{
     scale::{self, SCALE_API_VERSION},
     schema::TypeRef,
 };
-use windlass_schema::time::Time;
+use windlass_schema::{structural::TOO_MANY_DEFAULTS, time::Time};
 
 use crate::{
     call::Call,
@@ -78,6 +78,7 @@ impl Call<'_> {
         let applied = self.with_field_manager(|fields| fields.apply(live, patch, &manager, options.force, self.now()));
         applied.map_err(|error| match error {
             ApplyError::BadRequest(message) => ApiError::bad_request(message),
+            ApplyError::Failed(message) if message.ends_with(TOO_MANY_DEFAULTS) => ApiError::bad_request(message),
             ApplyError::Failed(message) => ApiError::unexpected(message),
             ApplyError::Conflicts(conflicts) => {
                 let cause = |cause: windlass_merge::apply::conflict::Cause| {

@@ -5,7 +5,7 @@
 //! that shares all but the changed group with the one before.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     sync::Arc,
 };
 
@@ -47,7 +47,7 @@ struct CustomGroup {
     /// As discovery shows it.
     group: Group,
     /// By version and plural name.
-    endpoints: BTreeMap<String, BTreeMap<String, Arc<Endpoint>>>,
+    endpoints: OrdMap<String, OrdMap<String, Arc<Endpoint>>>,
 }
 
 /// Core and events.k8s.io events are two views of the same objects.
@@ -120,17 +120,24 @@ impl Registry {
             Some(group) => (**group).clone(),
             None => CustomGroup {
                 group: Group { name: group.to_owned().into(), versions: Vec::new() },
-                endpoints: BTreeMap::new(),
+                endpoints: OrdMap::new(),
             },
         };
-        for resources in changed.endpoints.values_mut() {
+        let having = changed.endpoints.iter().filter(|(_, resources)| resources.contains_key(plural));
+        let having: Vec<String> = having.map(|(version, _)| version.clone()).collect();
+        for version in having {
+            let mut resources = changed.endpoints.remove(&version).unwrap_or_default();
             resources.remove(plural);
+            if !resources.is_empty() {
+                changed.endpoints.insert(version, resources);
+            }
         }
         for endpoint in endpoints {
             let version = endpoint.resource.version.to_string();
-            changed.endpoints.entry(version).or_default().insert(plural.to_owned(), endpoint.clone());
+            let mut resources = changed.endpoints.remove(&version).unwrap_or_default();
+            resources.insert(plural.to_owned(), endpoint.clone());
+            changed.endpoints.insert(version, resources);
         }
-        changed.endpoints.retain(|_, resources| !resources.is_empty());
         if changed.endpoints.is_empty() {
             self.custom.remove(group);
             return;
@@ -184,7 +191,7 @@ impl Registry {
     /// The custom resources of a group version.
     pub(crate) fn custom_endpoints(&self, group: &str, version: &str) -> impl Iterator<Item = &Arc<Endpoint>> {
         let resources = self.custom.get(group).and_then(|custom| custom.endpoints.get(version));
-        resources.into_iter().flat_map(BTreeMap::values)
+        resources.into_iter().flat_map(OrdMap::values)
     }
 
     /// All group versions with custom resources.

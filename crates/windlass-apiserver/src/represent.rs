@@ -84,13 +84,12 @@ fn one(call: &Call<'_>, code: StatusCode, value: Value) -> Result<Response<Body>
 /// A table or metadata in the version that old clients ask for.
 fn old_form(mut value: Value) -> Value {
     value["apiVersion"] = "meta.k8s.io/v1beta1".into();
-    let rows = value["rows"].as_array_mut().into_iter().flatten().map(|row| &mut row["object"]);
-    for object in rows.filter(|object| object["kind"] == "PartialObjectMetadata") {
-        object["apiVersion"] = "meta.k8s.io/v1beta1".into();
-    }
-    let items = value["items"].as_array_mut().into_iter().flatten();
-    for object in items.filter(|object| object["kind"] == "PartialObjectMetadata") {
-        object["apiVersion"] = "meta.k8s.io/v1beta1".into();
+    for field in ["rows", "items"] {
+        let entries = value.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten();
+        let objects = entries.filter_map(|entry| if field == "rows" { entry.get_mut("object") } else { Some(entry) });
+        for object in objects.filter(|object| object["kind"] == "PartialObjectMetadata") {
+            object["apiVersion"] = "meta.k8s.io/v1beta1".into();
+        }
     }
     value
 }

@@ -22,7 +22,7 @@ mod validate;
 pub use coerce::{AdmitOptions, CoerceOptions, ObjectMetaType};
 pub use compile::{CompileError, MAX_DEPTH};
 pub use compiled::Compiled;
-pub use complete::{Options, Steps};
+pub use complete::{Options, Steps, TOO_MANY_DEFAULTS};
 
 /// A structural schema, or a part of one.
 #[derive(Debug, Clone, Default, PartialEq)]

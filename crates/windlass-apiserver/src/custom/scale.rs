@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use windlass_builtins::kinds::custom_resource_definition::Scale;
-use windlass_merge::go_format;
+use windlass_schema::go_format;
 
 use crate::{
     meta,
@@ -121,15 +121,7 @@ pub(super) fn text<'a>(object: &'a Value, path: &str) -> Result<Option<&'a str>,
 }
 
 fn wrong(path: &str, value: &Value, expected: &str) -> String {
-    let ty = match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_i64() => "int64",
-        Value::Number(_) => "float64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    };
+    let ty = if value.is_null() { "<nil>" } else { go_format::type_name(value) };
     let shown = go_format::plain(value);
     let path = path.strip_prefix('.').unwrap_or(path);
     format!(".{path} accessor error: {shown} is of the type {ty}, expected {expected}")

@@ -34,7 +34,7 @@ use crate::strategy::Strategy;
 
 pub use approval::{api_approval, is_protected_group};
 pub use definition::{Conversion, ConversionWebhook, Definition, Names, PrinterColumn, Scale, Version, WebhookService};
-pub use naming::{accept_names, establish};
+pub use naming::{GroupNames, accept_names, accept_names_in, establish};
 pub use structural::check_structural;
 
 /// The strategy of custom resource definitions.

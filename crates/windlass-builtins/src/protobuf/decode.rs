@@ -161,7 +161,7 @@ impl Context<'_> {
         let value = value.unwrap_or_else(|| match ty {
             Type::Scalar(Scalar::Bytes) => Value::String(String::new()),
             Type::List(_) => Value::Array(Vec::new()),
-            _ => zero::value(ty, self.table),
+            _ => windlass_schema::decode::zero(&self.table.types, ty),
         });
         Ok((key, value))
     }

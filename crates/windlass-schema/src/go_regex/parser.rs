@@ -34,6 +34,8 @@ pub(super) struct Parser<'a> {
     /// The most that an expression of the open group repeats what is within it.
     deepest: u64,
     groups: Vec<Open>,
+    /// Whether repetitions are lazy unless marked, which `U` sets.
+    lazy: bool,
     /// Where the repetition operator before this place started.
     last_repeat: Option<usize>,
     /// How often something was repeated that was repeated already.
@@ -50,6 +52,8 @@ struct Operand {
     place: Range<usize>,
     /// Whether it is a repetition.
     is_repetition: bool,
+    /// Whether a repetition written there is lazy unless marked.
+    lazy: bool,
 }
 
 /// A group that is open.
@@ -58,6 +62,8 @@ struct Open {
     deepest: u64,
     /// Where it starts in what is written.
     start: usize,
+    /// Whether repetitions before it are lazy unless marked.
+    lazy: bool,
 }
 
 pub(super) fn error<T>(code: &str, expression: &str) -> Result<T, PatternError> {
@@ -73,6 +79,7 @@ impl<'a> Parser<'a> {
             last: None,
             deepest: 1,
             groups: Vec::new(),
+            lazy: false,
             last_repeat: None,
             repeated_again: 0,
             names: BTreeMap::new(),
@@ -131,7 +138,7 @@ impl<'a> Parser<'a> {
 
     /// What was written from `start` on is an expression that repeats nothing.
     pub(super) fn ends_atom(&mut self, start: usize) {
-        self.last = Some(Operand { repeats: 1, place: start..self.out.len(), is_repetition: false });
+        self.last = Some(Operand { repeats: 1, place: start..self.out.len(), is_repetition: false, lazy: self.lazy });
     }
 
     fn literal(&mut self, c: char, length: usize) {
@@ -140,7 +147,7 @@ impl<'a> Parser<'a> {
 
     fn open(&mut self) -> Result<(), PatternError> {
         let rest = self.rest();
-        let start = self.out.len();
+        let (start, lazy) = (self.out.len(), self.lazy);
         if let Some(flags) = rest.strip_prefix("(?") {
             let named = flags.strip_prefix("P<").filter(|name| !name.is_empty());
             if let Some(name) = named.or_else(|| flags.strip_prefix('<').filter(|name| !name.is_empty())) {
@@ -154,6 +161,9 @@ impl<'a> Parser<'a> {
             } else {
                 let (flags, length, is_group) = perl_flags(rest)?;
                 self.at += length;
+                if let Some(at) = flags.find('U') {
+                    self.lazy = !flags[..at].contains('-');
+                }
                 if !is_group {
                     if !flags.is_empty() {
                         let _ = write!(self.out, "(?{flags})");
@@ -169,7 +179,7 @@ impl<'a> Parser<'a> {
         if self.groups.len() == MAX_NESTING {
             return error(TOO_DEEP, self.text);
         }
-        self.groups.push(Open { deepest: self.deepest, start });
+        self.groups.push(Open { deepest: self.deepest, start, lazy });
         self.deepest = 1;
         self.last = None;
         Ok(())
@@ -179,8 +189,9 @@ impl<'a> Parser<'a> {
         let Some(group) = self.groups.pop() else { return error("unexpected )", self.text) };
         self.at += 1;
         self.out.push(')');
+        self.lazy = group.lazy;
         let place = group.start..self.out.len();
-        self.last = Some(Operand { repeats: self.deepest, place, is_repetition: false });
+        self.last = Some(Operand { repeats: self.deepest, place, is_repetition: false, lazy: self.lazy });
         self.deepest = self.deepest.max(group.deepest);
         Ok(())
     }
@@ -210,7 +221,13 @@ impl<'a> Parser<'a> {
             self.out.insert_str(operand.place.start, "(?:");
             operand.place.end += 4;
         }
-        self.out.insert_str(operand.place.end, operator);
+        let mut operator = operator.to_owned();
+        if operand.lazy != self.lazy && operator.len() > 1 && operator.ends_with('?') {
+            operator.pop();
+        } else if operand.lazy != self.lazy {
+            operator.push('?');
+        }
+        self.out.insert_str(operand.place.end, &operator);
         operand.place.end += operator.len();
         operand.is_repetition = true;
         self.last = Some(operand);

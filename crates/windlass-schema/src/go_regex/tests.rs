@@ -62,6 +62,14 @@ fn what_our_engine_reads_in_another_way_means_what_it_means_in_go() {
 }
 
 #[test]
+fn flags_between_an_expression_and_its_operator_are_those_of_the_operator() {
+    for (pattern, found) in [("a(?U)+", "a"), ("a(?U)+?", "aaa"), ("(?U)a(?-U)+", "aaa"), ("((?U)a)+", "aaa")] {
+        let regex = compile(pattern).expect(pattern).regex;
+        assert_eq!(regex.find("aaa").map(|found| found.as_str()), Some(found), "{pattern}");
+    }
+}
+
+#[test]
 fn what_go_accepts_is_accepted() {
     for pattern in [
         "",

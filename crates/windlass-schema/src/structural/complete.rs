@@ -126,6 +126,9 @@ pub(super) struct Room {
 /// As much as the largest request.
 const ROOM: usize = 3 << 20;
 
+/// What is said of objects whose defaults take too much room.
+pub const TOO_MANY_DEFAULTS: &str = "defaults take more than 3145728 bytes";
+
 impl Default for Room {
     fn default() -> Self {
         Self { left: ROOM, exhausted: false }
@@ -148,7 +151,7 @@ impl Room {
 
     /// Whether everything had room.
     pub(super) fn check(&self) -> Result<(), String> {
-        if self.exhausted { Err(format!("defaults take more than {ROOM} bytes")) } else { Ok(()) }
+        if self.exhausted { Err(TOO_MANY_DEFAULTS.to_owned()) } else { Ok(()) }
     }
 }
 

@@ -202,7 +202,7 @@ impl Check {
         let Some(pattern) = validation.pattern.as_deref().filter(|pattern| !pattern.is_empty()) else { return };
         let known = schema.compiled.0.as_ref().and_then(|tables| tables.pattern.as_ref());
         if let Some(known) = known {
-            self.effort = self.effort.saturating_add(known.weight().saturating_mul(text.len() as u64) / 4);
+            self.effort = self.effort.saturating_add(known.weight().saturating_mul(text.len() as u64) / 16);
             if self.is_full() {
                 return;
             }

@@ -3,7 +3,7 @@
 //! Names belong to whoever had them first in the group. A definition that asks for a name of another one keeps what
 //! it has and says so in its conditions.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -20,12 +20,25 @@ use crate::object::{copy, items, text};
 ///
 /// Whoever writes the answer must look at the other definitions of the group again: names may have become free.
 pub fn accept_names<'a>(object: &Value, all: impl IntoIterator<Item = &'a Value>, now: Timestamp) -> Option<Value> {
+    let group = text(object, "/spec/group");
+    let mut names = GroupNames::default();
+    for (index, other) in all.into_iter().filter(|other| text(other, "/spec/group") == group).enumerate() {
+        names.set(&index.to_string(), other);
+    }
+    accept_names_in(object, &names, now)
+}
+
+/// As [`accept_names`], with the names of the group at hand.
+pub fn accept_names_in(object: &Value, group: &GroupNames, now: Timestamp) -> Option<Value> {
     let wanted = Names { object, at: "/spec/names" };
     let accepted = Names { object, at: "/status/acceptedNames" };
     if wanted.json() == accepted.json() {
         return None;
     }
-    let used = Used::of(object, all);
+    let own = Accepted::of(object);
+    let own_resources: BTreeSet<&str> = own.resources.iter().map(String::as_str).collect();
+    let is_resource = |name: &str| group.resources.contains_key(name) || own_resources.contains(name);
+    let is_kind = |name: &str| group.kinds.contains_key(name) || own.kinds.iter().any(|own| own == name);
     let mut conflict = None;
     let mut names = accepted.json();
     let mut conflicts = |reason, message| conflict = Some(Condition::new(NAMES_ACCEPTED, "False", reason, message));
@@ -38,23 +51,19 @@ pub fn accept_names<'a>(object: &Value, all: impl IntoIterator<Item = &'a Value>
     ];
     for (index, (field, reason)) in SINGLE.into_iter().enumerate() {
         if index == 2 && wanted.list("shortNames") != accepted.list("shortNames") {
-            let own = accepted.list("shortNames");
-            let mut taken: Vec<String> = Vec::new();
-            for name in wanted.list("shortNames").iter().filter(|name| !own.contains(name)) {
-                let message = in_use(name.as_str().unwrap_or_default());
-                if used.resources.contains(name.as_str().unwrap_or_default()) && !taken.contains(&message) {
-                    taken.push(message);
-                }
-            }
+            let (own, asked) = (accepted.list("shortNames"), wanted.list("shortNames"));
+            let mut seen: BTreeSet<&str> = own.iter().filter_map(Value::as_str).collect();
+            let new = asked.iter().map(|name| name.as_str().unwrap_or_default()).filter(|name| seen.insert(name));
+            let taken: Vec<String> = new.filter(|name| is_resource(name)).map(in_use).collect();
             match taken.as_slice() {
                 [] => names["shortNames"] = wanted.list("shortNames").into(),
                 [one] => conflicts("ShortNamesConflict", one.clone()),
                 several => conflicts("ShortNamesConflict", format!("[{}]", several.join(", "))),
             }
         }
-        let taken = if index < 2 { &used.resources } else { &used.kinds };
         let name = wanted.text(field);
-        if name != accepted.text(field) && taken.contains(name) {
+        let is_taken = if index < 2 { is_resource(name) } else { is_kind(name) };
+        if name != accepted.text(field) && is_taken {
             conflicts(reason, in_use(name));
         } else {
             names[field] = name.into();
@@ -139,28 +148,75 @@ fn tidy(names: Value) -> Value {
     tidy
 }
 
-/// The names that are taken in a group.
-struct Used {
-    resources: BTreeSet<String>,
-    kinds: BTreeSet<String>,
+/// The names that are accepted in a group, found without a look at every definition.
+#[derive(Debug, Clone, Default)]
+pub struct GroupNames {
+    definitions: BTreeMap<String, Accepted>,
+    /// By name, how many have it.
+    resources: HashMap<String, usize>,
+    kinds: HashMap<String, usize>,
+    waiting: BTreeSet<String>,
 }
 
-impl Used {
-    fn of<'a>(object: &Value, all: impl IntoIterator<Item = &'a Value>) -> Self {
-        let mut used = Self { resources: BTreeSet::new(), kinds: BTreeSet::new() };
-        let group = text(object, "/spec/group");
-        for other in all.into_iter().filter(|other| text(other, "/spec/group") == group) {
-            used.add(other);
+/// The names that a definition has.
+#[derive(Debug, Clone)]
+struct Accepted {
+    resources: Vec<String>,
+    kinds: Vec<String>,
+}
+
+impl Accepted {
+    fn of(object: &Value) -> Self {
+        let accepted = Names { object, at: "/status/acceptedNames" };
+        let mut resources = ["plural", "singular"].map(|field| accepted.text(field).to_owned()).to_vec();
+        resources.extend(accepted.list("shortNames").iter().filter_map(|name| name.as_str().map(str::to_owned)));
+        Self { resources, kinds: ["kind", "listKind"].map(|field| accepted.text(field).to_owned()).to_vec() }
+    }
+}
+
+impl GroupNames {
+    /// Takes the names that a definition of the group has now.
+    pub fn set(&mut self, definition: &str, object: &Value) {
+        self.remove(definition);
+        let accepted = Accepted::of(object);
+        for name in &accepted.resources {
+            *self.resources.entry(name.clone()).or_default() += 1;
         }
-        used.add(object);
-        used
+        for name in &accepted.kinds {
+            *self.kinds.entry(name.clone()).or_default() += 1;
+        }
+        if !conditions::is_true(object, NAMES_ACCEPTED) {
+            self.waiting.insert(definition.to_owned());
+        }
+        self.definitions.insert(definition.to_owned(), accepted);
     }
 
-    fn add(&mut self, object: &Value) {
-        let accepted = Names { object, at: "/status/acceptedNames" };
-        self.resources.extend(["plural", "singular"].map(|field| accepted.text(field).to_owned()));
-        self.resources.extend(accepted.list("shortNames").iter().filter_map(|name| name.as_str().map(str::to_owned)));
-        self.kinds.extend(["kind", "listKind"].map(|field| accepted.text(field).to_owned()));
+    /// Forgets a definition.
+    pub fn remove(&mut self, definition: &str) {
+        self.waiting.remove(definition);
+        let Some(accepted) = self.definitions.remove(definition) else { return };
+        let release = |names: Vec<String>, all: &mut HashMap<String, usize>| {
+            for name in names {
+                if let Some(count) = all.get_mut(&name) {
+                    *count -= 1;
+                    if *count == 0 {
+                        all.remove(&name);
+                    }
+                }
+            }
+        };
+        release(accepted.resources, &mut self.resources);
+        release(accepted.kinds, &mut self.kinds);
+    }
+
+    /// Whether no definition is known.
+    pub fn is_empty(&self) -> bool {
+        self.definitions.is_empty()
+    }
+
+    /// The definitions whose names are not all accepted.
+    pub fn waiting(&self) -> impl Iterator<Item = &str> {
+        self.waiting.iter().map(String::as_str)
     }
 }
 
