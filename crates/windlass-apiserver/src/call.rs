@@ -11,7 +11,7 @@ use windlass_store::Revision;
 
 use crate::{
     body::Chunks,
-    definitions,
+    definitions, heavy,
     negotiate::Representation,
     query::Query,
     registry::Endpoint,
@@ -156,6 +156,11 @@ impl<'a> Call<'a> {
 }
 
 impl Call<'_> {
+    /// Does work that takes long with a large body.
+    pub(crate) fn heavily<T>(&self, work: impl FnOnce() -> T) -> T {
+        if self.body.len() < heavy::LARGE { work() } else { heavy::heavy(work) }
+    }
+
     /// The key of the addressed object within its cache.
     pub(crate) fn key(&self) -> String {
         self.endpoint.key(self.target.namespace, self.target.name)
@@ -185,12 +190,9 @@ impl Call<'_> {
         }
         let resource = &*self.endpoint.resource;
         let registry = self.server.registry.load();
-        let current = registry.endpoint(&resource.group, &self.endpoint.stored.version, &resource.plural);
-        if let Some(current) = current.filter(|current| !std::ptr::eq(&*current.stored, &*self.endpoint.stored))
-            && let Some(custom) = current.custom()
-        {
-            custom.overtaken_by(revision);
-        }
+        let current = registry.versions_of(&resource.group, &resource.plural);
+        let other = current.filter(|current| !Arc::ptr_eq(&current.stored, &self.endpoint.stored));
+        other.filter_map(|current| current.custom()).for_each(|custom| custom.overtaken_by(revision));
     }
 
     /// Whether the endpoint is that of custom resource definitions.

@@ -35,6 +35,7 @@ use windlass_store::Revision;
 use self::strategy::CustomStrategy;
 use crate::{
     endpoint::{Endpoint, Form, Parts},
+    heavy,
     storage::{ResourceCache, Storage, StoredObject},
 };
 
@@ -65,7 +66,7 @@ pub(crate) struct Custom {
     as_stored_after: AtomicU64,
     compiled: OnceLock<Compiled>,
     /// The schemas of all versions, for objects whose fields were set in another one.
-    schemas: OnceLock<Vec<(String, Structural)>>,
+    schemas: Schemas,
     retired: watch::Sender<bool>,
 }
 
@@ -159,7 +160,11 @@ struct Maker<'a> {
     stored_resource: Arc<Resource>,
     /// The revision after which objects of the storage version are as this definition has them.
     as_stored_after: u64,
+    schemas: Schemas,
 }
+
+/// The schemas of all versions of a definition, compiled when the first of them is wanted.
+type Schemas = Arc<OnceLock<Vec<(String, Structural)>>>;
 
 impl<'a> Maker<'a> {
     fn new(
@@ -170,11 +175,17 @@ impl<'a> Maker<'a> {
         known: Revision,
     ) -> Option<Self> {
         let stored = definition.storage_version()?;
+        // The objects of a built-in kind are not a definition's to serve, and not to remove with it.
+        let is_builtin = |have: &Resource| have.group == definition.group && have.plural == definition.names.plural;
+        if table.resources.iter().any(is_builtin) {
+            return None;
+        }
         let cache = storage.cache(&format!("/{}/{}/", definition.group, definition.names.plural));
         let empty = cache.snapshot().objects().next().is_none();
         let stored_resource = Arc::new(resource(definition, stored, stored, table));
         let as_stored_after = if empty { 0 } else { known.0 };
-        Some(Self { definition, source, table, cache, stored, stored_resource, as_stored_after })
+        let schemas = Schemas::default();
+        Some(Self { definition, source, table, cache, stored, stored_resource, as_stored_after, schemas })
     }
 
     fn endpoint(&self, version: &Version) -> Arc<Endpoint> {
@@ -192,7 +203,7 @@ impl<'a> Maker<'a> {
             terminating: AtomicBool::new(definition.terminating),
             as_stored_after: AtomicU64::new(if version.storage { self.as_stored_after } else { u64::MAX }),
             compiled: OnceLock::new(),
-            schemas: OnceLock::new(),
+            schemas: self.schemas.clone(),
             retired: watch::Sender::new(false),
         };
         let resource = match version.storage {
@@ -269,9 +280,12 @@ impl Custom {
     /// The schema and what else takes work to make.
     pub(crate) fn compiled(&self) -> &Compiled {
         self.compiled.get_or_init(|| {
-            let definition = Definition::parse(&self.source.to_value());
-            let version = definition.version(&self.version).expect("a served version must be in its definition");
-            Compiled::new(&definition, version)
+            let compile = || {
+                let definition = Definition::parse(&self.source.to_value());
+                let version = definition.version(&self.version).expect("a served version must be in its definition");
+                Compiled::new(&definition, version)
+            };
+            if self.source.size() < heavy::LARGE { compile() } else { heavy::heavy(compile) }
         })
     }
 
@@ -312,6 +326,20 @@ impl Custom {
         Ok(unknown.into_iter().map(|path| format!("unknown field \"{path}\"")).collect())
     }
 
+    /// An object of this version as it is stored: in the storage version, and complete by its schema.
+    pub(crate) fn store(&self, mut object: Value) -> Value {
+        if self.api_version == self.stored_api_version {
+            return object;
+        }
+        object["apiVersion"] = self.stored_api_version.as_str().into();
+        let version = self.stored_api_version.rsplit('/').next().unwrap_or_default();
+        if let Some(schema) = self.schema_of(version) {
+            let options = AdmitOptions { drop_invalid_metadata: true, unknown_fields: false, default: true };
+            let _ = schema.admit(&mut object, object_meta(), options);
+        }
+        object
+    }
+
     /// The schema of a version of the definition.
     pub(crate) fn schema_of(&self, version: &str) -> Option<&Structural> {
         if version == self.version {
@@ -344,13 +372,14 @@ impl Custom {
     }
 
     /// Looks at the objects from before: if all of them are stored as they are served, reads need not look any more.
-    pub(crate) fn settle(&self, objects: impl Iterator<Item = Arc<StoredObject>>) {
+    pub(crate) fn settle(&self, cache: &ResourceCache) {
         let after = self.as_stored_after();
         if after.0 == u64::MAX || after.0 == 0 {
             return;
         }
-        let mut old = objects.filter(|object| object.written <= after);
-        let fits = |object: Arc<StoredObject>| {
+        let snapshot = cache.snapshot();
+        let mut old = snapshot.objects().filter(|object| object.written <= after);
+        let fits = |object: &Arc<StoredObject>| {
             let value = object.to_value();
             self.read(value.clone()) == value
         };

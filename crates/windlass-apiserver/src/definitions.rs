@@ -7,12 +7,13 @@
 mod cleanup;
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeSet, HashMap},
     sync::{Arc, OnceLock, Weak},
+    time::Duration,
 };
 
 use futures_util::future::join_all;
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -45,6 +46,11 @@ pub(crate) const GROUP: &str = "apiextensions.k8s.io";
 pub(crate) const PLURAL: &str = "customresourcedefinitions";
 const PREFIX: &str = "/apiextensions.k8s.io/customresourcedefinitions/";
 
+/// How long to wait after a failure that is not a lost race.
+const RETRY: Duration = Duration::from_secs(1);
+/// How many definitions are looked at before others get their turn.
+const YIELD_EVERY: usize = 32;
+
 /// How far the definitions have been dealt with.
 pub(crate) struct Definitions {
     handled: watch::Sender<Revision>,
@@ -71,8 +77,8 @@ pub(crate) struct Controller {
     /// The accepted names by group.
     names: HashMap<String, GroupNames>,
     served: HashMap<String, Served>,
-    /// The uids of definitions whose objects are being removed.
-    cleaning: HashSet<String>,
+    /// The definitions whose objects are being removed, with their uids.
+    cleaning: HashMap<String, Box<str>>,
     /// Everything up to here has been looked at.
     cursor: Revision,
 }
@@ -120,14 +126,18 @@ impl Controller {
             cache,
             names: HashMap::new(),
             served: HashMap::new(),
-            cleaning: HashSet::new(),
+            cleaning: HashMap::new(),
             cursor: storage.applied().max(snapshot.revision),
         };
+        let mut change = Change { registry: registry.clone(), retired: Vec::new(), replaced: Vec::new() };
         for source in snapshot.objects() {
             let object = source.to_value();
             controller.remember_names(&source.header.name, &object);
-            controller.serve(registry, storage, source, &object, source.revision);
+            // Whatever is stored may have been written under another schema.
+            controller.serve(&mut change, storage, source, &object, storage.applied());
         }
+        *registry = change.registry;
+        change.replaced.into_iter().for_each(settle);
         controller
     }
 
@@ -158,20 +168,33 @@ impl Controller {
                 continue;
             }
             let batch = std::mem::take(&mut dirty);
-            dirty = self.reconcile(&server, batch).await;
-            server.definitions.handled.send_replace(self.cursor);
+            let outcome = self.reconcile(&server, batch).await;
+            dirty = outcome.again;
+            match outcome.failure {
+                None => {
+                    server.definitions.handled.send_replace(self.cursor);
+                }
+                // What was written in between is in the caches by now.
+                Some(StatusCode::CONFLICT | StatusCode::NOT_FOUND) => {}
+                Some(_) => {
+                    drop(server);
+                    tokio::time::sleep(RETRY).await;
+                }
+            }
         }
     }
 
     fn names_of_all(&self) -> BTreeSet<String> {
         let there = self.cache.snapshot();
         let there = there.objects().map(|object| object.header.name.to_string());
-        there.chain(self.served.keys().cloned()).collect()
+        let known = self.names.values().flat_map(GroupNames::definitions).map(str::to_owned);
+        there.chain(self.served.keys().cloned()).chain(known).collect()
     }
 
-    /// Deals with changed definitions; gives those that must be looked at again.
-    async fn reconcile(&mut self, server: &Arc<Inner>, names: BTreeSet<String>) -> BTreeSet<String> {
+    /// Deals with changed definitions.
+    async fn reconcile(&mut self, server: &Arc<Inner>, names: BTreeSet<String>) -> Outcome {
         let mut again = BTreeSet::new();
+        let mut failure = None;
         let mut decided = Vec::new();
         let mut gone = Vec::new();
         for name in names {
@@ -180,6 +203,9 @@ impl Controller {
                     let (definition, affected) = self.decide(name, source.to_value(), server.now());
                     decided.push(definition);
                     again.extend(affected);
+                    if decided.len().is_multiple_of(YIELD_EVERY) {
+                        tokio::task::yield_now().await;
+                    }
                 }
                 None => {
                     again.extend(self.forget_names(&name));
@@ -194,14 +220,23 @@ impl Controller {
         }
         for (definition, result) in decided.iter().zip(written) {
             if let Err(error) = result {
-                // Somebody else was faster: the change that made it so is on its way here.
-                warn!(definition = definition.name, %error, "could not write the status of a definition");
+                let lost = matches!(error.code, StatusCode::CONFLICT | StatusCode::NOT_FOUND);
+                if !lost {
+                    warn!(definition = definition.name, %error, "could not write the status of a definition");
+                }
+                // What is refused would be refused again.
+                if lost || error.code.is_server_error() {
+                    again.insert(definition.name.clone());
+                    failure = Some(error.code);
+                }
             }
         }
-        let mut registry = Registry::clone(&server.registry.load());
+        let registry = Registry::clone(&server.registry.load());
         let before = registry.generation;
+        let mut change = Change { registry, retired: Vec::new(), replaced: Vec::new() };
         for name in &gone {
-            self.remove(&mut registry, name);
+            self.cleaning.remove(name);
+            self.remove(&mut change, name);
         }
         let known = server.storage.applied();
         for definition in decided {
@@ -210,13 +245,13 @@ impl Controller {
                 continue;
             };
             let object = source.to_value();
-            self.serve(&mut registry, &server.storage, &source, &object, known);
+            self.serve(&mut change, &server.storage, &source, &object, known);
             self.clean_up(server, &source, &object);
         }
-        if registry.generation != before {
-            server.registry.store(Arc::new(registry));
+        if change.registry.generation != before {
+            change.take_effect(server).await;
         }
-        again
+        Outcome { again, failure }
     }
 
     /// Decides about names and conditions; gives other definitions that this may concern.
@@ -237,8 +272,9 @@ impl Controller {
             take(&mut object, status);
         }
         self.remember_names(&name, &object);
-        let affected =
+        let mut affected =
             if object["status"]["acceptedNames"] == names_before { Vec::new() } else { self.waiting(&group) };
+        affected.retain(|other| *other != name);
         (Decided { name, object, changed }, affected)
     }
 
@@ -267,7 +303,7 @@ impl Controller {
     /// Puts the endpoints of a definition into the registry, if they are not there yet.
     fn serve(
         &mut self,
-        registry: &mut Registry,
+        change: &mut Change,
         storage: &Storage,
         source: &Arc<StoredObject>,
         object: &Value,
@@ -275,7 +311,7 @@ impl Controller {
     ) {
         let definition = Definition::parse(object);
         if !definition.names_accepted && !definition.established {
-            self.remove(registry, &source.header.name);
+            self.remove(change, &source.header.name);
             return;
         }
         let state = State::of(object);
@@ -285,50 +321,83 @@ impl Controller {
             }
             return;
         }
-        let endpoints = custom::endpoints(&definition, source, registry.table, storage, known);
-        registry.replace_custom(&definition.group, &definition.names.plural, &endpoints);
-        for endpoint in endpoints.iter().filter(|endpoint| endpoint.as_stored_after() != Revision(0)) {
-            settle(endpoint.clone());
-        }
+        let endpoints = custom::endpoints(&definition, source, change.registry.table, storage, known);
+        change.registry.replace_custom(&definition.group, &definition.names.plural, &endpoints);
+        let is_old = |endpoint: &&Arc<Endpoint>| endpoint.as_stored_after() != Revision(0);
+        change.replaced.extend(endpoints.iter().filter(is_old).cloned());
         let served = Served { group: definition.group, plural: definition.names.plural, state, endpoints };
-        if let Some(before) = self.served.insert(source.header.name.to_string(), served) {
-            retire(&before);
-        }
+        change.retired.extend(self.served.insert(source.header.name.to_string(), served));
     }
 
-    fn remove(&mut self, registry: &mut Registry, name: &str) {
+    fn remove(&mut self, change: &mut Change, name: &str) {
         if let Some(served) = self.served.remove(name) {
-            self.cleaning.remove(&served.state.uid);
-            registry.replace_custom(&served.group, &served.plural, &[]);
-            retire(&served);
+            change.registry.replace_custom(&served.group, &served.plural, &[]);
+            change.retired.push(served);
         }
     }
 
     /// Starts to remove the objects of a definition that is being deleted.
     fn clean_up(&mut self, server: &Arc<Inner>, source: &Arc<StoredObject>, object: &Value) {
-        if !cleanup::is_due(object) || !self.cleaning.insert(source.header.uid.to_string()) {
+        let name = source.header.name.to_string();
+        if !cleanup::is_due(object) || self.cleaning.get(&name) == Some(&source.header.uid) {
             return;
         }
+        self.cleaning.insert(name.clone(), source.header.uid.clone());
         let definition = Definition::parse(object);
         let table = server.registry.load().table;
         let endpoint = custom::storage_endpoint(&definition, source, table, &server.storage);
-        let name = source.header.name.to_string();
         tokio::spawn(cleanup::run(Arc::downgrade(server), name, source.header.uid.clone(), endpoint));
+    }
+}
+
+/// What became of a batch of definitions.
+struct Outcome {
+    /// The definitions that must be looked at again.
+    again: BTreeSet<String>,
+    /// Why a status could not be written.
+    failure: Option<StatusCode>,
+}
+
+/// A registry to come.
+struct Change {
+    registry: Registry,
+    /// What is no longer served.
+    retired: Vec<Served>,
+    /// The endpoints over objects that others have written.
+    replaced: Vec<Arc<Endpoint>>,
+}
+
+impl Change {
+    /// Puts the registry in place, then ends the watches on what it replaced.
+    async fn take_effect(self, server: &Arc<Inner>) {
+        server.registry.store(Arc::new(self.registry));
+        for served in &self.retired {
+            served.endpoints.iter().filter_map(|endpoint| endpoint.custom()).for_each(Custom::retire);
+            if server.registry.load().versions_of(&served.group, &served.plural).next().is_none() {
+                server.storage.forget(&format!("/{}/{}/", served.group, served.plural));
+            }
+        }
+        if self.replaced.is_empty() {
+            return;
+        }
+        // Everything written up to here may still have been written under the rules of before. Requests that are on
+        // their way tell by themselves: see `Call::note_written`.
+        if let Ok(revision) = server.storage.fresh().await {
+            for custom in self.replaced.iter().filter_map(|endpoint| endpoint.custom()) {
+                custom.overtaken_by(revision);
+            }
+        }
+        self.replaced.into_iter().for_each(settle);
     }
 }
 
 /// Finds out in the background whether the objects from before fit an endpoint as they are.
 fn settle(endpoint: Arc<Endpoint>) {
     tokio::task::spawn_blocking(move || {
-        let snapshot = endpoint.cache.snapshot();
         if let Some(custom) = endpoint.custom() {
-            custom.settle(snapshot.objects().cloned());
+            custom.settle(&endpoint.cache);
         }
     });
-}
-
-fn retire(served: &Served) {
-    served.endpoints.iter().filter_map(|endpoint| endpoint.custom()).for_each(Custom::retire);
 }
 
 /// Marks a definition as being deleted, to be kept until its objects are gone; `false` if it is marked already.
@@ -378,7 +447,7 @@ async fn update_definition(
     };
     let user = User::admin();
     let call = Call::internal(server, endpoint, target, &user, headers);
-    match update_object(&call, &WriteOptions::internal(), Race::Fail, Owners::Track, change).await? {
+    match update_object(&call, &WriteOptions::internal(), Race::Retry, Owners::Track, change).await? {
         Written::Stored(object) => Ok(object.revision),
         Written::DryRun(_) => Ok(Revision(0)),
     }

@@ -131,14 +131,11 @@ impl Endpoint {
     }
 
     /// An object of this endpoint's version as it is stored.
-    pub fn store(&self, mut served: Value) -> Value {
+    pub fn store(&self, served: Value) -> Value {
         match &self.form {
             Form::Stored => served,
             Form::Converted(conversion) => (conversion.store)(served),
-            Form::Custom(custom) => {
-                served["apiVersion"] = custom.stored_api_version.as_str().into();
-                served
-            }
+            Form::Custom(custom) => custom.store(served),
         }
     }
 

@@ -19,6 +19,7 @@ mod discovery;
 mod endpoint;
 mod handle;
 mod health;
+mod heavy;
 mod managed_fields;
 mod meta;
 mod metrics;

@@ -24,7 +24,7 @@ pub(crate) struct Metrics {
     inflight: AtomicI64,
 }
 
-/// What tells one series from another: known names only, so that clients cannot make series.
+/// What tells one series from another: the names of served resources only, so that requests alone make no series.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Labels {
     group: Str,

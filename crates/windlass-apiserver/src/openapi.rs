@@ -33,6 +33,8 @@ const KEEP_BELOW: usize = 16 << 20;
 #[derive(Default)]
 pub(crate) struct OpenApi {
     documents: Mutex<HashMap<String, (u64, Bytes)>>,
+    /// Held while a document is made: with very many definitions one takes much memory, several at once too much.
+    making: Mutex<()>,
 }
 
 impl OpenApi {
@@ -56,13 +58,14 @@ impl OpenApi {
             _ => {
                 let (group, version) = group_version(path).ok_or_else(ApiError::page_not_found)?;
                 if !registry.has_version(group, version) {
+                    self.documents.lock().remove(path);
                     let mut response = Response::new(Body::empty());
                     *response.status_mut() = StatusCode::NOT_FOUND;
                     return Ok(response);
                 }
                 let body = if old_definitions::is_version(group, version) {
                     old_definitions::openapi().to_string().into()
-                } else if registry.has_builtin_group(group) {
+                } else if registry.has_builtin_version(group, version) {
                     self.document(path, 0, || v3_text(group, version, registry.table).unwrap_or_default())
                 } else {
                     self.document(path, fingerprint(registry, group, version), || v3_custom(registry, group, version))
@@ -75,10 +78,16 @@ impl OpenApi {
 
     /// A document made of something with a fingerprint, from memory if that is still the same.
     fn document(&self, path: &str, fingerprint: u64, make: impl FnOnce() -> Vec<u8>) -> Bytes {
-        if let Some((made_of, document)) = self.documents.lock().get(path)
-            && *made_of == fingerprint
-        {
-            return document.clone();
+        let known = || {
+            let documents = self.documents.lock();
+            documents.get(path).filter(|(made_of, _)| *made_of == fingerprint).map(|(_, document)| document.clone())
+        };
+        if let Some(document) = known() {
+            return document;
+        }
+        let _alone = self.making.lock();
+        if let Some(document) = known() {
+            return document;
         }
         let document = Bytes::from(make());
         if document.len() < KEEP_BELOW {
@@ -143,7 +152,7 @@ fn group_versions(registry: &Registry) -> impl Iterator<Item = (String, String)>
     registry.groups().flat_map(move |group| {
         let table = table.clone();
         group.versions.iter().map(move |version| {
-            let hash = if registry.has_builtin_group(&group.name) {
+            let hash = if registry.has_builtin_version(&group.name, version) {
                 table.clone()
             } else {
                 hash(&fingerprint(registry, &group.name, version).to_be_bytes())

@@ -4,10 +4,7 @@
 //! consistent picture to its end. Custom resources come and go with their definitions: each change makes a new registry
 //! that shares all but the changed group with the one before.
 
-use std::{
-    collections::HashMap,
-    sync::Arc,
-};
+use std::{collections::HashMap, sync::Arc};
 
 use imbl::OrdMap;
 use windlass_builtins::{
@@ -144,20 +141,34 @@ impl Registry {
         }
         let mut versions: Vec<&String> = changed.endpoints.keys().collect();
         versions.sort_by(|a, b| windlass_schema::names::compare_versions(b, a));
-        changed.group.versions = versions.into_iter().map(|version| version.clone().into()).collect();
+        // In a built-in group the built-in versions stay in front.
+        let builtin = self.groups.iter().find(|have| &*have.name == group);
+        let mut all = builtin.map(|group| group.versions.clone()).unwrap_or_default();
+        for version in versions {
+            if all.iter().all(|have| &**have != version.as_str()) {
+                all.push(version.clone().into());
+            }
+        }
+        changed.group.versions = all;
         self.custom.insert(group.into(), Arc::new(changed));
     }
 
     /// The groups in discovery's order.
     pub fn groups(&self) -> impl Iterator<Item = &Group> {
         let custom = self.custom.values().map(|custom| &custom.group);
-        self.groups.iter().chain(custom.filter(|group| !self.builtin.contains_key(&*group.name)))
+        let builtin = self.groups.iter().map(|group| self.custom.get(&*group.name).map_or(group, |both| &both.group));
+        builtin.chain(custom.filter(|group| !self.builtin.contains_key(&*group.name)))
     }
 
     /// The group of a name.
     pub fn group(&self, name: &str) -> Option<&Group> {
-        let builtin = self.groups.iter().find(|group| &*group.name == name);
-        builtin.or_else(|| self.custom.get(name).map(|custom| &custom.group))
+        let custom = self.custom.get(name).map(|custom| &custom.group);
+        custom.or_else(|| self.groups.iter().find(|group| &*group.name == name))
+    }
+
+    /// Whether a version of a group has built-in kinds.
+    pub fn has_builtin_version(&self, group: &str, version: &str) -> bool {
+        self.builtin.get(group).is_some_and(|versions| versions.contains_key(version))
     }
 
     /// Whether a group is one of the built-in ones.
@@ -192,6 +203,12 @@ impl Registry {
     pub(crate) fn custom_endpoints(&self, group: &str, version: &str) -> impl Iterator<Item = &Arc<Endpoint>> {
         let resources = self.custom.get(group).and_then(|custom| custom.endpoints.get(version));
         resources.into_iter().flat_map(OrdMap::values)
+    }
+
+    /// The versions of a custom resource.
+    pub(crate) fn versions_of(&self, group: &str, plural: &str) -> impl Iterator<Item = &Arc<Endpoint>> {
+        let versions = self.custom.get(group).into_iter().flat_map(|custom| custom.endpoints.values());
+        versions.filter_map(move |resources| resources.get(plural))
     }
 
     /// All group versions with custom resources.

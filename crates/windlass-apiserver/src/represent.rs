@@ -77,7 +77,7 @@ fn one(call: &Call<'_>, code: StatusCode, value: Value) -> Result<Response<Body>
             return Err(ApiError::not_acceptable(message));
         }
     };
-    let value = if call.accept.old_form { old_form(value) } else { value };
+    let value = if own && call.accept.old_form { old_form(value) } else { value };
     encode(&call.accept, code, &value, call.endpoint)
 }
 

@@ -64,6 +64,14 @@ impl Storage {
         caches.entry(prefix.into()).or_insert_with(new).clone()
     }
 
+    /// Drops a cache of which nothing is left, with its log; whoever holds it keeps it.
+    pub fn forget(&self, prefix: &str) {
+        let mut caches = self.caches.write();
+        if caches.get(prefix).is_some_and(|cache| cache.snapshot().objects().next().is_none()) {
+            caches.remove(prefix);
+        }
+    }
+
     /// The revision the caches have reached.
     pub fn applied(&self) -> Revision {
         Revision(self.applied.load(Ordering::Acquire))

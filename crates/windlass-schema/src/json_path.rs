@@ -88,7 +88,8 @@ impl JsonPath {
     /// # Errors
     /// When a step does not fit what it meets, such as an index into an object, or when there is too much to look at.
     pub fn find<'a>(&'a self, value: &'a Value) -> Result<Vec<Vec<Item<'a>>>, EvaluateError> {
-        evaluate::find(&self.roots, value)
+        let mut left = usize::MAX;
+        evaluate::find(&self.roots, value, &mut left)
     }
 
     /// The first thing that the first piece finds.
@@ -96,9 +97,21 @@ impl JsonPath {
     /// # Errors
     /// As [`JsonPath::find`].
     pub fn first<'a>(&'a self, value: &'a Value) -> Result<Option<Item<'a>>, EvaluateError> {
+        let mut left = usize::MAX;
+        self.first_within(value, &mut left)
+    }
+
+    /// As [`JsonPath::first`]; takes the number of values looked at from what is left.
+    ///
+    /// # Errors
+    /// As [`JsonPath::find`], and when nothing is left.
+    pub fn first_within<'a>(&'a self, value: &'a Value, left: &mut usize) -> Result<Option<Item<'a>>, EvaluateError> {
         match &self.fields {
             Some(fields) => Ok(fields.iter().try_fold(value, |value, field| value.get(field)).map(Item::Json)),
-            None => Ok(self.find(value)?.into_iter().next().and_then(|found| found.into_iter().next())),
+            None => {
+                let found = evaluate::find(&self.roots, value, left)?;
+                Ok(found.into_iter().next().and_then(|found| found.into_iter().next()))
+            }
         }
     }
 }

@@ -96,9 +96,19 @@ impl Column {
 
     /// The cell of an object at this time.
     pub fn cell(&self, object: &Value, now: Time) -> Value {
-        let Ok(Some(found)) = self.path.first(object) else { return Value::Null };
+        self.cell_within(object, now, &mut Effort::default())
+    }
+
+    /// As [`Column::cell`], one of many of a table; null when they have taken too much already.
+    pub fn cell_within(&self, object: &Value, now: Time, effort: &mut Effort) -> Value {
+        if effort.left == 0 {
+            return Value::Null;
+        }
+        let Ok(Some(found)) = self.path.first_within(object, &mut effort.left) else { return Value::Null };
         if self.kind == "string" {
-            return print::text(&found).into();
+            let text = print::text(&found);
+            effort.left = effort.left.saturating_sub(text.len());
+            return text.into();
         }
         match (self.kind.as_str(), found) {
             ("integer", Item::Json(Value::Number(number))) => print::integer(number).into(),
@@ -111,6 +121,19 @@ impl Column {
             ("date", Item::Text(text)) => age(text, now).into(),
             _ => Value::Null,
         }
+    }
+}
+
+/// What the cells of one table may take: values looked at and bytes written. A definition may have thousands of columns
+/// that each search or show the whole object.
+#[derive(Debug, Clone)]
+pub struct Effort {
+    left: usize,
+}
+
+impl Default for Effort {
+    fn default() -> Self {
+        Self { left: 50_000_000 }
     }
 }
 

@@ -1,16 +1,16 @@
 //! The end of a definition: its objects are deleted, and when the last of them is gone, so is the definition.
 
 use std::{
+    collections::HashSet,
     sync::{Arc, Weak},
-    time::Duration,
 };
 
-use http::HeaderMap;
+use http::{HeaderMap, StatusCode};
 use serde_json::Value;
 use tracing::warn;
 use windlass_builtins::kinds::custom_resource_definition::conditions::{self, Condition, TERMINATING};
 
-use super::update_definition;
+use super::{PREFIX, RETRY, update_definition};
 use crate::{
     call::Call,
     meta,
@@ -19,15 +19,13 @@ use crate::{
     request_info::ResourceRequest,
     server::Inner,
     status::{ApiError, Result},
+    storage::Snapshot,
     user::User,
     verbs::delete::delete_named,
 };
 
 /// What keeps a definition until its objects are gone.
 pub(crate) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
-
-/// How long to wait after a failure.
-const RETRY: Duration = Duration::from_secs(1);
 
 /// Whether the objects of a definition are to be removed.
 pub(super) fn is_due(object: &Value) -> bool {
@@ -41,10 +39,16 @@ pub(super) async fn run(server: Weak<Inner>, name: String, uid: Box<str>, endpoi
         let message = "CustomResource deletion is in progress";
         set_condition(&strong, &name, &uid, "True", "InstanceDeletionInProgress", message).await;
         drop(strong);
+        let mut marked = HashSet::new();
         loop {
             let mut changed = std::pin::pin!(endpoint.cache.changed());
             changed.as_mut().enable();
             let Some(server) = server.upgrade() else { return };
+            // Somebody may have let the definition go without its objects; those of the next are not ours.
+            let definition = server.storage.cache(PREFIX).get(&name).filter(|object| object.header.uid == uid);
+            if !definition.is_some_and(|object| is_due(&object.to_value())) {
+                return;
+            }
             if let Err(error) = server.storage.fresh().await {
                 warn!(definition = name, %error, "could not look for the objects of a definition");
             }
@@ -52,7 +56,7 @@ pub(super) async fn run(server: Weak<Inner>, name: String, uid: Box<str>, endpoi
             if snapshot.objects().next().is_none() {
                 break;
             }
-            let deleted = delete_all(&server, endpoint, &snapshot).await;
+            let deleted = delete_all(&server, endpoint, &snapshot, &mut marked).await;
             drop(server);
             match deleted {
                 Ok(()) => changed.await,
@@ -65,24 +69,34 @@ pub(super) async fn run(server: Weak<Inner>, name: String, uid: Box<str>, endpoi
     }
     let Some(server) = server.upgrade() else { return };
     set_condition(&server, &name, &uid, "False", "InstanceDeletionCompleted", "removed all instances").await;
-    let released = update_definition(&server, &name, |object| {
-        let mut object = same(object, &uid)?.clone();
-        let left = meta::finalizers(&object).into_iter().filter(|have| have != FINALIZER).collect();
-        meta::set_finalizers(&mut object, left);
-        Ok(object)
-    });
-    if let Err(error) = released.await {
-        warn!(definition = name, %error, "could not release a definition");
+    loop {
+        let released = update_definition(&server, &name, |object| {
+            let mut object = same(object, &uid)?.clone();
+            let left = meta::finalizers(&object).into_iter().filter(|have| have != FINALIZER).collect();
+            meta::set_finalizers(&mut object, left);
+            Ok(object)
+        });
+        match released.await {
+            Ok(_) => return,
+            Err(error) if error.code == StatusCode::NOT_FOUND => return,
+            Err(error) => warn!(definition = name, %error, "could not release a definition"),
+        }
+        tokio::time::sleep(RETRY).await;
     }
 }
 
 /// Deletes what is not being deleted yet.
-async fn delete_all(server: &Arc<Inner>, endpoint: &Arc<Endpoint>, snapshot: &crate::storage::Snapshot) -> Result<()> {
+async fn delete_all(
+    server: &Arc<Inner>,
+    endpoint: &Arc<Endpoint>,
+    snapshot: &Snapshot,
+    marked: &mut HashSet<Box<str>>,
+) -> Result<()> {
     let resource = &endpoint.resource;
     let user = User::admin();
     let headers = HeaderMap::new();
     for object in snapshot.objects() {
-        if meta::is_terminating(&object.to_value()) {
+        if marked.contains(&object.header.uid) {
             continue;
         }
         let (namespace, name) = (&*object.header.namespace, &*object.header.name);
@@ -96,8 +110,10 @@ async fn delete_all(server: &Arc<Inner>, endpoint: &Arc<Endpoint>, snapshot: &cr
         };
         let call = Call::internal(server, endpoint, target, &user, &headers);
         match delete_named(&call, namespace, name, &DeleteOptions::default()).await {
-            Ok(_) => {}
-            Err(error) if error.code == http::StatusCode::NOT_FOUND => {}
+            Ok(_) => {
+                marked.insert(object.header.uid.clone());
+            }
+            Err(error) if error.code == StatusCode::NOT_FOUND => {}
             Err(error) => return Err(error),
         }
     }

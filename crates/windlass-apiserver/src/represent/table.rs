@@ -43,10 +43,11 @@ const GENERIC: [Column; 2] = [NAME, Column { name: "Created At", kind: "date", .
 /// Objects as a table.
 pub(crate) fn table(endpoint: &Endpoint, objects: &[Value], include: Include, metadata: Value, headers: bool) -> Value {
     let columns = Columns::of(endpoint);
+    let mut effort = printer::Effort::default();
     let rows: Vec<Value> = objects
         .iter()
         .map(|object| {
-            let cells = columns.cells(object);
+            let cells = columns.cells(object, &mut effort);
             let shown = match include {
                 Include::None => Value::Null,
                 Include::Metadata => super::partial(object),
@@ -97,13 +98,14 @@ impl<'a> Columns<'a> {
         }
     }
 
-    fn cells(&self, object: &Value) -> Vec<Value> {
+    fn cells(&self, object: &Value, effort: &mut printer::Effort) -> Vec<Value> {
         let name = object["metadata"]["name"].clone();
         match self {
             Self::Generic => vec![name, object["metadata"]["creationTimestamp"].clone()],
             Self::Own(strategy, now) => strategy.cells(object, *now),
             Self::Custom(columns, now) => {
-                std::iter::once(name).chain(columns.iter().map(|column| column.cell(object, *now))).collect()
+                let cells = columns.iter().map(|column| column.cell_within(object, *now, effort));
+                std::iter::once(name).chain(cells).collect()
             }
         }
     }

@@ -163,9 +163,8 @@ impl StoredObject {
     /// The object as a value, resource version included.
     pub fn to_value(&self) -> Value {
         // The first is faster, but reads only what is nested less deeply than objects may be.
-        serde_json::from_slice(&self.bytes).unwrap_or_else(|_| {
-            windlass_schema::json::parse(&self.bytes).expect("a stored object must be JSON").value
-        })
+        serde_json::from_slice(&self.bytes)
+            .unwrap_or_else(|_| windlass_schema::json::parse(&self.bytes).expect("a stored object must be JSON").value)
     }
 
     /// Whether this is what it is stored as.

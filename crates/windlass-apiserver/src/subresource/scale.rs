@@ -18,7 +18,7 @@ use crate::{
     status::{ApiError, Result},
     verbs::{
         patch,
-        update::{Owners, Race, update_object},
+        update::{Owners, Race, check_uid, update_object},
         write::Written,
     },
 };
@@ -41,7 +41,13 @@ pub(crate) async fn dispatch(call: &Call<'_>, verb: &str) -> Result<Answer> {
             let mut scale = call.decode_body(options.field_validation)?;
             call.match_name(&mut scale)?;
             call.match_namespace(&mut scale)?;
-            let written = update_object(&object, &options, Race::Fail, Owners::Settled, |old| {
+            // That of a custom resource without a resource version means whatever there is.
+            let stated = scale_of(call.endpoint).is_none() || !meta::text(&scale, "resourceVersion").is_empty();
+            let race = if stated { Race::Fail } else { Race::Retry };
+            let written = update_object(&object, &options, race, Owners::Settled, |old| {
+                if scale_of(call.endpoint).is_some() {
+                    check_uid(&object, &scale, old)?;
+                }
                 let mut scale = scale.clone();
                 call.track(&options, Some(&view(call.endpoint, old)?), &mut scale);
                 rescaled(call.endpoint, old, &scale)

@@ -24,7 +24,7 @@ const NAME_ATTEMPTS: usize = 8;
 /// POST of a new object.
 pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
     let options = WriteOptions::parse(&call.query, WriteKind::Create)?;
-    let object = call.decode_body(options.field_validation)?;
+    let object = call.heavily(|| call.decode_body(options.field_validation))?;
     let written = create_object(call, object, &options, Owners::Track).await?;
     Ok(written.answer(StatusCode::CREATED))
 }
@@ -44,7 +44,7 @@ pub(crate) async fn create_object(
         return Err(ApiError::forbidden(&resource.plural, &resource.group, meta::text(&object, "name"), why));
     }
     if owners == Owners::Track {
-        call.track(options, None, &mut object);
+        call.heavily(|| call.track(options, None, &mut object));
     }
     call.admit(Operation::Create, &mut object, None, options.dry_run).await?;
     let generated = meta::text(&object, "name").is_empty() && !meta::text(&object, "generateName").is_empty();
@@ -80,7 +80,7 @@ async fn create_once(call: &Call<'_>, mut object: Value, options: &WriteOptions)
     let allocation = call.allocate(&mut object, None, options.dry_run)?;
     strategy.prepare_for_create(&mut object);
     call.sign(&mut object);
-    check_object(call, &object, None)?;
+    call.heavily(|| check_object(call, &object, None))?;
     for warning in strategy.warnings(&object, None) {
         call.warnings.add(warning);
     }

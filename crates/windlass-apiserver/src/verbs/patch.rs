@@ -49,8 +49,15 @@ pub(crate) async fn patch(call: &Call<'_>) -> Result<Answer> {
     let options = WriteOptions::parse(&call.query, kind(media_type))?;
     let patch = Patch::decode(call, media_type, &options)?;
     for _ in 0..CREATE_ATTEMPTS {
-        if !patch.creates() || call.subresource.is_some() || call.current().await?.is_some() {
+        if !patch.creates() || call.subresource.is_some() {
             break;
+        }
+        if call.current().await?.is_some() {
+            match update_patched(call, &patch, &options).await {
+                // Somebody else has deleted it: it is to be made now.
+                Err(error) if error.code == StatusCode::NOT_FOUND => continue,
+                result => return result,
+            }
         }
         match create_applied(call, &patch, &options).await {
             // Somebody else was faster: there is an object to apply to now.
@@ -58,8 +65,12 @@ pub(crate) async fn patch(call: &Call<'_>) -> Result<Answer> {
             result => return Ok(result?.answer(StatusCode::CREATED)),
         }
     }
-    let written = update_object(call, &options, Race::Retry, Owners::Settled, |old| {
-        let mut object = patch.changed(call, old, &options)?;
+    update_patched(call, &patch, &options).await
+}
+
+async fn update_patched(call: &Call<'_>, patch: &Patch, options: &WriteOptions) -> Result<Answer> {
+    let written = update_object(call, options, Race::Retry, Owners::Settled, |old| {
+        let mut object = patch.changed(call, old, options)?;
         call.match_name(&mut object)?;
         call.match_namespace(&mut object)?;
         Ok(object)
@@ -69,7 +80,7 @@ pub(crate) async fn patch(call: &Call<'_>) -> Result<Answer> {
 
 /// An object made by an apply.
 async fn create_applied(call: &Call<'_>, patch: &Patch, options: &WriteOptions) -> Result<Written> {
-    let mut object = patch.changed(call, call.endpoint.empty(), options)?;
+    let mut object = call.heavily(|| patch.changed(call, call.endpoint.empty(), options))?;
     let uid = meta::text(&object, "uid");
     if !uid.is_empty() {
         let resource = &*call.endpoint.resource;

@@ -101,7 +101,7 @@ impl From<ApiError> for Attempt {
 }
 
 /// A uid that is sent along must be that of the object.
-fn check_uid(call: &Call<'_>, wished: &Value, old: &Value) -> Result<()> {
+pub(crate) fn check_uid(call: &Call<'_>, wished: &Value, old: &Value) -> Result<()> {
     let resource = &*call.endpoint.resource;
     let (wanted, have) = (meta::text(wished, "uid"), meta::text(old, "uid"));
     if wanted.is_empty() || wanted == have {
@@ -177,7 +177,7 @@ async fn update_once(
     if subresource.is_none() && strategy.has_generation() && strategy.changes_generation(&object, old) {
         meta::set(&mut object, "generation", meta::generation(old) + 1);
     }
-    check_object(call, &object, Some(old))?;
+    call.heavily(|| check_object(call, &object, Some(old)))?;
     for warning in strategy.warnings(&object, Some(old)) {
         call.warnings.add(warning);
     }

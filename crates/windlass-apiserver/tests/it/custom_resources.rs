@@ -120,3 +120,34 @@ async fn the_schema_is_published() {
     let index = client.get("/openapi/v3").await.expect(200);
     assert!(index["paths"]["apis/example.com/v1"]["serverRelativeURL"].is_string());
 }
+
+#[tokio::test]
+async fn a_write_through_another_version_is_stored_complete() {
+    let client = Client::new().await;
+    let old = json!({"type": "object", "properties": {"a": {"type": "integer", "default": 1}}});
+    let new = json!({"type": "object", "properties": {"b": {"type": "integer"}}});
+    let versions = json!([version("v1", true, &old), version("v2", false, &new)]);
+    client.post(DEFINITIONS, &definition(&versions)).await.expect(201);
+    let created = client.post(&widgets("v2"), &widget("v2", "w", &json!({"b": 5}))).await.expect(201);
+    assert_eq!(created["apiVersion"], "example.com/v2");
+    // What the storage version does not know is not stored, and what it defaults is.
+    assert_eq!(client.get(&widgets("v1")).await.expect(200)["items"][0]["spec"], json!({"a": 1}));
+    assert_eq!(client.get(&widgets("v2")).await.expect(200)["items"][0]["spec"], json!({}));
+}
+
+#[tokio::test]
+async fn a_changed_storage_version_is_served_at_once() {
+    let client = with_widgets().await;
+    client.post(&widgets("v1"), &widget("v1", "old", &json!({"size": 5}))).await.expect(201);
+    let versions = json!([version("v1", false, &schema()), version("v2", true, &schema())]);
+    let one = format!("{DEFINITIONS}/widgets.example.com");
+    let changed = client.merge(&one, &json!({"spec": {"versions": versions}})).await.expect(200);
+    assert_eq!(changed["status"]["storedVersions"], json!(["v1", "v2"]));
+    client.post(&widgets("v1"), &widget("v1", "new", &json!({"size": 5}))).await.expect(201);
+    for served in ["v1", "v2"] {
+        let list = client.get(&widgets(served)).await.expect(200);
+        let versions: Vec<_> =
+            list["items"].as_array().unwrap().iter().map(|item| item["apiVersion"].clone()).collect();
+        assert_eq!(versions, [format!("example.com/{served}"), format!("example.com/{served}")]);
+    }
+}

@@ -154,3 +154,47 @@ async fn definitions_and_objects_survive_a_restart() {
     let after = client.restarted().await.get(&widgets("v1")).await;
     assert_eq!(after.expect(200)["items"], before.expect(200)["items"]);
 }
+
+#[tokio::test]
+async fn a_definition_that_is_let_go_leaves_the_next_one_alone() {
+    let client = Client::new().await;
+    let versions = json!([version("v1", true, &size())]);
+    client.post(DEFINITIONS, &definition(&versions)).await.expect(201);
+    let mut held = widget("v1", "held", &json!({}));
+    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    client.post(&widgets("v1"), &held).await.expect(201);
+    let one = format!("{DEFINITIONS}/widgets.example.com");
+    client.delete(&one).await.expect(200);
+    client.merge(&one, &json!({"metadata": {"finalizers": null}})).await.expect(200);
+    client.post(DEFINITIONS, &definition(&versions)).await.expect(201);
+    client.post(&widgets("v1"), &widget("v1", "mine", &json!({}))).await.expect(201);
+    let mut events = client.watch(&format!("{}?watch=1", widgets("v1"))).await;
+    assert_eq!([events.brief().await, events.brief().await], ["ADDED held", "ADDED mine"]);
+    client.merge(&format!("{}/mine", widgets("v1")), &json!({"metadata": {"labels": {"a": "b"}}})).await.expect(200);
+    assert_eq!(events.brief().await, "MODIFIED mine", "nobody deletes it");
+}
+
+#[tokio::test]
+async fn a_definition_of_a_built_in_resource_serves_and_removes_nothing() {
+    let client = Client::new().await;
+    let roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "r"}, "rules": [],
+    });
+    client.post(roles, &role).await.expect(201);
+    let mut bad = definition(&json!([version("v7", true, &size())]));
+    bad["metadata"] = json!({
+        "name": "roles.rbac.authorization.k8s.io",
+        "annotations": {"api-approved.kubernetes.io": "unapproved, a test"},
+    });
+    bad["spec"]["group"] = json!("rbac.authorization.k8s.io");
+    bad["spec"]["names"] = json!({"plural": "roles", "kind": "Rolle"});
+    client.post(DEFINITIONS, &bad).await.expect(201);
+    assert_eq!(client.get("/apis/rbac.authorization.k8s.io/v7/roles").await.code, 404);
+    let one = format!("{DEFINITIONS}/roles.rbac.authorization.k8s.io");
+    client.delete(&one).await.expect(200);
+    while client.get(&one).await.code != 404 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(client.get(&format!("{roles}/r")).await.code, 200);
+}

@@ -5,6 +5,7 @@ use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},
 };
+use serde_json::json;
 
 use crate::client::{CONFIG_MAPS, Client, config_map};
 
@@ -99,4 +100,64 @@ fn no_path_breaks_the_server() {
             }
         },
     );
+}
+
+/// An entry of managed fields that is at least in the form of one.
+fn owners() -> impl Strategy<Value = serde_json::Value> {
+    let key = proptest::sample::select(vec![
+        ".",
+        "f:spec",
+        "f:ports",
+        "f:selector",
+        "f:metadata",
+        "f:data",
+        "f:a",
+        "f:",
+        "k:{\"port\":80,\"protocol\":\"TCP\"}",
+        "k:{}",
+        "k:[",
+        "v:1",
+        "v:\"a\"",
+        "v:",
+        "i:0",
+        "i:-9",
+        "x:y",
+        "",
+    ]);
+    let leaf = proptest::sample::select(vec![json!({}), json!(null), json!([1])]);
+    let fields = leaf.prop_recursive(4, 20, 3, move |inner| {
+        proptest::collection::vec((key.clone(), inner), 0..3).prop_map(|fields| {
+            fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect::<serde_json::Map<_, _>>().into()
+        })
+    });
+    let versions = proptest::sample::select(vec!["v1", "apps/v1", "a/b/c", ""]);
+    let operations = proptest::sample::select(vec!["Apply", "Update", ""]);
+    (versions, operations, fields).prop_map(|(version, operation, fields)| {
+        json!({
+            "manager": "m", "operation": operation, "apiVersion": version, "fieldsType": "FieldsV1", "fieldsV1": fields,
+            "time": "2020-01-01T00:00:00Z",
+        })
+    })
+}
+
+#[test]
+fn no_managed_fields_break_the_server() {
+    let strategy = (proptest::collection::vec(owners(), 0..3), "[a-z]{0,3}", any::<bool>());
+    property(strategy, async |client: &Client, (entries, text, force)| {
+        let service = |managed: serde_json::Value| {
+            json!({
+                "apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "managedFields": managed},
+                "spec": {"ports": [{"port": 80, "name": text}], "selector": {"a": text}},
+            })
+        };
+        let path = "/api/v1/namespaces/default/services";
+        let content = |kind| [("content-type", kind)];
+        let body = service(json!(entries)).to_string();
+        check(&client.ask(Method::POST, path, &content("application/json"), body.clone()).await, "post");
+        let one = format!("{path}/s");
+        check(&client.ask(Method::PATCH, &one, &content("application/merge-patch+json"), body).await, "merge");
+        let apply = format!("{one}?fieldManager=m&force={force}");
+        let body = service(json!(null)).to_string();
+        check(&client.ask(Method::PATCH, &apply, &content("application/apply-patch+yaml"), body).await, "apply");
+    });
 }

@@ -9,6 +9,7 @@ use kinds::{Definition, GROUP, KIND};
 
 mod applying;
 mod built_in;
+mod hostile;
 mod kinds;
 mod properties;
 mod recorded;

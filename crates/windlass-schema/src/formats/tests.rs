@@ -1,4 +1,36 @@
+use proptest::{prelude::*, sample::select};
+
 use super::find;
+
+/// All formats.
+const NAMES: [&str; 26] = [
+    "bsonobjectid",
+    "byte",
+    "cidr",
+    "creditcard",
+    "date",
+    "date-time",
+    "duration",
+    "email",
+    "hexcolor",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "isbn",
+    "isbn10",
+    "isbn13",
+    "k8s-long-name",
+    "k8s-short-name",
+    "mac",
+    "password",
+    "rgbcolor",
+    "ssn",
+    "uri",
+    "uuid",
+    "uuid3",
+    "uuid4",
+    "uuid5",
+];
 
 fn check(format: &str, good: &[&str], bad: &[&str]) {
     let is = find(format).expect("the format must be known");
@@ -89,4 +121,24 @@ fn the_rest_is_what_it_says() {
     check("password", &["", "anything"], &[]);
     check("k8s-short-name", &["a-b"], &["a-", "A", "a.b"]);
     check("k8s-long-name", &["a.b-c"], &["a..b", "a.-b"]);
+}
+
+proptest! {
+    #[test]
+    fn no_text_is_too_strange_for_a_format(name in select(NAMES.to_vec()), text in prop_oneof!["\\PC*", ".{0,40}", "[0-9a-fA-F:./@%+ -]{0,60}"]) {
+        let known = find(name).expect("a format");
+        known(&text);
+    }
+}
+
+#[test]
+fn long_texts_take_their_time_only() {
+    let start = std::time::Instant::now();
+    for name in NAMES {
+        let known = find(name).expect("a format");
+        for piece in ["a", "1", ":", ".", "a.", "1:", "@", "(", "%", "é", "-"] {
+            known(&piece.repeat(200_000 / piece.len()));
+        }
+    }
+    assert!(start.elapsed() < std::time::Duration::from_secs(20), "{:?}", start.elapsed());
 }

@@ -33,8 +33,20 @@ pub enum Item<'a> {
 /// What a step found. With an error, what was there before it: `[?(...)]` looks at that.
 type Found<'a> = (Vec<Item<'a>>, Option<EvaluateError>);
 
-pub(super) fn find<'a>(roots: &'a [Node], value: &'a Value) -> Result<Vec<Vec<Item<'a>>>, EvaluateError> {
-    let mut walk = Walk { work: MAX_WORK };
+/// Finds what a path leads to. The work is taken from what is left.
+pub(super) fn find<'a>(
+    roots: &'a [Node],
+    value: &'a Value,
+    left: &mut usize,
+) -> Result<Vec<Vec<Item<'a>>>, EvaluateError> {
+    let may = MAX_WORK.min(*left);
+    let mut walk = Walk { work: may };
+    let found = find_all(&mut walk, roots, value);
+    *left -= may - walk.work;
+    found
+}
+
+fn find_all<'a>(walk: &mut Walk, roots: &'a [Node], value: &'a Value) -> Result<Vec<Vec<Item<'a>>>, EvaluateError> {
     let mut all = Vec::with_capacity(roots.len());
     for root in roots {
         match walk.step(vec![Item::Json(value)], root) {

@@ -1,6 +1,7 @@
+use proptest::{prelude::*, sample::select};
 use serde_json::{Value, json};
 
-use super::{Column, SelectableField, human_duration};
+use super::{Column, Effort, SelectableField, human_duration};
 use crate::time::{Time, parse_rfc3339};
 
 fn now() -> Time {
@@ -119,4 +120,48 @@ fn selectable_fields_are_text_and_empty_where_absent() {
     let expected = json!({"spec.color": "", "spec.size": "", "spec.new": ""});
     assert_eq!(Value::Object(SelectableField::values(&fields, &bare)), expected);
     assert!(SelectableField::compile(".a[").is_err());
+}
+
+fn values() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        "[0-9TZ:+.é-]{0,25}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 12, 3, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+            prop::collection::btree_map("[ab]", inner, 0..3).prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_value_has_a_cell_in_any_column(
+        kind in select(vec!["string", "integer", "number", "boolean", "date", "x"]),
+        path in select(vec![".", "..", ".a", ".a.b", ".a[*]", ".a[0]", "..a", ".a[?(@.b==1)]", ".a[1:]", ".b", "1"]),
+        value in values(),
+    ) {
+        if let Ok(column) = Column::compile("A", kind, "", "", 0, path) {
+            column.cell(&value, now());
+        }
+        if let Ok(field) = SelectableField::compile(path) {
+            let _ = field.value(&value);
+        }
+    }
+}
+
+#[test]
+fn the_cells_of_a_table_take_bounded_time_and_memory() {
+    let column = |path: &str| Column::compile("A", "string", "", "", 0, path).expect("a column");
+    let object = json!({"a": "x".repeat(1_000_000), "b": vec![0; 10_000]});
+    for path in [".", "..b..c"] {
+        let column = column(path);
+        let mut effort = Effort { left: 5_000_000 };
+        let bytes: usize = (0..20_000).map(|_| column.cell_within(&object, now(), &mut effort).to_string().len()).sum();
+        assert!(bytes < 8 << 20, "{bytes}");
+    }
 }

@@ -214,6 +214,11 @@ impl GroupNames {
         self.definitions.is_empty()
     }
 
+    /// The definitions that are known.
+    pub fn definitions(&self) -> impl Iterator<Item = &str> {
+        self.definitions.keys().map(String::as_str)
+    }
+
     /// The definitions whose names are not all accepted.
     pub fn waiting(&self) -> impl Iterator<Item = &str> {
         self.waiting.iter().map(String::as_str)
