@@ -48,8 +48,8 @@ const PREFIX: &str = "/apiextensions.k8s.io/customresourcedefinitions/";
 
 /// How long to wait after a failure that is not a lost race.
 const RETRY: Duration = Duration::from_secs(1);
-/// How many definitions are looked at before others get their turn.
-const YIELD_EVERY: usize = 32;
+/// How many definitions are dealt with at a time: enough to share a commit, few enough to be held in memory whole.
+const BATCH: usize = 64;
 
 /// How far the definitions have been dealt with.
 pub(crate) struct Definitions {
@@ -167,13 +167,18 @@ impl Controller {
                 changed.await;
                 continue;
             }
-            let batch = std::mem::take(&mut dirty);
+            let mut batch = std::mem::take(&mut dirty);
+            if let Some(first_of_rest) = batch.iter().nth(BATCH).cloned() {
+                dirty = batch.split_off(&first_of_rest);
+            }
             let outcome = self.reconcile(&server, batch).await;
-            dirty = outcome.again;
+            let complete = dirty.is_empty();
+            dirty.extend(outcome.again);
             match outcome.failure {
-                None => {
+                None if complete => {
                     server.definitions.handled.send_replace(self.cursor);
                 }
+                None => {}
                 // What was written in between is in the caches by now.
                 Some(StatusCode::CONFLICT | StatusCode::NOT_FOUND) => {}
                 Some(_) => {
@@ -203,9 +208,6 @@ impl Controller {
                     let (definition, affected) = self.decide(name, source.to_value(), server.now());
                     decided.push(definition);
                     again.extend(affected);
-                    if decided.len().is_multiple_of(YIELD_EVERY) {
-                        tokio::task::yield_now().await;
-                    }
                 }
                 None => {
                     again.extend(self.forget_names(&name));
@@ -213,6 +215,8 @@ impl Controller {
                 }
             }
         }
+        // Large definitions take a while: let others have their turn.
+        tokio::task::yield_now().await;
         let written = join_all(decided.iter().map(|definition| write_status(server, definition))).await;
         // Decisions are made of what the caches hold, so they must hold what was just written.
         if let Some(newest) = written.iter().filter_map(|result| result.as_ref().ok()?.as_ref()).max() {

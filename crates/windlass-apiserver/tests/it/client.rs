@@ -115,6 +115,17 @@ impl Client {
         self.ask(Method::DELETE, path, &[], "").await
     }
 
+    /// Waits until nothing is found under a path. Fails the test if something stays.
+    pub(crate) async fn gone(&self, path: &str) {
+        for _ in 0..2000 {
+            if self.get(path).await.code == 404 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        panic!("{path} is still there");
+    }
+
     /// Starts a watch.
     pub(crate) async fn watch(&self, path: &str) -> Events {
         let request =

@@ -87,10 +87,8 @@ async fn a_definition_goes_after_its_objects_and_watches_end() {
     client.merge(&format!("{}/held", widgets("v1")), &json!({"metadata": {"finalizers": null}})).await.expect(200);
     assert_eq!(events.brief().await, "DELETED held");
     assert_eq!(events.next().await, None, "the watch ends with the resource");
-    while client.get(&one).await.code != 404 {
-        tokio::task::yield_now().await;
-    }
-    assert_eq!(client.get(&widgets("v1")).await.code, 404);
+    client.gone(&one).await;
+    client.gone(&widgets("v1")).await;
     client.post(DEFINITIONS, &definition(&json!([version("v1", true, &size())]))).await.expect(201);
     let list = client.get(&widgets("v1")).await.expect(200);
     assert_eq!(names(&list), Vec::<String>::new());
@@ -193,8 +191,6 @@ async fn a_definition_of_a_built_in_resource_serves_and_removes_nothing() {
     assert_eq!(client.get("/apis/rbac.authorization.k8s.io/v7/roles").await.code, 404);
     let one = format!("{DEFINITIONS}/roles.rbac.authorization.k8s.io");
     client.delete(&one).await.expect(200);
-    while client.get(&one).await.code != 404 {
-        tokio::task::yield_now().await;
-    }
+    client.gone(&one).await;
     assert_eq!(client.get(&format!("{roles}/r")).await.code, 200);
 }

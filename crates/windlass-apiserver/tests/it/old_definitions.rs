@@ -226,10 +226,8 @@ async fn an_old_definition_can_be_applied_replaced_and_deleted() {
     assert_eq!(list["apiVersion"], "apiextensions.k8s.io/v1beta1");
     assert_eq!(names(&list), ["verticalpodautoscalers.autoscaling.k8s.io"]);
     client.delete(&path).await.expect(200);
-    while client.get(&path).await.code != 404 {
-        tokio::task::yield_now().await;
-    }
-    assert_eq!(client.get("/apis/autoscaling.k8s.io/v1beta2").await.code, 404);
+    client.gone(&path).await;
+    client.gone("/apis/autoscaling.k8s.io/v1beta2").await;
 }
 
 #[tokio::test]
