@@ -116,22 +116,10 @@ pub(crate) struct ListAnswer {
 impl<'a> Call<'a> {
     /// A call by the same user that writes into another object: the one behind a scale or a binding.
     pub(crate) fn redirected(&self, endpoint: &'a Arc<Endpoint>, target: ResourceRequest<'a>) -> Self {
-        Self {
-            server: self.server,
-            subresource: endpoint.resource.subresource(target.subresource),
-            endpoint,
-            target,
-            query: Query::default(),
-            headers: self.headers,
-            user: self.user,
-            body: Bytes::new(),
-            accept: self.accept.clone(),
-            warnings: Warnings::default(),
-        }
+        let internal = Self::internal(self.server, endpoint, target, self.user, self.headers);
+        Self { accept: self.accept.clone(), ..internal }
     }
-}
 
-impl<'a> Call<'a> {
     /// A call of the server itself.
     pub(crate) fn internal(
         server: &'a Arc<Inner>,

@@ -84,11 +84,12 @@ pub(crate) struct Compiled {
     pub(crate) reset: ResetFields,
     /// What a write of the status cannot change.
     pub(crate) reset_status: ResetFields,
+    /// Where the versions of the definition keep their replicas.
+    pub(crate) replicas_paths: Vec<(String, Option<Path>)>,
 }
 
 impl Compiled {
-    fn new(definition: &Definition, version: &Version) -> Self {
-        let schema = Arc::new(compile(&version.schema));
+    fn new(definition: &Definition, version: &Version, schema: Arc<Structural>) -> Self {
         let rules = rules::compile(&schema, true);
         let columns = version.columns.iter().map_while(|column| {
             let PrinterColumn { name, kind, format, description, priority, json_path } = column;
@@ -97,8 +98,11 @@ impl Compiled {
         let columns: Vec<Column> = columns.collect();
         let api_version = |version: &Version| format!("{}/{}", definition.group, version.name);
         let with_status: Vec<String> = definition.versions.iter().filter(|v| v.status).map(api_version).collect();
+        let replicas = |scale: &Scale| Path::fields(scale::segments(&scale.spec_replicas_path));
+        let replicas_path = |version: &Version| (api_version(version), version.scale.as_ref().map(replicas));
         Self {
             rules,
+            replicas_paths: definition.versions.iter().map(replicas_path).collect(),
             columns: if version.columns.is_empty() { Column::of_definition(None) } else { columns },
             selectable: version
                 .selectable_fields
@@ -163,8 +167,8 @@ struct Maker<'a> {
     schemas: Schemas,
 }
 
-/// The schemas of all versions of a definition, compiled when the first of them is wanted.
-type Schemas = Arc<OnceLock<Vec<(String, Structural)>>>;
+/// The schemas of all versions of a definition by name, each compiled once, when it is first wanted.
+type Schemas = Arc<[(String, OnceLock<Arc<Structural>>)]>;
 
 impl<'a> Maker<'a> {
     fn new(
@@ -184,7 +188,7 @@ impl<'a> Maker<'a> {
         let empty = cache.snapshot().objects().next().is_none();
         let stored_resource = Arc::new(resource(definition, stored, stored, table));
         let as_stored_after = if empty { 0 } else { known.0 };
-        let schemas = Schemas::default();
+        let schemas = definition.versions.iter().map(|version| (version.name.clone(), OnceLock::new())).collect();
         Some(Self { definition, source, table, cache, stored, stored_resource, as_stored_after, schemas })
     }
 
@@ -283,7 +287,8 @@ impl Custom {
             let compile = || {
                 let definition = Definition::parse(&self.source.to_value());
                 let version = definition.version(&self.version).expect("a served version must be in its definition");
-                Compiled::new(&definition, version)
+                let schema = self.schema_in(version);
+                Compiled::new(&definition, version, schema)
             };
             if self.source.size() < heavy::LARGE { compile() } else { heavy::heavy(compile) }
         })
@@ -342,23 +347,19 @@ impl Custom {
 
     /// The schema of a version of the definition.
     pub(crate) fn schema_of(&self, version: &str) -> Option<&Structural> {
-        if version == self.version {
-            return Some(&self.compiled().schema);
-        }
-        let schemas = self.schemas.get_or_init(|| {
+        let (_, schema) = self.schemas.iter().find(|(name, _)| name == version)?;
+        if schema.get().is_none() {
             let definition = Definition::parse(&self.source.to_value());
-            definition.versions.iter().map(|version| (version.name.clone(), compile(&version.schema))).collect()
-        });
-        schemas.iter().find(|(name, _)| name == version).map(|(_, schema)| schema)
+            self.schema_in(definition.version(version)?);
+        }
+        schema.get().map(|schema| &**schema)
     }
 
-    /// Where the versions of the definition keep their replicas.
-    pub(crate) fn replicas_paths(&self) -> Vec<(String, Option<Path>)> {
-        let definition = Definition::parse(&self.source.to_value());
-        let path = |scale: &Scale| Path::fields(scale::segments(&scale.spec_replicas_path));
-        let of_version =
-            |version: &Version| (format!("{}/{}", definition.group, version.name), version.scale.as_ref().map(path));
-        definition.versions.iter().map(of_version).collect()
+    /// The schema of a version of the definition, which was just read.
+    fn schema_in(&self, version: &Version) -> Arc<Structural> {
+        let known = self.schemas.iter().find(|(name, _)| *name == version.name).map(|(_, schema)| schema);
+        let make = || Arc::new(compile(&version.schema));
+        known.map_or_else(make, |schema| schema.get_or_init(make).clone())
     }
 
     /// Everything written after this revision is stored as it is served.

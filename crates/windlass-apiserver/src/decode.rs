@@ -267,10 +267,7 @@ impl Call<'_> {
             return;
         }
         let (Some(new), Some(old)) = (object.as_object_mut(), old.as_object()) else { return };
-        new.retain(|field, _| matches!(field.as_str(), "metadata" | "status"));
-        for (field, value) in old.iter().filter(|(field, _)| !matches!(field.as_str(), "metadata" | "status")) {
-            new.insert(field.clone(), value.clone());
-        }
+        keep_all_but(new, old, &["metadata", "status"]);
         if let Some(metadata) = new.get_mut("metadata").and_then(Value::as_object_mut) {
             for field in ["deletionTimestamp", "ownerReferences"] {
                 match old["metadata"].get(field) {
@@ -283,24 +280,24 @@ impl Call<'_> {
 
     /// Validates a custom resource by its definition, metadata included.
     pub(crate) fn validate_custom(&self, custom: &Custom, object: &Value, old: Option<&Value>) -> ErrorList {
-        let mut errors = match old {
-            Some(_) => self.validate_metadata(object, old),
-            None => ErrorList::new(),
-        };
         let wrong_type = custom.validate_type(&self.endpoint.resource.kind, object);
-        if !wrong_type.is_empty() {
-            errors.extend(wrong_type);
-            return errors;
-        }
-        match old {
-            None => errors.extend(self.validate_metadata(object, None)),
+        let mut errors = match old {
+            None if !wrong_type.is_empty() => return wrong_type,
+            None => self.validate_metadata(object, None),
             Some(old) => {
-                let nothing = Map::new();
-                let new = object["metadata"].as_object().unwrap_or(&nothing);
-                let old = old["metadata"].as_object().unwrap_or(&nothing);
-                errors.extend(object_meta::validate_object_meta_update(new, old, &Path::new("metadata")));
+                // An update is held to the rules of all kinds, then to those of custom resources, which have the same about
+                // metadata that changes: what is wrong with that is told twice.
+                let mut errors = self.validate_metadata(object, None);
+                let changes = validate_metadata_update(object, old);
+                errors.extend(changes.iter().cloned());
+                if !wrong_type.is_empty() {
+                    errors.extend(wrong_type);
+                    return errors;
+                }
+                errors.extend(changes);
+                errors
             }
-        }
+        };
         let warn = |warning: String| self.warnings.add(warning);
         errors.extend(match (self.subresource.map(|sub| &*sub.name), old) {
             (Some("status"), Some(old)) => custom.validate_status(object, old, warn),
@@ -320,10 +317,7 @@ impl Call<'_> {
         if self.endpoint.custom().is_none() && self.endpoint.storage_form() == Storage::Protobuf {
             errors.extend(unqualified_finalizers(metadata, &path));
         }
-        if let Some(old) = old {
-            let old = old["metadata"].as_object().unwrap_or(&nothing);
-            errors.extend(object_meta::validate_object_meta_update(metadata, old, &path));
-        }
+        errors.extend(old.map(|old| validate_metadata_update(object, old)).unwrap_or_default());
         errors
     }
 
@@ -353,6 +347,14 @@ impl Call<'_> {
         }
         DeleteOptions::from_body(&body)
     }
+}
+
+/// Validates what changed in the metadata.
+fn validate_metadata_update(object: &Value, old: &Value) -> ErrorList {
+    let nothing = Map::new();
+    let new = object["metadata"].as_object().unwrap_or(&nothing);
+    let old = old["metadata"].as_object().unwrap_or(&nothing);
+    object_meta::validate_object_meta_update(new, old, &Path::new("metadata"))
 }
 
 /// Puts everything but the status of a custom resource back; who owns what has just been decided anew.

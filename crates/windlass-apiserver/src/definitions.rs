@@ -112,6 +112,7 @@ impl State {
 /// A definition with what was decided about it.
 struct Decided {
     name: String,
+    source: Arc<StoredObject>,
     object: Value,
     /// Whether the status is to be written.
     changed: bool,
@@ -205,7 +206,7 @@ impl Controller {
         for name in names {
             match self.cache.get(&name) {
                 Some(source) => {
-                    let (definition, affected) = self.decide(name, source.to_value(), server.now());
+                    let (definition, affected) = self.decide(name, source, server.now());
                     decided.push(definition);
                     again.extend(affected);
                 }
@@ -243,12 +244,15 @@ impl Controller {
             self.remove(&mut change, name);
         }
         let known = server.storage.applied();
-        for definition in decided {
-            let Some(source) = self.cache.get(&definition.name) else {
-                again.insert(definition.name);
-                continue;
-            };
-            let object = source.to_value();
+        for Decided { name, mut source, mut object, changed } in decided {
+            if changed {
+                let Some(written) = self.cache.get(&name) else {
+                    again.insert(name);
+                    continue;
+                };
+                object = written.to_value();
+                source = written;
+            }
             self.serve(&mut change, &server.storage, &source, &object, known);
             self.clean_up(server, &source, &object);
         }
@@ -259,7 +263,8 @@ impl Controller {
     }
 
     /// Decides about names and conditions; gives other definitions that this may concern.
-    fn decide(&mut self, name: String, mut object: Value, now: Timestamp) -> (Decided, Vec<String>) {
+    fn decide(&mut self, name: String, source: Arc<StoredObject>, now: Timestamp) -> (Decided, Vec<String>) {
+        let mut object = source.to_value();
         let group = object["spec"]["group"].as_str().unwrap_or_default().to_owned();
         let names_before = object["status"]["acceptedNames"].clone();
         let mut changed = false;
@@ -279,7 +284,7 @@ impl Controller {
         let mut affected =
             if object["status"]["acceptedNames"] == names_before { Vec::new() } else { self.waiting(&group) };
         affected.retain(|other| *other != name);
-        (Decided { name, object, changed }, affected)
+        (Decided { name, source, object, changed }, affected)
     }
 
     fn remember_names(&mut self, name: &str, object: &Value) {

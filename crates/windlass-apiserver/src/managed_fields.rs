@@ -176,7 +176,7 @@ pub(crate) fn owners_after_scale(endpoint: &Endpoint, object: &mut Value, scale:
 /// Where the versions of a resource keep their replicas.
 fn replicas_paths(endpoint: &Endpoint) -> Vec<(String, Option<Path>)> {
     match endpoint.custom() {
-        Some(custom) => custom.replicas_paths(),
+        Some(custom) => custom.compiled().replicas_paths.clone(),
         None => vec![(endpoint.resource.api_version(), Some(Path::fields(["spec", "replicas"])))],
     }
 }

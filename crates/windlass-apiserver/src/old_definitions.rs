@@ -19,7 +19,7 @@ use windlass_builtins::upgrade::{self, Note, OLD, UpgradeError, downgrade, heed_
 use windlass_schema::{json as go_json, yaml};
 
 use crate::{
-    call::{Answer, Call, Warnings},
+    call::{Answer, Call},
     definitions::{GROUP, PLURAL},
     endpoint::{Form, Parts},
     meta,
@@ -83,18 +83,10 @@ pub(crate) async fn dispatch(call: &Call<'_>, verb: &str) -> Option<Result<Answe
 /// Makes the write one of `v1`, and shows what comes back in the old form.
 async fn write(call: &Call<'_>, verb: &str) -> Result<Answer> {
     let registry = call.server.registry.load_full();
-    let mut current = Call {
-        server: call.server,
-        endpoint: registry.endpoint(GROUP, "v1", PLURAL).ok_or_else(ApiError::no_such_resource)?,
-        target: ResourceRequest { version: "v1", ..call.target.clone() },
-        subresource: None,
-        query: call.query.clone(),
-        headers: call.headers,
-        user: call.user,
-        body: call.body.clone(),
-        accept: call.accept.clone(),
-        warnings: Warnings::default(),
-    };
+    let endpoint = registry.endpoint(GROUP, "v1", PLURAL).ok_or_else(ApiError::no_such_resource)?;
+    let target = ResourceRequest { version: "v1", ..call.target.clone() };
+    let redirected = call.redirected(endpoint, target);
+    let mut current = Call { query: call.query.clone(), body: call.body.clone(), ..redirected };
     let answer = match verb {
         "create" => {
             current.body = upgraded_body(call)?;
@@ -135,12 +127,13 @@ async fn patch_old(call: &Call<'_>, current: &mut Call<'_>) -> Result<Answer> {
     let written = update_object(current, &options, Race::Retry, Owners::Settled, |stored| {
         let before = downgrade(stored.clone());
         let mut patched = patch.patched(call, before.clone())?;
+        let shown = || patch.shown(call, &before);
         heed_old_places(&mut patched.object, &before);
         // An ordinary write leaves it alone, so there is nothing to say about it.
         patched.object.as_object_mut().map(|object| object.remove("status"));
         let known = upgrade(&before).map(|known| known.notes).unwrap_or_default();
         patched.object = upgraded(call, patched.object, &known)?;
-        let mut object = settled(current, &options, stored, patched)?;
+        let mut object = settled(current, &options, stored, patched, &shown)?;
         current.match_name(&mut object)?;
         Ok(object)
     });

@@ -153,54 +153,61 @@ impl Patch {
                 _ => Ok(object),
             };
         }
-        settled(call, options, old, self.patched(call, old.clone())?)
+        settled(call, options, old, self.patched(call, old.clone())?, &|| self.shown(call, old))
+    }
+
+    /// How an error shows the outcome of the patch. Made only then, from the beginning.
+    pub(crate) fn shown(&self, call: &Call<'_>, old: &Value) -> String {
+        match self {
+            Self::Strategic { patch, .. } => go_format::plain(patch),
+            _ => self.patched(call, old.clone()).map(|patched| patched.object.to_string()).unwrap_or_default(),
+        }
     }
 
     /// The outcome of the patch, whatever it looks like.
     pub(crate) fn patched(&self, call: &Call<'_>, mut old: Value) -> Result<Patched> {
-        let (object, shown, complaints): (_, _, &[String]) = match self {
-            Self::Apply { patch, duplicates } => (patch.clone(), patch.to_string(), duplicates),
-            Self::Json(patch) => {
-                let object = patch.clone().apply(old).map_err(|error| refused(&error))?;
-                let shown = object.to_string();
-                (object, shown, patch.complaints())
-            }
+        let (object, complaints): (_, &[String]) = match self {
+            Self::Apply { patch, duplicates } => (patch.clone(), duplicates),
+            Self::Json(patch) => (patch.clone().apply(old).map_err(|error| refused(&error))?, patch.complaints()),
             Self::Merge { patch, duplicates } => {
                 merge_patch::apply(&mut old, patch.clone());
-                let shown = old.to_string();
-                (old, shown, duplicates)
+                (old, duplicates)
             }
             Self::Strategic { patch, duplicates } => {
                 let ty = call.body_type();
                 let object = strategic::apply(old, patch.clone(), ty, &call.endpoint.table.types)
                     .map_err(|error| strategic_refused(&error))?;
-                (object, go_format::plain(patch), duplicates)
+                (object, duplicates)
             }
         };
-        Ok(Patched { object, shown, complaints: complaints.to_vec() })
+        Ok(Patched { object, complaints: complaints.to_vec() })
     }
 }
 
 /// The outcome of a patch, not yet known to be of its kind.
 pub(crate) struct Patched {
     pub(crate) object: Value,
-    /// How an error shows it.
-    shown: String,
     /// What was odd about the patch itself.
     complaints: Vec<String>,
 }
 
 /// A patched object decoded into its kind again, with the owners of its fields.
-pub(crate) fn settled(call: &Call<'_>, options: &WriteOptions, old: &Value, patched: Patched) -> Result<Value> {
-    let Patched { mut object, shown, mut complaints } = patched;
+pub(crate) fn settled(
+    call: &Call<'_>,
+    options: &WriteOptions,
+    old: &Value,
+    patched: Patched,
+    shown: &dyn Fn() -> String,
+) -> Result<Value> {
+    let Patched { mut object, mut complaints } = patched;
     // Metadata that is as it was need not be read again: that of a custom resource is most of it.
     let known = call.endpoint.custom().is_some() && object["metadata"] == old["metadata"];
     let metadata = if known { object.as_object_mut().and_then(|map| map.remove("metadata")) } else { None };
-    complaints.extend(call.decode_value(&mut object).map_err(|error| invalid_patch(&shown, &error))?);
+    complaints.extend(call.decode_value(&mut object).map_err(|error| invalid_patch(&shown(), &error))?);
     if let Some(metadata) = metadata {
         object["metadata"] = metadata;
     }
-    judge(call, options.field_validation, &shown, complaints)?;
+    judge(call, options.field_validation, shown, complaints)?;
     call.track(options, Some(old), &mut object);
     Ok(object)
 }
@@ -239,11 +246,16 @@ fn strict_error(duplicates: &[String]) -> String {
 }
 
 /// Unknown and duplicate fields: nothing, warnings, or an error.
-fn judge(call: &Call<'_>, validation: FieldValidation, shown: &str, complaints: Vec<String>) -> Result<()> {
+fn judge(
+    call: &Call<'_>,
+    validation: FieldValidation,
+    shown: &dyn Fn() -> String,
+    complaints: Vec<String>,
+) -> Result<()> {
     match validation {
         FieldValidation::Ignore => Ok(()),
         FieldValidation::Strict if !complaints.is_empty() => {
-            Err(invalid_patch(shown, &format!("strict decoding error: {}", complaints.join(", "))))
+            Err(invalid_patch(&shown(), &format!("strict decoding error: {}", complaints.join(", "))))
         }
         _ => {
             complaints.into_iter().for_each(|complaint| call.warnings.add(complaint));

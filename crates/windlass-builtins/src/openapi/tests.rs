@@ -21,7 +21,7 @@ fn documents() -> Vec<(String, Value)> {
         .collect()
 }
 
-fn references<'a>(value: &'a Value, into: &mut BTreeSet<&'a str>) {
+pub(super) fn references<'a>(value: &'a Value, into: &mut BTreeSet<&'a str>) {
     match value {
         Value::Object(object) => {
             into.extend(object.get("$ref").and_then(Value::as_str));

@@ -255,17 +255,7 @@ impl Check {
         }
         let validation = &schema.validation;
         let count = items.len() as i64;
-        if let Some(min) = validation.min_items
-            && count < min
-        {
-            let detail = format!("{} in body should have at least {min} items", place.name());
-            self.invalid(place, count.to_string(), detail, out);
-        }
-        if let Some(max) = validation.max_items
-            && count > max
-        {
-            self.too_many(place, count, max, out);
-        }
+        self.count(place, count, (validation.min_items, validation.max_items), "items", out);
         if validation.unique_items {
             let mut seen = HashSet::with_capacity(items.len());
             if !items.iter().all(|item| seen.insert(item.to_string())) {
@@ -274,6 +264,24 @@ impl Check {
             }
         }
         matches
+    }
+
+    /// Judges how many items or properties there are.
+    fn count(
+        &mut self,
+        place: &Place<'_>,
+        count: i64,
+        (min, max): (Option<i64>, Option<i64>),
+        what: &str,
+        out: &mut ErrorList,
+    ) {
+        if let Some(min) = min.filter(|min| count < *min) {
+            let detail = format!("{} in body should have at least {min} {what}", place.name());
+            self.invalid(place, count.to_string(), detail, out);
+        }
+        if let Some(max) = max.filter(|max| count > *max) {
+            self.too_many(place, count, max, out);
+        }
     }
 
     fn fields(
@@ -286,17 +294,7 @@ impl Check {
     ) -> u64 {
         let validation = &schema.validation;
         let count = map.len() as i64;
-        if let Some(min) = validation.min_properties
-            && count < min
-        {
-            let detail = format!("{} in body should have at least {min} properties", place.name());
-            self.invalid(place, count.to_string(), detail, out);
-        }
-        if let Some(max) = validation.max_properties
-            && count > max
-        {
-            self.too_many(place, count, max, out);
-        }
+        self.count(place, count, (validation.min_properties, validation.max_properties), "properties", out);
         let mut matches = 0;
         let ignored = self.nested && self.mode == Mode::Default;
         match &schema.additional {

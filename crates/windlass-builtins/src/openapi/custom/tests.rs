@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{CustomSubject, Dialect, schema, v2_parts, v2_protobuf, v2_text, v3_document};
-use crate::openapi::{v2_document, v2_to_protobuf};
+use crate::openapi::{tests::references, v2_document, v2_to_protobuf};
 use crate::table;
 
 fn definition(schema: Value) -> Value {
@@ -145,17 +145,6 @@ fn an_embedded_resource_has_what_every_object_has() {
         let reference =
             field["properties"]["metadata"].pointer(reference).and_then(Value::as_str).expect("a reference");
         assert!(reference.ends_with("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"), "{reference}");
-    }
-}
-
-fn references<'a>(value: &'a Value, into: &mut BTreeSet<&'a str>) {
-    match value {
-        Value::Object(object) => {
-            into.extend(object.get("$ref").and_then(Value::as_str));
-            object.values().for_each(|value| references(value, into));
-        }
-        Value::Array(list) => list.iter().for_each(|value| references(value, into)),
-        _ => {}
     }
 }
 
