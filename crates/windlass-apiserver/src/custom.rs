@@ -34,7 +34,7 @@ use windlass_store::Revision;
 
 use self::strategy::CustomStrategy;
 use crate::{
-    endpoint::{Endpoint, Form, Parts},
+    endpoint::{Endpoint, Form},
     heavy,
     storage::{ResourceCache, Storage, StoredObject},
 };
@@ -214,7 +214,7 @@ impl<'a> Maker<'a> {
             true => self.stored_resource.clone(),
             false => Arc::new(resource(definition, version, self.stored, self.table)),
         };
-        Arc::new(Endpoint::new(Parts {
+        Arc::new(Endpoint {
             resource,
             table: self.table,
             strategy: &CustomStrategy,
@@ -222,7 +222,8 @@ impl<'a> Maker<'a> {
             cache: self.cache.clone(),
             form: Form::Custom(Box::new(custom)),
             returns_deleted: false,
-        }))
+            empty: OnceLock::new(),
+        })
     }
 }
 

@@ -35,18 +35,8 @@ pub struct Endpoint {
     pub(crate) form: Form,
     /// Kinds that answer a completed deletion with the object instead of a Status.
     pub returns_deleted: bool,
-    empty: OnceLock<Value>,
-}
-
-/// What an [`Endpoint`] is made of.
-pub(crate) struct Parts {
-    pub(crate) resource: Arc<Resource>,
-    pub(crate) table: &'static Table,
-    pub(crate) strategy: &'static dyn Strategy,
-    pub(crate) stored: Arc<Resource>,
-    pub(crate) cache: Arc<ResourceCache>,
-    pub(crate) form: Form,
-    pub(crate) returns_deleted: bool,
+    /// What [`Endpoint::empty`] gives, once it was asked for.
+    pub(crate) empty: OnceLock<Value>,
 }
 
 /// How the objects of an endpoint are stored.
@@ -68,11 +58,6 @@ pub struct Conversion {
 }
 
 impl Endpoint {
-    pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { resource, table, strategy, stored, cache, form, returns_deleted } = parts;
-        Self { resource, table, strategy, stored, cache, form, returns_deleted, empty: OnceLock::new() }
-    }
-
     /// An object of which nothing is set.
     pub(crate) fn empty(&self) -> &Value {
         self.empty.get_or_init(|| {

@@ -146,17 +146,15 @@ impl Inner {
         };
         served.is(verb, resource, subresource);
         let verbs = subresource.map_or(&resource.verbs, |sub| &sub.verbs);
-        let named_create = verb == "create" && !target.name.is_empty() && subresource.is_none() && custom.is_none();
-        let unnamed = target.name.is_empty() && matches!(verb, "update" | "patch") && custom.is_none();
         let allowed = verbs.iter().any(|have| &**have == verb);
-        if custom.is_some() && !allowed {
-            return Err(ApiError::verb_not_supported(verb, &resource.plural, &resource.group));
-        }
-        if custom.is_some() && target.name.is_empty() && matches!(verb, "update" | "patch") {
-            return Err(ApiError::bad_request("name must be provided"));
-        }
-        if !allowed || named_create || unnamed || parts.method == Method::HEAD {
-            return Err(ApiError::method_not_allowed());
+        let named_create = verb == "create" && !target.name.is_empty() && subresource.is_none();
+        let unnamed = target.name.is_empty() && matches!(verb, "update" | "patch");
+        match custom {
+            Some(_) if !allowed => return Err(ApiError::verb_not_supported(verb, &resource.plural, &resource.group)),
+            Some(_) if unnamed => return Err(ApiError::bad_request("name must be provided")),
+            None if !allowed || named_create || unnamed => return Err(ApiError::method_not_allowed()),
+            _ if parts.method == Method::HEAD => return Err(ApiError::method_not_allowed()),
+            _ => {}
         }
         if custom.is_some_and(|custom| custom.needs_webhook) {
             let message = format!(

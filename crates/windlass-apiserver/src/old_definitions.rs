@@ -10,7 +10,7 @@
 //!
 //! What goes in and comes out of the upgrade is told in [`windlass_builtins::upgrade`].
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::{StatusCode, header::CONTENT_TYPE};
@@ -21,7 +21,7 @@ use windlass_schema::{json as go_json, yaml};
 use crate::{
     call::{Answer, Call},
     definitions::{GROUP, PLURAL},
-    endpoint::{Form, Parts},
+    endpoint::Form,
     meta,
     negotiate::{self, Media},
     options::WriteOptions,
@@ -55,7 +55,7 @@ pub(crate) fn endpoint(current: &Endpoint) -> Endpoint {
     resource.version = VERSION.into();
     // The status is for the server itself.
     resource.subresources = Vec::new();
-    Endpoint::new(Parts {
+    Endpoint {
         resource: Arc::new(resource),
         table: current.table,
         strategy: current.strategy,
@@ -63,7 +63,8 @@ pub(crate) fn endpoint(current: &Endpoint) -> Endpoint {
         cache: current.cache.clone(),
         form: Form::Converted(&CONVERSION),
         returns_deleted: current.returns_deleted,
-    })
+        empty: OnceLock::new(),
+    }
 }
 
 /// Whether a group version is this one.

@@ -4,7 +4,10 @@
 //! consistent picture to its end. Custom resources come and go with their definitions: each change makes a new registry
 //! that shares all but the changed group with the one before.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock},
+};
 
 use imbl::OrdMap;
 use windlass_builtins::{
@@ -15,7 +18,7 @@ use windlass_builtins::{
 pub use crate::endpoint::{Conversion, Endpoint};
 use crate::{
     definitions,
-    endpoint::{Form, Parts},
+    endpoint::Form,
     old_definitions,
     storage::{ResourceCache, Storage},
 };
@@ -70,7 +73,7 @@ impl Registry {
             let group = if stored.group.is_empty() { "core" } else { &stored.group };
             let cache: Arc<ResourceCache> = storage.cache(&format!("/{group}/{}/", stored.plural));
             let key = (&*resource.group, &*resource.plural);
-            let endpoint = Endpoint::new(Parts {
+            let endpoint = Endpoint {
                 resource: Arc::new(resource.clone()),
                 table,
                 strategy: kinds::strategy(&resource.group, &resource.plural),
@@ -78,7 +81,8 @@ impl Registry {
                 cache,
                 form: form(resource),
                 returns_deleted: resource.deletion_returns_object || key == ("", "namespaces"),
-            });
+                empty: OnceLock::new(),
+            };
             let versions = groups.entry(&resource.group).or_default();
             versions.entry(&resource.version).or_default().insert(&resource.plural, Arc::new(endpoint));
         }
