@@ -6,6 +6,7 @@ use std::{
     ops::Bound,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -32,8 +33,11 @@ const GROUP_BYTES: usize = 4 << 20;
 /// Writes that a transaction sweeps at most: a few milliseconds' work.
 const SWEEP: usize = 256;
 
-/// How long to wait for writers that were in the last group and will likely be back.
-const GATHER: Duration = Duration::from_micros(200);
+/// How long a group is held open for more writes at most.
+const GATHER: Duration = Duration::from_micros(1500);
+
+/// A group is closed when no write has come for this long.
+const STEP: Duration = Duration::from_micros(100);
 
 type Answer<T> = oneshot::Sender<Result<T, Error>>;
 
@@ -108,29 +112,42 @@ impl Writer {
     fn take_requests(&mut self, requests: &mut Vec<Request>) -> bool {
         let sweeping = self.swept < self.sweep_to && self.shared.poison.get().is_none();
         if sweeping {
-            while requests.len() < GROUP
-                && let Ok(request) = self.queue.try_recv()
-            {
-                requests.push(request);
-            }
+            self.take_waiting(requests);
             return !requests.is_empty() || !self.queue.is_closed();
         }
         if self.queue.blocking_recv_many(requests, GROUP) == 0 {
             return false;
         }
-        // The writers of the last group have just been answered, and most of them will write again. One that is a
-        // little faster than the others must not have a transaction of its own while they wait for the next.
-        if requests.len() < self.last_group {
-            let deadline = Instant::now() + GATHER;
-            while requests.len() < self.last_group && Instant::now() < deadline {
-                match self.queue.try_recv() {
-                    Ok(request) => requests.push(request),
-                    Err(_) => std::thread::yield_now(),
-                }
-            }
+        if requests.len().max(self.last_group) > 1 {
+            self.gather(requests);
         }
         self.last_group = requests.len();
         true
+    }
+
+    /// Takes what is in the queue already.
+    fn take_waiting(&mut self, requests: &mut Vec<Request>) {
+        while requests.len() < GROUP
+            && let Ok(request) = self.queue.try_recv()
+        {
+            requests.push(request);
+        }
+    }
+
+    /// Holds a group open while writes keep coming.
+    ///
+    /// A transaction costs about as much for one write as for ten, and there is more than one writer: those of the last
+    /// group have just been answered, and most of them are about to write again.
+    fn gather(&mut self, requests: &mut Vec<Request>) {
+        let deadline = Instant::now() + GATHER;
+        while requests.len() < GROUP && Instant::now() < deadline {
+            thread::sleep(STEP);
+            let before = requests.len();
+            self.take_waiting(requests);
+            if requests.len() == before {
+                return;
+            }
+        }
     }
 
     fn serve(&mut self, requests: &mut Vec<Request>) {
