@@ -1,7 +1,8 @@
 //! `cargo xtask e2e`: real clients against a server that is started for them.
 //!
 //! Every suite in `e2e/` is a program that gets `$KUBECONFIG`, and prints a line for every check: `ok ...` or
-//! `FAILED ...`. What a suite needs is installed under `target/e2e`; what cannot be installed is an error, never a skip.
+//! `FAILED ...`, or what `cargo test` prints for a test. What a suite needs is installed under `target/e2e`; what cannot be
+//! installed is an error, never a skip.
 
 mod server;
 mod suites;
@@ -17,7 +18,7 @@ use self::{
 use crate::peers;
 
 const USAGE: &str = "usage: cargo xtask e2e [--peers DIR] [--against windlass|kubernetes|KUBECONFIG] [--only SUITE,...]
-suites: kubectl, python, javascript, go";
+suites: kubectl, python, javascript, go, sdk";
 
 struct Options {
     peers: PathBuf,
@@ -41,7 +42,7 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
     for (name, mut command) in commands {
         server.check_running()?;
         println!("\n{name}");
-        command.env("KUBECONFIG", server.kubeconfig());
+        command.env("KUBECONFIG", server.kubeconfig()).env("E2E_AGAINST", &options.against);
         total += suites::run(command).with_context(|| name)?;
     }
     println!("\n{} passed, {} failed", total.passed, total.failed);
@@ -79,7 +80,7 @@ mod tests {
         let names = |args: &[&str]| {
             parse(args).map(|options| options.suites.iter().map(|suite| suite.name).collect::<Vec<_>>())
         };
-        assert_eq!(names(&[]).unwrap(), ["kubectl", "python", "javascript", "go"]);
+        assert_eq!(names(&[]).unwrap(), ["kubectl", "python", "javascript", "go", "sdk"]);
         assert_eq!(names(&["--only", "go,kubectl"]).unwrap(), ["go", "kubectl"]);
         assert!(names(&["--only", "ruby"]).is_err());
         assert!(names(&["--only"]).is_err());

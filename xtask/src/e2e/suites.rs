@@ -31,6 +31,7 @@ pub(super) const SUITES: &[Suite] = &[
     Suite { name: "python", prepare: python },
     Suite { name: "javascript", prepare: javascript },
     Suite { name: "go", prepare: go },
+    Suite { name: "sdk", prepare: sdk },
 ];
 
 /// How many checks passed and failed.
@@ -42,8 +43,10 @@ pub(super) struct Count {
 
 impl Count {
     fn line(&mut self, line: &str) {
-        self.passed += usize::from(line.starts_with("ok "));
-        self.failed += usize::from(line.starts_with("FAILED "));
+        // The second form is that of `cargo test`.
+        let test = line.strip_prefix("test ").unwrap_or_default();
+        self.passed += usize::from(line.starts_with("ok ") || test.ends_with(" ... ok"));
+        self.failed += usize::from(line.starts_with("FAILED ") || test.ends_with(" ... FAILED"));
     }
 
     /// A suite that ends badly without a failed check, or well without any check, has failed all the same.
@@ -134,6 +137,19 @@ fn go(folder: &Path, _: &Path) -> anyhow::Result<Command> {
     Ok(command)
 }
 
+fn sdk(_: &Path, _: &Path) -> anyhow::Result<Command> {
+    const TEST: [&str; 5] = ["test", "--package", "windlass-runtime", "--test", "it"];
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    must(Command::new(&cargo).args(TEST).args(["--quiet", "--no-run"]))?;
+    // Tests that have the server call this machine need one that does, and that can.
+    let script = r#"
+        if [ "$E2E_AGAINST" = kubernetes ]; then set -- "$@" -- --include-ignored; fi
+        WINDLASS_TEST_KUBECONFIG=$KUBECONFIG exec "$@""#;
+    let mut command = Command::new("sh");
+    command.args(["-c", script, "sdk"]).arg(cargo).args(TEST);
+    Ok(command)
+}
+
 /// Installs what a file lists, unless that has been done for these contents.
 fn install(folder: &Path, list: &str, install: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let list = scripts().join(list);
@@ -180,5 +196,21 @@ mod tests {
         assert_eq!(suite("echo ok a; echo FAILED b; exit 1"), Count { passed: 1, failed: 1 });
         assert_eq!(suite("echo ok a; exit 1"), Count { passed: 1, failed: 1 });
         assert_eq!(suite("true"), Count { passed: 0, failed: 1 });
+    }
+
+    #[test]
+    fn tests_of_cargo_are_checks_and_its_sums_and_ignored_tests_are_none() {
+        let mut count = Count::default();
+        for line in [
+            "running 4 tests",
+            "test watch::a_test ... ok",
+            "test watch::another - should panic ... ok",
+            "test watch::bad ... FAILED",
+            "test watch::far ... ignored, needs a cluster",
+            "test result: FAILED. 2 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out",
+        ] {
+            count.line(line);
+        }
+        assert_eq!(count, Count { passed: 2, failed: 1 });
     }
 }

@@ -33,9 +33,13 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "windlass",
         ],
     ),
-    ("windlass-bench", &[]),
+    // Operators are programs of users: all they know is the facade.
+    ("foo-operator", &["windlass"]),
+    ("imoocpod-operator", &["windlass"]),
+    ("network-operator", &["windlass"]),
     // Drives servers from the outside.
     ("windlass-bench", &[]),
+    ("windlass-bench-sdk", &["windlass"]),
     ("xtask", &["windlass-schema", "windlass-builtins"]),
 ];
 

@@ -5,7 +5,7 @@
 use super::dependencies::{Metadata, Package};
 
 /// Licences that anybody may use; the same list as in `deny.toml`.
-const LICENCES: &[&str] = &["Apache-2.0", "BSD-3-Clause", "ISC", "MIT", "MPL-2.0", "Unicode-3.0"];
+const LICENCES: &[&str] = &["Apache-2.0", "BSD-3-Clause", "ISC", "MIT", "MPL-2.0", "Unicode-3.0", "Zlib"];
 
 /// The one registry that crates come from.
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";

@@ -1,0 +1,287 @@
+//! From the store to handlers: every event, once, in order, outside of the store's lock.
+//!
+//! Events are queued under the store's lock, so their order is the store's. Whoever finds the queue unattended delivers
+//! it; everybody else leaves what they have queued to that one and goes on. So a handler may read, write, subscribe and
+//! end subscriptions, of its own informer too: what that queues is delivered after the event at hand.
+
+use std::{
+    collections::VecDeque,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+
+use super::Event;
+
+/// The watch waits when more than this is queued: its memory is bounded while somebody else delivers.
+const QUEUED: usize = 1024;
+
+/// The handlers of one informer, and what waits for them.
+pub(super) struct Dispatch<K> {
+    queue: Mutex<Queue<K>>,
+    /// Locked by the one who delivers alone.
+    handlers: Mutex<Vec<Handler<K>>>,
+    emptied: Notify,
+    panics: AtomicU64,
+}
+
+struct Queue<K> {
+    items: VecDeque<Item<K>>,
+    /// How many events the items have.
+    events: usize,
+    /// Somebody delivers.
+    attended: bool,
+    /// Handlers that are there or about to be. Without any, events are not even queued.
+    handlers: usize,
+    closed: bool,
+}
+
+enum Item<K> {
+    Events(Vec<Event<K>>),
+    /// A handler begins, with the present state.
+    Join {
+        handler: Handler<K>,
+        present: Vec<Arc<K>>,
+        synced: bool,
+    },
+    /// The first state is complete.
+    Synced,
+    /// Some subscriptions have ended.
+    Sweep,
+    /// All subscriptions end.
+    End,
+}
+
+struct Handler<K> {
+    call: Box<dyn FnMut(Event<K>) + Send>,
+    seat: Arc<Seat>,
+}
+
+/// What a handler and its subscription share.
+struct Seat {
+    ended: AtomicBool,
+    synced: watch::Sender<bool>,
+}
+
+/// A handler's place at an informer. Events end when it is dropped; a call that is under way on another thread still
+/// finishes.
+#[must_use = "events end when the subscription is dropped"]
+pub struct Subscription {
+    seat: Arc<Seat>,
+    dispatch: Weak<dyn Sweep>,
+}
+
+/// A [`Dispatch`] whose type is forgotten.
+trait Sweep: Send + Sync {
+    fn sweep(&self);
+}
+
+impl Subscription {
+    /// Resolves when the handler has had the first state. Once it has, this stays so, even when the resource is not
+    /// served any more. Never resolves after the informer was [removed](super::Caches::remove) if it had not before.
+    pub async fn synced(&self) {
+        let mut synced = self.seat.synced.subscribe();
+        if synced.wait_for(|synced| *synced).await.is_err() {
+            unreachable!("the seat that is borrowed holds the sender");
+        }
+    }
+
+    /// Whether the handler has had the first state.
+    pub fn is_synced(&self) -> bool {
+        *self.seat.synced.borrow()
+    }
+
+    /// Whether the informer was removed, so that nothing more will come.
+    pub fn is_ended(&self) -> bool {
+        self.seat.ended.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.seat.ended.store(true, Ordering::Release);
+        if let Some(dispatch) = self.dispatch.upgrade() {
+            dispatch.sweep();
+        }
+    }
+}
+
+impl<K> Default for Dispatch<K> {
+    fn default() -> Self {
+        let queue = Queue { items: VecDeque::new(), events: 0, attended: false, handlers: 0, closed: false };
+        Self {
+            queue: Mutex::new(queue),
+            handlers: Mutex::new(Vec::new()),
+            emptied: Notify::new(),
+            panics: AtomicU64::new(0),
+        }
+    }
+}
+
+impl<K: Send + Sync + 'static> Dispatch<K> {
+    /// Queues what `fill` emits. To be called under the store's lock.
+    pub(super) fn queue(&self, fill: impl FnOnce(&mut dyn FnMut(Event<K>))) {
+        // The queue's lock is not held meanwhile: the store's is, so nobody else queues events.
+        if self.queue.lock().handlers == 0 {
+            return fill(&mut |_| ());
+        }
+        let mut events = Vec::new();
+        fill(&mut |event| events.push(event));
+        if !events.is_empty() {
+            let mut queue = self.queue.lock();
+            queue.events += events.len();
+            queue.items.push_back(Item::Events(events));
+        }
+    }
+
+    /// Queues that the first state is complete. To be called under the store's lock.
+    pub(super) fn queue_synced(&self) {
+        self.queue.lock().items.push_back(Item::Synced);
+    }
+
+    /// Queues a new handler. To be called under the store's lock.
+    pub(super) fn queue_handler(
+        self: &Arc<Self>,
+        call: Box<dyn FnMut(Event<K>) + Send>,
+        present: Vec<Arc<K>>,
+        synced: bool,
+    ) -> Subscription {
+        let seat = Arc::new(Seat { ended: AtomicBool::new(false), synced: watch::Sender::new(false) });
+        let handler = Handler { call, seat: seat.clone() };
+        let mut queue = self.queue.lock();
+        if queue.closed {
+            seat.ended.store(true, Ordering::Release);
+        } else {
+            queue.handlers += 1;
+            queue.items.push_back(Item::Join { handler, present, synced });
+        }
+        drop(queue);
+        let dispatch: Weak<Self> = Arc::downgrade(self);
+        Subscription { seat, dispatch }
+    }
+
+    /// Delivers what is queued, unless somebody does. Not to be called under the store's lock.
+    pub(super) fn deliver(&self) {
+        {
+            let mut queue = self.queue.lock();
+            if queue.attended || queue.items.is_empty() {
+                return;
+            }
+            queue.attended = true;
+        }
+        let mut handlers = self.handlers.lock();
+        loop {
+            let items = {
+                let mut queue = self.queue.lock();
+                queue.attended = !queue.items.is_empty();
+                if !queue.attended {
+                    break;
+                }
+                queue.events = 0;
+                std::mem::take(&mut queue.items)
+            };
+            self.emptied.notify_waiters();
+            for item in items {
+                self.deliver_item(item, &mut handlers);
+            }
+        }
+        drop(handlers);
+        self.emptied.notify_waiters();
+    }
+
+    fn deliver_item(&self, item: Item<K>, handlers: &mut Vec<Handler<K>>) {
+        match item {
+            Item::Events(events) => {
+                let Some((last, others)) = handlers.split_last_mut() else { return };
+                for event in events {
+                    for handler in &mut *others {
+                        self.call(handler, event.clone());
+                    }
+                    self.call(last, event);
+                }
+            }
+            Item::Join { mut handler, present, synced } => {
+                for object in present {
+                    self.call(&mut handler, Event::Added { object, initial: true });
+                }
+                if synced {
+                    handler.seat.synced.send_replace(true);
+                }
+                handlers.push(handler);
+            }
+            Item::Synced => {
+                for handler in handlers {
+                    handler.seat.synced.send_replace(true);
+                }
+            }
+            Item::Sweep => self.sweep_ended(handlers),
+            Item::End => {
+                for handler in &*handlers {
+                    handler.seat.ended.store(true, Ordering::Release);
+                }
+                self.sweep_ended(handlers);
+            }
+        }
+    }
+
+    fn sweep_ended(&self, handlers: &mut Vec<Handler<K>>) {
+        let ended: Vec<_> = handlers.extract_if(.., |handler| handler.seat.ended.load(Ordering::Acquire)).collect();
+        self.queue.lock().handlers -= ended.len();
+        // What a handler holds may panic when it is dropped.
+        for handler in ended {
+            self.contain(|| drop(handler));
+        }
+    }
+
+    fn call(&self, handler: &mut Handler<K>, event: Event<K>) {
+        if !handler.seat.ended.load(Ordering::Acquire) {
+            self.contain(|| (handler.call)(event));
+        }
+    }
+
+    fn contain(&self, call: impl FnOnce()) {
+        if catch_unwind(AssertUnwindSafe(call)).is_err() {
+            self.panics.fetch_add(1, Ordering::Relaxed);
+            tracing::error!(kind = std::any::type_name::<K>(), "a handler has panicked: it has missed an event");
+        }
+    }
+
+    /// How often handlers have panicked.
+    pub(super) fn panics(&self) -> u64 {
+        self.panics.load(Ordering::Relaxed)
+    }
+
+    /// Resolves when not much is queued.
+    pub(super) async fn settled(&self) {
+        loop {
+            let emptied = self.emptied.notified();
+            tokio::pin!(emptied);
+            emptied.as_mut().enable();
+            if self.queue.lock().events <= QUEUED {
+                return;
+            }
+            emptied.await;
+        }
+    }
+
+    /// Ends all subscriptions, after what is queued.
+    pub(super) fn close(&self) {
+        let mut queue = self.queue.lock();
+        queue.closed = true;
+        queue.items.push_back(Item::End);
+        drop(queue);
+        self.deliver();
+    }
+}
+
+impl<K: Send + Sync + 'static> Sweep for Dispatch<K> {
+    fn sweep(&self) {
+        self.queue.lock().items.push_back(Item::Sweep);
+        self.deliver();
+    }
+}

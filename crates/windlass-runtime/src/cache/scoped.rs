@@ -1,0 +1,136 @@
+//! Whether an object is within a scope, as far as that can be told without the server.
+
+use std::collections::BTreeMap;
+
+use kube::{
+    Resource,
+    core::{Selector, SelectorExt},
+};
+
+use super::selector::parse_selector;
+use crate::scope::Scope;
+
+/// Whether an object belongs to an informer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fit {
+    /// The watch will bring it.
+    Within,
+    /// The watch will not bring it, or will bring its end.
+    Outside,
+    /// Only the server knows.
+    Unknown,
+}
+
+/// A scope whose selectors have been read.
+pub(super) struct Scoped {
+    namespace: Option<String>,
+    labels: Selector,
+    /// Terms on name and namespace: which, whether it is to be equal, and to what.
+    fields: Vec<(Field, bool, String)>,
+    /// A selector has parts that only the server understands.
+    opaque: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Field {
+    Name,
+    Namespace,
+}
+
+impl Scoped {
+    pub(super) fn new(scope: &Scope) -> Self {
+        let labels = parse_selector(scope.labels.as_deref().unwrap_or_default());
+        let mut scoped = Self {
+            namespace: scope.namespace.clone(),
+            opaque: labels.is_err(),
+            labels: labels.unwrap_or_default(),
+            fields: Vec::new(),
+        };
+        let terms = scope.fields.as_deref().unwrap_or_default().split(',').filter(|term| !term.trim().is_empty());
+        for term in terms {
+            match field(term) {
+                Some(field) => scoped.fields.push(field),
+                None => scoped.opaque = true,
+            }
+        }
+        scoped
+    }
+
+    /// Whether objects of that namespace can be within at all.
+    pub(super) fn has_namespace(&self, namespace: Option<&str>) -> bool {
+        self.namespace.is_none() || self.namespace.as_deref() == namespace
+    }
+
+    pub(super) fn fit(&self, object: &impl Resource) -> Fit {
+        let meta = object.meta();
+        let fields = self.fields.iter().all(|(field, equal, value)| {
+            let actual = match field {
+                Field::Name => &meta.name,
+                Field::Namespace => &meta.namespace,
+            };
+            (actual.as_deref().unwrap_or_default() == value) == *equal
+        });
+        let none = BTreeMap::new();
+        if !fields
+            || !self.has_namespace(meta.namespace.as_deref())
+            || !self.labels.matches(meta.labels.as_ref().unwrap_or(&none))
+        {
+            Fit::Outside
+        } else if self.opaque {
+            Fit::Unknown
+        } else {
+            Fit::Within
+        }
+    }
+}
+
+fn field(term: &str) -> Option<(Field, bool, String)> {
+    let (name, equal, value) = match term.split_once("!=") {
+        Some((name, value)) => (name, false, value),
+        None => {
+            let (name, value) = term.split_once('=')?;
+            (name, true, value.strip_prefix('=').unwrap_or(value))
+        }
+    };
+    let field = match name.trim() {
+        "metadata.name" => Field::Name,
+        "metadata.namespace" => Field::Namespace,
+        _ => return None,
+    };
+    // Values can escape commas and such; names have none.
+    (!value.contains('\\')).then(|| (field, equal, value.trim().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::core::ObjectMeta;
+
+    use super::*;
+
+    #[test]
+    fn an_object_fits_by_namespace_labels_and_the_fields_that_everything_has() {
+        let metadata = ObjectMeta {
+            name: Some("web".into()),
+            namespace: Some("shop".into()),
+            labels: Some([("app".to_owned(), "web".to_owned())].into()),
+            ..ObjectMeta::default()
+        };
+        let object = ConfigMap { metadata, ..ConfigMap::default() };
+        for (scope, fit) in [
+            (Scope::all(), Fit::Within),
+            (Scope::namespace("shop"), Fit::Within),
+            (Scope::namespace("other"), Fit::Outside),
+            (Scope::all().labels("app=web"), Fit::Within),
+            (Scope::all().labels("app=api"), Fit::Outside),
+            (Scope::all().labels("app>1"), Fit::Unknown),
+            (Scope::all().fields("metadata.name=web"), Fit::Within),
+            (Scope::all().fields("metadata.name!=web"), Fit::Outside),
+            (Scope::all().fields("metadata.name==web,metadata.namespace=other"), Fit::Outside),
+            (Scope::all().fields("spec.nodeName=a"), Fit::Unknown),
+            (Scope::all().labels("app=api").fields("spec.nodeName=a"), Fit::Outside),
+        ] {
+            assert_eq!(Scoped::new(&scope).fit(&object), fit, "{scope:?}");
+        }
+    }
+}

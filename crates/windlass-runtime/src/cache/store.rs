@@ -1,0 +1,390 @@
+//! The state of one informer, as a machine without IO: changes and own writes go in, events come out.
+//!
+//! What the watch has brought is the truth up to [`Store::revision`]. Own writes are the truth beyond it: they are
+//! *ahead* until the watch reaches their revision. So
+//! - a write at a revision that the watch has passed is old news, and ignored;
+//! - a state older than the one that is held is late, and passed over;
+//! - the watch must bring an own write when it reaches its revision. If it passes without, the server has lost it (it
+//!   was restored from a backup), and so does the store.
+//!
+//! Whoever applies the events to an empty map holds what the store holds.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use hashbrown::{HashMap, HashSet};
+use kube::Resource;
+
+use super::{
+    Event,
+    graves::Graves,
+    index::AnyIndex,
+    scoped::Fit,
+    table::{Table, key_of},
+};
+use crate::{
+    key::ObjectKey,
+    object::{Object, revision_of},
+    watch::Change,
+};
+
+/// See the module.
+pub(super) struct Store<K> {
+    objects: Table<K>,
+    indices: Vec<Box<dyn AnyIndex<K>>>,
+    revision: u64,
+    synced: bool,
+    absent: bool,
+    /// Nothing feeds it any more.
+    failed: bool,
+    /// Own writes that the watch has not brought yet, by revision.
+    ahead: BTreeMap<u64, Ahead>,
+    /// Objects that an own write ahead of the watch has moved out of scope or ended, and its revision.
+    left: HashMap<ObjectKey, u64>,
+    graves: Graves,
+}
+
+/// An own write that the watch has not brought yet.
+struct Ahead {
+    key: ObjectKey,
+    /// The state was made from another Rust type, which may not know all fields: the watch's is better.
+    partial: bool,
+}
+
+fn uid_of(object: &impl Resource) -> Option<&str> {
+    object.meta().uid.as_deref()
+}
+
+impl<K> Default for Store<K> {
+    fn default() -> Self {
+        Self {
+            objects: Table::default(),
+            indices: Vec::new(),
+            revision: 0,
+            synced: false,
+            absent: false,
+            failed: false,
+            ahead: BTreeMap::new(),
+            left: HashMap::new(),
+            graves: Graves::default(),
+        }
+    }
+}
+
+/// Reads.
+impl<K: Object> Store<K> {
+    pub(super) fn get(&self, key: (&str, &str)) -> Option<&Arc<K>> {
+        self.objects.get(key)
+    }
+
+    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<K>> {
+        self.objects.iter()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    pub(super) fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// Whether there has been a state, and the resource is still served.
+    pub(super) fn is_synced(&self) -> bool {
+        self.synced && !self.failed
+    }
+
+    /// Whether what fed it has died.
+    pub(super) fn is_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// What feeds it has died: what it holds is the past.
+    pub(super) fn fail(&mut self) {
+        (self.failed, self.absent) = (true, false);
+    }
+
+    /// Whether the resource is known not to be served.
+    pub(super) fn is_absent(&self) -> bool {
+        self.absent
+    }
+
+    pub(super) fn index_named(&self, name: &str) -> Option<usize> {
+        self.indices.iter().position(|index| index.name() == name)
+    }
+
+    pub(super) fn index_at(&self, place: usize) -> &dyn AnyIndex<K> {
+        &*self.indices[place]
+    }
+
+    /// Adds an index over all objects. Its name must be new.
+    pub(super) fn add_index(&mut self, mut index: Box<dyn AnyIndex<K>>) -> usize {
+        for object in self.objects.iter() {
+            index.insert(object);
+        }
+        self.indices.push(index);
+        self.indices.len() - 1
+    }
+}
+
+/// What the watch brings.
+impl<K: Object> Store<K> {
+    pub(super) fn apply(&mut self, change: Change<K>, emit: &mut dyn FnMut(Event<K>)) {
+        match change {
+            Change::Replace { objects, revision } => self.replace(objects, revision, emit),
+            Change::Apply(object) => {
+                let partial = self.pass(revision_of(&*object), Some(key_of(&*object)), emit);
+                self.arrived(object, partial, emit);
+            }
+            Change::Delete(object) => {
+                self.pass(revision_of(&*object), Some(key_of(&*object)), emit);
+                self.departed(object, emit);
+            }
+            Change::Gone { key, revision } => {
+                let key = (key.namespace().unwrap_or_default(), key.name());
+                self.pass(revision, Some(key), emit);
+                if self.objects.get(key).is_some_and(|stored| revision == 0 || revision_of(&**stored) <= revision)
+                    && let Some(object) = self.take(key)
+                {
+                    emit(Event::Deleted { object });
+                }
+            }
+            Change::Bookmark(revision) => {
+                self.pass(revision, None, emit);
+            }
+            Change::Absent => self.vanish(emit),
+        }
+    }
+
+    fn arrived(&mut self, object: Arc<K>, partial: bool, emit: &mut dyn FnMut(Event<K>)) {
+        if self.graves.contains(uid_of(&*object)) {
+            return;
+        }
+        if self.has_left(&*object) {
+            return;
+        }
+        if let Some(stored) = self.objects.get(key_of(&*object)) {
+            let (new, old) = (revision_of(&*object), revision_of(&**stored));
+            let known = new == old && new != 0 && uid_of(&*object) == uid_of(&**stored) && !partial;
+            if known || (new != 0 && new < old) {
+                return;
+            }
+        }
+        self.put(object, false, emit);
+    }
+
+    fn departed(&mut self, object: Arc<K>, emit: &mut dyn FnMut(Event<K>)) {
+        let key = key_of(&*object);
+        let own = self.graves.ended(uid_of(&*object), revision_of(&*object));
+        let Some(stored) = self.objects.get(key) else { return };
+        let revision = revision_of(&*object);
+        // A later state is held: the object was made anew, or is in scope again.
+        let later = revision != 0 && revision < revision_of(&**stored);
+        if later || (own && uid_of(&*object) != uid_of(&**stored)) {
+            return;
+        }
+        if let Some(stored) = self.take(key) {
+            // An end by a state that is not of the same object is the end of the one that is held.
+            let object = if uid_of(&*object) == uid_of(&*stored) { object } else { stored };
+            emit(Event::Deleted { object });
+        }
+    }
+
+    fn replace(&mut self, listed: Vec<Arc<K>>, revision: u64, emit: &mut dyn FnMut(Event<K>)) {
+        let partial: HashSet<u64> =
+            self.ahead.iter().filter(|(_, ahead)| ahead.partial).map(|(revision, _)| *revision).collect();
+        if revision < self.revision {
+            // The server's past has been changed: nothing that was known is worth anything.
+            self.ahead.clear();
+            self.left.clear();
+            self.graves.clear();
+        } else {
+            self.ahead = self.ahead.split_off(&revision.saturating_add(1));
+            self.left.retain(|_, left| *left > revision);
+        }
+        // What is held at a later revision than the list's is an own write, unless the past has been changed.
+        let horizon = if revision < self.revision { u64::MAX } else { revision };
+        let initial = !self.synced;
+        self.graves_listed(&listed, revision);
+
+        let mut seen = self.objects.marks();
+        let mut fresh = Vec::with_capacity(if self.objects.len() == 0 { listed.len() } else { 0 });
+        for object in listed {
+            let hidden = self.graves.contains(uid_of(&*object)) || self.has_left(&*object);
+            match self.objects.slot(key_of(&*object)) {
+                _ if hidden => {}
+                None => fresh.push(object),
+                Some((slot, stored)) => {
+                    seen.set(slot);
+                    let (old, new) = (stored.meta(), object.meta());
+                    let same = old.uid == new.uid
+                        && old.resource_version == new.resource_version
+                        && new.resource_version.is_some()
+                        && (partial.is_empty() || !partial.contains(&revision_of(&*object)));
+                    if !same && revision_of(&**stored) <= horizon {
+                        let old = std::mem::replace(stored, object.clone());
+                        self.reindex(Some(&old), Some(&object));
+                        Self::changed(old, object, initial, emit);
+                    }
+                }
+            }
+        }
+        let gone = |object: &&Arc<K>| revision_of(&***object) <= horizon;
+        let gone: Vec<_> = self.objects.unmarked(&seen).filter(gone).cloned().collect();
+        for object in gone {
+            self.take(key_of(&*object));
+            emit(Event::Deleted { object });
+        }
+        self.objects.reserve(fresh.len());
+        for object in fresh {
+            self.put(object, initial, emit);
+        }
+        self.objects.shrink();
+        self.revision = revision;
+        self.synced = true;
+        self.absent = false;
+    }
+
+    /// Whether an own write after this state has moved the object out of scope or ended it.
+    fn has_left(&self, object: &K) -> bool {
+        !self.left.is_empty() && self.left.get(&ObjectKey::of(object)).is_some_and(|left| revision_of(object) <= *left)
+    }
+
+    /// Forgets the graves of objects that the list is past.
+    fn graves_listed(&mut self, listed: &[Arc<K>], revision: u64) {
+        if !self.graves.is_empty() {
+            let uids: HashSet<_> = listed.iter().filter_map(|object| uid_of(&**object)).collect();
+            self.graves.listed(revision, |uid| uids.contains(uid));
+        }
+    }
+
+    fn vanish(&mut self, emit: &mut dyn FnMut(Event<K>)) {
+        for index in &mut self.indices {
+            index.clear();
+        }
+        for object in self.objects.take() {
+            emit(Event::Deleted { object });
+        }
+        self.ahead.clear();
+        self.left.clear();
+        self.graves.clear();
+        self.synced = false;
+        self.absent = true;
+    }
+
+    /// The watch has come to a revision, with an object or with none. Gives whether it has brought a write that is held
+    /// in part.
+    fn pass(&mut self, revision: u64, brought: Option<(&str, &str)>, emit: &mut dyn FnMut(Event<K>)) -> bool {
+        self.revision = self.revision.max(revision);
+        let mut partial = false;
+        while let Some(first) = self.ahead.first_entry()
+            && *first.key() <= self.revision
+        {
+            let (written, Ahead { key, partial: was_partial }) = first.remove_entry();
+            if self.left.get(&key) == Some(&written) {
+                self.left.remove(&key);
+            }
+            let key = (key.namespace().unwrap_or_default(), key.name());
+            if brought == Some(key) {
+                partial |= was_partial && written == revision;
+            } else if self.objects.get(key).is_some_and(|stored| revision_of(&**stored) == written)
+                && let Some(object) = self.take(key)
+            {
+                emit(Event::Deleted { object });
+            }
+        }
+        partial
+    }
+}
+
+/// What this process writes.
+impl<K: Object> Store<K> {
+    /// A state that a write was answered with, and that is not the object's last.
+    pub(super) fn wrote(&mut self, object: Arc<K>, fit: Fit, partial: bool, emit: &mut dyn FnMut(Event<K>)) {
+        let (key, revision) = (ObjectKey::of(&*object), revision_of(&*object));
+        let Some(uid) = uid_of(&*object) else { return };
+        if revision <= self.revision || self.graves.contains(Some(uid)) {
+            return;
+        }
+        let stored = self.objects.get(key_of(&*object));
+        // The answer of an earlier write than one that is known.
+        if stored.is_some_and(|stored| revision_of(&**stored) >= revision)
+            || self.left.get(&key).is_some_and(|left| *left >= revision)
+        {
+            return;
+        }
+        let same = stored.is_some_and(|stored| uid_of(&**stored) == Some(uid));
+        if fit == Fit::Within || (fit == Fit::Unknown && same) {
+            self.left.remove(&key);
+            self.put(object, !self.synced, emit);
+            self.ahead.insert(revision, Ahead { key, partial });
+        } else if fit == Fit::Outside || stored.is_some() {
+            if let Some(object) = self.take(key_of(&*object)) {
+                emit(Event::Deleted { object });
+            }
+            self.left.insert(key.clone(), revision);
+            self.ahead.insert(revision, Ahead { key, partial: false });
+        }
+    }
+
+    /// An object that a delete has removed at once.
+    pub(super) fn deleted(&mut self, key: &ObjectKey, uid: &str, emit: &mut dyn FnMut(Event<K>)) {
+        if uid.is_empty() {
+            return;
+        }
+        let place = (key.namespace().unwrap_or_default(), key.name());
+        // Of one that is not held, no revision is known: no list tells that it is past it.
+        let mut known = u64::MAX;
+        if self.objects.get(place).is_some_and(|stored| uid_of(&**stored) == Some(uid))
+            && let Some(object) = self.take(place)
+        {
+            known = revision_of(&*object);
+            if known > self.revision {
+                // Its predecessors of the same name, which the watch may still bring, must not come back either.
+                self.left.insert(key.clone(), known);
+            }
+            emit(Event::Deleted { object });
+        }
+        self.graves.insert(uid, known);
+    }
+}
+
+/// Objects and indices together.
+impl<K: Object> Store<K> {
+    fn put(&mut self, object: Arc<K>, initial: bool, emit: &mut dyn FnMut(Event<K>)) {
+        let old = self.objects.insert(object.clone());
+        self.reindex(old.as_ref(), Some(&object));
+        match old {
+            Some(old) => Self::changed(old, object, initial, emit),
+            None => emit(Event::Added { object, initial }),
+        }
+    }
+
+    fn changed(old: Arc<K>, new: Arc<K>, initial: bool, emit: &mut dyn FnMut(Event<K>)) {
+        if uid_of(&*old) == uid_of(&*new) {
+            emit(Event::Updated { old, new });
+        } else {
+            emit(Event::Deleted { object: old });
+            emit(Event::Added { object: new, initial });
+        }
+    }
+
+    fn take(&mut self, key: (&str, &str)) -> Option<Arc<K>> {
+        let object = self.objects.remove(key)?;
+        self.reindex(Some(&object), None);
+        Some(object)
+    }
+
+    fn reindex(&mut self, old: Option<&Arc<K>>, new: Option<&Arc<K>>) {
+        for index in &mut self.indices {
+            if let Some(old) = old {
+                index.remove(old);
+            }
+            if let Some(new) = new {
+                index.insert(new);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

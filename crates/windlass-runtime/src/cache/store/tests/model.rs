@@ -1,0 +1,296 @@
+//! A store against a model of a server, with changes, relists and acknowledgements in any order that can happen.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::{super::*, state};
+
+type Map = k8s_openapi::api::core::v1::ConfigMap;
+
+/// By name.
+type Objects = BTreeMap<u8, Arc<Map>>;
+
+/// What happens next.
+#[derive(Clone, Debug)]
+enum Act {
+    /// Somebody writes an object, or deletes it. An own write is acknowledged later.
+    Write {
+        name: u8,
+        own: bool,
+        within: bool,
+    },
+    Delete {
+        name: u8,
+        own: bool,
+    },
+    /// An own write is acknowledged: one of those that wait.
+    Acknowledge(usize),
+    /// The watch brings so many changes.
+    Watch(usize),
+    Bookmark,
+    /// The watch begins anew, from a list of some revision since.
+    Relist(usize),
+    /// The definition is removed, with all objects.
+    Remove,
+}
+
+#[derive(Clone)]
+enum Ack {
+    Wrote(Arc<Map>),
+    Deleted(ObjectKey, String),
+}
+
+/// A field stands for the label that the scope asks for.
+fn is_within(object: &Map) -> bool {
+    object.immutable == Some(true)
+}
+
+struct Server {
+    revision: u64,
+    /// The revision before the log, when nothing was there.
+    began: u64,
+    objects: Objects,
+    /// Each change, and the state after it.
+    log: Vec<(Change<Map>, u64, Objects)>,
+}
+
+impl Server {
+    fn write(&mut self, name: u8, within: bool) -> Arc<Map> {
+        self.revision += 1;
+        let former = self.objects.get(&name).cloned();
+        let uid = match &former {
+            Some(former) => former.metadata.uid.clone().unwrap(),
+            None => format!("uid-{}", self.revision),
+        };
+        let mut object = (*state(&name.to_string(), &uid, self.revision)).clone();
+        object.immutable = Some(within);
+        let object = Arc::new(object);
+        self.objects.insert(name, object.clone());
+        if within {
+            self.log(Change::Apply(object.clone()));
+        } else if former.is_some_and(|former| is_within(&former)) {
+            self.log(Change::Delete(object.clone()));
+        }
+        object
+    }
+
+    fn delete(&mut self, name: u8) -> Option<Arc<Map>> {
+        let object = self.objects.remove(&name)?;
+        self.revision += 1;
+        let last = state(&name.to_string(), object.metadata.uid.as_deref()?, self.revision);
+        if is_within(&object) {
+            self.log(Change::Delete(last.clone()));
+        }
+        Some(last)
+    }
+
+    fn log(&mut self, change: Change<Map>) {
+        self.log.push((change, self.revision, self.within()));
+    }
+
+    /// What a list within the scope gives.
+    fn within(&self) -> Objects {
+        self.objects
+            .iter()
+            .filter(|(_, object)| is_within(object))
+            .map(|(name, object)| (*name, object.clone()))
+            .collect()
+    }
+}
+
+struct World {
+    server: Server,
+    /// How much of the log the watch has brought.
+    watched: usize,
+    absent: bool,
+    store: Store<Map>,
+    /// What a handler would know.
+    replayed: BTreeMap<String, Arc<Map>>,
+    /// The latest revision of each uid that events have told.
+    told: BTreeMap<String, u64>,
+    waiting: Vec<(String, Ack)>,
+    /// Own writes that were acknowledged: name, uid, revision, whether within the scope.
+    written: Vec<(String, String, u64, bool)>,
+    deleted: Vec<String>,
+}
+
+impl World {
+    fn new() -> Self {
+        let server = Server { revision: 1, began: 1, objects: BTreeMap::new(), log: Vec::new() };
+        Self {
+            server,
+            watched: 0,
+            absent: true,
+            store: Store::default(),
+            replayed: BTreeMap::new(),
+            told: BTreeMap::new(),
+            waiting: Vec::new(),
+            written: Vec::new(),
+            deleted: Vec::new(),
+        }
+    }
+
+    fn act(&mut self, act: Act) {
+        match act {
+            Act::Write { name, own, within } => {
+                let object = self.server.write(name, within);
+                if own {
+                    self.waiting.push((object.metadata.uid.clone().unwrap(), Ack::Wrote(object)));
+                }
+            }
+            Act::Delete { name, own } => {
+                if let Some(object) = self.server.delete(name)
+                    && own
+                {
+                    let uid = object.metadata.uid.clone().unwrap();
+                    self.waiting.push((uid.clone(), Ack::Deleted(ObjectKey::of(&*object), uid)));
+                }
+            }
+            Act::Acknowledge(which) if !self.waiting.is_empty() => {
+                // Who deletes an object knows it: acknowledgements of one object are in order.
+                let uid = self.waiting[which % self.waiting.len()].0.clone();
+                let first = self.waiting.iter().position(|(other, _)| *other == uid).unwrap();
+                self.acknowledge(first);
+            }
+            Act::Watch(changes) if !self.absent => {
+                for _ in 0..changes {
+                    if let Some((change, ..)) = self.server.log.get(self.watched) {
+                        let change = change.clone();
+                        self.watched += 1;
+                        self.apply(change);
+                    }
+                }
+            }
+            Act::Bookmark if !self.absent && self.watched == self.server.log.len() => {
+                self.apply(Change::Bookmark(self.server.revision));
+            }
+            Act::Relist(later) => self.relist(later),
+            Act::Remove => {
+                self.server.revision += 1;
+                self.server.began = self.server.revision;
+                self.server.objects.clear();
+                self.server.log.clear();
+                (self.watched, self.absent) = (0, true);
+                self.written.clear();
+                self.waiting.clear();
+                self.apply(Change::Absent);
+            }
+            Act::Acknowledge(_) | Act::Watch(_) | Act::Bookmark => {}
+        }
+        self.check();
+    }
+
+    fn relist(&mut self, later: usize) {
+        let at = (self.watched + later).min(self.server.log.len());
+        let (revision, objects) = match at.checked_sub(1).map(|last| &self.server.log[last]) {
+            Some((_, revision, objects)) => (*revision, objects.clone()),
+            None => (self.server.began, BTreeMap::new()),
+        };
+        (self.watched, self.absent) = (at, false);
+        self.apply(Change::Replace { objects: objects.into_values().collect(), revision });
+    }
+
+    fn acknowledge(&mut self, which: usize) {
+        let mut events = Vec::new();
+        match self.waiting.remove(which).1 {
+            Ack::Wrote(object) => {
+                let meta = &object.metadata;
+                let revision = revision_of(&*object);
+                let (name, uid) = (meta.name.clone().unwrap(), meta.uid.clone().unwrap());
+                self.written.push((name, uid, revision, is_within(&object)));
+                let fit = if is_within(&object) { Fit::Within } else { Fit::Outside };
+                self.store.wrote(object, fit, false, &mut |event| events.push(event));
+            }
+            Ack::Deleted(key, uid) => {
+                self.store.deleted(&key, &uid, &mut |event| events.push(event));
+                self.deleted.push(uid);
+            }
+        }
+        self.replay(events);
+    }
+
+    fn apply(&mut self, change: Change<Map>) {
+        let mut events = Vec::new();
+        self.store.apply(change, &mut |event| events.push(event));
+        self.replay(events);
+    }
+
+    fn replay(&mut self, events: Vec<Event<Map>>) {
+        for event in events {
+            let object = event.object().clone();
+            let (name, uid) = (object.metadata.name.clone().unwrap(), object.metadata.uid.clone().unwrap());
+            let before = self.told.insert(uid, revision_of(&*object)).unwrap_or_default();
+            assert!(before <= revision_of(&*object), "an object went back");
+            match event {
+                Event::Added { object, .. } => assert!(self.replayed.insert(name, object).is_none(), "added twice"),
+                Event::Updated { old, new } => {
+                    assert!(old.metadata.uid == new.metadata.uid, "updated to another object");
+                    let held = self.replayed.insert(name, new).expect("what is updated must be there");
+                    assert!(Arc::ptr_eq(&held, &old), "the old state was not told");
+                }
+                Event::Deleted { .. } => assert!(self.replayed.remove(&name).is_some(), "deleted twice"),
+            }
+        }
+    }
+
+    /// What holds at every moment.
+    fn check(&self) {
+        let held: BTreeMap<_, _> =
+            self.store.iter().map(|object| (object.metadata.name.clone().unwrap(), object.clone())).collect();
+        assert_eq!(held, self.replayed, "the events do not tell what is held");
+        for (name, uid, revision, within) in &self.written {
+            if self.written.iter().any(|(other, _, later, _)| other == name && later > revision) {
+                continue;
+            }
+            let shown = match self.store.get(("default", name)) {
+                Some(object) => revision_of(&**object) >= *revision,
+                None => !within,
+            };
+            let passed = self.store.revision() >= *revision || self.deleted.contains(uid);
+            assert!(shown || passed, "an own write of {name} at {revision} is not there");
+        }
+        for uid in &self.deleted {
+            let shown = held.values().any(|object| object.metadata.uid.as_ref() == Some(uid));
+            assert!(!shown, "an object that was deleted here is back");
+        }
+    }
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        6 => (0..3u8, any::<bool>(), prop::bool::weighted(0.7))
+            .prop_map(|(name, own, within)| Act::Write { name, own, within }),
+        3 => (0..3u8, any::<bool>()).prop_map(|(name, own)| Act::Delete { name, own }),
+        6 => any::<usize>().prop_map(Act::Acknowledge),
+        6 => (1..5usize).prop_map(Act::Watch),
+        1 => Just(Act::Bookmark),
+        2 => (0..8usize).prop_map(Act::Relist),
+        1 => Just(Act::Remove),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_store_always_tells_what_it_holds_and_ends_up_with_what_the_server_holds(
+        acts in prop::collection::vec(act(), 1..60)
+    ) {
+        let mut world = World::new();
+        for act in acts {
+            world.act(act);
+        }
+        if world.absent {
+            world.act(Act::Relist(usize::MAX / 2));
+        }
+        while !world.waiting.is_empty() {
+            world.act(Act::Acknowledge(0));
+        }
+        world.act(Act::Watch(world.server.log.len()));
+        world.act(Act::Bookmark);
+        let server: BTreeMap<_, _> = world.server.within().into_iter().map(|(name, object)| (name.to_string(), object)).collect();
+        prop_assert_eq!(world.replayed, server);
+        prop_assert!(world.store.ahead.is_empty() && world.store.left.is_empty());
+    }
+}

@@ -1,0 +1,269 @@
+//! Connections: one of HTTP/2 for everything, or HTTP/1.1 where the server has nothing better.
+//!
+//! hyper's own pool opens a connection for each of the requests that come before the first handshake is done, and
+//! queues requests behind a connection that is full, which with watches is for ever. This one opens one connection at a
+//! time, and another only when those that are open are full.
+
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::{Request, Response, Uri, header::UPGRADE, uri::Scheme};
+use http_body::Frame;
+use hyper::{body::Incoming, client::conn::http2};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::{
+    client::legacy::{
+        self,
+        connect::{Connection as _, HttpConnector},
+    },
+    rt::{TokioExecutor, TokioTimer},
+};
+use kube::{
+    Config,
+    client::{Body, ConfigExt as _, RustlsTlsError},
+};
+use parking_lot::Mutex;
+use tower::{BoxError, Service};
+
+use super::{ClientOptions, OnlyWhile, only_while::Withheld};
+
+/// Requests at a time on one connection: what every server should allow, and what one must assume that has not said
+/// otherwise (RFC 9113, 6.5.2).
+const STREAMS: usize = 100;
+/// How much of one answer may be on its way unread. A list of 100,000 objects must not wait for a window.
+const STREAM_WINDOW: u32 = 4 << 20;
+/// The same for all answers of a connection, so that slow readers of watches do not hold up the others.
+const CONNECTION_WINDOW: u32 = 64 << 20;
+/// On how many connections a request is tried that end before it is sent: one that was idle for long, one that broke
+/// with it, and a new one. A peer that closes each of them would keep the client busy for ever.
+const TRIES: usize = 3;
+/// As kube has it, when the configuration does not say.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Why a request got no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TransportError {
+    #[error("could not connect to {server}")]
+    Connect { server: Uri, source: BoxError },
+    #[error("could not connect to {server} within {timeout:?}")]
+    ConnectTimeout { server: Uri, timeout: Duration },
+    #[error("could not begin to speak HTTP/2")]
+    Handshake(#[source] hyper::Error),
+    #[error("the request was not answered")]
+    Request(#[source] hyper::Error),
+    #[error("the request was not answered")]
+    Http1(#[source] legacy::Error),
+    #[error(transparent)]
+    Withheld(#[from] Withheld),
+}
+
+/// The service under a client. Clones share the connections, which close when all are gone.
+#[derive(Clone)]
+pub(super) struct Transport {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    server: Uri,
+    https: HttpsConnector<HttpConnector>,
+    connect_timeout: Duration,
+    http2: http2::Builder<TokioExecutor>,
+    http1: legacy::Client<HttpsConnector<HttpConnector>, Body>,
+    /// Whether the server speaks nothing better than HTTP/1.1.
+    old: AtomicBool,
+    lines: Mutex<Vec<Line>>,
+    /// Held by whoever connects; others wait for the connection instead of opening theirs.
+    connecting: tokio::sync::Mutex<()>,
+}
+
+/// A connection of HTTP/2.
+#[derive(Clone)]
+struct Line {
+    sender: http2::SendRequest<Body>,
+    /// Shared with every answer that is not read to the end.
+    streams: Arc<()>,
+}
+
+/// The body of an answer, which keeps its place on a connection.
+pub(super) struct Answer {
+    body: Incoming,
+    _stream: Option<Arc<()>>,
+}
+
+impl Transport {
+    pub(super) fn new(config: &Config, options: &ClientOptions) -> Result<Self, kube::Error> {
+        let connect_timeout = config.connect_timeout.unwrap_or(CONNECT_TIMEOUT);
+        let mut http = HttpConnector::new();
+        http.enforce_http(false);
+        http.set_nodelay(true);
+        http.set_connect_timeout(Some(connect_timeout));
+        // HTTP/1.1 has no pings.
+        http.set_keepalive(Some(options.ping_after));
+        http.set_keepalive_interval(Some(options.ping_timeout));
+        http.set_keepalive_retries(Some(1));
+
+        let mut http2 = http2::Builder::new(TokioExecutor::new());
+        http2
+            .timer(TokioTimer::new())
+            .keep_alive_interval(options.ping_after)
+            .keep_alive_timeout(options.ping_timeout)
+            .keep_alive_while_idle(true)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_frame_size(1 << 20);
+
+        let tls = config.rustls_client_config()?;
+        let builder = || {
+            let builder = HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_or_http();
+            Ok::<_, kube::Error>(match &config.tls_server_name {
+                Some(name) => {
+                    let name = name.clone().try_into().map_err(RustlsTlsError::InvalidServerName);
+                    let name = name.map_err(kube::Error::RustlsTls)?;
+                    builder.with_server_name_resolver(FixedServerNameResolver::new(name))
+                }
+                None => builder,
+            })
+        };
+        let https = builder()?.enable_all_versions().wrap_connector(http.clone());
+        let http1 = legacy::Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .build(builder()?.enable_http1().wrap_connector(http));
+        let shared = Shared {
+            server: config.cluster_url.clone(),
+            https,
+            connect_timeout,
+            http2,
+            http1,
+            old: AtomicBool::new(config.cluster_url.scheme() == Some(&Scheme::HTTP)),
+            lines: Mutex::default(),
+            connecting: tokio::sync::Mutex::default(),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+}
+
+impl Shared {
+    async fn send(&self, mut request: Request<Body>) -> Result<Response<Answer>, TransportError> {
+        let condition = OnlyWhile::of(&request);
+        let mut tries = 0;
+        loop {
+            // Only HTTP/1.1 can become something else, as `exec` and `port-forward` want.
+            if self.old.load(Ordering::Relaxed) || request.headers().contains_key(UPGRADE) {
+                let response = self.http1.request(request).await.map_err(TransportError::Http1)?;
+                return Ok(response.map(|body| Answer { body, _stream: None }));
+            }
+            let Some(mut line) = self.line().await? else { continue };
+            // To connect may have taken long.
+            OnlyWhile::check(condition.as_ref())?;
+            tries += 1;
+            match line.sender.try_send_request(request).await {
+                Ok(response) => return Ok(response.map(|body| Answer { body, _stream: Some(line.streams) })),
+                Err(mut error) => match error.take_message() {
+                    // It was never sent: the connection has ended meanwhile.
+                    Some(unsent) if tries < TRIES => request = unsent,
+                    _ => return Err(TransportError::Request(error.into_error())),
+                },
+            }
+        }
+    }
+
+    /// A place on a connection; none if the server turned out to be old.
+    async fn line(&self) -> Result<Option<Line>, TransportError> {
+        if let Some(line) = self.open_line() {
+            return Ok(Some(line));
+        }
+        let _connecting = self.connecting.lock().await;
+        if self.old.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        if let Some(line) = self.open_line() {
+            return Ok(Some(line));
+        }
+        let server = || self.server.clone();
+        let connected = tokio::time::timeout(self.connect_timeout, self.https.clone().call(server())).await;
+        let stream = connected
+            .map_err(|_| TransportError::ConnectTimeout { server: server(), timeout: self.connect_timeout })?
+            .map_err(|source| TransportError::Connect { server: server(), source })?;
+        if !stream.connected().is_negotiated_h2() {
+            tracing::info!(server = %self.server, "the server does not speak HTTP/2; HTTP/1.1 it is");
+            self.old.store(true, Ordering::Relaxed);
+            return Ok(None);
+        }
+        let (sender, connection) = self.http2.handshake(stream).await.map_err(TransportError::Handshake)?;
+        // Ends with the connection, or when all senders and answers are gone.
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection to the API server has ended");
+            }
+        });
+        let line = Line { sender, streams: Arc::new(()) };
+        self.lines.lock().push(line.clone());
+        Ok(Some(line))
+    }
+
+    fn open_line(&self) -> Option<Line> {
+        let mut lines = self.lines.lock();
+        lines.retain(|line| !line.sender.is_closed());
+        // The first that has room, so that later ones run dry and can be closed.
+        let found = lines.iter().position(|line| line.load() < STREAMS)?;
+        let line = lines[found].clone();
+        if line.load() < STREAMS / 2 {
+            let mut at = 0;
+            lines.retain(|line| {
+                at += 1;
+                at <= found + 1 || line.load() > 0
+            });
+        }
+        Some(line)
+    }
+}
+
+impl Line {
+    fn load(&self) -> usize {
+        Arc::strong_count(&self.streams) - 1
+    }
+}
+
+impl Service<Request<Body>> for Transport {
+    type Response = Response<Answer>;
+    type Error = TransportError;
+    type Future = BoxFuture<'static, Result<Response<Answer>, TransportError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), TransportError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let shared = self.shared.clone();
+        Box::pin(async move { shared.send(request).await })
+    }
+}
+
+impl http_body::Body for Answer {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,217 @@
+//! Server-side apply that is sent only when it would change something, and owners.
+
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{
+    api::{GetParams, Patch, PatchParams},
+    core::PartialObjectMeta,
+};
+
+use super::{
+    ContextError, Kind,
+    error::Verb,
+    finalizers::TRIES,
+    intent::{Applied, Guard, Half, Intent},
+    kind::is_of_cluster,
+    wired::Entry,
+};
+use crate::{
+    key::ObjectKey,
+    object::{Object, revision_of},
+    objects::owner::{Owner, controller_of},
+};
+
+/// What to do with an object that is there already and has no controller.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Existing {
+    /// Leave it alone and fail with [`ContextError::NotOurs`]: somebody else made it.
+    #[default]
+    Refuse,
+    /// Become its controller.
+    Adopt,
+}
+
+impl<K: Object> Kind<'_, K> {
+    /// Makes the object have what `object` sets, and not have what an earlier apply set and this one does not;
+    /// everything else stays as it is, defaults of the server included. Created if it is not there. Fields that others
+    /// have set are taken over.
+    ///
+    /// If the kind is in the cache, nothing is sent as long as the last apply of this process set the same and nobody
+    /// has changed any of it. The first apply of an object after the start of the process is always sent.
+    pub async fn apply(&self, object: K) -> Result<Arc<K>, ContextError> {
+        let (key, intent) = self.intent_of(object)?;
+        self.apply_intent(&key, Half::Object, &intent, Guard::Nothing).await
+    }
+
+    /// The same for an object that is to belong to an owner: in the owner's namespace if it names none, and with the
+    /// owner as its controller. Refused with [`ContextError::NotOurs`] if it is another controller's, or nobody's and
+    /// not to be adopted. The kind must be in the cache, because changes to what is owned should be noticed.
+    ///
+    /// A cache that lags behind does no harm: what it does not show is looked for on the server before it is made, and
+    /// what it does show is changed only if it is still the same object. One moment is left, between that look and the
+    /// making: if somebody makes an object of the name just then, with no controller and with nothing that differs from
+    /// `object`, it gets this owner. (If anything differs it is a conflict, and looked at again; a second controller is
+    /// refused by servers.)
+    pub async fn apply_owned(&self, owner: &Owner, object: K, existing: Existing) -> Result<Arc<K>, ContextError> {
+        let entries = self.entries()?;
+        let (key, intent) = self.intent_of(self.owned_by(owner, object)?)?;
+        let mut live = match entries.iter().find_map(|entry| entry.informer.get(&key)) {
+            Some(live) => Some(live.meta().clone()),
+            // The cache may lag behind, or look only at some labels.
+            None => self.metadata(&key).await?,
+        };
+        for tries in 1.. {
+            let guard = match &live {
+                Some(live) => {
+                    self.check_ours(owner, &key, live, existing)?;
+                    live.uid.as_deref().map_or(Guard::Nothing, Guard::Uid)
+                }
+                None => Guard::Absent,
+            };
+            match self.apply_intent(&key, Half::Object, &intent, guard).await {
+                Err(error) if error.is_conflict() && tries < TRIES => live = self.metadata(&key).await?,
+                answer => return answer,
+            }
+        }
+        unreachable!("the last try returns")
+    }
+
+    fn check_ours(
+        &self,
+        owner: &Owner,
+        key: &ObjectKey,
+        live: &ObjectMeta,
+        existing: Existing,
+    ) -> Result<(), ContextError> {
+        let controller = controller_of(live);
+        let ours = match controller {
+            Some(controller) => controller.uid == owner.uid(),
+            None => existing == Existing::Adopt,
+        };
+        if ours {
+            return Ok(());
+        }
+        Err(ContextError::NotOurs {
+            kind: K::kind(&self.dynamic).into_owned(),
+            key: key.clone(),
+            parent: format!("{} {}", owner.reference().kind, owner.reference().name),
+            controller: controller.map(|controller| format!("{} {}", controller.kind, controller.name)),
+        })
+    }
+
+    fn intent_of(&self, object: K) -> Result<(ObjectKey, Intent), ContextError> {
+        let key = ObjectKey::of(&object);
+        let target = self.target(Verb::Apply, &key);
+        if key.name().is_empty() {
+            return Err(target.lacks("name"));
+        }
+        let value = serde_json::to_value(object).map_err(|error| target.shape(error))?;
+        let intent = Intent::object(&self.resource(), value);
+        Ok((key, intent))
+    }
+
+    /// Creates an object that is to belong to an owner, in the same way. Meant for those that the server names by their
+    /// `generateName`; others are better applied.
+    pub async fn create_owned(&self, owner: &Owner, object: K) -> Result<Arc<K>, ContextError> {
+        self.entries()?;
+        self.create(self.owned_by(owner, object)?).await
+    }
+
+    /// The object in its owner's namespace, with the owner as its controller.
+    fn owned_by(&self, owner: &Owner, mut object: K) -> Result<K, ContextError> {
+        let meta = object.meta_mut();
+        if meta.namespace.is_none() && !is_of_cluster::<K>() {
+            meta.namespace = owner.namespace().map(str::to_owned);
+        }
+        match owner.own(meta) {
+            Ok(()) => Ok(object),
+            Err(source) => Err(self.not_ownable(&ObjectKey::of(&object), source)),
+        }
+    }
+
+    /// Applies, unless everything is in place, to what the guard says.
+    pub(super) async fn apply_intent(
+        &self,
+        key: &ObjectKey,
+        half: Half,
+        intent: &Intent,
+        guard: Guard<'_>,
+    ) -> Result<Arc<K>, ContextError> {
+        let entries = self.context.wired.entries::<K>(&self.dynamic);
+        let cached = entries.iter().find_map(|entry| Some((entry, entry.informer.get(key)?)));
+        if let Some((entry, live)) = cached
+            && entry.in_place(key, half, intent, live.as_ref())
+        {
+            return Ok(live);
+        }
+        let verb = if half == Half::Status { Verb::SetStatus } else { Verb::Apply };
+        let request = self.request(verb, key)?;
+        let params =
+            PatchParams { force: guard != Guard::Absent, ..PatchParams::apply(&self.context.parts.field_manager) };
+        let patch = Patch::Apply(intent.guarded(guard));
+        let request = match half {
+            Half::Object => request.patch(key.name(), &params, &patch),
+            Half::Status => request.patch_subresource("status", key.name(), &params, &patch),
+        };
+        let answer = self.write(self.target(verb, key), request).await?;
+        for entry in &entries {
+            entry.remember(key, half, intent, &answer);
+        }
+        Ok(answer)
+    }
+
+    /// The metadata of an object, from the server.
+    async fn metadata(&self, key: &ObjectKey) -> Result<Option<ObjectMeta>, ContextError> {
+        let target = self.target(Verb::Get, key);
+        let request = self.request(Verb::Get, key)?.get_metadata(key.name(), &GetParams::default());
+        let request = request.map_err(|error| target.clone().failed(kube::Error::BuildRequest(error)))?;
+        let text = match self.context.parts.client.request_text(request).await {
+            Ok(text) => text,
+            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(None),
+            Err(error) => return Err(target.failed(error)),
+        };
+        let object: PartialObjectMeta<K> = serde_json::from_str(&text).map_err(|error| target.shape(error))?;
+        Ok(Some(object.metadata))
+    }
+
+    fn not_ownable(&self, key: &ObjectKey, source: crate::objects::owner::OwnerError) -> ContextError {
+        ContextError::Owner { kind: K::kind(&self.dynamic).into_owned(), key: key.clone(), source }
+    }
+}
+
+impl<K: Object> Entry<K> {
+    fn in_place(&self, key: &ObjectKey, half: Half, intent: &Intent, live: &K) -> bool {
+        let uid = live.meta().uid.as_deref().unwrap_or_default();
+        self.memory.lock().in_place(key, half, intent, uid, revision_of(live), || shown(intent, live))
+    }
+
+    fn remember(&self, key: &ObjectKey, half: Half, intent: &Intent, answer: &Arc<K>) {
+        // What the cache shows may be less than the answer, if it has a transform.
+        let cached =
+            self.informer.get(key).filter(|cached| revision_of(cached.as_ref()) == revision_of(answer.as_ref()));
+        let live = cached.as_ref().unwrap_or(answer);
+        let applied = Applied {
+            intent: intent.fingerprint,
+            uid: answer.meta().uid.clone().unwrap_or_default(),
+            revision: revision_of(answer.as_ref()),
+            shown: shown(intent, live.as_ref()),
+        };
+        let uid = applied.uid.clone();
+        self.memory.lock().remember(key, half, applied);
+        // What the cache does not show (any more) cannot be in place, and its deletion has been told or never will be.
+        // Looked at afterwards: a deletion that comes later is told later.
+        let shown = self.informer.get(key).and_then(|cached| cached.meta().uid.clone());
+        if shown.unwrap_or_default() != uid {
+            self.memory.lock().forget(key, &uid);
+        }
+    }
+}
+
+/// What an object has in the fields of an intent; none if only its metadata is known.
+fn shown<K: Object>(intent: &Intent, live: &K) -> Option<u64> {
+    if K::metadata_api() {
+        return None;
+    }
+    serde_json::to_value(live).ok().map(|live| intent.shown_in(&live))
+}

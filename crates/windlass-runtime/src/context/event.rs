@@ -1,0 +1,51 @@
+//! Events about an object.
+
+use k8s_openapi::api::core::v1::ObjectReference;
+
+use super::Context;
+use crate::{
+    events::{EventType, Recorder},
+    object::Object,
+    objects::AsObject,
+};
+
+/// Records events about an object. Recording never waits and never fails.
+#[must_use = "nothing is recorded before `normal` or `warning`"]
+pub struct EventAbout<'a> {
+    recorder: &'a Recorder,
+    about: ObjectReference,
+    action: &'a str,
+}
+
+impl Context {
+    /// An event about an object, for people who look at it with `kubectl describe`.
+    pub fn event<'a, K: Object<DynamicType: Default>>(&'a self, about: &impl AsObject<K>) -> EventAbout<'a> {
+        self.event_with(about, &K::DynamicType::default())
+    }
+
+    /// The same for a type known at run time.
+    pub fn event_with<'a, K: Object>(&'a self, about: &impl AsObject<K>, dynamic: &K::DynamicType) -> EventAbout<'a> {
+        let object = about.object();
+        let about =
+            ObjectReference { resource_version: object.meta().resource_version.clone(), ..object.object_ref(dynamic) };
+        EventAbout { recorder: &self.parts.events, about, action: "Reconcile" }
+    }
+}
+
+impl<'a> EventAbout<'a> {
+    /// What was being done, in a word; `Reconcile` if nothing is said.
+    pub fn action(mut self, action: &'a str) -> Self {
+        self.action = action;
+        self
+    }
+
+    /// Something is as it should be. `reason` is one word for machines, `note` a sentence for people.
+    pub fn normal(self, reason: &str, note: &str) {
+        self.recorder.record(&self.about, EventType::Normal, reason, self.action, note);
+    }
+
+    /// Somebody may want to look.
+    pub fn warning(self, reason: &str, note: &str) {
+        self.recorder.record(&self.about, EventType::Warning, reason, self.action, note);
+    }
+}

@@ -1,0 +1,179 @@
+use serde_json::json;
+
+use super::*;
+
+fn resource() -> ApiResource {
+    ApiResource {
+        group: "apps".into(),
+        version: "v1".into(),
+        api_version: "apps/v1".into(),
+        kind: "Deployment".into(),
+        plural: "deployments".into(),
+    }
+}
+
+fn intent(value: Value) -> Intent {
+    Intent::object(&resource(), value)
+}
+
+fn key() -> ObjectKey {
+    ObjectKey::namespaced("default", "web")
+}
+
+/// A memory of an apply that the server answered with `answer` at revision 10.
+fn applied(intent: &Intent, answer: &Value) -> Memory {
+    let mut memory = Memory::default();
+    let shown = Some(intent.shown_in(answer));
+    memory.remember(&key(), Half::Object, Applied { intent: intent.fingerprint, uid: "u".into(), revision: 10, shown });
+    memory
+}
+
+fn in_place(memory: &mut Memory, intent: &Intent, revision: u64, live: &Value) -> bool {
+    memory.in_place(&key(), Half::Object, intent, "u", revision, || Some(intent.shown_in(live)))
+}
+
+#[test]
+fn an_intent_is_what_a_client_may_decide() {
+    let object = json!({
+        "apiVersion": "wrong", "kind": null,
+        "metadata": {
+            "name": "web", "namespace": "default", "labels": {"a": "b"}, "annotations": null, "ownerReferences": [],
+            "finalizers": ["x"], "uid": "u", "resourceVersion": "1", "generation": 1, "creationTimestamp": null,
+            "managedFields": [], "generateName": "web-"
+        },
+        "spec": {"replicas": 1, "paused": null, "list": [{"a": null, "b": 1}]},
+        "status": {"replicas": 1}
+    });
+    let expected = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {
+            "name": "web", "namespace": "default", "labels": {"a": "b"}, "ownerReferences": [], "finalizers": ["x"]
+        },
+        "spec": {"replicas": 1, "list": [{"b": 1}]}
+    });
+    assert_eq!(intent(object).value, expected);
+}
+
+#[test]
+fn what_the_server_adds_and_rewrites_is_no_difference() {
+    let intent = intent(json!({
+        "metadata": {"name": "web"},
+        "spec": {"replicas": 1, "containers": [{"name": "a", "cpu": "1000m"}]}
+    }));
+    let answer = json!({
+        "metadata": {"name": "web", "uid": "u"},
+        "spec": {"replicas": 1, "strategy": "RollingUpdate", "containers": [{"name": "a", "cpu": "1", "pull": "Always"}]}
+    });
+    let mut memory = applied(&intent, &answer);
+    let mut later = answer.clone();
+    later["status"] = json!({"ready": 1});
+    later["metadata"]["labels"] = json!({"theirs": "x"});
+    later["spec"]["strategy"] = "Recreate".into();
+    assert!(in_place(&mut memory, &intent, 11, &later));
+    assert!(in_place(&mut memory, &intent, 11, &json!(null)), "a revision is looked at once");
+}
+
+#[test]
+fn what_others_change_of_ours_is_a_difference() {
+    let ours = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"replicas": 1, "list": [1, 2], "map": {"x": {}}}});
+    let intent = intent(ours.clone());
+    let table = [
+        (
+            "a value",
+            json!({"metadata": {"labels": {"a": "c"}}, "spec": {"replicas": 1, "list": [1, 2], "map": {"x": {}}}}),
+        ),
+        (
+            "a type",
+            json!({"metadata": {"labels": {"a": "b"}}, "spec": {"replicas": "1", "list": [1, 2], "map": {"x": {}}}}),
+        ),
+        (
+            "a field less",
+            json!({"metadata": {"labels": {}}, "spec": {"replicas": 1, "list": [1, 2], "map": {"x": {}}}}),
+        ),
+        ("no map", json!({"metadata": {}, "spec": {"replicas": 1, "list": [1, 2], "map": {"x": {}}}})),
+        (
+            "an item more",
+            json!({"metadata": {"labels": {"a": "b"}}, "spec": {"replicas": 1, "list": [1, 2, 3], "map": {"x": {}}}}),
+        ),
+        (
+            "another order",
+            json!({"metadata": {"labels": {"a": "b"}}, "spec": {"replicas": 1, "list": [2, 1], "map": {"x": {}}}}),
+        ),
+        ("a key less", json!({"metadata": {"labels": {"a": "b"}}, "spec": {"replicas": 1, "list": [1, 2], "map": {}}})),
+        ("no object", json!(null)),
+    ];
+    for (what, live) in table {
+        let mut memory = applied(&intent, &ours);
+        assert!(!in_place(&mut memory, &intent, 11, &live), "{what}");
+        assert!(in_place(&mut memory, &intent, 9, &live), "{what}: seen before our own write");
+    }
+}
+
+#[test]
+fn another_intent_is_applied_even_if_it_sets_less() {
+    let before = intent(json!({"spec": {"replicas": 1, "paused": true}}));
+    let live = json!({"spec": {"replicas": 1, "paused": true}});
+    let mut memory = applied(&before, &live);
+    assert!(in_place(&mut memory, &before, 10, &live));
+    assert!(!in_place(&mut memory, &intent(json!({"spec": {"replicas": 1}})), 10, &live));
+    assert!(!in_place(&mut memory, &intent(json!({"spec": {"replicas": 1, "paused": false}})), 10, &live));
+}
+
+#[test]
+fn another_object_of_the_name_and_the_other_half_are_other_things() {
+    let intent = intent(json!({"spec": {"replicas": 1}}));
+    let live = json!({"spec": {"replicas": 1}});
+    let mut memory = applied(&intent, &live);
+    let shown = || Some(intent.shown_in(&live));
+    assert!(!memory.in_place(&key(), Half::Object, &intent, "another", 11, shown));
+    assert!(!memory.in_place(&key(), Half::Status, &intent, "u", 11, shown));
+    assert!(memory.in_place(&key(), Half::Object, &intent, "u", 11, shown));
+    memory.forget(&key(), "another");
+    assert!(memory.in_place(&key(), Half::Object, &intent, "u", 11, shown));
+    memory.forget(&key(), "u");
+    assert!(!memory.in_place(&key(), Half::Object, &intent, "u", 11, shown));
+}
+
+#[test]
+fn what_cannot_be_seen_is_applied_again_when_the_object_changes() {
+    let intent = intent(json!({"spec": {"replicas": 1}}));
+    let mut memory = Memory::default();
+    let unseen = Applied { intent: intent.fingerprint, uid: "u".into(), revision: 10, shown: None };
+    memory.remember(&key(), Half::Object, unseen);
+    assert!(memory.in_place(&key(), Half::Object, &intent, "u", 10, || None));
+    assert!(!memory.in_place(&key(), Half::Object, &intent, "u", 11, || None));
+}
+
+#[test]
+fn fingerprints_do_not_depend_on_the_order_of_fields_but_on_everything_else() {
+    let values = [
+        json!(null),
+        json!(0),
+        json!(1),
+        json!(1.5),
+        json!("1"),
+        json!(true),
+        json!(false),
+        json!([]),
+        json!({}),
+        json!([[]]),
+        json!([1, 2]),
+        json!([2, 1]),
+        json!({"a": 1}),
+        json!({"a": 2}),
+        json!({"b": 1}),
+        json!({"a": {"b": 1}}),
+        json!({"a": 1, "b": 2}),
+        json!({"a": 2, "b": 1}),
+        json!({"a": null}),
+        json!(""),
+    ];
+    for (i, a) in values.iter().enumerate() {
+        for (j, b) in values.iter().enumerate() {
+            assert_eq!(fingerprint(a) == fingerprint(b), i == j, "{a} {b}");
+        }
+    }
+    let one: Value = serde_json::from_str(r#"{"a":1,"b":{"c":2,"d":3}}"#).unwrap();
+    let two: Value = serde_json::from_str(r#"{"b":{"d":3,"c":2},"a":1}"#).unwrap();
+    assert_eq!(fingerprint(&one), fingerprint(&two));
+}

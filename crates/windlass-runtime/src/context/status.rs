@@ -1,0 +1,150 @@
+//! Status: written when it says something new.
+
+use std::{any::TypeId, sync::Arc};
+
+use kube::core::DynamicObject;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{
+    ContextError, Kind,
+    error::Verb,
+    finalizers::TRIES,
+    intent::{Guard, Half, Intent, without_nulls},
+};
+use crate::{key::ObjectKey, object::Object, objects::AsObject};
+
+impl<K: Object> Kind<'_, K> {
+    /// Makes the object's status have what `status` sets, by server-side apply of the status: parts of it that others
+    /// set stay.
+    ///
+    /// So start from a new status rather than from the object's: it should say what this controller finds, and nothing
+    /// that another has found. Conditions keep the time of their last transition unless their status is another, and
+    /// get the generation of `object` if they have none.
+    ///
+    /// Nothing is sent if the status says this already. If the kind's status has an `observedGeneration` and `status`
+    /// does not set it, it becomes the generation of `object`: the one that the reconcile has seen. The status of an
+    /// object that has taken the name of this one in between is not written.
+    pub async fn set_status(&self, object: &impl AsObject<K>, status: impl Serialize) -> Result<Arc<K>, ContextError> {
+        let object = object.object();
+        let key = ObjectKey::of(object);
+        let shape = |error| self.target(Verb::SetStatus, &key).shape(error);
+        let mut status = serde_json::to_value(status).map_err(shape)?;
+        without_nulls(&mut status);
+        // The newest state that is known, of the same object.
+        let cached = self.context.wired.entries::<K>(&self.dynamic);
+        let cached = cached.iter().find_map(|entry| entry.informer.get(&key));
+        let cached = cached.filter(|cached| cached.meta().uid == object.meta().uid);
+        let live = serde_json::to_value(cached.as_deref().unwrap_or(object)).map_err(shape)?;
+        if let Value::Object(fields) = &mut status
+            && !fields.contains_key("observedGeneration")
+            && let Some(generation) = object.meta().generation
+            && has_observed_generation::<K>(&live, fields)
+        {
+            fields.insert("observedGeneration".into(), generation.into());
+        }
+        settle(&mut status, &live["status"], object.meta().generation);
+        if let Some(cached) = &cached {
+            let mut shown = live.get("status").cloned().unwrap_or_default();
+            without_nulls(&mut shown);
+            if shown == status {
+                return Ok(Arc::clone(cached));
+            }
+        }
+        let intent = Intent::status(&self.resource(), &key, status);
+        // The version is what keeps the status from another object of the name: servers do not look at the uid here.
+        let mut version = cached.as_deref().unwrap_or(object).meta().resource_version.clone();
+        for tries in 1.. {
+            let guard = version.as_deref().map_or(Guard::Nothing, Guard::Version);
+            match self.apply_intent(&key, Half::Status, &intent, guard).await {
+                Err(error) if error.is_conflict() && tries < TRIES => match self.same(&key, object).await? {
+                    Some(fresh) => version = fresh.meta().resource_version.clone(),
+                    None => return Err(error),
+                },
+                answer => return answer,
+            }
+        }
+        unreachable!("the last try returns")
+    }
+}
+
+/// Whether a kind's status has a field `observedGeneration`: whether it comes back when one is put in.
+fn has_observed_generation<K: Object>(live: &Value, status: &serde_json::Map<String, Value>) -> bool {
+    // Takes in whatever it is given, so it would not tell.
+    if TypeId::of::<K>() == TypeId::of::<DynamicObject>() {
+        return false;
+    }
+    let mut probe = live.clone();
+    let mut status = status.clone();
+    status.insert("observedGeneration".into(), 1.into());
+    probe["status"] = status.into();
+    let there_and_back = serde_json::from_value::<K>(probe).and_then(serde_json::to_value);
+    there_and_back.is_ok_and(|value| value["status"]["observedGeneration"] == 1)
+}
+
+/// Completes conditions: an equal status keeps the time of its transition, and all are about this generation.
+fn settle(status: &mut Value, live: &Value, generation: Option<i64>) {
+    let Some(Value::Array(conditions)) = status.get_mut("conditions") else { return };
+    for condition in conditions.iter_mut().filter_map(Value::as_object_mut) {
+        let mut others = live["conditions"].as_array().into_iter().flatten();
+        if let Some(old) = others.find(|old| old.get("type") == condition.get("type"))
+            && old.get("status") == condition.get("status")
+            && let Some(time) = old.get("lastTransitionTime")
+            && condition.contains_key("lastTransitionTime")
+        {
+            condition.insert("lastTransitionTime".into(), time.clone());
+        }
+        if let Some(generation) = generation
+            && condition.contains_key("lastTransitionTime")
+        {
+            condition.entry("observedGeneration").or_insert(generation.into());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn conditions_keep_the_time_of_their_last_transition() {
+        let live = json!({ "conditions": [
+            { "type": "Ready", "status": "True", "lastTransitionTime": "1" },
+            { "type": "Available", "status": "True", "lastTransitionTime": "2" },
+            { "type": "Theirs", "status": "True", "lastTransitionTime": "3" },
+        ] });
+        let mut status = json!({ "conditions": [
+            { "type": "Available", "status": "False", "lastTransitionTime": "9" },
+            { "type": "New", "status": "True", "lastTransitionTime": "9", "observedGeneration": 1 },
+            { "type": "Ready", "status": "True", "lastTransitionTime": "9" },
+        ] });
+        settle(&mut status, &live, Some(5));
+        let expected = json!({ "conditions": [
+            { "type": "Available", "status": "False", "lastTransitionTime": "9", "observedGeneration": 5 },
+            { "type": "New", "status": "True", "lastTransitionTime": "9", "observedGeneration": 1 },
+            { "type": "Ready", "status": "True", "lastTransitionTime": "1", "observedGeneration": 5 },
+        ] });
+        assert_eq!(status, expected);
+    }
+
+    #[test]
+    fn what_only_looks_like_conditions_is_left_alone() {
+        for odd in [json!({}), json!(null), json!({"conditions": "x"}), json!({"conditions": [1, {"type": "A"}]})] {
+            let mut status = odd.clone();
+            settle(&mut status, &odd, Some(5));
+            assert_eq!(status, odd);
+        }
+    }
+
+    #[test]
+    fn a_kind_is_asked_whether_it_has_an_observed_generation() {
+        use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+        let empty = serde_json::Map::new();
+        assert!(has_observed_generation::<Deployment>(&json!({"metadata": {}}), &empty));
+        assert!(!has_observed_generation::<k8s_openapi::api::batch::v1::Job>(&json!({"metadata": {}}), &empty));
+        assert!(has_observed_generation::<Pod>(&json!({"metadata": {}}), &empty), "since 1.34");
+        assert!(!has_observed_generation::<DynamicObject>(&json!({"metadata": {}}), &empty));
+    }
+}

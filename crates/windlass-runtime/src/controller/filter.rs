@@ -1,0 +1,266 @@
+//! Which events matter.
+//!
+//! A filter sees the state before and after. Those that ask what has *changed* let arrivals, departures and resyncs
+//! pass: a resync is there to correct what was missed, so nothing but [`Filter::new`] can keep it out.
+//!
+//! ```
+//! use k8s_openapi::api::apps::v1::Deployment;
+//! use windlass_runtime::controller::filter::{self, Filter};
+//!
+//! // Labels or the specification, but nothing of the system's own.
+//! let filter: Filter<Deployment> = filter::generation_changed()
+//!     .or(filter::labels_changed())
+//!     .and(filter::object(|deployment: &Deployment| deployment.metadata.namespace.as_deref() != Some("kube-system")));
+//! ```
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+
+use crate::{cache::Event, queue::Priority};
+
+/// An event as a filter sees it.
+#[derive(Debug)]
+pub struct Change<'a, K> {
+    /// The state before; none when the object has just appeared.
+    pub old: Option<&'a K>,
+    /// The state now; none when the object is gone.
+    pub new: Option<&'a K>,
+    /// The object was there before the watch began: this is not news.
+    pub initial: bool,
+    /// Nothing has changed; a resync came by.
+    pub resync: bool,
+}
+
+impl<'a, K> Change<'a, K> {
+    /// What an event says.
+    pub fn of(event: &'a Event<K>) -> Self {
+        match event {
+            Event::Added { object, initial } => Self { old: None, new: Some(object), initial: *initial, resync: false },
+            Event::Updated { old, new } => {
+                Self { old: Some(old), new: Some(new), initial: false, resync: Arc::ptr_eq(old, new) }
+            }
+            Event::Deleted { object } => Self { old: Some(object), new: None, initial: false, resync: false },
+        }
+    }
+
+    /// How urgent it is: what is not news waits until all news are dealt with.
+    pub fn priority(&self) -> Priority {
+        if self.initial || self.resync { Priority::LOW } else { Priority::NORMAL }
+    }
+}
+
+type Test<K> = dyn for<'a> Fn(&Change<'a, K>) -> bool + Send + Sync;
+
+/// Decides which events matter. Clones share it.
+pub struct Filter<K>(Arc<Test<K>>);
+
+impl<K> Clone for Filter<K> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<K: 'static> Filter<K> {
+    /// Events for which the function says so pass.
+    pub fn new(passes: impl for<'a> Fn(&Change<'a, K>) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(passes))
+    }
+
+    /// Whether an event passes.
+    pub fn passes(&self, change: &Change<'_, K>) -> bool {
+        (self.0)(change)
+    }
+
+    /// The same, and yes if it panics: a reconcile too many does no harm.
+    pub(crate) fn lets_pass(&self, change: &Change<'_, K>) -> bool {
+        catch_unwind(AssertUnwindSafe(|| self.passes(change))).unwrap_or_else(|_| {
+            tracing::error!(kind = std::any::type_name::<K>(), "a filter has panicked: the event passes");
+            true
+        })
+    }
+
+    /// Events that pass both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self::new(move |change| self.passes(change) && other.passes(change))
+    }
+
+    /// Events that pass one of the two, or both.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self::new(move |change| self.passes(change) || other.passes(change))
+    }
+
+    /// Events that do not pass this one.
+    #[must_use]
+    #[expect(clippy::should_implement_trait, reason = "reads as `and` and `or` do")]
+    pub fn not(self) -> Self {
+        Self::new(move |change| !self.passes(change))
+    }
+}
+
+/// Objects of which something holds, before or after the change: so that the last event of an object that stops
+/// matching passes, too.
+pub fn object<K: 'static>(holds: impl Fn(&K) -> bool + Send + Sync + 'static) -> Filter<K> {
+    Filter::new(move |change| change.new.is_some_and(&holds) || change.old.is_some_and(&holds))
+}
+
+/// The specification has changed, or deletion has begun. Kinds whose objects have no generation (as `ConfigMap`) pass
+/// with any change.
+pub fn generation_changed<K: Resource + 'static>() -> Filter<K> {
+    changed(|old, new| {
+        if new.generation.unwrap_or(0) == 0 {
+            old.resource_version != new.resource_version
+        } else {
+            old.generation != new.generation
+        }
+    })
+}
+
+/// Labels have changed.
+pub fn labels_changed<K: Resource + 'static>() -> Filter<K> {
+    changed(|old, new| old.labels != new.labels)
+}
+
+/// Annotations have changed.
+pub fn annotations_changed<K: Resource + 'static>() -> Filter<K> {
+    changed(|old, new| old.annotations != new.annotations)
+}
+
+/// Finalizers have changed.
+pub fn finalizers_changed<K: Resource + 'static>() -> Filter<K> {
+    changed(|old, new| old.finalizers != new.finalizers)
+}
+
+/// Anything has changed.
+pub fn resource_version_changed<K: Resource + 'static>() -> Filter<K> {
+    changed(|old, new| old.resource_version != new.resource_version)
+}
+
+/// Deletion has begun: there is a deletion timestamp that was not there.
+pub fn deletion_started<K: Resource + 'static>() -> Filter<K> {
+    changed(|old, new| old.deletion_timestamp.is_none() && new.deletion_timestamp.is_some())
+}
+
+/// Everything but changes of the status alone: the specification, labels, annotations, finalizers, owners, deletion.
+///
+/// For controllers that write a status and take no step because of one: their own writes do not call them again.
+pub fn ignoring_status<K: Resource + 'static>() -> Filter<K> {
+    generation_changed().or(changed(|old, new| {
+        old.labels != new.labels
+            || old.annotations != new.annotations
+            || old.finalizers != new.finalizers
+            || old.owner_references != new.owner_references
+            || old.deletion_timestamp != new.deletion_timestamp
+            // Deleted and made again under the same name while nobody looked.
+            || old.uid != new.uid
+    }))
+}
+
+fn changed<K: Resource + 'static>(
+    differs: impl Fn(&ObjectMeta, &ObjectMeta) -> bool + Send + Sync + 'static,
+) -> Filter<K> {
+    Filter::new(move |change: &Change<'_, K>| match (change.old, change.new) {
+        (Some(old), Some(new)) => change.resync || differs(old.meta(), new.meta()),
+        _ => true,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
+
+    use super::*;
+
+    fn deployment(generation: i64, version: &str) -> Deployment {
+        let mut deployment = Deployment::default();
+        deployment.metadata.generation = Some(generation);
+        deployment.metadata.resource_version = Some(version.into());
+        deployment
+    }
+
+    fn update<'a, K>(old: &'a K, new: &'a K) -> Change<'a, K> {
+        Change { old: Some(old), new: Some(new), initial: false, resync: false }
+    }
+
+    #[test]
+    fn a_status_write_does_not_change_the_generation() {
+        let (before, after) = (deployment(1, "1"), deployment(1, "2"));
+        assert!(!generation_changed().passes(&update(&before, &after)));
+        assert!(!ignoring_status().passes(&update(&before, &after)));
+        assert!(resource_version_changed().passes(&update(&before, &after)));
+        assert!(generation_changed().passes(&update(&before, &deployment(2, "3"))));
+    }
+
+    #[test]
+    fn kinds_without_generation_pass_with_any_change() {
+        let before = ConfigMap::default();
+        let mut after = before.clone();
+        after.metadata.resource_version = Some("2".into());
+        assert!(generation_changed().passes(&update(&before, &after)));
+        assert!(!labels_changed().passes(&update(&before, &after)));
+    }
+
+    #[test]
+    fn arrivals_departures_and_resyncs_pass_filters_of_changes() {
+        let object = Arc::new(deployment(1, "1"));
+        for event in [
+            Event::Added { object: object.clone(), initial: true },
+            Event::Updated { old: object.clone(), new: object.clone() },
+            Event::Deleted { object: object.clone() },
+        ] {
+            let change = Change::of(&event);
+            assert!(generation_changed().passes(&change), "{event:?}");
+            assert!(labels_changed().and(annotations_changed()).passes(&change), "{event:?}");
+            assert!(!labels_changed().not().passes(&change), "{event:?}");
+        }
+    }
+
+    #[test]
+    fn deletion_and_metadata_are_changes_of_their_own() {
+        let before = deployment(1, "1");
+        let mut deleting = before.clone();
+        deleting.metadata.deletion_timestamp = serde_json::from_str("\"2026-01-01T00:00:00Z\"").unwrap();
+        assert!(deletion_started().passes(&update(&before, &deleting)));
+        assert!(!deletion_started().passes(&update(&deleting, &deleting.clone())));
+        let mut finalized = before.clone();
+        finalized.metadata.finalizers = Some(vec!["a/b".into()]);
+        assert!(finalizers_changed().passes(&update(&before, &finalized)));
+        assert!(!finalizers_changed().or(labels_changed()).passes(&update(&before, &deleting)));
+    }
+
+    #[test]
+    fn an_object_filter_looks_at_both_states() {
+        let wanted = object(|deployment: &Deployment| deployment.metadata.generation == Some(1));
+        let (matching, other) = (deployment(1, "1"), deployment(2, "2"));
+        assert!(wanted.passes(&update(&matching, &other)));
+        assert!(wanted.passes(&update(&other, &matching)));
+        assert!(!wanted.passes(&update(&other, &other.clone())));
+    }
+
+    #[test]
+    fn a_filter_that_panics_keeps_nothing_out() {
+        let filter = Filter::<Deployment>::new(|_| panic!("of a test")).not();
+        let object = deployment(1, "1");
+        assert!(filter.lets_pass(&update(&object, &object.clone())));
+    }
+
+    #[test]
+    fn only_news_are_urgent() {
+        let object = Arc::new(deployment(1, "1"));
+        let priority = |event: Event<Deployment>| Change::of(&event).priority();
+        assert_eq!(priority(Event::Added { object: object.clone(), initial: true }), Priority::LOW);
+        assert_eq!(priority(Event::Added { object: object.clone(), initial: false }), Priority::NORMAL);
+        assert_eq!(priority(Event::Updated { old: object.clone(), new: object.clone() }), Priority::LOW);
+        assert_eq!(
+            priority(Event::Updated { old: object.clone(), new: Arc::new(deployment(1, "2")) }),
+            Priority::NORMAL
+        );
+        assert_eq!(priority(Event::Deleted { object }), Priority::NORMAL);
+    }
+}

@@ -1,0 +1,61 @@
+//! Finalizers: cleaning up before an object goes.
+//!
+//! The finalizer is added before the first reconcile, and removed when the cleanup is done: not when it failed, and not
+//! when it asked for more time.
+
+use std::sync::Arc;
+
+use crate::{controller::reconciler::AnyReconciler, object::Object, objects::finalizer};
+
+/// A finalizer and what is done for it.
+pub(crate) struct Finalizer<K: Object> {
+    pub(crate) name: Arc<str>,
+    pub(crate) cleanup: Arc<dyn AnyReconciler<K>>,
+}
+
+/// What a finalizer asks for, seeing an object.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// The finalizer is to be added, then the object reconciled.
+    Add,
+    /// All is as it should be: reconcile.
+    Reconcile,
+    /// The object is to go: clean up, then remove the finalizer.
+    CleanUp,
+    /// The object goes, and this controller has done its part.
+    Leave,
+}
+
+impl Step {
+    pub(crate) fn of(object: &impl Object, finalizer: &str) -> Self {
+        match (object.meta().deletion_timestamp.is_some(), finalizer::has(object, finalizer)) {
+            (false, false) => Self::Add,
+            (false, true) => Self::Reconcile,
+            (true, true) => Self::CleanUp,
+            (true, false) => Self::Leave,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    use super::*;
+
+    #[test]
+    fn a_step_depends_on_deletion_and_on_the_finalizer() {
+        let object = |deleting: bool, finalizers: &[&str]| {
+            let mut object = ConfigMap::default();
+            object.metadata.finalizers = Some(finalizers.iter().map(|name| (*name).to_owned()).collect());
+            if deleting {
+                object.metadata.deletion_timestamp = serde_json::from_str("\"2026-01-01T00:00:00Z\"").unwrap();
+            }
+            object
+        };
+        assert_eq!(Step::of(&object(false, &["other/x"]), "ours/y"), Step::Add);
+        assert_eq!(Step::of(&object(false, &["other/x", "ours/y"]), "ours/y"), Step::Reconcile);
+        assert_eq!(Step::of(&object(true, &["ours/y"]), "ours/y"), Step::CleanUp);
+        assert_eq!(Step::of(&object(true, &["other/x"]), "ours/y"), Step::Leave);
+    }
+}

@@ -1,0 +1,147 @@
+//! From an owned object to the keys of its owners.
+
+use std::{
+    any::TypeId,
+    sync::atomic::{AtomicU8, Ordering},
+};
+
+use k8s_openapi::{
+    ClusterResourceScope, NamespaceResourceScope,
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
+};
+
+use crate::{key::ObjectKey, object::Object};
+
+const UNKNOWN: u8 = 0;
+const NAMESPACED: u8 = 1;
+const CLUSTER: u8 = 2;
+
+/// Which owners count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// The one that controls the object.
+    #[default]
+    Controller,
+    /// All of them.
+    Every,
+}
+
+/// The kind whose objects are owners. An owner reference names a version, which is passed over: an object belongs to
+/// the same owner after the owner's kind has moved on to another version.
+#[derive(Debug)]
+pub(crate) struct OwnerKind {
+    group: String,
+    kind: String,
+    /// Whether owners have a namespace. Kinds known at run time do not say so: the first of their objects does.
+    reach: AtomicU8,
+}
+
+impl OwnerKind {
+    pub(crate) fn of<K: Object>(dynamic: &K::DynamicType) -> Self {
+        let scope = TypeId::of::<K::Scope>();
+        let reach = if scope == TypeId::of::<NamespaceResourceScope>() {
+            NAMESPACED
+        } else if scope == TypeId::of::<ClusterResourceScope>() {
+            CLUSTER
+        } else {
+            UNKNOWN
+        };
+        Self { group: K::group(dynamic).into_owned(), kind: K::kind(dynamic).into_owned(), reach: AtomicU8::new(reach) }
+    }
+
+    /// Takes note of an owner that was seen.
+    pub(crate) fn saw(&self, owner: &ObjectMeta) {
+        if self.reach.load(Ordering::Relaxed) == UNKNOWN {
+            let reach = if owner.namespace.is_some() { NAMESPACED } else { CLUSTER };
+            self.reach.store(reach, Ordering::Relaxed);
+        }
+    }
+
+    /// The keys of an object's owners. None while it is unknown whether owners have a namespace: then none of them has
+    /// been seen, and each will be worked on when it is.
+    pub(crate) fn keys(&self, owned: &ObjectMeta, which: Which, mut each: impl FnMut(ObjectKey)) {
+        let namespace = match self.reach.load(Ordering::Relaxed) {
+            NAMESPACED => owned.namespace.as_deref(),
+            CLUSTER => None,
+            _ => return,
+        };
+        for owner in owned.owner_references.iter().flatten().filter(|owner| self.is_meant(owner, which)) {
+            each(match namespace {
+                Some(namespace) => ObjectKey::namespaced(namespace, &owner.name),
+                None => ObjectKey::cluster(&owner.name),
+            });
+        }
+    }
+
+    fn is_meant(&self, owner: &OwnerReference, which: Which) -> bool {
+        let group = owner.api_version.split_once('/').map_or("", |(group, _version)| group);
+        (which == Which::Every || owner.controller == Some(true)) && owner.kind == self.kind && group == self.group
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::{
+        apps::v1::Deployment,
+        core::v1::{Node, Pod},
+    };
+    use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+
+    use super::*;
+
+    fn owner(api_version: &str, kind: &str, name: &str, controller: bool) -> OwnerReference {
+        OwnerReference {
+            api_version: api_version.into(),
+            kind: kind.into(),
+            name: name.into(),
+            controller: Some(controller),
+            ..OwnerReference::default()
+        }
+    }
+
+    fn owned_by(owners: Vec<OwnerReference>) -> ObjectMeta {
+        ObjectMeta { namespace: Some("default".into()), owner_references: Some(owners), ..ObjectMeta::default() }
+    }
+
+    fn keys(kind: &OwnerKind, owned: &ObjectMeta, which: Which) -> Vec<String> {
+        let mut found = Vec::new();
+        kind.keys(owned, which, |key| found.push(key.to_string()));
+        found
+    }
+
+    #[test]
+    fn owners_are_known_by_group_and_kind_whatever_the_version() {
+        let kind = OwnerKind::of::<Deployment>(&());
+        let owned = owned_by(vec![
+            owner("apps/v1beta2", "Deployment", "old", true),
+            owner("extensions/v1", "Deployment", "foreign", true),
+            owner("v1", "Deployment", "core", true),
+            owner("apps/v1", "ReplicaSet", "sibling", true),
+        ]);
+        assert_eq!(keys(&kind, &owned, Which::Controller), ["default/old"]);
+    }
+
+    #[test]
+    fn only_the_controller_counts_unless_every_owner_is_asked_for() {
+        let kind = OwnerKind::of::<Pod>(&());
+        let owned = owned_by(vec![owner("v1", "Pod", "other", false), owner("v1", "Pod", "main", true)]);
+        assert_eq!(keys(&kind, &owned, Which::Controller), ["default/main"]);
+        assert_eq!(keys(&kind, &owned, Which::Every), ["default/other", "default/main"]);
+    }
+
+    #[test]
+    fn an_owner_of_the_cluster_has_no_namespace() {
+        let kind = OwnerKind::of::<Node>(&());
+        assert_eq!(keys(&kind, &owned_by(vec![owner("v1", "Node", "n1", true)]), Which::Controller), ["n1"]);
+    }
+
+    #[test]
+    fn a_kind_known_at_run_time_learns_its_scope_from_its_objects() {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "Rack"));
+        let kind = OwnerKind::of::<DynamicObject>(&resource);
+        let owned = owned_by(vec![owner("example.com/v1", "Rack", "r1", true)]);
+        assert!(keys(&kind, &owned, Which::Controller).is_empty());
+        kind.saw(&ObjectMeta { name: Some("r9".into()), ..ObjectMeta::default() });
+        assert_eq!(keys(&kind, &owned, Which::Controller), ["r1"]);
+    }
+}

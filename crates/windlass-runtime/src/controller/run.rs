@@ -1,0 +1,358 @@
+//! The life of a controller: caches get warm, then workers run while this process may.
+
+use std::{future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures_util::{
+    FutureExt,
+    future::{BoxFuture, join_all},
+};
+use tokio::task::JoinSet;
+use tracing::Instrument;
+
+use crate::{
+    cache::Event,
+    context::{Context, Parts, Wired},
+    controller::{
+        Controller,
+        filter::Change,
+        handler::Handler,
+        metrics::Counters,
+        owners::OwnerKind,
+        source::{Connected, Connection, Everything, Wiring},
+        worker::{Handle, Workers},
+    },
+    key::ObjectKey,
+    lease::{Leadership, Shard},
+    manifests::Permission,
+    object::Object,
+    queue::{Priority, Queue, QueueMetrics},
+    shutdown::Shutdown,
+};
+
+/// Why a controller ended although nobody asked it to.
+#[derive(Debug, thiserror::Error)]
+pub enum ControllerError {
+    /// A worker has ended: something outside of a reconcile panicked.
+    #[error("a worker of the controller {controller:?} has ended")]
+    WorkerEnded {
+        /// The controller's name.
+        controller: Arc<str>,
+        /// How it ended.
+        #[source]
+        source: Option<tokio::task::JoinError>,
+    },
+}
+
+/// A controller of whatever kind, as an operator runs it.
+pub trait Runnable: Send + 'static {
+    /// Its name, in logs and metrics.
+    fn name(&self) -> &str;
+
+    /// What its wiring needs of the API server.
+    fn permissions(&self) -> Vec<Permission>;
+
+    /// Narrows what is watched in all namespaces to these; scopes that name a namespace, kinds of the cluster, and
+    /// kinds that are known only at run time stay as they are. Must be called before [`prepare`](Self::prepare).
+    fn within(&mut self, namespaces: &[String]) {
+        let _ = namespaces;
+    }
+
+    /// Starts informers, so that caches are warm when `run` begins to work. Must be called within a tokio runtime. A
+    /// second call does nothing.
+    fn prepare(&mut self, parts: &Parts);
+
+    /// Works until asked to end: prepares if that has not been done, waits until its caches have their first state and
+    /// this process leads (if it [must](Self::needs_leader)), then queues all objects and reconciles. When leadership
+    /// is lost, reconciles are dropped and nothing more is done: a process leads once. When draining begins, reconciles
+    /// that run are finished and no others begun; when aborting begins, they are dropped.
+    fn run(self: Box<Self>, parts: Parts, shutdown: Shutdown) -> BoxFuture<'static, Result<(), ControllerError>>;
+
+    /// Whether it may work only in the process that leads.
+    fn needs_leader(&self) -> bool;
+}
+
+/// A controller whose informers run.
+pub(crate) struct Prepared<K: Object> {
+    wiring: Wiring,
+    primary: Vec<crate::cache::Informer<K>>,
+    /// Of the primary.
+    first: Vec<Connected>,
+    others: Vec<Connected>,
+    tasks: Vec<BoxFuture<'static, ()>>,
+}
+
+impl<K: Object> Runnable for Controller<K> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn permissions(&self) -> Vec<Permission> {
+        let mut permissions = self.primary.permissions("", &["get", "list", "watch", "update", "patch"]);
+        permissions.extend(self.primary.permissions("/status", &["get", "update", "patch"]));
+        permissions.extend(self.primary.permissions("/finalizers", &["update"]));
+        permissions.extend(self.feeds.iter().flat_map(|feed| feed.permissions()));
+        permissions
+    }
+
+    fn within(&mut self, namespaces: &[String]) {
+        self.primary.within(namespaces);
+        self.feeds.iter_mut().for_each(|feed| feed.within(namespaces));
+    }
+
+    fn prepare(&mut self, parts: &Parts) {
+        if self.prepared.is_none() {
+            self.prepared = Some(self.connect(parts));
+        }
+    }
+
+    fn run(mut self: Box<Self>, parts: Parts, shutdown: Shutdown) -> BoxFuture<'static, Result<(), ControllerError>> {
+        let span = tracing::info_span!("controller", controller = &*self.name);
+        let life = async move {
+            let prepared = match self.prepared.take() {
+                Some(prepared) => prepared,
+                None => self.connect(&parts),
+            };
+            self.live(prepared, parts, shutdown).await
+        };
+        Box::pin(life.instrument(span))
+    }
+
+    fn needs_leader(&self) -> bool {
+        self.needs_leader
+    }
+}
+
+impl<K: Object> Controller<K> {
+    fn connect(&mut self, parts: &Parts) -> Prepared<K> {
+        let wired = Wired::new();
+        let primary = self.primary.open(&parts.caches, &wired);
+        let mut feeds = std::mem::take(&mut self.feeds);
+        for feed in &mut feeds {
+            feed.open(&parts.caches, &wired);
+        }
+        let queue = Queue::builder(&*self.name)
+            .rate_limit(self.rate_limit.clone())
+            .metrics(&parts.metrics.shared(QueueMetrics::register))
+            .build();
+        let everything = {
+            let (queue, primary) = (queue.clone(), primary.clone());
+            move || {
+                for object in primary.iter().flat_map(|informer| informer.list()) {
+                    queue.add(ObjectKey::of(&*object), Priority::LOW);
+                }
+            }
+        };
+        let owner = OwnerKind::of::<K>(self.primary.dynamic());
+        let context = Context::new(self.parts(parts), wired);
+        let wiring =
+            Wiring { queue, context, owner: Arc::new(owner), everything: Arc::new(Everything::new(everything)) };
+        let first = self.subscribe(&primary, &wiring);
+        let mut prepared = Prepared { wiring, primary, first, others: Vec::new(), tasks: Vec::new() };
+        for feed in feeds {
+            match feed.connect(&prepared.wiring) {
+                Connection::Ready => {}
+                Connection::Task(task) => prepared.tasks.push(task),
+                Connection::Watch(connected) => prepared.others.extend(connected),
+            }
+        }
+        prepared
+    }
+
+    /// What its contexts write with: in its own name, and in every process if it may work there.
+    fn parts(&self, shared: &Parts) -> Parts {
+        let mut parts = Parts { field_manager: field_manager(&shared.field_manager, &self.name), ..shared.clone() };
+        if !self.needs_leader {
+            parts.leadership = Leadership::always();
+        }
+        parts
+    }
+
+    /// Events of the primary are to become keys.
+    fn subscribe(&self, primary: &[crate::cache::Informer<K>], wiring: &Wiring) -> Vec<Connected> {
+        let connected = primary.iter().map(|informer| {
+            let (filter, queue, owner) = (self.primary.passes(), wiring.queue.clone(), wiring.owner.clone());
+            let hear = move |event: Event<K>| {
+                let change = Change::of(&event);
+                let Some(object) = change.new.or(change.old) else { return };
+                owner.saw(object.meta());
+                if filter.as_ref().is_none_or(|filter| filter.lets_pass(&change)) {
+                    queue.add(ObjectKey::of(object), change.priority());
+                }
+            };
+            Connected::new(informer.clone(), hear, &wiring.context.parts().caches)
+        });
+        connected.collect()
+    }
+
+    async fn live(self, prepared: Prepared<K>, parts: Parts, shutdown: Shutdown) -> Result<(), ControllerError> {
+        let Prepared { wiring, primary, first, others, tasks } = prepared;
+        // Dropped, and with it all tasks, when this function ends.
+        let mut feeding = JoinSet::new();
+        for task in tasks {
+            feeding.spawn(contained(task).in_current_span());
+        }
+        feeding.spawn(follow_shard(parts.shard.clone(), wiring.everything.clone()).in_current_span());
+        let synced = synced(&first, &others, self.absent_grace);
+        if unless_draining(&shutdown, synced).await.is_none() {
+            wiring.queue.close();
+            return Ok(());
+        }
+        let workers = Workers {
+            controller: self.name.clone(),
+            queue: wiring.queue.clone(),
+            handler: Handler {
+                primary,
+                dynamic: self.primary.dynamic().clone(),
+                reconciler: self.reconciler,
+                finalizer: self.finalizer,
+                on_deleted: self.on_deleted,
+                context: wiring.context.clone(),
+            },
+            timeout: self.timeout,
+            counters: Counters::new(&parts.metrics, &self.name, self.concurrency),
+            shard: parts.shard.clone(),
+        };
+        let gate = Gate { leadership: self.needs_leader.then_some(parts.leadership), shutdown };
+        if unless_draining(&gate.shutdown, gate.acquired()).await.is_none() {
+            wiring.queue.close();
+            return Ok(());
+        }
+        // Not before: keys that nobody takes would pile up, those of objects that are gone among them.
+        let subscriptions: Vec<_> = first.into_iter().chain(others).map(Connected::subscribe).collect();
+        wiring.everything.open();
+        let ended = work(Arc::new(workers), self.concurrency, gate).await;
+        wiring.context.writes().end(LAST_WRITES).await;
+        drop(subscriptions);
+        ended
+    }
+}
+
+/// How long writes of reconciles that were dropped may take when a controller ends, before anybody else may lead.
+const LAST_WRITES: Duration = Duration::from_secs(2);
+/// The longest name of a field manager that servers take, in bytes.
+const LONGEST_MANAGER: usize = 128;
+
+/// The field manager of a controller. Each has its own: an apply takes back what the same manager applied before and
+/// now does not, so two that shared one would take back each other's conditions for ever.
+fn field_manager(operator: &str, controller: &str) -> Arc<str> {
+    let full = format!("{operator}/{controller}");
+    let mut name: String =
+        full.chars().map(|it| if it == ' ' || !(it.is_control() || it.is_whitespace()) { it } else { '_' }).collect();
+    if name.len() > LONGEST_MANAGER {
+        // Two that differ only in their ends stay two.
+        let hash = full
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+        let end = format!("-{hash:016x}");
+        name.truncate(name.floor_char_boundary(LONGEST_MANAGER - end.len()));
+        name.push_str(&end);
+    }
+    name.into()
+}
+
+/// When workers may run.
+pub(crate) struct Gate {
+    /// None for those that need no leader.
+    pub(crate) leadership: Option<Leadership>,
+    pub(crate) shutdown: Shutdown,
+}
+
+impl Gate {
+    async fn acquired(&self) {
+        if let Some(leadership) = &self.leadership {
+            leadership.acquired().await;
+        }
+    }
+
+    async fn lost(&self) {
+        match &self.leadership {
+            Some(leadership) => leadership.lost().await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Runs workers while they may.
+pub(crate) async fn work<H: Handle>(
+    workers: Arc<Workers<H>>,
+    concurrency: usize,
+    gate: Gate,
+) -> Result<(), ControllerError> {
+    let shutdown = &gate.shutdown;
+    if unless_draining(shutdown, gate.acquired()).await.is_none() {
+        workers.queue.close();
+        return Ok(());
+    }
+    let mut running = JoinSet::new();
+    for _ in 0..concurrency {
+        running.spawn(workers.clone().work().in_current_span());
+    }
+    tracing::info!(workers = concurrency, "workers started");
+    tokio::select! {
+        biased;
+        () = gate.lost() => {
+            tracing::warn!("this process does not lead any more; reconciles are dropped");
+            workers.queue.close();
+            running.shutdown().await;
+            shutdown.draining().await;
+            return Ok(());
+        }
+        () = shutdown.draining() => {}
+        ended = running.join_next() => {
+            let source = ended.and_then(Result::err);
+            return Err(ControllerError::WorkerEnded { controller: workers.controller.clone(), source });
+        }
+    }
+    workers.queue.close();
+    tokio::select! {
+        () = async { while running.join_next().await.is_some() {} } => {}
+        () = shutdown.aborting() => {}
+        () = gate.lost() => {}
+    }
+    running.shutdown().await;
+    tracing::info!("workers stopped");
+    Ok(())
+}
+
+/// When the keys of this process change, all objects are looked at again: those that are its own now have been waiting.
+async fn follow_shard(mut shard: Shard, everything: Arc<Everything>) {
+    loop {
+        shard.changed().await;
+        everything.ask();
+    }
+}
+
+/// A source that panics brings nothing more, and somebody should know.
+async fn contained(source: impl Future<Output = ()>) {
+    if AssertUnwindSafe(source).catch_unwind().await.is_err() {
+        tracing::error!("a source of keys has panicked: nothing more comes from it");
+    }
+}
+
+/// Waits until all informers have their first state. One whose resource is not served holds up the others for a while
+/// only, unless it is the primary's: without its objects there is nothing to do.
+async fn synced(primary: &[Connected], others: &[Connected], grace: Duration) {
+    let others = others.iter().map(|other| async move {
+        while tokio::time::timeout(grace, other.synced()).await.is_err() {
+            if other.is_absent() {
+                tracing::warn!(resource = %other.resource.plural, "not served; starting without it, and following when it comes");
+                return;
+            }
+            tracing::info!(resource = %other.resource.plural, "waiting for the first state");
+        }
+    });
+    let primary = primary.iter().map(Connected::synced);
+    tokio::join!(join_all(primary), join_all(others));
+}
+
+/// The answer, or none if draining begins first.
+async fn unless_draining<T>(shutdown: &Shutdown, answer: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        () = shutdown.draining() => None,
+        answer = answer => Some(answer),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,200 @@
+//! An event as the API takes it.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::{core::v1::ObjectReference, events::v1::Event},
+    apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
+};
+use uuid::Uuid;
+
+use super::EventType;
+
+/// What the server accepts, in bytes.
+const NOTE_LIMIT: usize = 1024;
+const WORD_LIMIT: usize = 128;
+
+/// Something that happened, as it was recorded.
+#[derive(Clone, Debug)]
+pub(super) struct Occurrence {
+    pub(super) reporter: Arc<str>,
+    pub(super) instance: Arc<str>,
+    pub(super) about: ObjectReference,
+    pub(super) related: Option<ObjectReference>,
+    pub(super) kind: EventType,
+    pub(super) reason: String,
+    pub(super) action: String,
+    pub(super) note: String,
+    pub(super) at: Timestamp,
+}
+
+impl Occurrence {
+    /// Whether the server could take it.
+    pub(super) fn is_valid(&self) -> bool {
+        let named = self.about.name.as_deref().is_some_and(|name| !name.is_empty());
+        named && !self.reason.is_empty() && !self.reporter.is_empty() && !self.instance.is_empty()
+    }
+
+    /// What makes two occurrences one series: all but the note and the version of the object, which change while it is
+    /// the same thing that happens.
+    pub(super) fn series_key(&self) -> Arc<str> {
+        let mut key = self.source_key();
+        for part in [&self.reason, &self.action] {
+            key.push('\0');
+            key.push_str(part);
+        }
+        for part in [self.about.field_path.as_deref()].into_iter().chain(self.related.iter().flat_map(identity)) {
+            key.push('\0');
+            key.push_str(part.unwrap_or_default());
+        }
+        key.into()
+    }
+
+    /// What shares one allowance of new events: a reporter, an object and a type.
+    pub(super) fn source_key(&self) -> String {
+        let mut key = [&self.reporter, "\0", &self.instance, "\0", self.kind.name()].concat();
+        for part in identity(&self.about) {
+            key.push('\0');
+            key.push_str(part.unwrap_or_default());
+        }
+        key
+    }
+
+    /// The Event, cut to what the server accepts. `unique` is a number of nanoseconds that no other event of this
+    /// process has.
+    pub(super) fn event(&self, unique: i128) -> Event {
+        let about_name = self.about.name.as_deref().unwrap_or_default();
+        let namespace = self.about.namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or("default");
+        let reason = cut(&self.reason, WORD_LIMIT);
+        let action = if self.action.is_empty() { reason } else { cut(&self.action, WORD_LIMIT) };
+        Event {
+            metadata: ObjectMeta {
+                name: Some(event_name(about_name, unique)),
+                namespace: Some(namespace.to_owned()),
+                ..ObjectMeta::default()
+            },
+            event_time: Some(MicroTime(self.at)),
+            reporting_controller: Some(self.reporter.to_string()),
+            reporting_instance: Some(cut(&self.instance, WORD_LIMIT).to_owned()),
+            action: Some(action.to_owned()),
+            reason: Some(reason.to_owned()),
+            regarding: Some(self.about.clone()),
+            related: self.related.clone(),
+            note: Some(shortened(&self.note)),
+            type_: Some(self.kind.name().to_owned()),
+            ..Event::default()
+        }
+    }
+}
+
+/// What tells objects apart.
+fn identity(object: &ObjectReference) -> impl Iterator<Item = Option<&str>> {
+    [&object.api_version, &object.kind, &object.namespace, &object.name, &object.uid].into_iter().map(Option::as_deref)
+}
+
+/// `name.17b8e1`, with the time in it; a UUID if the object's name cannot be part of an event's, as names of some kinds
+/// cannot.
+fn event_name(about: &str, unique: i128) -> String {
+    let name = format!("{about}.{unique:x}");
+    if is_subdomain(&name) { name } else { Uuid::new_v4().to_string() }
+}
+
+fn is_subdomain(name: &str) -> bool {
+    let outer = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    name.len() <= 253
+        && name.split('.').all(|part| {
+            let bytes = part.as_bytes();
+            bytes.first().copied().is_some_and(outer)
+                && bytes.last().copied().is_some_and(outer)
+                && bytes.iter().all(|byte| outer(*byte) || *byte == b'-')
+        })
+}
+
+/// The note, with a mark at its end if it had to be cut.
+fn shortened(note: &str) -> String {
+    if note.len() <= NOTE_LIMIT {
+        return note.to_owned();
+    }
+    format!("{}…", cut(note, NOTE_LIMIT - '…'.len_utf8()))
+}
+
+/// At most so many bytes, in whole characters.
+fn cut(text: &str, limit: usize) -> &str {
+    &text[..text.floor_char_boundary(limit)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn occurrence() -> Occurrence {
+        Occurrence {
+            reporter: "foo-controller".into(),
+            instance: "foo-0".into(),
+            about: ObjectReference {
+                kind: Some("Foo".to_owned()),
+                name: Some("web".to_owned()),
+                ..ObjectReference::default()
+            },
+            related: None,
+            kind: EventType::Normal,
+            reason: "Synced".to_owned(),
+            action: "Sync".to_owned(),
+            note: "done".to_owned(),
+            at: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    #[test]
+    fn an_event_is_named_by_object_and_time_and_lives_in_the_objects_namespace() {
+        let mut occurrence = occurrence();
+        let event = occurrence.event(255);
+        assert_eq!(event.metadata.name.as_deref(), Some("web.ff"));
+        assert_eq!(event.metadata.namespace.as_deref(), Some("default"));
+        occurrence.about.namespace = Some("shop".to_owned());
+        assert_eq!(occurrence.event(1).metadata.namespace.as_deref(), Some("shop"));
+        occurrence.about.name = Some("system:admin".to_owned());
+        let name = occurrence.event(255).metadata.name.unwrap();
+        assert!(Uuid::parse_str(&name).is_ok(), "{name}");
+    }
+
+    #[test]
+    fn texts_are_cut_to_what_the_server_takes_between_characters() {
+        let mut occurrence = occurrence();
+        occurrence.note = "ä".repeat(1000);
+        occurrence.reason = "é".repeat(100);
+        occurrence.action = String::new();
+        let event = occurrence.event(1);
+        let note = event.note.unwrap();
+        assert!(note.len() <= 1024 && note.len() > 1000 && note.ends_with("ä…"));
+        assert_eq!(event.reason.as_deref().map(str::len), Some(128));
+        assert_eq!(event.action, event.reason);
+    }
+
+    #[test]
+    fn the_note_and_the_objects_version_do_not_make_another_series() {
+        let first = occurrence();
+        let mut again = occurrence();
+        again.note = "done again".to_owned();
+        again.about.resource_version = Some("5".to_owned());
+        assert_eq!(first.series_key(), again.series_key());
+        for change in [
+            |other: &mut Occurrence| other.reason = "Failed".to_owned(),
+            |other: &mut Occurrence| other.kind = EventType::Warning,
+            |other: &mut Occurrence| other.about.uid = Some("1".to_owned()),
+            |other: &mut Occurrence| other.related = Some(ObjectReference::default()),
+        ] {
+            let mut other = occurrence();
+            change(&mut other);
+            assert_ne!(first.series_key(), other.series_key());
+        }
+    }
+
+    #[test]
+    fn what_the_server_would_refuse_is_seen_before() {
+        assert!(occurrence().is_valid());
+        assert!(!Occurrence { reason: String::new(), ..occurrence() }.is_valid());
+        assert!(!Occurrence { about: ObjectReference::default(), ..occurrence() }.is_valid());
+    }
+}

@@ -1,0 +1,262 @@
+//! The rules of an election, without clocks or a network.
+//!
+//! [`Election`] says what to do next ([`Step`]) and is told what came of it ([`Answer`]). The times it is given come
+//! from the candidate's own monotonic clock.
+//!
+//! What makes it safe:
+//! - every write is conditional on the version that was observed last, so of several that follow one record only one
+//!   succeeds;
+//! - a candidate takes over a held lease only when it has known the same version for the whole duration that the record
+//!   states, counted from after the answer in which it saw that version first;
+//! - a leader counts its deadline from before it sent the request that was granted, and does not extend a deadline that
+//!   has passed;
+//! - it stops leading before it writes that it does.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::{Timing, leadership::Standing, record::Record};
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Read the lease.
+    Read,
+    /// Create the lease.
+    Create(Record),
+    /// Replace the lease in the version that was observed last.
+    Replace(Record),
+    /// Do nothing for a while.
+    Wait(Duration),
+    /// Nothing ever again: the lease is lost or was given up.
+    End,
+}
+
+/// What came of a [`Step::Read`], [`Step::Create`] or [`Step::Replace`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// The lease as it is, or as it was written.
+    Is { record: Record, version: String },
+    /// There is no lease.
+    Missing,
+    /// Somebody else was faster.
+    Refused,
+    /// Anything else. It may or may not have been written.
+    Failed,
+}
+
+/// One candidate.
+#[derive(Debug)]
+pub(crate) struct Election {
+    identity: String,
+    timing: Timing,
+    standing: Standing,
+    observed: Option<Observed>,
+    /// Whether `observed` is taken for current; otherwise the lease is read before anything else.
+    current: bool,
+    /// Whether the lease had to be read since the last success.
+    slow: bool,
+    /// Whether a write was sent whose outcome is not known: the lease may be ours without our knowing.
+    unsettled: bool,
+    rest: Option<Instant>,
+    asked: Option<Asked>,
+}
+
+#[derive(Debug)]
+struct Observed {
+    record: Record,
+    version: String,
+    /// When this version was seen first.
+    at: Instant,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    write: bool,
+    at: Instant,
+}
+
+impl Election {
+    pub(crate) fn new(identity: String, timing: Timing) -> Self {
+        Self {
+            identity,
+            timing,
+            standing: Standing::Candidate,
+            observed: None,
+            current: false,
+            slow: false,
+            unsettled: false,
+            rest: None,
+            asked: None,
+        }
+    }
+
+    /// Where this candidate stands, to be told to those who ask before anything else is done.
+    pub(crate) fn standing(&self) -> Standing {
+        self.standing
+    }
+
+    /// Who holds the lease, as far as is known.
+    pub(crate) fn holder(&self) -> Option<&str> {
+        self.observed.as_ref().map(|observed| observed.record.holder.as_str()).filter(|holder| !holder.is_empty())
+    }
+
+    /// Whether the leader had to read the lease to go on: something went wrong, or somebody else wrote.
+    pub(crate) fn is_slow(&self) -> bool {
+        self.slow && matches!(self.standing, Standing::Leads { .. })
+    }
+
+    /// How long the next request may take.
+    pub(crate) fn patience(&self, now: Instant) -> Duration {
+        match self.standing {
+            Standing::Leads { until } => self.timing.request().min(until.saturating_duration_since(now)),
+            _ => self.timing.request(),
+        }
+    }
+
+    /// What to do now. `now` is the candidate's monotonic clock, `wall` is for people who read the Lease, `chance` is
+    /// from 0 to 1.
+    pub(crate) fn next(&mut self, now: Instant, wall: Timestamp, chance: f64) -> Step {
+        if let Standing::Leads { until } = self.standing
+            && now >= until
+        {
+            self.standing = Standing::Over { led: true };
+        }
+        if let Standing::Over { .. } = self.standing {
+            return Step::End;
+        }
+        if let Some(rest) = self.rest {
+            if now < rest {
+                let until = match self.standing {
+                    Standing::Leads { until } => rest.min(until),
+                    _ => rest,
+                };
+                return Step::Wait(until - now);
+            }
+            self.rest = None;
+        }
+        if !self.current {
+            return self.ask(Step::Read, now);
+        }
+        let step = match &self.observed {
+            None => Step::Create(self.claim(None, wall)),
+            Some(observed) => {
+                let record = &observed.record;
+                let expired = now >= observed.at + record.duration();
+                if record.holder == self.identity || record.holder.is_empty() || expired {
+                    Step::Replace(self.claim(Some(record), wall))
+                } else {
+                    self.current = false;
+                    let pause = self.timing.jittered(chance);
+                    self.rest = Some(now + pause);
+                    return Step::Wait(pause);
+                }
+            }
+        };
+        self.ask(step, now)
+    }
+
+    /// What came of the last step, at `now`, which is after the answer.
+    pub(crate) fn answer(&mut self, answer: Answer, now: Instant) {
+        let Some(asked) = self.asked.take() else { return };
+        match (asked.write, answer) {
+            (true, Answer::Is { record, version }) => {
+                self.observe(record, version, now);
+                self.unsettled = false;
+                self.granted(asked.at + self.timing.renew_deadline, now);
+                self.current = true;
+                self.slow = false;
+                self.rest = Some(now + self.timing.retry_period);
+            }
+            (true, answer) => {
+                self.unsettled |= answer == Answer::Failed;
+                // The first failure of a leader sends it to look at once, the second to rest.
+                let first = self.current && !self.slow && matches!(self.standing, Standing::Leads { .. });
+                self.current = false;
+                self.slow = true;
+                self.rest = (!first).then(|| now + self.timing.retry_period);
+            }
+            (false, Answer::Is { record, version }) => {
+                self.observe(record, version, now);
+                self.current = true;
+                let ours = self.holder() == Some(&self.identity);
+                if !ours && matches!(self.standing, Standing::Leads { .. }) {
+                    self.standing = Standing::Over { led: true };
+                }
+            }
+            (false, Answer::Missing) => {
+                // Somebody deleted it. Whoever held it may not know yet, so its time is waited for.
+                let held = self.observed.as_ref().is_some_and(|observed| {
+                    let holder = &observed.record.holder;
+                    !holder.is_empty() && *holder != self.identity && now < observed.at + observed.record.duration()
+                });
+                if held {
+                    self.rest = Some(now + self.timing.retry_period);
+                } else {
+                    self.observed = None;
+                    self.current = true;
+                }
+            }
+            (false, _) => self.rest = Some(now + self.timing.retry_period),
+        }
+    }
+
+    /// Stops leading. Answers whether the lease may be ours, and so is worth [giving up](Self::surrender).
+    pub(crate) fn stop(&mut self) -> bool {
+        let led = matches!(self.standing, Standing::Leads { .. } | Standing::Over { led: true });
+        let lost = matches!(self.standing, Standing::Over { .. });
+        let writing = self.asked.take().is_some_and(|asked| asked.write);
+        self.unsettled |= writing;
+        self.current &= !writing;
+        self.standing = Standing::Over { led };
+        !lost && (self.unsettled || self.holder() == Some(&self.identity))
+    }
+
+    /// What to do to give the lease up after [`stop`](Self::stop): none when it is not ours.
+    pub(crate) fn surrender(&mut self, now: Instant, wall: Timestamp) -> Option<Step> {
+        if !self.current {
+            return Some(self.ask(Step::Read, now));
+        }
+        let observed = self.observed.as_ref().filter(|observed| observed.record.holder == self.identity)?;
+        let step = Step::Replace(observed.record.released(wall));
+        Some(self.ask(step, now))
+    }
+
+    fn ask(&mut self, step: Step, at: Instant) -> Step {
+        self.asked = Some(Asked { write: step != Step::Read, at });
+        step
+    }
+
+    fn granted(&mut self, deadline: Instant, now: Instant) {
+        match self.standing {
+            // A deadline that has passed is not extended: somebody may have been refused already, and was told that it
+            // is for good.
+            Standing::Leads { until } if now < until => self.standing = Standing::Leads { until: deadline },
+            Standing::Candidate if now < deadline => self.standing = Standing::Leads { until: deadline },
+            _ => {}
+        }
+    }
+
+    fn observe(&mut self, record: Record, version: String, now: Instant) {
+        match &self.observed {
+            Some(observed) if observed.version == version => {}
+            _ => self.observed = Some(Observed { record, version, at: now }),
+        }
+    }
+
+    fn claim(&self, current: Option<&Record>, wall: Timestamp) -> Record {
+        let (acquired, transitions) = match current {
+            None => (Some(wall), 0),
+            Some(record) if record.holder == self.identity => (record.acquired.or(Some(wall)), record.transitions),
+            Some(record) => (Some(wall), record.transitions.saturating_add(1)),
+        };
+        let renewed = Some(current.map_or(wall, |record| record.renewal(wall)));
+        let seconds = self.timing.lease_seconds();
+        Record { holder: self.identity.clone(), seconds, acquired, renewed, transitions }
+    }
+}
+
+#[cfg(test)]
+mod tests;

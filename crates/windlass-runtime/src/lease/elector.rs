@@ -1,0 +1,320 @@
+//! Runs an election against an API server.
+
+use std::{collections::BTreeMap, future::Future, pin::pin, time::Duration};
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{
+    Api, Client,
+    api::{ObjectMeta, PostParams},
+};
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
+};
+use tokio::{sync::watch, time::timeout};
+
+use super::{
+    InvalidTiming, Leadership, Timing, clock,
+    election::{Answer, Election, Step},
+    identity::{self, chance},
+    leadership::Standing,
+    record::Record,
+};
+use crate::metrics::Metrics;
+
+/// One process's part in the election of a leader, on one Lease.
+///
+/// Compatible with client-go's: replicas of one operator in Go and in Rust exclude each other. At any moment at most
+/// one process in the world passes [`Leadership::check`] for a lease, whatever is slow, lost, paused or skewed, as long
+/// as nobody deletes the Lease.
+///
+/// ```no_run
+/// # async fn example(client: kube::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use windlass_runtime::lease::{Ended, LeaderElection};
+///
+/// let election = LeaderElection::new(client, "default", "my-operator");
+/// let leadership = election.leadership();
+/// let stop = tokio_util::sync::CancellationToken::new();
+/// let stopped = stop.clone();
+/// let running = tokio::spawn(async move { election.run(stopped.cancelled()).await });
+///
+/// leadership.acquired().await;
+/// leadership.check()?; // before each write
+/// stop.cancel(); // when all work is done: gives the lease to the next
+/// assert_eq!(running.await?, Ended::Stopped);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct LeaderElection {
+    leases: Leases,
+    identity: String,
+    timing: Timing,
+    release: bool,
+    metrics: ElectionMetrics,
+    standing: watch::Sender<Standing>,
+    leadership: Leadership,
+}
+
+/// Why an election ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The lease could not be renewed in time, or somebody else has it. The process should end and be started again.
+    Lost,
+    /// It was asked to. The lease was given up, if it was held and the server answered.
+    Stopped,
+}
+
+/// The numbers of elections, under the names that Go programs have them: `leader_election_master_status` (1 for the
+/// leader) and `leader_election_slowpath_total` (renewals that had to look first), by the name of the lease.
+#[derive(Clone, Debug, Default)]
+pub struct ElectionMetrics {
+    master: Family<LeaseName, Gauge>,
+    slow: Family<LeaseName, Counter>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LeaseName {
+    name: String,
+}
+
+/// The Lease of an election on the server, and what is known of it.
+#[derive(Debug)]
+struct Leases {
+    api: Api<Lease>,
+    name: String,
+    labels: BTreeMap<String, String>,
+    /// As observed last: what a replacement is made of.
+    last: Option<Lease>,
+}
+
+impl ElectionMetrics {
+    /// The numbers of a process. To be called once, and shared by its elections.
+    pub fn register(metrics: &Metrics) -> Self {
+        let families = Self::default();
+        metrics.register(|registry| {
+            let help = "Whether this process holds the lease of that name: 1 if it leads, 0 if it stands by";
+            registry.register("leader_election_master_status", help, families.master.clone());
+            let help = "Renewals by the leader that had to read the lease first";
+            registry.register("leader_election_slowpath", help, families.slow.clone());
+        });
+        families
+    }
+
+    fn leads(&self, name: &str, leads: bool) {
+        self.master.get_or_create(&LeaseName { name: name.to_owned() }).set(leads.into());
+    }
+
+    fn slow(&self, name: &str) {
+        self.slow.get_or_create(&LeaseName { name: name.to_owned() }).inc();
+    }
+}
+
+impl LeaderElection {
+    /// A candidate for the Lease of that name, with an [identity](super::identity) of its own and client-go's
+    /// [timing](Timing).
+    pub fn new(client: Client, namespace: &str, name: &str) -> Self {
+        let (standing, leadership) = Leadership::followed();
+        let api = Api::namespaced(client, namespace);
+        Self {
+            leases: Leases { api, name: name.to_owned(), labels: BTreeMap::new(), last: None },
+            identity: identity::identity(),
+            timing: Timing::default(),
+            release: true,
+            metrics: ElectionMetrics::default(),
+            standing,
+            leadership,
+        }
+    }
+
+    /// Another identity. No two processes may have the same at one time.
+    pub fn identity(mut self, identity: &str) -> Self {
+        self.identity = identity.to_owned();
+        self
+    }
+
+    /// Other durations, if they are safe. All candidates should have the same.
+    pub fn timing(mut self, timing: Timing) -> Result<Self, InvalidTiming> {
+        timing.validate()?;
+        self.timing = timing;
+        Ok(self)
+    }
+
+    /// Labels that the Lease gets. Others that it has are left.
+    pub fn labels(mut self, labels: BTreeMap<String, String>) -> Self {
+        self.leases.labels = labels;
+        self
+    }
+
+    /// Whether the lease is given up when asked to stop, which is so unless told. Without it the next leader waits for
+    /// the lease's end.
+    ///
+    /// Whoever stops an election that releases must have finished all work that needs the lease.
+    pub fn release(mut self, release: bool) -> Self {
+        self.release = release;
+        self
+    }
+
+    /// Where to count.
+    pub fn metrics(mut self, metrics: ElectionMetrics) -> Self {
+        self.metrics = metrics;
+        self
+    }
+
+    /// A handle that tells whether this process leads.
+    pub fn leadership(&self) -> Leadership {
+        self.leadership.clone()
+    }
+
+    /// Takes part until the lease is lost or `stop` resolves.
+    ///
+    /// Errors of the server are waited out; while leading, until the deadline. If this future is dropped, the process
+    /// leads until the deadline of its last renewal and the lease is not given up.
+    pub async fn run(mut self, stop: impl Future<Output = ()>) -> Ended {
+        let mut election = Election::new(self.identity.clone(), self.timing);
+        let mut stop = pin!(stop);
+        let name = self.leases.name.clone();
+        self.metrics.leads(&name, false);
+        tracing::info!(lease = %name, identity = %self.identity, "waiting for the leader's lease");
+        let mut leader = None;
+        loop {
+            let step = election.next(clock::now(), Timestamp::now(), chance());
+            self.publish(&election);
+            if matches!(step, Step::Replace(_)) && election.is_slow() {
+                self.metrics.slow(&name);
+            }
+            let patience = election.patience(clock::now());
+            let answer = tokio::select! {
+                biased;
+                () = &mut stop => break,
+                answer = self.leases.perform(step, patience) => answer,
+            };
+            match answer {
+                Done::Ended => {
+                    tracing::error!(lease = %name, "the leader's lease is lost");
+                    return Ended::Lost;
+                }
+                Done::Waited => continue,
+                Done::Answered(answer) => election.answer(answer, clock::now()),
+            }
+            self.publish(&election);
+            if election.holder() != leader.as_deref() {
+                leader = election.holder().map(str::to_owned);
+                tracing::info!(lease = %name, holder = leader.as_deref().unwrap_or_default(), "the lease has a new holder");
+            }
+        }
+        let held = election.stop();
+        // Before the lease is given up: from here on nothing passes.
+        self.publish(&election);
+        if held && self.release {
+            let patience = self.timing.renew_deadline;
+            if timeout(patience, self.surrender(election)).await.is_err() {
+                tracing::warn!(lease = %name, "the lease could not be given up; it expires by itself");
+            }
+        }
+        Ended::Stopped
+    }
+
+    async fn surrender(&mut self, mut election: Election) {
+        let patience = self.timing.request();
+        while let Some(step) = election.surrender(clock::now(), Timestamp::now()) {
+            if let Done::Answered(answer) = self.leases.perform(step, patience).await {
+                if answer == Answer::Missing {
+                    return;
+                }
+                if answer == Answer::Failed {
+                    tokio::time::sleep(self.timing.retry_period).await;
+                }
+                election.answer(answer, clock::now());
+            }
+        }
+    }
+
+    fn publish(&self, election: &Election) {
+        let standing = election.standing();
+        self.standing.send_if_modified(|told| {
+            let changed = *told != standing;
+            *told = standing;
+            changed
+        });
+        self.metrics.leads(&self.leases.name, matches!(standing, Standing::Leads { .. }));
+    }
+}
+
+impl Drop for LeaderElection {
+    fn drop(&mut self) {
+        self.metrics.leads(&self.leases.name, false);
+    }
+}
+
+/// What became of a step.
+enum Done {
+    Answered(Answer),
+    Waited,
+    Ended,
+}
+
+impl Leases {
+    async fn perform(&mut self, step: Step, patience: Duration) -> Done {
+        let params = PostParams::default();
+        let creates = matches!(step, Step::Create(_));
+        let answered = match step {
+            Step::End => return Done::Ended,
+            Step::Wait(pause) => {
+                tokio::time::sleep(pause).await;
+                return Done::Waited;
+            }
+            Step::Read => timeout(patience, self.api.get(&self.name)).await,
+            Step::Create(record) => timeout(patience, self.api.create(&params, &self.with(&record, None))).await,
+            Step::Replace(record) => {
+                let lease = self.with(&record, self.last.as_ref());
+                timeout(patience, self.api.replace(&self.name, &params, &lease)).await
+            }
+        };
+        let answer = match answered {
+            Ok(Ok(lease)) => {
+                let version = lease.metadata.resource_version.clone().unwrap_or_default();
+                let record = Record::of(&lease);
+                self.last = Some(lease);
+                Answer::Is { record, version }
+            }
+            Ok(Err(kube::Error::Api(status))) if status.code == 404 => {
+                // There is nothing that a new object could be missing but the place for it.
+                if creates {
+                    tracing::warn!(
+                        lease = %self.name, error = %status,
+                        "the lease cannot be created: create its namespace, or give another with --leader-election-namespace",
+                    );
+                }
+                Answer::Missing
+            }
+            Ok(Err(kube::Error::Api(status))) if status.code == 409 => Answer::Refused,
+            Ok(Err(error)) => {
+                tracing::warn!(lease = %self.name, %error, "a request for the lease failed");
+                Answer::Failed
+            }
+            Err(_) => {
+                tracing::warn!(lease = %self.name, ?patience, "a request for the lease took too long");
+                Answer::Failed
+            }
+        };
+        Done::Answered(answer)
+    }
+
+    /// The lease with another record. It keeps its uid and version, so the server refuses it if the lease is not the
+    /// same any more.
+    fn with(&self, record: &Record, last: Option<&Lease>) -> Lease {
+        let mut metadata = match last {
+            Some(lease) => ObjectMeta { managed_fields: None, ..lease.metadata.clone() },
+            None => ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },
+        };
+        if !self.labels.is_empty() {
+            metadata.labels.get_or_insert_default().extend(self.labels.clone());
+        }
+        Lease { metadata, spec: Some(record.spec()) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

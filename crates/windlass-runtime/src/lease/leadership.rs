@@ -1,0 +1,148 @@
+//! Whether this process leads: the handle.
+
+use tokio::{sync::watch, time::Instant};
+
+use super::clock;
+
+/// Whether this process leads, as far as it can prove. A cheap handle.
+///
+/// A process leads only until a deadline by its own monotonic clock that is earlier than any moment at which another
+/// could take over, so that a process that was paused finds out before it writes. A process leads once: after it has
+/// lost the lease it never leads again, and should end.
+///
+/// ```
+/// use windlass_runtime::lease::Leadership;
+/// assert!(Leadership::always().check().is_ok());
+/// ```
+#[derive(Clone, Debug)]
+pub struct Leadership {
+    /// None for those who need no election.
+    state: Option<watch::Receiver<Standing>>,
+}
+
+/// This process does not lead (any more).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this process does not lead")]
+pub struct NotLeading;
+
+/// Where a candidate stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Has not led yet.
+    Candidate,
+    /// Leads until then, by [`clock::now`].
+    Leads { until: Instant },
+    /// Has led, or has ended without.
+    Over { led: bool },
+}
+
+impl Leadership {
+    /// For processes that need no election: leads always.
+    pub fn always() -> Self {
+        Self { state: None }
+    }
+
+    /// A handle that follows an election, and the end by which it is told.
+    pub(crate) fn followed() -> (watch::Sender<Standing>, Self) {
+        let (sender, state) = watch::channel(Standing::Candidate);
+        (sender, Self { state: Some(state) })
+    }
+
+    /// Whether a write may be sent now. Computed from the clock at the time of the call; after one refusal that
+    /// followed a success, all are refused.
+    pub fn check(&self) -> Result<(), NotLeading> {
+        let Some(state) = &self.state else { return Ok(()) };
+        let standing = *state.borrow();
+        match standing {
+            Standing::Leads { until } if clock::now() < until => Ok(()),
+            _ => Err(NotLeading),
+        }
+    }
+
+    /// Whether this process leads now: [`check`](Self::check) as a yes or no.
+    pub fn leads(&self) -> bool {
+        self.check().is_ok()
+    }
+
+    /// Resolves when this process leads. Never, if it ends without having led.
+    pub async fn acquired(&self) {
+        let Some(state) = &self.state else { return };
+        let leads = |standing: &Standing| matches!(standing, Standing::Leads { .. });
+        if state.clone().wait_for(leads).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Resolves when this process has led and does not any more, because the lease was lost or given up. At once if
+    /// that was so before the call.
+    pub async fn lost(&self) {
+        let Some(state) = &self.state else { return std::future::pending().await };
+        let mut state = state.clone();
+        loop {
+            let standing = *state.borrow_and_update();
+            let told = match standing {
+                Standing::Over { led: true } => return,
+                Standing::Over { led: false } => return std::future::pending().await,
+                Standing::Candidate => state.changed().await,
+                Standing::Leads { until } => {
+                    let left = until.saturating_duration_since(clock::now());
+                    if left.is_zero() {
+                        return;
+                    }
+                    // The deadline counts whether or not the election's loop still runs.
+                    tokio::select! {
+                        told = state.changed() => told,
+                        () = tokio::time::sleep(left) => continue,
+                    }
+                }
+            };
+            if told.is_err() {
+                match standing {
+                    Standing::Leads { until } => {
+                        tokio::time::sleep(until.saturating_duration_since(clock::now())).await;
+                        return;
+                    }
+                    _ => return std::future::pending().await,
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn without_an_election_a_process_always_leads() {
+        let leadership = Leadership::always();
+        leadership.acquired().await;
+        assert!(leadership.leads());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deadline_counts_even_if_nobody_tells() {
+        let (sender, leadership) = Leadership::followed();
+        assert_eq!(leadership.check(), Err(NotLeading));
+        let until = clock::now() + Duration::from_secs(10);
+        sender.send_replace(Standing::Leads { until });
+        leadership.acquired().await;
+        assert!(leadership.leads());
+        tokio::time::advance(Duration::from_secs(11)).await;
+        assert_eq!(leadership.check(), Err(NotLeading));
+        leadership.lost().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_election_that_is_dropped_is_lost_at_the_deadline() {
+        let (sender, leadership) = Leadership::followed();
+        let start = clock::now();
+        sender.send_replace(Standing::Leads { until: start + Duration::from_secs(10) });
+        drop(sender);
+        assert!(leadership.leads());
+        leadership.lost().await;
+        assert!(clock::now() - start >= Duration::from_secs(10));
+    }
+}

@@ -1,0 +1,331 @@
+//! The rules of a group that shares keys, without clocks or a network.
+//!
+//! [`Membership`] says what to do next ([`Step`]) and is told what came of it ([`Answer`]), as in an election. What it
+//! promises and why is told in [`Sharding`](super::Sharding).
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::{
+    Timing,
+    record::Record,
+    ring::{KeyHash, Ring},
+    shard::View,
+};
+
+/// A lease that has been over for so many of its durations is deleted.
+const KEPT: u32 = 8;
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// List the leases of the group, as they are now.
+    List,
+    /// Create this member's lease, with the text of a ring.
+    Create(Record, String),
+    /// Replace this member's lease in the version that is known.
+    Replace(Record, String),
+    /// Delete a lease of another in this version.
+    Delete { name: Arc<str>, version: String },
+    /// Do nothing for a while.
+    Wait(Duration),
+}
+
+/// What came of a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Listed(Vec<Seen>),
+    Written {
+        record: Record,
+        version: String,
+    },
+    Deleted,
+    /// Refused or failed; a write may or may not have happened.
+    Failed,
+}
+
+/// A lease in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) name: Arc<str>,
+    pub(crate) version: String,
+    pub(crate) record: Record,
+    pub(crate) ring: Option<Ring>,
+}
+
+/// One member.
+#[derive(Debug)]
+pub(crate) struct Membership {
+    name: Arc<str>,
+    identity: String,
+    timing: Timing,
+    others: BTreeMap<Arc<str>, Other>,
+    /// This member's lease, if it is known as it is.
+    mine: Option<(Record, String)>,
+    /// The members as they were listed last: what this member goes by.
+    active: Arc<Ring>,
+    /// What the server has as this member's ring, if that is known.
+    on_server: Option<Arc<Ring>>,
+    /// Rings whose claims this member has not given up: the one that was on the server when everybody was asked last,
+    /// and each that was adopted since.
+    held: Vec<Arc<Ring>>,
+    until: Option<Instant>,
+    rest: Option<Instant>,
+    todo: Todo,
+    asked: Option<Asked>,
+    ended: bool,
+    /// Whether the last list had no lease of this member.
+    missing: bool,
+}
+
+#[derive(Debug)]
+struct Other {
+    version: String,
+    record: Record,
+    ring: Option<Arc<Ring>>,
+    /// When this version was seen first.
+    at: Instant,
+    listed: bool,
+    /// Whether its whole time had passed before the last list was asked for.
+    expired: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Todo {
+    List,
+    Write,
+    Collect,
+}
+
+#[derive(Debug)]
+struct Asked {
+    at: Instant,
+    /// What is being written.
+    ring: Option<Arc<Ring>>,
+}
+
+impl Membership {
+    /// A member whose lease has that name. No other process may have the same, ever.
+    pub(crate) fn new(name: Arc<str>, identity: String, timing: Timing) -> Self {
+        let active = Arc::new(Ring::new([name.clone()]));
+        Self {
+            name,
+            identity,
+            timing,
+            others: BTreeMap::new(),
+            mine: None,
+            active,
+            on_server: None,
+            held: Vec::new(),
+            until: None,
+            rest: None,
+            todo: Todo::List,
+            asked: None,
+            ended: false,
+            missing: false,
+        }
+    }
+
+    /// What this member may rely on, to be told to those who ask before anything else is done.
+    pub(crate) fn view(&self) -> View {
+        let rivals =
+            self.others.iter().filter(|(_, other)| other.may_work() && other.ring.as_ref() != Some(&self.active));
+        View {
+            me: self.name.clone(),
+            until: self.until,
+            held: self.held.clone(),
+            rivals: rivals.map(|(name, other)| (name.clone(), other.ring.clone())).collect(),
+        }
+    }
+
+    /// How long the next request may take.
+    pub(crate) fn patience(&self) -> Duration {
+        self.timing.request()
+    }
+
+    /// What to do now.
+    pub(crate) fn next(&mut self, now: Instant, wall: Timestamp) -> Step {
+        self.lapse(now);
+        if let Some(rest) = self.rest {
+            if now < rest {
+                // The end of the lease is noticed when it comes.
+                return Step::Wait(self.until.map_or(rest, |until| rest.min(until)) - now);
+            }
+            self.rest = None;
+        }
+        let garbage = if self.todo == Todo::Collect { self.garbage(now) } else { None };
+        match (self.todo, garbage) {
+            (Todo::List, _) => {
+                self.asked = Some(Asked { at: now, ring: None });
+                Step::List
+            }
+            (Todo::Collect, Some((name, version))) => {
+                self.asked = Some(Asked { at: now, ring: None });
+                Step::Delete { name, version }
+            }
+            (Todo::Collect, None) => {
+                self.rest_before(Todo::Write, now);
+                Step::Wait(self.timing.retry_period)
+            }
+            (Todo::Write, _) => self.write(now, wall),
+        }
+    }
+
+    /// What came of the last step, at `now`, which is after the answer.
+    pub(crate) fn answer(&mut self, answer: Answer, now: Instant) {
+        self.lapse(now);
+        let Some(asked) = self.asked.take() else { return };
+        match (answer, asked.ring) {
+            (Answer::Written { record, version }, Some(ring)) => {
+                self.mine = Some((record, version));
+                self.on_server = Some(ring);
+                let until = asked.at + self.timing.renew_deadline;
+                if !self.ended && now < until {
+                    self.until = Some(until);
+                }
+                self.todo = Todo::List;
+            }
+            (Answer::Listed(seen), _) => self.listed(seen, asked.at, now),
+            (_, Some(_)) => {
+                self.mine = None;
+                self.missing = false;
+                self.on_server = None;
+                self.rest_before(Todo::List, now);
+            }
+            _ => {
+                // A list that failed does not keep the lease from being renewed.
+                let next = if self.mine.is_some() { Todo::Write } else { Todo::List };
+                self.rest_before(next, now);
+            }
+        }
+    }
+
+    /// Owns nothing from now on.
+    pub(crate) fn stop(&mut self) {
+        self.ended = true;
+        self.held.clear();
+        self.until = None;
+        self.rest = None;
+        if self.asked.take().is_some_and(|asked| asked.ring.is_some()) {
+            self.mine = None;
+            self.missing = false;
+        }
+    }
+
+    /// What to do to leave after [`stop`](Self::stop); none when it is done.
+    pub(crate) fn surrender(&mut self, now: Instant, wall: Timestamp) -> Option<Step> {
+        let Some((record, _)) = &self.mine else {
+            if self.missing {
+                return None;
+            }
+            self.asked = Some(Asked { at: now, ring: None });
+            return Some(Step::List);
+        };
+        if record.holder.is_empty() {
+            return None;
+        }
+        let record = record.released(wall);
+        self.asked = Some(Asked { at: now, ring: Some(self.active.clone()) });
+        Some(Step::Replace(record, self.active.text()))
+    }
+
+    /// A lease that is over gives nothing, and nothing comes back of itself: everybody has to be asked again.
+    fn lapse(&mut self, now: Instant) {
+        if self.until.is_some_and(|until| now >= until) {
+            self.until = None;
+            self.held.clear();
+        }
+    }
+
+    fn write(&mut self, now: Instant, wall: Timestamp) -> Step {
+        self.asked = Some(Asked { at: now, ring: Some(self.active.clone()) });
+        let base = self.mine.as_ref().map(|(record, _)| record);
+        let record = Record {
+            holder: self.identity.clone(),
+            seconds: self.timing.lease_seconds(),
+            acquired: base.and_then(|record| record.acquired).or(Some(wall)),
+            renewed: Some(base.map_or(wall, |record| record.renewal(wall))),
+            transitions: base.map_or(0, |record| record.transitions),
+        };
+        let text = self.active.text();
+        match base {
+            Some(_) => Step::Replace(record, text),
+            None => Step::Create(record, text),
+        }
+    }
+
+    fn listed(&mut self, seen: Vec<Seen>, asked: Instant, now: Instant) {
+        for other in self.others.values_mut() {
+            other.listed = false;
+        }
+        let mut mine = None;
+        for lease in seen {
+            if lease.name == self.name {
+                mine = Some((lease.record, lease.version));
+                continue;
+            }
+            match self.others.get_mut(&lease.name) {
+                Some(other) if other.version == lease.version => other.listed = true,
+                _ => {
+                    let Seen { name, version, record, ring } = lease;
+                    let ring = ring.map(Arc::new);
+                    self.others.insert(name, Other { version, record, ring, at: now, listed: true, expired: false });
+                }
+            }
+        }
+        for other in self.others.values_mut() {
+            // Counted to before the list was asked for: whatever the other wrote in its time is in the list.
+            other.expired = asked >= other.at + other.record.duration();
+        }
+        self.others.retain(|_, other| other.listed || other.may_work());
+
+        if mine.as_ref().is_none_or(|(record, _)| record.holder != self.identity) {
+            // Somebody removed it. Others may not wait for this member any more.
+            self.on_server = None;
+            self.held.clear();
+        }
+        self.missing = mine.is_none();
+        self.mine = mine;
+        let confirmed = self.on_server.clone().filter(|_| self.until.is_some() && !self.ended);
+        if let Some(ring) = &confirmed {
+            self.held = vec![ring.clone()];
+        }
+        let members = self.others.iter().filter(|(_, other)| other.listed && other.may_work()).map(|(name, _)| name);
+        let active = Ring::new(members.chain([&self.name]).cloned());
+        if active != *self.active {
+            self.active = Arc::new(active);
+        }
+        if !self.held.is_empty() && !self.held.contains(&self.active) {
+            self.held.push(self.active.clone());
+        }
+        let published = self.on_server.as_ref() == Some(&self.active);
+        self.todo = if published && self.until.is_some() { Todo::Collect } else { Todo::Write };
+    }
+
+    /// A lease of somebody long gone that is this member's to delete.
+    fn garbage(&self, now: Instant) -> Option<(Arc<str>, String)> {
+        let over = self.others.iter().find(|(name, other)| {
+            let kept = other.record.duration().max(self.timing.lease_duration) * KEPT;
+            let gone = other.listed && !other.may_work() && now >= other.at + kept;
+            gone && self.active.claims(&self.name, KeyHash::of_name(name))
+        });
+        over.map(|(name, other)| (name.clone(), other.version.clone()))
+    }
+
+    fn rest_before(&mut self, todo: Todo, now: Instant) {
+        self.todo = todo;
+        self.rest = Some(now + self.timing.retry_period);
+    }
+}
+
+impl Other {
+    /// Whether it may believe that it owns something.
+    fn may_work(&self) -> bool {
+        !self.expired && !self.record.holder.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,453 @@
+use super::*;
+use crate::{
+    key::ObjectKey,
+    lease::simulation::{Agenda, Chance, Fate, LocalClock, SECOND, Trip},
+};
+
+const DISTURBED: u64 = 240 * SECOND;
+const CALM: u64 = 80 * SECOND;
+const KEYS: usize = 24;
+
+enum Event {
+    Wake(usize),
+    Arrives { member: usize, request: u64, step: Step, name: Arc<str>, version: Option<String>, trip: Trip },
+    Answered { member: usize, request: u64, answer: Answer },
+    Stop(usize),
+}
+
+struct Member {
+    membership: Membership,
+    view: View,
+    clock: LocalClock,
+    paused: u64,
+    request: u64,
+    waits: bool,
+    stopping: bool,
+}
+
+struct World {
+    chance: Chance,
+    now: u64,
+    agenda: Agenda<Event>,
+    origin: Instant,
+    members: Vec<Member>,
+    leases: BTreeMap<Arc<str>, (Record, Option<Ring>, String)>,
+    versions: u64,
+    faults: u64,
+    keys: Vec<KeyHash>,
+    /// Who owned each key last, and how often that changed.
+    owners: Vec<Option<usize>>,
+    moves: usize,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut chance = Chance::new(seed);
+        let faults = [0, 5, 20, 40][chance.below(4) as usize];
+        let count = chance.between(2, 5) as usize;
+        let keys = (0..KEYS).map(|key| KeyHash::of(&ObjectKey::cluster(&format!("key-{key}")))).collect();
+        let mut world = Self {
+            chance,
+            now: 0,
+            agenda: Agenda::new(),
+            origin: Instant::now(),
+            members: Vec::new(),
+            leases: BTreeMap::new(),
+            versions: 0,
+            faults,
+            keys,
+            owners: vec![None; KEYS],
+            moves: 0,
+        };
+        for member in 0..count {
+            let fresh = world.member();
+            world.members.push(fresh);
+            let start = world.chance.below(60 * SECOND);
+            world.agenda.add(start, Event::Wake(member));
+            let stop = world.chance.between(10 * SECOND, DISTURBED);
+            world.agenda.add(stop, Event::Stop(member));
+        }
+        world
+    }
+
+    fn member(&mut self) -> Member {
+        let name: Arc<str> = format!("group-{}", self.chance.next()).into();
+        let clock = LocalClock::new(self.origin, &mut self.chance);
+        let membership = Membership::new(name.clone(), format!("host_{name}"), Timing::default());
+        let view = View::nothing(name);
+        Member { membership, view, clock, paused: 0, request: 0, waits: false, stopping: false }
+    }
+
+    fn run(mut self) -> usize {
+        while let Some((time, event)) = self.agenda.next() {
+            self.now = self.now.max(time);
+            if self.now > DISTURBED {
+                self.faults = 0;
+            }
+            if self.now > DISTURBED + CALM {
+                break;
+            }
+            if let Some(member) = self.happen(event) {
+                self.look(member);
+            }
+        }
+        for key in 0..KEYS {
+            let owners: Vec<_> = (0..self.members.len()).filter(|member| self.owns(*member, key)).collect();
+            assert_eq!(owners.len(), 1, "key {key} has the owners {owners:?} in the end");
+        }
+        self.moves
+    }
+
+    /// Two can begin to own one key only when what one of them goes by changes, so this sees every instant.
+    fn look(&mut self, changed: usize) {
+        let view = self.members[changed].membership.view();
+        if self.members[changed].view == view {
+            return;
+        }
+        self.members[changed].view = view;
+        for key in 0..KEYS {
+            if !self.owns(changed, key) {
+                continue;
+            }
+            let other = (0..self.members.len()).find(|other| *other != changed && self.owns(*other, key));
+            assert_eq!(other, None, "key {key} is also {changed}'s at {} µs", self.now);
+            if self.owners[key].replace(changed) != Some(changed) {
+                self.moves += 1;
+            }
+        }
+    }
+
+    /// What `Shard::owns` would answer in that process, even if it was paused until this very moment.
+    fn owns(&self, member: usize, key: usize) -> bool {
+        let member = &self.members[member];
+        member.view.owns(self.keys[key], member.clock.at(self.now))
+    }
+
+    fn happen(&mut self, event: Event) -> Option<usize> {
+        match event {
+            Event::Arrives { member, request, step, name, version, trip } => {
+                let answer = match trip.fate {
+                    Fate::LostThere => return None,
+                    Fate::Fails => Answer::Failed,
+                    Fate::Arrives | Fate::LostBack => self.serve(step, &name, version),
+                };
+                if trip.fate != Fate::LostBack {
+                    self.agenda.add(self.now + trip.back, Event::Answered { member, request, answer });
+                }
+                None
+            }
+            Event::Wake(member) | Event::Answered { member, .. } | Event::Stop(member)
+                if self.members[member].paused > self.now =>
+            {
+                self.agenda.add(self.members[member].paused, event);
+                None
+            }
+            Event::Wake(member) => {
+                if !self.members[member].waits {
+                    self.go(member);
+                }
+                Some(member)
+            }
+            Event::Answered { member, request, answer } => {
+                let asker = &mut self.members[member];
+                if !asker.waits || asker.request != request {
+                    return None;
+                }
+                asker.waits = false;
+                asker.membership.answer(answer, asker.clock.at(self.now));
+                self.look(member);
+                self.go(member);
+                Some(member)
+            }
+            Event::Stop(member) => {
+                let stopped = &mut self.members[member];
+                stopped.waits = false;
+                stopped.request += 1;
+                stopped.stopping = true;
+                stopped.membership.stop();
+                self.look(member);
+                self.go(member);
+                Some(member)
+            }
+        }
+    }
+
+    fn serve(&mut self, step: Step, name: &Arc<str>, version: Option<String>) -> Answer {
+        let current = self.leases.get(name).map(|(_, _, version)| version.clone());
+        let (record, ring) = match step {
+            Step::List => {
+                let seen = self.leases.iter().map(|(name, (record, ring, version))| Seen {
+                    name: name.clone(),
+                    version: version.clone(),
+                    record: record.clone(),
+                    ring: ring.clone(),
+                });
+                return Answer::Listed(seen.collect());
+            }
+            Step::Delete { name, version } => {
+                if self.leases.get(&name).is_none_or(|(_, _, current)| *current != version) {
+                    return Answer::Failed;
+                }
+                self.leases.remove(&name);
+                return Answer::Deleted;
+            }
+            Step::Create(record, ring) if current.is_none() => (record, ring),
+            Step::Replace(record, ring) if current.is_some() && current == version => (record, ring),
+            _ => return Answer::Failed,
+        };
+        self.versions += 1;
+        let version = self.versions.to_string();
+        self.leases.insert(name.clone(), (record.clone(), Ring::parse(&ring), version.clone()));
+        Answer::Written { record, version }
+    }
+
+    fn go(&mut self, member: usize) {
+        if self.faults > 0 && self.chance.percent(2) {
+            self.members[member].paused = self.now + self.chance.below(40 * SECOND);
+        }
+        let wall = Timestamp::from_second(self.chance.below(4_000_000_000) as i64).unwrap();
+        let asker = &mut self.members[member];
+        let local = asker.clock.at(self.now);
+        let step = match asker.stopping {
+            true => asker.membership.surrender(local, wall),
+            false => Some(asker.membership.next(local, wall)),
+        };
+        match step {
+            None => {
+                // The process ends and is started again.
+                let late = self.now + self.chance.below(10 * SECOND);
+                self.members[member] = self.member();
+                self.agenda.add(late, Event::Wake(member));
+            }
+            Some(Step::Wait(pause)) => {
+                let time = self.now + asker.clock.lasts(pause);
+                self.agenda.add(time, Event::Wake(member));
+            }
+            Some(step) => {
+                asker.request = self.chance.next();
+                asker.waits = true;
+                let (request, name) = (asker.request, asker.membership.name.clone());
+                let version = asker.membership.mine.as_ref().map(|(_, version)| version.clone());
+                let limit = self.now + asker.clock.lasts(asker.membership.patience());
+                self.agenda.add(limit, Event::Answered { member, request, answer: Answer::Failed });
+                let trip = Trip::new(&mut self.chance, self.faults);
+                let arrival = self.now + trip.there;
+                self.agenda.add(arrival, Event::Arrives { member, request, step, name, version, trip });
+            }
+        }
+    }
+}
+
+#[test]
+fn at_no_instant_do_two_own_a_key_whatever_happens_and_each_is_owned_in_the_end() {
+    let moves: usize = (0..600).map(|seed| World::new(seed).run()).sum();
+    assert!(moves > 30_000, "the histories were too quiet: {moves} moves");
+}
+
+const WALL: Timestamp = Timestamp::UNIX_EPOCH;
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn keys() -> impl Iterator<Item = KeyHash> {
+    (0..200).map(|key| KeyHash::of(&ObjectKey::cluster(&format!("key-{key}"))))
+}
+
+fn ring(names: &[&str]) -> Ring {
+    Ring::new(names.iter().map(|name| Arc::from(*name)))
+}
+
+/// A lease in a list.
+fn seen(name: &str, version: &str, members: &[&str]) -> Seen {
+    let record = Record { holder: format!("host_{name}"), seconds: 15, ..Record::default() };
+    Seen { name: name.into(), version: version.to_owned(), record, ring: Some(ring(members)) }
+}
+
+/// A member whose requests are answered by hand.
+struct Bench {
+    member: Membership,
+    now: Instant,
+    ring: String,
+}
+
+impl Bench {
+    /// A member `me` that has asked everybody and sees only `others`.
+    fn new(others: &[Seen]) -> Self {
+        let member = Membership::new("me".into(), "host_me".to_owned(), Timing::default());
+        let mut bench = Self { member, now: Instant::now(), ring: String::new() };
+        bench.list(others);
+        bench.write();
+        bench.list(others);
+        bench
+    }
+
+    fn write(&mut self) {
+        let (record, ring) = match self.member.next(self.now, WALL) {
+            Step::Create(record, ring) | Step::Replace(record, ring) => (record, ring),
+            step => panic!("expected a write, got {step:?}"),
+        };
+        self.ring = ring;
+        self.member.answer(Answer::Written { record, version: "1".to_owned() }, self.now);
+    }
+
+    fn list(&mut self, others: &[Seen]) {
+        assert_eq!(self.member.next(self.now, WALL), Step::List);
+        self.listed(others);
+    }
+
+    fn listed(&mut self, others: &[Seen]) {
+        let mine = self.member.mine.clone().map(|(record, version)| {
+            let ring = Ring::parse(&self.ring);
+            Seen { name: "me".into(), version, record, ring }
+        });
+        self.member.answer(Answer::Listed(others.iter().cloned().chain(mine).collect()), self.now);
+    }
+
+    /// A renewal and a list, when it is time for them.
+    fn renew(&mut self, others: &[Seen]) {
+        self.pass(seconds(2));
+        self.write();
+        self.list(others);
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.member.next(self.now, WALL);
+        self.now += time;
+    }
+
+    fn owned(&self) -> Vec<KeyHash> {
+        let view = self.member.view();
+        keys().filter(|key| view.owns(*key, self.now)).collect()
+    }
+
+    /// The keys that a ring of these gives to `me`.
+    fn share(members: &[&str]) -> Vec<KeyHash> {
+        keys().filter(|key| ring(members).claims("me", *key)).collect()
+    }
+}
+
+#[test]
+fn one_alone_has_everything_once_it_has_asked() {
+    let member = Membership::new("me".into(), "host_me".to_owned(), Timing::default());
+    let mut bench = Bench { member, now: Instant::now(), ring: String::new() };
+    bench.list(&[]);
+    bench.write();
+    assert_eq!(bench.owned().len(), 0, "nobody was asked since its ring was written");
+    bench.list(&[]);
+    assert_eq!(bench.owned().len(), 200);
+}
+
+#[test]
+fn keys_are_let_go_of_at_once_and_the_others_are_kept_without_a_break() {
+    let mut bench = Bench::new(&[]);
+    bench.pass(seconds(2));
+    bench.write();
+    bench.list(&[seen("you", "5", &["me", "you"])]);
+    assert_eq!(bench.owned(), Bench::share(&["me", "you"]), "before the new ring is written");
+    bench.write();
+    assert_eq!(bench.ring, ring(&["me", "you"]).text());
+    assert_eq!(bench.owned(), Bench::share(&["me", "you"]));
+    bench.list(&[seen("you", "5", &["me", "you"])]);
+    assert_eq!(bench.owned(), Bench::share(&["me", "you"]));
+}
+
+#[test]
+fn a_newcomer_waits_until_the_keys_are_let_go_of() {
+    let mut bench = Bench::new(&[seen("you", "5", &["you"])]);
+    assert_eq!(bench.owned().len(), 0, "the other goes by a ring without the newcomer");
+    bench.renew(&[seen("you", "6", &["me", "you"])]);
+    assert_eq!(bench.owned(), Bench::share(&["me", "you"]));
+}
+
+#[test]
+fn the_keys_of_one_that_is_silent_are_taken_after_its_whole_time_and_those_of_one_that_left_at_once() {
+    let you = || seen("you", "5", &["me", "you"]);
+    let mut bench = Bench::new(&[you()]);
+    let start = bench.now;
+    while bench.now < start + seconds(14) {
+        bench.renew(&[you()]);
+        assert_eq!(bench.owned(), Bench::share(&["me", "you"]));
+    }
+    bench.renew(&[you()]);
+    bench.write();
+    bench.list(&[you()]);
+    assert_eq!(bench.owned().len(), 200);
+
+    let mut bench = Bench::new(&[you()]);
+    let mut left = you();
+    left.version = "6".to_owned();
+    left.record = left.record.released(WALL);
+    bench.renew(std::slice::from_ref(&left));
+    bench.write();
+    bench.list(std::slice::from_ref(&left));
+    assert_eq!(bench.owned().len(), 200);
+}
+
+#[test]
+fn a_lease_is_not_over_if_its_time_passed_while_the_list_was_on_its_way() {
+    let you = || seen("you", "5", &["you"]);
+    let mut bench = Bench::new(&[you()]);
+    for _ in 0..6 {
+        bench.renew(&[you()]);
+    }
+    bench.pass(seconds(2));
+    bench.write();
+    assert_eq!(bench.member.next(bench.now, WALL), Step::List);
+    bench.now += seconds(5);
+    bench.listed(&[you()]);
+    assert_eq!(bench.owned().len(), 0, "it may have been renewed after the list was made");
+}
+
+#[test]
+fn one_that_was_paused_past_its_deadline_owns_nothing_until_it_has_asked_again() {
+    let mut bench = Bench::new(&[]);
+    bench.pass(seconds(11));
+    assert_eq!(bench.owned().len(), 0);
+    bench.write();
+    assert_eq!(bench.owned().len(), 0);
+    bench.list(&[seen("you", "5", &["you"])]);
+    assert_eq!(bench.owned().len(), 0, "somebody else has taken over");
+}
+
+#[test]
+fn a_ring_that_is_not_understood_claims_everything() {
+    let strange = Seen { ring: None, ..seen("you", "5", &[]) };
+    let bench = Bench::new(&[strange]);
+    assert_eq!(bench.owned().len(), 0);
+}
+
+#[test]
+fn a_member_whose_lease_was_deleted_owns_nothing_and_comes_back() {
+    let mut bench = Bench::new(&[]);
+    bench.pass(seconds(2));
+    bench.write();
+    assert_eq!(bench.member.next(bench.now, WALL), Step::List);
+    bench.member.answer(Answer::Listed(Vec::new()), bench.now);
+    assert_eq!(bench.owned().len(), 0);
+    assert!(matches!(bench.member.next(bench.now, WALL), Step::Create(..)));
+}
+
+#[test]
+fn leases_of_others_are_deleted_when_they_have_been_over_for_long() {
+    let old = seen("gone-0", "5", &["gone-0"]);
+    let mut bench = Bench::new(std::slice::from_ref(&old));
+    let start = bench.now;
+    loop {
+        bench.pass(seconds(2));
+        match bench.member.next(bench.now, WALL) {
+            Step::Delete { name, version } => {
+                assert_eq!((&*name, version.as_str()), ("gone-0", "5"));
+                break;
+            }
+            Step::List => bench.listed(std::slice::from_ref(&old)),
+            Step::Wait(_) => {}
+            Step::Create(record, ring) | Step::Replace(record, ring) => {
+                bench.ring = ring;
+                bench.member.answer(Answer::Written { record, version: "1".to_owned() }, bench.now);
+            }
+        }
+        assert!(bench.now < start + seconds(200), "it is never deleted");
+    }
+    assert!(bench.now >= start + seconds(120));
+}

@@ -1,0 +1,121 @@
+//! Webhook configurations, and certificates where others make them.
+
+use serde_json::{Value, json};
+
+use super::{Manifest, OperatorManifests, Part, Permission, WebhookCertificates};
+use crate::webhook::{self, Description, Endpoint, FailurePolicy, SideEffects, Target, TargetKind};
+
+const ADMISSION: &str = "admissionregistration.k8s.io";
+
+const CONFIGURATIONS: [(Endpoint, &str, &str); 2] = [
+    (Endpoint::Mutating, "MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
+    (Endpoint::Validating, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
+];
+
+pub(super) fn manifests(operator: &OperatorManifests) -> Vec<Manifest> {
+    let mut manifests = Vec::new();
+    if operator.has_webhook_server() && operator.certificates == WebhookCertificates::CertManager {
+        manifests.extend(certificate(operator));
+    }
+    for (endpoint, kind, plural) in CONFIGURATIONS {
+        let webhooks: Vec<_> = operator.webhooks_of(endpoint).map(|webhook| entry(operator, webhook)).collect();
+        if webhooks.is_empty() {
+            continue;
+        }
+        let content = json!({ "webhooks": webhooks });
+        let resource = (ADMISSION, "v1", kind, plural);
+        let mut manifest = operator.manifest(Part::Webhooks, resource, None, &operator.name, content);
+        inject_authority(operator, &mut manifest);
+        manifests.push(manifest);
+    }
+    manifests
+}
+
+/// Lets cert-manager tell the API server whom to trust. A self-made authority is told by the operator.
+pub(super) fn inject_authority(operator: &OperatorManifests, manifest: &mut Manifest) {
+    if operator.certificates == WebhookCertificates::CertManager {
+        let certificate = format!("{}/{}", operator.namespace, operator.webhook_service());
+        let annotations = manifest.object.metadata.annotations.get_or_insert_default();
+        annotations.insert("cert-manager.io/inject-ca-from".to_owned(), certificate);
+    }
+}
+
+/// Name of the Secret that cert-manager keeps the certificate in.
+pub(super) fn certificate_secret(operator: &OperatorManifests) -> String {
+    format!("{}-tls", operator.webhook_service())
+}
+
+/// What [`SelfMade`](crate::webhook::SelfMade) certificates need: their Secret, and the objects that tell whom to
+/// trust.
+pub(super) fn self_made_permissions(operator: &OperatorManifests) -> Vec<Permission> {
+    let mut targets = Vec::new();
+    for (endpoint, kind) in [(Endpoint::Mutating, TargetKind::Mutating), (Endpoint::Validating, TargetKind::Validating)]
+    {
+        if operator.webhooks_of(endpoint).next().is_some() {
+            targets.push(Target { kind, name: operator.name.clone() });
+        }
+    }
+    for conversion in operator.webhooks_of(Endpoint::Conversion) {
+        for definition in operator.definitions.iter().filter(|definition| {
+            definition.spec.group == conversion.group && definition.spec.names.kind == conversion.kind
+        }) {
+            let name = definition.metadata.name.clone().unwrap_or_default();
+            targets.push(Target { kind: TargetKind::Definition, name });
+        }
+    }
+    let secret = webhook::secret_of(&operator.webhook_service());
+    webhook::permissions(&operator.namespace, &secret, &targets)
+}
+
+fn entry(operator: &OperatorManifests, webhook: &Description) -> Value {
+    let operations: Vec<_> = webhook.operations.iter().map(|operation| operation.as_str()).collect();
+    let mut entry = json!({
+        "name": webhook.name,
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": operator.webhook_client(&webhook.path),
+        "failurePolicy": match webhook.failure_policy {
+            FailurePolicy::Fail => "Fail",
+            FailurePolicy::Ignore => "Ignore",
+        },
+        "rules": [{
+            "apiGroups": [webhook.group],
+            "apiVersions": webhook.versions,
+            "operations": operations,
+            "resources": webhook.resources,
+        }],
+        "sideEffects": match webhook.side_effects {
+            SideEffects::None => "None",
+            SideEffects::NoneOnDryRun => "NoneOnDryRun",
+        },
+        "timeoutSeconds": webhook.timeout_seconds,
+    });
+    if !webhook.match_conditions.is_empty() {
+        let conditions = webhook
+            .match_conditions
+            .iter()
+            .map(|condition| json!({ "name": condition.name, "expression": condition.expression }));
+        entry["matchConditions"] = conditions.collect();
+    }
+    entry
+}
+
+fn certificate(operator: &OperatorManifests) -> [Manifest; 2] {
+    let service = operator.webhook_service();
+    let namespace = &operator.namespace;
+    let made = |kind: &str, plural: &str, spec: Value| {
+        let resource = ("cert-manager.io", "v1", kind, plural);
+        operator.manifest(Part::Webhooks, resource, Some(namespace), &service, json!({ "spec": spec }))
+    };
+    [
+        made("Issuer", "issuers", json!({ "selfSigned": {} })),
+        made(
+            "Certificate",
+            "certificates",
+            json!({
+                "dnsNames": [format!("{service}.{namespace}.svc"), format!("{service}.{namespace}.svc.cluster.local")],
+                "issuerRef": { "kind": "Issuer", "name": service },
+                "secretName": certificate_secret(operator),
+            }),
+        ),
+    ]
+}

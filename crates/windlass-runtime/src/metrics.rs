@@ -1,0 +1,79 @@
+//! Numbers, under controller-runtime's names.
+//!
+//! Each part of the runtime defines its families beside the code that counts, and registers them here. A program adds
+//! its own in the same way:
+//!
+//! ```
+//! use prometheus_client::metrics::counter::Counter;
+//! use windlass_runtime::metrics::{Metrics, TextFormat};
+//!
+//! let metrics = Metrics::new();
+//! let rollouts: Counter = Counter::default();
+//! metrics.register(|registry| registry.register("foo_rollouts", "Rollouts begun", rollouts.clone()));
+//! rollouts.inc();
+//! assert!(metrics.encode_as(TextFormat::Prometheus).contains("\nfoo_rollouts_total 1\n"));
+//! ```
+
+use std::{
+    any::{Any, TypeId},
+    collections::HashMap,
+    sync::Arc,
+};
+
+use parking_lot::Mutex;
+use prometheus_client::registry::Registry;
+
+mod process;
+mod text;
+
+pub use text::TextFormat;
+
+/// All metrics of a process. A cheap handle.
+#[derive(Clone, Debug, Default)]
+pub struct Metrics {
+    registry: Arc<Mutex<Registry>>,
+    /// What was made by `shared`, by its type.
+    shared: Arc<Mutex<HashMap<TypeId, Box<dyn Any + Send + Sync>>>>,
+}
+
+impl Metrics {
+    /// No families yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds families: the runtime's own, or a program's. The name of a counter is given without `_total`, which is
+    /// added when it is shown.
+    pub fn register<T>(&self, add: impl FnOnce(&mut Registry) -> T) -> T {
+        add(&mut self.registry.lock())
+    }
+
+    /// Families that several parts count in, as all controllers do: registered by the first, given to all.
+    pub fn shared<T: Clone + Send + Sync + 'static>(&self, register: impl FnOnce(&Self) -> T) -> T {
+        let mut shared = self.shared.lock();
+        let families = shared.entry(TypeId::of::<T>()).or_insert_with(|| Box::new(register(self)));
+        families.downcast_ref::<T>().expect("families must be found by their own type").clone()
+    }
+
+    /// Adds `process_cpu_seconds_total`, `process_resident_memory_bytes`, `process_open_fds` and the other numbers that
+    /// the kernel keeps of this process. They are read when asked for. Nothing is added where there is no `/proc`.
+    pub fn register_process(&self) {
+        self.register(process::register);
+    }
+
+    /// All numbers, as OpenMetrics text.
+    pub fn encode(&self) -> String {
+        self.encode_as(TextFormat::OpenMetrics)
+    }
+
+    /// All numbers in a format.
+    pub fn encode_as(&self, format: TextFormat) -> String {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry.lock())
+            .expect("writing to a string must succeed");
+        match format {
+            TextFormat::OpenMetrics => text,
+            TextFormat::Prometheus => text::to_prometheus(&text),
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Owners: who an object belongs to, and is deleted with.
+//!
+//! An object has at most one owner that is its *controller*: the one that made it and keeps it as it should be. Owners
+//! are compared by uid, so that an owner that was deleted and made again under its old name does not inherit.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::Resource;
+
+use super::AsObject;
+use crate::{key::ObjectKey, object::Object};
+
+/// An owner, and the namespace it is in: what is needed to own something.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Owner {
+    reference: OwnerReference,
+    namespace: Option<String>,
+}
+
+/// Why one object cannot own another.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OwnerError {
+    /// The owner has no name or uid: it does not come from the server.
+    #[error("the owner has no uid: only an object that the server has answered can own others")]
+    NotStored,
+    /// Owners are in the namespace of what they own, or in none.
+    #[error("{owner} cannot own {object}: an owner must be in the same namespace, or be an object of the cluster")]
+    OtherNamespace {
+        /// The owner.
+        owner: ObjectKey,
+        /// What it should own.
+        object: ObjectKey,
+    },
+    /// The object has a controller already.
+    #[error("{object} is controlled by {kind} {name} already")]
+    Controlled {
+        /// The object.
+        object: ObjectKey,
+        /// The kind of its controller.
+        kind: String,
+        /// The name of its controller.
+        name: String,
+    },
+}
+
+impl Owner {
+    /// An object as an owner that is a controller.
+    pub fn of<P: Object<DynamicType: Default>>(parent: &impl AsObject<P>) -> Result<Self, OwnerError> {
+        Self::of_with(parent, &P::DynamicType::default())
+    }
+
+    /// The same for a type known at run time.
+    pub fn of_with<P: Object>(parent: &impl AsObject<P>, dynamic: &P::DynamicType) -> Result<Self, OwnerError> {
+        let parent = parent.object();
+        let mut reference = parent.controller_owner_ref(dynamic).ok_or(OwnerError::NotStored)?;
+        reference.block_owner_deletion = Some(true);
+        Ok(Self { reference, namespace: parent.meta().namespace.clone() })
+    }
+
+    /// The reference, as what is owned has it.
+    pub fn reference(&self) -> &OwnerReference {
+        &self.reference
+    }
+
+    /// The owner's namespace; none for objects of the cluster.
+    pub fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
+    /// The owner's uid.
+    pub fn uid(&self) -> &str {
+        &self.reference.uid
+    }
+
+    /// Makes this owner the controller of an object, unless it has another or is out of reach. A reference that the
+    /// object has already is brought up to date; other owners stay.
+    pub fn own(&self, meta: &mut ObjectMeta) -> Result<(), OwnerError> {
+        let key = key_of(meta);
+        self.may_own(&key)?;
+        if let Some(other) = controller_of(meta).filter(|other| other.uid != self.reference.uid) {
+            return Err(OwnerError::Controlled { object: key, kind: other.kind.clone(), name: other.name.clone() });
+        }
+        let owners = meta.owner_references.get_or_insert_default();
+        match owners.iter_mut().find(|owner| owner.uid == self.reference.uid) {
+            Some(owner) => *owner = self.reference.clone(),
+            None => owners.push(self.reference.clone()),
+        }
+        Ok(())
+    }
+
+    /// Whether the garbage collector would accept this owner for an object of that key.
+    pub(crate) fn may_own(&self, object: &ObjectKey) -> Result<(), OwnerError> {
+        match self.namespace() {
+            Some(namespace) if object.namespace() != Some(namespace) => Err(OwnerError::OtherNamespace {
+                owner: ObjectKey::namespaced(namespace, &self.reference.name),
+                object: object.clone(),
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The reference that makes `parent` the controller of what has it; deleting the parent in the foreground waits for it.
+///
+/// ```
+/// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+/// use windlass_runtime::objects::owner;
+///
+/// let mut parent = ConfigMap::default();
+/// parent.metadata.name = Some("settings".into());
+/// parent.metadata.namespace = Some("default".into());
+/// parent.metadata.uid = Some("7c9d".into());
+/// let mut child = Secret::default();
+/// child.metadata.namespace = Some("default".into());
+/// owner::set_controller(&parent, &mut child)?;
+/// assert!(owner::is_controlled_by(&child, &parent));
+/// # Ok::<(), windlass_runtime::objects::owner::OwnerError>(())
+/// ```
+pub fn controller_reference<P: Object<DynamicType: Default>>(
+    parent: &impl AsObject<P>,
+) -> Result<OwnerReference, OwnerError> {
+    Owner::of(parent).map(|owner| owner.reference)
+}
+
+/// Makes `parent` the controller of `child`. Refused if the child has another, or is in another namespace.
+pub fn set_controller<P: Object<DynamicType: Default>>(
+    parent: &impl AsObject<P>,
+    child: &mut impl Resource,
+) -> Result<(), OwnerError> {
+    Owner::of(parent)?.own(child.meta_mut())
+}
+
+/// Takes the owner with a uid away. Answers whether it was one.
+pub fn remove(child: &mut impl Resource, uid: &str) -> bool {
+    let owners = &mut child.meta_mut().owner_references;
+    let Some(list) = owners else { return false };
+    let before = list.len();
+    list.retain(|owner| owner.uid != uid);
+    let removed = list.len() < before;
+    if list.is_empty() {
+        *owners = None;
+    }
+    removed
+}
+
+/// Whether `parent` is an owner of `child`, controller or not.
+pub fn is_owned_by(child: &impl Resource, parent: &impl Resource) -> bool {
+    let Some(uid) = parent.meta().uid.as_deref() else { return false };
+    child.meta().owner_references.iter().flatten().any(|owner| owner.uid == uid)
+}
+
+/// Whether `parent` is the controller of `child`.
+pub fn is_controlled_by(child: &impl Resource, parent: &impl Resource) -> bool {
+    let Some(uid) = parent.meta().uid.as_deref() else { return false };
+    controller_of(child.meta()).is_some_and(|owner| owner.uid == uid)
+}
+
+/// The controller of an object.
+pub fn controller_of(meta: &ObjectMeta) -> Option<&OwnerReference> {
+    meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
+}
+
+/// Whether a reference is to an object of that group and kind, in whichever version: definitions gain versions, and
+/// references keep the one they were made with.
+pub fn refers_to(reference: &OwnerReference, group: &str, kind: &str) -> bool {
+    let of = reference.api_version.rsplit_once('/').map_or("", |(group, _)| group);
+    of == group && reference.kind == kind
+}
+
+fn key_of(meta: &ObjectMeta) -> ObjectKey {
+    let name = meta.name.as_deref().or(meta.generate_name.as_deref()).unwrap_or_default();
+    match meta.namespace.as_deref() {
+        Some(namespace) => ObjectKey::namespaced(namespace, name),
+        None => ObjectKey::cluster(name),
+    }
+}
+
+#[cfg(test)]
+mod tests;

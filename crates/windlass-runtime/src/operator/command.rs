@@ -1,0 +1,188 @@
+//! The command line of an operator.
+
+use std::{ffi::OsString, io::Write, process::ExitCode};
+
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+
+use super::{
+    Flags, LogError, Operator, OperatorError, Options, logs,
+    manifests::{self, Format, ManifestFlags},
+};
+use crate::{
+    client::{self, ClientOptions},
+    shutdown::Shutdown,
+};
+
+#[derive(Parser)]
+#[command(args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    flags: Flags,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs the operator, as without a subcommand
+    Run(Box<Flags>),
+    /// Prints what a cluster needs to run the operator
+    Manifests(ManifestFlags),
+    /// Prints the custom resource definitions
+    Crds {
+        /// Format
+        #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "yaml")]
+        output: Format,
+    },
+}
+
+pub(super) async fn main(operator: Operator, arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let code = execute(operator, arguments, &mut std::io::stdout(), &mut std::io::stderr()).await;
+    ExitCode::from(code)
+}
+
+/// Does what the arguments say. Data goes to `out`, the rest to `err`.
+async fn execute(
+    operator: Operator,
+    arguments: impl IntoIterator<Item = OsString>,
+    out: &mut impl Write,
+    err: &mut impl Write,
+) -> u8 {
+    let cli = match parse(&operator, arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let text = error.render();
+            // Help and version are what was asked for.
+            let _ = if error.use_stderr() { write!(err, "{text}") } else { write!(out, "{text}") };
+            return u8::try_from(error.exit_code()).unwrap_or(2);
+        }
+    };
+    let done = match cli.command {
+        None => run(operator, &cli.flags).await,
+        Some(Command::Run(flags)) => run(operator, &flags).await,
+        Some(Command::Manifests(flags)) => write(manifests::print(operator, flags), out),
+        Some(Command::Crds { output }) => write(manifests::print_definitions(&operator, output), out),
+    };
+    let Err(error) = done else { return 0 };
+    let _ = writeln!(err, "error: {}", error.chain());
+    if let Some(hint) = error.hint() {
+        let _ = writeln!(err, "hint: {hint}");
+    }
+    error.exit_code()
+}
+
+fn parse(operator: &Operator, arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    let mut command = Cli::command().bin_name(operator.name.clone()).display_name(operator.name.clone());
+    if let Some(about) = operator.about {
+        command = command.about(about);
+    }
+    if let Some(version) = operator.version {
+        command = command.version(version);
+    }
+    let matches = command.try_get_matches_from(arguments)?;
+    Cli::from_arg_matches(&matches)
+}
+
+fn write(text: Result<String, crate::manifests::ManifestError>, out: &mut impl Write) -> Result<(), OperatorError> {
+    out.write_all(text?.as_bytes()).map_err(OperatorError::Write)
+}
+
+/// Runs with logs and traces.
+async fn run(operator: Operator, flags: &Flags) -> Result<(), OperatorError> {
+    #[cfg(feature = "otel")]
+    let telemetry = super::telemetry::Telemetry::from_environment(&operator.name)?;
+    #[cfg(feature = "otel")]
+    let layers = telemetry.iter().map(super::telemetry::Telemetry::layer).collect();
+    #[cfg(not(feature = "otel"))]
+    let layers = Vec::new();
+    match logs::start_with(&flags.log_level, flags.log_format, layers) {
+        // The program has a subscriber of its own, which is as good.
+        Ok(()) | Err(LogError::Taken(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let outcome = work(operator, flags).await;
+    #[cfg(feature = "otel")]
+    if let Some(telemetry) = telemetry {
+        telemetry.finish().await;
+    }
+    outcome
+}
+
+async fn work(operator: Operator, flags: &Flags) -> Result<(), OperatorError> {
+    let shutdown = Shutdown::on_signals().map_err(OperatorError::Signals)?;
+    let config = client::configuration(&flags.target()).await?;
+    let options = Options::from_flags(flags, &operator.name, &config)?;
+    let version = operator.version.unwrap_or("unknown");
+    let mut talking = ClientOptions::new(format!("{}/{version}", operator.name)).metrics(operator.metrics.clone());
+    talking.rate = flags.rate();
+    talking.measure_durations = flags.metrics_request_durations;
+    let client = client::connect(&config, talking)?;
+    tracing::info!(operator = operator.name, version, server = %config.cluster_url, "starting");
+    operator.run_with(client, options, shutdown).await
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+
+    use super::*;
+    use crate::controller::{Action, Controller};
+
+    async fn execute_with(arguments: &[&str]) -> (u8, String, String) {
+        let controller = Controller::<ConfigMap>::new("maps", async |_, _| Ok(Action::done()));
+        let operator = Operator::new("map-operator").version("1.2.3").about("Maps").controller(controller);
+        let arguments = ["map-operator"].iter().chain(arguments).map(OsString::from);
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let code = execute(operator, arguments, &mut out, &mut err).await;
+        (code, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
+    }
+
+    #[tokio::test]
+    async fn manifests_are_printed() {
+        let (code, out, err) = execute_with(&["manifests"]).await;
+        assert_eq!((code, err.as_str()), (0, ""));
+        for expected in
+            ["kind: Deployment", "map-operator:1.2.3", "namespace: map-operator-system", "kind: ClusterRole"]
+        {
+            assert!(out.contains(expected), "{expected} in {out}");
+        }
+
+        let (_, out, _) = execute_with(&["manifests", "--only=rbac", "--watch-namespaces=a,b", "-o", "json"]).await;
+        let list: serde_json::Value = serde_json::from_str(&out).unwrap();
+        let kinds: Vec<_> = list["items"].as_array().unwrap().iter().map(|item| item["kind"].clone()).collect();
+        assert!(kinds.iter().all(|kind| kind != "Deployment"), "{kinds:?}");
+        let maps = |item: &&serde_json::Value| item["rules"].to_string().contains("configmaps");
+        let with_maps: Vec<_> = list["items"].as_array().unwrap().iter().filter(maps).collect();
+        let places: Vec<_> = with_maps.iter().map(|role| role["metadata"]["namespace"].as_str()).collect();
+        assert_eq!(places, [Some("a"), Some("b")], "{out}");
+    }
+
+    #[tokio::test]
+    async fn help_and_version_are_no_errors() {
+        let (code, out, err) = execute_with(&["--help"]).await;
+        assert_eq!((code, err.as_str()), (0, ""));
+        for expected in ["Maps", "Usage: map-operator", "--leader-elect", "manifests", "WINDLASS_METRICS_BIND_ADDRESS"]
+        {
+            assert!(out.contains(expected), "{expected} in {out}");
+        }
+        let (code, out, _) = execute_with(&["--version"]).await;
+        assert_eq!((code, out.trim()), (0, "map-operator 1.2.3"));
+    }
+
+    #[tokio::test]
+    async fn what_is_not_understood_is_an_error_of_usage() {
+        let (code, out, err) = execute_with(&["--moon"]).await;
+        assert_eq!((code, out.as_str()), (2, ""));
+        assert!(err.contains("--moon"), "{err}");
+    }
+
+    #[tokio::test]
+    async fn errors_come_with_a_hint() {
+        // Logs that the program takes itself are no error.
+        let _ = tracing_subscriber::fmt().with_writer(std::io::sink).try_init();
+        let (code, out, err) = execute_with(&["--kubeconfig=/nowhere/at/all", "--log-level=off"]).await;
+        assert_eq!((code, out.as_str()), (3, ""));
+        assert!(err.starts_with("error: cannot talk to a cluster: the kubeconfig cannot be used: "), "{err}");
+        assert!(err.ends_with("hint: check --kubeconfig, --context and KUBECONFIG\n"), "{err}");
+    }
+}

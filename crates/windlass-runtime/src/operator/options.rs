@@ -1,0 +1,198 @@
+//! How an operator runs.
+
+use std::time::Duration;
+
+use kube::Config;
+use tokio::net::TcpListener;
+
+use super::{Bind, Flags, OperatorError, WebhookServing};
+use crate::lease::Timing;
+
+/// How an operator runs. The default elects nobody and serves nothing: for tests, and for programs that do those
+/// themselves.
+#[derive(Debug)]
+pub struct Options {
+    /// Name of this process, as of its pod: in events and leases.
+    pub instance: String,
+    /// Namespaces to watch; all if empty. Controllers with scopes of their own keep them.
+    pub namespaces: Vec<String>,
+    /// How replicas share the work.
+    pub replicas: Replicas,
+    /// Where `/metrics` is served.
+    pub metrics: Listen,
+    /// Where `/healthz`, `/livez` and `/readyz` are served.
+    pub probes: Listen,
+    /// Whether `/debug/state` is served beside `/metrics`.
+    pub debug_state: bool,
+    /// How webhooks are served.
+    pub webhooks: WebhookServing,
+    /// Whether definitions are applied before anything else.
+    pub install_definitions: bool,
+    /// How long work in flight may take to finish.
+    pub grace: Duration,
+}
+
+/// A place to listen on.
+#[derive(Debug)]
+pub enum Listen {
+    /// An address, or none.
+    At(Bind),
+    /// A socket that listens already.
+    On(TcpListener),
+}
+
+/// How replicas of an operator share the work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Replicas {
+    /// There is one, which works.
+    Single,
+    /// One leads and works; the others stand by with their caches warm.
+    Leader(LeaseOptions),
+    /// All work, each on its own keys.
+    Shards(LeaseOptions),
+}
+
+/// Where leases are, and how long they last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseOptions {
+    /// Namespace of the leases.
+    pub namespace: String,
+    /// Name of the lease; the beginning of names of those of shards.
+    pub name: String,
+    /// How long they last.
+    pub timing: Timing,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            instance: host_name(),
+            namespaces: Vec::new(),
+            replicas: Replicas::Single,
+            metrics: Listen::At(Bind::Off),
+            probes: Listen::At(Bind::Off),
+            debug_state: false,
+            webhooks: WebhookServing { port: 9443, cert_dir: None, namespace: "default".to_owned(), service: None },
+            install_definitions: false,
+            grace: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Options {
+    /// What the flags of a program say. `operator` names the lease if they do not; the namespace of the lease is the
+    /// pod's, or else the one of the configuration.
+    pub fn from_flags(flags: &Flags, operator: &str, config: &Config) -> Result<Self, OperatorError> {
+        // The variable is there in every pod.
+        let in_cluster = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
+        Self::from_flags_in(flags, operator, &config.default_namespace, in_cluster)
+    }
+
+    fn from_flags_in(flags: &Flags, operator: &str, namespace: &str, in_cluster: bool) -> Result<Self, OperatorError> {
+        let timing = Timing {
+            lease_duration: flags.leader_election_lease_duration,
+            renew_deadline: flags.leader_election_renew_deadline,
+            retry_period: flags.leader_election_retry_period,
+        };
+        timing.validate().map_err(|error| OperatorError::Setting(error.to_string()))?;
+        let pod_namespace = flags.pod_namespace.clone().unwrap_or_else(|| namespace.to_owned());
+        let lease = LeaseOptions {
+            namespace: flags.leader_election_namespace.clone().unwrap_or_else(|| pod_namespace.clone()),
+            name: flags.leader_election_id.clone().unwrap_or_else(|| operator.to_owned()),
+            timing,
+        };
+        let replicas = match (flags.elects_leader(in_cluster), flags.shards) {
+            (true, true) => {
+                let message = "--leader-elect and --shards exclude each other: with shards, all replicas work";
+                return Err(OperatorError::Setting(message.to_owned()));
+            }
+            (true, false) => Replicas::Leader(lease),
+            (false, true) => Replicas::Shards(lease),
+            (false, false) => Replicas::Single,
+        };
+        Ok(Self {
+            instance: flags.pod_name.clone().unwrap_or_else(host_name),
+            namespaces: flags.namespaces.iter().filter(|name| !name.is_empty()).cloned().collect(),
+            replicas,
+            metrics: Listen::At(flags.metrics_bind_address.clone()),
+            probes: Listen::At(flags.health_probe_bind_address.clone()),
+            debug_state: flags.debug_state,
+            webhooks: WebhookServing {
+                port: flags.webhook_port,
+                cert_dir: flags.webhook_cert_dir.clone(),
+                namespace: pod_namespace.clone(),
+                service: flags.webhook_service.clone(),
+            },
+            install_definitions: flags.install_crds,
+            grace: flags.graceful_timeout,
+        })
+    }
+}
+
+impl Listen {
+    pub(super) async fn listener(self, what: &'static str) -> Result<Option<TcpListener>, OperatorError> {
+        match self {
+            Self::On(listener) => Ok(Some(listener)),
+            Self::At(address) => {
+                address.listen().await.map_err(|source| OperatorError::Listen { what, address, source })
+            }
+        }
+    }
+}
+
+/// The name of the machine, which is the one of the pod in a cluster.
+fn host_name() -> String {
+    let named = std::env::var("HOSTNAME").ok().or_else(|| std::fs::read_to_string("/proc/sys/kernel/hostname").ok());
+    named.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).unwrap_or_else(|| "unknown".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Arguments {
+        #[command(flatten)]
+        flags: Flags,
+    }
+
+    fn options(arguments: &[&str], in_cluster: bool) -> Result<Options, OperatorError> {
+        let arguments = Arguments::parse_from(["foo-operator"].iter().chain(arguments));
+        Options::from_flags_in(&arguments.flags, "foo-operator", "from-config", in_cluster)
+    }
+
+    #[test]
+    fn the_lease_is_in_the_namespace_of_the_pod_and_named_after_the_operator() {
+        for (arguments, namespace, name) in [
+            (&[][..], "from-config", "foo-operator"),
+            (&["--pod-namespace=pods"], "pods", "foo-operator"),
+            (&["--pod-namespace=pods", "--leader-election-namespace=leases"], "leases", "foo-operator"),
+            (&["--leader-election-id=mine"], "from-config", "mine"),
+        ] {
+            let Replicas::Leader(lease) = options(arguments, true).unwrap().replicas else { panic!("{arguments:?}") };
+            assert_eq!((lease.namespace.as_str(), lease.name.as_str()), (namespace, name), "{arguments:?}");
+        }
+        assert_eq!(options(&[], false).unwrap().replicas, Replicas::Single);
+        assert!(matches!(options(&["--shards"], true).unwrap().replicas, Replicas::Shards(_)));
+    }
+
+    #[test]
+    fn an_empty_namespace_is_all_of_them() {
+        assert!(options(&["--namespace="], true).unwrap().namespaces.is_empty());
+        assert_eq!(options(&["--namespace=a,,b"], true).unwrap().namespaces, ["a", "b"]);
+    }
+
+    #[test]
+    fn settings_that_make_no_sense_are_told() {
+        for (arguments, expected) in [
+            (&["--leader-elect", "--shards"][..], "exclude each other"),
+            (&["--leader-election-lease-duration=5s"], "lease duration must be greater"),
+        ] {
+            let error = options(arguments, true).unwrap_err();
+            assert!(error.to_string().contains(expected), "{error}");
+            assert_eq!(error.exit_code(), 3);
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! Starting in order, stopping in reverse.
+
+use std::{sync::Arc, time::Duration};
+
+use kube::Client;
+
+use super::{
+    Operator, OperatorError, Options, Replicas, Task, Unhealthy,
+    definitions::install,
+    http::Pages,
+    stage::{Flag, Stage},
+    state, webhooks,
+};
+use crate::{
+    cache::Caches,
+    client,
+    context::Parts,
+    controller::Runnable,
+    events::{EventMetrics, Recorder},
+    lease::{ElectionMetrics, Ended, LeaderElection, Leadership, Shard, Sharding},
+    shutdown::Shutdown,
+};
+
+/// How long the last events may take to be written. They tell of work that is done, and are not worth more waiting.
+const FLUSH: Duration = Duration::from_secs(3);
+
+/// What runs, in the order in which it starts; the lease is held until everything else has ended.
+struct Stages {
+    servers: Stage,
+    webhooks: Stage,
+    replicas: Stage,
+    everywhere: Stage,
+    leader: Stage,
+}
+
+struct Process {
+    parts: Parts,
+    /// Whether it has begun to stop, asked or not.
+    stopping: Arc<Flag>,
+    stages: Stages,
+    /// Not started yet.
+    controllers: Vec<Box<dyn Runnable>>,
+    tasks: Vec<Task>,
+}
+
+pub(super) async fn run(
+    operator: Operator,
+    client: Client,
+    options: Options,
+    shutdown: Shutdown,
+) -> Result<(), OperatorError> {
+    let grace = options.grace;
+    // A signal must not wait for a server that is slow to answer.
+    let started = tokio::select! {
+        biased;
+        () = shutdown.draining() => return Ok(()),
+        started = Process::start(operator, client, options, &shutdown) => started,
+    };
+    let mut process = started?;
+    let outcome = process.work(&shutdown).await;
+    match &outcome {
+        // Another process may lead already: nothing more is written, not even what is in flight.
+        Err(OperatorError::LeaderElectionLost) => return outcome,
+        Err(error) => tracing::error!(error = error.chain(), "stopping"),
+        Ok(()) => tracing::info!("stopping"),
+    }
+    process.stopping.set();
+    let stopped = process.stop(grace, &shutdown).await;
+    outcome.and(stopped)
+}
+
+impl Process {
+    /// Everything up to the election.
+    async fn start(
+        operator: Operator,
+        client: Client,
+        options: Options,
+        shutdown: &Shutdown,
+    ) -> Result<Self, OperatorError> {
+        let mut wanted = operator.manifests(&options.webhooks.namespace, "");
+        wanted.service.clone_from(&options.webhooks.service);
+        let Operator { name, definitions, webhooks, controllers, tasks, live, ready, metrics, state, .. } = operator;
+        let mut stages = Stages::new(shutdown);
+        metrics.register_process();
+        let caches = Caches::new(client.clone());
+        caches.register_metrics(&metrics);
+        operator.configure.into_iter().for_each(|configure| configure(&caches));
+
+        // Readiness is known to be false before anybody can ask.
+        let (started, stopping) = (Arc::new(Flag::default()), Arc::new(Flag::default()));
+        live.add("ping", || Ok(()));
+        ready.add("informer-sync", informers_synced(caches.clone(), started.clone()));
+        ready.add("shutdown", not_stopping(shutdown.clone(), stopping.clone()));
+        let informers = caches.clone();
+        state.add("informers", move || informers.status().iter().map(state::informer).collect());
+
+        let probes = options.probes.listener("probes").await?;
+        stages.serve("probes", probes, Pages { live: Some(live), ready: Some(ready), ..Pages::default() });
+        let numbers = options.metrics.listener("metrics").await?;
+        let shown = options.debug_state.then(|| state.clone());
+        stages.serve("metrics", numbers, Pages { metrics: Some(metrics.clone()), state: shown, ..Pages::default() });
+
+        if options.install_definitions {
+            install(&client, &wanted).await?;
+        }
+        if !webhooks.is_empty() {
+            let serving = webhooks::serving(options.webhooks, &name, &client, &definitions, &webhooks);
+            let server = webhooks.bind(serving, &metrics).await.map_err(OperatorError::Webhooks)?;
+            tracing::info!(address = %server.address(), "serving webhooks");
+            let stop = stages.webhooks.shutdown();
+            stages.webhooks.spawn("webhooks", async move {
+                server.run(stop).await;
+                Ok(())
+            });
+        }
+
+        // A lease must not be lost because reconciles have used up the requests of a second.
+        let urgent = client::urgent(&client);
+        let (leadership, shard) = match options.replicas {
+            Replicas::Single => (Leadership::always(), Shard::whole()),
+            Replicas::Leader(lease) => {
+                let election = LeaderElection::new(urgent, &lease.namespace, &lease.name)
+                    .timing(lease.timing)
+                    .map_err(|error| OperatorError::Setting(error.to_string()))?
+                    .metrics(ElectionMetrics::register(&metrics));
+                (stages.stand(election), Shard::whole())
+            }
+            Replicas::Shards(lease) => {
+                let sharding = Sharding::new(urgent, &lease.namespace, &lease.name)
+                    .timing(lease.timing)
+                    .map_err(|error| OperatorError::Setting(error.to_string()))?;
+                (Leadership::always(), stages.share(sharding))
+            }
+        };
+        let leads = leadership.clone();
+        state.add("leadership", move || serde_json::json!({ "leads": leads.check().is_ok() }));
+
+        let counted = metrics.shared(EventMetrics::register);
+        let parts = Parts {
+            caches,
+            events: Recorder::with_metrics(client.clone(), &name, &options.instance, counted),
+            client,
+            metrics,
+            leadership,
+            shard,
+            field_manager: name.into(),
+        };
+        let mut process = Self { parts, stopping, stages, controllers, tasks };
+        for controller in &mut process.controllers {
+            controller.within(&options.namespaces);
+            controller.prepare(&process.parts);
+        }
+        started.set();
+        process.run_all(false);
+        Ok(process)
+    }
+
+    /// Runs what is for every replica, or what is for the leader.
+    fn run_all(&mut self, leader: bool) {
+        let stage = if leader { &mut self.stages.leader } else { &mut self.stages.everywhere };
+        let (now, later): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.controllers).into_iter().partition(|one| one.needs_leader() == leader);
+        self.controllers = later;
+        for controller in now {
+            let name = controller.name().to_owned();
+            let running = controller.run(self.parts.clone(), stage.shutdown());
+            stage.spawn(&name.clone(), async move {
+                running.await.map_err(|source| OperatorError::Controller { name, source })
+            });
+        }
+        let (now, later): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.tasks).into_iter().partition(|one| one.needs_leader == leader);
+        self.tasks = later;
+        for Task { name, run, .. } in now {
+            let running = run(self.parts.clone(), stage.shutdown());
+            stage.spawn_finite(&name.clone(), async move {
+                running.await.map_err(|error| OperatorError::Task { name, source: error.to_string().into() })
+            });
+        }
+    }
+
+    /// Works until asked to stop, or until something fails.
+    async fn work(&mut self, shutdown: &Shutdown) -> Result<(), OperatorError> {
+        let leadership = self.parts.leadership.clone();
+        tokio::select! {
+            biased;
+            () = shutdown.draining() => return Ok(()),
+            error = self.stages.failure() => return Err(error),
+            () = leadership.acquired() => {}
+        }
+        self.run_all(true);
+        tokio::select! {
+            biased;
+            () = shutdown.draining() => Ok(()),
+            () = leadership.lost() => Err(OperatorError::LeaderElectionLost),
+            error = self.stages.failure() => Err(error),
+        }
+    }
+
+    /// Stops everything in order, unless there is no time left.
+    async fn stop(mut self, grace: Duration, shutdown: &Shutdown) -> Result<(), OperatorError> {
+        let Stages { servers, webhooks, replicas, everywhere, leader } = &mut self.stages;
+        let finished = async {
+            let mut outcome = leader.drain().await;
+            for stage in [&mut *everywhere, &mut *webhooks, &mut *servers] {
+                outcome = outcome.and(stage.drain().await);
+            }
+            outcome
+        };
+        let in_time = tokio::select! {
+            biased;
+            () = shutdown.aborting() => return Err(OperatorError::Aborted),
+            () = self.parts.leadership.lost() => return Err(OperatorError::LeaderElectionLost),
+            in_time = tokio::time::timeout(grace, finished) => in_time,
+        };
+        let Ok(outcome) = in_time else {
+            // The first of the stages that still runs held up the others.
+            let stages = [leader, everywhere, webhooks, servers];
+            let mut names =
+                stages.iter().map(|stage| stage.names()).find(|names| !names.is_empty()).unwrap_or_default();
+            names.sort();
+            // What was cut off may be half written: the lease is left to run out.
+            return Err(OperatorError::GraceExceeded { names, grace });
+        };
+        // All work is done; a server that does not answer is no reason to fail.
+        let ending = async {
+            let _ = tokio::time::timeout(FLUSH, self.parts.events.flush()).await;
+            let _ = tokio::time::timeout(grace, replicas.drain()).await;
+        };
+        tokio::select! {
+            biased;
+            () = shutdown.aborting() => Err(OperatorError::Aborted),
+            () = ending => outcome,
+        }
+    }
+}
+
+impl Stages {
+    fn new(shutdown: &Shutdown) -> Self {
+        let stage = || Stage::new(shutdown.later());
+        Self { servers: stage(), webhooks: stage(), replicas: stage(), everywhere: stage(), leader: stage() }
+    }
+
+    fn serve(&mut self, what: &'static str, listener: Option<tokio::net::TcpListener>, pages: Pages) {
+        let Some(listener) = listener else { return };
+        if let Ok(address) = listener.local_addr() {
+            tracing::info!(%address, "serving {what}");
+        }
+        let shutdown = self.servers.shutdown();
+        self.servers.spawn(what, async move {
+            pages.serve(listener, shutdown).await;
+            Ok(())
+        });
+    }
+
+    /// Takes part in an election until everything else has stopped.
+    fn stand(&mut self, election: LeaderElection) -> Leadership {
+        let leadership = election.leadership();
+        let stop = self.replicas.shutdown();
+        self.replicas.spawn("leader election", async move {
+            match election.run(async move { stop.draining().await }).await {
+                Ended::Stopped => Ok(()),
+                Ended::Lost => Err(OperatorError::LeaderElectionLost),
+            }
+        });
+        leadership
+    }
+
+    /// Takes a share of the keys until everything else has stopped.
+    fn share(&mut self, sharding: Sharding) -> Shard {
+        let shard = sharding.shard();
+        let stop = self.replicas.shutdown();
+        self.replicas.spawn("sharding", async move {
+            sharding.run(async move { stop.draining().await }).await;
+            Ok(())
+        });
+        shard
+    }
+
+    async fn failure(&mut self) -> OperatorError {
+        tokio::select! {
+            error = self.replicas.failure() => error,
+            error = self.leader.failure() => error,
+            error = self.everywhere.failure() => error,
+            error = self.webhooks.failure() => error,
+            error = self.servers.failure() => error,
+        }
+    }
+}
+
+/// Kinds that are not served hold nothing up: there is nothing to wait for.
+fn informers_synced(caches: Caches, started: Arc<Flag>) -> impl Fn() -> Result<(), Unhealthy> {
+    move || {
+        if !started.is_set() {
+            return Err(Unhealthy::shown("caches are not started yet"));
+        }
+        let mut waiting: Vec<String> = caches
+            .status()
+            .iter()
+            .filter(|informer| !informer.synced && !informer.absent)
+            .map(|informer| state::resource(&informer.resource))
+            .collect();
+        waiting.sort();
+        waiting.dedup();
+        if waiting.is_empty() { Ok(()) } else { Err(Unhealthy::shown(format!("waiting for {}", waiting.join(", ")))) }
+    }
+}
+
+fn not_stopping(shutdown: Shutdown, stopping: Arc<Flag>) -> impl Fn() -> Result<(), Unhealthy> {
+    move || {
+        let stops = shutdown.is_draining() || stopping.is_set();
+        if stops { Err(Unhealthy::shown("the process is stopping")) } else { Ok(()) }
+    }
+}

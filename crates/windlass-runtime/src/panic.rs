@@ -1,0 +1,26 @@
+//! What a panic said.
+
+use std::any::Any;
+
+/// The message of a panic that was caught.
+pub(crate) fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_told_in_its_own_words() {
+        let bombs: [(fn(), &str); 3] = [
+            (|| panic!("boom"), "boom"),
+            (|| panic!("boom {}", std::hint::black_box(1)), "boom 1"),
+            (|| std::panic::panic_any(7), "no message"),
+        ];
+        for (bomb, said) in bombs {
+            assert_eq!(message(std::panic::catch_unwind(bomb).unwrap_err().as_ref()), said);
+        }
+    }
+}

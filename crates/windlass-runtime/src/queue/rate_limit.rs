@@ -1,0 +1,191 @@
+//! When a key that failed is tried again.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// How failing keys are spread over time.
+///
+/// A key that fails for the nth time in a row waits `base * 2^(n-1)`, at most `max`, less a random part of up to
+/// `jitter` of it, and not before the bucket has a token for it. Where the bucket has none within `max`, it waits that
+/// long, less a random part, and takes none.
+///
+/// The defaults are 5 ms to 1000 s as in client-go and controller-runtime, a jitter of 0.1, and a bucket of 100 tokens
+/// a second with a burst of 1000. client-go's bucket of 10 a second makes the last of 100,000 keys wait almost three
+/// hours when a server comes back; controller-runtime's priority queue has none, so that 100,000 keys which fail
+/// together are tried together. 100 a second is what 100,000 keys that all wait the longest backoff come to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RateLimit {
+    /// Delay after the first failure.
+    pub base: Duration,
+    /// The longest delay, however often a key has failed and however empty the bucket is.
+    pub max: Duration,
+    /// The part of a delay that is random, from 0 (none) to 1 (all of it). Keys that failed together do not come back
+    /// together.
+    pub jitter: f64,
+    /// Limits the retries of all keys together; none for no limit.
+    pub overall: Option<Bucket>,
+    /// Whether a key that failed keeps waiting for its backoff when it is added again. Otherwise news about a failing
+    /// key make it ready at once, as in controller-runtime, and its failures still count for the next delay.
+    pub keep_backoff: bool,
+}
+
+impl Default for RateLimit {
+    fn default() -> Self {
+        Self {
+            base: Duration::from_millis(5),
+            max: Duration::from_secs(1000),
+            jitter: 0.1,
+            overall: Some(Bucket { per_second: 100.0, burst: 1000 }),
+            keep_backoff: false,
+        }
+    }
+}
+
+impl RateLimit {
+    /// Delay after the nth failure in a row; `random` is from 0 to 1.
+    pub(super) fn backoff(&self, failures: u32, random: f64) -> Duration {
+        let factor = 2f64.powi(i32::try_from(failures.saturating_sub(1)).unwrap_or(i32::MAX));
+        self.spread((self.base.as_secs_f64() * factor).min(self.max.as_secs_f64()), random)
+    }
+
+    /// The longest delay; `random` is from 0 to 1.
+    pub(super) fn longest(&self, random: f64) -> Duration {
+        self.spread(self.max.as_secs_f64(), random)
+    }
+
+    fn spread(&self, grown: f64, random: f64) -> Duration {
+        let jitter = if self.jitter.is_finite() { self.jitter.clamp(0.0, 1.0) } else { 0.0 };
+        Duration::try_from_secs_f64(grown * (1.0 - jitter * random)).unwrap_or(self.max)
+    }
+}
+
+/// A bucket of tokens: one is taken by each retry.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bucket {
+    /// Tokens that come back each second.
+    pub per_second: f64,
+    /// Tokens there can be.
+    pub burst: u32,
+}
+
+/// What is in a bucket.
+pub(super) struct Tokens {
+    bucket: Bucket,
+    /// Less than nothing when tokens of the future have been promised.
+    tokens: f64,
+    counted: Instant,
+}
+
+impl Tokens {
+    pub(super) fn new(bucket: Bucket, now: Instant) -> Self {
+        Self { bucket, tokens: f64::from(bucket.burst), counted: now }
+    }
+
+    /// Takes a token; how long to wait until it is there. None if that is longer than `most`: then none is taken, so
+    /// that no more are ever promised than come within that time, however many keys fail.
+    pub(super) fn take(&mut self, now: Instant, most: Duration) -> Option<Duration> {
+        let rate = self.bucket.per_second.max(f64::MIN_POSITIVE);
+        let passed = now.saturating_duration_since(self.counted).as_secs_f64();
+        self.counted = now;
+        self.tokens = (self.tokens + passed * rate).min(f64::from(self.bucket.burst));
+        let wait = Duration::try_from_secs_f64((1.0 - self.tokens).max(0.0) / rate).unwrap_or(Duration::MAX);
+        if wait > most {
+            return None;
+        }
+        self.tokens -= 1.0;
+        Some(wait)
+    }
+
+    /// Gives back a token that was not waited for.
+    pub(super) fn give_back(&mut self) {
+        self.tokens = (self.tokens + 1.0).min(f64::from(self.bucket.burst));
+    }
+}
+
+/// Random numbers for jitter: good enough to spread, the same for the same seed.
+pub(super) struct Random(pub(super) u64);
+
+impl Random {
+    /// From 0 to 1.
+    pub(super) fn next(&mut self) -> f64 {
+        // SplitMix64.
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^= mixed >> 31;
+        (mixed >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backoff_doubles_up_to_the_longest() {
+        let limit = RateLimit { jitter: 0.0, ..RateLimit::default() };
+        let seen: Vec<_> = [1, 2, 3, 10, 18, 19, 100, u32::MAX].map(|n| limit.backoff(n, 0.7).as_millis()).into();
+        assert_eq!(seen, [5, 10, 20, 2_560, 655_360, 1_000_000, 1_000_000, 1_000_000]);
+    }
+
+    #[test]
+    fn jitter_only_shortens() {
+        let limit = RateLimit { jitter: 0.5, ..RateLimit::default() };
+        let seen = [0.0, 0.5, 1.0].map(|random| limit.backoff(2, random).as_micros());
+        assert_eq!(seen, [10_000, 7_500, 5_000]);
+    }
+
+    #[test]
+    fn odd_settings_do_not_panic() {
+        let limit = RateLimit { base: Duration::MAX, max: Duration::MAX, jitter: f64::NAN, ..RateLimit::default() };
+        assert!(limit.backoff(3, 0.5) > Duration::from_secs(1));
+        let now = Instant::now();
+        for per_second in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let mut tokens = Tokens::new(Bucket { per_second, burst: 0 }, now);
+            tokens.take(now, Duration::MAX);
+            tokens.take(now + Duration::from_secs(1), Duration::ZERO);
+        }
+    }
+
+    #[test]
+    fn a_bucket_lets_a_burst_through_and_then_its_rate() {
+        let now = Instant::now();
+        let mut tokens = Tokens::new(Bucket { per_second: 10.0, burst: 2 }, now);
+        let most = Duration::from_millis(200);
+        let take = |tokens: &mut Tokens, now| tokens.take(now, most).map(|wait| wait.as_millis());
+        let waits = [0; 6].map(|_| take(&mut tokens, now));
+        assert_eq!(waits, [Some(0), Some(0), Some(100), Some(200), None, None]);
+        tokens.give_back();
+        assert_eq!(take(&mut tokens, now), Some(200));
+        let later = now + Duration::from_secs(60);
+        assert_eq!([0; 3].map(|_| take(&mut tokens, later)), [Some(0), Some(0), Some(100)]);
+    }
+
+    #[test]
+    fn a_million_keys_that_fail_leave_no_debt_beyond_the_longest_delay() {
+        let limit = RateLimit::default();
+        let now = Instant::now();
+        let mut tokens = Tokens::new(Bucket { per_second: 100.0, burst: 1000 }, now);
+        let promised = (0..1_000_000).filter(|_| tokens.take(now, limit.max).is_some()).count();
+        assert!((100_999..=101_001).contains(&promised), "{promised}");
+        // When that time is over, all is as it was: a key that fails then waits for the bucket no longer.
+        let later = now + limit.max;
+        assert!(tokens.take(later, limit.max).is_some_and(|wait| wait <= Duration::from_millis(20)));
+        // Those without a promise do not come back together.
+        let mut random = Random(7);
+        let delays: Vec<f64> = (0..1000).map(|_| limit.longest(random.next()).as_secs_f64()).collect();
+        assert!(delays.iter().all(|delay| (900.0..=1000.0).contains(delay)));
+        assert!(delays.iter().any(|delay| *delay < 920.0) && delays.iter().any(|delay| *delay > 980.0));
+    }
+
+    #[test]
+    fn random_numbers_spread() {
+        let mut random = Random(7);
+        let numbers: Vec<f64> = (0..1000).map(|_| random.next()).collect();
+        assert!(numbers.iter().all(|number| (0.0..1.0).contains(number)));
+        let mean = numbers.iter().sum::<f64>() / 1000.0;
+        assert!((0.45..0.55).contains(&mean), "{mean}");
+    }
+}

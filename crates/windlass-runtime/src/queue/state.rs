@@ -1,0 +1,357 @@
+//! The queue as a plain state machine: no tasks, no locks, time from outside.
+//!
+//! A key that the queue knows is in exactly one place: ready, delayed, or held by a worker (and then perhaps wanted
+//! again). A key that is in none of them is forgotten altogether, its failures too.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    hash::Hash,
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use super::{
+    Priority, RateLimit,
+    rate_limit::{Random, Tokens},
+    ready::Ready,
+    slots::{Slot, Slots},
+    stats::Stats,
+};
+
+/// A delay that never ends in the life of a process, and that clocks can still add up.
+const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
+
+pub(super) struct State<T> {
+    known: Slots<T, Known>,
+    ready: Ready,
+    /// Keys by the moment at which they become ready, then by the order in which they were delayed.
+    delayed: BTreeMap<Deadline, Slot>,
+    /// Keys that workers have, by the moment at which they got them.
+    held: BTreeSet<(Instant, Slot)>,
+    /// How many held keys are to be ready as soon as their worker is done.
+    wanted_again: usize,
+    delays: u64,
+    limit: RateLimit,
+    tokens: Option<Tokens>,
+    random: Random,
+    closed: bool,
+    stats: Stats,
+}
+
+type Deadline = (Instant, u64);
+
+struct Known {
+    priority: Priority,
+    /// Failures in a row.
+    failures: u32,
+    place: Place,
+}
+
+enum Place {
+    Ready { since: Instant },
+    Delayed { until: Deadline, retry: Option<Retry> },
+    Held { since: Instant, again: Option<Again> },
+}
+
+/// A delay that is a backoff.
+#[derive(Clone, Copy)]
+struct Retry {
+    /// Whether it waits for a token.
+    token: bool,
+}
+
+/// What is to become of a held key when its worker is done.
+#[derive(Clone, Copy)]
+struct Again {
+    priority: Priority,
+    /// When it was asked for first.
+    since: Instant,
+    at: When,
+}
+
+/// When a key is to be worked on. The lesser is the sooner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum When {
+    Now,
+    At(Instant),
+}
+
+impl When {
+    pub(super) fn after(now: Instant, delay: Duration) -> Self {
+        if delay.is_zero() { Self::Now } else { Self::At(now + delay.min(FOREVER)) }
+    }
+}
+
+/// What a worker says of a key.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Verdict {
+    /// It is as it should be.
+    Done,
+    /// It is as it should be, and is to be looked at again.
+    After(Duration),
+    /// It failed.
+    Retry,
+}
+
+/// A key for a worker.
+pub(super) struct Taken<T> {
+    pub(super) slot: Slot,
+    pub(super) key: T,
+    pub(super) priority: Priority,
+    pub(super) failures: u32,
+}
+
+impl<T: Clone + Eq + Hash> State<T> {
+    pub(super) fn new(limit: RateLimit, seed: u64, now: Instant) -> Self {
+        Self {
+            known: Slots::new(),
+            ready: Ready::default(),
+            delayed: BTreeMap::new(),
+            held: BTreeSet::new(),
+            wanted_again: 0,
+            delays: 0,
+            tokens: limit.overall.map(|bucket| Tokens::new(bucket, now)),
+            limit,
+            random: Random(seed),
+            closed: false,
+            stats: Stats::default(),
+        }
+    }
+
+    /// Adds a key, or lets one that is here already be sooner or more urgent.
+    pub(super) fn add(&mut self, now: Instant, key: T, priority: Priority, when: When) {
+        if self.closed {
+            return;
+        }
+        self.ripen(now);
+        if when != When::Now {
+            self.stats.retries += 1;
+        }
+        // A new key begins as one that nobody has, which is then placed like one whose worker is done.
+        let place = || Place::Held { since: now, again: None };
+        let (slot, new) = self.known.find_or_insert(key, || Known { priority, failures: 0, place: place() });
+        if new {
+            return self.place(now, slot, Again { priority, since: now, at: when });
+        }
+        let known = self.known.get_mut(slot);
+        match &mut known.place {
+            Place::Ready { .. } => {
+                if priority > known.priority {
+                    self.ready.remove(slot, known.priority);
+                    known.priority = priority;
+                    self.ready.push(slot, priority);
+                }
+            }
+            Place::Delayed { until, retry } => {
+                let (until, retry) = (*until, *retry);
+                let priority = known.priority.max(priority);
+                known.priority = priority;
+                let kept = retry.is_some() && self.limit.keep_backoff;
+                if !kept && when < When::At(until.0) {
+                    self.delayed.remove(&until);
+                    if let (Some(Retry { token: true }), Some(tokens)) = (retry, &mut self.tokens) {
+                        tokens.give_back();
+                    }
+                    self.place(now, slot, Again { priority, since: now, at: when });
+                }
+            }
+            Place::Held { again, .. } => {
+                let before = again.is_some_and(|again| again.at == When::Now);
+                let wanted = Again { priority, since: now, at: when };
+                *again = Some(again.map_or(wanted, |again| again.or(wanted)));
+                self.wanted_again += usize::from(!before && when == When::Now);
+            }
+        }
+    }
+
+    /// The key whose turn it is. It is held until [`State::finish`].
+    pub(super) fn pop(&mut self, now: Instant) -> Option<Taken<T>> {
+        self.ripen(now);
+        let slot = self.ready.pop()?;
+        let known = self.known.get_mut(slot);
+        if let Place::Ready { since } = known.place {
+            self.stats.queued.observe(now.saturating_duration_since(since));
+        }
+        known.place = Place::Held { since: now, again: None };
+        let (priority, failures) = (known.priority, known.failures);
+        self.held.insert((now, slot));
+        Some(Taken { slot, key: self.known.key(slot).clone(), priority, failures })
+    }
+
+    /// Takes a held key back.
+    pub(super) fn finish(&mut self, now: Instant, slot: Slot, verdict: Verdict) {
+        self.ripen(now);
+        let known = self.known.get_mut(slot);
+        let Place::Held { since, again } = known.place else { unreachable!("a key that is finished must be held") };
+        self.held.remove(&(since, slot));
+        self.stats.worked.observe(now.saturating_duration_since(since));
+        if again.is_some_and(|again| again.at == When::Now) {
+            self.wanted_again -= 1;
+        }
+        let priority = known.priority;
+        let wanted = |delay| Again { priority, since: now, at: When::after(now, delay) };
+        // A closed queue works off what was asked for before, and nothing of what its workers ask for.
+        let verdict = if self.closed { Verdict::Done } else { verdict };
+        match verdict {
+            Verdict::Done => known.failures = 0,
+            Verdict::After(_) => {
+                known.failures = 0;
+                self.stats.retries += 1;
+            }
+            Verdict::Retry => {
+                known.failures = known.failures.saturating_add(1);
+                self.stats.retries += 1;
+            }
+        }
+        let next = match verdict {
+            Verdict::Done => again,
+            Verdict::After(delay) => Some(again.map_or(wanted(delay), |again| again.or(wanted(delay)))),
+            Verdict::Retry => return self.back_off(now, slot, again),
+        };
+        match next {
+            Some(next) => self.place(now, slot, next),
+            None => self.forget(slot),
+        }
+    }
+
+    /// Delays a key that failed. What was asked for while it was held makes it sooner unless backoffs are kept.
+    fn back_off(&mut self, now: Instant, slot: Slot, again: Option<Again>) {
+        let known = self.known.get_mut(slot);
+        let own = self.limit.backoff(known.failures, self.random.next()).min(self.limit.max);
+        let priority = again.map_or(known.priority, |again| again.priority.max(known.priority));
+        let sooner = again.filter(|again| again.at <= When::after(now, own) && !self.limit.keep_backoff);
+        if let Some(again) = sooner {
+            return self.place(now, slot, Again { priority, ..again });
+        }
+        let token = self.tokens.as_mut().map_or(Some(Duration::ZERO), |tokens| tokens.take(now, self.limit.max));
+        let overall = token.unwrap_or_else(|| self.limit.longest(self.random.next()));
+        self.place(now, slot, Again { priority, since: now, at: When::after(now, own.max(overall)) });
+        if let Place::Delayed { retry, .. } = &mut self.known.get_mut(slot).place {
+            *retry = Some(Retry { token: token.is_some_and(|wait| !wait.is_zero()) });
+        }
+    }
+
+    /// Puts a key that is in no list where it belongs. A closed queue keeps what is to be done at once, no more.
+    fn place(&mut self, now: Instant, slot: Slot, wanted: Again) {
+        let known = self.known.get_mut(slot);
+        known.priority = wanted.priority;
+        match wanted.at {
+            When::At(until) if until > now => {
+                if self.closed {
+                    return self.forget(slot);
+                }
+                self.delays += 1;
+                let until = (until, self.delays);
+                known.place = Place::Delayed { until, retry: None };
+                self.delayed.insert(until, slot);
+            }
+            _ => {
+                known.place = Place::Ready { since: wanted.since };
+                self.ready.push(slot, wanted.priority);
+                self.stats.adds += 1;
+            }
+        }
+    }
+
+    /// Makes delayed keys ready whose time has come, in the order of their times.
+    fn ripen(&mut self, now: Instant) {
+        while let Some(first) = self.delayed.first_entry() {
+            let since = first.key().0;
+            if since > now {
+                break;
+            }
+            let slot = first.remove();
+            let known = self.known.get_mut(slot);
+            known.place = Place::Ready { since };
+            self.ready.push(slot, known.priority);
+            self.stats.adds += 1;
+        }
+    }
+
+    fn forget(&mut self, slot: Slot) {
+        self.known.remove(slot);
+        if self.known.shrink_if_empty() {
+            self.ready.shrink();
+        }
+    }
+
+    /// Takes no more keys and drops those that are delayed; those that are ready too unless `drain`.
+    pub(super) fn close(&mut self, now: Instant, drain: bool) {
+        self.ripen(now);
+        self.closed = true;
+        let mut dropped: Vec<Slot> = std::mem::take(&mut self.delayed).into_values().collect();
+        if !drain {
+            dropped.extend(self.ready.clear());
+            for (_, slot) in &self.held {
+                if let Place::Held { again, .. } = &mut self.known.get_mut(*slot).place {
+                    *again = None;
+                }
+            }
+            self.wanted_again = 0;
+        }
+        for slot in dropped {
+            self.forget(slot);
+        }
+    }
+
+    /// Whether no key will be handed out any more.
+    pub(super) fn is_over(&self) -> bool {
+        self.closed && self.ready.len() == 0 && self.wanted_again == 0
+    }
+
+    /// How many keys are ready.
+    pub(super) fn ready(&mut self, now: Instant) -> usize {
+        self.ripen(now);
+        self.ready.len()
+    }
+
+    /// How many keys were ready when time was last told.
+    pub(super) fn ready_now(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// When the next delayed key becomes ready.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.delayed.first_key_value().map(|((until, _), _)| *until)
+    }
+
+    pub(super) fn delayed(&self) -> usize {
+        self.delayed.len()
+    }
+
+    pub(super) fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    /// The numbers of now.
+    pub(super) fn stats(&mut self, now: Instant) -> Stats {
+        self.ripen(now);
+        let mut stats = self.stats.clone();
+        // The usual priorities are told when nothing waits, too: a series that vanishes looks like a queue that is
+        // gone.
+        stats.depths = [(Priority::NORMAL, 0), (Priority::LOW, 0)].into_iter().chain(self.ready.depths()).collect();
+        stats.unfinished = self.held.iter().map(|(since, _)| now.saturating_duration_since(*since)).sum();
+        stats.longest = self.held.first().map_or(Duration::ZERO, |(since, _)| now.saturating_duration_since(*since));
+        stats
+    }
+
+    /// Every key that is remembered for whatever reason.
+    #[cfg(test)]
+    pub(super) fn known(&self) -> usize {
+        self.known.len()
+    }
+}
+
+impl Again {
+    /// Both wishes in one: the sooner, and the more urgent.
+    fn or(self, other: Self) -> Self {
+        let at = self.at.min(other.at);
+        // A wish that only now becomes one for at once waits from now.
+        let since = if self.at == at { self.since } else { other.since };
+        Self { priority: self.priority.max(other.priority), since, at }
+    }
+}
+
+#[cfg(test)]
+mod tests;

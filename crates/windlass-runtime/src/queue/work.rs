@@ -1,0 +1,84 @@
+//! A key that a worker has.
+
+use std::{fmt, hash::Hash, sync::Arc, time::Duration};
+
+use super::{
+    Priority, Shared,
+    slots::Slot,
+    state::{Taken, Verdict},
+};
+
+/// A key that a worker has. No other worker gets the same key until this is gone; if the key was added meanwhile, it is
+/// queued again then.
+///
+/// A worker ends it with [`done`](Self::done), [`requeue_after`](Self::requeue_after) or [`retry`](Self::retry).
+/// Dropping it is a retry: the worker was stopped or panicked, and nobody knows how far it came.
+#[must_use = "work that is dropped is tried again"]
+pub struct Work<T: Clone + Eq + Hash> {
+    shared: Arc<Shared<T>>,
+    slot: Slot,
+    key: T,
+    priority: Priority,
+    failures: u32,
+    told: bool,
+}
+
+impl<T: Clone + Eq + Hash> Work<T> {
+    pub(super) fn new(shared: Arc<Shared<T>>, taken: Taken<T>) -> Self {
+        let Taken { slot, key, priority, failures } = taken;
+        Self { shared, slot, key, priority, failures, told: false }
+    }
+
+    /// What is to be worked on.
+    pub fn key(&self) -> &T {
+        &self.key
+    }
+
+    /// How urgent it was.
+    pub fn priority(&self) -> Priority {
+        self.priority
+    }
+
+    /// How often the key has failed in a row: 0 the first time, and after each success.
+    pub fn attempts(&self) -> u32 {
+        self.failures
+    }
+
+    /// It succeeded, or there is no use in trying again. Its failures are forgotten.
+    pub fn done(mut self) {
+        self.tell(Verdict::Done);
+    }
+
+    /// It succeeded, and is to be worked on again after this time, or sooner if it is added. Its failures are
+    /// forgotten, its priority stays.
+    pub fn requeue_after(mut self, delay: Duration) {
+        self.tell(Verdict::After(delay));
+    }
+
+    /// It failed, and is to be tried again after its backoff, which grows with each failure. Its priority stays.
+    pub fn retry(mut self) {
+        self.tell(Verdict::Retry);
+    }
+
+    fn tell(&mut self, verdict: Verdict) {
+        if !std::mem::replace(&mut self.told, true) {
+            self.shared.change(|state, now| state.finish(now, self.slot, verdict));
+        }
+    }
+}
+
+impl<T: Clone + Eq + Hash> Drop for Work<T> {
+    fn drop(&mut self) {
+        self.tell(Verdict::Retry);
+    }
+}
+
+impl<T: Clone + Eq + Hash + fmt::Debug> fmt::Debug for Work<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Work")
+            .field("key", &self.key)
+            .field("priority", &self.priority)
+            .field("attempts", &self.failures)
+            .finish_non_exhaustive()
+    }
+}

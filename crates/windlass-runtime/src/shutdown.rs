@@ -1,0 +1,128 @@
+//! How a process ends: the first signal drains, the second aborts.
+//!
+//! ```
+//! # use windlass_runtime::shutdown::Shutdown;
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! let workers = Shutdown::new();
+//! let servers = workers.later();
+//! workers.drain();
+//! workers.draining().await;
+//! assert!(!servers.is_draining(), "servers outlive the workers");
+//! workers.abort();
+//! servers.aborting().await;
+//! # });
+//! ```
+
+use std::io;
+
+use tokio_util::sync::CancellationToken;
+
+/// Tells everything in a process to end. Clones share the state.
+#[derive(Clone, Debug, Default)]
+pub struct Shutdown {
+    drain: CancellationToken,
+    abort: CancellationToken,
+}
+
+impl Shutdown {
+    /// One that nobody has asked for yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// One that signals ask for: the first SIGTERM or SIGINT drains, the second aborts. Later ones do nothing more.
+    ///
+    /// The signals are listened to by a task on the current tokio runtime, for the rest of the process.
+    pub fn on_signals() -> io::Result<Self> {
+        let shutdown = Self::new();
+        let mut signals = Signals::listen()?;
+        let told = shutdown.clone();
+        tokio::spawn(async move {
+            let signal = signals.next().await;
+            tracing::info!(signal, "shutting down: finishing what is in flight; a second signal drops it");
+            told.drain();
+            let signal = signals.next().await;
+            tracing::warn!(signal, "shutting down at once");
+            told.abort();
+        });
+        Ok(shutdown)
+    }
+
+    /// One for something that must outlive what this is for: it is drained on its own, later, and aborted with this.
+    #[must_use]
+    pub fn later(&self) -> Self {
+        Self { drain: CancellationToken::new(), abort: self.abort.clone() }
+    }
+
+    /// Asks everybody to take no new work and finish what they have.
+    pub fn drain(&self) {
+        self.drain.cancel();
+    }
+
+    /// Asks everybody to drop what they do.
+    pub fn abort(&self) {
+        self.drain.cancel();
+        self.abort.cancel();
+    }
+
+    /// Whether new work is to be refused.
+    pub fn is_draining(&self) -> bool {
+        self.drain.is_cancelled() || self.abort.is_cancelled()
+    }
+
+    /// Whether work is to be dropped.
+    pub fn is_aborting(&self) -> bool {
+        self.abort.is_cancelled()
+    }
+
+    /// Resolves when draining begins.
+    pub async fn draining(&self) {
+        tokio::select! {
+            () = self.drain.cancelled() => {}
+            () = self.abort.cancelled() => {}
+        }
+    }
+
+    /// Resolves when work is to be dropped.
+    pub async fn aborting(&self) {
+        self.abort.cancelled().await;
+    }
+}
+
+#[cfg(unix)]
+struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn listen() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}
+
+#[cfg(not(unix))]
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn listen() -> io::Result<Self> {
+        Ok(Self)
+    }
+
+    async fn next(&mut self) -> &'static str {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        "Ctrl-C"
+    }
+}

@@ -1,0 +1,227 @@
+//! A list that comes in pieces.
+//!
+//! A server that answers from its memory sends a whole list at once, whatever limit was asked for: 180 MB for 100,000
+//! objects. So a list is read as it comes: an object is parsed as soon as it is there, and its bytes are forgotten. No
+//! more is held than one piece and the object that its end cuts in two.
+
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes};
+use serde::{
+    Deserialize,
+    de::{DeserializeOwned, DeserializeSeed, IgnoredAny},
+};
+
+use super::{DecodeError, Decoder, Lenient, Unreadable, lines::join};
+
+/// What a list says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct ListMeta {
+    pub(crate) resource_version: String,
+    pub(crate) r#continue: String,
+}
+
+/// A list being read.
+pub(crate) struct ListBody<'a> {
+    decoder: &'a Decoder,
+    held: Bytes,
+    /// What is held is not worth looking at until it is so long: an object of many pieces is not to be parsed anew
+    /// with each of them.
+    enough: usize,
+    /// No more pieces come.
+    whole: bool,
+    place: Place,
+    meta: ListMeta,
+    /// Whether there were items, or none of them: otherwise it is no list, and must not be taken for an empty one.
+    items: bool,
+}
+
+/// Whether to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// There is more to parse.
+    More,
+    /// All that came is parsed.
+    Hungry,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Place {
+    Start,
+    Key,
+    Value(String),
+    Items,
+    End,
+}
+
+impl<'a> ListBody<'a> {
+    pub(crate) fn new(decoder: &'a Decoder) -> Self {
+        Self {
+            decoder,
+            held: Bytes::new(),
+            enough: 0,
+            whole: false,
+            place: Place::Start,
+            meta: ListMeta::default(),
+            items: false,
+        }
+    }
+
+    /// The next piece came.
+    pub(crate) fn feed(&mut self, piece: Bytes) {
+        self.held = join(std::mem::take(&mut self.held), piece);
+    }
+
+    /// No more pieces come.
+    pub(crate) fn end(&mut self) {
+        self.whole = true;
+        self.enough = 0;
+    }
+
+    /// Whether no more pieces come.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.whole
+    }
+
+    /// Parses at least `budget` bytes of what came, if there are so many. Unreadable objects are handed to `skipped`.
+    ///
+    /// # Errors
+    ///
+    /// If it is not a list.
+    pub(crate) fn parse<K: DeserializeOwned>(
+        &mut self,
+        budget: usize,
+        objects: &mut Vec<Arc<K>>,
+        mut skipped: impl FnMut(Unreadable),
+    ) -> Result<Progress, DecodeError> {
+        if self.held.len() < self.enough {
+            return Ok(Progress::Hungry);
+        }
+        let stop = self.held.len().saturating_sub(budget);
+        while self.step(objects, &mut skipped)? {
+            if self.held.len() < stop {
+                return Ok(Progress::More);
+            }
+        }
+        self.enough = self.held.len() * 2;
+        Ok(Progress::Hungry)
+    }
+
+    /// What the list says of itself, when all of it has been parsed.
+    ///
+    /// # Errors
+    ///
+    /// If it was not whole.
+    pub(crate) fn finish(self) -> Result<ListMeta, DecodeError> {
+        match self {
+            Self { place: Place::End, items: true, meta, .. } => Ok(meta),
+            Self { place: Place::End, .. } => Err(unexpected()),
+            _ => Err(DecodeError::Cut),
+        }
+    }
+
+    /// One step; false if it needs more.
+    fn step<K: DeserializeOwned>(
+        &mut self,
+        objects: &mut Vec<Arc<K>>,
+        skipped: &mut impl FnMut(Unreadable),
+    ) -> Result<bool, DecodeError> {
+        let blank = |byte: &u8| byte.is_ascii_whitespace();
+        let blanks = self.held.iter().take_while(|byte| blank(byte)).count();
+        self.held.advance(blanks);
+        let Some(&next) = self.held.first() else { return Ok(false) };
+        match (&mut self.place, next) {
+            (Place::Start, b'{') => {
+                self.held.advance(1);
+                self.place = Place::Key;
+            }
+            (Place::Key, b'}') => {
+                self.held.advance(1);
+                self.place = Place::End;
+            }
+            (Place::Key | Place::Items, b',') | (Place::Value(_), b':') => self.held.advance(1),
+            (Place::Key, _) => match self.value()? {
+                Some(key) => self.place = Place::Value(key),
+                None => return Ok(false),
+            },
+            (Place::Value(key), b'[') if key == "items" => {
+                self.held.advance(1);
+                (self.items, self.place) = (true, Place::Items);
+            }
+            (Place::Value(key), _) if key == "metadata" => match self.value()? {
+                Some(meta) => (self.meta, self.place) = (meta, Place::Key),
+                None => return Ok(false),
+            },
+            (Place::Value(key), _) => {
+                let none = key == "items" && next == b'n';
+                if self.value::<IgnoredAny>()?.is_none() {
+                    return Ok(false);
+                }
+                self.items |= none;
+                self.place = Place::Key;
+            }
+            (Place::Items, b']') => {
+                self.held.advance(1);
+                self.place = Place::Key;
+            }
+            (Place::Items, _) => return self.item(objects, skipped),
+            (Place::Start | Place::End, _) => return Err(unexpected()),
+        }
+        Ok(true)
+    }
+
+    fn item<K: DeserializeOwned>(
+        &mut self,
+        objects: &mut Vec<Arc<K>>,
+        skipped: &mut impl FnMut(Unreadable),
+    ) -> Result<bool, DecodeError> {
+        let mut parser = serde_json::Deserializer::from_slice(&self.held);
+        let error = match self.decoder.seed().deserialize(&mut parser) {
+            Ok(object) => {
+                objects.push(Arc::new(object));
+                let length = parser.into_iter::<IgnoredAny>().byte_offset();
+                self.held.advance(length);
+                return Ok(true);
+            }
+            Err(error) if error.is_eof() && !self.whole => return Ok(false),
+            Err(error) => error,
+        };
+        // JSON it must be, or there is no telling where the next object begins.
+        let item = self.held.clone();
+        if self.value::<IgnoredAny>()?.is_none() {
+            return Ok(false);
+        }
+        let item = &item[..item.len() - self.held.len()];
+        skipped(Unreadable::new(serde_json::from_slice::<Lenient>(item).unwrap_or_default(), &error));
+        Ok(true)
+    }
+
+    /// The JSON value that comes next; none if it is not all there.
+    fn value<T: for<'de> Deserialize<'de>>(&mut self) -> Result<Option<T>, DecodeError> {
+        let mut parser = serde_json::Deserializer::from_slice(&self.held);
+        match T::deserialize(&mut parser) {
+            Ok(value) => {
+                let length = parser.into_iter::<IgnoredAny>().byte_offset();
+                // A number may go on in the next piece.
+                if length == self.held.len() && !self.whole && self.held[length - 1].is_ascii_digit() {
+                    return Ok(None);
+                }
+                self.held.advance(length);
+                Ok(Some(value))
+            }
+            Err(error) if error.is_eof() => {
+                if self.whole {
+                    return Err(DecodeError::Cut);
+                }
+                Ok(None)
+            }
+            Err(error) => Err(DecodeError::List((&error).into())),
+        }
+    }
+}
+
+fn unexpected() -> DecodeError {
+    let error = <serde_json::Error as serde::de::Error>::custom("not a list");
+    DecodeError::List((&error).into())
+}

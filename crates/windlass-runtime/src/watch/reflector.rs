@@ -1,0 +1,387 @@
+//! The loop around the [machine](super::machine): sends what it asks for, tells it what came, and waits as it says.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Limited};
+use kube::{Client, client::Body};
+use tokio::{
+    sync::mpsc::Sender,
+    time::{Instant, timeout, timeout_at},
+};
+
+use super::{
+    Change, WatchOptions,
+    decode::{Decoder, Event, Lines, ListBody, Progress, Unreadable},
+    failure::Failure,
+    initial::Initial,
+    machine::{Listed, Machine, Request, Settings},
+    metrics::Counts,
+    request,
+};
+use crate::{
+    key::ObjectKey,
+    object::{Object, revision_of},
+};
+
+/// A list of which nothing comes for so long has failed.
+const LIST_SILENCE: Duration = Duration::from_secs(60);
+/// A stream of the state of which nothing comes for so long has no end.
+const STREAM_SILENCE: Duration = Duration::from_secs(30);
+/// A watch of a server that sends bookmarks, which come every minute or so, is dead after so long without any.
+const WATCH_SILENCE: Duration = Duration::from_secs(180);
+/// A server ends a watch in between these; it is cut off a little later if it does not.
+const WATCH_TIMEOUT: (Duration, Duration) = (Duration::from_secs(300), Duration::from_secs(600));
+const WATCH_GRACE: Duration = Duration::from_secs(30);
+/// So much is parsed before other tasks have their turn: about a millisecond.
+const SLICE: usize = 256 << 10;
+/// The longest error message read.
+const LONGEST_STATUS: usize = 64 << 10;
+
+/// Why a step ended.
+enum End {
+    /// Nobody listens any more.
+    Closed,
+    Failed(Failure),
+    /// The watch was over, by its end or by a broken connection.
+    Ended {
+        lasted: Duration,
+        moved: bool,
+        cause: Option<Failure>,
+    },
+}
+
+impl<E: Into<Failure>> From<E> for End {
+    fn from(failure: E) -> Self {
+        Self::Failed(failure.into())
+    }
+}
+
+/// A watch that is open.
+struct Open {
+    body: Body,
+    began: Instant,
+    /// It is cut off after so long.
+    limit: Duration,
+    events: u64,
+    /// Whether it brought anything.
+    moved: bool,
+}
+
+pub(super) struct Reflector<K> {
+    client: Client,
+    options: WatchOptions,
+    changes: Sender<Change<K>>,
+    decoder: Decoder,
+    machine: Machine,
+    counts: Counts,
+    /// The objects of the pages so far.
+    pages: Vec<Arc<K>>,
+    pages_began: Instant,
+    /// The server sends bookmarks.
+    bookmarks: bool,
+}
+
+impl<K: Object> Reflector<K> {
+    pub(super) fn new(client: Client, options: WatchOptions, changes: Sender<Change<K>>) -> Self {
+        let machine = Machine::new(Settings {
+            page_size: options.page_size,
+            streaming_list: options.streaming_list,
+            short_watch: options.short_watch,
+            random,
+        });
+        let decoder = Decoder::new(&options.resource, options.keep_managed_fields);
+        let counts = Counts::new(options.metrics.clone(), &options.resource);
+        Self {
+            client,
+            options,
+            changes,
+            decoder,
+            machine,
+            counts,
+            pages: Vec::new(),
+            pages_began: Instant::now(),
+            bookmarks: false,
+        }
+    }
+
+    /// Until nobody listens.
+    pub(super) async fn run(mut self) {
+        loop {
+            let request = self.machine.request();
+            let outcome = match &request {
+                Request::List { token, .. } => self.list(&request, token.is_some()).await,
+                Request::StreamedList { .. } => {
+                    // Pages of a list that was given up.
+                    self.pages = Vec::new();
+                    self.watch(&request, Some(Initial::default())).await
+                }
+                Request::Watch { .. } => self.watch(&request, None).await,
+            };
+            let wait = match outcome {
+                Ok(()) => Duration::ZERO,
+                Err(End::Closed) => return,
+                Err(End::Failed(failure)) => {
+                    self.counts.failed(failure.word());
+                    let verdict = self.machine.failed(&failure, Instant::now());
+                    self.report(&failure, verdict.wait, verdict.became_absent);
+                    if verdict.became_absent && self.changes.send(Change::Absent).await.is_err() {
+                        return;
+                    }
+                    verdict.wait
+                }
+                Err(End::Ended { lasted, moved, cause }) => {
+                    let now = Instant::now();
+                    let wait = self.machine.ended(lasted, moved, now).err();
+                    match wait {
+                        Some(wait) => {
+                            self.counts.short_watch();
+                            tracing::warn!(?lasted, ?wait, ?cause, "watch ended too soon");
+                        }
+                        None => tracing::debug!(?lasted, ?cause, "watch ended"),
+                    }
+                    wait.unwrap_or_default()
+                }
+            };
+            if !wait.is_zero() {
+                tokio::time::sleep(wait).await;
+            }
+        }
+    }
+
+    /// One page, or a whole list.
+    async fn list(&mut self, request: &Request, continues: bool) -> Result<(), End> {
+        if !continues {
+            self.pages.clear();
+            self.pages_began = Instant::now();
+        }
+        // A page counts only when all of it came.
+        let before = self.pages.len();
+        let meta = match self.page(request).await {
+            Ok(meta) => meta,
+            Err(failure) => {
+                self.pages.truncate(before);
+                return Err(End::Failed(failure));
+            }
+        };
+        match self.machine.listed(meta) {
+            Listed::More => Ok(()),
+            Listed::Complete(revision) => {
+                let objects = std::mem::take(&mut self.pages);
+                self.replace(objects, &revision, self.pages_began).await
+            }
+        }
+    }
+
+    async fn page(&mut self, request: &Request) -> Result<super::decode::ListMeta, Failure> {
+        let request = request::build(&self.options, request, Duration::ZERO).map_err(connection)?;
+        let silent = |_| Failure::Silent(LIST_SILENCE);
+        let mut body = timeout(LIST_SILENCE, self.send(request)).await.map_err(silent)??;
+        let mut list = ListBody::new(&self.decoder);
+        loop {
+            match timeout(LIST_SILENCE, next(&mut body)).await.map_err(silent)?? {
+                Some(piece) => list.feed(piece),
+                None => list.end(),
+            }
+            while list.parse(SLICE, &mut self.pages, |object| skip(&self.counts, &self.options, &object))?
+                == Progress::More
+            {
+                tokio::task::yield_now().await;
+            }
+            if list.is_whole() {
+                return Ok(list.finish()?);
+            }
+        }
+    }
+
+    /// Follows changes, after the state if it is to be streamed. Never ends but with an [`End`].
+    async fn watch(&mut self, request: &Request, initial: Option<Initial<K>>) -> Result<(), End> {
+        let (least, most) = WATCH_TIMEOUT;
+        let lasts = least + (most - least).mul_f64(random());
+        let request = request::build(&self.options, request, lasts).map_err(connection)?;
+        let limit = lasts + WATCH_GRACE;
+        let began = Instant::now();
+        self.counts.watch_began();
+        // Some proxies hold even the head of the answer back until there is an event, so it has as much time.
+        let sending = timeout_at(began + limit, self.send(request)).await;
+        let body = sending.map_err(|_| Failure::Silent(limit))??;
+        let mut open = Open { body, began, limit, events: 0, moved: false };
+        let end = self.follow(&mut open, initial).await;
+        let lasted = began.elapsed();
+        self.counts.watch_ended(lasted, open.events);
+        end.and_then(|cause| Err(End::Ended { lasted, moved: open.moved, cause }))
+    }
+
+    /// Tells the events of a watch until its end, and why it broke if it did.
+    async fn follow(&mut self, open: &mut Open, mut initial: Option<Initial<K>>) -> Result<Option<Failure>, End> {
+        let mut lines = Lines::default();
+        let mut silence = if initial.is_some() { STREAM_SILENCE } else { self.watch_silence(open) };
+        loop {
+            match timeout_at((open.began + open.limit).min(Instant::now() + silence), next(&mut open.body)).await {
+                Ok(Ok(Some(piece))) => lines.feed(piece),
+                Ok(Ok(None)) => return Ok(None),
+                Ok(Err(broken)) => return Ok(Some(broken)),
+                Err(_) if initial.is_some() => return Err(Failure::Endless { sure: false }.into()),
+                Err(_) => return Ok(Some(Failure::Silent(silence))),
+            }
+            let mut parsed = 0;
+            while let Some(line) = lines.next()? {
+                open.events += 1;
+                parsed += line.len();
+                if parsed > SLICE {
+                    parsed = 0;
+                    tokio::task::yield_now().await;
+                }
+                let event = self.decoder.event(&line)?;
+                let Some(state) = &mut initial else {
+                    if matches!(event, Event::Bookmark { .. }) {
+                        self.bookmarks = true;
+                        silence = WATCH_SILENCE;
+                    }
+                    open.moved |= self.apply(event).await?;
+                    continue;
+                };
+                if let Some(revision) = self.collect(state, event)? {
+                    let objects = initial.take().map(Initial::finish).unwrap_or_default();
+                    self.machine.streamed(&revision);
+                    self.replace(objects, &revision, open.began).await?;
+                    (silence, open.moved) = (self.watch_silence(open), true);
+                }
+            }
+        }
+    }
+
+    /// How long a watch may be silent: no longer than bookmarks keep away where they are known to come.
+    fn watch_silence(&self, open: &Open) -> Duration {
+        if self.bookmarks { WATCH_SILENCE } else { open.limit }
+    }
+
+    /// An event of the state. Its revision if the state is complete.
+    fn collect(&self, state: &mut Initial<K>, event: Event<K>) -> Result<Option<String>, End> {
+        match event {
+            Event::Added(object) => state.added(object),
+            Event::Modified(object) => state.modified(object),
+            Event::Deleted(object) => state.deleted(ObjectKey::of(&*object)),
+            Event::Bookmark { revision, initial_events_end: true } => return Ok(Some(revision)),
+            // Bookmarks of changes come after the state: the server took this for an ordinary watch.
+            Event::Bookmark { .. } => return Err(Failure::Endless { sure: true }.into()),
+            Event::Unknown => {}
+            Event::Unreadable { object, deleted } => {
+                skip(&self.counts, &self.options, &object);
+                if deleted {
+                    state.deleted(object.key().ok_or(Failure::UnreadableDeleted)?);
+                }
+            }
+            Event::Error(status) => return Err(Failure::of_status(status).into()),
+        }
+        Ok(None)
+    }
+
+    /// A change. True if it is news.
+    async fn apply(&mut self, event: Event<K>) -> Result<bool, End> {
+        let change = match event {
+            Event::Added(object) | Event::Modified(object) => Change::Apply(object),
+            Event::Deleted(object) => Change::Delete(object),
+            Event::Bookmark { revision, .. } => {
+                if !self.machine.seen(&revision) {
+                    return Ok(false);
+                }
+                let revision = number(&revision);
+                self.counts.revision(revision);
+                self.tell(Change::Bookmark(revision)).await?;
+                return Ok(true);
+            }
+            Event::Unreadable { object, deleted } => {
+                skip(&self.counts, &self.options, &object);
+                if deleted {
+                    let key = object.key().ok_or(Failure::UnreadableDeleted)?;
+                    self.tell(Change::Gone { key, revision: number(&object.revision) }).await?;
+                }
+                return Ok(self.machine.seen(&object.revision));
+            }
+            Event::Error(status) => return Err(Failure::of_status(status).into()),
+            Event::Unknown => return Ok(false),
+        };
+        if let Change::Apply(object) | Change::Delete(object) = &change {
+            self.machine.seen(object.meta().resource_version.as_deref().unwrap_or_default());
+            self.counts.revision(revision_of(&**object));
+        }
+        self.tell(change).await?;
+        Ok(true)
+    }
+
+    async fn replace(&self, objects: Vec<Arc<K>>, revision: &str, began: Instant) -> Result<(), End> {
+        let revision = number(revision);
+        self.counts.listed(began.elapsed(), objects.len());
+        self.counts.revision(revision);
+        tracing::debug!(objects = objects.len(), revision, took = ?began.elapsed(), "state fetched");
+        self.tell(Change::Replace { objects, revision }).await
+    }
+
+    async fn tell(&self, change: Change<K>) -> Result<(), End> {
+        self.changes.send(change).await.map_err(|_| End::Closed)
+    }
+
+    /// Sends a request; its body, if the answer is a success.
+    async fn send(&self, request: http::Request<Body>) -> Result<Body, Failure> {
+        let response = self.client.send(request).await.map_err(connection)?;
+        let (head, body) = response.into_parts();
+        if head.status.is_success() {
+            return Ok(body);
+        }
+        let body = timeout(LIST_SILENCE, Limited::new(body, LONGEST_STATUS).collect()).await;
+        let body = body.ok().and_then(Result::ok).map(|body| body.to_bytes()).unwrap_or_default();
+        Err(Failure::of_response(head.status, &head.headers, &body))
+    }
+
+    fn report(&self, failure: &Failure, wait: Duration, became_absent: bool) {
+        let error = crate::Error::new(failure.to_string());
+        match failure {
+            Failure::NotServed if became_absent => {
+                tracing::info!("not served; waiting for its definition");
+            }
+            Failure::Expired | Failure::TooLarge | Failure::NotServed | Failure::Endless { .. } => {
+                tracing::debug!(%error, ?wait, "to be fetched anew");
+            }
+            Failure::Refused { code: 401 | 403, .. } => tracing::warn!(
+                %error,
+                ?wait,
+                hint = "the account needs the verbs list and watch on this resource, in a ClusterRole, or in a Role if \
+                        only a namespace is watched",
+                "not allowed to list or watch"
+            ),
+            Failure::Connection(source) => tracing::warn!(%error, cause = %source, ?wait, "list or watch failed"),
+            _ => tracing::warn!(%error, ?wait, "list or watch failed"),
+        }
+    }
+}
+
+/// The next bytes of a body; none at its end.
+async fn next(body: &mut Body) -> Result<Option<Bytes>, Failure> {
+    while let Some(frame) = body.frame().await {
+        if let Ok(data) = frame.map_err(connection)?.into_data() {
+            return Ok(Some(data));
+        }
+    }
+    Ok(None)
+}
+
+fn skip(counts: &Counts, options: &WatchOptions, object: &Unreadable) {
+    counts.unreadable();
+    let Unreadable { namespace, name, place, .. } = object;
+    let kind = &options.resource.kind;
+    tracing::warn!(%kind, %namespace, %name, problem = %place, "object passed over: it is not of its type");
+}
+
+fn connection(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Failure {
+    Failure::Connection(error.into())
+}
+
+fn number(revision: &str) -> u64 {
+    revision.parse().unwrap_or(0)
+}
+
+/// A random number between 0 and 1.
+fn random() -> f64 {
+    f64::from(uuid::Uuid::new_v4().as_fields().0) / f64::from(u32::MAX)
+}

@@ -1,0 +1,362 @@
+//! Defaulting and validation of one kind.
+
+mod handlers;
+
+use std::{future::Future, sync::Arc};
+
+use futures_util::{FutureExt as _, future::BoxFuture};
+use kube::core::ApiResource;
+use serde_json::Value;
+
+pub use handlers::{Defaulter, Validator};
+
+use super::{
+    Answer, Denied, Request, Warnings,
+    denied::Subject,
+    describe::{Description, Endpoint, FailurePolicy, MatchCondition, SideEffects},
+    patch::{self, Patch},
+    request::Operation,
+    review::{AdmissionRequest, AdmissionResponse},
+};
+use crate::object::{Object, resource_of};
+
+type Default<K> = Box<dyn Fn(K, Arc<Request<K>>) -> BoxFuture<'static, Result<K, Denied>> + Send + Sync>;
+type Validate<K> = Box<dyn Fn(Arc<Request<K>>) -> BoxFuture<'static, Result<Warnings, Denied>> + Send + Sync>;
+
+/// What is to be defaulted and refused in requests that write objects of one kind.
+///
+/// ```
+/// use windlass_runtime::webhook::{Denied, Request, Warnings, Webhook};
+/// # use k8s_openapi::api::core::v1::ConfigMap;
+///
+/// let webhook = Webhook::<ConfigMap>::new()
+///     .default_with(|map: &mut ConfigMap, _: &Request<ConfigMap>| {
+///         map.immutable.get_or_insert(true);
+///     })
+///     .validate(|request: &Request<ConfigMap>| -> Result<Warnings, Denied> {
+///         match request.object.as_ref().and_then(|map| map.data.as_ref()) {
+///             Some(data) if data.len() > 100 => Err(Denied::field("data", "must have at most 100 keys")),
+///             Some(_) => Ok(Warnings::none()),
+///             None => Ok(Warnings::new("this map is empty")),
+///         }
+///     });
+/// assert_eq!(webhook.describe().len(), 2);
+/// ```
+///
+/// Several handlers of one sort run in the order they were added; the first refusal ends it. A handler that panics or
+/// takes longer than the API server waits refuses the request.
+///
+/// Defaulting is answered with a patch of exactly what the handlers changed: fields that the Rust type does not know,
+/// and ones that it writes differently, stay as they are.
+pub struct Webhook<K: Object> {
+    resource: ApiResource,
+    defaulters: Vec<Default<K>>,
+    validators: Vec<Validate<K>>,
+    settings: Settings,
+}
+
+/// What the webhook configuration says beside the resource.
+#[derive(Clone, Debug)]
+struct Settings {
+    subresources: Vec<String>,
+    operations: Vec<Operation>,
+    failure_policy: FailurePolicy,
+    side_effects: SideEffects,
+    timeout_seconds: u8,
+    match_conditions: Vec<MatchCondition>,
+    mutate_path: Option<String>,
+    validate_path: Option<String>,
+}
+
+impl<K: Object<DynamicType: std::default::Default>> Webhook<K> {
+    /// One without handlers.
+    #[expect(clippy::new_without_default, reason = "a webhook without handlers is a beginning, not a default")]
+    pub fn new() -> Self {
+        Self::of(&K::DynamicType::default())
+    }
+}
+
+impl<K: Object> Webhook<K> {
+    /// One without handlers, of a kind known only at run time.
+    pub fn of(dynamic: &K::DynamicType) -> Self {
+        let settings = Settings {
+            subresources: Vec::new(),
+            operations: vec![Operation::Create, Operation::Update],
+            failure_policy: FailurePolicy::Fail,
+            side_effects: SideEffects::None,
+            timeout_seconds: 10,
+            match_conditions: Vec::new(),
+            mutate_path: None,
+            validate_path: None,
+        };
+        Self { resource: resource_of::<K>(dynamic), defaulters: Vec::new(), validators: Vec::new(), settings }
+    }
+
+    /// Fills in what a client left out. Called with the object as it is to be, when it is made and when it is changed.
+    ///
+    /// The closure changes the object and answers nothing, or a result.
+    #[must_use]
+    pub fn default_with<F, R>(mut self, default: F) -> Self
+    where
+        F: Fn(&mut K, &Request<K>) -> R + Send + Sync + 'static,
+        R: Answer<()>,
+    {
+        self.defaulters.push(Box::new(move |mut object, request| {
+            let answer = default(&mut object, &request).answer();
+            std::future::ready(answer.map(|()| object)).boxed()
+        }));
+        self
+    }
+
+    /// Like [`Webhook::default_with`], for a closure that waits for something: it gets the object and answers it.
+    ///
+    /// ```
+    /// # use windlass_runtime::webhook::{Denied, Webhook};
+    /// # use k8s_openapi::api::core::v1::ConfigMap;
+    /// # async fn look_up() -> Result<bool, std::io::Error> { Ok(true) }
+    /// Webhook::<ConfigMap>::new().default_async(|mut map, _request| async move {
+    ///     map.immutable = Some(look_up().await?);
+    ///     Ok::<_, Denied>(map)
+    /// });
+    /// ```
+    #[must_use]
+    pub fn default_async<F, W, R>(mut self, default: F) -> Self
+    where
+        F: Fn(K, Arc<Request<K>>) -> W + Send + Sync + 'static,
+        W: Future<Output = R> + Send + 'static,
+        R: Answer<K> + 'static,
+    {
+        self.defaulters.push(Box::new(move |object, request| default(object, request).map(Answer::answer).boxed()));
+        self
+    }
+
+    /// [`Webhook::default_with`] as a trait.
+    #[must_use]
+    pub fn defaulter(self, defaulter: impl Defaulter<K>) -> Self {
+        let defaulter = Arc::new(defaulter);
+        self.default_async(move |mut object, request| {
+            let defaulter = defaulter.clone();
+            async move { defaulter.default(&mut object, &request).await.map(|()| object) }
+        })
+    }
+
+    /// Accepts a request, with or without warnings, or refuses it.
+    ///
+    /// Called when an object is made and when it is changed; also when it is deleted, after
+    /// [`Webhook::also_on_delete`].
+    #[must_use]
+    pub fn validate<F, R>(mut self, validate: F) -> Self
+    where
+        F: Fn(&Request<K>) -> R + Send + Sync + 'static,
+        R: Answer<Warnings>,
+    {
+        self.validators.push(Box::new(move |request| std::future::ready(validate(&request).answer()).boxed()));
+        self
+    }
+
+    /// Like [`Webhook::validate`], for a closure that waits for something.
+    #[must_use]
+    pub fn validate_async<F, W, R>(mut self, validate: F) -> Self
+    where
+        F: Fn(Arc<Request<K>>) -> W + Send + Sync + 'static,
+        W: Future<Output = R> + Send + 'static,
+        R: Answer<Warnings> + 'static,
+    {
+        self.validators.push(Box::new(move |request| validate(request).map(Answer::answer).boxed()));
+        self
+    }
+
+    /// [`Webhook::validate`] as a trait.
+    #[must_use]
+    pub fn validator(self, validator: impl Validator<K>) -> Self {
+        let validator = Arc::new(validator);
+        self.validate_async(move |request| {
+            let validator = validator.clone();
+            async move { handlers::validate(&*validator, &request).await }
+        })
+    }
+
+    /// Validates deletions too. The cluster then cannot delete such objects while the operator is away, unless the
+    /// failure policy is [`FailurePolicy::Ignore`].
+    #[must_use]
+    pub fn also_on_delete(mut self) -> Self {
+        self.settings.operations.push(Operation::Delete);
+        self
+    }
+
+    /// Judges writes of this subresource too, as `status`. Its objects must be of this kind: `scale` is not.
+    #[must_use]
+    pub fn subresource(mut self, name: impl Into<String>) -> Self {
+        self.settings.subresources.push(name.into());
+        self
+    }
+
+    /// What the API server does when it cannot ask: `Fail` unless said.
+    #[must_use]
+    pub fn failure_policy(mut self, policy: FailurePolicy) -> Self {
+        self.settings.failure_policy = policy;
+        self
+    }
+
+    /// Whether handlers do anything besides answering: `None` unless said.
+    #[must_use]
+    pub fn side_effects(mut self, effects: SideEffects) -> Self {
+        self.settings.side_effects = effects;
+        self
+    }
+
+    /// How long the API server waits, 1 to 30 seconds: 10 unless said.
+    #[must_use]
+    pub fn timeout_seconds(mut self, seconds: u8) -> Self {
+        self.settings.timeout_seconds = seconds.clamp(1, 30);
+        self
+    }
+
+    /// Asks only about requests for which this CEL expression holds.
+    #[must_use]
+    pub fn match_condition(mut self, name: impl Into<String>, expression: impl Into<String>) -> Self {
+        self.settings.match_conditions.push(MatchCondition { name: name.into(), expression: expression.into() });
+        self
+    }
+
+    /// Another path than `/mutate-<group>-<version>-<kind>`. The name in the webhook configuration then tells the path
+    /// too: a kind may have several webhooks.
+    #[must_use]
+    pub fn mutate_path(mut self, path: impl Into<String>) -> Self {
+        self.settings.mutate_path = Some(path.into());
+        self
+    }
+
+    /// Another path than `/validate-<group>-<version>-<kind>`; see [`Webhook::mutate_path`].
+    #[must_use]
+    pub fn validate_path(mut self, path: impl Into<String>) -> Self {
+        self.settings.validate_path = Some(path.into());
+        self
+    }
+
+    /// What a webhook configuration has to say: one entry for defaulting, one for validation, as there are handlers.
+    pub fn describe(&self) -> Vec<Description> {
+        let mut described = Vec::new();
+        if !self.defaulters.is_empty() {
+            described.push(self.describe_as(Endpoint::Mutating));
+        }
+        if !self.validators.is_empty() {
+            described.push(self.describe_as(Endpoint::Validating));
+        }
+        described
+    }
+
+    fn describe_as(&self, endpoint: Endpoint) -> Description {
+        let (verb, path) = match endpoint {
+            Endpoint::Mutating => ("mutate", &self.settings.mutate_path),
+            _ => ("validate", &self.settings.validate_path),
+        };
+        let ApiResource { group, version, kind, plural, .. } = &self.resource;
+        let distinction = path.as_deref().map(label).filter(|label| !label.is_empty());
+        let distinction = distinction.map(|label| label + ".").unwrap_or_default();
+        let path = path
+            .clone()
+            .unwrap_or_else(|| format!("/{verb}-{}-{version}-{}", group.replace('.', "-"), kind.to_lowercase()));
+        // There is nothing to default in what is deleted.
+        let operations = self.settings.operations.iter().copied();
+        let operations =
+            operations.filter(|operation| endpoint == Endpoint::Validating || *operation != Operation::Delete);
+        let subresources = self.settings.subresources.iter().map(|name| format!("{plural}/{name}"));
+        let domain = if group.is_empty() { "core" } else { group };
+        Description {
+            endpoint,
+            name: format!("{distinction}{verb}.{plural}.{version}.{domain}"),
+            path,
+            group: group.clone(),
+            versions: vec![version.clone()],
+            kind: kind.clone(),
+            resources: std::iter::once(plural.clone()).chain(subresources).collect(),
+            operations: operations.collect(),
+            failure_policy: self.settings.failure_policy,
+            side_effects: self.settings.side_effects,
+            timeout_seconds: self.settings.timeout_seconds,
+            match_conditions: self.settings.match_conditions.clone(),
+        }
+    }
+
+    /// The request as this type. One about another kind is the fault of a webhook configuration.
+    fn read(&self, request: &AdmissionRequest, endpoint: Endpoint) -> Result<Arc<Request<K>>, Denied> {
+        let ApiResource { group, version, kind, .. } = &self.resource;
+        let asked = &request.kind;
+        if (group, version, kind) != (&asked.group, &asked.version, &asked.kind) {
+            let asked = format!("{} of {}/{}", asked.kind, asked.group, asked.version);
+            return Err(Denied::bad_request(format!("this webhook is for {kind} of {group}/{version}, not {asked}")));
+        }
+        Request::decode(request, endpoint).map(Arc::new)
+    }
+
+    async fn mutate(&self, request: &AdmissionRequest) -> Result<Patch, Denied> {
+        let typed = self.read(request, Endpoint::Mutating)?;
+        let Some(mut object) = typed.object.clone() else { return Ok(Patch::default()) };
+        let before = serde_json::to_value(&object)?;
+        for defaulter in &self.defaulters {
+            object = defaulter(object, typed.clone()).await?;
+        }
+        let target = patch::transfer(&request.object, &before, &serde_json::to_value(&object)?);
+        Ok(patch::diff(&request.object, &target))
+    }
+
+    async fn judge(&self, request: &AdmissionRequest) -> Result<Warnings, Denied> {
+        let typed = self.read(request, Endpoint::Validating)?;
+        let mut warnings = Warnings::none();
+        for validator in &self.validators {
+            match validator(typed.clone()).await {
+                Ok(more) => warnings.extend(more),
+                Err(denied) => return Err(denied.warnings(warnings)),
+            }
+        }
+        Ok(warnings)
+    }
+}
+
+impl<K: Object> std::fmt::Debug for Webhook<K> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Webhook")
+            .field("resource", &self.resource)
+            .field("defaulters", &self.defaulters.len())
+            .field("validators", &self.validators.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A path as a part of a domain name.
+fn label(path: &str) -> String {
+    let letters = path.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' });
+    letters.collect::<String>().trim_matches('-').to_ascii_lowercase()
+}
+
+/// A webhook of any kind.
+pub(super) trait Admission: Send + Sync {
+    fn admit<'a>(&'a self, endpoint: Endpoint, request: &'a AdmissionRequest) -> BoxFuture<'a, AdmissionResponse>;
+}
+
+impl<K: Object> Admission for Webhook<K> {
+    fn admit<'a>(&'a self, endpoint: Endpoint, request: &'a AdmissionRequest) -> BoxFuture<'a, AdmissionResponse> {
+        async move {
+            let uid = &request.uid;
+            let answer = match endpoint {
+                Endpoint::Mutating => self.mutate(request).await.map(|patch| (patch, Warnings::none())),
+                _ => self.judge(request).await.map(|warnings| (Patch::default(), warnings)),
+            };
+            match answer {
+                Ok((patch, warnings)) => AdmissionResponse::allowed(uid, warnings.into_inner()).patched(&patch),
+                Err(denied) => refuse(request, denied),
+            }
+        }
+        .boxed()
+    }
+}
+
+/// The answer that refuses a request.
+pub(super) fn refuse(request: &AdmissionRequest, denied: Denied) -> AdmissionResponse {
+    let generated = request.object.pointer("/metadata/generateName").and_then(Value::as_str).unwrap_or_default();
+    let name = if request.name.is_empty() { generated } else { &request.name };
+    let subject = Subject { group: &request.kind.group, kind: &request.kind.kind, name };
+    let (status, warnings) = denied.into_parts(&subject);
+    AdmissionResponse::denied(&request.uid, status, warnings)
+}

@@ -1,0 +1,262 @@
+//! Making certificates, and when to make them anew. Pure: time comes in as an argument.
+//!
+//! An authority signs serving certificates. Some time before it ends there is a second one; both are in the bundle that
+//! clients trust, and the new one signs nothing until every client has had time to learn of it. So at any time the
+//! serving certificate is one that every client trusts.
+
+use std::{fmt, time::Duration};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    PKCS_ECDSA_P256_SHA256, date_time_ymd,
+};
+use rustls::pki_types::{CertificateDer, pem::PemObject as _};
+use x509_parser::{extensions::GeneralName, prelude::X509Certificate};
+
+/// Certificates are valid from a little before now: clocks differ.
+const CLOCK_SKEW: Duration = Duration::from_hours(1);
+
+/// How many authorities from before a loss are kept: there are two at most, unless somebody else wrote them.
+const MAX_FORMER: usize = 8;
+
+/// How long things last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Policy {
+    pub(super) authority_lifetime: Duration,
+    pub(super) serving_lifetime: Duration,
+    /// How long an authority is in the bundle before it signs.
+    pub(super) overlap: Duration,
+}
+
+/// A certificate and its key in PEM.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Pair {
+    pub(super) certificate: String,
+    pub(super) key: String,
+}
+
+/// What all replicas share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Kept {
+    /// The newest first.
+    pub(super) authorities: Vec<Pair>,
+    pub(super) serving: Pair,
+    /// Authorities, in PEM, that clients trusted when what was kept before was lost. Their keys are lost as well;
+    /// replicas may still show what they signed.
+    pub(super) former: String,
+}
+
+/// What a certificate says.
+struct Facts {
+    subject: Vec<u8>,
+    issuer: Vec<u8>,
+    not_before: Duration,
+    not_after: Duration,
+    names: Vec<String>,
+}
+
+impl Kept {
+    /// All that clients are to trust, in PEM.
+    pub(super) fn trusted(&self) -> String {
+        self.bundle() + &self.former
+    }
+
+    /// Whether clients of what was kept before trust some of this.
+    pub(super) fn continues(&self, before: Option<&Self>) -> bool {
+        before.is_some_and(|before| self.authorities.iter().any(|authority| before.authorities.contains(authority)))
+    }
+
+    /// All authorities, in PEM, the newest first.
+    pub(super) fn bundle(&self) -> String {
+        self.authorities.iter().map(|authority| authority.certificate.as_str()).collect()
+    }
+
+    /// All authorities' keys, in PEM, in the order of the bundle.
+    pub(super) fn authority_keys(&self) -> String {
+        self.authorities.iter().map(|authority| authority.key.as_str()).collect()
+    }
+
+    /// From what [`Kept::bundle`] and [`Kept::authority_keys`] made.
+    pub(super) fn from_parts(bundle: &str, authority_keys: &str, serving: Pair) -> Self {
+        let pairs = blocks(bundle).into_iter().zip(blocks(authority_keys));
+        let authorities = pairs.map(|(certificate, key)| Pair { certificate, key }).collect();
+        Self { authorities, serving, former: String::new() }
+    }
+}
+
+/// What is to be kept from now on. The same as before, unless something is missing, broken, of other names, or in the
+/// last third of its life.
+pub(super) fn renew(
+    kept: Option<&Kept>,
+    names: &[String],
+    policy: &Policy,
+    now: Duration,
+) -> Result<Kept, rcgen::Error> {
+    let mut authorities: Vec<(Pair, Facts)> = Vec::new();
+    for pair in kept.map(|kept| &kept.authorities[..]).unwrap_or_default() {
+        // What cannot be read or used is as good as lost.
+        let usable = facts(&pair.certificate).filter(|facts| facts.not_after > now);
+        if let Some(facts) = usable.filter(|_| issuer(pair).is_ok()) {
+            authorities.push((pair.clone(), facts));
+        }
+    }
+    if authorities.first().is_none_or(|(_, facts)| facts.is_due(now)) {
+        let pair = new_authority(policy, now)?;
+        let facts = facts(&pair.certificate).ok_or(rcgen::Error::CouldNotParseCertificate)?;
+        authorities.insert(0, (pair, facts));
+    }
+    // An overlap after the loss, everybody shows what the authorities of now have signed.
+    let known = |(_, facts): &(Pair, Facts)| now >= facts.not_before + CLOCK_SKEW + policy.overlap;
+    let former = kept.filter(|_| !authorities.iter().any(known)).map(|kept| kept.former.clone()).unwrap_or_default();
+    let good = kept.map(|kept| &kept.serving).filter(|pair| is_good(pair, names, &authorities, now));
+    let serving = match good {
+        Some(pair) => pair.clone(),
+        None => {
+            // The newest that clients have had time to learn of; else the one that they have known longest.
+            let signer = authorities.iter().find(|authority| known(authority)).or(authorities.last());
+            let (signer, facts) = signer.ok_or(rcgen::Error::CouldNotParseCertificate)?;
+            new_serving(signer, facts.not_after, names, policy, now)?
+        }
+    };
+    Ok(Kept { authorities: authorities.into_iter().map(|(pair, _)| pair).collect(), serving, former })
+}
+
+/// The authorities of a PEM text that are not over, each once.
+pub(super) fn valid(bundle: &str, now: Duration) -> String {
+    let mut valid: Vec<String> = Vec::new();
+    for block in blocks(bundle) {
+        let lasts = facts(&block).is_some_and(|facts| facts.not_after > now);
+        if lasts && !valid.contains(&block) && valid.len() < MAX_FORMER {
+            valid.push(block);
+        }
+    }
+    valid.concat()
+}
+
+/// Whether a certificate may take the place of another at once: clients that trust the one trust the other, or the one
+/// is over.
+pub(super) fn may_replace(shown: &Pair, next: &Pair, now: Duration) -> bool {
+    let (Some(shown), Some(next)) = (facts(&shown.certificate), facts(&next.certificate)) else { return true };
+    shown.issuer == next.issuer || shown.not_after <= now
+}
+
+fn is_good(pair: &Pair, names: &[String], authorities: &[(Pair, Facts)], now: Duration) -> bool {
+    let Some(facts) = facts(&pair.certificate) else { return false };
+    let signed = authorities.iter().any(|(_, authority)| authority.subject == facts.issuer);
+    let covers = names.iter().all(|name| facts.names.contains(name));
+    let fits = super::CertResolver::new().set_pem(pair.certificate.as_bytes(), pair.key.as_bytes()).is_ok();
+    signed && covers && fits && !facts.is_due(now)
+}
+
+impl Facts {
+    /// Whether it is in the last third of its life.
+    fn is_due(&self, now: Duration) -> bool {
+        let lifetime = self.not_after.saturating_sub(self.not_before + CLOCK_SKEW);
+        now + lifetime / 3 >= self.not_after
+    }
+}
+
+fn facts(pem: &str) -> Option<Facts> {
+    let der = CertificateDer::from_pem_slice(pem.as_bytes()).ok()?;
+    let (_, parsed) = x509_parser::parse_x509_certificate(&der).ok()?;
+    let seconds = |time: i64| Duration::from_secs(time.try_into().unwrap_or(0));
+    Some(Facts {
+        subject: parsed.subject().as_raw().to_vec(),
+        issuer: parsed.issuer().as_raw().to_vec(),
+        not_before: seconds(parsed.validity().not_before.timestamp()),
+        not_after: seconds(parsed.validity().not_after.timestamp()),
+        names: names_of(&parsed),
+    })
+}
+
+fn names_of(certificate: &X509Certificate<'_>) -> Vec<String> {
+    let Ok(Some(names)) = certificate.subject_alternative_name() else { return Vec::new() };
+    let names = names.value.general_names.iter().filter_map(|name| match name {
+        GeneralName::DNSName(name) => Some((*name).to_owned()),
+        GeneralName::IPAddress(bytes) => match *bytes {
+            [a, b, c, d] => Some(std::net::Ipv4Addr::new(*a, *b, *c, *d).to_string()),
+            bytes => Some(std::net::Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?).to_string()),
+        },
+        _ => None,
+    });
+    names.collect()
+}
+
+fn issuer(pair: &Pair) -> Result<Issuer<'static, KeyPair>, rcgen::Error> {
+    let der = CertificateDer::from_pem_slice(pair.certificate.as_bytes())
+        .map_err(|_| rcgen::Error::CouldNotParseCertificate)?;
+    Issuer::from_ca_cert_der(&der, KeyPair::from_pem(&pair.key)?)
+}
+
+fn new_authority(policy: &Policy, now: Duration) -> Result<Pair, rcgen::Error> {
+    // A name of its own: clients choose among authorities by name.
+    let name = format!("windlass-webhook-{}", uuid::Uuid::new_v4().simple());
+    let mut params = params(&name, &[], now, now + policy.authority_lifetime)?;
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+    let certificate = params.self_signed(&key)?;
+    Ok(Pair { certificate: certificate.pem(), key: key.serialize_pem() })
+}
+
+fn new_serving(
+    signer: &Pair,
+    signer_end: Duration,
+    names: &[String],
+    policy: &Policy,
+    now: Duration,
+) -> Result<Pair, rcgen::Error> {
+    let common_name = names.first().map_or("webhook", String::as_str);
+    // Longer ones do not fit; nobody looks at the common name of a certificate with alternative names.
+    let common_name = if common_name.len() <= 64 { common_name } else { "webhook" };
+    let mut params = params(common_name, names, now, signer_end.min(now + policy.serving_lifetime))?;
+    params.is_ca = IsCa::ExplicitNoCa;
+    params.use_authority_key_identifier_extension = true;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+    let certificate = params.signed_by(&key, &issuer(signer)?)?;
+    Ok(Pair { certificate: certificate.pem(), key: key.serialize_pem() })
+}
+
+fn params(
+    common_name: &str,
+    names: &[String],
+    now: Duration,
+    until: Duration,
+) -> Result<CertificateParams, rcgen::Error> {
+    let mut params = CertificateParams::new(names)?;
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, common_name);
+    let epoch = date_time_ymd(1970, 1, 1);
+    params.not_before = epoch + now.saturating_sub(CLOCK_SKEW);
+    params.not_after = epoch + until;
+    Ok(params)
+}
+
+/// The blocks of a PEM text, each with its markers, without what is between them.
+fn blocks(text: &str) -> Vec<String> {
+    let mut blocks = Vec::new();
+    let mut block = String::new();
+    for line in text.lines() {
+        if line.starts_with("-----BEGIN ") {
+            block.clear();
+        }
+        block.push_str(line);
+        block.push('\n');
+        if line.starts_with("-----END ") {
+            blocks.push(std::mem::take(&mut block));
+        }
+    }
+    blocks
+}
+
+/// Shows no key.
+impl fmt::Debug for Pair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pair").field("certificate", &self.certificate).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+//! A certificate in files that somebody else writes.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use tokio::time::MissedTickBehavior;
+use tracing::{info, warn};
+
+use super::{CertResolver, CertificateError};
+use crate::webhook::metrics::WebhookMetrics;
+
+/// A certificate and its key in files, looked at again and again.
+///
+/// New contents are shown to new connections. While the files cannot be used (half written, key and certificate of
+/// different generations) the last good certificate stays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateFiles {
+    /// The certificate, with the chain to its authority, in PEM.
+    pub certificate: PathBuf,
+    /// The private key in PEM.
+    pub key: PathBuf,
+    /// How often they are looked at: 10 seconds unless said. A kubelet swaps a link when a Secret changes, so it is the
+    /// contents that count.
+    pub every: Duration,
+}
+
+/// Looks at the files.
+#[derive(Debug)]
+pub(in crate::webhook) struct Watcher {
+    files: CertificateFiles,
+    resolver: CertResolver,
+    metrics: WebhookMetrics,
+    /// The certificate and key that were looked at last, good or bad: nothing is complained about twice.
+    seen: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl CertificateFiles {
+    /// `tls.crt` and `tls.key` in a folder.
+    pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
+        let folder = folder.into();
+        Self { certificate: folder.join("tls.crt"), key: folder.join("tls.key"), every: Duration::from_secs(10) }
+    }
+}
+
+impl Watcher {
+    /// Reads the files, which must be good the first time.
+    pub(super) async fn start(
+        files: CertificateFiles,
+        resolver: &CertResolver,
+        metrics: &WebhookMetrics,
+    ) -> Result<Self, CertificateError> {
+        let mut this = Self { files, resolver: resolver.clone(), metrics: metrics.clone(), seen: None };
+        this.look().await?;
+        Ok(this)
+    }
+
+    pub(super) async fn run(mut self) {
+        let mut interval = tokio::time::interval(self.files.every.max(Duration::from_millis(1)));
+        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        interval.tick().await;
+        loop {
+            interval.tick().await;
+            match self.look().await {
+                Ok(true) => info!(file = %self.files.certificate.display(), "certificate replaced"),
+                Ok(false) => {}
+                Err(error) => {
+                    let error = crate::Error::from(error);
+                    warn!(file = %self.files.certificate.display(), %error, "the old certificate stays");
+                }
+            }
+        }
+    }
+
+    /// Whether there is a new certificate.
+    async fn look(&mut self) -> Result<bool, CertificateError> {
+        self.metrics.certificate_reads.inc();
+        let looked = self.read_and_set().await;
+        if looked.is_err() {
+            self.metrics.certificate_errors.inc();
+        }
+        looked
+    }
+
+    async fn read_and_set(&mut self) -> Result<bool, CertificateError> {
+        let read = Some(self.read().await?);
+        if self.seen == read {
+            return Ok(false);
+        }
+        self.seen = read;
+        let Some((certificate, key)) = &self.seen else { return Ok(false) };
+        self.resolver.set_pem(certificate, key)?;
+        Ok(true)
+    }
+}
+
+impl Watcher {
+    /// Certificate and key of one generation: if the certificate is the same after the key was read, the link was not
+    /// swapped in between.
+    async fn read(&self) -> Result<(Vec<u8>, Vec<u8>), CertificateError> {
+        let mut certificate = read(&self.files.certificate).await?;
+        loop {
+            let key = read(&self.files.key).await?;
+            let again = read(&self.files.certificate).await?;
+            if again == certificate {
+                return Ok((certificate, key));
+            }
+            certificate = again;
+        }
+    }
+}
+
+async fn read(path: &Path) -> Result<Vec<u8>, CertificateError> {
+    let read = tokio::fs::read(path).await;
+    read.map_err(|source| CertificateError::Read { path: path.to_owned(), source })
+}

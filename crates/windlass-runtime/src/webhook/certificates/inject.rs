@@ -1,0 +1,246 @@
+//! Telling the API server whom to trust: `caBundle` of webhook configurations and definitions.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use http::{Request, header::CONTENT_TYPE};
+use kube::Client;
+use serde_json::Value;
+use tracing::{info, warn};
+
+use crate::webhook::patch::Patch;
+
+/// How often a write that met another one is tried again at once.
+const TRIES: usize = 5;
+
+/// Why a bundle could not be written.
+#[derive(Debug, thiserror::Error)]
+enum InjectError {
+    #[error("cannot read {kind} {name}")]
+    Read { kind: &'static str, name: String, source: kube::Error },
+    #[error("cannot write the authority into {kind} {name}")]
+    Write { kind: &'static str, name: String, source: kube::Error },
+}
+
+/// An object with a `caBundle`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) kind: TargetKind,
+    pub(crate) name: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TargetKind {
+    Mutating,
+    Validating,
+    Definition,
+}
+
+/// Which client configurations are ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Ours {
+    pub(super) namespace: String,
+    pub(super) service: String,
+    /// Paths that this server answers; what is reached by URL is told by its path.
+    pub(super) paths: Vec<String>,
+}
+
+impl TargetKind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Mutating => "MutatingWebhookConfiguration",
+            Self::Validating => "ValidatingWebhookConfiguration",
+            Self::Definition => "CustomResourceDefinition",
+        }
+    }
+
+    pub(super) fn group_and_plural(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Mutating => ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
+            Self::Validating => ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
+            Self::Definition => ("apiextensions.k8s.io", "customresourcedefinitions"),
+        }
+    }
+}
+
+/// What came of a target.
+enum Outcome {
+    /// The bundle was there, or there is nothing to hold it.
+    Settled,
+    Written,
+    /// Others kept writing.
+    Contended,
+}
+
+/// The bundles that our clients have, of all targets that can be read.
+pub(super) async fn bundles(client: &Client, targets: &[Target], ours: &Ours) -> Vec<String> {
+    let mut bundles = Vec::new();
+    for target in targets {
+        match read(client, target).await {
+            Ok(object) => bundles.extend(object.iter().flat_map(|object| bundles_of(object, target.kind, ours))),
+            Err(error) => {
+                let error = crate::Error::from(error);
+                warn!(kind = target.kind.name(), name = target.name, %error, "authority of the webhooks not read");
+            }
+        }
+    }
+    bundles
+}
+
+/// Writes the bundle into every target that exists and has another one. One that fails does not keep the others from
+/// it.
+///
+/// Answers whether it was everywhere already, so that clients have had the time since the last look to learn of it.
+pub(super) async fn inject(client: &Client, targets: &[Target], ours: &Ours, bundle: &str) -> bool {
+    let mut settled = true;
+    for target in targets {
+        let outcome = inject_one(client, target, ours, bundle).await;
+        settled &= matches!(outcome, Ok(Outcome::Settled));
+        match outcome {
+            Ok(Outcome::Written) => {
+                info!(kind = target.kind.name(), name = target.name, "authority of the webhooks written");
+            }
+            // What is contended is looked at again soon anyway.
+            Ok(Outcome::Settled | Outcome::Contended) => {}
+            Err(error) => {
+                let error = crate::Error::from(error);
+                warn!(kind = target.kind.name(), name = target.name, %error, "authority of the webhooks not written");
+            }
+        }
+    }
+    settled
+}
+
+/// The object, or nothing if it is yet to be made.
+async fn read(client: &Client, target: &Target) -> Result<Option<Value>, InjectError> {
+    match client.request(request(Request::get(path(target)), Vec::new())).await {
+        Ok(object) => Ok(Some(object)),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+        Err(source) => Err(InjectError::Read { kind: target.kind.name(), name: target.name.clone(), source }),
+    }
+}
+
+async fn inject_one(client: &Client, target: &Target, ours: &Ours, bundle: &str) -> Result<Outcome, InjectError> {
+    let (kind, name) = (target.kind.name(), &target.name);
+    for _ in 0..TRIES {
+        let Some(object) = read(client, target).await? else { return Ok(Outcome::Settled) };
+        let Some(patch) = bundle_patch(&object, target.kind, ours, bundle) else { return Ok(Outcome::Settled) };
+        let patching = Request::patch(path(target)).header(CONTENT_TYPE, "application/json-patch+json");
+        let body = serde_json::to_vec(&patch).expect("a patch must be writable as JSON");
+        match client.request::<Value>(request(patching, body)).await {
+            Ok(_) => return Ok(Outcome::Written),
+            // Somebody wrote in between.
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            Err(source) => return Err(InjectError::Write { kind, name: name.clone(), source }),
+        }
+    }
+    Ok(Outcome::Contended)
+}
+
+fn path(target: &Target) -> String {
+    let (group, plural) = target.kind.group_and_plural();
+    format!("/apis/{group}/v1/{plural}/{}", target.name)
+}
+
+fn request(builder: http::request::Builder, body: Vec<u8>) -> Request<Vec<u8>> {
+    builder.body(body).expect("a path of names must be a URL")
+}
+
+/// The patch that writes the bundle where it is missing; nothing if it is everywhere.
+///
+/// It applies to this revision of the object alone.
+fn bundle_patch(object: &Value, kind: TargetKind, ours: &Ours, bundle: &str) -> Option<Patch> {
+    let encoded = Value::from(STANDARD.encode(bundle));
+    let mut patch = Patch::default();
+    patch.add("/metadata/resourceVersion", object.pointer("/metadata/resourceVersion").cloned().unwrap_or_default());
+    let mut missing = false;
+    for pointer in client_configs(object, kind) {
+        let Some(config) = object.pointer(&pointer) else { continue };
+        if is_ours(config, ours) && config.get("caBundle") != Some(&encoded) {
+            missing = true;
+            patch.add(format!("{pointer}/caBundle"), encoded.clone());
+        }
+    }
+    missing.then_some(patch)
+}
+
+/// The bundles that are in an object, where it leads to us.
+fn bundles_of(object: &Value, kind: TargetKind, ours: &Ours) -> Vec<String> {
+    let configs = client_configs(object, kind).into_iter().filter_map(|pointer| object.pointer(&pointer));
+    let encoded = configs.filter(|config| is_ours(config, ours)).filter_map(|config| config.get("caBundle")?.as_str());
+    encoded.filter_map(|encoded| String::from_utf8(STANDARD.decode(encoded).ok()?).ok()).collect()
+}
+
+/// Where an object says how webhooks are reached.
+fn client_configs(object: &Value, kind: TargetKind) -> Vec<String> {
+    match kind {
+        TargetKind::Definition => vec!["/spec/conversion/webhook/clientConfig".to_owned()],
+        TargetKind::Mutating | TargetKind::Validating => {
+            let webhooks = object.get("webhooks").and_then(Value::as_array).map_or(0, Vec::len);
+            (0..webhooks).map(|index| format!("/webhooks/{index}/clientConfig")).collect()
+        }
+    }
+}
+
+fn is_ours(config: &Value, ours: &Ours) -> bool {
+    if let Some(service) = config.get("service").filter(|service| !service.is_null()) {
+        return service["name"] == ours.service && service["namespace"] == ours.namespace;
+    }
+    let uri = config.get("url").and_then(Value::as_str).and_then(|url| url.parse::<http::Uri>().ok());
+    uri.is_some_and(|uri| ours.paths.iter().any(|path| path == uri.path()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn ours() -> Ours {
+        Ours { namespace: "ops".to_owned(), service: "web".to_owned(), paths: vec!["/convert".to_owned()] }
+    }
+
+    fn service(name: &str, bundle: Option<&str>) -> Value {
+        let mut config = json!({"service": {"name": name, "namespace": "ops", "path": "/x", "port": 443}});
+        if let Some(bundle) = bundle {
+            config["caBundle"] = STANDARD.encode(bundle).into();
+        }
+        json!({"name": "a.b.c", "clientConfig": config})
+    }
+
+    #[test]
+    fn only_our_webhooks_with_another_bundle_are_written() {
+        let webhooks =
+            [service("web", None), service("other", None), service("web", Some("CA")), service("web", Some("old"))];
+        let object = json!({"metadata": {"resourceVersion": "7"}, "webhooks": webhooks});
+        let patch = bundle_patch(&object, TargetKind::Validating, &ours(), "CA").unwrap();
+        let expected = json!([
+            {"op": "add", "path": "/metadata/resourceVersion", "value": "7"},
+            {"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": "Q0E="},
+            {"op": "add", "path": "/webhooks/3/clientConfig/caBundle", "value": "Q0E="},
+        ]);
+        assert_eq!(json!(patch), expected);
+    }
+
+    #[test]
+    fn the_bundles_of_our_webhooks_are_read() {
+        let webhooks = [service("web", None), service("other", Some("theirs")), service("web", Some("CA"))];
+        let object = json!({"webhooks": webhooks});
+        assert_eq!(bundles_of(&object, TargetKind::Validating, &ours()), ["CA"]);
+    }
+
+    #[test]
+    fn nothing_is_written_where_all_is_well() {
+        let object = json!({"webhooks": [service("web", Some("CA")), service("other", None)]});
+        assert_eq!(bundle_patch(&object, TargetKind::Mutating, &ours(), "CA"), None);
+        assert_eq!(bundle_patch(&json!({"webhooks": null}), TargetKind::Mutating, &ours(), "CA"), None);
+        let none = json!({"spec": {"conversion": {"strategy": "None"}}});
+        assert_eq!(bundle_patch(&none, TargetKind::Definition, &ours(), "CA"), None);
+    }
+
+    #[test]
+    fn a_conversion_by_url_is_told_by_its_path() {
+        let object = |url: &str| json!({"spec": {"conversion": {"webhook": {"clientConfig": {"url": url}}}}});
+        let patch = |url| bundle_patch(&object(url), TargetKind::Definition, &ours(), "CA");
+        assert!(patch("https://127.0.0.1:9443/convert").is_some());
+        assert!(patch("https://127.0.0.1:9443/other").is_none());
+    }
+}

@@ -1,0 +1,210 @@
+//! One kind in several versions.
+
+use std::{any::type_name, fmt::Display};
+
+use kube::core::ApiResource;
+use serde_json::{Map, Value};
+
+use super::describe::{Description, Endpoint, FailurePolicy, SideEffects};
+use crate::object::{Object, resource_of};
+
+/// The path of all conversions.
+pub(super) const PATH: &str = "/convert";
+
+/// The versions of a kind, converted through one of them, the hub.
+///
+/// Every other version, a spoke, says how it becomes the hub and how the hub becomes it, with `From` or, where that can
+/// fail, `TryFrom`. Spokes reach each other through the hub.
+///
+/// ```
+/// use windlass_runtime::webhook::Conversion;
+/// # use kube::CustomResource;
+/// # use schemars::JsonSchema;
+/// # use serde::{Deserialize, Serialize};
+/// #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+/// #[kube(group = "example.com", version = "v1", kind = "Foo", namespaced)]
+/// struct FooSpec {
+///     replicas: i32,
+/// }
+///
+/// mod old {
+/// #   use kube::CustomResource;
+/// #   use schemars::JsonSchema;
+/// #   use serde::{Deserialize, Serialize};
+///     #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+///     #[kube(group = "example.com", version = "v1alpha1", kind = "Foo", namespaced)]
+///     pub struct FooSpec {
+///         pub count: String,
+///     }
+/// }
+///
+/// impl TryFrom<old::Foo> for Foo {
+///     type Error = std::num::ParseIntError;
+///     fn try_from(old: old::Foo) -> Result<Self, Self::Error> {
+///         Ok(Foo { metadata: old.metadata, spec: FooSpec { replicas: old.spec.count.parse()? } })
+///     }
+/// }
+///
+/// impl From<Foo> for old::Foo {
+///     fn from(foo: Foo) -> Self {
+///         old::Foo { metadata: foo.metadata, spec: old::FooSpec { count: foo.spec.replicas.to_string() } }
+///     }
+/// }
+///
+/// let conversion = Conversion::<Foo>::new().spoke::<old::Foo>();
+/// assert_eq!(conversion.describe().versions, ["v1", "v1alpha1"]);
+/// ```
+///
+/// Kubernetes lets a conversion change labels and annotations of the metadata, nothing else, and this is made so
+/// whatever the conversion does. A conversion that leaves metadata out altogether (no name) keeps all of it.
+///
+/// Fields that a type does not know are not carried over: the API server has pruned whatever is not in the schema of a
+/// version, and the schemas come from the types. What a version cannot express belongs into an annotation.
+pub struct Conversion<H: Object> {
+    hub: ApiResource,
+    spokes: Vec<Spoke<H>>,
+}
+
+struct Spoke<H> {
+    resource: ApiResource,
+    to_hub: fn(&Value) -> Result<H, String>,
+    from_hub: fn(H) -> Result<Value, String>,
+}
+
+impl<H: Object<DynamicType: Default>> Conversion<H> {
+    /// The hub alone.
+    #[expect(clippy::new_without_default, reason = "a conversion without spokes is a beginning, not a default")]
+    pub fn new() -> Self {
+        Self { hub: resource_of::<H>(&Default::default()), spokes: Vec::new() }
+    }
+
+    /// Adds a version.
+    ///
+    /// # Panics
+    ///
+    /// If it is of another group or kind than the hub, or the version is there already.
+    #[must_use]
+    pub fn spoke<S>(mut self) -> Self
+    where
+        S: Object<DynamicType: Default> + TryInto<H, Error: Display>,
+        H: TryInto<S, Error: Display>,
+    {
+        let resource = resource_of::<S>(&Default::default());
+        assert!(
+            (&resource.group, &resource.kind) == (&self.hub.group, &self.hub.kind),
+            "{} must be of the group and kind of {}",
+            type_name::<S>(),
+            type_name::<H>()
+        );
+        assert!(!self.versions().any(|version| version == resource.version), "{} is there already", resource.version);
+        self.spokes.push(Spoke {
+            resource,
+            to_hub: |value| decode::<S>(value)?.try_into().map_err(|error| error.to_string()),
+            from_hub: |hub| encode::<S>(&hub.try_into().map_err(|error| error.to_string())?),
+        });
+        self
+    }
+
+    /// What the definition has to say.
+    pub fn describe(&self) -> Description {
+        Description {
+            endpoint: Endpoint::Conversion,
+            name: format!("{}.{}", self.hub.plural, self.hub.group),
+            path: PATH.to_owned(),
+            group: self.hub.group.clone(),
+            versions: self.versions().map(str::to_owned).collect(),
+            kind: self.hub.kind.clone(),
+            resources: vec![self.hub.plural.clone()],
+            operations: Vec::new(),
+            failure_policy: FailurePolicy::Fail,
+            side_effects: SideEffects::None,
+            timeout_seconds: 30,
+            match_conditions: Vec::new(),
+        }
+    }
+}
+
+impl<H: Object> Conversion<H> {
+    fn versions(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.hub).chain(self.spokes.iter().map(|spoke| &spoke.resource)).map(|of| of.version.as_str())
+    }
+
+    fn spoke_of(&self, api_version: &str) -> Result<&Spoke<H>, String> {
+        let found = self.spokes.iter().find(|spoke| spoke.resource.api_version == api_version);
+        found.ok_or_else(|| format!("{} has no version {api_version}", self.hub.kind))
+    }
+
+    fn to_hub(&self, object: &Value, from: &str) -> Result<H, String> {
+        match from == self.hub.api_version {
+            true => decode(object),
+            false => (self.spoke_of(from)?.to_hub)(object),
+        }
+    }
+}
+
+fn decode<K: Object>(value: &Value) -> Result<K, String> {
+    K::deserialize(value).map_err(|error| error.to_string())
+}
+
+fn encode<K: Object>(object: &K) -> Result<Value, String> {
+    serde_json::to_value(object).map_err(|error| error.to_string())
+}
+
+impl<H: Object> std::fmt::Debug for Conversion<H> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Conversion").field("hub", &self.hub).finish_non_exhaustive()
+    }
+}
+
+/// Conversion of any kind.
+pub(super) trait Convert: Send + Sync {
+    fn group_and_kind(&self) -> (&str, &str);
+
+    /// The object in another version.
+    fn convert(&self, object: &Value, to: &str) -> Result<Value, String>;
+}
+
+impl<H: Object> Convert for Conversion<H> {
+    fn group_and_kind(&self) -> (&str, &str) {
+        (&self.hub.group, &self.hub.kind)
+    }
+
+    fn convert(&self, object: &Value, to: &str) -> Result<Value, String> {
+        let from = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+        if from == to {
+            return Ok(object.clone());
+        }
+        let hub = self.to_hub(object, from)?;
+        let mut converted = match to == self.hub.api_version {
+            true => encode(&hub)?,
+            false => (self.spoke_of(to)?.from_hub)(hub)?,
+        };
+        let Value::Object(fields) = &mut converted else { return Err("the converted object is not a map".to_owned()) };
+        fields.insert("apiVersion".to_owned(), to.into());
+        fields.insert("kind".to_owned(), self.hub.kind.clone().into());
+        let metadata = metadata(object.get("metadata"), fields.remove("metadata"));
+        fields.insert("metadata".to_owned(), metadata);
+        Ok(converted)
+    }
+}
+
+/// The metadata as it was, with labels and annotations as the conversion left them.
+fn metadata(original: Option<&Value>, converted: Option<Value>) -> Value {
+    let mut result = original.and_then(Value::as_object).cloned().unwrap_or_default();
+    let Some(Value::Object(mut converted)) = converted else { return Value::Object(result) };
+    if !is_named(&converted) && is_named(&result) {
+        return Value::Object(result);
+    }
+    for field in ["labels", "annotations"] {
+        match converted.remove(field) {
+            Some(Value::Object(entries)) => result.insert(field.to_owned(), Value::Object(entries)),
+            _ => result.remove(field),
+        };
+    }
+    Value::Object(result)
+}
+
+fn is_named(metadata: &Map<String, Value>) -> bool {
+    let filled = |field| metadata.get(field).and_then(Value::as_str).is_some_and(|name| !name.is_empty());
+    filled("name") || filled("generateName")
+}

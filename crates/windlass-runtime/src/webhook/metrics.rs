@@ -1,0 +1,98 @@
+//! What is counted, under controller-runtime's names.
+
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{
+        counter::Counter,
+        family::Family,
+        gauge::Gauge,
+        histogram::{Histogram, exponential_buckets},
+    },
+};
+
+use crate::metrics::Metrics;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct Hook {
+    pub(super) webhook: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct HookCode {
+    pub(super) webhook: String,
+    pub(super) code: u16,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct WebhookMetrics {
+    pub(super) latency: Family<Hook, Histogram>,
+    pub(super) requests: Family<HookCode, Counter>,
+    pub(super) in_flight: Family<Hook, Gauge>,
+    pub(super) panics: Counter,
+    pub(super) conversion_panics: Counter,
+    pub(super) certificate_reads: Counter,
+    pub(super) certificate_errors: Counter,
+}
+
+impl WebhookMetrics {
+    pub(super) fn register(metrics: &Metrics) -> Self {
+        let this = Self {
+            latency: Family::new_with_constructor(|| Histogram::new(exponential_buckets(10e-9, 10.0, 12))),
+            requests: Family::default(),
+            in_flight: Family::default(),
+            panics: Counter::default(),
+            conversion_panics: Counter::default(),
+            certificate_reads: Counter::default(),
+            certificate_errors: Counter::default(),
+        };
+        // Counters get their `_total` when they are written.
+        metrics.register(|registry| {
+            registry.register(
+                "controller_runtime_webhook_latency_seconds",
+                "Histogram of the latency of processing admission requests",
+                this.latency.clone(),
+            );
+            registry.register(
+                "controller_runtime_webhook_requests",
+                "Total number of admission requests by HTTP status code",
+                this.requests.clone(),
+            );
+            registry.register(
+                "controller_runtime_webhook_requests_in_flight",
+                "Current number of admission requests being served",
+                this.in_flight.clone(),
+            );
+            registry.register(
+                "controller_runtime_webhook_panics",
+                "Total number of webhook panics",
+                this.panics.clone(),
+            );
+            registry.register(
+                "controller_runtime_conversion_webhook_panics",
+                "Total number of conversion webhook panics",
+                this.conversion_panics.clone(),
+            );
+            registry.register(
+                "certwatcher_read_certificate",
+                "Total number of certificate reads",
+                this.certificate_reads.clone(),
+            );
+            registry.register(
+                "certwatcher_read_certificate_errors",
+                "Total number of certificate read errors",
+                this.certificate_errors.clone(),
+            );
+        });
+        this
+    }
+
+    /// Shows a path before it is first asked.
+    pub(super) fn announce(&self, path: &str) {
+        let hook = Hook { webhook: path.to_owned() };
+        drop(self.latency.get_or_create(&hook));
+        drop(self.in_flight.get_or_create(&hook));
+        for code in [200, 500] {
+            drop(self.requests.get_or_create(&HookCode { webhook: path.to_owned(), code }));
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! All webhooks of a process, and the way from a path and a body to an answer.
+
+use std::{collections::BTreeMap, panic::AssertUnwindSafe, sync::Arc};
+
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
+use serde_json::Value;
+use tracing::{debug, error, warn};
+
+use super::{
+    Conversion, Denied, Webhook,
+    admission::{Admission, refuse},
+    conversion::{self, Convert},
+    describe::{Description, Endpoint},
+    memory::Share,
+    metrics::WebhookMetrics,
+    review::{AdmissionRequest, ConversionRequest, ConversionResponse, Question, ReviewError},
+};
+use crate::object::Object;
+
+/// The webhooks of a process.
+///
+/// ```no_run
+/// # use windlass_runtime::{metrics::Metrics, shutdown::Shutdown, webhook::{Certificates, WebhookOptions, Webhook, Webhooks}};
+/// # use k8s_openapi::api::core::v1::ConfigMap;
+/// # async fn serve() -> Result<(), windlass_runtime::webhook::ServeError> {
+/// let webhooks = Webhooks::new().add(Webhook::<ConfigMap>::new().validate(|_| Ok::<(), std::io::Error>(())));
+/// let options = WebhookOptions::new(Certificates::mounted("/certificates"));
+/// webhooks.serve(options, &Metrics::new(), Shutdown::new()).await
+/// # }
+/// ```
+#[derive(Default)]
+pub struct Webhooks {
+    admissions: BTreeMap<String, (Endpoint, Arc<dyn Admission>)>,
+    conversions: Vec<Arc<dyn Convert>>,
+    descriptions: Vec<Description>,
+    /// The first path, name or kind that was added twice.
+    pub(super) duplicate: Option<String>,
+}
+
+impl Webhooks {
+    /// None.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a webhook. Another one for the same path, or of the same name in the webhook configuration, is an error of
+    /// [`Webhooks::bind`].
+    #[must_use]
+    #[expect(clippy::should_implement_trait, reason = "webhooks are added to a list, not to each other")]
+    pub fn add<K: Object>(mut self, webhook: Webhook<K>) -> Self {
+        let webhook = Arc::new(webhook);
+        for description in webhook.describe() {
+            let route = (description.endpoint, webhook.clone() as Arc<dyn Admission>);
+            if self.admissions.insert(description.path.clone(), route).is_some() || description.path == conversion::PATH
+            {
+                self.duplicate.get_or_insert(description.path.clone());
+            }
+            let same = |other: &Description| (other.endpoint, &other.name) == (description.endpoint, &description.name);
+            if self.descriptions.iter().any(same) {
+                self.duplicate.get_or_insert(description.name.clone());
+            }
+            self.descriptions.push(description);
+        }
+        self
+    }
+
+    /// Adds the versions of a kind. Another conversion for the same kind is an error of [`Webhooks::bind`].
+    #[must_use]
+    pub fn conversion<H: Object<DynamicType: Default>>(mut self, conversion: Conversion<H>) -> Self {
+        let description = conversion.describe();
+        if self.conversion_of(&description.group, &description.kind).is_some() {
+            self.duplicate.get_or_insert(format!("{} {}", conversion::PATH, description.name));
+        }
+        self.descriptions.push(description);
+        self.conversions.push(Arc::new(conversion));
+        self
+    }
+
+    /// What the cluster has to be told.
+    pub fn describe(&self) -> Vec<Description> {
+        self.descriptions.clone()
+    }
+
+    /// Whether there is nothing to serve.
+    pub fn is_empty(&self) -> bool {
+        self.descriptions.is_empty()
+    }
+
+    /// All paths that are answered.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
+        let conversion = (!self.conversions.is_empty()).then_some(conversion::PATH);
+        self.admissions.keys().map(String::as_str).chain(conversion)
+    }
+
+    fn conversion_of(&self, group: &str, kind: &str) -> Option<&dyn Convert> {
+        let found = self.conversions.iter().find(|conversion| conversion.group_and_kind() == (group, kind));
+        found.map(AsRef::as_ref)
+    }
+
+    /// Answers a review that was posted to one of [`Webhooks::paths`], and holds its share of memory meanwhile.
+    pub(super) async fn answer(
+        self: &Arc<Self>,
+        path: &str,
+        body: Bytes,
+        share: Share,
+        metrics: &WebhookMetrics,
+    ) -> Result<Vec<u8>, ReviewError> {
+        match self.admissions.get(path) {
+            Some((endpoint, admission)) => admit(*endpoint, admission.as_ref(), &body, metrics).await,
+            None => self.convert(body, share, metrics).await,
+        }
+    }
+
+    async fn convert(
+        self: &Arc<Self>,
+        body: Bytes,
+        share: Share,
+        metrics: &WebhookMetrics,
+    ) -> Result<Vec<u8>, ReviewError> {
+        let this = self.clone();
+        let metrics = metrics.clone();
+        // A review may hold thousands of objects: the threads that answer requests must not wait for it.
+        let converting = tokio::task::spawn_blocking(move || {
+            // This goes on when the client has left or the time is over: the memory is free when it ends.
+            let _share = share;
+            let question = Question::<ConversionRequest>::decode(&body)?;
+            Ok(question.encode(&this.convert_all(&question.request, &metrics)))
+        });
+        // Panics are contained: what is left is a runtime that stops.
+        converting.await.unwrap_or(Err(ReviewError::Stopping))
+    }
+
+    fn convert_all(&self, request: &ConversionRequest, metrics: &WebhookMetrics) -> ConversionResponse {
+        let converting = AssertUnwindSafe(|| {
+            let objects = request.objects.iter().enumerate();
+            objects.map(|(index, object)| self.convert_one(request, index, object)).collect::<Result<Vec<_>, _>>()
+        });
+        let converted = std::panic::catch_unwind(converting).unwrap_or_else(|panic| {
+            metrics.conversion_panics.inc();
+            let message = crate::panic::message(&*panic);
+            error!(uid = request.uid, message, "conversion panicked");
+            Err(format!("panic: {message} [recovered]"))
+        });
+        match converted {
+            Ok(converted_objects) => {
+                let result = Status { status: Some("Success".to_owned()), ..Status::default() };
+                ConversionResponse { uid: request.uid.clone(), converted_objects, result }
+            }
+            Err(message) => {
+                warn!(uid = request.uid, to = request.desired_api_version, message, "conversion failed");
+                let result = Status { status: Some("Failure".to_owned()), message: Some(message), ..Status::default() };
+                ConversionResponse { uid: request.uid.clone(), converted_objects: Vec::new(), result }
+            }
+        }
+    }
+
+    fn convert_one(&self, request: &ConversionRequest, index: usize, object: &Value) -> Result<Value, String> {
+        let text = |pointer| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let (group, kind) = (text("/apiVersion").split_once('/').map_or("", |(group, _)| group), text("/kind"));
+        let desired = &request.desired_api_version;
+        let converted = match self.conversion_of(group, kind) {
+            _ if desired.split_once('/').map_or("", |(group, _)| group) != group => {
+                Err(format!("{} {kind} cannot become one of {desired}", text("/apiVersion")))
+            }
+            Some(conversion) => conversion.convert(object, desired),
+            None => Err(format!("no conversion for {kind} of {group:?}")),
+        };
+        let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
+        converted.map_err(|error| format!("object {index} ({namespace}/{name}): {error}"))
+    }
+}
+
+async fn admit(
+    endpoint: Endpoint,
+    admission: &dyn Admission,
+    body: &[u8],
+    metrics: &WebhookMetrics,
+) -> Result<Vec<u8>, ReviewError> {
+    let question = Question::<AdmissionRequest>::decode(body)?;
+    let request = &question.request;
+    let admitting = AssertUnwindSafe(async { admission.admit(endpoint, request).await });
+    let response = admitting.catch_unwind().await.unwrap_or_else(|panic| {
+        metrics.panics.inc();
+        let message = crate::panic::message(&*panic);
+        error!(uid = request.uid, message, "webhook panicked");
+        refuse(request, Denied::internal(format!("panic: {message} [recovered]")))
+    });
+    debug!(
+        uid = request.uid,
+        kind = request.kind.kind,
+        namespace = request.namespace,
+        name = request.name,
+        operation = request.operation.as_str(),
+        allowed = response.allowed,
+        "admission request answered"
+    );
+    Ok(question.encode(&response))
+}
+
+impl std::fmt::Debug for Webhooks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.paths()).finish()
+    }
+}

@@ -1,0 +1,283 @@
+//! Serving over TLS.
+
+use std::{
+    convert::Infallible,
+    io,
+    net::{Ipv6Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::{
+        conn::auto,
+        graceful::{GracefulShutdown, Watcher},
+    },
+};
+use rustls::{
+    RootCertStore, ServerConfig,
+    pki_types::{CertificateDer, pem::PemObject as _},
+    server::{NoServerSessionStorage, WebPkiClientVerifier},
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+};
+use tokio_rustls::TlsAcceptor;
+use tracing::debug;
+
+use super::{
+    Certificates,
+    certificates::{CertResolver, CertificateError, SelfMadeError, Source, SourceError, provider},
+    http::Handler,
+    memory::Memory,
+    metrics::WebhookMetrics,
+    registry::Webhooks,
+};
+use crate::{metrics::Metrics, shutdown::Shutdown};
+
+/// How many clients may be connected; others wait. An API server that speaks HTTP/2 has one connection, one that does
+/// not has as many as it has requests.
+const MAX_CONNECTIONS: usize = 256;
+/// How much of a body waits in a connection while its request waits for memory: with [`MAX_CONNECTIONS`], 256 MiB at
+/// most.
+const CONNECTION_WINDOW: u32 = 1 << 20;
+const STREAM_WINDOW: u32 = CONNECTION_WINDOW / 4;
+/// How long a client may take for its handshake.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// Why webhooks cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Two webhooks want the same path or name, or two conversions the same kind.
+    #[error("{0} is there twice")]
+    Duplicate(String),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// The certificate files cannot be used.
+    #[error("no certificate for the webhooks")]
+    Files(#[source] CertificateError),
+    /// The operator's own certificate cannot be had.
+    #[error("no certificate for the webhooks")]
+    SelfMade(#[source] SelfMadeError),
+    /// The authority of clients cannot be used.
+    #[error("cannot use the authority of clients: {0}")]
+    ClientAuthority(String),
+    /// TLS cannot be set up.
+    #[error("cannot set up TLS")]
+    Tls(#[from] rustls::Error),
+}
+
+/// How webhooks are served.
+#[derive(Clone, Debug)]
+pub struct WebhookOptions {
+    /// Where to listen: port 9443 of all addresses unless said.
+    pub address: SocketAddr,
+    /// Where the certificate comes from.
+    pub certificates: Certificates,
+    /// Authorities in PEM. If given, only clients with a certificate of one of them are answered; the API server has
+    /// one if it is told so by its `--admission-control-config-file`.
+    pub client_authority: Option<Vec<u8>>,
+    /// Whether clients may speak HTTP/2: yes unless said.
+    pub http2: bool,
+    /// How long open requests get to finish after [`Shutdown::drain`]: 10 seconds unless said.
+    pub drain: Duration,
+}
+
+/// Webhooks that are ready: the address is bound and there is a certificate. [`WebhookServer::run`] answers.
+#[derive(Debug)]
+pub struct WebhookServer {
+    listener: TcpListener,
+    address: SocketAddr,
+    tls: Arc<ServerConfig>,
+    handler: Handler,
+    source: Source,
+    http2: bool,
+    drain: Duration,
+}
+
+impl WebhookOptions {
+    /// The usual ones.
+    pub fn new(certificates: impl Into<Certificates>) -> Self {
+        Self {
+            address: SocketAddr::from((Ipv6Addr::UNSPECIFIED, 9443)),
+            certificates: certificates.into(),
+            client_authority: None,
+            http2: true,
+            drain: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Webhooks {
+    /// Listens and gets the certificate. Connections wait until [`WebhookServer::run`].
+    pub async fn bind(self, options: WebhookOptions, metrics: &Metrics) -> Result<WebhookServer, ServeError> {
+        self.check()?;
+        let listener = listen(options.address).await;
+        let listener = listener.map_err(|source| ServeError::Listen { address: options.address, source })?;
+        self.on(listener, options, metrics).await
+    }
+
+    /// Like [`Webhooks::bind`] with a listener that is there.
+    pub async fn on(
+        self,
+        listener: TcpListener,
+        options: WebhookOptions,
+        metrics: &Metrics,
+    ) -> Result<WebhookServer, ServeError> {
+        self.check()?;
+        let address = listener.local_addr();
+        let address = address.map_err(|source| ServeError::Listen { address: options.address, source })?;
+        let metrics = WebhookMetrics::register(metrics);
+        self.paths().for_each(|path| metrics.announce(path));
+        let resolver = options.certificates.resolver();
+        let paths = self.paths().map(str::to_owned).collect();
+        let tls = Arc::new(tls(&resolver, options.client_authority.as_deref(), options.http2)?);
+        let source = options.certificates.prepare(&resolver, paths, &metrics).await?;
+        let handler = Handler { webhooks: Arc::new(self), memory: Memory::default(), metrics };
+        Ok(WebhookServer { listener, address, tls, handler, source, http2: options.http2, drain: options.drain })
+    }
+
+    fn check(&self) -> Result<(), ServeError> {
+        match &self.duplicate {
+            Some(duplicate) => Err(ServeError::Duplicate(duplicate.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// [`Webhooks::bind`] and [`WebhookServer::run`].
+    pub async fn serve(self, options: WebhookOptions, metrics: &Metrics, shutdown: Shutdown) -> Result<(), ServeError> {
+        self.bind(options, metrics).await?.run(shutdown).await;
+        Ok(())
+    }
+}
+
+impl WebhookServer {
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Answers until the shutdown begins, then lets open requests finish, for as long as the options say or until the
+    /// shutdown aborts. Keeps the certificate fresh meanwhile.
+    pub async fn run(self, shutdown: Shutdown) {
+        let Self { listener, tls, handler, source, http2, drain, .. } = self;
+        let serving = serve(listener, tls, handler, http2, drain, shutdown);
+        tokio::select! {
+            () = serving => {}
+            () = source.run() => {}
+        }
+    }
+}
+
+async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    match TcpListener::bind(address).await {
+        // A machine without IPv6.
+        Err(error) if address.ip() == Ipv6Addr::UNSPECIFIED && error.kind() != io::ErrorKind::AddrInUse => {
+            TcpListener::bind((std::net::Ipv4Addr::UNSPECIFIED, address.port())).await
+        }
+        bound => bound,
+    }
+}
+
+async fn serve(
+    listener: TcpListener,
+    tls: Arc<ServerConfig>,
+    handler: Handler,
+    http2: bool,
+    drain: Duration,
+    shutdown: Shutdown,
+) {
+    let acceptor = TlsAcceptor::from(tls);
+    let graceful = GracefulShutdown::new();
+    // Connections that are left when this ends are cut off.
+    let mut connections = JoinSet::new();
+    loop {
+        let stream = tokio::select! {
+            accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
+                Ok((stream, _)) => stream,
+                // One connection could not be had (too many files, a client that left): the next one may.
+                Err(error) => {
+                    debug!(%error, "accept failed");
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                    continue;
+                }
+            },
+            Some(_) = connections.join_next() => continue,
+            () = shutdown.draining() => break,
+        };
+        connections.spawn(connection(handler.clone(), acceptor.clone(), stream, graceful.watcher(), http2));
+    }
+    drop(listener);
+    tokio::select! {
+        () = graceful.shutdown() => {}
+        () = tokio::time::sleep(drain) => debug!("webhook requests were cut off"),
+        () = shutdown.aborting() => {}
+    }
+}
+
+async fn connection(handler: Handler, acceptor: TlsAcceptor, stream: TcpStream, watcher: Watcher, http2: bool) {
+    let _ = stream.set_nodelay(true);
+    let stream = match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return debug!(%error, "TLS handshake failed"),
+        Err(_) => return debug!("TLS handshake took too long"),
+    };
+    let service = hyper::service::service_fn(move |request| {
+        let handler = handler.clone();
+        async move { Ok::<_, Infallible>(handler.handle(request).await) }
+    });
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(Duration::from_secs(30));
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(250)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .keep_alive_interval(Duration::from_secs(30));
+    let builder = if http2 { builder } else { builder.http1_only() };
+    let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+    if let Err(error) = watcher.watch(connection).await {
+        debug!(%error, "connection ended");
+    }
+}
+
+fn tls(resolver: &CertResolver, client_authority: Option<&[u8]>, http2: bool) -> Result<ServerConfig, ServeError> {
+    let provider = Arc::new(provider());
+    let builder = ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
+    let builder = match client_authority {
+        None => builder.with_no_client_auth(),
+        Some(pem) => {
+            let mut roots = RootCertStore::empty();
+            for authority in CertificateDer::pem_slice_iter(pem) {
+                let authority = authority.map_err(|error| ServeError::ClientAuthority(error.to_string()))?;
+                roots.add(authority)?;
+            }
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+            builder.with_client_cert_verifier(verifier.map_err(|error| ServeError::ClientAuthority(error.to_string()))?)
+        }
+    };
+    let mut config = builder.with_cert_resolver(Arc::new(resolver.clone()));
+    config.alpn_protocols = if http2 { vec![b"h2".to_vec(), b"http/1.1".to_vec()] } else { vec![b"http/1.1".to_vec()] };
+    // Every handshake shows the certificate of the day.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    Ok(config)
+}
+
+impl From<SourceError> for ServeError {
+    fn from(error: SourceError) -> Self {
+        match error {
+            SourceError::Files(error) => Self::Files(error),
+            SourceError::SelfMade(error) => Self::SelfMade(error),
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! What a reconcile reads and writes with.
+
+mod apply;
+mod finalizers;
+mod lagging;
+mod set;
+mod status;
+mod writes;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use k8s_openapi::{
+    api::core::v1::{ConfigMap, Secret},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, Client, CustomResource, CustomResourceExt, Resource,
+    api::{Patch, PatchParams, PostParams},
+    client::Body,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use windlass_macros::Conditions;
+use windlass_runtime::{
+    cache::Caches,
+    context::{Context, Parts, Wired},
+    events::Recorder,
+    key::ObjectKey,
+    lease::{Leadership, Shard},
+    metrics::Metrics,
+    object::Object,
+    objects::conditions::{self, Condition},
+    scope::Scope,
+};
+
+use crate::world::{World, eventually};
+
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(group = "context.windlass.dev", version = "v1", kind = "Gadget", namespaced, status = "GadgetStatus")]
+#[serde(rename_all = "camelCase")]
+struct GadgetSpec {
+    size: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    color: Option<String>,
+    #[serde(default = "round")]
+    shape: String,
+}
+
+fn round() -> String {
+    "round".into()
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, Conditions)]
+#[conditions(crate = windlass_runtime)]
+#[serde(rename_all = "camelCase")]
+struct GadgetStatus {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    observed_generation: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    phase: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "conditions::schema")]
+    conditions: Vec<Condition>,
+}
+
+/// A context as a controller makes it, that counts its writes.
+struct Bench {
+    world: World,
+    context: Context,
+    writes: Arc<AtomicUsize>,
+}
+
+impl Bench {
+    async fn start() -> Self {
+        let world = World::start().await;
+        let client = world.client();
+        Self::over(world, client).await
+    }
+
+    /// With a client that may have faults.
+    async fn over(world: World, client: Client) -> Self {
+        let writes = Arc::new(AtomicUsize::new(0));
+        let client = counting(client, Arc::clone(&writes));
+        let parts = Parts {
+            caches: Caches::new(client.clone()),
+            events: Recorder::new(client.clone(), "gadget-operator", "test"),
+            metrics: Metrics::new(),
+            leadership: Leadership::always(),
+            shard: Shard::whole(),
+            field_manager: "gadget-operator".into(),
+            client,
+        };
+        let bench = Self { world, context: Context::new(parts, Wired::new()), writes };
+        bench.wire::<ConfigMap>().await;
+        bench.wire::<Secret>().await;
+        bench
+    }
+
+    /// With gadgets.
+    async fn with_gadgets() -> Self {
+        let bench = Self::start().await;
+        let definitions: Api<CustomResourceDefinition> = Api::all(bench.world.client());
+        let definition = Gadget::crd();
+        let name = definition.metadata.name.clone().unwrap();
+        definitions.patch(&name, &PatchParams::apply("tests").force(), &Patch::Apply(&definition)).await.unwrap();
+        bench.wire::<Gadget>().await;
+        bench
+    }
+
+    async fn wire<K: Object<DynamicType: Default>>(&self) {
+        self.wire_scope::<K>(&Scope::namespace(self.namespace())).await;
+    }
+
+    async fn wire_scope<K: Object<DynamicType: Default>>(&self, scope: &Scope) {
+        let informer = self.context.parts().caches.informer::<K>(scope);
+        informer.synced().await;
+        self.context.wired().insert(&K::DynamicType::default(), scope, informer);
+    }
+
+    fn namespace(&self) -> &str {
+        self.world.namespace()
+    }
+
+    fn key(&self, name: &str) -> ObjectKey {
+        ObjectKey::namespaced(self.namespace(), name)
+    }
+
+    /// Somebody else's way to the server.
+    fn api<K>(&self) -> Api<K>
+    where
+        K: Object + Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
+    {
+        Api::namespaced(self.world.client(), self.namespace())
+    }
+
+    /// Somebody else's merge patch, after which the cache has it.
+    async fn meddle<K>(&self, name: &str, patch: serde_json::Value) -> Arc<K>
+    where
+        K: Object + Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
+    {
+        let written = self.api::<K>().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+        self.seen(name, &written).await
+    }
+
+    /// Waits until the cache has a state.
+    async fn seen<K>(&self, name: &str, state: &K) -> Arc<K>
+    where
+        K: Object<DynamicType = ()>,
+    {
+        let version = state.meta().resource_version.clone();
+        eventually("the cache has seen the write", async || {
+            self.context.get::<K>(&self.key(name)).unwrap().filter(|cached| cached.meta().resource_version == version)
+        })
+        .await
+    }
+
+    /// The writes that were sent since the last call.
+    fn writes(&self) -> usize {
+        self.writes.swap(0, Ordering::SeqCst)
+    }
+
+    /// A config map on the server, as a parent.
+    async fn parent(&self, name: &str) -> Arc<ConfigMap> {
+        let parent = self.api().create(&PostParams::default(), &self.config(name, &[])).await.unwrap();
+        self.seen(name, &parent).await
+    }
+
+    fn config(&self, name: &str, data: &[(&str, &str)]) -> ConfigMap {
+        let mut config = ConfigMap::default();
+        config.metadata.name = Some(name.into());
+        config.metadata.namespace = Some(self.namespace().into());
+        config.data = Some(data.iter().map(|&(key, value)| (key.into(), value.into())).collect());
+        config
+    }
+
+    fn gadget(&self, name: &str, size: i64) -> Gadget {
+        let mut gadget = Gadget::new(name, GadgetSpec { size, color: None, shape: round() });
+        gadget.metadata.namespace = Some(self.namespace().into());
+        gadget
+    }
+}
+
+/// A client that counts requests that are not GETs.
+fn counting(client: Client, writes: Arc<AtomicUsize>) -> Client {
+    let namespace = client.default_namespace().to_owned();
+    let service = tower::service_fn(move |request: http::Request<Body>| {
+        if request.method() != http::Method::GET {
+            writes.fetch_add(1, Ordering::SeqCst);
+        }
+        let client = client.clone();
+        async move { client.send(request).await }
+    });
+    Client::new(service, namespace)
+}
+
+#[tokio::test]
+async fn a_kind_that_is_not_watched_is_an_error_that_says_what_to_do() {
+    let bench = Bench::start().await;
+    let key = bench.key("web");
+    let error = bench.context.get::<k8s_openapi::api::core::v1::Pod>(&key).unwrap_err().to_string();
+    for part in ["Pod is not watched", ".owns::<Pod>()", ".watches::<Pod>(..)", "ctx.live()"] {
+        assert!(error.contains(part), "{error}");
+    }
+    assert!(bench.context.list::<k8s_openapi::api::core::v1::Pod>().is_err());
+    let live = bench.context.live().get::<k8s_openapi::api::core::v1::Pod>(&key).await.unwrap();
+    assert!(live.is_none(), "which works");
+}
+
+#[tokio::test]
+async fn reads_are_by_key_namespace_selector_and_owner() {
+    let bench = Bench::start().await;
+    let ctx = &bench.context;
+    let parent = bench.parent("parent").await;
+    for (name, app) in [("a", "web"), ("b", "db")] {
+        let mut config = bench.config(name, &[]);
+        config.metadata.labels = Some([("app".to_owned(), app.to_owned())].into());
+        ctx.apply_owned(&parent, config).await.unwrap();
+    }
+    assert_eq!(ctx.get::<ConfigMap>(&bench.key("a")).unwrap().unwrap().metadata.name.as_deref(), Some("a"));
+    assert!(ctx.get::<ConfigMap>(&bench.key("c")).unwrap().is_none());
+    let names = |objects: Vec<Arc<ConfigMap>>| {
+        let mut names: Vec<String> = objects.iter().filter_map(|object| object.metadata.name.clone()).collect();
+        names.retain(|name| name != "kube-root-ca.crt");
+        names.sort();
+        names
+    };
+    assert_eq!(names(ctx.list().unwrap()), ["a", "b", "parent"]);
+    assert_eq!(names(ctx.list_in(bench.namespace()).unwrap()), ["a", "b", "parent"]);
+    assert!(ctx.list_in::<ConfigMap>("elsewhere").unwrap().is_empty());
+    let selector = windlass_runtime::cache::parse_selector("app=web").unwrap();
+    assert_eq!(names(ctx.select(&selector).unwrap()), ["a"]);
+    assert_eq!(names(ctx.select_in(bench.namespace(), &selector).unwrap()), ["a"]);
+    assert_eq!(names(ctx.owned(&parent).unwrap()), ["a", "b"]);
+    assert!(ctx.owned::<Secret, _>(&parent).unwrap().is_empty());
+}

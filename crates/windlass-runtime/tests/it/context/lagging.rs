@@ -1,0 +1,98 @@
+//! Caches that do not know of others' writes yet, and callers that go away.
+
+use kube::api::DeleteParams;
+use windlass_runtime::objects::owner::is_controlled_by;
+
+use super::*;
+use crate::faults::{Fault, Faults, Seen};
+
+/// A bench whose caches hear nothing of what others do.
+async fn deaf(faults: &Faults, world: World, prepare: impl AsyncFnOnce(&Bench)) -> Bench {
+    let bench = Bench::over(world, faults.client()).await;
+    prepare(&bench).await;
+    faults.inject(Seen::is_watch, usize::MAX, Fault::Hang);
+    let before = faults.count(Seen::is_watch);
+    faults.drop_watches();
+    eventually("the watches hang", async || (faults.count(Seen::is_watch) >= before + 2).then_some(())).await;
+    bench
+}
+
+async fn started() -> (World, Faults) {
+    let world = World::start().await;
+    let faults = Faults::around(world.client());
+    (world, faults)
+}
+
+#[tokio::test]
+async fn a_stranger_that_the_cache_has_not_heard_of_is_left_alone() {
+    let (world, faults) = started().await;
+    let bench = deaf(&faults, world, async |bench| drop(bench.parent("parent").await)).await;
+    let parent = bench.context.get::<ConfigMap>(&bench.key("parent")).unwrap().unwrap();
+    let stranger = bench.api().create(&PostParams::default(), &bench.config("one", &[("a", "0")])).await.unwrap();
+    assert!(bench.context.get::<ConfigMap>(&bench.key("one")).unwrap().is_none(), "the cache lags behind");
+    let error = bench.context.apply_owned(&parent, bench.config("one", &[("a", "1")])).await.unwrap_err();
+    assert!(error.is_not_ours(), "{error}");
+    assert_eq!(bench.writes(), 0);
+    let live = bench.api::<ConfigMap>().get("one").await.unwrap();
+    assert_eq!(live.metadata.resource_version, stranger.metadata.resource_version);
+}
+
+#[tokio::test]
+async fn a_stranger_that_has_taken_the_name_of_ours_is_left_alone() {
+    let (world, faults) = started().await;
+    let bench = deaf(&faults, world, async |bench| {
+        let parent = bench.parent("parent").await;
+        for name in ["taken", "gone"] {
+            bench.context.apply_owned(&parent, bench.config(name, &[("a", "0")])).await.unwrap();
+        }
+    })
+    .await;
+    let (ctx, api) = (&bench.context, bench.api::<ConfigMap>());
+    let parent = ctx.get::<ConfigMap>(&bench.key("parent")).unwrap().unwrap();
+    for name in ["taken", "gone"] {
+        api.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+    let stranger = api.create(&PostParams::default(), &bench.config("taken", &[("a", "0")])).await.unwrap();
+    assert_ne!(ctx.get::<ConfigMap>(&bench.key("taken")).unwrap().unwrap().metadata.uid, stranger.metadata.uid);
+
+    let error = ctx.apply_owned(&parent, bench.config("taken", &[("a", "1")])).await.unwrap_err();
+    assert!(error.is_not_ours(), "{error}");
+    assert_eq!(api.get("taken").await.unwrap().metadata.resource_version, stranger.metadata.resource_version);
+    let made = ctx.apply_owned(&parent, bench.config("gone", &[("a", "1")])).await.unwrap();
+    assert!(is_controlled_by(made.as_ref(), parent.as_ref()), "what is gone is made again");
+    // Made by an apply, so what is not set any more is removed.
+    let made = ctx.apply_owned(&parent, bench.config("gone", &[("b", "1")])).await.unwrap();
+    assert_eq!(made.data.as_ref().unwrap().keys().collect::<Vec<_>>(), ["b"]);
+}
+
+#[tokio::test]
+async fn a_write_whose_caller_goes_away_is_in_the_cache() {
+    let (world, faults) = started().await;
+    let bench = deaf(&faults, world, async |bench| drop(bench.parent("doomed").await)).await;
+    let doomed = bench.context.get::<ConfigMap>(&bench.key("doomed")).unwrap().unwrap();
+    faults.inject(Seen::is_write, 3, Fault::Delay(std::time::Duration::from_millis(50)));
+    let sent = |count: usize| {
+        let faults = faults.clone();
+        async move { eventually("it is sent", async || (faults.count(Seen::is_write) == count).then_some(())).await }
+    };
+    tokio::select! {
+        biased;
+        _ = bench.context.create(bench.config("created", &[])) => panic!("it must not be answered yet"),
+        () = sent(1) => {}
+    }
+    tokio::select! {
+        biased;
+        _ = bench.context.apply(bench.config("applied", &[])) => panic!("it must not be answered yet"),
+        () = sent(2) => {}
+    }
+    tokio::select! {
+        biased;
+        _ = bench.context.delete(&doomed) => panic!("it must not be answered yet"),
+        () = sent(3) => {}
+    }
+    eventually("the cache has all of it", async || {
+        let has = |name: &str| bench.context.get::<ConfigMap>(&bench.key(name)).unwrap().is_some();
+        (has("created") && has("applied") && !has("doomed")).then_some(())
+    })
+    .await;
+}

@@ -1,0 +1,127 @@
+//! Kinds that are not served yet, or not any more.
+
+use std::time::Duration;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{
+    Api,
+    core::{ApiResource, DynamicObject, GroupVersionKind},
+};
+use serde_json::json;
+use windlass_runtime::{
+    controller::{Action, Watch},
+    scope::Scope,
+};
+
+use super::*;
+use crate::world::World;
+
+/// A definition of a kind that no other test has.
+struct Defined {
+    definitions: Api<CustomResourceDefinition>,
+    definition: CustomResourceDefinition,
+    resource: ApiResource,
+    objects: Api<DynamicObject>,
+}
+
+impl Defined {
+    fn new(world: &World) -> Self {
+        let group = format!("{}.windlass.dev", World::unique("g"));
+        let definition = json!({
+            "metadata": {"name": format!("racks.{group}")},
+            "spec": {
+                "group": group, "scope": "Namespaced",
+                "names": {"plural": "racks", "singular": "rack", "kind": "Rack", "listKind": "RackList"},
+                "versions": [{
+                    "name": "v1", "served": true, "storage": true,
+                    "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+                }],
+            },
+        });
+        let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(&group, "v1", "Rack"), "racks");
+        Self {
+            definitions: Api::all(world.client()),
+            definition: serde_json::from_value(definition).unwrap(),
+            objects: Api::namespaced_with(world.client(), world.namespace(), &resource),
+            resource,
+        }
+    }
+
+    async fn define(&self) {
+        create(&self.definitions, self.definition.clone()).await;
+    }
+
+    async fn remove(&self) {
+        let name = name_of(&self.definition);
+        self.definitions.delete(&name, &Default::default()).await.unwrap();
+        eventually("the definition is gone", async || {
+            self.definitions.get_opt(&name).await.unwrap().is_none().then_some(())
+        })
+        .await;
+    }
+
+    /// An object, made as soon as the kind is served.
+    async fn make(&self, name: &str) -> DynamicObject {
+        let object = DynamicObject::new(name, &self.resource);
+        eventually("an object can be made", async || self.objects.create(&Default::default(), &object).await.ok()).await
+    }
+}
+
+fn journaling(world: &World, defined: &Defined, journal: &Journal<String>) -> Controller<DynamicObject> {
+    let (reconciled, gone) = (journal.clone(), journal.clone());
+    let watch = Watch::<DynamicObject>::with(defined.resource.clone()).scope(Scope::namespace(world.namespace()));
+    Controller::of("racks", watch, move |rack: Arc<DynamicObject>, _ctx| {
+        reconciled.write(name_of(&*rack));
+        async { Ok(Action::done()) }
+    })
+    .on_deleted(move |key, _ctx| {
+        gone.write(format!("-{}", key.name()));
+        async { Ok(()) }
+    })
+}
+
+#[tokio::test]
+async fn a_controller_waits_for_its_kind_and_outlives_it() {
+    let world = World::start().await;
+    let defined = Defined::new(&world);
+    let journal = Journal::new();
+    let running = Running::start(world.client(), journaling(&world, &defined, &journal));
+    defined.define().await;
+    defined.make("a").await;
+    journal.until("the first object", |seen| seen == ["a"]).await;
+    // The definition goes, and its objects with it.
+    defined.remove().await;
+    journal.until("the first object goes", |seen| seen == ["a", "-a"]).await;
+    // It comes back, under a running controller.
+    defined.define().await;
+    defined.make("b").await;
+    journal.until("an object of the new definition", |seen| seen == ["a", "-a", "b"]).await;
+    running.stop().await;
+    defined.remove().await;
+}
+
+#[tokio::test]
+async fn a_watched_kind_that_is_not_served_does_not_hold_up_the_controller() {
+    let world = World::start().await;
+    let api: Api<ConfigMap> = Api::namespaced(world.client(), world.namespace());
+    let owner = create(&api, config("owner")).await;
+    let defined = Defined::new(&world);
+    let journal = Journal::new();
+    let written = journal.clone();
+    let controller = Controller::<ConfigMap>::new("owners", move |config: Arc<ConfigMap>, _ctx| {
+        written.write(name_of(&*config));
+        async { Ok(Action::done()) }
+    })
+    .scope(Scope::namespace(world.namespace()).fields("metadata.name=owner"))
+    .source(Watch::<DynamicObject>::with(defined.resource.clone()).owned())
+    .absent_grace(Duration::from_millis(100));
+    let running = Running::start(world.client(), controller);
+    journal.has(1).await;
+    defined.define().await;
+    let mut rack = DynamicObject::new("rack", &defined.resource);
+    rack.metadata.owner_references = Some(vec![controlled_by(&owner)]);
+    eventually("a rack can be made", async || defined.objects.create(&Default::default(), &rack).await.ok()).await;
+    journal.has(2).await;
+    running.stop().await;
+    defined.remove().await;
+}

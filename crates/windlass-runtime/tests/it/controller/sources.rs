@@ -1,0 +1,100 @@
+//! Keys from elsewhere: triggers, timers, streams, informers.
+
+use std::time::Duration;
+
+use kube::Api;
+use windlass_runtime::{
+    controller::{Action, Every, Source, Trigger, Watch},
+    scope::Scope,
+};
+
+use super::*;
+use crate::world::World;
+
+fn journaling(world: &World, journal: &Journal<String>) -> Controller<ConfigMap> {
+    let journal = journal.clone();
+    Controller::<ConfigMap>::new("configs", move |config: Arc<ConfigMap>, _ctx| {
+        journal.write(name_of(&*config));
+        async { Ok(Action::done()) }
+    })
+    .scope(Scope::namespace(world.namespace()).labels("test=sources"))
+}
+
+fn labelled(name: &str) -> ConfigMap {
+    let mut config = config(name);
+    config.metadata.labels = Some([("test".to_owned(), "sources".to_owned())].into());
+    config
+}
+
+#[tokio::test]
+async fn a_trigger_asks_for_one_object_or_for_all_of_them() {
+    let world = World::start().await;
+    let api: Api<ConfigMap> = Api::namespaced(world.client(), world.namespace());
+    create(&api, labelled("a")).await;
+    create(&api, labelled("b")).await;
+    let (journal, trigger) = (Journal::new(), Trigger::new());
+    let early = ObjectKey::namespaced(world.namespace(), "b");
+    trigger.enqueue(early.clone());
+    let running = Running::start(world.client(), journaling(&world, &journal).source(&trigger));
+    journal.has(2).await;
+    // Asked for before it ran, and at the start: once is enough.
+    assert_eq!(journal.read()[0], "b");
+    trigger.enqueue(ObjectKey::namespaced(world.namespace(), "a"));
+    journal.has(3).await;
+    trigger.enqueue_everything();
+    journal.has(5).await;
+    let mut seen = journal.read();
+    seen[3..].sort();
+    assert_eq!(seen, ["b", "a", "a", "a", "b"]);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_timer_asks_for_all_objects_or_for_some() {
+    let world = World::start().await;
+    let api: Api<ConfigMap> = Api::namespaced(world.client(), world.namespace());
+    create(&api, labelled("a")).await;
+    create(&api, labelled("b")).await;
+    let (all, some) = (Journal::new(), Journal::new());
+    let every = Running::start(world.client(), journaling(&world, &all).every(Duration::from_millis(20)));
+    let key = ObjectKey::namespaced(world.namespace(), "b");
+    let timer = Every::new(Duration::from_millis(20)).keys([key]);
+    let one = Running::start(world.client(), journaling(&world, &some).source(timer));
+    all.until("both, again and again", |seen| {
+        ["a", "b"].iter().all(|name| seen.iter().filter(|entry| entry == name).count() > 3)
+    })
+    .await;
+    some.until("b, again and again", |seen| seen.iter().filter(|entry| *entry == "b").count() > 3).await;
+    assert_eq!(some.count(|entry| entry == "a"), 1);
+    every.stop().await;
+    one.stop().await;
+}
+
+#[tokio::test]
+async fn a_stream_and_an_informer_ask_for_objects() {
+    let world = World::start().await;
+    let api: Api<ConfigMap> = Api::namespaced(world.client(), world.namespace());
+    create(&api, labelled("a")).await;
+    let (sender, receiver) = tokio::sync::mpsc::channel(1);
+    let keys = futures_util::stream::unfold(receiver, |mut receiver| async {
+        receiver.recv().await.map(|key| (key, receiver))
+    });
+    let parts = parts(world.client());
+    let others = parts.caches.informer::<ConfigMap>(&Scope::namespace(world.namespace()).labels("test=others"));
+    let journal = Journal::new();
+    let target = ObjectKey::namespaced(world.namespace(), "a");
+    let mapped = target.clone();
+    let controller = journaling(&world, &journal)
+        .source(Source::stream(keys))
+        .source(Watch::informer(others).map(move |_other, _ctx| vec![mapped.clone()]));
+    let running = Running::with(parts, controller);
+    journal.has(1).await;
+    sender.send(target).await.unwrap();
+    journal.has(2).await;
+    let mut other = config("other");
+    other.metadata.labels = Some([("test".to_owned(), "others".to_owned())].into());
+    create(&api, other).await;
+    journal.has(3).await;
+    assert_eq!(journal.read(), ["a", "a", "a"]);
+    running.stop().await;
+}

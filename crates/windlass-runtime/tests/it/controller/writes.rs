@@ -1,0 +1,225 @@
+//! Who may write, and in whose name.
+
+use std::time::Duration;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{CustomResource, CustomResourceExt};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use windlass_macros::Conditions;
+use windlass_runtime::{
+    controller::Action,
+    lease::{LeaderElection, Sharding, Timing},
+    objects::conditions::{self, Condition, Conditions as _, condition},
+    scope::Scope,
+};
+
+use super::*;
+use crate::world::World;
+
+#[derive(CustomResource, Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[kube(group = "controllers.windlass.dev", version = "v1", kind = "Shared", namespaced, status = "SharedStatus")]
+struct SharedSpec {
+    size: i64,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema, Conditions)]
+#[conditions(crate = windlass_runtime)]
+struct SharedStatus {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "conditions::schema")]
+    conditions: Vec<Condition>,
+}
+
+async fn define(world: &World) {
+    let definitions: Api<CustomResourceDefinition> = Api::all(world.client());
+    let definition = Shared::crd();
+    let name = definition.metadata.name.clone().unwrap();
+    definitions.patch(&name, &PatchParams::apply("tests").force(), &Patch::Apply(&definition)).await.unwrap();
+    eventually("the definition is served", async || {
+        let api: Api<Shared> = Api::namespaced(world.client(), world.namespace());
+        api.list(&Default::default()).await.ok()
+    })
+    .await;
+}
+
+/// Says something of its own about each object.
+fn stating(world: &World, name: &'static str, journal: &Journal<String>) -> Controller<Shared> {
+    let journal = journal.clone();
+    Controller::<Shared>::new(name, move |shared: Arc<Shared>, ctx: windlass_runtime::context::Context| {
+        let journal = journal.clone();
+        async move {
+            let mut status = SharedStatus::default();
+            status.set_condition(condition(name, true).reason("Found"));
+            ctx.set_status(&shared, status).await?;
+            journal.write(name.to_owned());
+            Ok(Action::done())
+        }
+    })
+    .scope(Scope::namespace(world.namespace()))
+}
+
+#[tokio::test]
+async fn two_controllers_that_state_a_condition_each_leave_each_other_alone() {
+    let world = World::start().await;
+    define(&world).await;
+    let api: Api<Shared> = Api::namespaced(world.client(), world.namespace());
+    let parts = parts(world.client());
+    let journal = Journal::new();
+    let one = Running::with(parts.clone(), stating(&world, "One", &journal));
+    let two = Running::with(parts, stating(&world, "Two", &journal));
+    create(&api, Shared::new("a", SharedSpec { size: 1 })).await;
+    let types = |shared: &Shared| {
+        let conditions = shared.status.iter().flat_map(|status| &status.conditions);
+        let mut types: Vec<String> = conditions.map(|condition| condition.type_.clone()).collect();
+        types.sort();
+        types
+    };
+    let settled = eventually("both have said it", async || {
+        let shared = api.get("a").await.unwrap();
+        (types(&shared) == ["One", "Two"]).then_some(shared)
+    })
+    .await;
+    // Another round, which begins and ends with both.
+    let before = journal.read().len();
+    let written = merge(&api, "a", json!({"metadata": {"labels": {"a": "b"}}})).await;
+    assert_eq!(types(&written), ["One", "Two"]);
+    for name in ["One", "Two"] {
+        journal.until(name, |entries| entries[before..].iter().any(|entry| entry == name)).await;
+    }
+    eventually("nobody has anything to do", async || {
+        let queues = [&one, &two].map(|running| running.metric("workqueue_depth{"));
+        queues.iter().all(|depth| *depth == 0.0).then_some(())
+    })
+    .await;
+    let last = api.get("a").await.unwrap();
+    assert_eq!(types(&last), ["One", "Two"]);
+    assert_eq!(last.metadata.resource_version, written.metadata.resource_version, "nothing was written again");
+    let managers = settled.metadata.managed_fields.unwrap_or_default();
+    for name in ["test-operator/One", "test-operator/Two"] {
+        assert!(managers.iter().any(|entry| entry.manager.as_deref() == Some(name)), "{managers:?}");
+    }
+    one.stop().await;
+    two.stop().await;
+}
+
+#[tokio::test]
+async fn a_controller_without_leader_writes_where_another_process_leads() {
+    let world = World::start().await;
+    let api: Api<ConfigMap> = Api::namespaced(world.client(), world.namespace());
+    create(&api, config("a")).await;
+    // A candidate that never asks.
+    let election = LeaderElection::new(world.client(), world.namespace(), "test");
+    let parts = Parts { leadership: election.leadership(), ..parts(world.client()) };
+    let labelling = |label: &'static str| {
+        Controller::<ConfigMap>::new(
+            label,
+            move |config: Arc<ConfigMap>, ctx: windlass_runtime::context::Context| async move {
+                ctx.patch(&config, &Patch::Merge(json!({"metadata": {"labels": {label: "yes"}}}))).await?;
+                Ok(Action::done())
+            },
+        )
+        .scope(Scope::namespace(world.namespace()))
+    };
+    let standby = Running::with(parts.clone(), labelling("led"));
+    let running = Running::with(parts, labelling("free").without_leader());
+    let labelled = eventually("the label is there", async || {
+        let config = api.get("a").await.unwrap();
+        config.metadata.labels.filter(|labels| labels.contains_key("free"))
+    })
+    .await;
+    assert!(!labelled.contains_key("led"));
+    running.stop().await;
+    tokio::time::timeout(Duration::from_secs(60), standby.stop()).await.unwrap();
+}
+
+/// Renews often, and is never lost by a slow machine.
+const OFTEN: Timing = Timing {
+    lease_duration: Duration::from_secs(60),
+    renew_deadline: Duration::from_secs(40),
+    retry_period: Duration::from_millis(50),
+};
+
+#[tokio::test]
+async fn a_key_that_is_lost_in_the_middle_of_a_reconcile_is_not_written_for_any_more() {
+    const OBJECTS: usize = 16;
+    let world = World::start().await;
+    let api: Api<ConfigMap> = Api::namespaced(world.client(), world.namespace());
+    for number in 0..OBJECTS {
+        create(&api, config(&format!("object-{number}"))).await;
+    }
+    let join = || Sharding::new(world.client(), world.namespace(), "test").timing(OFTEN).unwrap();
+    let first = join();
+    let parts = Parts { shard: first.shard(), ..parts(world.client()) };
+    let shard = first.shard();
+    let stop = CancellationToken::new();
+    let (stopped, other_stopped) = (stop.clone(), stop.clone());
+    let first = tokio::spawn(async move { first.run(stopped.cancelled()).await });
+    let (begun, dropped, answers) = (Journal::new(), Journal::new(), Journal::new());
+    let go = CancellationToken::new();
+    let controller = {
+        let (begun, dropped, answers, go) = (begun.clone(), dropped.clone(), answers.clone(), go.clone());
+        Controller::<ConfigMap>::new("slow", move |config: Arc<ConfigMap>, ctx: windlass_runtime::context::Context| {
+            let (begun, answers, go) = (begun.clone(), answers.clone(), go.clone());
+            let dropped = Dropped { name: name_of(&*config), journal: Some(dropped.clone()) };
+            async move {
+                let mut dropped = dropped;
+                let waiting = go.clone();
+                // Goes on when the reconcile has been dropped, as what a reconcile starts may.
+                tokio::spawn(async move {
+                    waiting.cancelled().await;
+                    let patch = Patch::Merge(json!({"data": {"written": "yes"}}));
+                    let answer = ctx.patch(&config, &patch).await.map_err(|error| error.is_key_lost());
+                    answers.write((name_of(&*config), answer.map(drop)));
+                });
+                begun.write(dropped.name.clone());
+                go.cancelled().await;
+                dropped.journal = None;
+                Ok(Action::done())
+            }
+        })
+        .scope(Scope::namespace(world.namespace()).fields("metadata.name!=kube-root-ca.crt"))
+        .concurrency(OBJECTS)
+    };
+    let running = Running::with(parts, controller);
+    begun.has(OBJECTS).await;
+    let second = join();
+    let second = tokio::spawn(async move { second.run(other_stopped.cancelled()).await });
+    // Which they are depends on random names; one half is expected.
+    let lost = eventually("some keys are lost", async || {
+        let keys = begun.read().into_iter();
+        let lost: Vec<_> = keys.filter(|name| !shard.owns(&ObjectKey::namespaced(world.namespace(), name))).collect();
+        (!lost.is_empty()).then_some(lost)
+    })
+    .await;
+    dropped.until("reconciles of lost keys are dropped", |names| lost.iter().all(|name| names.contains(name))).await;
+    go.cancel();
+    answers.has(OBJECTS).await;
+    for (name, answer) in answers.read().into_iter().take(OBJECTS) {
+        let written = api.get(&name).await.unwrap().data.is_some();
+        let expected = if lost.contains(&name) { (Err(true), false) } else { (Ok(()), true) };
+        assert_eq!((answer, written), expected, "{name}");
+    }
+    let errors = running.metric("controller_runtime_reconcile_errors_total");
+    assert_eq!(errors, 0.0, "nothing has failed");
+    running.stop().await;
+    stop.cancel();
+    first.await.unwrap();
+    second.await.unwrap();
+}
+
+/// Writes down that it was dropped.
+struct Dropped {
+    name: String,
+    journal: Option<Journal<String>>,
+}
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        if let Some(journal) = self.journal.take() {
+            journal.write(self.name.clone());
+        }
+    }
+}

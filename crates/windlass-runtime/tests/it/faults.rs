@@ -1,0 +1,299 @@
+//! A client whose requests fail as a test wants them to.
+//!
+//! ```ignore
+//! let faults = Faults::around(world.client());
+//! faults.inject(Seen::is_watch, 2, Fault::status(503).retry_after(3));
+//! run_something_with(faults.client());
+//! faults.drop_watches(); // every watch that is open now breaks
+//! assert_eq!(faults.count(Seen::is_watch), 3);
+//! ```
+//!
+//! Of several faults that match a request, the first one injected that has not been used up applies.
+// Each area of the runtime uses some of this.
+#![allow(dead_code)]
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
+use kube::{Client, client::Body};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tower::BoxError;
+
+/// The body of an answer that may break.
+type Fragile = UnsyncBoxBody<Bytes, BoxError>;
+
+/// A request as it was seen.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) query: BTreeMap<String, String>,
+}
+
+/// What happens to a request instead of, or on top of, its being answered.
+#[derive(Clone, Debug)]
+pub(crate) enum Fault {
+    /// Answered with a `Status` of this code, and perhaps how many seconds to stay away.
+    Status { code: u16, reason: String, retry_after: Option<u64> },
+    /// Answered with this body and 200, and not sent.
+    Answer(String),
+    /// No connection.
+    Refuse,
+    /// Never answered.
+    Hang,
+    /// Sent after a while.
+    Delay(Duration),
+    /// Answered, but the connection breaks after so many bytes of the body.
+    Cut(usize),
+    /// Answered, but the body ends as if it were whole after so many bytes.
+    End(usize),
+}
+
+impl Fault {
+    /// A refusal with the reason that Kubernetes gives with this code.
+    pub(crate) fn status(code: u16) -> Self {
+        let reason = match code {
+            403 => "Forbidden",
+            404 => "NotFound",
+            409 => "Conflict",
+            410 => "Expired",
+            422 => "Invalid",
+            429 => "TooManyRequests",
+            503 => "ServiceUnavailable",
+            504 => "Timeout",
+            _ => "InternalError",
+        };
+        Self::Status { code, reason: reason.into(), retry_after: None }
+    }
+
+    /// The same, with a `Retry-After` header if it is a status.
+    pub(crate) fn retry_after(mut self, seconds: u64) -> Self {
+        if let Self::Status { retry_after, .. } = &mut self {
+            *retry_after = Some(seconds);
+        }
+        self
+    }
+}
+
+impl Seen {
+    fn of<B>(request: &Request<B>) -> Self {
+        let query = request.uri().query().unwrap_or_default();
+        let query = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (decode(name), decode(value))
+        });
+        Self { method: request.method().clone(), path: request.uri().path().into(), query: query.collect() }
+    }
+
+    /// A parameter of the query; empty if it is not there.
+    pub(crate) fn parameter(&self, name: &str) -> &str {
+        self.query.get(name).map_or("", String::as_str)
+    }
+
+    /// Whether it is a watch.
+    pub(crate) fn is_watch(&self) -> bool {
+        matches!(self.parameter("watch"), "true" | "1")
+    }
+
+    /// Whether it reads a collection of the resource, as in `configmaps`.
+    pub(crate) fn is_list(&self, plural: &str) -> bool {
+        self.method == Method::GET && !self.is_watch() && self.path.ends_with(&format!("/{plural}"))
+    }
+
+    /// Whether it creates, changes or deletes something.
+    pub(crate) fn is_write(&self) -> bool {
+        self.method != Method::GET
+    }
+}
+
+fn decode(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut out = Vec::new();
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        let hex = text.get(at + 1..at + 3).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        match (byte, hex) {
+            (b'%', Some(decoded)) => {
+                out.push(decoded);
+                at += 3;
+            }
+            (b'+', _) => {
+                out.push(b' ');
+                at += 1;
+            }
+            _ => {
+                out.push(byte);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8(out).expect("a query must be text")
+}
+
+struct Injected {
+    which: Box<dyn Fn(&Seen) -> bool + Send + Sync>,
+    left: usize,
+    fault: Fault,
+}
+
+#[derive(Default)]
+struct State {
+    faults: Vec<Injected>,
+    seen: Vec<Seen>,
+}
+
+/// A client with faults. A cheap handle.
+#[derive(Clone)]
+pub(crate) struct Faults {
+    client: Client,
+    state: Arc<Mutex<State>>,
+    dropped: Arc<watch::Sender<u64>>,
+}
+
+impl Faults {
+    /// Puts itself before a client. No faults yet.
+    pub(crate) fn around(inner: Client) -> Self {
+        let state = Arc::new(Mutex::new(State::default()));
+        let dropped = Arc::new(watch::Sender::new(0));
+        let service = tower::service_fn({
+            let (state, dropped) = (state.clone(), dropped.clone());
+            move |request| answer(inner.clone(), state.clone(), dropped.subscribe(), request)
+        });
+        Self { client: Client::new(service, "default"), state, dropped }
+    }
+
+    /// The client to be tested with.
+    pub(crate) fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// Lets the next `times` requests that match suffer.
+    pub(crate) fn inject(&self, which: impl Fn(&Seen) -> bool + Send + Sync + 'static, times: usize, fault: Fault) {
+        self.state.lock().faults.push(Injected { which: Box::new(which), left: times, fault });
+    }
+
+    /// Takes back all faults that have not been used up.
+    pub(crate) fn clear(&self) {
+        self.state.lock().faults.clear();
+    }
+
+    /// Breaks every watch that is open now.
+    pub(crate) fn drop_watches(&self) {
+        self.dropped.send_modify(|generation| *generation += 1);
+    }
+
+    /// All requests so far, those that suffered among them.
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        self.state.lock().seen.clone()
+    }
+
+    /// How many requests so far match.
+    pub(crate) fn count(&self, which: impl Fn(&Seen) -> bool) -> usize {
+        self.state.lock().seen.iter().filter(|seen| which(seen)).count()
+    }
+}
+
+impl State {
+    fn fault_of(&mut self, seen: &Seen) -> Option<Fault> {
+        let injected = self.faults.iter_mut().find(|injected| injected.left > 0 && (injected.which)(seen))?;
+        injected.left -= 1;
+        Some(injected.fault.clone())
+    }
+}
+
+async fn answer(
+    inner: Client,
+    state: Arc<Mutex<State>>,
+    dropped: watch::Receiver<u64>,
+    request: Request<Body>,
+) -> Result<Response<Fragile>, BoxError> {
+    let seen = Seen::of(&request);
+    let fault = {
+        let mut state = state.lock();
+        state.seen.push(seen.clone());
+        state.fault_of(&seen)
+    };
+    let (mut bytes_left, mut breaks) = (usize::MAX, false);
+    match fault {
+        Some(Fault::Status { code, reason, retry_after }) => return Ok(refusal(code, &reason, retry_after)),
+        Some(Fault::Answer(body)) => return Ok(Response::new(whole(body))),
+        Some(Fault::Refuse) => return Err("connection refused".into()),
+        Some(Fault::Hang) => std::future::pending().await,
+        Some(Fault::Delay(delay)) => tokio::time::sleep(delay).await,
+        Some(Fault::Cut(bytes)) => (bytes_left, breaks) = (bytes, true),
+        Some(Fault::End(bytes)) => bytes_left = bytes,
+        None => {}
+    }
+    let response = inner.send(request).await?;
+    let droppable = seen.is_watch().then_some(dropped);
+    Ok(response.map(|body| limited(body, bytes_left, breaks, droppable)))
+}
+
+fn whole(body: String) -> Fragile {
+    Full::new(Bytes::from(body)).map_err(|never| match never {}).boxed_unsync()
+}
+
+fn refusal(code: u16, reason: &str, retry_after: Option<u64>) -> Response<Fragile> {
+    let status = serde_json::json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": format!("injected {reason}"), "reason": reason, "code": code,
+    });
+    let mut response = Response::new(whole(status.to_string()));
+    *response.status_mut() = StatusCode::from_u16(code).expect("a code must be one");
+    if let Some(seconds) = retry_after {
+        response.headers_mut().insert(http::header::RETRY_AFTER, seconds.into());
+    }
+    response
+}
+
+/// A body that ends after some bytes, or, if it can be dropped, when told to.
+fn limited(body: Body, left: usize, breaks: bool, dropped: Option<watch::Receiver<u64>>) -> Fragile {
+    let frames = futures_util::stream::unfold(Some((body, left, dropped)), move |state| async move {
+        let (mut body, left, mut dropped) = state?;
+        if left == 0 {
+            return breaks.then(|| (Err(BoxError::from("connection reset")), None));
+        }
+        let told = async {
+            match &mut dropped {
+                Some(dropped) => dropped.changed().await,
+                None => std::future::pending().await,
+            }
+        };
+        let frame = tokio::select! {
+            frame = body.frame() => frame?,
+            _ = told => return Some((Err("connection reset".into()), None)),
+        };
+        match frame.map(http_body::Frame::into_data) {
+            Ok(Ok(mut data)) => {
+                data.truncate(left);
+                let left = if left == usize::MAX { left } else { left - data.len() };
+                Some((Ok(http_body::Frame::data(data)), Some((body, left, dropped))))
+            }
+            Ok(Err(_trailers)) => None,
+            Err(error) => Some((Err(BoxError::from(error)), None)),
+        }
+    });
+    StreamBody::new(frames).boxed_unsync()
+}
+
+#[tokio::test]
+async fn faults_apply_in_order_and_are_used_up() {
+    use crate::world::World;
+    use k8s_openapi::api::core::v1::Namespace;
+    use kube::Api;
+
+    let world = World::start().await;
+    let faults = Faults::around(world.client());
+    let namespaces: Api<Namespace> = Api::all(faults.client());
+    faults.inject(|seen| seen.method == Method::GET, 1, Fault::status(503));
+    faults.inject(|seen| seen.method == Method::GET, 1, Fault::Cut(5));
+    faults.inject(Seen::is_watch, 1, Fault::Hang);
+    let refused = namespaces.get(world.namespace()).await.unwrap_err();
+    assert!(matches!(refused, kube::Error::Api(status) if status.code == 503));
+    assert!(namespaces.get(world.namespace()).await.is_err());
+    assert!(namespaces.get(world.namespace()).await.is_ok());
+    assert_eq!(faults.count(|seen| seen.path.ends_with(world.namespace())), 3);
+}

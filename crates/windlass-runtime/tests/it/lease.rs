@@ -1,0 +1,196 @@
+//! Leases shared by several processes, here several loops.
+
+mod sharding;
+
+use std::{sync::Arc, time::Duration};
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use windlass_runtime::{
+    lease::{ElectionMetrics, Ended, LeaderElection, Leadership, Timing},
+    metrics::Metrics,
+};
+
+use crate::world::{World, eventually};
+
+const LEASE: &str = "operator";
+
+/// Takeovers within seconds; deadlines that a busy machine keeps.
+const QUICK: Timing = Timing {
+    lease_duration: Duration::from_secs(3),
+    renew_deadline: Duration::from_secs(2),
+    retry_period: Duration::from_millis(100),
+};
+
+/// Retries as quickly, with a lease that is never lost by a slow machine.
+const LONG: Timing =
+    Timing { lease_duration: Duration::from_secs(60), renew_deadline: Duration::from_secs(40), ..QUICK };
+
+struct Candidate {
+    leadership: Leadership,
+    stop: CancellationToken,
+    running: JoinHandle<Ended>,
+}
+
+fn candidate(world: &World, identity: &str, timing: Timing) -> Candidate {
+    let election = LeaderElection::new(world.client(), world.namespace(), LEASE).identity(identity);
+    start(election.timing(timing).unwrap())
+}
+
+fn start(election: LeaderElection) -> Candidate {
+    let leadership = election.leadership();
+    let stop = CancellationToken::new();
+    let stopped = stop.clone();
+    let running = tokio::spawn(async move { election.run(stopped.cancelled()).await });
+    Candidate { leadership, stop, running }
+}
+
+async fn lease(world: &World) -> Lease {
+    let leases: Api<Lease> = Api::namespaced(world.client(), world.namespace());
+    leases.get(LEASE).await.unwrap()
+}
+
+async fn holder(world: &World) -> String {
+    lease(world).await.spec.and_then(|spec| spec.holder_identity).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn a_lease_is_written_as_client_go_writes_it() {
+    let world = World::start().await;
+    let first = candidate(&world, "one", LONG);
+    first.leadership.acquired().await;
+    assert!(first.leadership.leads());
+    let spec = lease(&world).await.spec.unwrap();
+    assert_eq!(spec.holder_identity.as_deref(), Some("one"));
+    assert_eq!((spec.lease_duration_seconds, spec.lease_transitions), (Some(60), Some(0)));
+    let acquired = spec.acquire_time.unwrap();
+    let renewed = eventually("it is renewed", async || {
+        let spec = lease(&world).await.spec.unwrap();
+        (spec.renew_time != spec.acquire_time).then_some(spec)
+    })
+    .await;
+    assert_eq!(renewed.acquire_time, Some(acquired));
+
+    first.stop.cancel();
+    assert_eq!(first.running.await.unwrap(), Ended::Stopped);
+    assert!(!first.leadership.leads());
+    first.leadership.lost().await;
+    let spec = lease(&world).await.spec.unwrap();
+    assert_eq!((spec.holder_identity.as_deref(), spec.lease_duration_seconds), (Some(""), Some(1)));
+}
+
+#[tokio::test]
+async fn a_lease_that_is_renewed_is_not_taken_and_one_given_up_is_taken_soon() {
+    let world = World::start().await;
+    let first = candidate(&world, "one", LONG);
+    first.leadership.acquired().await;
+    let second = candidate(&world, "two", LONG);
+    // Long enough for the second to try many times.
+    let mut renewals = std::collections::BTreeSet::new();
+    eventually("it is renewed ten times", async || {
+        assert!(!second.leadership.leads());
+        let renewed = lease(&world).await.spec.unwrap().renew_time.map(|time| time.0);
+        renewals.insert(renewed);
+        (renewals.len() > 10).then_some(())
+    })
+    .await;
+    assert!(first.leadership.leads());
+
+    first.stop.cancel();
+    // Sooner than the sixty seconds of the lease, or the test's patience is over.
+    tokio::time::timeout(Duration::from_secs(30), second.leadership.acquired()).await.unwrap();
+    assert!(!first.leadership.leads());
+    assert_eq!(holder(&world).await, "two");
+    assert_eq!(lease(&world).await.spec.unwrap().lease_transitions, Some(1));
+    second.stop.cancel();
+    assert_eq!(second.running.await.unwrap(), Ended::Stopped);
+}
+
+#[tokio::test]
+async fn the_lease_of_a_holder_that_vanished_is_taken_after_its_time() {
+    let world = World::start().await;
+    let first = candidate(&world, "one", QUICK);
+    first.leadership.acquired().await;
+    let second = candidate(&world, "two", QUICK);
+    first.running.abort();
+    eventually("the second leads", async || {
+        // Both are asked at one moment, in this order: the first may end between, but not begin.
+        assert!(!(second.leadership.leads() && first.leadership.leads()));
+        second.leadership.leads().then_some(())
+    })
+    .await;
+    first.leadership.lost().await;
+    assert_eq!(holder(&world).await, "two");
+    second.stop.cancel();
+    second.running.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_holder_whose_loop_stands_still_refuses_to_write_before_anybody_else_leads() {
+    let world = World::start().await;
+    let election = LeaderElection::new(world.client(), world.namespace(), LEASE).identity("one").timing(QUICK).unwrap();
+    let leadership = election.leadership();
+    // Polled until it leads, and then never again: as good as stopped by a signal.
+    let mut paused = Box::pin(election.run(std::future::pending()));
+    tokio::select! {
+        _ = &mut paused => panic!("it ended"),
+        () = leadership.acquired() => {}
+    }
+    assert!(leadership.leads());
+    let second = candidate(&world, "two", QUICK);
+    second.leadership.acquired().await;
+    assert!(leadership.check().is_err());
+    // When it goes on, it finds out.
+    assert_eq!(paused.await, Ended::Lost);
+    leadership.lost().await;
+    second.stop.cancel();
+    second.running.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lease_that_somebody_else_took_is_lost_at_once() {
+    let world = World::start().await;
+    let first = candidate(&world, "one", LONG);
+    first.leadership.acquired().await;
+    let leases: Api<Lease> = Api::namespaced(world.client(), world.namespace());
+    eventually("it is taken by force", async || {
+        let mut lease = lease(&world).await;
+        lease.spec.as_mut().unwrap().holder_identity = Some("usurper".to_owned());
+        leases.replace(LEASE, &Default::default(), &lease).await.ok()
+    })
+    .await;
+    assert_eq!(first.running.await.unwrap(), Ended::Lost);
+    assert!(!first.leadership.leads());
+    assert_eq!(holder(&world).await, "usurper");
+}
+
+#[tokio::test]
+async fn at_most_one_of_several_leads_while_leaders_come_and_go() {
+    let world = World::start().await;
+    let metrics = Metrics::new();
+    let counts = ElectionMetrics::register(&metrics);
+    let started: Arc<Vec<_>> = Arc::new(
+        (0..4)
+            .map(|number| {
+                let election = LeaderElection::new(world.client(), world.namespace(), LEASE);
+                start(election.identity(&format!("candidate-{number}")).timing(QUICK).unwrap().metrics(counts.clone()))
+            })
+            .collect(),
+    );
+    let leading = |candidates: &[Candidate]| -> Option<usize> {
+        let leaders: Vec<_> = (0..candidates.len()).filter(|one| candidates[*one].leadership.leads()).collect();
+        assert!(leaders.len() < 2, "{leaders:?}");
+        leaders.first().copied()
+    };
+    let mut led = Vec::new();
+    while led.len() < started.len() {
+        let leader =
+            eventually("one that has not led leads", async || leading(&started).filter(|leader| !led.contains(leader)))
+                .await;
+        assert!(metrics.encode().contains("leader_election_master_status{name=\"operator\"} "));
+        led.push(leader);
+        started[leader].stop.cancel();
+    }
+}

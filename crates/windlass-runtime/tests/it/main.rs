@@ -1,0 +1,17 @@
+//! The runtime against an API server: the embedded one in this process, or any cluster that `WINDLASS_TEST_KUBECONFIG`
+//! names.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod cache;
+mod client;
+mod context;
+mod controller;
+mod events;
+mod faults;
+mod lease;
+mod manifests;
+mod operator;
+mod watch;
+mod webhook;
+mod world;

@@ -1,0 +1,122 @@
+//! What an API server says to manifests.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{
+    CustomResource, CustomResourceExt,
+    api::{Patch, PatchParams, ValidationDirective},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use windlass_runtime::{
+    manifests::{Coordination, OperatorManifests, Permission, WebhookCertificates},
+    webhook::{Description, Endpoint, FailurePolicy, MatchCondition, Operation, SelfMade, SideEffects},
+};
+
+use crate::world::World;
+
+/// How large a thing is, and in which colour.
+#[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[kube(group = "example.com", version = "v1", kind = "Gadget", namespaced, status = "GadgetStatus")]
+struct GadgetSpec {
+    /// In metres.
+    size: u32,
+    colour: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+struct GadgetStatus {
+    ready: bool,
+}
+
+mod old {
+    use super::*;
+
+    #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
+    #[kube(group = "example.com", version = "v1beta1", kind = "Gadget", namespaced)]
+    pub(super) struct GadgetSpec {
+        pub(super) metres: u32,
+    }
+}
+
+/// The definition, in a group that no other test has.
+fn within(group: &str, mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
+    definition.metadata.name = Some(format!("gadgets.{group}"));
+    definition.spec.group = group.to_owned();
+    definition
+}
+
+fn webhook(endpoint: Endpoint, group: &str) -> Description {
+    let path = format!("/{endpoint:?}").to_lowercase();
+    Description {
+        endpoint,
+        name: format!("{}.gadgets.{group}", &path[1..]),
+        path,
+        group: group.to_owned(),
+        versions: vec!["v1".to_owned(), "v1beta1".to_owned()],
+        kind: "Gadget".to_owned(),
+        resources: vec!["gadgets".to_owned(), "gadgets/status".to_owned()],
+        operations: vec![Operation::Create, Operation::Update, Operation::Delete],
+        failure_policy: FailurePolicy::Ignore,
+        side_effects: SideEffects::NoneOnDryRun,
+        timeout_seconds: 5,
+        match_conditions: vec![MatchCondition {
+            name: "not-system".to_owned(),
+            expression: "request.namespace != 'kube-system'".to_owned(),
+        }],
+    }
+}
+
+fn operator(world: &World) -> OperatorManifests {
+    let name = World::unique("gadgets");
+    let group = format!("{name}.example.com");
+    let mut operator = OperatorManifests::new(&name, world.namespace(), "example.com/gadget-operator:v1");
+    operator.definitions = vec![within(&group, Gadget::crd()), within(&group, old::Gadget::crd())];
+    operator.permissions = vec![
+        Permission::new(&group, "gadgets", ["get", "list", "watch", "patch"]),
+        Permission::new(&group, "gadgets/status", ["patch"]),
+        Permission::new("apps", "deployments", ["get", "list", "watch"]).within(world.namespace()),
+    ];
+    operator.webhooks =
+        [Endpoint::Mutating, Endpoint::Validating, Endpoint::Conversion].map(|one| webhook(one, &group)).into();
+    operator.replicas = 2;
+    operator.network_policy = true;
+    operator.coordination = Coordination::Shards;
+    operator
+}
+
+#[tokio::test]
+async fn an_api_server_takes_every_manifest_and_knows_every_field() {
+    let world = World::start().await;
+    let strictly = PatchParams {
+        dry_run: true,
+        force: true,
+        field_manager: Some("manifests".to_owned()),
+        field_validation: Some(ValidationDirective::Strict),
+    };
+    let manifests = operator(&world).build().unwrap();
+    assert_eq!(manifests.len(), 14, "every kind but those of Prometheus and cert-manager");
+    for manifest in manifests {
+        let patch = Patch::Apply(&manifest.object);
+        let applied = manifest.api(world.client()).patch(manifest.name(), &strictly, &patch).await;
+        let applied = applied.unwrap_or_else(|error| panic!("{}: {error}", manifest.kind()));
+        for (field, value) in manifest.object.data.as_object().unwrap() {
+            assert!(!applied.data[field].is_null(), "{}.{field} is lost: {value}", manifest.kind());
+        }
+    }
+}
+
+#[tokio::test]
+async fn rights_are_those_that_self_made_certificates_need() {
+    let world = World::start().await;
+    let operator = operator(&world);
+    assert_eq!(operator.certificates, WebhookCertificates::SelfMade);
+    let needed = SelfMade::new(world.client(), world.namespace(), format!("{}-webhook", operator.name))
+        .mutating(&operator.name)
+        .validating(&operator.name)
+        .definition(operator.definitions[0].metadata.name.clone().unwrap())
+        .permissions();
+    assert!(!needed.is_empty());
+    let mut explicit = operator.clone();
+    explicit.permissions.extend(needed);
+    assert_eq!(operator.build().unwrap(), explicit.build().unwrap());
+}

@@ -1,0 +1,159 @@
+//! The reflector against a server.
+
+mod definitions;
+mod desync;
+mod states;
+mod time;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, Client, Resource, api::PostParams};
+use tokio::{
+    sync::mpsc::{self, Receiver},
+    task::JoinHandle,
+};
+use windlass_runtime::{
+    object::Object,
+    scope::Scope,
+    watch::{self, Change, WatchOptions},
+};
+
+use crate::world::World;
+
+/// How long a change may take to come before a test fails.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A reflector whose changes are applied to a map, as a cache does.
+struct Reflected<K> {
+    changes: Receiver<Change<K>>,
+    /// By name.
+    objects: BTreeMap<String, Arc<K>>,
+    replaces: usize,
+    absents: usize,
+    task: JoinHandle<()>,
+}
+
+impl<K: Object> Reflected<K> {
+    fn start(client: Client, options: WatchOptions) -> Self {
+        let (sender, changes) = mpsc::channel(16);
+        let task = tokio::spawn(watch::run(client, options, sender));
+        Self { changes, objects: BTreeMap::new(), replaces: 0, absents: 0, task }
+    }
+
+    async fn next(&mut self) -> Change<K> {
+        let change = tokio::time::timeout(PATIENCE, self.changes.recv()).await;
+        let change = change.expect("a change must come").expect("a reflector must not end");
+        match &change {
+            Change::Replace { objects, .. } => {
+                self.replaces += 1;
+                self.objects = objects.iter().map(|object| (name(&**object), object.clone())).collect();
+                assert_eq!(self.objects.len(), objects.len(), "each object comes once");
+            }
+            Change::Apply(object) => {
+                self.objects.insert(name(&**object), object.clone());
+            }
+            Change::Delete(object) => {
+                self.objects.remove(&name(&**object));
+            }
+            Change::Gone { key, .. } => {
+                self.objects.remove(key.name());
+            }
+            Change::Bookmark(_) => {}
+            Change::Absent => {
+                self.absents += 1;
+                self.objects.clear();
+            }
+        }
+        change
+    }
+
+    /// Applies changes until something holds.
+    async fn until(&mut self, what: &str, holds: impl Fn(&Self) -> bool) {
+        let waiting = async {
+            while !holds(self) {
+                self.next().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("never came true: {what}"));
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.objects.keys().map(String::as_str).collect()
+    }
+}
+
+impl<K> Drop for Reflected<K> {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn name(object: &impl Resource) -> String {
+    object.meta().name.clone().unwrap_or_default()
+}
+
+/// Lists the config maps of the test's namespace that are its own: some servers put one of theirs into each.
+fn options(world: &World) -> WatchOptions {
+    let scope = Scope::namespace(world.namespace()).labels("of=test");
+    WatchOptions { streaming_list: false, ..WatchOptions::of::<ConfigMap>(&(), scope) }
+}
+
+fn config_maps(world: &World) -> Api<ConfigMap> {
+    Api::namespaced(world.client(), world.namespace())
+}
+
+async fn create(world: &World, name: &str) -> ConfigMap {
+    let mut object = ConfigMap::default();
+    object.metadata.name = Some(name.into());
+    object.metadata.labels = Some(BTreeMap::from([("of".into(), "test".into())]));
+    object.data = Some(BTreeMap::from([("key".into(), "value".into())]));
+    config_maps(world).create(&PostParams::default(), &object).await.unwrap()
+}
+
+async fn delete(world: &World, name: &str) {
+    config_maps(world).delete(name, &Default::default()).await.unwrap();
+}
+
+async fn touch(world: &World, name: &str, value: &str) {
+    let patch = serde_json::json!({"data": {"key": value}});
+    config_maps(world).patch(name, &Default::default(), &kube::api::Patch::Merge(patch)).await.unwrap();
+}
+
+fn value(object: &ConfigMap) -> &str {
+    object.data.as_ref().map_or("", |data| &data["key"])
+}
+
+/// Both ways to fetch a state.
+const WAYS: [bool; 2] = [false, true];
+
+#[tokio::test]
+async fn a_state_and_then_its_changes_are_told() {
+    for streaming_list in WAYS {
+        let world = World::start().await;
+        create(&world, "a").await;
+        create(&world, "b").await;
+        let options = WatchOptions { streaming_list, ..options(&world) };
+        let mut reflected = Reflected::<ConfigMap>::start(world.client(), options);
+        let Change::Replace { objects, revision } = reflected.next().await else { panic!("the state must come first") };
+        assert_eq!(objects.len(), 2);
+        assert!(revision >= windlass_runtime::object::revision_of(&*objects[1]));
+        create(&world, "c").await;
+        touch(&world, "a", "new").await;
+        delete(&world, "b").await;
+        reflected.until("the delete came", |reflected| reflected.names() == ["a", "c"]).await;
+        assert_eq!(value(&reflected.objects["a"]), "new");
+        assert_eq!(reflected.replaces, 1);
+        assert!(reflected.objects["a"].metadata.managed_fields.is_none());
+    }
+}
+
+#[tokio::test]
+async fn it_ends_when_nobody_listens() {
+    let world = World::start().await;
+    let (sender, mut changes) = mpsc::channel(1);
+    let task = tokio::spawn(watch::run::<ConfigMap>(world.client(), options(&world), sender));
+    assert!(matches!(changes.recv().await, Some(Change::Replace { .. })));
+    drop(changes);
+    tokio::time::timeout(PATIENCE, task).await.expect("it must end").unwrap();
+}

@@ -1,0 +1,98 @@
+//! Resources whose definition comes and goes.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+
+use super::*;
+use crate::{
+    faults::{Fault, Faults, Seen},
+    world::eventually,
+};
+
+struct Definition {
+    api: Api<CustomResourceDefinition>,
+    resource: ApiResource,
+    group: String,
+}
+
+impl Definition {
+    /// One that no server has yet.
+    fn new(world: &World) -> Self {
+        let group = format!("{}.example.com", World::unique("watch"));
+        let kind = GroupVersionKind::gvk(&group, "v1", "Boat");
+        Self { api: Api::all(world.client()), resource: ApiResource::from_gvk_with_plural(&kind, "boats"), group }
+    }
+
+    fn name(&self) -> String {
+        format!("boats.{}", self.group)
+    }
+
+    async fn create(&self) {
+        let definition = serde_json::from_value(serde_json::json!({
+            "metadata": {"name": self.name()},
+            "spec": {
+                "group": self.group, "scope": "Namespaced",
+                "names": {"kind": "Boat", "plural": "boats", "singular": "boat", "listKind": "BoatList"},
+                "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema":
+                    {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}],
+            },
+        }));
+        self.api.create(&PostParams::default(), &definition.unwrap()).await.unwrap();
+    }
+
+    async fn delete(&self) {
+        self.api.delete(&self.name(), &Default::default()).await.unwrap();
+        eventually("the definition is gone", async || {
+            self.api.get_opt(&self.name()).await.unwrap().is_none().then_some(())
+        })
+        .await;
+    }
+
+    /// Creates a boat as soon as the resource is served.
+    async fn launch(&self, world: &World, name: &str) {
+        let boats: Api<DynamicObject> = Api::namespaced_with(world.client(), world.namespace(), &self.resource);
+        let boat = DynamicObject::new(name, &self.resource);
+        eventually("a boat can be created", async || boats.create(&PostParams::default(), &boat).await.ok()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_definition_that_arrives_goes_and_comes_back_is_followed() {
+    for streaming_list in WAYS {
+        let world = World::start().await;
+        let definition = Definition::new(&world);
+        let scope = Scope::namespace(world.namespace());
+        let options = WatchOptions { streaming_list, ..WatchOptions::new(definition.resource.clone(), scope) };
+        let mut reflected = Reflected::<DynamicObject>::start(world.client(), options);
+        assert!(matches!(reflected.next().await, Change::Absent));
+
+        definition.create().await;
+        definition.launch(&world, "first").await;
+        reflected.until("the boat is there", |reflected| reflected.names() == ["first"]).await;
+        assert_eq!(reflected.absents, 1, "absence is told once");
+
+        definition.delete().await;
+        reflected.until("it is absent", |reflected| reflected.absents == 2).await;
+        assert!(reflected.objects.is_empty());
+
+        definition.create().await;
+        definition.launch(&world, "second").await;
+        reflected.until("the other boat is there", |reflected| reflected.names() == ["second"]).await;
+        assert_eq!(reflected.absents, 2);
+        definition.delete().await;
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_for_lack_of_rights_is_not_absence() {
+    let world = World::start().await;
+    create(&world, "a").await;
+    let faults = Faults::around(world.client());
+    faults.inject(|seen| seen.is_list("configmaps"), 1, Fault::status(403));
+    faults.inject(Seen::is_watch, 1, Fault::status(403));
+    let mut reflected = Reflected::<ConfigMap>::start(faults.client(), options(&world));
+    reflected.until("the state is there", |reflected| reflected.replaces == 1).await;
+    create(&world, "b").await;
+    reflected.until("b is there", |reflected| reflected.names() == ["a", "b"]).await;
+    assert_eq!((reflected.absents, reflected.replaces), (0, 1));
+}

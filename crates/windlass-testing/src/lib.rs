@@ -1,0 +1,22 @@
+//! Tests of operators: an API server for each of them, in the process.
+//!
+//! ```
+//! use k8s_openapi::api::core::v1::ConfigMap;
+//! use kube::{Api, api::PostParams};
+//! use windlass_testing::{World, eventually};
+//!
+//! # tokio::runtime::Runtime::new().unwrap().block_on(async {
+//! let world = World::start().await;
+//! let maps: Api<ConfigMap> = world.api();
+//! let mut map = ConfigMap::default();
+//! map.metadata.name = Some("settings".to_owned());
+//! maps.create(&PostParams::default(), &map).await.unwrap();
+//! eventually("the map is there", async || maps.get_opt("settings").await.unwrap()).await;
+//! # });
+//! ```
+//!
+//! The same tests run against a cluster if `WINDLASS_TEST_KUBECONFIG` names its kubeconfig.
+
+mod world;
+
+pub use world::{RunningOperator, World, eventually};

@@ -1,0 +1,182 @@
+//! An API server for a test.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use k8s_openapi::{NamespaceResourceScope, api::core::v1::Namespace};
+use kube::{
+    Api, Client, Config, CustomResourceExt, Resource,
+    api::{DeleteParams, PostParams},
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use tokio::task::JoinHandle;
+use windlass_apiserver::Server;
+use windlass_runtime::{
+    operator::{Operator, OperatorError, Options},
+    shutdown::Shutdown,
+};
+use windlass_store::MemoryStore;
+
+/// How long anything may take before a test fails.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a cluster may take to say that it will delete a namespace.
+const GOODBYE: Duration = Duration::from_secs(5);
+/// How often a condition is looked at.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// An API server with a namespace for a test.
+///
+/// The embedded server is the test's own. A cluster, named by `WINDLASS_TEST_KUBECONFIG`, is shared with other tests:
+/// what is not in the namespace is named with [`World::unique`], or is the same for all of them.
+pub struct World {
+    client: Client,
+    namespace: String,
+    /// None when the server is a cluster.
+    server: Option<Server>,
+    /// How to get there again, when it is a cluster.
+    kubeconfig: Option<PathBuf>,
+}
+
+impl World {
+    /// A server with an empty namespace. Panics if there is none to be had: a test cannot go on.
+    pub async fn start() -> Self {
+        let kubeconfig = std::env::var_os("WINDLASS_TEST_KUBECONFIG").map(PathBuf::from);
+        let (client, server) = match &kubeconfig {
+            Some(path) => (connect(path).await, None),
+            None => {
+                let store = Arc::new(MemoryStore::default());
+                let server = Server::builder(store).build().await.expect("an empty server must start");
+                (server.client(), Some(server))
+            }
+        };
+        let world = Self { client, namespace: Self::unique("test"), server, kubeconfig };
+        let mut namespace = Namespace::default();
+        namespace.metadata.name = Some(world.namespace.clone());
+        let created = Api::all(world.client()).create(&PostParams::default(), &namespace).await;
+        created.expect("a namespace must be created");
+        world
+    }
+
+    /// A client of the administrator.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// The server, unless it is a cluster.
+    pub fn server(&self) -> Option<&Server> {
+        self.server.as_ref()
+    }
+
+    /// The test's own namespace.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// The objects of a kind in the test's namespace.
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType: Default>,
+    {
+        Api::namespaced(self.client(), &self.namespace)
+    }
+
+    /// A name that no other test has.
+    pub fn unique(prefix: &str) -> String {
+        let id = uuid::Uuid::new_v4().simple().to_string();
+        format!("{prefix}-{}", &id[..12])
+    }
+
+    /// Defines a custom resource, unless that has been done, and waits until it is served.
+    pub async fn define<K: CustomResourceExt>(&self) {
+        let definition = K::crd();
+        let name = definition.metadata.name.clone().unwrap_or_default();
+        let definitions = Api::all(self.client());
+        match definitions.create(&PostParams::default(), &definition).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.is_already_exists() => {}
+            Err(error) => panic!("cannot define {name}: {error}"),
+        }
+        eventually("the definition is established", async || {
+            let definition = definitions.get(&name).await.ok()?;
+            let conditions = definition.status?.conditions?;
+            conditions
+                .iter()
+                .find(|condition| condition.type_ == "Established" && condition.status == "True")
+                .map(|_| ())
+        })
+        .await;
+    }
+
+    /// Runs an operator against the server, until it is stopped or dropped. What it watches in all namespaces, it
+    /// watches in the test's own: on a cluster, operators of other tests run at the same time.
+    pub fn run(&self, operator: Operator) -> RunningOperator {
+        let shutdown = Shutdown::new();
+        let options = Options { namespaces: vec![self.namespace.clone()], ..Options::default() };
+        let running = tokio::spawn(operator.run_with(self.client(), options, shutdown.clone()));
+        RunningOperator { shutdown, running: Some(running) }
+    }
+}
+
+/// The namespace goes, if the server stays. Nothing is waited for but the answer, and nothing fails.
+impl Drop for World {
+    fn drop(&mut self) {
+        let Some(kubeconfig) = self.kubeconfig.take() else { return };
+        let namespace = std::mem::take(&mut self.namespace);
+        // On a thread with a client of its own: the test's runtime may be about to end, and this must not wait for it.
+        let deletion = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.expect("a runtime must start").block_on(async {
+                let namespaces: Api<Namespace> = Api::all(connect(&kubeconfig).await);
+                let params = DeleteParams::background();
+                let _ = tokio::time::timeout(GOODBYE, namespaces.delete(&namespace, &params)).await;
+            });
+        });
+        let _ = deletion.join();
+    }
+}
+
+async fn connect(kubeconfig: &Path) -> Client {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).expect("the kubeconfig must be readable");
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+    Client::try_from(config.expect("the kubeconfig must name a cluster")).expect("the cluster must be usable")
+}
+
+/// An operator at work; aborted when dropped.
+pub struct RunningOperator {
+    shutdown: Shutdown,
+    running: Option<JoinHandle<Result<(), OperatorError>>>,
+}
+
+impl RunningOperator {
+    /// Lets it finish what it does, and answers how it ended.
+    pub async fn stop(mut self) -> Result<(), OperatorError> {
+        self.shutdown.drain();
+        let running = self.running.take().expect("an operator must be stopped once");
+        running.await.expect("an operator must not panic")
+    }
+}
+
+impl Drop for RunningOperator {
+    fn drop(&mut self) {
+        self.shutdown.abort();
+        if let Some(running) = &self.running {
+            running.abort();
+        }
+    }
+}
+
+/// Waits until something holds, and answers with what was found. Panics with `what` if it never does.
+pub async fn eventually<T>(what: &str, mut holds: impl AsyncFnMut() -> Option<T>) -> T {
+    let waiting = async {
+        loop {
+            if let Some(value) = holds().await {
+                return value;
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("never came true: {what}"))
+}

@@ -1,0 +1,18 @@
+//! Runs the operator. `NETWORK_BACKEND=linux` makes network namespaces on this machine; networks are only remembered
+//! otherwise.
+
+use std::{env, process::ExitCode};
+
+use network_operator::{
+    backend::{linux::Linux, memory::Memory},
+    controller::operator,
+};
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let operator = match env::var("NETWORK_BACKEND").as_deref() {
+        Ok("linux") => operator(Linux { prefix: "windlass".to_owned() }),
+        _ => operator(Memory::default()),
+    };
+    operator.main().await
+}
