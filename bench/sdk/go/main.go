@@ -1,0 +1,196 @@
+// Command sdk measures controller-runtime as bench/sdk measures the Rust runtimes: one scenario a process, the result as a
+// line of JSON on standard output.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+var (
+	scenario    = flag.String("scenario", "", "sync, reconcile, latency or queue")
+	kubeconfig  = flag.String("kubeconfig", "", "the server")
+	objects     = flag.Int("objects", 0, "objects that are there, or keys of the queue")
+	concurrency = flag.Int("concurrency", 8, "reconciles at a time")
+)
+
+func main() {
+	flag.Parse()
+	// Writing logs is not what is measured.
+	log.SetLogger(logr.Discard())
+	run := map[string]func() any{"sync": syncAll, "reconcile": reconcileAll, "latency": latency, "queue": queue}[*scenario]
+	if run == nil {
+		fail(fmt.Errorf("no such scenario: %q", *scenario))
+	}
+	fail(json.NewEncoder(os.Stdout).Encode(run()))
+}
+
+// syncAll fills a cache.
+func syncAll() any {
+	before := memory("VmRSS")
+	start := time.Now()
+	c, err := cache.New(config(), cache.Options{Scheme: scheme()})
+	fail(err)
+	_, err = c.GetInformer(context.Background(), &widget{})
+	fail(err)
+	go func() { fail(c.Start(context.Background())) }()
+	if !c.WaitForCacheSync(context.Background()) {
+		fail(fmt.Errorf("the cache does not sync"))
+	}
+	took := time.Since(start)
+	list := &widgetList{}
+	fail(c.List(context.Background(), list, client.UnsafeDisableDeepCopy))
+	found := len(list.Items)
+	peak := memory("VmHWM")
+	time.Sleep(time.Second)
+	return map[string]any{"objects": found, "seconds": took.Seconds(), "before": before, "peak": peak, "after": memory("VmRSS")}
+}
+
+// reconcileAll triggers all objects again, once everything has been reconciled for the first time.
+func reconcileAll() any {
+	var count atomic.Int64
+	channel := make(chan event.GenericEvent, 1024)
+	mgr := start(reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+		count.Add(1)
+		return reconcile.Result{}, nil
+	}), channel)
+	wait(func() bool { return count.Load() >= int64(*objects) })
+	list := &widgetList{}
+	fail(mgr.GetCache().List(context.Background(), list))
+	begin, already := time.Now(), count.Load()
+	for i := range list.Items {
+		channel <- event.GenericEvent{Object: &list.Items[i]}
+	}
+	wait(func() bool { return count.Load() >= already+int64(*objects) })
+	return map[string]any{"reconciles": count.Load() - already, "seconds": time.Since(begin).Seconds()}
+}
+
+// latency tells how long after its write an object is reconciled. A write says when it was sent.
+func latency() any {
+	var lock sync.Mutex
+	var ready atomic.Int64
+	seen := map[string]string{}
+	micros, since := []int64{}, time.Now().UnixMicro()
+	var mgr manager.Manager
+	started := make(chan struct{})
+	mgr = start(reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+		now := time.Now()
+		<-started
+		ready.Add(1)
+		object := &widget{}
+		if err := mgr.GetClient().Get(ctx, request.NamespacedName, object); err != nil {
+			return reconcile.Result{}, client.IgnoreNotFound(err)
+		}
+		at := object.Annotations["bench.example.com/at"]
+		lock.Lock()
+		defer lock.Unlock()
+		if at != "" && seen[object.Name] != at {
+			seen[object.Name] = at
+			sent, err := strconv.ParseInt(at, 10, 64)
+			fail(err)
+			// Earlier ones are of another contender.
+			if sent >= since {
+				micros = append(micros, now.UnixMicro()-sent)
+			}
+		}
+		return reconcile.Result{}, nil
+	}), nil)
+	close(started)
+	wait(func() bool { return ready.Load() >= int64(*objects) })
+	fmt.Println("ready")
+	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+	lock.Lock()
+	return map[string]any{"micros": micros}
+}
+
+// queue adds keys and takes them out again.
+func queue() any {
+	keys := make([]string, *objects)
+	for i := range keys {
+		keys[i] = "default/object-" + strconv.Itoa(i)
+	}
+	q := priorityqueue.New[string]("bench")
+	begin := time.Now()
+	for _, key := range keys {
+		q.AddWithOpts(priorityqueue.AddOpts{}, key)
+	}
+	for range keys {
+		key, _, _ := q.GetWithPriority()
+		q.Done(key)
+	}
+	took := time.Since(begin)
+	q.ShutDown()
+	return map[string]any{"keys": len(keys), "seconds": took.Seconds()}
+}
+
+// start runs a manager with one controller of widgets.
+func start(r reconcile.Reconciler, channel chan event.GenericEvent) manager.Manager {
+	mgr, err := manager.New(config(), manager.Options{Scheme: scheme(), Metrics: server.Options{BindAddress: "0"}})
+	fail(err)
+	c, err := controller.New("widget", mgr, controller.Options{Reconciler: r, MaxConcurrentReconciles: *concurrency})
+	fail(err)
+	fail(c.Watch(source.Kind(mgr.GetCache(), &widget{}, &handler.TypedEnqueueRequestForObject[*widget]{})))
+	if channel != nil {
+		fail(c.Watch(source.Channel(channel, &handler.EnqueueRequestForObject{})))
+	}
+	go func() { fail(mgr.Start(context.Background())) }()
+	return mgr
+}
+
+func config() *rest.Config {
+	c, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
+	fail(err)
+	return c
+}
+
+func wait(holds func() bool) {
+	for !holds() {
+		time.Sleep(200 * time.Microsecond)
+	}
+}
+
+// memory reads a line of /proc/self/status, in bytes.
+func memory(name string) int64 {
+	text, err := os.ReadFile("/proc/self/status")
+	fail(err)
+	for _, line := range strings.Split(string(text), "\n") {
+		if rest, found := strings.CutPrefix(line, name+":"); found {
+			kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(rest, "kB")), 10, 64)
+			fail(err)
+			return kib * 1024
+		}
+	}
+	fail(fmt.Errorf("/proc/self/status has no %s", name))
+	return 0
+}
+
+func fail(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}

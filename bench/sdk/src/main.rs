@@ -1,0 +1,129 @@
+//! `windlass-bench-sdk`: fills a server with custom resources, then lets the Windlass runtime, kube-runtime and
+//! controller-runtime watch, queue and reconcile them, one after the other, and prints how they compare.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool")]
+
+mod contender;
+mod report;
+mod server;
+mod subject;
+mod subjects;
+mod widget;
+
+use std::{env, path::PathBuf, process::Command};
+
+use anyhow::{Context as _, ensure};
+use clap::{Args, Parser, Subcommand};
+
+use crate::{
+    contender::{Contender, Run},
+    report::Figures,
+    server::Server,
+    subject::SubjectArgs,
+};
+
+/// Measures the Windlass runtime beside kube-runtime and controller-runtime
+#[derive(Debug, Parser)]
+#[command(args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Task>,
+    #[command(flatten)]
+    bench: BenchArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    #[command(hide = true)]
+    Subject(SubjectArgs),
+}
+
+#[derive(Debug, Args)]
+struct BenchArgs {
+    /// Objects to sync
+    #[arg(long, default_value_t = 100_000)]
+    objects: usize,
+    /// Keys of the largest queue
+    #[arg(long, default_value_t = 1_000_000)]
+    keys: usize,
+    /// Reconciles at a time
+    #[arg(long, default_value_t = 8)]
+    concurrency: u16,
+    /// Objects that are there while writes are timed
+    #[arg(long, default_value_t = 1000)]
+    latency_objects: usize,
+    /// Writes in a second while they are timed
+    #[arg(long, default_value_t = 200)]
+    rate: u32,
+    /// Writes that are timed
+    #[arg(long, default_value_t = 4000)]
+    writes: usize,
+    /// Measure so many times, and take the median of each number
+    #[arg(long, default_value_t = 1)]
+    runs: usize,
+    /// Only these; may be repeated
+    #[arg(long, value_enum)]
+    only: Vec<Contender>,
+    /// Another program that serves, instead of building windlass
+    #[arg(long, value_name = "FILE")]
+    windlass: Option<PathBuf>,
+    /// Where the server keeps data
+    #[arg(long, value_name = "DIR", default_value = "target/bench")]
+    data: PathBuf,
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let cli = Cli::parse();
+    match cli.command {
+        Some(Task::Subject(args)) => subject::run(args).await,
+        None => measure(cli.bench).await,
+    }
+}
+
+async fn measure(args: BenchArgs) -> anyhow::Result<()> {
+    let contenders = if args.only.is_empty() { Contender::ALL.to_vec() } else { args.only.clone() };
+    let windlass = match &args.windlass {
+        Some(file) => file.clone(),
+        None => build_windlass()?,
+    };
+    let programs = contender::Programs::build(&contenders)?;
+    let mut figures = Figures::default();
+    for run in 1..=args.runs {
+        eprintln!("run {run} of {}: making {} widgets", args.runs, args.objects);
+        let server = Server::start(&windlass, &args.data).await?;
+        server.populate(args.objects).await?;
+        for &contender in &contenders {
+            let run = Run { contender, programs: &programs, server: &server, concurrency: args.concurrency };
+            eprintln!("{}", contender.title());
+            let synced = run.sync(args.objects)?;
+            ensure!(synced.objects == args.objects, "{} found {} objects", contender.title(), synced.objects);
+            figures.synced(contender, synced);
+            figures.reconciled(contender, run.reconcile(args.objects)?);
+        }
+        drop(server);
+        let server = Server::start(&windlass, &args.data).await?;
+        server.populate(args.latency_objects).await?;
+        for &contender in &contenders {
+            eprintln!("{}: latency and queue", contender.title());
+            let run = Run { contender, programs: &programs, server: &server, concurrency: args.concurrency };
+            figures.latencies(contender, run.latency(args.latency_objects, args.rate, args.writes).await?);
+            for keys in [args.keys / 100, args.keys / 10, args.keys] {
+                figures.queued(contender, run.queue(keys)?);
+            }
+        }
+    }
+    figures.print(&contenders);
+    Ok(())
+}
+
+/// Builds the server as it is used.
+fn build_windlass() -> anyhow::Result<PathBuf> {
+    let status = Command::new(env!("CARGO"))
+        .args(["build", "--release", "-p", "windlass-cli"])
+        .status()
+        .context("cannot run cargo")?;
+    ensure!(status.success(), "cargo build: {status}");
+    let own = env::current_exe().context("cannot tell where this program is")?;
+    Ok(own.with_file_name("windlass"))
+}

@@ -1,0 +1,133 @@
+//! The numbers side by side, with the targets.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    contender::Contender,
+    subject::{Latencies, Queued, Reconciled, Synced},
+};
+
+/// Something that is measured. Less is better but for rates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Measure {
+    SyncTime,
+    PeakMemory,
+    MemoryPerObject,
+    Reconciles,
+    LatencyMedian,
+    LatencyTail,
+    /// By number of keys.
+    Queue(usize),
+}
+
+/// All numbers, of all runs.
+#[derive(Debug, Default)]
+pub(crate) struct Figures(BTreeMap<(Measure, Contender), Vec<f64>>);
+
+impl Figures {
+    pub(crate) fn synced(&mut self, contender: Contender, synced: Synced) {
+        self.add(Measure::SyncTime, contender, synced.seconds);
+        self.add(Measure::PeakMemory, contender, synced.peak as f64);
+        let kept = synced.after.saturating_sub(synced.before) as f64 / synced.objects.max(1) as f64;
+        self.add(Measure::MemoryPerObject, contender, kept);
+    }
+
+    pub(crate) fn reconciled(&mut self, contender: Contender, reconciled: Reconciled) {
+        self.add(Measure::Reconciles, contender, reconciled.reconciles as f64 / reconciled.seconds);
+    }
+
+    pub(crate) fn latencies(&mut self, contender: Contender, mut latencies: Latencies) {
+        latencies.micros.sort_unstable();
+        let at = |share: f64| {
+            let place =
+                ((latencies.micros.len() as f64 * share) as usize).min(latencies.micros.len().saturating_sub(1));
+            latencies.micros.get(place).map_or(f64::NAN, |micros| *micros as f64)
+        };
+        let (median, tail) = (at(0.5), at(0.99));
+        eprintln!("  {} writes seen, p50 {median} us, p99 {tail} us", latencies.micros.len());
+        self.add(Measure::LatencyMedian, contender, median);
+        self.add(Measure::LatencyTail, contender, tail);
+    }
+
+    pub(crate) fn queued(&mut self, contender: Contender, queued: Queued) {
+        self.add(Measure::Queue(queued.keys), contender, queued.keys as f64 / queued.seconds);
+    }
+
+    fn add(&mut self, measure: Measure, contender: Contender, value: f64) {
+        eprintln!("  {:<28} {}", measure.title(), measure.show(value));
+        self.0.entry((measure, contender)).or_default().push(value);
+    }
+
+    /// A table for people and for the README.
+    pub(crate) fn print(&self, contenders: &[Contender]) {
+        let median = |measure, contender| {
+            let mut values = self.0.get(&(measure, contender))?.clone();
+            values.sort_unstable_by(f64::total_cmp);
+            values.get(values.len() / 2).copied()
+        };
+        let mut measures: Vec<Measure> = self.0.keys().map(|(measure, _)| *measure).collect();
+        measures.dedup();
+        print!("| |");
+        contenders.iter().for_each(|contender| print!(" {} |", contender.title()));
+        println!(" against the better | target | met |");
+        println!("|---|{}---|---|---|", "---|".repeat(contenders.len()));
+        for measure in measures {
+            print!("| {} |", measure.title());
+            for contender in contenders {
+                print!(" {} |", median(measure, *contender).map_or_else(String::new, |value| measure.show(value)));
+            }
+            let others = [Contender::KubeRuntime, Contender::ControllerRuntime];
+            let others = others.iter().filter_map(|contender| median(measure, *contender));
+            let best = if measure.more_is_better() { others.reduce(f64::max) } else { others.reduce(f64::min) };
+            let ratio = median(measure, Contender::Windlass).zip(best).map(|(ours, theirs)| ours / theirs);
+            let ratio_shown = ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}x"));
+            match measure.target() {
+                None => println!(" {ratio_shown} | | |"),
+                Some(target) => {
+                    let sign = if measure.more_is_better() { ">=" } else { "<=" };
+                    let met =
+                        ratio.map(|ratio| if measure.more_is_better() { ratio >= target } else { ratio <= target });
+                    let met = met.map_or("", |met| if met { "yes" } else { "NO" });
+                    println!(" {ratio_shown} | {sign} {target}x | {met} |");
+                }
+            }
+        }
+    }
+}
+
+impl Measure {
+    fn title(self) -> String {
+        match self {
+            Self::SyncTime => "sync, time".to_owned(),
+            Self::PeakMemory => "sync, peak memory".to_owned(),
+            Self::MemoryPerObject => "memory for an object".to_owned(),
+            Self::Reconciles => "no-op reconciles".to_owned(),
+            Self::LatencyMedian => "write to reconcile, p50".to_owned(),
+            Self::LatencyTail => "write to reconcile, p99".to_owned(),
+            Self::Queue(keys) => format!("queue of {keys} keys, add and get"),
+        }
+    }
+
+    fn show(self, value: f64) -> String {
+        match self {
+            Self::SyncTime => format!("{value:.2} s"),
+            Self::PeakMemory => format!("{:.0} MB", value / 1e6),
+            Self::MemoryPerObject => format!("{value:.0} bytes"),
+            Self::Reconciles | Self::Queue(_) => format!("{value:.0} /s"),
+            Self::LatencyMedian | Self::LatencyTail => format!("{:.2} ms", value / 1e3),
+        }
+    }
+
+    fn more_is_better(self) -> bool {
+        matches!(self, Self::Reconciles | Self::Queue(_))
+    }
+
+    /// Against the better of the others.
+    fn target(self) -> Option<f64> {
+        match self {
+            Self::SyncTime | Self::PeakMemory | Self::MemoryPerObject | Self::LatencyTail => Some(0.5),
+            Self::Reconciles => Some(2.0),
+            Self::LatencyMedian | Self::Queue(_) => None,
+        }
+    }
+}

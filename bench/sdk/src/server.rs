@@ -1,0 +1,125 @@
+//! The API server that all subjects use: `windlass up`, with widgets in it.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, bail, ensure};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{
+    Api, Client, Config, CustomResourceExt as _,
+    api::{Patch, PatchParams, PostParams},
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::{
+    subject::now,
+    widget::{NAMESPACE, SENT_AT, Widget, name, widget},
+};
+
+/// Objects created at a time.
+const WRITERS: usize = 16;
+/// How long the server may take to get ready.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+
+/// A running server, killed when dropped.
+pub(crate) struct Server {
+    child: Child,
+    client: Client,
+    folder: TempDir,
+}
+
+impl Server {
+    /// Starts the program on an empty folder.
+    pub(crate) async fn start(program: &Path, data: &Path) -> anyhow::Result<Self> {
+        fs::create_dir_all(data).with_context(|| format!("cannot make {}", data.display()))?;
+        let folder = tempfile::Builder::new().prefix("sdk-").tempdir_in(data)?;
+        let log = fs::File::create(folder.path().join("log"))?;
+        let mut child = Command::new(program)
+            .args(["up", "--port", "0", "--data-dir"])
+            .arg(folder.path().join("plane"))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .with_context(|| format!("cannot start {}", program.display()))?;
+        let kubeconfig = folder.path().join("plane/kubeconfig");
+        let start = Instant::now();
+        let client = loop {
+            if let Ok(client) = connect(&kubeconfig).await
+                && client.apiserver_version().await.is_ok()
+            {
+                break client;
+            }
+            if let Some(status) = child.try_wait()? {
+                bail!("windlass ended with {status}: {}", fs::read_to_string(folder.path().join("log"))?);
+            }
+            ensure!(start.elapsed() < READY_WITHIN, "windlass does not get ready");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        };
+        Ok(Self { child, client, folder })
+    }
+
+    /// How to reach it.
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.folder.path().join("plane/kubeconfig")
+    }
+
+    /// Defines widgets, and makes so many.
+    pub(crate) async fn populate(&self, objects: usize) -> anyhow::Result<()> {
+        let create = PostParams::default();
+        Api::all(self.client.clone()).create(&create, &Widget::crd()).await?;
+        let mut namespace = Namespace::default();
+        namespace.metadata.name = Some(NAMESPACE.to_owned());
+        Api::all(self.client.clone()).create(&create, &namespace).await?;
+        let widgets: Api<Widget> = Api::namespaced(self.client.clone(), NAMESPACE);
+        stream::iter(0..objects)
+            .map(|number| {
+                let (widgets, create) = (&widgets, &create);
+                async move { widgets.create(create, &widget(number)).await }
+            })
+            .buffer_unordered(WRITERS)
+            .try_for_each(async |_| Ok(()))
+            .await?;
+        Ok(())
+    }
+
+    /// Writes to one object after the other at a steady rate, each saying when it was sent.
+    pub(crate) async fn write_steadily(&self, objects: usize, rate: u32, writes: usize) -> anyhow::Result<()> {
+        let widgets: Api<Widget> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let mut ticks = tokio::time::interval(Duration::from_secs(1) / rate);
+        let mut writing = tokio::task::JoinSet::new();
+        for number in 0..writes {
+            ticks.tick().await;
+            let widgets = widgets.clone();
+            writing.spawn(async move {
+                let patch = json!({"metadata": {"annotations": {SENT_AT: now().to_string()}}});
+                widgets.patch(&name(number % objects), &PatchParams::default(), &Patch::Merge(patch)).await
+            });
+        }
+        while let Some(written) = writing.join_next().await {
+            written??;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Both fail only if it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+async fn connect(kubeconfig: &Path) -> anyhow::Result<Client> {
+    let file = Kubeconfig::read_from(kubeconfig)?;
+    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+    Ok(Client::try_from(config)?)
+}

@@ -1,0 +1,221 @@
+//! One runtime in one scenario, in a process of its own, so that its memory is its own. The result is a line of JSON on
+//! standard output.
+
+use std::{
+    collections::HashMap,
+    fs,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    subjects,
+    widget::{SENT_AT, Widget},
+};
+
+/// A runtime written in Rust; the one in Go is a program of its own, with the same options.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Subject {
+    /// This project's
+    Windlass,
+    /// kube's
+    KubeRuntime,
+}
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Scenario {
+    /// Fill a cache
+    Sync,
+    /// Reconcile all objects again
+    Reconcile,
+    /// How long after its write an object is reconciled
+    Latency,
+    /// Add keys to a queue, and take them out again
+    Queue,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SubjectArgs {
+    pub(crate) subject: Subject,
+    #[arg(long, value_enum)]
+    pub(crate) scenario: Scenario,
+    #[arg(long)]
+    pub(crate) kubeconfig: PathBuf,
+    #[arg(long)]
+    pub(crate) objects: usize,
+    #[arg(long)]
+    pub(crate) concurrency: u16,
+}
+
+/// A cache was filled.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Synced {
+    pub(crate) objects: usize,
+    pub(crate) seconds: f64,
+    /// Resident memory before, at its peak, and a second after.
+    pub(crate) before: u64,
+    pub(crate) peak: u64,
+    pub(crate) after: u64,
+}
+
+/// All objects were reconciled.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Reconciled {
+    pub(crate) reconciles: usize,
+    pub(crate) seconds: f64,
+}
+
+/// Times from a write to its reconcile.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Latencies {
+    pub(crate) micros: Vec<i64>,
+}
+
+/// Keys went through a queue.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Queued {
+    pub(crate) keys: usize,
+    pub(crate) seconds: f64,
+}
+
+/// Runs a scenario, and prints its result.
+pub(crate) async fn run(args: SubjectArgs) -> anyhow::Result<()> {
+    let result = match (args.subject, args.scenario) {
+        (Subject::Windlass, Scenario::Sync) => serde_json::to_string(&subjects::windlass::sync(&args).await?),
+        (Subject::Windlass, Scenario::Reconcile) => serde_json::to_string(&subjects::windlass::reconcile(&args).await?),
+        (Subject::Windlass, Scenario::Latency) => serde_json::to_string(&subjects::windlass::latency(&args).await?),
+        (Subject::Windlass, Scenario::Queue) => serde_json::to_string(&subjects::windlass::queue(&args).await?),
+        (Subject::KubeRuntime, Scenario::Sync) => serde_json::to_string(&subjects::kube_runtime::sync(&args).await?),
+        (Subject::KubeRuntime, Scenario::Reconcile) => {
+            serde_json::to_string(&subjects::kube_runtime::reconcile(&args).await?)
+        }
+        (Subject::KubeRuntime, Scenario::Latency) => {
+            serde_json::to_string(&subjects::kube_runtime::latency(&args).await?)
+        }
+        (Subject::KubeRuntime, Scenario::Queue) => serde_json::to_string(&subjects::kube_runtime::queue(&args).await?),
+    }?;
+    println!("{result}");
+    Ok(())
+}
+
+impl SubjectArgs {
+    /// The configuration of a client of the server.
+    pub(crate) async fn config(&self) -> anyhow::Result<Config> {
+        let file = Kubeconfig::read_from(&self.kubeconfig)?;
+        Ok(Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?)
+    }
+
+    /// kube's own client.
+    pub(crate) async fn client(&self) -> anyhow::Result<Client> {
+        Ok(Client::try_from(self.config().await?)?)
+    }
+
+    /// The keys of the queue.
+    pub(crate) fn keys(&self) -> Vec<String> {
+        (0..self.objects).map(|number| format!("default/object-{number}")).collect()
+    }
+}
+
+/// A line of `/proc/self/status`, in bytes.
+pub(crate) fn memory(name: &str) -> anyhow::Result<u64> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let kib = line.and_then(|line| line.trim().strip_suffix("kB")).with_context(|| format!("no {name}"))?;
+    Ok(kib.trim().parse::<u64>()? * 1024)
+}
+
+/// Counts reconciles.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Count(Arc<AtomicUsize>);
+
+impl Count {
+    /// One more.
+    pub(crate) fn add(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many.
+    pub(crate) fn get(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Waits for so many.
+    pub(crate) async fn reaches(&self, count: usize) {
+        while self.get() < count {
+            tokio::time::sleep(Duration::from_micros(200)).await;
+        }
+    }
+}
+
+/// When writes were reconciled.
+#[derive(Debug, Clone)]
+pub(crate) struct Times {
+    pub(crate) reconciles: Count,
+    noted: Arc<Mutex<Noted>>,
+    /// Writes that were sent before are of another contender.
+    since: i64,
+}
+
+#[derive(Debug, Default)]
+struct Noted {
+    /// The last write of each object that was reconciled.
+    last: HashMap<String, String>,
+    micros: Vec<i64>,
+}
+
+impl Times {
+    /// Of writes from now on.
+    pub(crate) fn new() -> Self {
+        Self { reconciles: Count::default(), noted: Arc::default(), since: now() }
+    }
+
+    /// An object is reconciled now.
+    pub(crate) fn note(&self, widget: &Widget) {
+        let now = now();
+        self.reconciles.add();
+        let name = widget.metadata.name.as_ref();
+        let sent = widget.metadata.annotations.as_ref().and_then(|annotations| annotations.get(SENT_AT));
+        if let (Some(name), Some(sent)) = (name, sent) {
+            let mut noted = self.noted.lock();
+            if noted.last.get(name) != Some(sent) {
+                noted.last.insert(name.clone(), sent.clone());
+                let sent = sent.parse::<i64>().expect("the time must be a number");
+                if sent >= self.since {
+                    noted.micros.push(now - sent);
+                }
+            }
+        }
+    }
+
+    /// All times so far.
+    pub(crate) fn latencies(&self) -> Latencies {
+        Latencies { micros: self.noted.lock().micros.clone() }
+    }
+}
+
+/// Microseconds since 1970.
+pub(crate) fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock must be after 1970");
+    i64::try_from(since.as_micros()).expect("microseconds since 1970 must fit")
+}
+
+/// Says that writes may begin, and waits for the line that says they are over.
+pub(crate) async fn while_writing() -> anyhow::Result<()> {
+    println!("ready");
+    tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new())).await??;
+    Ok(())
+}

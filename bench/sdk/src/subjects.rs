@@ -1,0 +1,4 @@
+//! The runtimes written in Rust.
+
+pub(crate) mod kube_runtime;
+pub(crate) mod windlass;
