@@ -55,6 +55,22 @@ pub struct Parts {
     pub field_manager: std::sync::Arc<str>,
 }
 
+#[cfg(test)]
+impl Parts {
+    /// Parts of a process without informers, for tests.
+    pub(crate) fn of_test(client: Client, leadership: Leadership) -> Self {
+        Self {
+            caches: Caches::new(client.clone()),
+            events: Recorder::new(client.clone(), "test", "test"),
+            metrics: Metrics::new(),
+            leadership,
+            shard: crate::lease::Shard::whole(),
+            field_manager: "test".into(),
+            client,
+        }
+    }
+}
+
 /// What a reconcile reads and writes with. A cheap handle, made for each reconcile.
 ///
 /// ```no_run

@@ -37,7 +37,6 @@ mod simulation;
 mod timing;
 
 pub use elector::{ElectionMetrics, Ended, LeaderElection};
-pub(crate) use identity::chance;
 pub use identity::identity;
 #[cfg(test)]
 pub(crate) use leadership::Standing;

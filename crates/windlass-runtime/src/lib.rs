@@ -5,6 +5,7 @@
 //!
 //! | module | |
 //! |---|---|
+//! | [`client`] | the connection to the API server |
 //! | [`key`], [`object`], [`scope`] | names of objects, what can be watched, and how much of it |
 //! | [`watch`] | lists and watches one resource, for as long as asked |
 //! | [`cache`] | one watch per resource and scope, kept in memory, indexed, shared |
@@ -18,6 +19,7 @@
 //! | [`operator`] | all of the above in one process |
 //! | [`manifests`] | what a cluster needs to run it |
 //! | [`metrics`] | numbers, under controller-runtime's names |
+//! | [`shutdown`], [`error`] | how a process ends; why a reconcile failed |
 
 pub mod cache;
 pub mod client;
@@ -34,6 +36,7 @@ pub mod objects;
 pub mod operator;
 mod panic;
 pub mod queue;
+mod random;
 pub mod scope;
 pub mod shutdown;
 pub mod watch;

@@ -32,7 +32,7 @@ mod server;
 
 pub use admission::{Defaulter, Validator, Webhook};
 pub use certificates::{CertResolver, CertificateError, CertificateFiles, Certificates, SelfMade, SelfMadeError};
-pub(crate) use certificates::{Target, TargetKind, permissions, secret_of};
+pub(crate) use certificates::{Target, permissions, secret_of};
 pub use conversion::Conversion;
 pub use denied::{Answer, Denied, Warnings};
 pub use describe::{Description, Endpoint, FailurePolicy, MatchCondition, SideEffects};

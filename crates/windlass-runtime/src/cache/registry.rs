@@ -30,7 +30,7 @@ use crate::{
     watch::{self as reflector, Change, Form, WatchMetrics, WatchOptions},
 };
 
-/// Changes between the watch and the store: enough that reading from the network and applying overlap.
+/// Changes between the watch and the store: enough that neither waits for the other at each one.
 const CHANGES: usize = 128;
 
 /// All informers of a process. A cheap handle: clones share them.

@@ -1,6 +1,8 @@
 //! How the informers of a kind keep it.
 
-use std::{fmt, hash::BuildHasher, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
+
+use crate::random;
 
 /// How the informers of a kind keep it. Given to [`Caches::configure`](super::Caches::configure).
 ///
@@ -76,10 +78,7 @@ impl<K> Settings<K> {
     /// The time until the next resync: within 10 % of the period, and no less than a second.
     pub(super) fn next_resync(&self) -> Option<Duration> {
         let period = self.resync?.max(Duration::from_secs(1));
-        // Every new state of std's hasher has other keys: as random as this has to be.
-        let random = std::hash::RandomState::new().hash_one(0u8) >> 11;
-        let part = random as f64 / (1u64 << 53) as f64;
-        Some(period.mul_f64(0.9 + 0.2 * part))
+        Some(period.mul_f64(0.9 + 0.2 * random::fraction()))
     }
 }
 

@@ -150,7 +150,6 @@ impl<K: Object> Controller<K> {
         let mut prepared = Prepared { wiring, primary, first, others: Vec::new(), tasks: Vec::new() };
         for feed in feeds {
             match feed.connect(&prepared.wiring) {
-                Connection::Ready => {}
                 Connection::Task(task) => prepared.tasks.push(task),
                 Connection::Watch(connected) => prepared.others.extend(connected),
             }
@@ -179,7 +178,7 @@ impl<K: Object> Controller<K> {
                     queue.add(ObjectKey::of(object), change.priority());
                 }
             };
-            Connected::new(informer.clone(), hear, &wiring.context.parts().caches)
+            Connected::new(informer.clone(), hear)
         });
         connected.collect()
     }

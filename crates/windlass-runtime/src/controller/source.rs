@@ -40,7 +40,7 @@ impl Source {
     /// The keys that a stream brings. It is polled while the controller runs; keys that come faster than they are
     /// worked on cost one place in the queue each, however often they come.
     pub fn stream(keys: impl Stream<Item = ObjectKey> + Send + 'static) -> Self {
-        Self::new(TaskFeed(Some(Box::new(move |wiring: Wiring| {
+        Self::new(TaskFeed(Box::new(move |wiring: Wiring| {
             Box::pin(async move {
                 let mut keys = std::pin::pin!(keys);
                 while let Some(key) = keys.next().await {
@@ -49,7 +49,7 @@ impl Source {
                     tokio::task::coop::consume_budget().await;
                 }
             })
-        }))))
+        })))
     }
 }
 
@@ -197,7 +197,7 @@ impl Every {
 
 impl From<Every> for Source {
     fn from(every: Every) -> Self {
-        Self::new(TaskFeed(Some(Box::new(move |wiring: Wiring| {
+        Self::new(TaskFeed(Box::new(move |wiring: Wiring| {
             Box::pin(async move {
                 let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + every.period, every.period);
                 // A process that slept has nothing to make up for: once is enough.
@@ -210,20 +210,17 @@ impl From<Every> for Source {
                     }
                 }
             })
-        }))))
+        })))
     }
 }
 
 type Task = Box<dyn FnOnce(Wiring) -> BoxFuture<'static, ()> + Send>;
 
-struct TaskFeed(Option<Task>);
+struct TaskFeed(Task);
 
 impl Feed for TaskFeed {
-    fn connect(mut self: Box<Self>, wiring: &Wiring) -> Connection {
-        match self.0.take() {
-            Some(task) => Connection::Task(task(wiring.clone())),
-            None => Connection::Ready,
-        }
+    fn connect(self: Box<Self>, wiring: &Wiring) -> Connection {
+        Connection::Task((self.0)(wiring.clone()))
     }
 }
 
@@ -257,8 +254,6 @@ pub(crate) trait Feed: Send {
 
 /// A connected source.
 pub(crate) enum Connection {
-    /// Nothing more is to be done.
-    Ready,
     /// To be polled while the controller runs.
     Task(BoxFuture<'static, ()>),
     /// Informers, heard for as long as the controller works.
@@ -268,21 +263,17 @@ pub(crate) enum Connection {
 /// An informer that a controller hears, as soon as it works: until then nobody would take the keys.
 pub(crate) struct Connected {
     pub(crate) resource: ApiResource,
-    caches: Caches,
+    absent: Box<dyn Fn() -> bool + Send + Sync>,
     synced: Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>,
     subscribe: Box<dyn FnOnce() -> Subscription + Send + Sync>,
 }
 
 impl Connected {
-    pub(crate) fn new<K: Object>(
-        informer: Informer<K>,
-        handler: impl FnMut(Event<K>) + Send + Sync + 'static,
-        caches: &Caches,
-    ) -> Self {
-        let synced = informer.clone();
+    pub(crate) fn new<K: Object>(informer: Informer<K>, handler: impl FnMut(Event<K>) + Send + Sync + 'static) -> Self {
+        let (absent, synced) = (informer.clone(), informer.clone());
         Self {
             resource: informer.resource().clone(),
-            caches: caches.clone(),
+            absent: Box::new(move || absent.is_absent()),
             synced: Box::new(move || {
                 let informer = synced.clone();
                 Box::pin(async move { informer.synced().await })
@@ -303,7 +294,7 @@ impl Connected {
 
     /// Whether the resource is known not to be served.
     pub(crate) fn is_absent(&self) -> bool {
-        self.caches.status().iter().any(|status| status.absent && status.resource == self.resource)
+        (self.absent)()
     }
 }
 

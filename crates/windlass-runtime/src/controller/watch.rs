@@ -229,7 +229,7 @@ impl<W: Object> Feed for WatchFeed<W> {
         let connected = self.informers.into_iter().map(|informer| {
             let (filter, target, heard) = (filter.clone(), target.clone(), wiring.clone());
             let hear = move |event| hear(&event, filter.as_ref(), &target, &heard);
-            Connected::new(informer, hear, &wiring.context.parts().caches)
+            Connected::new(informer, hear)
         });
         Connection::Watch(connected.collect())
     }

@@ -18,7 +18,7 @@ use super::{
     correlator::{Correlator, Next, Outcome, Write},
     recorder::Message,
 };
-use crate::lease;
+use crate::random;
 
 /// How often series are looked at.
 const TICK: Duration = Duration::from_secs(10);
@@ -70,7 +70,7 @@ pub(super) async fn run(client: Client, mut inbox: mpsc::Receiver<Message>, metr
                 if outcome == Outcome::Written {
                     metrics.count_written();
                 }
-                if let Err(dropped) = correlator.written(outcome, Instant::now(), lease::chance()) {
+                if let Err(dropped) = correlator.written(outcome, Instant::now(), random::fraction()) {
                     metrics.count_dropped(dropped);
                 }
             }

@@ -4,10 +4,7 @@ use std::{collections::BTreeMap, future::Future, pin::pin, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::{
-    Api, Client,
-    api::{ObjectMeta, PostParams},
-};
+use kube::{Api, Client, api::PostParams};
 use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family, gauge::Gauge},
@@ -17,11 +14,11 @@ use tokio::{sync::watch, time::timeout};
 use super::{
     InvalidTiming, Leadership, Timing, clock,
     election::{Answer, Election, Step},
-    identity::{self, chance},
+    identity,
     leadership::Standing,
     record::Record,
 };
-use crate::metrics::Metrics;
+use crate::{metrics::Metrics, random};
 
 /// One process's part in the election of a leader, on one Lease.
 ///
@@ -179,7 +176,7 @@ impl LeaderElection {
         tracing::info!(lease = %name, identity = %self.identity, "waiting for the leader's lease");
         let mut leader = None;
         loop {
-            let step = election.next(clock::now(), Timestamp::now(), chance());
+            let step = election.next(clock::now(), Timestamp::now(), random::fraction());
             self.publish(&election);
             if matches!(step, Step::Replace(_)) && election.is_slow() {
                 self.metrics.slow(&name);
@@ -302,17 +299,13 @@ impl Leases {
         Done::Answered(answer)
     }
 
-    /// The lease with another record. It keeps its uid and version, so the server refuses it if the lease is not the
-    /// same any more.
+    /// The lease with another record.
     fn with(&self, record: &Record, last: Option<&Lease>) -> Lease {
-        let mut metadata = match last {
-            Some(lease) => ObjectMeta { managed_fields: None, ..lease.metadata.clone() },
-            None => ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },
-        };
+        let mut lease = record.lease(&self.name, last);
         if !self.labels.is_empty() {
-            metadata.labels.get_or_insert_default().extend(self.labels.clone());
+            lease.metadata.labels.get_or_insert_default().extend(self.labels.clone());
         }
-        Lease { metadata, spec: Some(record.spec()) }
+        lease
     }
 }
 

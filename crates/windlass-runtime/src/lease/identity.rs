@@ -21,9 +21,3 @@ fn hostname() -> String {
     let filled = |name: String| Some(name.trim().to_owned()).filter(|name| !name.is_empty());
     kernel.and_then(filled).or_else(|| environment().and_then(filled)).unwrap_or_else(|| "localhost".to_owned())
 }
-
-/// A number from 0 to 1 by chance, to keep replicas out of step.
-pub(crate) fn chance() -> f64 {
-    let bits = Uuid::new_v4().as_u128() as u32;
-    f64::from(bits) / f64::from(u32::MAX)
-}

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
-    apimachinery::pkg::apis::meta::v1::MicroTime,
+    apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
 };
 
 /// The fields of a Lease that an election is about. Absent ones are zero, as for client-go.
@@ -43,6 +43,16 @@ impl Record {
             lease_transitions: Some(self.transitions),
             ..LeaseSpec::default()
         }
+    }
+
+    /// A Lease that says this: a new one, or the last one with this instead. That keeps its uid and version, so the
+    /// server refuses it if the lease is not the same any more.
+    pub(crate) fn lease(&self, name: &str, last: Option<&Lease>) -> Lease {
+        let metadata = match last {
+            Some(lease) => ObjectMeta { managed_fields: None, ..lease.metadata.clone() },
+            None => ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
+        };
+        Lease { metadata, spec: Some(self.spec()) }
     }
 
     /// What is written to give a lease up: nobody's, and for a second only.

@@ -1,12 +1,12 @@
 //! Shares keys among replicas, over an API server.
 
-use std::{collections::BTreeMap, future::Future, pin::pin, sync::Arc, time::Duration};
+use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{
     Api, Client,
-    api::{DeleteParams, ListParams, ObjectMeta, PostParams, Preconditions},
+    api::{DeleteParams, ListParams, PostParams, Preconditions},
 };
 use tokio::{sync::watch, time::timeout};
 use uuid::Uuid;
@@ -223,14 +223,10 @@ impl Leases {
     }
 
     fn with(&self, record: &Record, ring: String, last: Option<&Lease>) -> Lease {
-        let mut metadata = match last {
-            Some(lease) => ObjectMeta { managed_fields: None, ..lease.metadata.clone() },
-            None => ObjectMeta { name: Some(self.name.to_string()), ..ObjectMeta::default() },
-        };
-        let labels = BTreeMap::from([(GROUP.to_owned(), self.group.clone())]);
-        metadata.labels.get_or_insert_default().extend(labels);
-        metadata.annotations.get_or_insert_default().insert(RING.to_owned(), ring);
-        Lease { metadata, spec: Some(record.spec()) }
+        let mut lease = record.lease(&self.name, last);
+        lease.metadata.labels.get_or_insert_default().insert(GROUP.to_owned(), self.group.clone());
+        lease.metadata.annotations.get_or_insert_default().insert(RING.to_owned(), ring);
+        lease
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Manifest, OperatorManifests, Part, Permission, WebhookCertificates};
-use crate::webhook::{self, Description, Endpoint, FailurePolicy, SideEffects, Target, TargetKind};
+use crate::webhook::{self, Description, Endpoint, FailurePolicy, SideEffects, Target};
 
 const ADMISSION: &str = "admissionregistration.k8s.io";
 
@@ -48,21 +48,7 @@ pub(super) fn certificate_secret(operator: &OperatorManifests) -> String {
 /// What [`SelfMade`](crate::webhook::SelfMade) certificates need: their Secret, and the objects that tell whom to
 /// trust.
 pub(super) fn self_made_permissions(operator: &OperatorManifests) -> Vec<Permission> {
-    let mut targets = Vec::new();
-    for (endpoint, kind) in [(Endpoint::Mutating, TargetKind::Mutating), (Endpoint::Validating, TargetKind::Validating)]
-    {
-        if operator.webhooks_of(endpoint).next().is_some() {
-            targets.push(Target { kind, name: operator.name.clone() });
-        }
-    }
-    for conversion in operator.webhooks_of(Endpoint::Conversion) {
-        for definition in operator.definitions.iter().filter(|definition| {
-            definition.spec.group == conversion.group && definition.spec.names.kind == conversion.kind
-        }) {
-            let name = definition.metadata.name.clone().unwrap_or_default();
-            targets.push(Target { kind: TargetKind::Definition, name });
-        }
-    }
+    let targets = Target::all(&operator.name, &operator.webhooks, &operator.definitions);
     let secret = webhook::secret_of(&operator.webhook_service());
     webhook::permissions(&operator.namespace, &secret, &targets)
 }

@@ -5,7 +5,7 @@ use std::{net::Ipv6Addr, path::PathBuf};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
 
-use crate::webhook::{Certificates, Endpoint, SelfMade, WebhookOptions, Webhooks};
+use crate::webhook::{Certificates, SelfMade, Target, WebhookOptions, Webhooks};
 
 /// How the webhooks of an operator are served.
 #[derive(Clone, Debug)]
@@ -33,24 +33,9 @@ pub(super) fn serving(
         Some(folder) => Certificates::mounted(folder),
         None => {
             let service = options.service.unwrap_or_else(|| format!("{operator}-webhook"));
-            let mut own = SelfMade::new(client.clone(), options.namespace, service);
-            let described = webhooks.describe();
-            let has = |endpoint| described.iter().any(|one| one.endpoint == endpoint);
-            if has(Endpoint::Mutating) {
-                own = own.mutating(operator);
-            }
-            if has(Endpoint::Validating) {
-                own = own.validating(operator);
-            }
-            for conversion in described.iter().filter(|one| one.endpoint == Endpoint::Conversion) {
-                let defined = definitions.iter().find(|definition| {
-                    definition.spec.group == conversion.group && definition.spec.names.kind == conversion.kind
-                });
-                if let Some(name) = defined.and_then(|definition| definition.metadata.name.as_deref()) {
-                    own = own.definition(name);
-                }
-            }
-            own.into()
+            SelfMade::new(client.clone(), options.namespace, service)
+                .targets(Target::all(operator, &webhooks.describe(), definitions))
+                .into()
         }
     };
     let mut serving = WebhookOptions::new(certificates);

@@ -22,6 +22,7 @@ use super::{
 use crate::{
     key::ObjectKey,
     object::{Object, revision_of},
+    random,
 };
 
 /// A list of which nothing comes for so long has failed.
@@ -88,7 +89,7 @@ impl<K: Object> Reflector<K> {
             page_size: options.page_size,
             streaming_list: options.streaming_list,
             short_watch: options.short_watch,
-            random,
+            random: random::fraction,
         });
         let decoder = Decoder::new(&options.resource, options.keep_managed_fields);
         let counts = Counts::new(options.metrics.clone(), &options.resource);
@@ -197,7 +198,7 @@ impl<K: Object> Reflector<K> {
     /// Follows changes, after the state if it is to be streamed. Never ends but with an [`End`].
     async fn watch(&mut self, request: &Request, initial: Option<Initial<K>>) -> Result<(), End> {
         let (least, most) = WATCH_TIMEOUT;
-        let lasts = least + (most - least).mul_f64(random());
+        let lasts = least + (most - least).mul_f64(random::fraction());
         let request = request::build(&self.options, request, lasts).map_err(connection)?;
         let limit = lasts + WATCH_GRACE;
         let began = Instant::now();
@@ -379,9 +380,4 @@ fn connection(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Fai
 
 fn number(revision: &str) -> u64 {
     revision.parse().unwrap_or(0)
-}
-
-/// A random number between 0 and 1.
-fn random() -> f64 {
-    f64::from(uuid::Uuid::new_v4().as_fields().0) / f64::from(u32::MAX)
 }

@@ -17,7 +17,7 @@ use rustls::{
 };
 
 pub use files::CertificateFiles;
-pub(crate) use inject::{Target, TargetKind};
+pub(crate) use inject::Target;
 pub use self_made::{SelfMade, SelfMadeError};
 pub(crate) use self_made::{permissions, secret_of};
 

@@ -5,11 +5,8 @@ use kube::{Client, client::Body};
 
 use super::*;
 use crate::{
-    cache::Caches,
     context::{Context, Parts, Wired},
-    events::Recorder,
-    lease::{Leadership, Shard},
-    metrics::Metrics,
+    lease::Leadership,
 };
 
 #[tokio::test]
@@ -25,16 +22,7 @@ async fn nothing_is_sent_by_a_process_that_does_not_lead() {
     );
     // A candidate that has not won.
     let (_standing, leadership) = Leadership::followed();
-    let parts = Parts {
-        caches: Caches::new(client.clone()),
-        events: Recorder::new(client.clone(), "test", "test"),
-        metrics: Metrics::new(),
-        leadership,
-        shard: Shard::whole(),
-        field_manager: "test".into(),
-        client,
-    };
-    let context = Context::new(parts, Wired::new());
+    let context = Context::new(Parts::of_test(client, leadership), Wired::new());
     let mut object = ConfigMap::default();
     object.metadata.name = Some("one".into());
     object.metadata.namespace = Some("default".into());

@@ -6,11 +6,9 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::{
-    cache::{Caches, Informer, Settings},
+    cache::{Informer, Settings},
     controller::{Action, Trigger, Watch, worker::tests::workers},
-    events::Recorder,
     lease::{Ring, Standing},
-    metrics::Metrics,
     watch,
 };
 
@@ -19,16 +17,7 @@ fn parts(leadership: Leadership) -> Parts {
     let service = tower::service_fn(|_: http::Request<Body>| async {
         Err::<http::Response<Body>, _>(std::io::Error::other("nobody is there"))
     });
-    let client = Client::new(service, "default");
-    Parts {
-        caches: Caches::new(client.clone()),
-        events: Recorder::new(client.clone(), "test", "test"),
-        metrics: Metrics::new(),
-        leadership,
-        shard: Shard::whole(),
-        field_manager: "test".into(),
-        client,
-    }
+    Parts::of_test(Client::new(service, "default"), leadership)
 }
 
 fn config(name: &str, revision: u64) -> Arc<ConfigMap> {

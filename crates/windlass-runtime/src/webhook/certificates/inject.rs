@@ -2,11 +2,12 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{Request, header::CONTENT_TYPE};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
 use serde_json::Value;
 use tracing::{info, warn};
 
-use crate::webhook::patch::Patch;
+use crate::webhook::{Description, Endpoint, patch::Patch};
 
 /// How often a write that met another one is tried again at once.
 const TRIES: usize = 5;
@@ -32,6 +33,31 @@ pub(crate) enum TargetKind {
     Mutating,
     Validating,
     Definition,
+}
+
+impl Target {
+    /// The objects of an operator whose `caBundle` its webhooks need: the configurations, which are named after it, and the
+    /// definitions that are converted.
+    pub(crate) fn all(operator: &str, webhooks: &[Description], definitions: &[CustomResourceDefinition]) -> Vec<Self> {
+        let mut targets = Vec::new();
+        for (endpoint, kind) in
+            [(Endpoint::Mutating, TargetKind::Mutating), (Endpoint::Validating, TargetKind::Validating)]
+        {
+            if webhooks.iter().any(|webhook| webhook.endpoint == endpoint) {
+                targets.push(Self { kind, name: operator.to_owned() });
+            }
+        }
+        for conversion in webhooks.iter().filter(|webhook| webhook.endpoint == Endpoint::Conversion) {
+            // Versions of one kind share a definition, so the first is as good as any.
+            let defined = definitions.iter().find(|definition| {
+                definition.spec.group == conversion.group && definition.spec.names.kind == conversion.kind
+            });
+            if let Some(name) = defined.and_then(|definition| definition.metadata.name.clone()) {
+                targets.push(Self { kind: TargetKind::Definition, name });
+            }
+        }
+        targets
+    }
 }
 
 /// Which client configurations are ours.

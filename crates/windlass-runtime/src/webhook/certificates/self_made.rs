@@ -149,6 +149,12 @@ impl SelfMade {
         self.target(TargetKind::Definition, name.into())
     }
 
+    /// Writes the bundle into all of these.
+    pub(crate) fn targets(mut self, targets: Vec<Target>) -> Self {
+        self.targets.extend(targets);
+        self
+    }
+
     fn target(mut self, kind: TargetKind, name: String) -> Self {
         self.targets.push(Target { kind, name });
         self

@@ -1,0 +1,10 @@
+//! Chance, to keep processes and sources out of step. Nothing secret is made of it.
+
+use uuid::Uuid;
+
+/// A number from 0 to 1.
+pub(crate) fn fraction() -> f64 {
+    // The last 32 bits of a random UUID are all random.
+    let bits = Uuid::new_v4().as_u128() as u32;
+    f64::from(bits) / f64::from(u32::MAX)
+}
