@@ -187,6 +187,8 @@ impl World {
             Some((_, revision, objects)) => (*revision, objects.clone()),
             None => (self.server.began, BTreeMap::new()),
         };
+        // Asked for at the revision that is known, so it is none before that: a bookmark may be past the last change.
+        let revision = revision.max(self.store.revision());
         (self.watched, self.absent) = (at, false);
         self.apply(Change::Replace { objects: objects.into_values().collect(), revision });
     }
