@@ -174,7 +174,7 @@ impl<K: Object> Store<K> {
 
     fn departed(&mut self, object: Arc<K>, emit: &mut dyn FnMut(Event<K>)) {
         let key = key_of(&*object);
-        let own = self.graves.ended(uid_of(&*object), revision_of(&*object));
+        let own = self.graves.contains(uid_of(&*object));
         let Some(stored) = self.objects.get(key) else { return };
         let revision = revision_of(&*object);
         // A later state is held: the object was made anew, or is in scope again.
@@ -204,7 +204,6 @@ impl<K: Object> Store<K> {
         // What is held at a later revision than the list's is an own write, unless the past has been changed.
         let horizon = if revision < self.revision { u64::MAX } else { revision };
         let initial = !self.synced;
-        self.graves_listed(&listed, revision);
 
         let mut seen = self.objects.marks();
         let mut fresh = Vec::with_capacity(if self.objects.len() == 0 { listed.len() } else { 0 });
@@ -247,14 +246,6 @@ impl<K: Object> Store<K> {
     /// Whether an own write after this state has moved the object out of scope or ended it.
     fn has_left(&self, object: &K) -> bool {
         !self.left.is_empty() && self.left.get(&ObjectKey::of(object)).is_some_and(|left| revision_of(object) <= *left)
-    }
-
-    /// Forgets the graves of objects that the list is past.
-    fn graves_listed(&mut self, listed: &[Arc<K>], revision: u64) {
-        if !self.graves.is_empty() {
-            let uids: HashSet<_> = listed.iter().filter_map(|object| uid_of(&**object)).collect();
-            self.graves.listed(revision, |uid| uids.contains(uid));
-        }
     }
 
     fn vanish(&mut self, emit: &mut dyn FnMut(Event<K>)) {
@@ -332,19 +323,17 @@ impl<K: Object> Store<K> {
             return;
         }
         let place = (key.namespace().unwrap_or_default(), key.name());
-        // Of one that is not held, no revision is known: no list tells that it is past it.
-        let mut known = u64::MAX;
         if self.objects.get(place).is_some_and(|stored| uid_of(&**stored) == Some(uid))
             && let Some(object) = self.take(place)
         {
-            known = revision_of(&*object);
+            let known = revision_of(&*object);
             if known > self.revision {
                 // Its predecessors of the same name, which the watch may still bring, must not come back either.
                 self.left.insert(key.clone(), known);
             }
             emit(Event::Deleted { object });
         }
-        self.graves.insert(uid, known);
+        self.graves.insert(uid);
     }
 }
 
