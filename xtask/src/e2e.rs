@@ -18,7 +18,7 @@ use self::{
 use crate::peers;
 
 const USAGE: &str = "usage: cargo xtask e2e [--peers DIR] [--against windlass|kubernetes|KUBECONFIG] [--only SUITE,...]
-suites: kubectl, python, javascript, go, sdk";
+suites: kubectl, pods, python, javascript, go, sdk";
 
 struct Options {
     peers: PathBuf,
@@ -80,7 +80,7 @@ mod tests {
         let names = |args: &[&str]| {
             parse(args).map(|options| options.suites.iter().map(|suite| suite.name).collect::<Vec<_>>())
         };
-        assert_eq!(names(&[]).unwrap(), ["kubectl", "python", "javascript", "go", "sdk"]);
+        assert_eq!(names(&[]).unwrap(), ["kubectl", "pods", "python", "javascript", "go", "sdk"]);
         assert_eq!(names(&["--only", "go,kubectl"]).unwrap(), ["go", "kubectl"]);
         assert!(names(&["--only", "ruby"]).is_err());
         assert!(names(&["--only"]).is_err());

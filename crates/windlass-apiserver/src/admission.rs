@@ -3,15 +3,22 @@
 //! Plugins run in order. A plugin that changes objects implements [`Admission::mutate`]; one that only refuses
 //! implements [`Admission::validate`], which sees the object in its final form.
 
+mod claim_resize;
+mod default_ingress_class;
+mod default_storage_class;
 mod namespace_lifecycle;
 mod pod_defaults;
+mod storage_protection;
 
 use async_trait::async_trait;
 use serde_json::Value;
 use windlass_builtins::resource::Resource;
 
-pub(crate) use self::{namespace_lifecycle::NamespaceLifecycle, pod_defaults::PodDefaults};
-use crate::{call::Call, status::Result, user::User};
+pub(crate) use self::{
+    claim_resize::ClaimResize, default_ingress_class::DefaultIngressClass, default_storage_class::DefaultStorageClass,
+    namespace_lifecycle::NamespaceLifecycle, pod_defaults::PodDefaults, storage_protection::StorageProtection,
+};
+use crate::{call::Call, status::Result, storage::ResourceCache, user::User};
 
 /// What a request does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +49,23 @@ pub struct Attributes<'a> {
     pub dry_run: bool,
     /// The object before the write, for updates and deletions.
     pub old: Option<&'a Value>,
+}
+
+impl Attributes<'_> {
+    /// Whether the write is about this resource.
+    fn is(&self, group: &str, plural: &str) -> bool {
+        &*self.resource.group == group && &*self.resource.plural == plural
+    }
+}
+
+/// The newest of the objects that fit; of two as old as each other, the first by name.
+fn newest(cache: &ResourceCache, fits: fn(&Value) -> bool) -> Option<Value> {
+    let objects = cache.snapshot();
+    let fitting = objects.objects().map(|object| object.to_value()).filter(fits);
+    fitting.min_by_key(|object| {
+        let text = |field| crate::meta::text(object, field).to_owned();
+        (std::cmp::Reverse(text("creationTimestamp")), text("name"))
+    })
 }
 
 /// An admission plugin.

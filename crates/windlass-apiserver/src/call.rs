@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, Response, StatusCode};
+use hyper::upgrade::OnUpgrade;
 use parking_lot::Mutex;
 use serde_json::Value;
 use windlass_builtins::resource::Subresource;
 use windlass_store::Revision;
 
 use crate::{
-    body::Chunks,
+    body::{Body, Chunks},
     definitions, heavy,
     negotiate::Representation,
     query::Query,
@@ -34,6 +35,8 @@ pub(crate) struct Call<'a> {
     pub(crate) user: &'a User,
     pub(crate) body: Bytes,
     pub(crate) accept: Representation,
+    /// How to take over the connection, where that is possible.
+    pub(crate) upgrade: Option<OnUpgrade>,
     pub(crate) warnings: Warnings,
 }
 
@@ -101,6 +104,8 @@ pub(crate) enum Answer {
     KnownList { body: Arc<ListBody>, revision: u64 },
     /// A watch.
     Watch { chunks: Chunks, content_type: &'static str },
+    /// A whole response.
+    Response(Box<Response<Body>>),
 }
 
 /// The parts of a list.
@@ -138,6 +143,7 @@ impl<'a> Call<'a> {
             user,
             body: Bytes::new(),
             accept: Representation::plain(),
+            upgrade: None,
             warnings: Warnings::default(),
         }
     }

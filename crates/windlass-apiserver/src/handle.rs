@@ -178,6 +178,7 @@ impl Inner {
             user,
             body,
             accept,
+            upgrade: parts.extensions.get().cloned(),
             warnings: Warnings::default(),
         };
         let deprecated = deprecated(resource).or_else(|| custom?.warning.as_deref());

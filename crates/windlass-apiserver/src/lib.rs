@@ -27,6 +27,7 @@ mod negotiate;
 mod old_definitions;
 mod openapi;
 mod options;
+pub mod pod_connections;
 mod query;
 pub mod registry;
 mod represent;

@@ -36,6 +36,7 @@ pub(crate) fn answer(call: &Call<'_>, answer: Answer) -> Result<Response<Body>> 
             response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
             Ok(response)
         }
+        Answer::Response(response) => Ok(*response),
         Answer::Stored { code, object } if accept.is_plain_json() && call.endpoint.is_as_stored(&object) => {
             Ok(compressed(call.headers, bytes(code, "application/json", object.bytes().clone())))
         }

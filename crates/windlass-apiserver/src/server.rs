@@ -18,7 +18,10 @@ use windlass_builtins::kinds::service::allocator::ServiceAllocator;
 use windlass_store::Store;
 
 use crate::{
-    admission::{Admission, NamespaceLifecycle, PodDefaults},
+    admission::{
+        Admission, ClaimResize, DefaultIngressClass, DefaultStorageClass, NamespaceLifecycle, PodDefaults,
+        StorageProtection,
+    },
     allocation::Allocator,
     authorization::{Authorizer, MastersOnly},
     body::Body,
@@ -26,6 +29,7 @@ use crate::{
     definitions::{self, Definitions},
     metrics::Metrics,
     openapi::OpenApi,
+    pod_connections::PodConnections,
     registry::Registry,
     storage::Storage,
     user::User,
@@ -54,6 +58,7 @@ pub(crate) struct Inner {
     pub(crate) services: Allocator,
     pub(crate) metrics: Metrics,
     pub(crate) openapi: OpenApi,
+    pub(crate) pod_connections: Option<Arc<dyn PodConnections>>,
     stop: watch::Sender<bool>,
     tasks: Mutex<Vec<AbortHandle>>,
 }
@@ -70,6 +75,7 @@ pub struct ServerBuilder {
     authorizer: Box<dyn Authorizer>,
     admission: Vec<Box<dyn Admission>>,
     old_definitions: bool,
+    pod_connections: Option<Arc<dyn PodConnections>>,
 }
 
 /// Why a server could not be built.
@@ -91,7 +97,13 @@ pub enum BuildError {
 impl Server {
     /// A server over a store.
     pub fn builder(store: Arc<dyn Store>) -> ServerBuilder {
-        ServerBuilder { store, authorizer: Box::new(MastersOnly), admission: Vec::new(), old_definitions: true }
+        ServerBuilder {
+            store,
+            authorizer: Box::new(MastersOnly),
+            admission: Vec::new(),
+            old_definitions: true,
+            pod_connections: None,
+        }
     }
 
     /// Ends all watches and makes new ones end at once, so that connections can drain.
@@ -101,11 +113,16 @@ impl Server {
 
     /// A client in this process, acting as the administrator, with no socket between.
     pub fn client(&self) -> kube::Client {
-        let server = self.clone();
+        self.client_as(User::admin())
+    }
+
+    /// A client in this process, acting as somebody.
+    pub fn client_as(&self, user: User) -> kube::Client {
+        let (server, user) = (self.clone(), Arc::new(user));
         let service = tower::service_fn(move |mut request: Request<kube::client::Body>| {
-            let server = server.clone();
+            let (server, user) = (server.clone(), user.clone());
             async move {
-                request.extensions_mut().insert(Arc::new(User::admin()));
+                request.extensions_mut().insert(user);
                 Ok::<_, Infallible>(server.inner.handle(request).await)
             }
         });
@@ -136,6 +153,14 @@ impl ServerBuilder {
         self
     }
 
+    /// What answers for running pods: their logs, and connections to their processes. Without it there are no nodes to
+    /// ask.
+    #[must_use]
+    pub fn pod_connections(mut self, connections: Arc<dyn PodConnections>) -> Self {
+        self.pod_connections = Some(connections);
+        self
+    }
+
     /// Loads the store and starts the server. Must be called within a tokio runtime.
     pub async fn build(self) -> Result<Server, BuildError> {
         let storage = Storage::open(self.store).await.map_err(BuildError::Load)?;
@@ -150,9 +175,15 @@ impl ServerBuilder {
         }
         let namespaces = storage.cache("/core/namespaces/");
         let priority_classes = storage.cache("/scheduling.k8s.io/priorityclasses/");
+        let storage_classes = storage.cache("/storage.k8s.io/storageclasses/");
+        let ingress_classes = storage.cache("/networking.k8s.io/ingressclasses/");
         let mut admission: Vec<Box<dyn Admission>> = vec![
             Box::new(NamespaceLifecycle { storage: storage.clone(), namespaces }),
             Box::new(PodDefaults { storage: storage.clone(), priority_classes }),
+            Box::new(DefaultStorageClass { storage: storage.clone(), classes: storage_classes.clone() }),
+            Box::new(StorageProtection),
+            Box::new(ClaimResize { storage: storage.clone(), classes: storage_classes }),
+            Box::new(DefaultIngressClass { storage: storage.clone(), classes: ingress_classes }),
         ];
         admission.extend(self.admission);
         let tasks = vec![
@@ -168,6 +199,7 @@ impl ServerBuilder {
             services: Arc::new(Mutex::new(services)),
             metrics: Metrics::default(),
             openapi: OpenApi::default(),
+            pod_connections: self.pod_connections,
             stop: watch::Sender::new(false),
             tasks: Mutex::new(tasks),
         };
@@ -182,7 +214,16 @@ impl ServerBuilder {
 impl Inner {
     /// The time.
     pub(crate) fn now(&self) -> Timestamp {
-        Timestamp::now()
+        windlass_clock::now()
+    }
+
+    /// Resolves when the server is told to stop, or is gone; keeps nothing of it.
+    pub(crate) fn stopped(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut stop = self.stop.subscribe();
+        async move {
+            // An error means that the server is gone.
+            let _ = stop.wait_for(|stopping| *stopping).await;
+        }
     }
 
     /// Resolves when the server is told to stop.

@@ -96,7 +96,7 @@ async fn connection(
         .initial_connection_window_size(4 << 20)
         .max_send_buf_size(256 << 10)
         .keep_alive_interval(Duration::from_secs(30));
-    let connection = builder.serve_connection(TokioIo::new(stream), service).into_owned();
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
     if let Err(error) = watcher.watch(connection).await {
         debug!(%error, "connection ended");
     }

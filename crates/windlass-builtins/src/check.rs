@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use windlass_schema::field::{ErrorKind, ErrorList, FieldError, Path};
-use windlass_schema::names;
+use windlass_schema::{go_format, names};
 
 /// A check of a text: what is wrong with it, in the words of the real server.
 pub type TextCheck = fn(&str) -> Vec<String>;
@@ -75,9 +75,19 @@ pub fn unqualified_finalizer(path: &Path, value: &str) -> Option<FieldError> {
     (!known).then(|| FieldError::invalid(path, &value.into(), detail))
 }
 
-/// A value that may never change.
+/// A value that may never change; nothing and an empty list or map are the same.
 pub fn immutable(path: &Path, new: &Value, old: &Value) -> ErrorList {
-    if new == old { ErrorList::new() } else { vec![FieldError::invalid(path, new, "field is immutable")] }
+    let is_empty = |value: &Value| match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        _ => false,
+    };
+    if new == old || is_empty(new) && is_empty(old) {
+        ErrorList::new()
+    } else {
+        vec![FieldError::invalid(path, new, "field is immutable")]
+    }
 }
 
 /// A number that must not be negative.
@@ -91,4 +101,11 @@ pub fn non_negative(path: &Path, value: i64) -> ErrorList {
 /// `Internal error: <detail>`.
 pub fn internal(path: &Path, detail: impl Into<String>) -> FieldError {
     FieldError { kind: ErrorKind::Internal, field: path.to_string(), value: None, detail: detail.into() }
+}
+
+/// A struct of the real server's internal types, as a field error shows it: its Go fields in their order.
+pub fn go_struct(fields: &[(&str, &Value)]) -> String {
+    let fields: Vec<_> =
+        fields.iter().map(|(name, value)| format!("\"{name}\":{}", go_format::marshal(value))).collect();
+    format!("{{{}}}", fields.join(","))
 }

@@ -6,24 +6,54 @@
 pub mod autoscaler;
 pub mod certificate_signing_request;
 pub mod columns_table;
+mod conditions;
 pub mod config_map;
 pub mod controller_revision;
+pub mod cron_job;
+pub mod csi_driver;
+pub mod csi_node;
+pub mod csi_storage_capacity;
 pub mod custom_resource_definition;
+pub mod daemon_set;
 pub mod deployment;
 pub mod endpoint_slice;
 pub mod endpoints;
 pub mod event;
+pub mod flow_schema;
 pub mod generic;
+pub mod ingress;
+pub mod ingress_class;
+mod int_or_percent;
+mod internal;
+pub mod ip_address;
+pub mod job;
 pub mod lease;
+pub mod limit_range;
 pub mod namespace;
+pub mod network_policy;
 pub mod node;
+pub mod persistent_volume;
+pub mod persistent_volume_claim;
 pub mod pod;
+pub mod pod_disruption_budget;
 pub mod pod_template;
+pub mod priority_class;
+pub mod priority_level_configuration;
 pub mod replica_set;
+pub mod replication_controller;
+pub mod resource_quota;
+pub mod role;
+pub mod role_binding;
+pub mod runtime_class;
 pub mod scale;
 pub mod secret;
 pub mod service;
 pub mod service_account;
+pub mod service_cidr;
+pub mod stateful_set;
+pub mod storage_class;
+pub mod volume_attachment;
+pub mod volume_attributes_class;
 
 use crate::strategy::Strategy;
 
@@ -35,9 +65,15 @@ pub fn strategy(group: &str, resource: &str) -> &'static dyn Strategy {
         ("", "endpoints") => &endpoints::Endpoints,
         ("", "events") => &event::CoreEvent,
         ("events.k8s.io", "events") => &event::EventsEvent,
+        ("", "limitranges") => &limit_range::LimitRange,
         ("", "namespaces") => &namespace::Namespace,
         ("", "nodes") => &node::Node,
+        ("", "persistentvolumeclaims") => &persistent_volume_claim::PersistentVolumeClaim,
+        ("", "persistentvolumes") => &persistent_volume::PersistentVolume,
         ("", "pods") => &pod::Pod,
+        ("", "resourcequotas") => &resource_quota::ResourceQuota,
+        ("", "podtemplates") => &pod_template::PodTemplate,
+        ("", "replicationcontrollers") => &replication_controller::ReplicationController,
         ("", "secrets") => &secret::Secret,
         ("", "services") => &service::Service,
         ("", "serviceaccounts") => &service_account::ServiceAccount,
@@ -48,11 +84,42 @@ pub fn strategy(group: &str, resource: &str) -> &'static dyn Strategy {
         ("coordination.k8s.io", "leases") => &lease::Lease,
         ("discovery.k8s.io", "endpointslices") => &endpoint_slice::EndpointSlice,
         ("apps", "controllerrevisions") => &controller_revision::ControllerRevision,
+        ("apps", "daemonsets") => &daemon_set::DaemonSet,
         ("apps", "deployments") => &deployment::Deployment,
         ("apps", "replicasets") => &replica_set::ReplicaSet,
+        ("flowcontrol.apiserver.k8s.io", "flowschemas") => &flow_schema::FlowSchema,
+        ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations") => {
+            &priority_level_configuration::PriorityLevelConfiguration
+        }
+        ("networking.k8s.io", "ingressclasses") => &ingress_class::IngressClass,
+        ("networking.k8s.io", "ingresses") => &ingress::Ingress,
+        ("networking.k8s.io", "ipaddresses") => &ip_address::IpAddress,
+        ("networking.k8s.io", "networkpolicies") => &network_policy::NetworkPolicy,
+        ("networking.k8s.io", "servicecidrs") => &service_cidr::ServiceCidr,
+        ("node.k8s.io", "runtimeclasses") => &runtime_class::RuntimeClass,
+        ("rbac.authorization.k8s.io", "clusterrolebindings") => &role_binding::ClusterRoleBinding,
+        ("rbac.authorization.k8s.io", "clusterroles") => &role::ClusterRole,
+        ("rbac.authorization.k8s.io", "rolebindings") => &role_binding::RoleBinding,
+        ("rbac.authorization.k8s.io", "roles") => &role::Role,
+        ("scheduling.k8s.io", "priorityclasses") => &priority_class::PriorityClass,
+        ("storage.k8s.io", "csidrivers") => &csi_driver::CsiDriver,
+        ("storage.k8s.io", "csinodes") => &csi_node::CsiNode,
+        ("storage.k8s.io", "csistoragecapacities") => &csi_storage_capacity::CsiStorageCapacity,
+        ("storage.k8s.io", "storageclasses") => &storage_class::StorageClass,
+        ("storage.k8s.io", "volumeattachments") => &volume_attachment::VolumeAttachment,
+        ("storage.k8s.io", "volumeattributesclasses") => &volume_attributes_class::VolumeAttributesClass,
+        ("apps", "statefulsets") => &stateful_set::StatefulSet,
+        ("autoscaling", "horizontalpodautoscalers") => &autoscaler::HorizontalPodAutoscaler,
+        ("batch", "cronjobs") => &cron_job::CronJob,
+        ("batch", "jobs") => &job::Job,
+        ("policy", "poddisruptionbudgets") => &pod_disruption_budget::PodDisruptionBudget,
         _ => generic::strategy(group, resource),
     }
 }
 
 #[cfg(test)]
+pub(crate) mod expectations;
+#[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod workload_tests;

@@ -114,6 +114,17 @@ pub trait Strategy: Send + Sync + 'static {
         Grace::None
     }
 
+    /// Whether a deletion that says nothing about dependents leaves them behind. Kinds that are older than garbage
+    /// collection do.
+    fn orphans_by_default(&self) -> bool {
+        false
+    }
+
+    /// The warning for a deletion that says nothing about dependents.
+    fn deletion_warning(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Field selectors beyond `metadata.name` and `metadata.namespace`, as `(field, value in this object)`.
     /// Must name the same fields for every object.
     fn selectable_fields(&self, _object: &Value) -> Vec<(&'static str, String)> {

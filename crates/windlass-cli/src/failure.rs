@@ -1,6 +1,6 @@
 //! Telling a person what went wrong and what to do about it.
 
-use std::process::ExitCode;
+use std::{borrow::Cow, process::ExitCode};
 
 use windlass_builtins::upgrade::UpgradeError;
 use windlass_plane::PlaneError;
@@ -12,7 +12,7 @@ pub(crate) struct Advised {
     /// What went wrong.
     pub(crate) message: String,
     /// What to do.
-    pub(crate) hint: &'static str,
+    pub(crate) hint: Cow<'static, str>,
 }
 
 /// Prints the error with its causes, then a hint if there is one.
@@ -22,7 +22,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
         cause
             .downcast_ref::<PlaneError>()
             .and_then(PlaneError::hint)
-            .or_else(|| cause.downcast_ref::<Advised>().map(|advised| advised.hint.to_owned()))
+            .or_else(|| cause.downcast_ref::<Advised>().map(|advised| advised.hint.clone().into_owned()))
             .or_else(|| cause.downcast_ref::<UpgradeError>().map(|error| error.hint().to_owned()))
     });
     if let Some(hint) = hint {

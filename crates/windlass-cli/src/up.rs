@@ -1,7 +1,7 @@
 //! `windlass up`: the embedded control plane, until a signal stops it.
 
 use std::{
-    env, io,
+    env, fs, io,
     io::Write as _,
     net::IpAddr,
     path::{Path, PathBuf},
@@ -10,7 +10,9 @@ use std::{
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use windlass_plane::{Plane, PlaneOptions, StoreKind};
+use windlass_plane::{
+    NodeOptions, Plane, PlaneOptions, ProcessOptions, Processes, Runtime, Selection, Stages, StoreKind, UnknownLoop,
+};
 
 use crate::{failure::Advised, ready_file::ReadyFile, signals::Signals, version};
 
@@ -38,6 +40,22 @@ pub(crate) struct UpArgs {
     /// Further DNS name or IP address for the serving certificate; may be repeated
     #[arg(long, value_name = "NAME")]
     tls_san: Vec<String>,
+    /// Control loops to run, as kube-controller-manager's flag: "*" is all, "name" one, "-name" all but this one, ""
+    /// none
+    #[arg(long, value_name = "LIST", default_value = "*", allow_hyphen_values = true)]
+    controllers: String,
+    /// How many nodes there are for pods to run on; with 0, nobody schedules pods
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(0..=5000))]
+    nodes: u16,
+    /// What runs the pods of nodes
+    #[arg(long, value_enum, default_value_t = RuntimeArg::Simulated)]
+    runtime: RuntimeArg,
+    /// File of stages that say what becomes of simulated pods and nodes, beside and in place of the usual ones
+    #[arg(long, value_name = "FILE")]
+    stages: Option<PathBuf>,
+    /// File that says which programs images are, for `--runtime process` [default: images.yaml in the data folder]
+    #[arg(long, value_name = "FILE")]
+    images: Option<PathBuf>,
     /// Do not accept definitions of apiextensions.k8s.io/v1beta1, like Kubernetes 1.22 and later
     #[arg(long)]
     no_old_definitions: bool,
@@ -54,17 +72,34 @@ enum StoreArg {
     Embedded,
 }
 
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum RuntimeArg {
+    /// Nothing: stages say what becomes of pods
+    Simulated,
+    /// Processes of this machine: no container engine, no root
+    Process,
+}
+
 /// Serves until a signal, then drains.
 pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
+    let controllers = controllers(&args.controllers)?;
     let data_dir = match args.data_dir {
         Some(folder) => folder,
         None => default_data_dir(&|name| env::var_os(name).map(PathBuf::from)).ok_or_else(|| Advised {
             message: "there is no folder to keep data in: neither XDG_DATA_HOME nor HOME is set".into(),
-            hint: "give one with --data-dir",
+            hint: "give one with --data-dir".into(),
         })?,
     };
     // What is printed is used elsewhere: by shells in other folders.
     let data_dir = std::path::absolute(&data_dir).with_context(|| format!("cannot use {}", data_dir.display()))?;
+    let nodes = NodeOptions {
+        count: args.nodes.into(),
+        runtime: match args.runtime {
+            RuntimeArg::Simulated => Runtime::Simulated,
+            RuntimeArg::Process => Runtime::Processes(processes(&data_dir, args.images)?),
+        },
+        stages: args.stages.as_deref().map(stages).transpose()?,
+    };
     let options = PlaneOptions {
         address: args.address,
         port: args.port,
@@ -74,6 +109,8 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
         },
         extra_names: args.tls_san,
         old_definitions: !args.no_old_definitions,
+        controllers,
+        nodes,
         ..PlaneOptions::new(data_dir)
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
@@ -98,6 +135,34 @@ async fn serve(options: PlaneOptions, ready_file: Option<PathBuf>) -> anyhow::Re
         })
         .await?;
     Ok(())
+}
+
+/// The loops of a list.
+fn controllers(list: &str) -> anyhow::Result<Selection> {
+    list.parse().map_err(|UnknownLoop(name)| {
+        let names: Vec<&str> = Selection::names().collect();
+        let message = format!("there is no controller {name:?}");
+        Advised { message, hint: format!("there are {}", names.join(", ")).into() }.into()
+    })
+}
+
+/// Pods as processes, which this program starts for the plane.
+fn processes(data_dir: &Path, images: Option<PathBuf>) -> anyhow::Result<Processes> {
+    let images = images.unwrap_or_else(|| data_dir.join("images.yaml"));
+    let images = std::path::absolute(&images).with_context(|| format!("cannot use {}", images.display()))?;
+    let options = ProcessOptions {
+        images: Some(images),
+        launcher: Some(env::current_exe().context("cannot find this program")?),
+        ..ProcessOptions::new(data_dir.join("runtime"))
+    };
+    Processes::new(options).context("cannot run pods as processes")
+}
+
+/// The usual stages with those of a file.
+fn stages(file: &Path) -> anyhow::Result<Stages> {
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let stages = Stages::parse(&text).with_context(|| format!("cannot use {}", file.display()))?;
+    Ok(Stages::default().with(&stages))
 }
 
 fn announce(plane: &Plane, ready_file: Option<&ReadyFile>) -> anyhow::Result<()> {

@@ -22,10 +22,18 @@
 mod files;
 mod kubeconfig;
 mod lock;
+mod loops;
+mod nodes;
 mod pki;
 mod plane;
+mod processes;
+mod running;
 
 pub use kubeconfig::kubeconfig;
 pub use lock::{FolderLock, LockError};
+pub use loops::{Selection, UnknownLoop};
+pub use nodes::{NodeOptions, Runtime, StageError, Stages};
 pub use pki::{CertificateAndKey, Pki, PkiError};
 pub use plane::{Plane, PlaneError, PlaneOptions, StoreKind};
+pub use processes::{POD_PROCESS, ProcessOptions, Processes, become_pod_process};
+pub use running::{LoopOptions, Loops};

@@ -13,7 +13,10 @@ use tokio::{net::TcpListener, sync::oneshot};
 use windlass_apiserver::Server;
 use windlass_store::{Store, embedded::EmbeddedStore, memory::MemoryStore};
 
-use crate::{FolderLock, LockError, Pki, PkiError, files, kubeconfig::kubeconfig};
+use crate::{
+    FolderLock, LockError, LoopOptions, Loops, NodeOptions, Pki, PkiError, Processes, Runtime, Selection, files,
+    kubeconfig::kubeconfig,
+};
 
 /// How long the tasks of a plane that has stopped may take to end.
 const CLOSING: Duration = Duration::from_secs(1);
@@ -43,6 +46,10 @@ pub struct PlaneOptions {
     pub extra_names: Vec<String>,
     /// Whether definitions of `apiextensions.k8s.io/v1beta1` are accepted.
     pub old_definitions: bool,
+    /// Which control loops run.
+    pub controllers: Selection,
+    /// What nodes there are.
+    pub nodes: NodeOptions,
     /// How long requests in flight may take to finish once the plane stops.
     pub drain: Duration,
 }
@@ -57,6 +64,8 @@ impl PlaneOptions {
             store: StoreKind::default(),
             extra_names: Vec::new(),
             old_definitions: true,
+            controllers: Selection::all(),
+            nodes: NodeOptions::default(),
             drain: Duration::from_millis(500),
         }
     }
@@ -106,6 +115,9 @@ pub enum PlaneError {
         /// What the system said.
         source: io::Error,
     },
+    /// A control loop ended, which none does by itself.
+    #[error("a control loop stopped: {0}")]
+    Loop(String),
     /// The listener failed while the plane was serving.
     #[error("the API server stopped")]
     Serve(#[source] io::Error),
@@ -134,7 +146,7 @@ impl PlaneError {
                 windlass_store::Error::Locked { .. } => "stop the other process, or choose another data folder".into(),
                 _ => format!("move {} away to begin with an empty store", path.display()),
             }),
-            Self::Server(_) | Self::Serve(_) => None,
+            Self::Server(_) | Self::Loop(_) | Self::Serve(_) => None,
         }
     }
 }
@@ -147,6 +159,8 @@ pub struct Plane {
     pki: Pki,
     url: String,
     kubeconfig_path: PathBuf,
+    loops: Loops,
+    processes: Option<Processes>,
     drain: Duration,
     // The last field, so that the folder is given up after all that uses it.
     _lock: FolderLock,
@@ -175,13 +189,39 @@ impl Plane {
         let pki = Pki::load_or_create(&folder.join("pki"), &names)?;
         let tls = Arc::new(pki.server_config()?);
         let store = store.await?;
-        let server = Server::builder(store).old_definitions(options.old_definitions).build().await;
+        let mut builder = Server::builder(store).old_definitions(options.old_definitions);
+        let processes = match &options.nodes.runtime {
+            Runtime::Processes(processes) => Some(processes.clone()),
+            Runtime::Simulated => None,
+        };
+        if let Some(processes) = &processes {
+            processes.set_api_server(reached_at(listener.local_addr().map_err(listening)?));
+            builder = builder.pod_connections(processes.connections());
+        }
+        let server = builder.build().await;
         let server = server.map_err(|error| PlaneError::Server(error.into()))?;
 
+        let loops = LoopOptions {
+            controllers: options.controllers,
+            nodes: options.nodes,
+            root_ca: Some(pki.ca().certificate.as_str().into()),
+        };
+        let loops = Loops::start(&server, &loops);
         let kubeconfig_path = folder.join("kubeconfig");
         files::replace(&kubeconfig_path, &kubeconfig(&pki, &url), files::SECRET)
             .map_err(|source| PlaneError::Kubeconfig { path: kubeconfig_path.clone(), source })?;
-        Ok(Self { server, listener, tls, pki, url, kubeconfig_path, drain: options.drain, _lock: lock })
+        Ok(Self {
+            server,
+            listener,
+            tls,
+            pki,
+            url,
+            kubeconfig_path,
+            loops,
+            processes,
+            drain: options.drain,
+            _lock: lock,
+        })
     }
 
     /// Where clients reach the server: `https://ADDRESS:PORT`.
@@ -205,7 +245,7 @@ impl Plane {
     }
 
     /// Serves until `shutdown` resolves, then lets requests in flight finish until the deadline. Watches are cut.
-    pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), PlaneError> {
+    pub async fn run(mut self, shutdown: impl Future<Output = ()> + Send) -> Result<(), PlaneError> {
         let (stop, stopped) = oneshot::channel::<()>();
         let stopped = async {
             // An error means that the sender is gone, which is a reason to stop as well.
@@ -215,7 +255,13 @@ impl Plane {
         tokio::pin!(serving);
         tokio::select! {
             result = &mut serving => return result.map_err(PlaneError::Serve),
+            why = self.loops.failed() => return Err(PlaneError::Loop(why)),
             () = shutdown => {}
+        }
+        // While the server still answers.
+        let _ = tokio::time::timeout(self.drain, self.loops.stop()).await;
+        if let Some(processes) = self.processes {
+            processes.shutdown(self.drain).await;
         }
         drop(stop);
         match tokio::time::timeout(self.drain, serving).await {
@@ -259,14 +305,19 @@ fn open_when_free(file: &Path) -> Result<EmbeddedStore, windlass_store::Error> {
     }
 }
 
+/// Where a server is reached.
+fn url(address: SocketAddr) -> String {
+    format!("https://{}", reached_at(address))
+}
+
 /// A server that listens everywhere is reached over the loopback address.
-fn url(mut address: SocketAddr) -> String {
+fn reached_at(mut address: SocketAddr) -> SocketAddr {
     match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
         IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
         _ => {}
     }
-    format!("https://{address}")
+    address
 }
 
 #[cfg(test)]

@@ -106,6 +106,8 @@ pub struct Controller<K: Object> {
     timeout: Option<Duration>,
     rate_limit: RateLimit,
     absent_grace: Duration,
+    field_manager: Option<Arc<str>>,
+    reporter: Option<Arc<str>>,
     needs_leader: bool,
     prepared: Option<Prepared<K>>,
 }
@@ -141,6 +143,8 @@ impl<K: Object> Controller<K> {
             timeout: Some(Duration::from_secs(600)),
             rate_limit: RateLimit::default(),
             absent_grace: Duration::from_secs(10),
+            field_manager: None,
+            reporter: None,
             needs_leader: true,
             prepared: None,
         }
@@ -251,6 +255,21 @@ impl<K: Object> Controller<K> {
     #[must_use]
     pub fn absent_grace(mut self, grace: Duration) -> Self {
         self.absent_grace = grace;
+        self
+    }
+
+    /// The field manager of the controller's writes, in place of one made of the names of operator and controller.
+    /// Controllers that share one must not apply to the same objects: each would take back what the other applied.
+    #[must_use]
+    pub fn field_manager(mut self, name: &str) -> Self {
+        self.field_manager = Some(name.into());
+        self
+    }
+
+    /// Whom events name as their source, in place of the operator.
+    #[must_use]
+    pub fn reporter(mut self, name: &str) -> Self {
+        self.reporter = Some(name.into());
         self
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Pure: no tokio, no network, no disk.
 
+pub mod cron;
 pub mod decode;
 pub mod field;
 pub mod formats;

@@ -1,4 +1,4 @@
-//! Tests of operators: an API server for each of them, in the process.
+//! Tests of operators: a control plane for each of them, in the process.
 //!
 //! ```
 //! use k8s_openapi::api::core::v1::ConfigMap;
@@ -17,6 +17,17 @@
 //!
 //! The same tests run against a cluster if `WINDLASS_TEST_KUBECONFIG` names its kubeconfig.
 
+mod expect;
+pub mod fixtures;
+mod history;
+mod plane;
 mod world;
 
+pub use expect::Expectation;
+pub use plane::{Plane, PlaneBuilder};
 pub use world::{RunningOperator, World, eventually};
+
+/// The code of the book compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/testing.md")]
+struct Book;

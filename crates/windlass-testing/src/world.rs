@@ -1,17 +1,23 @@
 //! An API server for a test.
 
 use std::{
+    any::TypeId,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
-use k8s_openapi::{NamespaceResourceScope, api::core::v1::Namespace};
+use k8s_openapi::{
+    ClusterResourceScope, NamespaceResourceScope, api::core::v1::Namespace,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
 use kube::{
     Api, Client, Config, CustomResourceExt, Resource,
-    api::{DeleteParams, PostParams},
+    api::{DeleteParams, ListParams, PostParams},
     config::{KubeConfigOptions, Kubeconfig},
+    core::Request,
 };
+use serde::{Serialize, de::DeserializeOwned};
 use tokio::task::JoinHandle;
 use windlass_apiserver::Server;
 use windlass_runtime::{
@@ -19,6 +25,8 @@ use windlass_runtime::{
     shutdown::Shutdown,
 };
 use windlass_store::MemoryStore;
+
+use crate::history::{self, Story};
 
 /// How long anything may take before a test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -36,6 +44,8 @@ pub struct World {
     namespace: String,
     /// None when the server is a cluster.
     server: Option<Server>,
+    /// The revision at which the test began.
+    began: String,
     /// How to get there again, when it is a cluster.
     kubeconfig: Option<PathBuf>,
 }
@@ -52,7 +62,9 @@ impl World {
                 (server.client(), Some(server))
             }
         };
-        let world = Self { client, namespace: Self::unique("test"), server, kubeconfig };
+        let before = Api::<Namespace>::all(client.clone()).list_metadata(&ListParams::default().limit(1)).await;
+        let began = before.expect("namespaces must be listed").metadata.resource_version.unwrap_or_default();
+        let world = Self { client, namespace: Self::unique("test"), server, began, kubeconfig };
         let mut namespace = Namespace::default();
         namespace.metadata.name = Some(world.namespace.clone());
         let created = Api::all(world.client()).create(&PostParams::default(), &namespace).await;
@@ -83,6 +95,29 @@ impl World {
         Api::namespaced(self.client(), &self.namespace)
     }
 
+    /// Creates an object: in the test's namespace, unless it names another or its kind has none.
+    ///
+    /// # Panics
+    ///
+    /// If the server refuses it.
+    pub async fn create<K>(&self, object: K) -> K
+    where
+        K: Resource<DynamicType = (), Scope: 'static> + DeserializeOwned + Serialize,
+    {
+        let of_cluster = TypeId::of::<K::Scope>() == TypeId::of::<ClusterResourceScope>();
+        let namespace = object.meta().namespace.as_deref().unwrap_or(&self.namespace);
+        let request = Request::new(K::url_path(&(), (!of_cluster).then_some(namespace)));
+        let body = serde_json::to_vec(&object).expect("an object must be JSON");
+        let request = request.create(&PostParams::default(), body).expect("a creation must be a request");
+        match self.client.request(request).await {
+            Ok(created) => created,
+            Err(error) => {
+                let name = object.meta().name.as_deref().unwrap_or_default();
+                panic!("cannot create {} {name}: {error}", K::kind(&()))
+            }
+        }
+    }
+
     /// A name that no other test has.
     pub fn unique(prefix: &str) -> String {
         let id = uuid::Uuid::new_v4().simple().to_string();
@@ -91,10 +126,14 @@ impl World {
 
     /// Defines a custom resource, unless that has been done, and waits until it is served.
     pub async fn define<K: CustomResourceExt>(&self) {
-        let definition = K::crd();
+        self.define_as(&K::crd()).await;
+    }
+
+    /// The same by a definition.
+    pub async fn define_as(&self, definition: &CustomResourceDefinition) {
         let name = definition.metadata.name.clone().unwrap_or_default();
-        let definitions = Api::all(self.client());
-        match definitions.create(&PostParams::default(), &definition).await {
+        let definitions: Api<CustomResourceDefinition> = Api::all(self.client());
+        match definitions.create(&PostParams::default(), definition).await {
             Ok(_) => {}
             Err(kube::Error::Api(status)) if status.is_already_exists() => {}
             Err(error) => panic!("cannot define {name}: {error}"),
@@ -120,9 +159,13 @@ impl World {
     }
 }
 
-/// The namespace goes, if the server stays. Nothing is waited for but the answer, and nothing fails.
+/// When a test fails, the history of its objects is told. The namespace goes, if the server stays. Nothing is waited for
+/// but the answer, and nothing fails.
 impl Drop for World {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.tell_history();
+        }
         let Some(kubeconfig) = self.kubeconfig.take() else { return };
         let namespace = std::mem::take(&mut self.namespace);
         // On a thread with a client of its own: the test's runtime may be about to end, and this must not wait for it.
@@ -135,6 +178,45 @@ impl Drop for World {
             });
         });
         let _ = deletion.join();
+    }
+}
+
+impl World {
+    /// What has happened to the objects of the test since it began, as text: how each was made, and what changed in it.
+    /// A test that fails tells it by itself; it is here for those that want to know.
+    pub async fn history(&self) -> String {
+        history::render(&self.of_test(history::stories(&self.client, &self.began).await))
+    }
+
+    fn of_test(&self, mut stories: Vec<Story>) -> Vec<Story> {
+        stories.retain(|story| match &story.namespace {
+            // A cluster is shared.
+            _ if self.server.is_none() => story.namespace.as_ref() == Some(&self.namespace),
+            Some(namespace) => !namespace.starts_with("kube-"),
+            None => true,
+        });
+        stories
+    }
+
+    fn tell_history(&self) {
+        // The embedded server is the test's own; of a cluster, only what is in the namespace is.
+        let Some(server) = self.server.clone() else { return };
+        let began = self.began.clone();
+        // On a thread with a runtime of its own, as the test's is not free while it unwinds.
+        let history = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+            runtime.block_on(async {
+                let client = server.client();
+                tokio::time::timeout(GOODBYE, history::stories(&client, &began)).await.ok()
+            })
+        });
+        if let Ok(Some(stories)) = history.join() {
+            let text = history::render(&self.of_test(stories));
+            #[allow(clippy::print_stderr, reason = "this is where a test's words go")]
+            {
+                eprintln!("--- what happened to the objects of this test ---\n{text}---");
+            }
+        }
     }
 }
 

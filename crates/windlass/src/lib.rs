@@ -44,6 +44,7 @@
 //! (owners, finalizers, conditions), [`events`], [`lease`] (leader election, sharding), [`webhook`], [`manifests`],
 //! [`metrics`].
 
+pub use windlass_clock as clock;
 pub use windlass_macros::Conditions;
 pub use windlass_runtime::{
     Error, Result, cache, client, context, controller, error, events, key, lease, manifests, metrics, object, objects,

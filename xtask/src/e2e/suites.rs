@@ -28,6 +28,7 @@ pub(super) struct Suite {
 /// All of them, in the order in which they run.
 pub(super) const SUITES: &[Suite] = &[
     Suite { name: "kubectl", prepare: kubectl },
+    Suite { name: "pods", prepare: pods },
     Suite { name: "python", prepare: python },
     Suite { name: "javascript", prepare: javascript },
     Suite { name: "go", prepare: go },
@@ -95,12 +96,21 @@ pub(super) fn run(mut command: Command) -> anyhow::Result<Count> {
 }
 
 fn kubectl(_: &Path, peers: &Path) -> anyhow::Result<Command> {
+    kubectl_script("kubectl.py", peers)
+}
+
+/// Has a server of its own, whatever the others run against.
+fn pods(_: &Path, peers: &Path) -> anyhow::Result<Command> {
+    kubectl_script("pods.py", peers)
+}
+
+fn kubectl_script(script: &str, peers: &Path) -> anyhow::Result<Command> {
     let program = peers::find(peers, "kubectl")?;
     let mut command = tool("python3", "--version")?;
     // Whatever the server is: what `windlass crd upgrade` writes is for every one.
     super::server::build("windlass-cli")?;
     let windlass = peers::target().join("debug").join("windlass");
-    command.arg(scripts().join("kubectl.py")).env("KUBECTL", program).env("WINDLASS", windlass);
+    command.arg(scripts().join(script)).env("KUBECTL", program).env("WINDLASS", windlass);
     command.env("PYTHONDONTWRITEBYTECODE", "1");
     Ok(command)
 }

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 /// The crates of the workspace, and which others of the workspace each may name.
 const DIRECTIONS: &[(&str, &[&str])] = &[
+    ("windlass-clock", &[]),
     ("windlass-schema", &[]),
     ("windlass-cel", &["windlass-schema"]),
     ("windlass-merge", &["windlass-schema"]),
@@ -13,13 +14,20 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("windlass-builtins", &["windlass-schema", "windlass-cel", "windlass-merge"]),
     (
         "windlass-apiserver",
-        &["windlass-schema", "windlass-cel", "windlass-merge", "windlass-store", "windlass-builtins"],
+        &["windlass-clock", "windlass-schema", "windlass-cel", "windlass-merge", "windlass-store", "windlass-builtins"],
     ),
     ("windlass-macros", &[]),
-    ("windlass-runtime", &["windlass-macros"]),
-    ("windlass", &["windlass-runtime", "windlass-macros"]),
-    ("windlass-plane", &["windlass-apiserver", "windlass-store", "windlass-runtime", "windlass"]),
-    ("windlass-testing", &["windlass-plane", "windlass-apiserver", "windlass-store", "windlass-runtime", "windlass"]),
+    ("windlass-runtime", &["windlass-clock", "windlass-macros"]),
+    ("windlass", &["windlass-clock", "windlass-runtime", "windlass-macros"]),
+    (
+        "windlass-plane",
+        // Schema for quantities and paths, which need no server.
+        &["windlass-clock", "windlass-schema", "windlass-apiserver", "windlass-store", "windlass-runtime", "windlass"],
+    ),
+    (
+        "windlass-testing",
+        &["windlass-clock", "windlass-plane", "windlass-apiserver", "windlass-store", "windlass-runtime", "windlass"],
+    ),
     ("windlass-scaffold", &[]),
     (
         "windlass-cli",
@@ -34,9 +42,15 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
         ],
     ),
     // Operators are programs of users: all they know is the facade.
+    // Schedules are read as Kubernetes reads them.
+    ("crontab-operator", &["windlass", "windlass-schema"]),
     ("foo-operator", &["windlass"]),
+    ("guestbook-operator", &["windlass"]),
     ("imoocpod-operator", &["windlass"]),
     ("network-operator", &["windlass"]),
+    ("pod2-operator", &["windlass"]),
+    ("podtask-operator", &["windlass"]),
+    ("vpc-operator", &["windlass"]),
     // Drives servers from the outside.
     ("windlass-bench", &[]),
     ("windlass-bench-sdk", &["windlass"]),

@@ -80,7 +80,7 @@ enum Columns<'a> {
 
 impl<'a> Columns<'a> {
     fn of(endpoint: &'a Endpoint) -> Self {
-        let now = Timestamp::now();
+        let now = windlass_clock::now();
         match endpoint.custom() {
             Some(custom) => Self::Custom(&custom.compiled().columns, meta::time(now)),
             None if endpoint.strategy.columns().is_empty() => Self::Generic,

@@ -1,26 +1,73 @@
-//! What needs a running pod behind it: logs, exec, attach, port-forward, proxy. There are no nodes to ask.
+//! What needs a running pod behind it: logs, exec, attach, port-forward, proxy.
+//!
+//! A request is checked here; whatever runs the pods ([`crate::pod_connections`]) is asked then. Without anything that
+//! runs pods there are no nodes to ask.
+
+mod channels;
+mod log;
+mod port_forward;
+mod remote;
+mod spdy;
+mod upgrade;
+
+use std::sync::Arc;
 
 use http::StatusCode;
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
 
 use crate::{
     call::{Answer, Call},
+    pod_connections::{PodConnections, Streams},
     status::{ApiError, Result},
 };
 
-/// GET of a pod's log. A pod that no node runs has written nothing.
-pub(crate) async fn log(call: &Call<'_>) -> Result<Answer> {
-    let pod = call.current().await?.ok_or_else(|| call.not_found())?.to_value();
-    check_container(&pod, call.query.text("container"), call.target.name)?;
-    match pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty()) {
-        Some(node) => Err(ApiError::not_found("nodes", "", node)),
-        None => Ok(Answer::Text { code: StatusCode::OK, text: String::new() }),
-    }
+pub(crate) use self::log::log;
+
+/// A pod that somebody answers for.
+struct Target {
+    pod: Pod,
+    connections: Arc<dyn PodConnections>,
 }
 
-/// Streams and proxies.
+/// Runs a command in a container.
+pub(crate) async fn exec(call: &Call<'_>) -> Result<Answer> {
+    let pod = current(call).await?;
+    let container = container(&pod, call.query.text("container"), call.target.name)?;
+    let target = target(call, &pod)?;
+    let streams = streams(call)?;
+    let command: Vec<String> = call.query.all("command").into_iter().map(str::to_owned).collect();
+    if command.is_empty() {
+        return Err(ApiError::bad_request("you must specify at least 1 command for the container"));
+    }
+    upgrade::remote_command(call, streams, async move {
+        target.connections.exec(&target.pod, &container, command, streams).await
+    })
+}
+
+/// Connects to a container's process.
+pub(crate) async fn attach(call: &Call<'_>) -> Result<Answer> {
+    let pod = current(call).await?;
+    let container = container(&pod, call.query.text("container"), call.target.name)?;
+    let target = target(call, &pod)?;
+    let streams = streams(call)?;
+    upgrade::remote_command(
+        call,
+        streams,
+        async move { target.connections.attach(&target.pod, &container, streams).await },
+    )
+}
+
+/// Connects to ports of a pod.
+pub(crate) async fn port_forward(call: &Call<'_>) -> Result<Answer> {
+    let pod = current(call).await?;
+    let target = target(call, &pod)?;
+    upgrade::port_forward(call, target)
+}
+
+/// Proxies, which nobody answers for.
 pub(crate) async fn refuse(call: &Call<'_>) -> Result<Answer> {
-    let object = call.current().await?.ok_or_else(|| call.not_found())?.to_value();
+    let object = current(call).await?;
     let name = call.target.name;
     if !call.is_core("pods") {
         return Err(ApiError::new(
@@ -29,33 +76,59 @@ pub(crate) async fn refuse(call: &Call<'_>) -> Result<Answer> {
             format!("no endpoints available for \"{name}\""),
         ));
     }
-    match object["spec"]["nodeName"].as_str().filter(|node| !node.is_empty()) {
+    match node(&object) {
         Some(node) => Err(ApiError::not_found("nodes", "", node)),
         None => Err(ApiError::bad_request(format!("pod {name} does not have a host assigned"))),
     }
 }
 
-/// A log is of one container: the one that is named, or the only one there is.
-fn check_container(pod: &Value, container: &str, name: &str) -> Result<()> {
+async fn current(call: &Call<'_>) -> Result<Value> {
+    Ok(call.current().await?.ok_or_else(|| call.not_found())?.to_value())
+}
+
+fn node(pod: &Value) -> Option<&str> {
+    pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty())
+}
+
+/// The pod with whatever answers for it; it must have a node.
+fn target(call: &Call<'_>, pod: &Value) -> Result<Target> {
+    let name = call.target.name;
+    let node = node(pod).ok_or_else(|| ApiError::bad_request(format!("pod {name} does not have a host assigned")))?;
+    let connections = call.server.pod_connections.clone().ok_or_else(|| ApiError::not_found("nodes", "", node))?;
+    let pod = serde_json::from_value(pod.clone()).map_err(|error| ApiError::internal(error.to_string()))?;
+    Ok(Target { pod, connections })
+}
+
+/// Which streams the client asks for.
+fn streams(call: &Call<'_>) -> Result<Streams> {
+    let tty = call.query.flag("tty");
+    let flag = |name: &str| call.query.flag(name);
+    let streams = Streams { stdin: flag("stdin"), stdout: flag("stdout"), stderr: flag("stderr"), tty };
+    if !streams.stdin && !streams.stdout && !streams.stderr {
+        return Err(ApiError::bad_request("you must specify at least 1 of stdin, stdout, stderr"));
+    }
+    // A terminal has one output.
+    Ok(Streams { stderr: streams.stderr && !tty, ..streams })
+}
+
+/// The container that is meant: the one that is named, or the only one there is.
+fn container(pod: &Value, container: &str, name: &str) -> Result<String> {
     let named = |list: &str| -> Vec<String> {
         let containers = pod["spec"][list].as_array().into_iter().flatten();
         containers.filter_map(|container| container["name"].as_str().map(str::to_owned)).collect()
     };
-    let (containers, init) = (named("containers"), named("initContainers"));
+    let mut containers = named("containers");
+    if container.is_empty() && containers.len() == 1 {
+        return Ok(containers.remove(0));
+    }
+    let known = [named("initContainers"), containers, named("ephemeralContainers")].concat();
     if container.is_empty() {
-        if containers.len() == 1 {
-            return Ok(());
-        }
-        let mut message =
-            format!("a container name must be specified for pod {name}, choose one of: [{}]", containers.join(" "));
-        if !init.is_empty() {
-            message += &format!(" or one of the init containers: [{}]", init.join(" "));
-        }
+        let choice = known.join(" ");
+        let message = format!("a container name must be specified for pod {name}, choose one of: [{choice}]");
         return Err(ApiError::bad_request(message));
     }
-    let known = [containers, init, named("ephemeralContainers")].concat();
-    if known.iter().any(|have| have == container) {
-        return Ok(());
+    match known.iter().any(|have| have == container) {
+        true => Ok(container.to_owned()),
+        false => Err(ApiError::bad_request(format!("container {container} is not valid for pod {name}"))),
     }
-    Err(ApiError::bad_request(format!("container {container} is not valid for pod {name}")))
 }

@@ -49,6 +49,7 @@ pub(crate) enum Deleted {
 /// DELETE of one object.
 pub(crate) async fn delete(call: &Call<'_>) -> Result<Answer> {
     let options = call.delete_options()?;
+    warn_about_dependents(call, &options);
     let deleted = delete_named(call, call.target.namespace, call.target.name, &options).await?;
     let waits = options.orphan_dependents == Some(false);
     let resource = &*call.endpoint.resource;
@@ -73,11 +74,19 @@ pub(crate) async fn delete(call: &Call<'_>) -> Result<Answer> {
     })
 }
 
+/// Some kinds leave their dependents behind unless the client says what it wants.
+fn warn_about_dependents(call: &Call<'_>, options: &DeleteOptions) {
+    if options.propagation.is_none() && options.orphan_dependents.is_none() {
+        call.endpoint.strategy.deletion_warning().into_iter().for_each(|warning| call.warnings.add(warning.to_owned()));
+    }
+}
+
 /// DELETE of everything a selector names; answers with what was deleted.
 pub(crate) async fn delete_collection(call: &Call<'_>) -> Result<Answer> {
     ListOptions::parse(&call.query, false)?;
     let selection = Selection::of(call)?;
     let options = call.delete_options()?;
+    warn_about_dependents(call, &options);
     let revision = call.server.storage.fresh().await?;
     let snapshot = call.endpoint.cache.snapshot();
     let selected: Vec<_> = selection.select(call.endpoint, &snapshot, None).map(|(_, object)| object.clone()).collect();
@@ -195,7 +204,10 @@ fn check_preconditions(call: &Call<'_>, options: &DeleteOptions, object: &Value,
 fn plan(call: &Call<'_>, mut object: Value, options: &DeleteOptions) -> Plan {
     let now = call.server.now();
     if call.is_core("namespaces") {
-        namespace::begin_deletion(&mut object, now);
+        if namespace::begin_deletion(&mut object, now) {
+            let finalizers = finalizers_for(call, &object, options);
+            meta::set_finalizers(&mut object, finalizers);
+        }
         if namespace::may_be_removed(&object) {
             return Plan::Remove;
         }
@@ -256,21 +268,28 @@ fn graceful(call: &Call<'_>, object: &mut Value, options: &DeleteOptions, now: T
     }
 }
 
-/// The finalizers that the propagation policy leaves to the garbage collector.
+/// The finalizers that the propagation policy leaves to the garbage collector: the policy of the request, or what the
+/// object says already, or what its kind has always done.
 fn finalizers_for(call: &Call<'_>, object: &Value, options: &DeleteOptions) -> Vec<String> {
-    let mut finalizers = meta::finalizers(object);
-    let had = |name: &str| meta::finalizers(object).iter().any(|have| have == name);
-    // Events come and go without anybody depending on them.
-    if &*call.endpoint.resource.plural == "events" {
-        return finalizers;
-    }
+    let old = meta::finalizers(object);
+    let said = || old.iter().find(|name| *name == ORPHAN || *name == FOREGROUND).map(String::as_str);
     let (orphan, foreground) = match (options.orphan_dependents, options.propagation.as_deref()) {
+        // Events come and go without anybody depending on them.
+        _ if is_event(call) => (false, false),
         (Some(orphan), _) => (orphan, false),
         (None, Some("Orphan")) => (true, false),
         (None, Some("Foreground")) => (false, true),
         (None, Some(_)) => (false, false),
-        (None, None) => (had(ORPHAN), had(FOREGROUND)),
+        (None, None) => match said() {
+            Some(ORPHAN) => (true, false),
+            Some(_) => (false, true),
+            None => (call.endpoint.strategy.orphans_by_default(), false),
+        },
     };
+    if old.iter().any(|name| name == ORPHAN) == orphan && old.iter().any(|name| name == FOREGROUND) == foreground {
+        return old;
+    }
+    let mut finalizers = old;
     finalizers.retain(|name| name != ORPHAN && name != FOREGROUND);
     if orphan {
         finalizers.push(ORPHAN.to_owned());
@@ -279,6 +298,11 @@ fn finalizers_for(call: &Call<'_>, object: &Value, options: &DeleteOptions) -> V
         finalizers.push(FOREGROUND.to_owned());
     }
     finalizers
+}
+
+fn is_event(call: &Call<'_>) -> bool {
+    let resource = &*call.endpoint.resource;
+    matches!((&*resource.group, &*resource.plural), ("" | "events.k8s.io", "events"))
 }
 
 fn mark_as_deleting(object: &mut Value, now: Timestamp) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use serde_json::Value;
-use windlass_builtins::kinds::namespace;
+use windlass_builtins::kinds::{namespace, persistent_volume};
 use windlass_merge::apply::field_manager::keep_times_if_unchanged;
 use windlass_schema::field::{ErrorKind, FieldError};
 use windlass_store::Error as StoreError;
@@ -171,6 +171,9 @@ async fn update_once(
         Some(name) => {
             call.keep_all_but(name, &mut object, old);
             strategy.prepare_for_subresource_update(name, &mut object, old);
+            if name == "status" && call.is_core("persistentvolumes") {
+                persistent_volume::note_phase_change(&mut object, old, &meta::format_time(call.server.now()));
+            }
         }
     }
     keep_system_fields(&mut object, old);

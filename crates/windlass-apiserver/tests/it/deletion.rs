@@ -50,6 +50,24 @@ async fn the_propagation_policy_is_left_to_the_collector_as_a_finalizer() {
 }
 
 #[tokio::test]
+async fn jobs_leave_their_pods_behind_unless_they_are_told_otherwise() {
+    let client = Client::new().await;
+    let jobs = "/apis/batch/v1/namespaces/default/jobs";
+    let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
+    for name in ["a", "b"] {
+        let job = json!({"metadata": {"name": name}, "spec": {"template": template}});
+        client.post(jobs, &job).await.expect(201);
+    }
+    let marked = client.delete(&format!("{jobs}/a")).await;
+    let warning = marked.headers.get("warning").and_then(|value| value.to_str().ok()).unwrap_or_default();
+    assert!(warning.contains("child pods are preserved by default when jobs are deleted"), "{warning}");
+    assert_eq!(marked.expect(200)["metadata"]["finalizers"], json!(["orphan"]));
+    let gone = client.delete(&format!("{jobs}/b?propagationPolicy=Background")).await;
+    assert!(gone.headers.get("warning").is_none());
+    assert_eq!(gone.expect(200)["status"], "Success");
+}
+
+#[tokio::test]
 async fn a_scheduled_pod_goes_gracefully_and_an_unscheduled_one_at_once() {
     let client = Client::new().await;
     let pods = "/api/v1/namespaces/default/pods";

@@ -6,7 +6,6 @@
 pub(crate) mod access;
 mod admission;
 pub(crate) mod network;
-mod storage;
 pub(crate) mod workloads;
 
 use jiff::Timestamp;
@@ -28,18 +27,10 @@ pub struct Printer {
 /// The printer of a resource, if it has one of its own.
 pub fn printer(group: &str, resource: &str) -> Option<Printer> {
     let found = match group {
-        "" => workloads::core(resource).or_else(|| storage::core(resource)),
-        "apps" => workloads::apps(resource),
-        "batch" => workloads::batch(resource),
-        "autoscaling" => workloads::autoscaling(resource),
-        "policy" => workloads::policy(resource),
+        "" => workloads::core(resource),
         "scheduling.k8s.io" | "node.k8s.io" | "resource.k8s.io" => workloads::scheduling(resource),
-        "networking.k8s.io" | "discovery.k8s.io" => network::networking(resource),
-        "storage.k8s.io" => storage::storage(resource),
         "admissionregistration.k8s.io" => admission::policies(resource),
-        "flowcontrol.apiserver.k8s.io" => admission::flow_control(resource),
         "apiregistration.k8s.io" => admission::aggregation(resource),
-        "rbac.authorization.k8s.io" => access::printer(resource),
         _ => None,
     };
     found.map(|(columns, cells)| Printer { columns, cells })
@@ -49,27 +40,27 @@ pub fn printer(group: &str, resource: &str) -> Option<Printer> {
 type Entry = (&'static [Column], fn(&Value, Timestamp) -> Vec<Value>);
 
 /// A number, zero when it is absent.
-fn count(object: &Value, pointer: &str) -> Value {
+pub(super) fn count(object: &Value, pointer: &str) -> Value {
     integer(object, pointer).unwrap_or_default().into()
 }
 
 /// A text, or `<unset>` when it is absent.
-fn or_unset(object: &Value, pointer: &str) -> Value {
+pub(super) fn or_unset(object: &Value, pointer: &str) -> Value {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or("<unset>").into()
 }
 
 /// A text, or `<none>` when it is absent or empty.
-fn text_or_none(object: &Value, pointer: &str) -> Value {
+pub(super) fn text_or_none(object: &Value, pointer: &str) -> Value {
     or_none(text(object, pointer)).into()
 }
 
 /// A boolean, false when it is absent.
-fn flag(object: &Value, pointer: &str) -> Value {
+pub(super) fn flag(object: &Value, pointer: &str) -> Value {
     boolean(object, pointer).unwrap_or_default().into()
 }
 
 /// At most three of the items, and how many more there are; `<unset>` for none.
-fn first_three(all: &[String]) -> String {
+pub(super) fn first_three(all: &[String]) -> String {
     match all.len() {
         0 => "<unset>".to_owned(),
         1..=3 => all.join(","),

@@ -4,14 +4,21 @@ use jiff::Timestamp;
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, FieldError, Path};
 
-use super::columns_table::workloads;
 use crate::check;
-use crate::object::{copy, integer};
+use crate::columns::{self, column};
+use crate::object::{boolean, copy, integer, items, text};
 use crate::strategy::{Column, Strategy};
 
 /// The strategy of ControllerRevisions.
 #[derive(Debug, Clone, Copy)]
 pub struct ControllerRevision;
+
+const COLUMNS: &[Column] = &[
+    columns::NAME,
+    column("Controller", "string", "Controller of the object"),
+    column("Revision", "string", "Revision indicates the revision of the state represented by Data."),
+    columns::AGE,
+];
 
 impl Strategy for ControllerRevision {
     fn validate(&self, object: &Value) -> ErrorList {
@@ -32,11 +39,24 @@ impl Strategy for ControllerRevision {
     }
 
     fn columns(&self) -> &'static [Column] {
-        workloads::CONTROLLER_REVISION
+        COLUMNS
     }
 
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        workloads::controller_revision(object, now)
+        let owners = items(object, "/metadata/ownerReferences");
+        let controller = owners.iter().find(|owner| boolean(owner, "/controller") == Some(true));
+        let shown = controller.map_or_else(
+            || "<none>".to_owned(),
+            |owner| {
+                let kind = match text(owner, "/apiVersion").split_once('/') {
+                    Some((group, _)) => format!("{}.{group}", text(owner, "/kind")),
+                    None => text(owner, "/kind").to_owned(),
+                };
+                format!("{}/{}", kind.to_lowercase(), text(owner, "/name"))
+            },
+        );
+        let revision = integer(object, "/revision").unwrap_or_default();
+        vec![columns::name(object), shown.into(), revision.into(), columns::age(object, now)]
     }
 }
 

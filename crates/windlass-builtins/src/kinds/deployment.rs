@@ -11,7 +11,7 @@ use crate::columns::{self, column, wide};
 use crate::object::{carry_over, entries, integer, set, set_default, set_default_text, text};
 use crate::strategy::{Column, Strategy};
 
-pub(super) use validation::not_more_than_replicas;
+pub(super) use validation::{collision_count_grows, not_more_than_replicas};
 
 /// The strategy of deployments.
 #[derive(Debug, Clone, Copy)]

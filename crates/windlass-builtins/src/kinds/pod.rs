@@ -8,7 +8,7 @@ pub(crate) mod resources;
 pub mod validation;
 
 mod columns;
-mod diff;
+pub(crate) mod diff;
 mod image;
 mod prepare;
 mod warnings;
@@ -20,8 +20,9 @@ use windlass_schema::field::ErrorList;
 use crate::object::{boolean, integer, items, text};
 use crate::strategy::{Column, Grace, Strategy};
 
+pub(crate) use diff::same;
 pub(crate) use prepare::drop_disabled;
-pub(crate) use warnings::of_template as template_warnings;
+pub(crate) use warnings::{deprecated_label, of_template as template_warnings};
 
 /// The strategy of pods.
 #[derive(Debug, Clone, Copy)]

@@ -1,4 +1,7 @@
-//! Pod templates inside workloads: defaulting, validation, and the selector that must fit them.
+//! Pod templates inside workloads: defaulting, validation, and the selector that must fit them; and the kind that is
+//! nothing but a template.
+
+mod kind;
 
 use std::borrow::Cow;
 
@@ -12,16 +15,28 @@ use super::pod::validation::selectors;
 use crate::columns;
 use crate::object::{entries, integer, is_set, items, map, text};
 
+pub use kind::PodTemplate;
+
 /// Fills in the template of a workload, at `/spec/template`.
 pub fn default(workload: &mut Value) {
-    if let Some(template) = workload.pointer_mut("/spec/template").filter(|template| template.is_object()) {
+    default_at(workload, "/spec/template");
+}
+
+/// Fills in a template, if there is one.
+pub(super) fn default_at(object: &mut Value, pointer: &str) {
+    if let Some(template) = object.pointer_mut(pointer).filter(|template| template.is_object()) {
         pod::defaults::template(template);
     }
 }
 
 /// Drops fields of features that are off from the template of a workload.
 pub fn drop_disabled(workload: &mut Value) {
-    if let Some(template) = workload.pointer_mut("/spec/template") {
+    drop_disabled_at(workload, "/spec/template");
+}
+
+/// Drops fields of features that are off from a template.
+pub(super) fn drop_disabled_at(object: &mut Value, pointer: &str) {
+    if let Some(template) = object.pointer_mut(pointer) {
         pod::drop_disabled(template);
     }
 }
@@ -33,9 +48,7 @@ pub fn validate_selector(spec: &Value, path: &Path, errors: &mut ErrorList) {
         return errors.required(&path);
     }
     selectors::validate(spec.get("selector"), &path, errors);
-    if map(spec, "/selector/matchLabels").is_none_or(|labels| labels.is_empty())
-        && items(spec, "/selector/matchExpressions").is_empty()
-    {
+    if is_empty_selector(&spec["selector"]) {
         errors.invalid_shown(&path, show_selector(&spec["selector"]), "empty selector is invalid for deployment");
     }
 }
@@ -50,19 +63,29 @@ pub fn validate_for_replicas(spec: &Value, path: &Path, errors: &mut ErrorList) 
     }
     let path = path.child("template");
     let template = spec.get("template").unwrap_or(&Value::Null);
-    if !selector.is_some_and(|selector| selects(selector, template)) {
+    validate_selected(selector.is_some_and(|selector| selects(selector, template)), template, &path, errors);
+    pod::validation::validate_template(template, &path, errors);
+    validate_runs_on(template, &path, "ReplicaSet", errors);
+}
+
+/// The selector of a workload selects the pods of its template.
+pub(super) fn validate_selected(is_selected: bool, template: &Value, path: &Path, errors: &mut ErrorList) {
+    if !is_selected {
         let labels = template.pointer("/metadata/labels").unwrap_or(&Value::Null);
         let detail = "`selector` does not match template `labels`";
         errors.invalid_shown(&path.child("metadata").child("labels"), show(labels), detail);
     }
-    pod::validation::validate_template(template, &path, errors);
+}
+
+/// The pods of a workload that keeps a number of them do not end by themselves.
+pub(super) fn validate_runs_on(template: &Value, path: &Path, kind: &str, errors: &mut ErrorList) {
     let path = path.child("spec");
     let policy = text(template, "/spec/restartPolicy");
     if policy != "Always" {
         errors.not_supported(&path.child("restartPolicy"), policy, &["Always"]);
     }
     if is_set(template, "/spec/activeDeadlineSeconds") {
-        let detail = "activeDeadlineSeconds in ReplicaSet is not Supported";
+        let detail = format!("activeDeadlineSeconds in {kind} is not Supported");
         errors.forbidden(&path.child("activeDeadlineSeconds"), detail);
     }
 }
@@ -80,28 +103,45 @@ pub fn validate_selector_unchanged(object: &Value, old: &Value, errors: &mut Err
 pub fn warnings(workload: &Value, old: Option<&Value>) -> Vec<String> {
     let mut warnings = Vec::new();
     match old {
-        None => {
-            let problems = names::is_dns1123_label(text(workload, "/metadata/name"));
-            if !problems.is_empty() {
-                warnings.push(format!(
-                    "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; \
-                     a DNS label is recommended: [{}]",
-                    problems.join(" ")
-                ));
-            }
-        }
-        Some(old) if integer(workload, "/metadata/generation") == integer(old, "/metadata/generation") => {
-            return warnings;
-        }
+        None => warnings.extend(name_warning(workload)),
+        Some(old) if same_generation(workload, old) => return warnings,
         Some(_) => {}
     }
-    let template = workload.pointer("/spec/template").unwrap_or(&Value::Null);
-    warnings.extend(pod::template_warnings(template, &Path::new("spec").child("template")));
+    warnings.extend(template_warnings(workload));
     warnings
 }
 
+/// The warning about a name that does not fit into the names of pods.
+pub(super) fn name_warning(workload: &Value) -> Option<String> {
+    let problems = names::is_dns1123_label(text(workload, "/metadata/name"));
+    (!problems.is_empty()).then(|| {
+        format!(
+            "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; \
+             a DNS label is recommended: [{}]",
+            problems.join(" ")
+        )
+    })
+}
+
+/// Warnings about the template of a workload.
+pub(super) fn template_warnings(workload: &Value) -> Vec<String> {
+    let template = workload.pointer("/spec/template").unwrap_or(&Value::Null);
+    pod::template_warnings(template, &Path::new("spec").child("template"))
+}
+
+/// Whether an update has changed nothing that counts.
+pub(super) fn same_generation(object: &Value, old: &Value) -> bool {
+    integer(object, "/metadata/generation") == integer(old, "/metadata/generation")
+}
+
+/// Whether a selector asks for nothing, and so selects everything.
+pub(super) fn is_empty_selector(selector: &Value) -> bool {
+    map(selector, "/matchLabels").is_none_or(|labels| labels.is_empty())
+        && items(selector, "/matchExpressions").is_empty()
+}
+
 /// Whether a valid selector selects the pods of a template.
-fn selects(selector: &Value, template: &Value) -> bool {
+pub(super) fn selects(selector: &Value, template: &Value) -> bool {
     let label = |key: &str| template.pointer("/metadata/labels").and_then(|labels| labels.get(key));
     entries(selector, "/matchLabels").all(|(key, value)| label(key) == Some(value))
         && items(selector, "/matchExpressions").iter().all(|expression| {

@@ -38,7 +38,7 @@ pub(super) fn upgrade(text: &str) -> anyhow::Result<Manifest> {
             Err(error) => {
                 let message = error.to_string();
                 let hint = "give plain YAML or JSON; render templates first";
-                let error = anyhow::Error::new(Advised { message, hint });
+                let error = anyhow::Error::new(Advised { message, hint: hint.into() });
                 return if several { Err(error.context(format!("document {number}"))) } else { Err(error) };
             }
         };

@@ -38,7 +38,7 @@ pub(crate) fn run(args: UpgradeArgs) -> anyhow::Result<()> {
             true => "standard input cannot be replaced",
             false => "standard input can be read only once",
         };
-        return Err(Advised { message: message.into(), hint: "give - once, and without --in-place" }.into());
+        return Err(Advised { message: message.into(), hint: "give - once, and without --in-place".into() }.into());
     }
     let mut manifests = Vec::with_capacity(args.files.len());
     for file in &args.files {

@@ -92,10 +92,38 @@ fn without_a_home_a_folder_has_to_be_given() {
 }
 
 #[test]
+fn a_controller_that_is_not_there_is_named_with_those_that_are() {
+    let said = failure(&["up", "--controllers", "*,-deployments"], 1);
+    assert!(
+        said.starts_with("error: there is no controller \"deployments\"\nhint: there are namespace-controller, "),
+        "{said}"
+    );
+    assert!(said.contains(", deployment-controller, "), "{said}");
+}
+
+#[test]
+fn stages_that_are_none_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("stages.yaml");
+    let path = file.to_str().unwrap();
+    let said = failure(&["up", "--stages", path], 1);
+    assert!(said.starts_with(&format!("error: cannot read {path}: ")), "{said}");
+    fs::write(
+        &file,
+        "apiVersion: windlass.dev/v1alpha1\nkind: Stage\nmetadata: {name: mine}\nspec: {next: {stats: {}}}\n",
+    )
+    .unwrap();
+    let said = failure(&["up", "--stages", path], 1);
+    assert!(said.starts_with(&format!("error: cannot use {path}: stage mine: unknown field `stats`")), "{said}");
+}
+
+#[test]
 fn wrong_usage_ends_with_two() {
     for arguments in [
         &["up", "--store", "etcd"][..],
         &["up", "--port", "65536"],
+        &["up", "--nodes", "-1"],
+        &["up", "--runtime", "docker"],
         &["up", "--address", "nowhere"],
         &["down"],
         &[],

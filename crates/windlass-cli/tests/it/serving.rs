@@ -3,8 +3,12 @@
 use std::{os::unix::fs::PermissionsExt as _, time::Duration};
 
 use http::Request;
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{Api, Client, api::PostParams};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, ServiceAccount};
+use kube::{
+    Api, Client,
+    api::{ListParams, PostParams},
+};
+use serde_json::json;
 
 use crate::process::Up;
 
@@ -114,4 +118,31 @@ async fn the_memory_store_forgets_objects_and_keeps_the_certificates() {
     let maps: Api<ConfigMap> = Api::namespaced(up.admin().await, "default");
     assert!(maps.get_opt("lost").await.unwrap().is_none());
     assert_eq!(up.admin_certificate(), first);
+}
+
+#[tokio::test]
+async fn pods_run_on_the_node_that_there_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let data_dir = folder.path().join("data");
+    let up = Up::start(&data_dir, &["--store", "memory"]);
+    let pods: Api<Pod> = Api::default_namespaced(up.admin().await);
+    let pod = json!({"metadata": {"name": "web"}, "spec": {"containers": [{"name": "web", "image": "nginx"}]}});
+    pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+    let running = async {
+        while pods.get("web").await.unwrap().status.unwrap().phase.unwrap() != "Running" {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), running).await.expect("the pod must run");
+}
+
+#[tokio::test]
+async fn without_nodes_and_controllers_nothing_happens_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let data_dir = folder.path().join("data");
+    let up = Up::start(&data_dir, &["--store", "memory", "--nodes", "0", "--controllers", ""]);
+    let nodes: Api<Node> = Api::all(up.admin().await);
+    assert!(nodes.list(&ListParams::default()).await.unwrap().items.is_empty());
+    let accounts: Api<ServiceAccount> = Api::default_namespaced(up.admin().await);
+    assert!(accounts.list(&ListParams::default()).await.unwrap().items.is_empty());
 }

@@ -1,7 +1,7 @@
 //! One informer: a [`Store`] that a watch feeds, and its readers.
 
 use std::{
-    any::type_name,
+    any::{TypeId, type_name},
     hash::Hash,
     panic::AssertUnwindSafe,
     sync::{Arc, OnceLock},
@@ -16,12 +16,8 @@ use tokio::{
 };
 
 use super::{
-    Event, Index, IndexError, Settings, Subscription,
-    dispatch::Dispatch,
-    index::{AnyIndex, Entries},
-    metrics::InformerMetrics,
-    scoped::Scoped,
-    store::Store,
+    Event, Index, IndexError, Settings, Subscription, dispatch::Dispatch, index::Entries, metrics::InformerMetrics,
+    scoped::Scoped, store::Store,
 };
 use crate::{key::ObjectKey, object::Object, scope::Scope, watch::Change};
 
@@ -173,19 +169,23 @@ impl<K: Object> Informer<K> {
         V: Hash + Eq + Send + Sync + 'static,
         F: Fn(&K) -> Vec<V> + Send + Sync + 'static,
     {
-        let entries: Box<dyn AnyIndex<K>> = Box::new(Entries::new(name, values));
-        let asked = entries.value_type();
-        let mut store = self.shared.store.write();
-        let place = match store.index_named(name) {
-            None => store.add_index(entries),
-            Some(place) => {
-                let present = store.index_at(place).value_type();
-                if present.0 != asked.0 {
-                    return Err(IndexError::OtherType { name, asked: type_name::<V>(), present: present.1 });
-                }
-                place
-            }
+        let present = |store: &Store<K>| {
+            let place = store.index_named(name)?;
+            let (present, type_name_of_present) = store.index_at(place).value_type();
+            Some(match present == TypeId::of::<V>() {
+                true => Ok(Index::new(self.shared.clone(), place)),
+                false => Err(IndexError::OtherType { name, asked: type_name::<V>(), present: type_name_of_present }),
+            })
         };
+        // Most calls only look it up, and must not make readers wait.
+        if let Some(present) = present(&self.shared.store()) {
+            return present;
+        }
+        let mut store = self.shared.store.write();
+        if let Some(present) = present(&store) {
+            return present;
+        }
+        let place = store.add_index(Box::new(Entries::new(name, values)));
         Ok(Index::new(self.shared.clone(), place))
     }
 

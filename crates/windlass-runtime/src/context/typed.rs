@@ -74,6 +74,11 @@ impl Context {
         self.kind().update(object).await
     }
 
+    /// Replaces an object's status, if it has not changed since. See [`Kind::update_status`](super::Kind::update_status).
+    pub async fn update_status<K: Object<DynamicType: Default>>(&self, object: K) -> Result<Arc<K>, ContextError> {
+        self.kind().update_status(object).await
+    }
+
     /// Patches an object. See [`Kind::patch`](super::Kind::patch).
     pub async fn patch<K: Object<DynamicType: Default>>(
         &self,

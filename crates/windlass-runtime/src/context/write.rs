@@ -40,6 +40,20 @@ impl<K: Object> Kind<'_, K> {
         self.write(target, request).await
     }
 
+    /// Replaces an object's status, and what else the kind lets be written with it, as [`update`](Self::update)
+    /// replaces the rest.
+    pub async fn update_status(&self, object: K) -> Result<Arc<K>, ContextError> {
+        let key = ObjectKey::of(&object);
+        let target = self.target(Verb::SetStatus, &key);
+        if object.meta().resource_version.as_deref().unwrap_or_default().is_empty() {
+            return Err(target.lacks("resourceVersion"));
+        }
+        let body = encode(&target, &self.complete(object)?)?;
+        let params = PostParams { field_manager: Some(self.field_manager()), ..PostParams::default() };
+        let request = self.request(Verb::SetStatus, &key)?;
+        self.write(target, request.replace_subresource("status", key.name(), &params, body)).await
+    }
+
     /// Patches an object: by JSON patch, merge patch or strategic merge patch. ([`Kind::apply`] is for applying.)
     pub async fn patch<P: Serialize + Debug>(&self, key: &ObjectKey, patch: &Patch<P>) -> Result<Arc<K>, ContextError> {
         let target = self.target(Verb::Patch, key);

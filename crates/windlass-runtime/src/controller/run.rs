@@ -159,7 +159,12 @@ impl<K: Object> Controller<K> {
 
     /// What its contexts write with: in its own name, and in every process if it may work there.
     fn parts(&self, shared: &Parts) -> Parts {
-        let mut parts = Parts { field_manager: field_manager(&shared.field_manager, &self.name), ..shared.clone() };
+        let own = self.field_manager.clone();
+        let field_manager = own.unwrap_or_else(|| field_manager(&shared.field_manager, &self.name));
+        let mut parts = Parts { field_manager, ..shared.clone() };
+        if let Some(reporter) = &self.reporter {
+            parts.events = shared.events.reporting(reporter);
+        }
         if !self.needs_leader {
             parts.leadership = Leadership::always();
         }

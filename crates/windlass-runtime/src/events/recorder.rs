@@ -2,7 +2,6 @@
 
 use std::{fmt, sync::Arc};
 
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use tokio::sync::{mpsc, oneshot};
@@ -76,6 +75,11 @@ impl Recorder {
         Self { reporter: reporter.into(), ..self.clone() }
     }
 
+    /// A recorder of another instance that this process speaks for, with the same writer and limits.
+    pub fn from_instance(&self, instance: &str) -> Self {
+        Self { instance: instance.into(), ..self.clone() }
+    }
+
     /// Records that something happened to an object. `reason` is one word for machines, `action` what was being done,
     /// `note` a sentence for people.
     ///
@@ -127,7 +131,7 @@ impl Recorder {
             reason: reason.to_owned(),
             action: action.to_owned(),
             note: note.to_owned(),
-            at: Timestamp::now(),
+            at: windlass_clock::now(),
         };
         if self.writer.try_send(Message::Happened(Box::new(occurrence))).is_err() {
             self.metrics.count_dropped(Dropped::QueueFull);

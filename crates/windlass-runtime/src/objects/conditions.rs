@@ -123,7 +123,7 @@ impl Statement {
 /// A condition whose last transition is now.
 impl From<Statement> for Condition {
     fn from(statement: Statement) -> Self {
-        statement.at(now())
+        statement.at(windlass_clock::now_in_seconds())
     }
 }
 
@@ -214,11 +214,6 @@ fn put(conditions: &mut Vec<Condition>, mut condition: Condition) -> bool {
             true
         }
     }
-}
-
-/// In seconds, as the API keeps it.
-fn now() -> Timestamp {
-    Timestamp::from_second(Timestamp::now().as_second()).expect("a second that is a time must be one")
 }
 
 /// The schema of a field `conditions: Vec<Condition>`, for a status that derives `JsonSchema`: as Kubernetes has it for

@@ -3,103 +3,66 @@
 
 use serde_json::{Value, json};
 
-const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
-const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
-const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
-const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
+use super::notes::{Notes, cpu_metric, split};
 
 /// The stored form (`autoscaling/v2`) as `autoscaling/v1`.
 pub fn v2_to_v1(mut object: Value) -> Value {
     object["apiVersion"] = "autoscaling/v1".into();
-    let mut notes = Vec::new();
+    let mut notes = Notes::default();
     if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
-        let metrics = spec.remove("metrics");
-        let (cpu, rest) = split(metrics, |metric| metric["resource"]["target"]["averageUtilization"].as_i64());
+        let (cpu, rest) = split(spec.remove("metrics").as_ref());
         if let Some(cpu) = cpu {
             spec.insert("targetCPUUtilizationPercentage".to_owned(), cpu.into());
         }
-        notes.push((METRICS, rest));
-        notes.push((BEHAVIOR, spec.remove("behavior")));
+        notes.metrics = rest;
+        notes.behavior = spec.remove("behavior");
     }
     if let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) {
-        let metrics = status.remove("currentMetrics");
-        let (cpu, rest) = split(metrics, |metric| metric["resource"]["current"]["averageUtilization"].as_i64());
-        if let Some(cpu) = cpu {
+        notes.current = status.remove("currentMetrics");
+        let current = notes.current.as_ref().and_then(Value::as_array).into_iter().flatten();
+        let is_cpu = |metric: &&Value| metric["type"] == "Resource" && metric["resource"]["name"] == "cpu";
+        let mut used =
+            current.filter(is_cpu).filter_map(|metric| metric["resource"]["current"]["averageUtilization"].as_i64());
+        if let Some(cpu) = used.next_back() {
             status.insert("currentCPUUtilizationPercentage".to_owned(), cpu.into());
         }
-        notes.push((CURRENT_METRICS, rest));
-        notes.push((CONDITIONS, status.remove("conditions")));
+        notes.conditions = status.remove("conditions");
+        status.entry("currentReplicas").or_insert_with(|| 0.into());
     }
-    for (key, value) in notes {
-        if let Some(value) = value.filter(|value| !value.is_null() && *value != json!([])) {
-            object["metadata"]["annotations"][key] = value.to_string().into();
-        }
-    }
+    notes.write(&mut object);
     object
 }
 
 /// `autoscaling/v1` as it is stored (`autoscaling/v2`).
 pub fn v1_to_v2(mut object: Value) -> Value {
     object["apiVersion"] = "autoscaling/v2".into();
-    let metrics = take_note(&mut object, METRICS);
-    let behavior = take_note(&mut object, BEHAVIOR);
-    let current = take_note(&mut object, CURRENT_METRICS);
-    let conditions = take_note(&mut object, CONDITIONS);
+    let notes = Notes::take(&mut object);
     if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
         let cpu = spec.remove("targetCPUUtilizationPercentage").and_then(|value| value.as_i64());
-        let cpu =
-            cpu.map(|percent| json!({"name": "cpu", "target": {"type": "Utilization", "averageUtilization": percent}}));
-        if let Some(metrics) = join(cpu, metrics) {
-            spec.insert("metrics".to_owned(), metrics);
+        let mut metrics = notes.metrics;
+        metrics.extend(cpu.map(cpu_metric));
+        if !metrics.is_empty() {
+            spec.insert("metrics".to_owned(), metrics.into());
         }
-        if let Some(behavior) = behavior {
+        if let Some(behavior) = notes.behavior {
             spec.insert("behavior".to_owned(), behavior);
         }
     }
     if let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) {
         let cpu = status.remove("currentCPUUtilizationPercentage").and_then(|value| value.as_i64());
-        let cpu = cpu.map(|percent| json!({"name": "cpu", "current": {"averageUtilization": percent}}));
+        let cpu = cpu.map(|percent| {
+            json!([{"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": percent}}}])
+        });
         // `autoscaling/v2` always writes the list, empty or not.
-        status.insert("currentMetrics".to_owned(), join(cpu, current).unwrap_or(Value::Null));
-        if let Some(conditions) = conditions {
+        status.insert("currentMetrics".to_owned(), notes.current.or(cpu).unwrap_or(Value::Null));
+        if let Some(conditions) = notes.conditions {
             status.insert("conditions".to_owned(), conditions);
+        }
+        if status.get("currentReplicas").is_some_and(|replicas| replicas == 0) {
+            status.remove("currentReplicas");
         }
     }
     object
-}
-
-/// The use of the CPU among some metrics, and the others.
-fn split(metrics: Option<Value>, percent: impl Fn(&Value) -> Option<i64>) -> (Option<i64>, Option<Value>) {
-    let Some(Value::Array(metrics)) = metrics else { return (None, None) };
-    let mut cpu = None;
-    let mut rest = Vec::new();
-    for metric in metrics {
-        let is_cpu = metric["type"] == "Resource" && metric["resource"]["name"] == "cpu";
-        match percent(&metric).filter(|_| is_cpu && cpu.is_none()) {
-            Some(found) => cpu = Some(found),
-            None => rest.push(metric),
-        }
-    }
-    (cpu, Some(Value::Array(rest)))
-}
-
-fn join(cpu: Option<Value>, rest: Option<Value>) -> Option<Value> {
-    let mut all = match rest {
-        Some(Value::Array(rest)) => rest,
-        _ => Vec::new(),
-    };
-    all.extend(cpu.map(|resource| json!({"type": "Resource", "resource": resource})));
-    (!all.is_empty()).then_some(Value::Array(all))
-}
-
-fn take_note(object: &mut Value, key: &str) -> Option<Value> {
-    let annotations = object.get_mut("metadata")?.get_mut("annotations")?.as_object_mut()?;
-    let value = serde_json::from_str(annotations.get(key)?.as_str()?).ok()?;
-    annotations.remove(key);
-    if annotations.is_empty() {
-        object["metadata"].as_object_mut()?.remove("annotations");
-    }
-    Some(value)
 }
 
 #[cfg(test)]
@@ -118,12 +81,32 @@ mod tests {
 
     #[test]
     fn what_the_old_version_cannot_say_survives_the_way_there_and_back() {
+        let condition = json!({"type": "AbleToScale", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z", "reason": "R"});
+        let target = json!({"apiVersion": "v1", "kind": "Service", "name": "s"});
         let v2 = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "h"},
-            "spec": {"maxReplicas": 3, "metrics": [{"type": "Pods", "pods": {"metric": {"name": "qps"}}}],
-                "behavior": {"scaleDown": {"stabilizationWindowSeconds": 5}}},
-            "status": {"currentMetrics": null, "conditions": [{"type": "AbleToScale", "status": "True"}]}});
+            "spec": {"maxReplicas": 3, "behavior": {"scaleDown": {"stabilizationWindowSeconds": 5, "policies": [
+                    {"type": "Pods", "value": 1, "periodSeconds": 2}]}},
+                "metrics": [
+                {"type": "Pods", "pods": {"metric": {"name": "qps"}, "target": {"type": "AverageValue", "averageValue": "10"}}},
+                {"type": "Object", "object": {"describedObject": target, "metric": {"name": "m"},
+                    "target": {"type": "Value", "value": "3"}}},
+                {"type": "External", "external": {"metric": {"name": "m", "selector": {"matchLabels": {"a": "b"}}},
+                    "target": {"type": "AverageValue", "averageValue": "3"}}},
+                {"type": "ContainerResource", "containerResource": {"name": "memory", "container": "c",
+                    "target": {"type": "Utilization", "averageUtilization": 3}}}]},
+            "status": {"currentMetrics": [
+                {"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 4, "averageValue": "2"}}}],
+                "conditions": [condition]}});
         let v1 = v2_to_v1(v2.clone());
-        assert_eq!(v1["spec"]["behavior"], Value::Null);
+        assert_eq!(
+            v1["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/behavior"],
+            "{\"ScaleUp\":null,\"ScaleDown\":{\"StabilizationWindowSeconds\":5,\"SelectPolicy\":null,\"Policies\":[{\"Type\":\"Pods\",\"Value\":1,\"PeriodSeconds\":2}],\"Tolerance\":null}}"
+        );
+        let metrics =
+            v1["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/metrics"].as_str().expect("a note");
+        let first = "[{\"type\":\"Pods\",\"pods\":{\"metricName\":\"qps\",\"targetAverageValue\":\"10\"}},";
+        assert!(metrics.starts_with(first), "{metrics}");
+        assert_eq!(v1["status"], json!({"currentCPUUtilizationPercentage": 4, "currentReplicas": 0}));
         assert_eq!(v1_to_v2(v1), v2);
     }
 }

@@ -1,33 +1,12 @@
-//! Role bindings and certificate signing requests.
+//! Certificate signing requests.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::{Entry, text_or_none};
-use crate::columns::{AGE, NAME, age, column, human_duration, name, wide};
+use super::text_or_none;
+use crate::columns::{AGE, NAME, age, column, human_duration, name};
 use crate::object::{integer, items, text};
 use crate::strategy::Column;
-
-pub(super) fn printer(resource: &str) -> Option<Entry> {
-    Some(match resource {
-        "rolebindings" => (ROLE_BINDING, binding),
-        "clusterrolebindings" => (CLUSTER_ROLE_BINDING, binding),
-        _ => return None,
-    })
-}
-
-fn binding(object: &Value, now: Timestamp) -> Vec<Value> {
-    let subjects = |kind: &str| {
-        let show = |subject: &Value| match kind {
-            "ServiceAccount" => format!("{}/{}", text(subject, "/namespace"), text(subject, "/name")),
-            _ => text(subject, "/name").to_owned(),
-        };
-        let found = items(object, "/subjects").iter().filter(|subject| text(subject, "/kind") == kind);
-        Value::from(found.map(show).collect::<Vec<_>>().join(", "))
-    };
-    let role = format!("{}/{}", text(object, "/roleRef/kind"), text(object, "/roleRef/name"));
-    vec![name(object), role.into(), age(object, now), subjects("User"), subjects("Group"), subjects("ServiceAccount")]
-}
 
 /// The cells of CertificateSigningRequests.
 pub(crate) fn certificate_signing_request(object: &Value, now: Timestamp) -> Vec<Value> {
@@ -61,32 +40,6 @@ fn request_status(object: &Value) -> String {
     }
     status
 }
-
-const ROLE_BINDING: &[Column] = &[
-    NAME,
-    column(
-        "Role",
-        "string",
-        "RoleRef can reference a Role in the current namespace or a ClusterRole in the global namespace. If the RoleRef cannot be resolved, the Authorizer must return an error.",
-    ),
-    AGE,
-    wide("Users", "string", "Users in the roleBinding"),
-    wide("Groups", "string", "Groups in the roleBinding"),
-    wide("ServiceAccounts", "string", "ServiceAccounts in the roleBinding"),
-];
-
-const CLUSTER_ROLE_BINDING: &[Column] = &[
-    NAME,
-    column(
-        "Role",
-        "string",
-        "RoleRef can only reference a ClusterRole in the global namespace. If the RoleRef cannot be resolved, the Authorizer must return an error.",
-    ),
-    AGE,
-    wide("Users", "string", "Users in the clusterRoleBinding"),
-    wide("Groups", "string", "Groups in the clusterRoleBinding"),
-    wide("ServiceAccounts", "string", "ServiceAccounts in the clusterRoleBinding"),
-];
 
 /// The columns of CertificateSigningRequests.
 pub(crate) const CERTIFICATE_SIGNING_REQUEST: &[Column] = &[

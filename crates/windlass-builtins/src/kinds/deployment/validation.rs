@@ -1,11 +1,10 @@
 //! What makes a deployment valid.
 
 use serde_json::Value;
-use windlass_schema::field::{ErrorKind, ErrorList, FieldError, Path, quote};
-use windlass_schema::names;
+use windlass_schema::field::{ErrorList, FieldError, Path, quote};
 
 use crate::kinds::pod::report::Report;
-use crate::kinds::pod_template;
+use crate::kinds::{int_or_percent, pod_template};
 use crate::object::{integer, is_set, text};
 
 /// Validates the spec of a deployment.
@@ -64,35 +63,13 @@ fn validate_rolling_update(update: &Value, path: &Path, errors: &mut ErrorList) 
     let zero = Value::from(0);
     let field = |name: &str| update.get(name).filter(|value| !value.is_null()).unwrap_or(&zero);
     let (unavailable, surge) = (field("maxUnavailable"), field("maxSurge"));
-    validate_int_or_percent(unavailable, &path.child("maxUnavailable"), errors);
-    validate_int_or_percent(surge, &path.child("maxSurge"), errors);
+    int_or_percent::validate(unavailable, &path.child("maxUnavailable"), errors);
+    int_or_percent::validate(surge, &path.child("maxSurge"), errors);
     let path = path.child("maxUnavailable");
-    if amount(unavailable) == 0 && amount(surge) == 0 {
+    if int_or_percent::amount(unavailable) == 0 && int_or_percent::amount(surge) == 0 {
         errors.invalid(&path, unavailable.clone(), "may not be 0 when `maxSurge` is 0");
     }
-    if percent(unavailable).is_some_and(|percent| percent > 100) {
-        errors.invalid(&path, unavailable.clone(), "must not be greater than 100%");
-    }
-}
-
-fn validate_int_or_percent(value: &Value, path: &Path, errors: &mut ErrorList) {
-    match value {
-        Value::String(text) => errors.invalid_each(path, text.as_str(), names::is_valid_percent(text)),
-        value => errors.nonnegative(path, value.as_i64()),
-    }
-}
-
-fn percent(value: &Value) -> Option<i64> {
-    let text = value.as_str()?;
-    if !names::is_valid_percent(text).is_empty() {
-        return None;
-    }
-    Some(text.trim_end_matches('%').parse().unwrap_or(i64::MAX))
-}
-
-fn amount(value: &Value) -> i64 {
-    let number = || value.as_i64().or_else(|| value.as_str()?.parse().ok());
-    percent(value).or_else(number).unwrap_or_default()
+    int_or_percent::not_more_than_all(unavailable, &path, errors);
 }
 
 /// Validates the status of a deployment.
@@ -119,15 +96,7 @@ pub(super) fn validate_status(deployment: &Value, old: &Value) -> ErrorList {
         let detail = "cannot be greater than readyReplicas";
         errors.invalid(&path.child("availableReplicas"), count("availableReplicas"), detail);
     }
-    let before = integer(old, "/status/collisionCount");
-    if before.is_some_and(|before| number("collisionCount").is_none_or(|now| now < before)) {
-        errors.push(FieldError {
-            kind: ErrorKind::Invalid,
-            field: path.child("collisionCount").to_string(),
-            value: Some(count("collisionCount").to_string()),
-            detail: "cannot be decremented".to_owned(),
-        });
-    }
+    collision_count_grows(deployment, old, &mut errors);
     errors
 }
 
@@ -138,5 +107,14 @@ pub(in crate::kinds) fn not_more_than_replicas(status: &Value, fields: &[&str], 
         if count(field) > count("replicas") {
             errors.invalid(&path.child(field), count(field), "cannot be greater than status.replicas");
         }
+    }
+}
+
+/// The count of collisions of names never falls.
+pub(in crate::kinds) fn collision_count_grows(object: &Value, old: &Value, errors: &mut ErrorList) {
+    let (now, before) = (integer(object, "/status/collisionCount"), integer(old, "/status/collisionCount"));
+    if before.is_some_and(|before| now.is_none_or(|now| now < before)) {
+        let path = Path::new("status").child("collisionCount");
+        errors.invalid(&path, now.unwrap_or_default(), "cannot be decremented");
     }
 }

@@ -118,7 +118,8 @@ fn default_volume(volume: &mut Value) {
     }
 }
 
-fn default_volume_source(name: &str, source: &mut Value) {
+/// The defaults of a source of volumes.
+pub(crate) fn default_volume_source(name: &str, source: &mut Value) {
     match name {
         "hostPath" => set_default(source, "/type", ""),
         "secret" | "configMap" => set_default(source, "/defaultMode", FILE_MODE),

@@ -13,7 +13,7 @@ const SEARCH_LIMIT: usize = 4_000_000;
 
 /// Whether two values mean the same: null, an empty list and an absent field are alike, and so are quantities of one
 /// value.
-pub(super) fn same(a: &Value, b: &Value) -> bool {
+pub(crate) fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Object(a), Value::Object(b)) => {
             let mut names = a.keys().chain(b.keys().filter(|name| !a.contains_key(*name)));
@@ -40,7 +40,7 @@ fn same_quantities(a: &Value, b: &Value) -> bool {
 }
 
 /// The differences of two values, as a unified diff of their JSON.
-pub(super) fn diff(a: &Value, b: &Value) -> String {
+pub(crate) fn diff(a: &Value, b: &Value) -> String {
     let (a, b) = (pretty(a), pretty(b));
     let (a, b): (Vec<&str>, Vec<&str>) = (a.lines().collect(), b.lines().collect());
     unified(&edits(&a, &b))

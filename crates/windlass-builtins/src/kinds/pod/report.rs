@@ -53,6 +53,12 @@ pub(crate) trait Report {
         self.add(FieldError::duplicate(path, &value.into()));
     }
 
+    /// A value stands twice whose text in the message is not its JSON.
+    fn duplicate_shown(&mut self, path: &Path, shown: String) {
+        let detail = String::new();
+        self.add(FieldError { kind: ErrorKind::Duplicate, field: path.to_string(), value: Some(shown), detail });
+    }
+
     /// A name that nothing has.
     fn not_found(&mut self, path: &Path, value: &str) {
         self.add(FieldError::not_found(path, &value.into()));

@@ -166,7 +166,7 @@ fn raise(total: &mut ResourceList, other: ResourceList) {
 }
 
 /// Rounds quantities finer than thousandths up to thousandths.
-pub(super) fn round_up(value: &mut Value, pointer: &str) {
+pub(crate) fn round_up(value: &mut Value, pointer: &str) {
     let Some(list) = value.pointer_mut(pointer).and_then(Value::as_object_mut) else { return };
     for entry in list.values_mut() {
         let Some(exact) = quantity(entry) else { continue };

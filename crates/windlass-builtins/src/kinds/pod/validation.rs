@@ -4,22 +4,22 @@
 //! The rules have a file a topic; this one puts them in order.
 
 pub(crate) mod annotations;
-mod claims;
+pub(crate) mod claims;
 mod containers;
 mod env;
 mod mounts;
 mod network;
-mod paths;
+pub(crate) mod paths;
 mod probes;
 mod projected;
 mod resize;
 pub(crate) mod resources;
-mod scheduling;
+pub(crate) mod scheduling;
 mod security;
 pub(crate) mod selectors;
 mod status;
 mod update;
-mod volumes;
+pub(crate) mod volumes;
 mod windows;
 
 use serde_json::Value;
@@ -30,6 +30,7 @@ use self::containers::Surroundings;
 use super::report::Report;
 use crate::object::{boolean, integer, is_set, items, text};
 
+pub(crate) use claims::validate_spec as validate_claim;
 pub(super) use resize::validate_resize;
 pub(super) use security::validate_app_armor;
 pub(super) use status::validate_status;

@@ -118,7 +118,8 @@ fn is_app_armor_worth_a_warning(container: &Value, spec: &Value, annotation: &st
     }
 }
 
-fn deprecated_label(key: &str) -> Option<&'static str> {
+/// What to say of a label of nodes that is no longer used.
+pub(crate) fn deprecated_label(key: &str) -> Option<&'static str> {
     Some(match key {
         "beta.kubernetes.io/arch" => "deprecated since v1.14; use \"kubernetes.io/arch\" instead",
         "beta.kubernetes.io/os" => "deprecated since v1.14; use \"kubernetes.io/os\" instead",

@@ -4,9 +4,17 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::kinds::autoscaler::HorizontalPodAutoscaler;
+use crate::kinds::cron_job::CronJob;
+use crate::kinds::daemon_set::DaemonSet;
 use crate::kinds::deployment::Deployment;
+use crate::kinds::job::Job;
 use crate::kinds::pod::Pod;
+use crate::kinds::pod_disruption_budget::PodDisruptionBudget;
+use crate::kinds::pod_template::PodTemplate;
 use crate::kinds::replica_set::ReplicaSet;
+use crate::kinds::replication_controller::ReplicationController;
+use crate::kinds::stateful_set::StatefulSet;
 use crate::strategy::Strategy as KindStrategy;
 
 /// Names that lead arbitrary bodies into the rules.
@@ -87,6 +95,30 @@ const NAMES: &[&str] = &[
     "lifecycle",
     "preStop",
     "resizePolicy",
+    "volumeClaimTemplates",
+    "updateStrategy",
+    "partition",
+    "jobTemplate",
+    "schedule",
+    "timeZone",
+    "completionMode",
+    "completions",
+    "parallelism",
+    "completedIndexes",
+    "failedIndexes",
+    "podFailurePolicy",
+    "successPolicy",
+    "rules",
+    "onExitCodes",
+    "values",
+    "minAvailable",
+    "metrics",
+    "object",
+    "target",
+    "behavior",
+    "scaleUp",
+    "policies",
+    "scaleTargetRef",
 ];
 
 fn arbitrary() -> impl Strategy<Value = Value> {
@@ -109,7 +141,11 @@ fn arbitrary() -> impl Strategy<Value = Value> {
                 "iqn",
                 "eui",
                 "2026-01-01T00:00:00Z",
-                "a['"
+                "a['",
+                "Indexed",
+                "TZ=",
+                "0-2,1",
+                "Resource"
             ][..]
         )
         .prop_map(Value::from),
@@ -127,8 +163,21 @@ fn arbitrary() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn no_body_makes_a_strategy_panic(new in arbitrary(), old in arbitrary()) {
-        let kinds: [&dyn KindStrategy; 3] = [&Pod, &Deployment, &ReplicaSet];
-        let new = json!({"metadata": {"name": "x", "annotations": new["annotations"]}, "spec": new, "status": new});
+        let kinds: [&dyn KindStrategy; 11] = [
+            &Pod,
+            &Deployment,
+            &ReplicaSet,
+            &StatefulSet,
+            &DaemonSet,
+            &Job,
+            &CronJob,
+            &ReplicationController,
+            &PodTemplate,
+            &PodDisruptionBudget,
+            &HorizontalPodAutoscaler,
+        ];
+        let metadata = json!({"name": "x", "annotations": new["annotations"]});
+        let new = json!({"metadata": metadata, "spec": new, "status": new, "template": new["template"]});
         let old = json!({"metadata": {"name": "x", "labels": old["labels"]}, "spec": old, "status": old});
         for kind in kinds {
             let mut object = new.clone();

@@ -38,7 +38,7 @@ pub(crate) fn validate(metadata: &Value, path: &Path, errors: &mut ErrorList) {
 }
 
 /// The rules for annotations that mean something on a pod.
-pub(super) fn validate_of_pod(metadata: &Value, spec: &Value, path: &Path, errors: &mut ErrorList) {
+pub(crate) fn validate_of_pod(metadata: &Value, spec: &Value, path: &Path, errors: &mut ErrorList) {
     if metadata.get("annotations").and_then(Value::as_object).is_none_or(|all| all.is_empty()) {
         return;
     }

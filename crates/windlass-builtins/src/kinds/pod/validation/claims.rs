@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, Path};
+use windlass_schema::label_selector::{LabelSelectorOptions, validate_label_selector};
 use windlass_schema::names;
 
 use super::resources::validate_quantity;
@@ -45,25 +46,40 @@ pub(super) fn validate_ephemeral(source: &Value, path: &Path, errors: &mut Error
             errors.forbidden(&path.child("metadata").child(shown), "cannot be set");
         }
     }
-    validate_spec(template.get("spec").unwrap_or(&Value::Null), &path.child("spec"), errors);
+    validate_spec(template.get("spec").unwrap_or(&Value::Null), Tolerated::default(), &path.child("spec"), errors);
+}
+
+/// What a claim may have because it had it before.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Tolerated {
+    /// A selector with values that no label can have.
+    pub(crate) selector: bool,
+    /// A data source of a group that is no name of one.
+    pub(crate) group: bool,
+}
+
+/// The access modes of a claim or a volume; the caller says what it thinks of none at all.
+pub(crate) fn validate_access_modes(modes: &[Value], path: &Path, errors: &mut ErrorList) {
+    for mode in modes.iter().filter_map(Value::as_str).filter(|mode| !ACCESS_MODES.contains(mode)) {
+        errors.not_supported(path, mode, &ACCESS_MODES);
+    }
+    let alone = modes.iter().any(|mode| mode == "ReadWriteOncePod");
+    let others = modes.iter().filter_map(Value::as_str).any(|mode| ACCESS_MODES[..3].contains(&mode));
+    if alone && others {
+        errors.forbidden(path, "may not use ReadWriteOncePod with other access modes");
+    }
 }
 
 /// The spec of a claim.
-fn validate_spec(spec: &Value, path: &Path, errors: &mut ErrorList) {
+pub(crate) fn validate_spec(spec: &Value, tolerated: Tolerated, path: &Path, errors: &mut ErrorList) {
     let modes = items(spec, "/accessModes");
     let at = path.child("accessModes");
     if modes.is_empty() {
         errors.required_because(&at, "at least 1 access mode is required");
     }
-    selectors::validate(spec.get("selector"), &path.child("selector"), errors);
-    for mode in modes.iter().filter_map(Value::as_str).filter(|mode| !ACCESS_MODES.contains(mode)) {
-        errors.not_supported(&at, mode, &ACCESS_MODES);
-    }
-    let alone = modes.iter().any(|mode| mode == "ReadWriteOncePod");
-    let others = modes.iter().filter_map(Value::as_str).any(|mode| ACCESS_MODES[..3].contains(&mode));
-    if alone && others {
-        errors.forbidden(&at, "may not use ReadWriteOncePod with other access modes");
-    }
+    let options = LabelSelectorOptions { allow_invalid_values: tolerated.selector, ..Default::default() };
+    errors.extend(validate_label_selector(spec.get("selector"), options, &path.child("selector")));
+    validate_access_modes(modes, &at, errors);
     let at = path.child("resources").key("storage");
     match spec.pointer("/resources/requests/storage").and_then(quantity) {
         None => errors.required(&at),
@@ -81,14 +97,14 @@ fn validate_spec(spec: &Value, path: &Path, errors: &mut ErrorList) {
     {
         errors.not_supported(&path.child("volumeMode"), mode, &["Block", "Filesystem"]);
     }
-    validate_data_sources(spec, path, errors);
+    validate_data_sources(spec, tolerated, path, errors);
     let class = text(spec, "/volumeAttributesClassName");
     if !class.is_empty() {
         errors.dns_subdomain(&path.child("volumeAttributesClassName"), class);
     }
 }
 
-fn validate_data_sources(spec: &Value, path: &Path, errors: &mut ErrorList) {
+fn validate_data_sources(spec: &Value, tolerated: Tolerated, path: &Path, errors: &mut ErrorList) {
     for field in ["dataSource", "dataSourceRef"] {
         let Some(source) = spec.get(field).filter(|source| !source.is_null()) else { continue };
         let at = path.child(field);
@@ -99,7 +115,7 @@ fn validate_data_sources(spec: &Value, path: &Path, errors: &mut ErrorList) {
             let detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
             errors.invalid(&at, kind, detail);
         }
-        if !group.is_empty() {
+        if !group.is_empty() && !tolerated.group {
             errors.dns_subdomain(&at.child("apiGroup"), group);
         }
         let namespace = text(source, "/namespace");

@@ -10,7 +10,7 @@ pub(super) fn has_backsteps(target: &str) -> bool {
 }
 
 /// A path must not step back.
-pub(super) fn no_backsteps(target: &str, path: &Path, errors: &mut ErrorList) {
+pub(crate) fn no_backsteps(target: &str, path: &Path, errors: &mut ErrorList) {
     if has_backsteps(target) {
         errors.invalid(path, target, "must not contain '..'");
     }

@@ -30,8 +30,13 @@ pub(super) fn validate_container(container: &Value, claims: &BTreeSet<&str>, pat
 /// The overhead of a pod, which is held to the rules for limits.
 pub(super) fn validate_overhead(spec: &Value, path: &Path, errors: &mut ErrorList) {
     if is_set(spec, "/overhead") {
-        validate(spec, "/overhead", Level::Container, &BTreeSet::new(), &path.child("overhead"), errors);
+        validate_as_limits(spec, "/overhead", &path.child("overhead"), errors);
     }
+}
+
+/// A field that is held to the rules for the limits of a container.
+pub(crate) fn validate_as_limits(object: &Value, pointer: &str, path: &Path, errors: &mut ErrorList) {
+    validate(object, pointer, Level::Container, &BTreeSet::new(), path, errors);
 }
 
 /// The resources that a pod asks for as a whole.
@@ -102,25 +107,33 @@ fn validate_pages(name: &str, quantity: &Quantity, path: &Path, errors: &mut Err
     }
 }
 
-fn validate_name(name: &str, level: Level, path: &Path, errors: &mut ErrorList) {
+/// The name of a resource that the system knows, or one with a domain.
+pub(crate) fn validate_resource_name(name: &str, path: &Path, errors: &mut ErrorList) {
     let before = errors.len();
     errors.qualified_name(path, name);
-    let is_plain = !name.contains('/');
-    if errors.len() == before && is_plain && !is_standard(name) {
+    if errors.len() == before && !name.contains('/') && !is_standard(name) {
         errors.invalid(path, name, "must be a standard resource type or fully qualified");
     }
+}
+
+/// The name of a resource that a container may ask for.
+pub(crate) fn validate_container_resource_name(name: &str, path: &Path, errors: &mut ErrorList) {
+    validate_resource_name(name, path, errors);
+    if !name.contains('/') {
+        if !is_standard_for_containers(name) {
+            errors.invalid(path, name, "must be a standard resource for containers");
+        }
+    } else if !is_native(name) && !is_extended(name) {
+        errors.invalid(path, name, "doesn't follow extended resource name standard");
+    }
+}
+
+fn validate_name(name: &str, level: Level, path: &Path, errors: &mut ErrorList) {
     match level {
-        Level::Container if is_plain => {
-            if !is_standard_for_containers(name) {
-                errors.invalid(path, name, "must be a standard resource for containers");
-            }
-        }
-        Level::Container => {
-            if !is_native(name) && !is_extended(name) {
-                errors.invalid(path, name, "doesn't follow extended resource name standard");
-            }
-        }
+        Level::Container => validate_container_resource_name(name, path, errors),
         Level::Pod => {
+            let before = errors.len();
+            validate_resource_name(name, path, errors);
             if errors.len() == before && !is_pod_level(name) {
                 errors.not_supported(path, name, &["cpu", "hugepages-", "memory"]);
             }
@@ -129,7 +142,7 @@ fn validate_name(name: &str, level: Level, path: &Path, errors: &mut ErrorList) 
 }
 
 /// A quantity must not be negative, and whole where the resource only comes whole.
-pub(super) fn validate_quantity(name: &str, quantity: &Quantity, path: &Path, errors: &mut ErrorList) {
+pub(crate) fn validate_quantity(name: &str, quantity: &Quantity, path: &Path, errors: &mut ErrorList) {
     if quantity.sign() < 0 {
         errors.invalid(path, quantity.to_string(), "must be greater than or equal to 0");
     }

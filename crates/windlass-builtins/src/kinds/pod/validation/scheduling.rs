@@ -42,19 +42,24 @@ fn validate_weight(term: &Value, path: &Path, errors: &mut ErrorList) {
 
 fn validate_node_affinity(affinity: &Value, path: &Path, errors: &mut ErrorList) {
     if let Some(required) = affinity.get(REQUIRED).filter(|required| !required.is_null()) {
-        let path = path.child(REQUIRED).child("nodeSelectorTerms");
-        let terms = items(required, "/nodeSelectorTerms");
-        if terms.is_empty() {
-            errors.required_because(&path, "must have at least one node selector term");
-        }
-        for (index, term) in terms.iter().enumerate() {
-            validate_node_term(term, true, &path.index(index), errors);
-        }
+        validate_node_selector(required, true, &path.child(REQUIRED), errors);
     }
     for (index, term) in items(affinity, &format!("/{PREFERRED}")).iter().enumerate() {
         let at = path.child(PREFERRED).index(index);
         validate_weight(term, &at, errors);
         validate_node_term(term.get("preference").unwrap_or(&Value::Null), false, &at.child("preference"), errors);
+    }
+}
+
+/// A selector of nodes; values that could be no label's are only refused when it is strict.
+pub(crate) fn validate_node_selector(selector: &Value, strict: bool, path: &Path, errors: &mut ErrorList) {
+    let path = path.child("nodeSelectorTerms");
+    let terms = items(selector, "/nodeSelectorTerms");
+    if terms.is_empty() {
+        errors.required_because(&path, "must have at least one node selector term");
+    }
+    for (index, term) in terms.iter().enumerate() {
+        validate_node_term(term, strict, &path.index(index), errors);
     }
 }
 
@@ -208,7 +213,7 @@ pub(super) fn validate_spread(spec: &Value, path: &Path, errors: &mut ErrorList)
 }
 
 /// Tolerations of taints.
-pub(super) fn validate_tolerations(tolerations: &[Value], path: &Path, errors: &mut ErrorList) {
+pub(crate) fn validate_tolerations(tolerations: &[Value], path: &Path, errors: &mut ErrorList) {
     for (index, toleration) in tolerations.iter().enumerate() {
         let at = path.index(index);
         let (key, operator) = (text(toleration, "/key"), text(toleration, "/operator"));

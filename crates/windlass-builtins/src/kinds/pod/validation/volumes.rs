@@ -118,7 +118,8 @@ fn validate_sources(volume: &Value, pod_name: &str, is_pod: bool, path: &Path, e
     }
 }
 
-fn validate_source(field: &str, source: &Value, is_pod: bool, path: &Path, errors: &mut ErrorList) {
+/// One source of a volume.
+pub(crate) fn validate_source(field: &str, source: &Value, is_pod: bool, path: &Path, errors: &mut ErrorList) {
     match field {
         "emptyDir" => {
             if source.get("sizeLimit").and_then(quantity).is_some_and(|limit| limit.sign() < 0) {
@@ -225,7 +226,8 @@ fn validate_remote(field: &str, source: &Value, path: &Path, errors: &mut ErrorL
     }
 }
 
-fn required(source: &Value, fields: &[&str], path: &Path, errors: &mut ErrorList) {
+/// Fields that a source must have.
+pub(crate) fn required(source: &Value, fields: &[&str], path: &Path, errors: &mut ErrorList) {
     for field in fields {
         errors.nonempty(&path.child(field), source.get(field).and_then(Value::as_str).unwrap_or_default());
     }
@@ -257,17 +259,19 @@ fn validate_host_path(source: &Value, path: &Path, errors: &mut ErrorList) {
     }
 }
 
-fn validate_csi(source: &Value, path: &Path, errors: &mut ErrorList) {
-    let driver = text(source, "/driver");
-    let at = path.child("driver");
+/// The name of a CSI driver.
+pub(crate) fn validate_driver_name(driver: &str, path: &Path, errors: &mut ErrorList) {
     if driver.is_empty() {
-        errors.required(&at);
-    } else {
-        if driver.len() > 63 {
-            errors.push(FieldError::too_long(&at, 63));
-        }
-        errors.invalid_each(&at, driver, names::is_dns1123_subdomain(&driver.to_lowercase()));
+        return errors.required(path);
     }
+    if driver.len() > 63 {
+        errors.push(FieldError::too_long(path, 63));
+    }
+    errors.invalid_each(path, driver, names::is_dns1123_subdomain(&driver.to_lowercase()));
+}
+
+fn validate_csi(source: &Value, path: &Path, errors: &mut ErrorList) {
+    validate_driver_name(text(source, "/driver"), &path.child("driver"), errors);
     if is_set(source, "/nodePublishSecretRef") {
         let name = text(source, "/nodePublishSecretRef/name");
         if name.is_empty() {
@@ -297,7 +301,8 @@ fn validate_iscsi(source: &Value, path: &Path, errors: &mut ErrorList) {
     }
 }
 
-fn validate_initiator(name: &str, path: &Path, errors: &mut ErrorList) {
+/// The name of an initiator or a target.
+pub(crate) fn validate_initiator(name: &str, path: &Path, errors: &mut ErrorList) {
     let alphanumeric = |text: &str, length| text.len() == length && text.bytes().all(|b| b.is_ascii_alphanumeric());
     let fits = match name.get(..3) {
         Some("iqn") => is_iqn(name),

@@ -1,0 +1,182 @@
+//! Channels over a WebSocket: each message begins with the number of its channel.
+
+use std::{collections::HashMap, time::Duration};
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use futures_util::{SinkExt as _, StreamExt as _};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream},
+    sync::mpsc,
+};
+use tokio_tungstenite::{
+    WebSocketStream,
+    tungstenite::{
+        Message, Utf8Bytes,
+        protocol::{CloseFrame, frame::coding::CloseCode},
+    },
+};
+
+/// How many pieces wait to be sent. Each is at most what is read at once, some ten kilobytes.
+pub(crate) const OUTGOING: usize = 16;
+/// The channel of messages that close another one, from version 5 on.
+const CLOSE: u8 = 255;
+/// How a connection ends that has done what it was for. Clients take anything else for a failure.
+const NORMAL: CloseFrame = CloseFrame { code: CloseCode::Normal, reason: Utf8Bytes::from_static("") };
+/// How long a client may take to say goodbye.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// Something for the client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Outgoing {
+    /// Bytes on a channel or stream.
+    Data(u32, Bytes),
+    /// No more on it.
+    Close(u32),
+}
+
+/// What a message says.
+#[derive(Debug, PartialEq, Eq)]
+enum Incoming {
+    Data(u8, Bytes),
+    Close(u8),
+    Nothing,
+}
+
+fn parse(mut message: Bytes, closes: bool) -> Incoming {
+    if message.is_empty() {
+        return Incoming::Nothing;
+    }
+    let channel = message.split_to(1)[0];
+    match (channel, message.first()) {
+        (CLOSE, Some(&closed)) if closes => Incoming::Close(closed),
+        (_, None) => Incoming::Nothing,
+        _ => Incoming::Data(channel, message),
+    }
+}
+
+/// Carries channels over a WebSocket, until the client leaves or nobody is left who could send. `closes` says whether
+/// messages can close a channel.
+pub(crate) async fn run<T>(
+    socket: WebSocketStream<T>,
+    mut incoming: HashMap<u8, mpsc::Sender<Bytes>>,
+    mut outgoing: mpsc::Receiver<Outgoing>,
+    closes: bool,
+) where
+    T: AsyncRead + AsyncWrite + Unpin + Send,
+{
+    let (mut sink, mut source) = socket.split();
+    let reading = async {
+        while let Some(Ok(message)) = source.next().await {
+            match message {
+                Message::Binary(_) | Message::Text(_) => match parse(message.into_data(), closes) {
+                    Incoming::Data(channel, data) => {
+                        if let Some(sender) = incoming.get(&channel) {
+                            // Whoever does not read any more does not want it.
+                            let _ = sender.send(data).await;
+                        }
+                    }
+                    Incoming::Close(channel) => drop(incoming.remove(&channel)),
+                    Incoming::Nothing => {}
+                },
+                Message::Close(_) => return,
+                _ => {}
+            }
+        }
+    };
+    tokio::pin!(reading);
+    let writing = async {
+        while let Some(sent) = outgoing.recv().await {
+            let message = match sent {
+                Outgoing::Data(channel, data) => {
+                    let mut message = BytesMut::with_capacity(1 + data.len());
+                    message.put_u8(channel as u8);
+                    message.extend_from_slice(&data);
+                    message
+                }
+                // Clients do not know of this direction: they take the end of the connection for it.
+                Outgoing::Close(_) => continue,
+            };
+            if sink.send(Message::Binary(message.freeze())).await.is_err() {
+                return;
+            }
+        }
+        let _ = sink.send(Message::Close(Some(NORMAL))).await;
+    };
+    tokio::select! {
+        () = &mut reading => {}
+        () = writing => {
+            // The client answers the goodbye; to leave before that could cost it the last bytes.
+            let _ = tokio::time::timeout(GOODBYE, reading).await;
+        }
+    }
+}
+
+/// The plain bytes that binary messages carry, as one stream in each direction; and the future that carries them.
+pub(crate) fn tunnel<T>(socket: WebSocketStream<T>) -> (DuplexStream, impl Future<Output = ()> + Send)
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send,
+{
+    let (near, far) = tokio::io::duplex(64 << 10);
+    let carrying = async move {
+        let (mut sink, mut source) = socket.split();
+        let (mut read, mut write) = tokio::io::split(far);
+        let inwards = async {
+            while let Some(Ok(message)) = source.next().await {
+                let sent = match message {
+                    Message::Binary(data) => write.write_all(&data).await,
+                    Message::Close(_) => break,
+                    _ => Ok(()),
+                };
+                if sent.is_err() {
+                    break;
+                }
+            }
+        };
+        let outwards = async {
+            let mut buffer = BytesMut::new();
+            loop {
+                buffer.reserve(32 << 10);
+                match read.read_buf(&mut buffer).await {
+                    Ok(0) | Err(_) => break,
+                    Ok(_) => {}
+                }
+                if sink.send(Message::Binary(buffer.split().freeze())).await.is_err() {
+                    return;
+                }
+            }
+            let _ = sink.send(Message::Close(Some(NORMAL))).await;
+        };
+        tokio::select! {
+            () = inwards => {}
+            () = outwards => {}
+        }
+    };
+    (near, carrying)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_message_is_data_of_a_channel_or_closes_one() {
+        for (message, closes, expected) in [
+            (&b"\x00hi"[..], true, Incoming::Data(0, Bytes::from_static(b"hi"))),
+            (b"\x00", true, Incoming::Nothing),
+            (b"", true, Incoming::Nothing),
+            (b"\xff\x00", true, Incoming::Close(0)),
+            (b"\xff\x00", false, Incoming::Data(255, Bytes::from_static(b"\0"))),
+        ] {
+            assert_eq!(parse(Bytes::from_static(message), closes), expected);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_message_panics(message in proptest::collection::vec(any::<u8>(), 0..20), closes in any::<bool>()) {
+            parse(message.into(), closes);
+        }
+    }
+}

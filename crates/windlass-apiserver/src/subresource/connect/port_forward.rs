@@ -1,0 +1,128 @@
+//! Connections to ports of a pod, over streams of SPDY or over channels of a WebSocket.
+
+use std::{collections::HashMap, sync::Arc};
+
+use bytes::{Bytes, BytesMut};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    sync::mpsc,
+    task::JoinSet,
+};
+
+use super::{Target, channels::Outgoing, spdy::session::Stream};
+use crate::status::ApiError;
+
+/// How many connections may wait for their second stream.
+const HALVES_MAX: usize = 1024;
+
+/// Serves the streams of a connection: each request is a stream of errors and one of data.
+pub(crate) async fn over_streams(target: Target, mut opened: mpsc::Receiver<Stream>) {
+    let target = Arc::new(target);
+    let mut halves: HashMap<String, Stream> = HashMap::new();
+    let mut running = JoinSet::new();
+    loop {
+        let stream = tokio::select! {
+            stream = opened.recv() => match stream {
+                Some(stream) => stream,
+                None => break,
+            },
+            Some(_) = running.join_next() => continue,
+        };
+        let request = stream.header("requestid").to_owned();
+        let Some(other) = halves.remove(&request) else {
+            if halves.len() < HALVES_MAX {
+                halves.insert(request, stream);
+            }
+            continue;
+        };
+        let (error, data) = if other.header("streamtype") == "error" { (other, stream) } else { (stream, other) };
+        let target = target.clone();
+        running.spawn(async move {
+            let port = data.header("port").parse().unwrap_or(0);
+            let Stream { id, incoming, outgoing, .. } = data;
+            forward(&target, port, incoming, &outgoing, id, error.id).await;
+        });
+    }
+    // Requests under way end with the connection, which has ended.
+}
+
+/// Serves ports over channels: two for each, the first for data and the second for errors.
+pub(crate) async fn over_channels(
+    target: Target,
+    ports: Vec<u16>,
+    incoming: Vec<mpsc::Receiver<Bytes>>,
+    outgoing: mpsc::Sender<Outgoing>,
+) {
+    let target = Arc::new(target);
+    let mut running = JoinSet::new();
+    for ((index, port), incoming) in ports.into_iter().enumerate().zip(incoming) {
+        let (target, outgoing) = (target.clone(), outgoing.clone());
+        let (data, error) = (index as u32 * 2, index as u32 * 2 + 1);
+        running.spawn(async move {
+            // Clients are told which port a channel is of.
+            for channel in [data, error] {
+                let number = Bytes::copy_from_slice(&port.to_le_bytes());
+                let _ = outgoing.send(Outgoing::Data(channel, number)).await;
+            }
+            forward(&target, port, incoming, &outgoing, data, error).await;
+        });
+    }
+    drop(outgoing);
+    while running.join_next().await.is_some() {}
+}
+
+/// One connection, until both sides are done or one of them fails.
+async fn forward(
+    target: &Target,
+    port: u16,
+    mut incoming: mpsc::Receiver<Bytes>,
+    outgoing: &mpsc::Sender<Outgoing>,
+    data: u32,
+    error: u32,
+) {
+    let connected = match port {
+        0 => Err(ApiError::bad_request("the port of a stream must be a number above 0")),
+        port => target.connections.port_forward(&target.pod, port).await,
+    };
+    let connection = match connected {
+        Ok(connection) => connection,
+        Err(failure) => {
+            let uid = target.pod.metadata.uid.as_deref().unwrap_or_default();
+            let message = format!("error forwarding port {port} to pod {uid}, uid : {}", failure.message);
+            let _ = outgoing.send(Outgoing::Data(error, message.into())).await;
+            let _ = outgoing.send(Outgoing::Close(error)).await;
+            let _ = outgoing.send(Outgoing::Close(data)).await;
+            return;
+        }
+    };
+    let (mut read, mut write) = tokio::io::split(connection);
+    let inwards = async {
+        while let Some(bytes) = incoming.recv().await {
+            if write.write_all(&bytes).await.is_err() {
+                return;
+            }
+        }
+        let _ = write.shutdown().await;
+    };
+    let outwards = async {
+        let mut buffer = BytesMut::new();
+        loop {
+            buffer.reserve(32 << 10);
+            match read.read_buf(&mut buffer).await {
+                Ok(0) | Err(_) => break,
+                Ok(_) => {}
+            }
+            if outgoing.send(Outgoing::Data(data, buffer.split().freeze())).await.is_err() {
+                break;
+            }
+        }
+        let _ = outgoing.send(Outgoing::Close(data)).await;
+    };
+    tokio::pin!(outwards);
+    // The pod's side decides when it is over; the client's half may end before.
+    tokio::select! {
+        () = &mut outwards => {}
+        () = inwards => outwards.await,
+    }
+    let _ = outgoing.send(Outgoing::Close(error)).await;
+}

@@ -1,0 +1,169 @@
+//! A client at a process: what it types goes in, what the process writes comes out, and at the end how it ended.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    sync::mpsc,
+};
+
+use super::channels::Outgoing;
+use crate::{
+    pod_connections::{Output, Process, TerminalSize},
+    status::Result,
+};
+
+/// How long the output of a process that has ended may go on: something it has left behind may still have it open.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// The client's side.
+pub(crate) struct Client {
+    pub(crate) stdin: Option<mpsc::Receiver<Bytes>>,
+    pub(crate) resize: Option<mpsc::Receiver<Bytes>>,
+    pub(crate) outgoing: mpsc::Sender<Outgoing>,
+    pub(crate) stdout: Option<u32>,
+    pub(crate) stderr: Option<u32>,
+    pub(crate) error: u32,
+}
+
+/// Serves a client until the process has ended and everything has been handed over.
+pub(crate) async fn serve(process: Result<Process>, client: Client) {
+    let Client { stdin, resize, outgoing, stdout, stderr, error } = client;
+    let status = match process {
+        Err(failure) => failure.to_status(),
+        Ok(process) => {
+            let typing = async {
+                let (Some(mut from), Some(mut to)) = (stdin, process.stdin) else { return };
+                while let Some(bytes) = from.recv().await {
+                    if to.write_all(&bytes).await.is_err() || to.flush().await.is_err() {
+                        return;
+                    }
+                }
+                let _ = to.shutdown().await;
+            };
+            let resizing = async {
+                let (Some(mut from), Some(to)) = (resize, process.resize) else { return };
+                while let Some(bytes) = from.recv().await {
+                    for size in sizes(&bytes) {
+                        let _ = to.send(size).await;
+                    }
+                }
+            };
+            let output = async {
+                tokio::join!(copy(process.stdout, stdout, &outgoing), copy(process.stderr, stderr, &outgoing));
+            };
+            tokio::pin!(output);
+            let asides = async {
+                tokio::join!(typing, resizing);
+                std::future::pending::<()>().await;
+            };
+            let mut exit = process.exit;
+            let mut written = false;
+            tokio::pin!(asides);
+            let ended = loop {
+                tokio::select! {
+                    ended = &mut exit => break ended,
+                    () = &mut output, if !written => written = true,
+                    () = &mut asides => {}
+                }
+            };
+            if !written {
+                let _ = tokio::time::timeout(LAST_WORDS, output).await;
+            }
+            ended.map_or_else(|failure| failure.to_status(), exit_status)
+        }
+    };
+    let _ = outgoing.send(Outgoing::Data(error, status.to_string().into())).await;
+    let _ = outgoing.send(Outgoing::Close(error)).await;
+}
+
+async fn copy(from: Option<Output>, channel: Option<u32>, outgoing: &mpsc::Sender<Outgoing>) {
+    let Some(mut from) = from else { return };
+    let mut buffer = BytesMut::new();
+    loop {
+        buffer.reserve(16 << 10);
+        match from.read_buf(&mut buffer).await {
+            // A terminal whose other side is closed is an error to read.
+            Ok(0) | Err(_) => break,
+            Ok(_) => {}
+        }
+        let data = buffer.split().freeze();
+        if let Some(channel) = channel
+            && outgoing.send(Outgoing::Data(channel, data)).await.is_err()
+        {
+            return;
+        }
+    }
+    if let Some(channel) = channel {
+        let _ = outgoing.send(Outgoing::Close(channel)).await;
+    }
+}
+
+/// How a process ended, as the clients of version 4 and 5 read it.
+fn exit_status(code: i32) -> Value {
+    if code == 0 {
+        return json!({"metadata": {}, "status": "Success"});
+    }
+    json!({
+        "metadata": {}, "status": "Failure", "reason": "NonZeroExitCode",
+        "message": format!("command terminated with non-zero exit code: exit status {code}"),
+        "details": {"causes": [{"reason": "ExitCode", "message": code.to_string()}]},
+    })
+}
+
+/// The sizes of a terminal in what a client has sent; what is no size is passed over.
+fn sizes(bytes: &[u8]) -> Vec<TerminalSize> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Size {
+        width: u16,
+        height: u16,
+    }
+    let sizes = serde_json::Deserializer::from_slice(bytes).into_iter::<Size>();
+    sizes.map_while(|size| size.ok()).map(|Size { width, height }| TerminalSize { width, height }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_a_process_writes_comes_before_how_it_ended() {
+        let (sender, mut receiver) = mpsc::channel(16);
+        let process = Process {
+            stdin: None,
+            stdout: Some(Box::pin(&b"out"[..])),
+            stderr: Some(Box::pin(&b"err"[..])),
+            resize: None,
+            exit: Box::pin(async { Ok(3) }),
+        };
+        let client = Client { stdin: None, resize: None, outgoing: sender, stdout: Some(1), stderr: Some(2), error: 3 };
+        serve(Ok(process), client).await;
+        let mut said = Vec::new();
+        while let Some(sent) = receiver.recv().await {
+            said.push(sent);
+        }
+        let Some(Outgoing::Data(3, status)) = said.iter().rev().nth(1) else { panic!("{said:?}") };
+        let status: Value = serde_json::from_slice(status).unwrap();
+        assert_eq!(status["details"]["causes"][0]["message"], "3");
+        assert!(said.contains(&Outgoing::Data(1, Bytes::from_static(b"out"))));
+        assert!(said.contains(&Outgoing::Data(2, Bytes::from_static(b"err"))));
+    }
+
+    proptest! {
+        #[test]
+        fn no_size_panics(text in ".{0,60}", width in any::<u16>(), height in any::<u16>()) {
+            sizes(text.as_bytes());
+            let two = format!("{{\"Width\":{width},\"Height\":{height}}}\n{{\"Width\":1,\"Height\":2}}\n");
+            prop_assert_eq!(
+                sizes(two.as_bytes()),
+                [TerminalSize { width, height }, TerminalSize { width: 1, height: 2 }]
+            );
+        }
+    }
+}

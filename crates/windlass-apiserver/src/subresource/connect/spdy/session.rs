@@ -1,0 +1,241 @@
+//! One connection: streams that the client opens, each with its headers, what arrives on it, and a way back.
+
+use std::collections::HashMap;
+
+use bytes::{Bytes, BytesMut};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    sync::mpsc,
+};
+
+use super::{
+    SpdyError,
+    frame::{self, Frame},
+    headers::{Headers, Reader, Writer},
+};
+use crate::subresource::connect::channels::{OUTGOING, Outgoing};
+
+/// How many pieces of a stream wait for their reader before the connection is held up.
+const INCOMING: usize = 64;
+/// How many streams wait to be taken up.
+const NEW_STREAMS: usize = 16;
+/// How many streams a client may have open.
+const STREAMS_MAX: usize = 2048;
+/// What a refused stream is answered with.
+const REFUSED_STREAM: u32 = 3;
+/// The largest piece of data that is sent in one frame.
+const PIECE: usize = 32 << 10;
+
+/// A stream that the client has opened.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) id: u32,
+    pub(crate) headers: Headers,
+    /// What arrives; ends when the client closes its side.
+    pub(crate) incoming: mpsc::Receiver<Bytes>,
+    /// Where to send what goes back, under `id`.
+    pub(crate) outgoing: mpsc::Sender<Outgoing>,
+}
+
+impl Stream {
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.iter().find(|(have, _)| have == name).map_or("", |(_, value)| value)
+    }
+}
+
+/// A connection at work: the streams that the client opens arrive at the receiver. The future is the connection: it ends
+/// when the client leaves, or when nobody is left who could send.
+pub(crate) fn session<T>(io: T) -> (mpsc::Receiver<Stream>, impl Future<Output = ()> + Send)
+where
+    T: AsyncRead + AsyncWrite + Send,
+{
+    let (streams, opened) = mpsc::channel(NEW_STREAMS);
+    (opened, run(io, streams))
+}
+
+async fn run<T: AsyncRead + AsyncWrite + Send>(io: T, streams: mpsc::Sender<Stream>) {
+    let (mut read, mut write) = tokio::io::split(io);
+    let (sender, mut outgoing) = mpsc::channel(OUTGOING);
+    let (control, mut answers) = mpsc::channel::<Frame>(OUTGOING);
+    let reading = async move {
+        let mut connection =
+            Connection { streams, incoming: HashMap::new(), reader: Reader::new(), sender: Some(sender) };
+        let mut buffer = BytesMut::with_capacity(16 << 10);
+        loop {
+            while let Some(frame) = frame::decode(&mut buffer)? {
+                connection.receive(frame, &control).await?;
+            }
+            match read.read_buf(&mut buffer).await {
+                Ok(0) | Err(_) => return Ok::<(), SpdyError>(()),
+                Ok(_) => {}
+            }
+        }
+    };
+    let writing = async move {
+        let mut headers = Writer::new();
+        let mut buffer = BytesMut::new();
+        loop {
+            tokio::select! {
+                biased;
+                answer = answers.recv() => match answer {
+                    Some(Frame::SynReply { stream, fin, .. }) => {
+                        let headers = headers.write(&Headers::new()).into();
+                        frame::encode(&Frame::SynReply { stream, fin, headers }, &mut buffer);
+                    }
+                    Some(answer) => frame::encode(&answer, &mut buffer),
+                    None => return,
+                },
+                sent = outgoing.recv() => match sent {
+                    Some(sent) => encode(sent, &mut buffer),
+                    None => return,
+                },
+            }
+            if write.write_all_buf(&mut buffer).await.is_err() || write.flush().await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        result = reading => if let Err(error) = result {
+            tracing::debug!(%error, "a SPDY connection ended");
+        },
+        () = writing => {}
+    }
+}
+
+fn encode(sent: Outgoing, buffer: &mut BytesMut) {
+    match sent {
+        Outgoing::Data(stream, mut data) => {
+            while !data.is_empty() {
+                let piece = data.split_to(data.len().min(PIECE));
+                frame::encode(&Frame::Data { stream, fin: false, data: piece }, buffer);
+            }
+        }
+        Outgoing::Close(stream) => frame::encode(&Frame::Data { stream, fin: true, data: Bytes::new() }, buffer),
+    }
+}
+
+/// What the reading side knows.
+struct Connection {
+    streams: mpsc::Sender<Stream>,
+    incoming: HashMap<u32, mpsc::Sender<Bytes>>,
+    reader: Reader,
+    /// Handed to every stream; given up when the client opens no more.
+    sender: Option<mpsc::Sender<Outgoing>>,
+}
+
+impl Connection {
+    /// Takes in a frame. What is to be sent back goes to `answers`; if nobody takes it, the connection is about to end.
+    async fn receive(&mut self, frame: Frame, answers: &mpsc::Sender<Frame>) -> Result<(), SpdyError> {
+        match frame {
+            Frame::SynStream { stream, fin, headers } => {
+                let headers = self.reader.read(&headers)?;
+                let known = self.incoming.contains_key(&stream);
+                let Some(outgoing) = self.sender.clone().filter(|_| !known && self.incoming.len() < STREAMS_MAX) else {
+                    let _ = answers.send(Frame::RstStream { stream, status: REFUSED_STREAM }).await;
+                    return Ok(());
+                };
+                // Before anybody can send something on it.
+                let _ = answers.send(Frame::SynReply { stream, fin: false, headers: Bytes::new() }).await;
+                let (sender, incoming) = mpsc::channel(INCOMING);
+                if !fin {
+                    self.incoming.insert(stream, sender);
+                }
+                let opened = Stream { id: stream, headers, incoming, outgoing };
+                if self.streams.send(opened).await.is_err() {
+                    self.incoming.remove(&stream);
+                    let _ = answers.send(Frame::RstStream { stream, status: REFUSED_STREAM }).await;
+                }
+            }
+            Frame::Data { stream, fin, data } => {
+                if let Some(sender) = self.incoming.get(&stream)
+                    && !data.is_empty()
+                {
+                    // Whoever does not read any more does not want it.
+                    let _ = sender.send(data).await;
+                }
+                if fin {
+                    self.incoming.remove(&stream);
+                }
+            }
+            Frame::Headers { stream, fin, headers } => {
+                self.reader.read(&headers)?;
+                if fin {
+                    self.incoming.remove(&stream);
+                }
+            }
+            Frame::SynReply { headers, .. } => {
+                self.reader.read(&headers)?;
+            }
+            Frame::RstStream { stream, .. } => {
+                self.incoming.remove(&stream);
+            }
+            // Pings of the client are odd; even ones would be answers to ours.
+            Frame::Ping { id } if id % 2 == 1 => {
+                let _ = answers.send(Frame::Ping { id }).await;
+            }
+            Frame::GoAway { .. } => self.sender = None,
+            Frame::Ping { .. } | Frame::WindowUpdate { .. } | Frame::Other => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A client's frames, and what came back for them.
+    async fn talk(client: &mut tokio::io::DuplexStream, frames: &[Frame], expected: usize) -> Vec<Frame> {
+        let mut wire = BytesMut::new();
+        frames.iter().for_each(|frame| frame::encode(frame, &mut wire));
+        client.write_all(&wire).await.unwrap();
+        let (mut buffer, mut answers) = (BytesMut::new(), Vec::new());
+        while answers.len() < expected {
+            match frame::decode(&mut buffer).unwrap() {
+                Some(frame) => answers.push(frame),
+                None => assert_ne!(client.read_buf(&mut buffer).await.unwrap(), 0, "the connection ended"),
+            }
+        }
+        answers
+    }
+
+    #[tokio::test]
+    async fn a_stream_carries_bytes_in_both_directions() {
+        let (mut client, server) = tokio::io::duplex(64 << 10);
+        let (mut opened, connection) = session(server);
+        let running = tokio::spawn(connection);
+        let headers = Writer::new().write(&vec![("streamtype".to_owned(), "data".to_owned())]).into();
+        let frames = [
+            Frame::SynStream { stream: 1, fin: false, headers },
+            Frame::Data { stream: 1, fin: true, data: Bytes::from_static(b"hello") },
+            Frame::Ping { id: 7 },
+        ];
+        let answers = talk(&mut client, &frames, 2).await;
+        assert!(matches!(&answers[0], Frame::SynReply { stream: 1, fin: false, .. }), "{answers:?}");
+        assert_eq!(answers[1], Frame::Ping { id: 7 });
+        let mut stream = opened.recv().await.unwrap();
+        assert_eq!(stream.header("streamtype"), "data");
+        assert_eq!(stream.incoming.recv().await.unwrap(), "hello");
+        assert_eq!(stream.incoming.recv().await, None);
+        stream.outgoing.send(Outgoing::Data(1, Bytes::from_static(b"world"))).await.unwrap();
+        stream.outgoing.send(Outgoing::Close(1)).await.unwrap();
+        let answers = talk(&mut client, &[], 2).await;
+        assert_eq!(answers[0], Frame::Data { stream: 1, fin: false, data: Bytes::from_static(b"world") });
+        assert_eq!(answers[1], Frame::Data { stream: 1, fin: true, data: Bytes::new() });
+        drop(client);
+        running.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn malformed_headers_end_the_connection() {
+        let (mut client, server) = tokio::io::duplex(64 << 10);
+        let (_opened, connection) = session(server);
+        let running = tokio::spawn(connection);
+        let mut wire = BytesMut::new();
+        let headers = Bytes::from_static(b"not zlib");
+        frame::encode(&Frame::SynStream { stream: 1, fin: false, headers }, &mut wire);
+        client.write_all(&wire).await.unwrap();
+        running.await.unwrap();
+    }
+}

@@ -1,0 +1,126 @@
+//! CSIStorageCapacities: how much a driver can still make, and where.
+
+use jiff::Timestamp;
+use serde_json::Value;
+use windlass_schema::field::{ErrorList, Path};
+use windlass_schema::label_selector::{LabelSelectorOptions, validate_label_selector};
+
+use super::columns_table::or_unset;
+use super::pod::deprecated_label;
+use super::pod::report::Report;
+use super::pod::resources::quantity;
+use crate::check;
+use crate::columns::{NAME, column, name};
+use crate::object::{copy, entries, items, text};
+use crate::strategy::{Column, Strategy};
+
+/// The strategy of CSIStorageCapacities.
+#[derive(Debug, Clone, Copy)]
+pub struct CsiStorageCapacity;
+
+impl Strategy for CsiStorageCapacity {
+    fn validate(&self, object: &Value) -> ErrorList {
+        validate(object, LabelSelectorOptions::default())
+    }
+
+    fn validate_update(&self, object: &Value, old: &Value) -> ErrorList {
+        let had = validate_label_selector(old.get("nodeTopology"), LabelSelectorOptions::default(), &Path::root());
+        let options = LabelSelectorOptions { allow_invalid_values: !had.is_empty(), ..Default::default() };
+        let mut errors = validate(object, options);
+        for field in ["nodeTopology", "storageClassName"] {
+            let pointer = format!("/{field}");
+            errors.extend(check::immutable(&Path::new(field), &copy(object, &pointer), &copy(old, &pointer)));
+        }
+        errors
+    }
+
+    fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for (index, expression) in items(object, "/nodeTopology/matchExpressions").iter().enumerate() {
+            let key = text(expression, "/key");
+            if let Some(message) = deprecated_label(key) {
+                warnings.push(format!("nodeTopology.matchExpressions[{index}].key: {key} is {message}"));
+            }
+        }
+        for (label, _) in entries(object, "/nodeTopology/matchLabels") {
+            if let Some(message) = deprecated_label(label) {
+                warnings.push(format!("nodeTopology.matchLabels.{label}: {message}"));
+            }
+        }
+        warnings
+    }
+
+    fn allows_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn cells(&self, object: &Value, _now: Timestamp) -> Vec<Value> {
+        vec![name(object), text(object, "/storageClassName").into(), or_unset(object, "/capacity")]
+    }
+}
+
+fn validate(object: &Value, options: LabelSelectorOptions) -> ErrorList {
+    let mut errors = validate_label_selector(object.get("nodeTopology"), options, &Path::new("nodeTopology"));
+    errors.dns_subdomain(&Path::new("storageClassName"), text(object, "/storageClassName"));
+    if let Some(capacity) = object.get("capacity").and_then(quantity).filter(|capacity| capacity.sign() < 0) {
+        errors.invalid(&Path::new("capacity"), capacity.to_string(), "must be greater than or equal to 0");
+    }
+    errors
+}
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    column(
+        "StorageClassName",
+        "string",
+        "storageClassName represents the name of the StorageClass that the reported capacity applies to. It must meet the same requirements as the name of a StorageClass object (non-empty, DNS subdomain). If that object no longer exists, the CSIStorageCapacity object is obsolete and should be removed by its creator. This field is immutable.",
+    ),
+    column(
+        "Capacity",
+        "string",
+        "capacity is the value reported by the CSI driver in its GetCapacityResponse for a GetCapacityRequest with topology and parameters that match the previous fields.\n\nThe semantic is currently (CSI spec 1.2) defined as: The available capacity, in bytes, of the storage that can be used to provision volumes. If not set, that information is currently unavailable.",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::expectations::{check_create, check_update};
+    use expect_test::expect;
+    use serde_json::json;
+
+    #[test]
+    fn every_field_is_checked() {
+        check_create(&CsiStorageCapacity, json!({"storageClassName": "c", "capacity": "1Gi"}), expect![[""]]);
+        let topology = json!({"matchLabels": {"beta.kubernetes.io/os": "-"}});
+        let bad = json!({"storageClassName": "", "capacity": "-1", "nodeTopology": topology});
+        check_create(
+            &CsiStorageCapacity,
+            bad,
+            expect![[r#"
+            nodeTopology.matchLabels: Invalid value: "-": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')
+            storageClassName: Invalid value: "": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
+            capacity: Invalid value: "-1": must be greater than or equal to 0
+            warning: nodeTopology.matchLabels.beta.kubernetes.io/os: deprecated since v1.14; use "kubernetes.io/os" instead
+        "#]],
+        );
+    }
+
+    #[test]
+    fn class_and_place_never_change() {
+        let new = json!({"storageClassName": "d", "nodeTopology": {"matchLabels": {"a": "b"}}, "capacity": "2"});
+        check_update(
+            &CsiStorageCapacity,
+            new,
+            json!({"storageClassName": "c", "capacity": "1"}),
+            expect![[r#"
+            nodeTopology: Invalid value: {"matchLabels":{"a":"b"}}: field is immutable
+            storageClassName: Invalid value: "d": field is immutable
+        "#]],
+        );
+    }
+}

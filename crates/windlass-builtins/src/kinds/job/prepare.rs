@@ -1,0 +1,78 @@
+//! What the server fills in: defaults, and the selector that makes the pods of a job its own.
+
+use serde_json::{Map, Value};
+
+use super::validation::{CONTROLLER_UID, JOB_NAME, LEGACY_CONTROLLER_UID, LEGACY_JOB_NAME};
+use crate::kinds::pod::defaults::list_mut;
+use crate::kinds::pod_template;
+use crate::object::{boolean, copy, is_set, map, set, set_default, set_default_text, text};
+
+/// Fills in a job.
+pub(super) fn default(job: &mut Value) {
+    if !job.get("spec").is_some_and(Value::is_object) {
+        return;
+    }
+    if !is_set(job, "/spec/completions") && !is_set(job, "/spec/parallelism") {
+        set(job, "/spec/completions", 1);
+    }
+    set_default(job, "/spec/parallelism", 1);
+    let limit = if is_set(job, "/spec/backoffLimitPerIndex") { i32::MAX } else { 6 };
+    set_default(job, "/spec/backoffLimit", limit);
+    // A job whose selector is yet to be generated takes its labels together with those of the template.
+    if is_set(job, "/spec/selector") || boolean(job, "/spec/manualSelector") == Some(true) {
+        default_labels(job);
+    }
+    set_default(job, "/spec/completionMode", "NonIndexed");
+    set_default(job, "/spec/suspend", false);
+    let policy = if is_set(job, "/spec/podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
+    set_default(job, "/spec/podReplacementPolicy", policy);
+    set_default(job, "/spec/manualSelector", false);
+    if let Some(spec) = job.get_mut("spec") {
+        default_pod_conditions(spec);
+    }
+    pod_template::default(job);
+}
+
+/// Fills in the conditions that a failure policy looks for.
+pub(in crate::kinds) fn default_pod_conditions(spec: &mut Value) {
+    let Some(policy) = spec.get_mut("podFailurePolicy") else { return };
+    for rule in list_mut(policy, "rules") {
+        for pattern in list_mut(rule, "onPodConditions") {
+            set_default_text(pattern, "/status", "True");
+        }
+    }
+}
+
+/// Completes a new job: unless its selector is manual, its pods get labels that no other pods have.
+pub(super) fn create(job: &mut Value) {
+    if boolean(job, "/spec/manualSelector") != Some(true) {
+        generate_selector(job);
+    }
+    default_labels(job);
+    pod_template::drop_disabled(job);
+}
+
+fn generate_selector(job: &mut Value) {
+    let name = text(job, "/metadata/name").to_owned();
+    let uid = text(job, "/metadata/uid").to_owned();
+    let mut labels = map(job, "/spec/template/metadata/labels").cloned().unwrap_or_default();
+    for (key, value) in
+        [(LEGACY_JOB_NAME, &name), (JOB_NAME, &name), (LEGACY_CONTROLLER_UID, &uid), (CONTROLLER_UID, &uid)]
+    {
+        labels.entry(key).or_insert_with(|| value.as_str().into());
+    }
+    set(job, "/spec/template/metadata/labels", labels);
+    let mut selected = map(job, "/spec/selector/matchLabels").cloned().unwrap_or_default();
+    selected.entry(CONTROLLER_UID).or_insert_with(|| uid.into());
+    set(job, "/spec/selector/matchLabels", selected);
+}
+
+/// A job without labels has those of its template.
+fn default_labels(job: &mut Value) {
+    let labels = copy(job, "/spec/template/metadata/labels");
+    if labels.as_object().is_some_and(|labels| !labels.is_empty())
+        && map(job, "/metadata/labels").is_none_or(Map::is_empty)
+    {
+        set(job, "/metadata/labels", labels);
+    }
+}

@@ -1,0 +1,186 @@
+//! PersistentVolumeClaims: storage that somebody wants.
+
+mod validation;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use windlass_schema::field::{ErrorList, quote};
+
+use super::columns_table::or_unset;
+use super::persistent_volume::{OLD_CLASS, access_modes, amount, class, phase};
+use super::pod::resources::{quantity, round_up};
+use crate::columns::{AGE, NAME, age, column, name, wide};
+use crate::object::{is_set, map, remove, set, set_default, set_default_text, text};
+use crate::strategy::{Column, Strategy};
+
+/// The strategy of PersistentVolumeClaims.
+#[derive(Debug, Clone, Copy)]
+pub struct PersistentVolumeClaim;
+
+impl Strategy for PersistentVolumeClaim {
+    fn default(&self, object: &mut Value) {
+        set_default_text(object, "/status/phase", "Pending");
+        set_default(object, "/spec/volumeMode", "Filesystem");
+        for list in
+            ["/spec/resources/limits", "/spec/resources/requests", "/status/capacity", "/status/allocatedResources"]
+        {
+            round_up(object, list);
+        }
+    }
+
+    fn prepare_for_create(&self, object: &mut Value) {
+        set(object, "/status", json!({"phase": "Pending"}));
+        settle_data_sources(object, None);
+    }
+
+    fn validate(&self, object: &Value) -> ErrorList {
+        validation::validate(object, None)
+    }
+
+    fn prepare_for_update(&self, object: &mut Value, old: &Value) {
+        settle_data_sources(object, Some(old));
+    }
+
+    fn validate_update(&self, object: &Value, old: &Value) -> ErrorList {
+        validation::validate_update(object, old)
+    }
+
+    fn validate_subresource_update(&self, subresource: &str, object: &Value, _old: &Value) -> ErrorList {
+        if subresource == "status" { validation::validate_status(object) } else { ErrorList::new() }
+    }
+
+    fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if map(object, "/metadata/annotations").is_some_and(|all| all.contains_key(OLD_CLASS)) {
+            let message = "deprecated since v1.8; use \"storageClassName\" attribute instead";
+            warnings.push(format!("metadata.annotations[{OLD_CLASS}]: {message}"));
+        }
+        for list in ["requests", "limits"] {
+            let asked = object.pointer(&format!("/spec/resources/{list}/storage")).and_then(quantity);
+            if let Some(asked) = asked.filter(|asked| asked.milli_value() % 1000 != 0) {
+                let shown = quote(&asked.to_string());
+                let path = format!("spec.resources.{list}[storage]");
+                warnings.push(format!("{path}: fractional byte value {shown} is invalid, must be an integer"));
+            }
+        }
+        warnings
+    }
+
+    fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, String)> {
+        vec![("name", text(object, "/metadata/name").to_owned())]
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        let bound = !text(object, "/spec/volumeName").is_empty();
+        vec![
+            name(object),
+            phase(object),
+            text(object, "/spec/volumeName").into(),
+            if bound { amount(object, "/status/capacity/storage").into() } else { "".into() },
+            if bound { access_modes(object, "/status/accessModes") } else { "".into() },
+            class(object),
+            or_unset(object, "/spec/volumeAttributesClassName"),
+            age(object, now),
+            or_unset(object, "/spec/volumeMode"),
+        ]
+    }
+}
+
+/// There are two fields for what a volume is filled from, the older for claims and snapshots only. Both get to say
+/// the same.
+fn settle_data_sources(object: &mut Value, old: Option<&Value>) {
+    const SOURCE: &str = "/spec/dataSource";
+    const REFERENCE: &str = "/spec/dataSourceRef";
+    let had = |field| old.is_some_and(|old| is_set(old, field));
+    // References into other namespaces are a feature that is off.
+    if !text(object, "/spec/dataSourceRef/namespace").is_empty() && !had(REFERENCE) {
+        remove(object, REFERENCE);
+    }
+    if !had(SOURCE) && !had(REFERENCE) && !is_set(object, REFERENCE) && !is_claim_or_snapshot(object) {
+        remove(object, SOURCE);
+    }
+    same_data_sources(object);
+}
+
+fn is_claim_or_snapshot(object: &Value) -> bool {
+    let part = |field: &str| text(object, &format!("/spec/dataSource/{field}"));
+    matches!(
+        (part("kind"), part("apiGroup")),
+        ("PersistentVolumeClaim", "") | ("VolumeSnapshot", "snapshot.storage.k8s.io")
+    )
+}
+
+/// Fills in the one of the two fields that is not there.
+fn same_data_sources(object: &mut Value) {
+    let copied = |object: &Value, from: &str| {
+        let mut source = json!({});
+        for field in ["apiGroup", "kind", "name"] {
+            if let Some(value) = object.pointer(&format!("{from}/{field}")).filter(|value| !value.is_null()) {
+                set(&mut source, &format!("/{field}"), value.clone());
+            }
+        }
+        source
+    };
+    match (is_set(object, "/spec/dataSource"), is_set(object, "/spec/dataSourceRef")) {
+        (true, false) => {
+            let reference = copied(object, "/spec/dataSource");
+            set(object, "/spec/dataSourceRef", reference);
+        }
+        (false, true) if text(object, "/spec/dataSourceRef/namespace").is_empty() => {
+            let source = copied(object, "/spec/dataSourceRef");
+            set(object, "/spec/dataSource", source);
+        }
+        _ => {}
+    }
+}
+
+/// Whether a claim says which class it wants, in the field or in the old annotation.
+pub fn asks_for_class(claim: &Value) -> bool {
+    old_class(claim).is_some() || is_set(claim, "/spec/storageClassName")
+}
+
+/// The class that a claim or a volume names; the old annotation comes first.
+pub fn class_name(claim: &Value) -> &str {
+    old_class(claim).unwrap_or_else(|| text(claim, "/spec/storageClassName"))
+}
+
+fn old_class(claim: &Value) -> Option<&str> {
+    map(claim, "/metadata/annotations").and_then(|all| all.get(OLD_CLASS)?.as_str())
+}
+
+/// Whether a claim asks for more than it did.
+pub fn grows(claim: &Value, old: &Value) -> bool {
+    let asked = |claim: &Value| claim.pointer("/spec/resources/requests/storage").and_then(quantity);
+    match (asked(claim), asked(old)) {
+        (Some(new), Some(old)) => new > old,
+        (new, None) => new.is_some_and(|new| new.sign() > 0),
+        (None, Some(_)) => false,
+    }
+}
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    column("Status", "string", "phase represents the current phase of PersistentVolumeClaim."),
+    column("Volume", "string", "volumeName is the binding reference to the PersistentVolume backing this claim."),
+    column("Capacity", "string", "capacity represents the actual resources of the underlying volume."),
+    column(
+        "Access Modes",
+        "string",
+        "accessModes contains the actual access modes the volume backing the PVC has. More info: https://kubernetes.io/docs/concepts/storage/persistent-volumes#access-modes-1",
+    ),
+    column("StorageClass", "string", "StorageClass of the pvc"),
+    column("VolumeAttributesClass", "string", "VolumeAttributesClass of the pvc"),
+    AGE,
+    wide(
+        "VolumeMode",
+        "string",
+        "volumeMode defines what type of volume is required by the claim. Value of Filesystem is implied when not included in claim spec.",
+    ),
+];
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,33 @@
+use serde_json::json;
+
+use super::*;
+use crate::kinds::workload_tests::{changed, check_create, check_update, created, template};
+
+#[test]
+fn a_template_is_completed_and_judged_like_that_of_a_workload() {
+    let valid = json!({"metadata": {"name": "t"}, "template": template()});
+    let made = created(&PodTemplate, &valid);
+    assert_eq!(made["template"]["spec"]["restartPolicy"], "Always");
+    assert!(PodTemplate.changes_generation(&changed(&made, &json!({"/template/spec/hostname": "h"})), &made));
+    check_create(
+        &PodTemplate,
+        &valid,
+        &[
+            (json!({"/template/spec/containers": []}), &["template.spec.containers: Required value"]),
+            (
+                json!({"/template/spec/restartPolicy": "X"}),
+                &[
+                    "template.spec.restartPolicy: Unsupported value: \"X\": supported values: \"Always\", \"OnFailure\", \"Never\"",
+                ],
+            ),
+        ],
+    );
+    check_update(
+        &PodTemplate,
+        &made,
+        &[
+            (json!({"/template/spec/containers/0/image": "j"}), &[]),
+            (json!({"/template/spec/containers": []}), &["template.spec.containers: Required value"]),
+        ],
+    );
+}

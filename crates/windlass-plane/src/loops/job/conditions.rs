@@ -1,0 +1,81 @@
+//! The conditions of a job: what it is heading for, and what has become of it.
+
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::batch::v1::{Job, JobCondition},
+    apimachinery::pkg::apis::meta::v1::Time,
+};
+
+/// A condition of this moment that holds, or does not.
+pub(super) fn condition(type_: &str, holds: bool, reason: &str, message: &str, now: Timestamp) -> JobCondition {
+    // The API keeps whole seconds.
+    let now = Time(Timestamp::from_second(now.as_second()).unwrap_or(now));
+    JobCondition {
+        type_: type_.to_owned(),
+        status: if holds { "True" } else { "False" }.to_owned(),
+        last_probe_time: Some(now.clone()),
+        last_transition_time: Some(now),
+        reason: Some(reason.to_owned()),
+        message: Some(message.to_owned()),
+    }
+}
+
+/// The same under another name, of this moment.
+pub(super) fn renamed(from: &JobCondition, type_: &str, now: Timestamp) -> JobCondition {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    condition(type_, true, &text(&from.reason), &text(&from.message), now)
+}
+
+/// A condition that holds.
+pub(super) fn holding<'a>(job: &'a Job, type_: &str) -> Option<&'a JobCondition> {
+    let conditions = job.status.as_ref()?.conditions.as_ref()?;
+    conditions.iter().find(|condition| condition.type_ == type_ && condition.status == "True")
+}
+
+/// Puts a condition in its place, unless it is there in these words. One that does not hold and never did is left out.
+/// Answers whether anything changed.
+pub(super) fn ensure(conditions: &mut Option<Vec<JobCondition>>, new: JobCondition) -> bool {
+    let present = conditions.iter_mut().flatten().find(|condition| condition.type_ == new.type_);
+    match present {
+        Some(present) => {
+            let same = present.status == new.status && present.reason == new.reason && present.message == new.message;
+            if !same {
+                *present = new;
+            }
+            !same
+        }
+        None if new.status == "False" => false,
+        None => {
+            conditions.get_or_insert_default().push(new);
+            true
+        }
+    }
+}
+
+/// What a job ended with: `Complete` or `Failed`.
+pub(super) fn end(job: &Job) -> Option<&JobCondition> {
+    let conditions = job.status.as_ref()?.conditions.as_ref()?;
+    conditions
+        .iter()
+        .find(|condition| matches!(condition.type_.as_str(), "Complete" | "Failed") && condition.status == "True")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_never_held_is_not_denied() {
+        let now = Timestamp::UNIX_EPOCH;
+        let mut conditions = None;
+        assert!(!ensure(&mut conditions, condition("Suspended", false, "JobResumed", "Job resumed", now)));
+        assert_eq!(conditions, None);
+        assert!(ensure(&mut conditions, condition("Suspended", true, "JobSuspended", "Job suspended", now)));
+        assert!(!ensure(
+            &mut conditions,
+            condition("Suspended", true, "JobSuspended", "Job suspended", Timestamp::MAX)
+        ));
+        assert!(ensure(&mut conditions, condition("Suspended", false, "JobResumed", "Job resumed", now)));
+        assert_eq!(conditions.unwrap().len(), 1);
+    }
+}

@@ -1,0 +1,91 @@
+//! Making and deleting many pods for one parent.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::DeleteParams;
+use windlass::{
+    context::{Context, ContextError},
+    object::Object,
+};
+
+/// How many pods are made or deleted for one parent before others have their turn.
+pub(crate) const BURST: usize = 500;
+
+/// Makes pods, and tells of each by an event about the parent. One at first, then twice as many each time, until one
+/// fails: what is wrong with one is likely wrong with all. Answers with what is wrong.
+///
+/// In a namespace that is being deleted nothing can be made, and that is as it should be.
+pub(crate) async fn create<P>(ctx: &Context, parent: &P, pods: Vec<Pod>) -> Result<(), ContextError>
+where
+    P: Object<DynamicType = ()>,
+{
+    let mut pods = pods.into_iter().peekable();
+    let mut size = 1;
+    while pods.peek().is_some() {
+        let batch = pods.by_ref().take(size).map(|pod| ctx.create(pod));
+        let mut failed = None;
+        for made in join_all(batch).await {
+            match made {
+                Ok(pod) => {
+                    let name = pod.metadata.name.as_deref().unwrap_or_default();
+                    ctx.event(parent).normal("SuccessfulCreate", &format!("Created pod: {name}"));
+                }
+                Err(error) if is_namespace_terminating(&error) => return Ok(()),
+                Err(error) => {
+                    ctx.event(parent).warning("FailedCreate", &format!("Error creating: {}", message(&error)));
+                    failed.get_or_insert(error);
+                }
+            }
+        }
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        size *= 2;
+    }
+    Ok(())
+}
+
+/// Deletes pods, all at a time, and tells of each by an event about the parent. Answers with what is wrong with the
+/// first of those that could not be deleted.
+pub(crate) async fn delete<P>(ctx: &Context, parent: &P, pods: &[Arc<Pod>]) -> Result<(), ContextError>
+where
+    P: Object<DynamicType = ()>,
+{
+    let params = DeleteParams::default();
+    let deleted = join_all(pods.iter().map(|pod| ctx.delete_with(pod, &params))).await;
+    let mut failed = Ok(());
+    for (pod, deleted) in pods.iter().zip(deleted) {
+        match deleted {
+            Ok(()) => {
+                let name = pod.metadata.name.as_deref().unwrap_or_default();
+                ctx.event(parent).normal("SuccessfulDelete", &format!("Deleted pod: {name}"));
+            }
+            // Another one has its name: this one is gone.
+            Err(error) if error.is_conflict() => {}
+            Err(error) => {
+                ctx.event(parent).warning("FailedDelete", &format!("Error deleting: {}", message(&error)));
+                failed = failed.and(Err(error));
+            }
+        }
+    }
+    failed
+}
+
+/// What the server said, or why it said nothing.
+pub(crate) fn message(error: &ContextError) -> String {
+    match error.status() {
+        Some(status) => status.message.clone(),
+        None => match std::error::Error::source(error) {
+            Some(source) => format!("{error}: {source}"),
+            None => error.to_string(),
+        },
+    }
+}
+
+/// Whether something could not be made because its namespace is being deleted.
+pub(crate) fn is_namespace_terminating(error: &ContextError) -> bool {
+    let details = error.status().and_then(|status| status.details.as_ref());
+    details.is_some_and(|details| details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating"))
+}

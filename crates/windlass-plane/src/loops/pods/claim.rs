@@ -1,0 +1,219 @@
+//! Adoption and release: who a parent's children are, made true.
+
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::{api::Patch, core::Selector};
+use serde_json::{Value, json};
+use windlass::{
+    Error, Result,
+    context::Context,
+    key::ObjectKey,
+    object::Object,
+    objects::owner::{self, controller_of},
+};
+
+use super::selecting::{Selecting, compiled, orphans, selects};
+
+/// What a parent's children are to be.
+pub(crate) struct Children<'a, K> {
+    /// What they have in their labels.
+    selector: Selector,
+    /// What else.
+    belongs: Option<&'a (dyn Fn(&K) -> bool + Send + Sync)>,
+    /// What they get with their owner, and lose with it.
+    finalizer: Option<&'a str>,
+}
+
+/// What is to be done about a child.
+#[derive(Debug, PartialEq, Eq)]
+enum Claim {
+    Keep,
+    Leave,
+    Adopt,
+    Release,
+}
+
+/// All that a parent may have to look at: what it controls, whether selected or not, and what nobody controls and may
+/// be selected. By indexes.
+pub(crate) fn candidates<P, K>(ctx: &Context, parent: &P) -> Result<Vec<Arc<K>>>
+where
+    P: Selecting,
+    K: Object<DynamicType: Default>,
+{
+    let mut found: Vec<Arc<K>> = ctx.owned::<K, P>(parent)?;
+    if let Some(selector) = parent.selector() {
+        found.extend(orphans(ctx, parent.meta().namespace.as_deref().unwrap_or_default(), &selector)?);
+    }
+    Ok(found)
+}
+
+impl<'a, K: Object<DynamicType: Default>> Children<'a, K> {
+    /// Those that are selected. A selector that is none selects nothing.
+    pub(crate) fn selected(selector: &LabelSelector) -> Result<Self> {
+        let selector = compiled(selector).ok_or_else(|| Error::terminal("the selector is not valid"))?;
+        Ok(Self { selector, belongs: None, finalizer: None })
+    }
+
+    /// Only those of them that pass, as those whose name is one of a StatefulSet's.
+    #[must_use]
+    #[allow(dead_code, reason = "not every kind of parent is this particular")]
+    pub(crate) fn that(mut self, belongs: &'a (dyn Fn(&K) -> bool + Send + Sync)) -> Self {
+        self.belongs = Some(belongs);
+        self
+    }
+
+    /// Each with this finalizer, as those of a Job.
+    #[must_use]
+    #[allow(dead_code, reason = "not every kind of parent has one")]
+    pub(crate) fn with_finalizer(mut self, name: &'a str) -> Self {
+        self.finalizer = Some(name);
+        self
+    }
+
+    /// Whether an object is to be a child, whoever controls it now.
+    pub(crate) fn matches(&self, object: &K) -> bool {
+        selects(&self.selector, object) && self.belongs.is_none_or(|belongs| belongs(object))
+    }
+
+    /// Adopts those of the candidates that nobody controls and that should be this parent's, releases those that should
+    /// not be any more, and answers with the parent's own. A parent that is being deleted adopts and releases nobody.
+    ///
+    /// All are tried even if some fail.
+    pub(crate) async fn claim<P>(&self, ctx: &Context, parent: &P, candidates: Vec<Arc<K>>) -> Result<Vec<Arc<K>>>
+    where
+        P: Object<DynamicType = ()>,
+    {
+        let mut claimed = Vec::with_capacity(candidates.len());
+        let (mut may_adopt, mut failed) = (None, None);
+        for object in candidates {
+            match self.decide(parent, &object) {
+                Claim::Keep => claimed.push(object),
+                Claim::Leave => {}
+                Claim::Release => {
+                    if let Err(error) = ctx.patch(&object, &Patch::Strategic(self.releasing(parent, &*object))).await
+                        // Gone, another one, or released by somebody else.
+                        && !error.status().is_some_and(|status| matches!(status.code, 404 | 422))
+                    {
+                        failed = Some(error.into());
+                    }
+                }
+                Claim::Adopt => {
+                    if may_adopt.is_none() {
+                        may_adopt = Some(still_there(ctx, parent).await?);
+                    }
+                    if may_adopt == Some(false) {
+                        continue;
+                    }
+                    match ctx.patch(&object, &Patch::Strategic(self.adopting(parent, &*object)?)).await {
+                        Ok(object) => claimed.push(object),
+                        Err(error) if error.is_not_found() => {}
+                        Err(error) => failed = Some(error.into()),
+                    }
+                }
+            }
+        }
+        failed.map_or(Ok(claimed), Err)
+    }
+
+    fn decide<P: Object>(&self, parent: &P, object: &K) -> Claim {
+        let going = parent.meta().deletion_timestamp.is_some();
+        match controller_of(object.meta()) {
+            Some(owner) if Some(&owner.uid) != parent.meta().uid.as_ref() => Claim::Leave,
+            Some(_) if self.matches(object) => Claim::Keep,
+            Some(_) if going => Claim::Leave,
+            Some(_) => Claim::Release,
+            None if going || object.meta().deletion_timestamp.is_some() || !self.matches(object) => Claim::Leave,
+            None if parent.meta().namespace != object.meta().namespace => Claim::Leave,
+            None => Claim::Adopt,
+        }
+    }
+
+    fn adopting<P: Object<DynamicType = ()>>(&self, parent: &P, object: &K) -> Result<Value> {
+        let mut metadata = json!({"ownerReferences": [owner::controller_reference(parent)?], "uid": object.meta().uid});
+        if let Some(finalizer) = self.finalizer {
+            metadata["finalizers"] = json!([finalizer]);
+        }
+        Ok(json!({"metadata": metadata}))
+    }
+
+    fn releasing<P: Object>(&self, parent: &P, object: &K) -> Value {
+        let gone = json!({"$patch": "delete", "uid": parent.meta().uid});
+        let mut metadata = json!({"ownerReferences": [gone], "uid": object.meta().uid});
+        if let Some(finalizer) = self.finalizer {
+            metadata["$deleteFromPrimitiveList/finalizers"] = json!([finalizer]);
+        }
+        json!({"metadata": metadata})
+    }
+}
+
+/// Whether the parent is still there and not being deleted, as the server knows it: the cache may not know yet, and
+/// what is adopted by a parent that goes would go with it.
+async fn still_there<P: Object<DynamicType = ()>>(ctx: &Context, parent: &P) -> Result<bool> {
+    let live: Option<P> = ctx.live().get(&ObjectKey::of(parent)).await?;
+    let same = |live: &P| live.meta().uid == parent.meta().uid && live.meta().deletion_timestamp.is_none();
+    Ok(live.as_ref().is_some_and(same))
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::{apps::v1::ReplicaSet, core::v1::Pod};
+
+    use super::*;
+
+    fn pod(labels: Value, owner: Option<&str>) -> Pod {
+        let owners = owner.map(
+            |uid| json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "a", "uid": uid, "controller": true}),
+        );
+        let metadata = json!({"name": "p", "namespace": "n", "uid": "p", "labels": labels,
+            "ownerReferences": owners.into_iter().collect::<Vec<_>>()});
+        serde_json::from_value(json!({"metadata": metadata})).unwrap()
+    }
+
+    fn set(deleted: bool) -> ReplicaSet {
+        let mut set: ReplicaSet =
+            serde_json::from_value(json!({"metadata": {"name": "a", "namespace": "n", "uid": "1"}})).unwrap();
+        set.metadata.deletion_timestamp =
+            deleted.then(|| serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
+        set
+    }
+
+    #[test]
+    fn children_are_kept_left_adopted_and_released_as_labels_and_owners_say() {
+        let (ours, theirs) = (json!({"app": "web"}), json!({"app": "db"}));
+        let children = Children::<Pod>::selected(&LabelSelector {
+            match_labels: Some([("app".to_owned(), "web".to_owned())].into()),
+            match_expressions: None,
+        })
+        .unwrap();
+        for (labels, owner, deleted, expected) in [
+            (&ours, Some("1"), false, Claim::Keep),
+            (&ours, Some("1"), true, Claim::Keep),
+            (&ours, Some("2"), false, Claim::Leave),
+            (&ours, None, false, Claim::Adopt),
+            (&ours, None, true, Claim::Leave),
+            (&theirs, Some("1"), false, Claim::Release),
+            (&theirs, Some("1"), true, Claim::Leave),
+            (&theirs, None, false, Claim::Leave),
+        ] {
+            let decided = children.decide(&set(deleted), &pod(labels.clone(), owner));
+            assert_eq!(decided, expected, "{labels} of {owner:?}, deleted: {deleted}");
+        }
+        let named = |pod: &Pod| pod.metadata.name.as_deref() == Some("other");
+        let children = children.that(&named);
+        assert_eq!(children.decide(&set(false), &pod(ours.clone(), Some("1"))), Claim::Release);
+        assert_eq!(children.decide(&set(false), &pod(ours, None)), Claim::Leave);
+    }
+
+    #[test]
+    fn a_finalizer_comes_and_goes_with_the_owner() {
+        let children = Children::<Pod>::selected(&LabelSelector::default()).unwrap().with_finalizer("f");
+        let pod = pod(json!({}), None);
+        let adopting = children.adopting(&set(false), &pod).unwrap();
+        assert_eq!(adopting["metadata"]["finalizers"], json!(["f"]));
+        assert_eq!(adopting["metadata"]["ownerReferences"][0]["blockOwnerDeletion"], json!(true));
+        let releasing = children.releasing(&set(false), &pod);
+        assert_eq!(releasing["metadata"]["$deleteFromPrimitiveList/finalizers"], json!(["f"]));
+        assert_eq!(releasing["metadata"]["ownerReferences"], json!([{"$patch": "delete", "uid": "1"}]));
+    }
+}

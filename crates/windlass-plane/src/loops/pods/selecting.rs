@@ -1,0 +1,186 @@
+//! Who selects whom, without a look at everybody: objects that have no controller by their labels, and parents by a
+//! label that what they select must have.
+
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::{
+    api::{
+        apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet},
+        batch::v1::Job,
+        core::v1::ReplicationController,
+    },
+    apimachinery::pkg::apis::meta::v1::LabelSelector,
+};
+use kube::core::{Selector, SelectorExt as _};
+use windlass::{
+    cache::Index,
+    context::{Context, ContextError},
+    key::ObjectKey,
+    object::Object,
+    objects::owner::controller_of,
+};
+
+/// A parent that finds its children by their labels.
+pub(crate) trait Selecting: Object<DynamicType = ()> {
+    /// What it selects; nothing, if it has no selector.
+    fn selector(&self) -> Option<Cow<'_, LabelSelector>>;
+}
+
+macro_rules! selecting {
+    ($($kind:ty),*) => {$(
+        impl Selecting for $kind {
+            fn selector(&self) -> Option<Cow<'_, LabelSelector>> {
+                self.spec.as_ref().map(|spec| Cow::Borrowed(&spec.selector))
+            }
+        }
+    )*};
+}
+
+selecting!(ReplicaSet, Deployment, DaemonSet, StatefulSet);
+
+impl Selecting for Job {
+    fn selector(&self) -> Option<Cow<'_, LabelSelector>> {
+        self.spec.as_ref()?.selector.as_ref().map(Cow::Borrowed)
+    }
+}
+
+impl Selecting for ReplicationController {
+    fn selector(&self) -> Option<Cow<'_, LabelSelector>> {
+        let labels = self.spec.as_ref()?.selector.clone()?;
+        Some(Cow::Owned(LabelSelector { match_labels: Some(labels), match_expressions: None }))
+    }
+}
+
+/// A selector that can be asked; nothing, if it is none.
+pub(crate) fn compiled(selector: &LabelSelector) -> Option<Selector> {
+    selector.clone().try_into().ok()
+}
+
+/// Whether a selector selects an object.
+pub(crate) fn selects<K: Object>(selector: &Selector, object: &K) -> bool {
+    match &object.meta().labels {
+        Some(labels) => selector.matches(labels),
+        None => selector.matches(&BTreeMap::new()),
+    }
+}
+
+/// The objects of a namespace that have no controller and may be selected: all that are, and perhaps others.
+pub(crate) fn orphans<K: Object<DynamicType: Default>>(
+    ctx: &Context,
+    namespace: &str,
+    selector: &LabelSelector,
+) -> Result<Vec<Arc<K>>, ContextError> {
+    let index = ctx.informer::<K>()?.index("orphans", orphan_values::<K>);
+    let index: Index<K, String> = index.expect("all indexes of this name must have values of this type");
+    let mut found: Vec<Arc<K>> = Vec::new();
+    for value in needed(namespace, selector) {
+        found.extend(index.get(&value));
+    }
+    Ok(found)
+}
+
+/// Whom an event of an object concerns: the parent of this kind that controls it or, if nobody does, those that select
+/// it and may want to. For [`Controller::watches`](windlass::controller::Controller::watches).
+pub(crate) fn parents<P: Selecting, K: Object>(child: &K, ctx: &Context) -> Vec<ObjectKey> {
+    let namespace = child.meta().namespace.as_deref().unwrap_or_default();
+    if let Some(owner) = controller_of(child.meta()) {
+        let (group, _) = owner.api_version.split_once('/').unwrap_or_default();
+        let ours = owner.kind == P::kind(&()) && group == P::group(&());
+        return ours.then(|| ObjectKey::namespaced(namespace, &owner.name)).into_iter().collect();
+    }
+    let Ok(informer) = ctx.informer::<P>() else { return Vec::new() };
+    let index = informer.index("selected", selected_values::<P>);
+    let index: Index<P, String> = index.expect("all indexes of this name must have values of this type");
+    let selecting = |parent: &Arc<P>| {
+        // A selector of nothing in particular selects nothing, whatever its meaning elsewhere.
+        let selector = parent.selector().and_then(|selector| compiled(&selector));
+        selector.is_some_and(|selector| !selector.selects_all() && selects(&selector, child))
+    };
+    let mut keys: Vec<ObjectKey> = Vec::new();
+    for value in values_of(namespace, child) {
+        keys.extend(index.get(&value).iter().filter(|parent| selecting(parent)).map(|parent| ObjectKey::of(&**parent)));
+    }
+    keys
+}
+
+fn orphan_values<K: Object>(object: &K) -> Vec<String> {
+    match controller_of(object.meta()) {
+        Some(_) => Vec::new(),
+        None => values_of(object.meta().namespace.as_deref().unwrap_or_default(), object),
+    }
+}
+
+fn selected_values<P: Selecting>(parent: &P) -> Vec<String> {
+    let namespace = parent.meta().namespace.as_deref().unwrap_or_default();
+    parent.selector().map(|selector| needed(namespace, &selector)).unwrap_or_default()
+}
+
+/// What an object is found by: its namespace, and each of its labels there.
+fn values_of<K: Object>(namespace: &str, object: &K) -> Vec<String> {
+    let labels = object.meta().labels.iter().flatten();
+    [namespace.to_owned()].into_iter().chain(labels.map(|(name, value)| pair(namespace, name, value))).collect()
+}
+
+/// One of these everything has that is selected: a label, as far as the selector demands one.
+fn needed(namespace: &str, selector: &LabelSelector) -> Vec<String> {
+    if let Some((name, value)) = selector.match_labels.iter().flatten().next() {
+        return vec![pair(namespace, name, value)];
+    }
+    let within = selector.match_expressions.iter().flatten().find(|expression| expression.operator == "In");
+    match within {
+        Some(expression) => {
+            let mut values: Vec<_> = expression.values.iter().flatten().collect();
+            values.sort();
+            values.dedup();
+            values.into_iter().map(|value| pair(namespace, &expression.key, value)).collect()
+        }
+        None => vec![namespace.to_owned()],
+    }
+}
+
+/// Neither namespaces nor labels have a slash and an equals sign in them.
+fn pair(namespace: &str, name: &str, value: &str) -> String {
+    [namespace, "/", name, "=", value].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_selector_is_looked_up_by_a_label_that_it_demands() {
+        for (selector, expected) in [
+            (serde_json::json!({"matchLabels": {"b": "1", "a": "2"}}), vec!["n/a=2"]),
+            (
+                serde_json::json!({"matchExpressions": [
+                    {"key": "x", "operator": "Exists"},
+                    {"key": "a", "operator": "In", "values": ["2", "1", "2"]},
+                ]}),
+                vec!["n/a=1", "n/a=2"],
+            ),
+            (serde_json::json!({"matchExpressions": [{"key": "x", "operator": "Exists"}]}), vec!["n"]),
+            (serde_json::json!({}), vec!["n"]),
+        ] {
+            assert_eq!(needed("n", &serde_json::from_value(selector).unwrap()), expected);
+        }
+    }
+
+    #[test]
+    fn only_what_has_no_controller_is_an_orphan() {
+        let mut set: ReplicaSet = serde_json::from_value(serde_json::json!({
+            "metadata": {"name": "a", "namespace": "n", "labels": {"app": "web"}},
+        }))
+        .unwrap();
+        assert_eq!(orphan_values(&set), ["n", "n/app=web"]);
+        let owner = |controller| {
+            serde_json::from_value(serde_json::json!(
+                [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "1", "controller": controller}]
+            ))
+            .unwrap()
+        };
+        set.metadata.owner_references = owner(false);
+        assert_eq!(orphan_values(&set).len(), 2);
+        set.metadata.owner_references = owner(true);
+        assert!(orphan_values(&set).is_empty());
+    }
+}

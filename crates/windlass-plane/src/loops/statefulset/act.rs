@@ -1,0 +1,148 @@
+//! Doing what was planned for a stateful set.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use k8s_openapi::api::{
+    apps::v1::StatefulSet,
+    core::v1::{PersistentVolumeClaim, Pod},
+};
+use kube::api::DeleteParams;
+use windlass::{Result, context::Context, key::ObjectKey};
+
+use super::{super::is_namespace_terminating, claims, identity, plan::Step};
+
+/// The most steps that are taken at once.
+const MOST_AT_ONCE: usize = 500;
+
+/// Takes steps one after the other; the first that fails is the last.
+pub(super) async fn in_order(ctx: &Context, set: &StatefulSet, steps: Vec<Step>) -> Result<()> {
+    for step in steps {
+        take(ctx, set, step).await?;
+    }
+    Ok(())
+}
+
+/// Takes steps at once: one, then two, then four, so that what fails for all of them fails a few times only.
+pub(super) async fn at_once(ctx: &Context, set: &StatefulSet, steps: Vec<Step>) -> Result<()> {
+    let mut steps = steps.into_iter().peekable();
+    let mut size = 1;
+    while steps.peek().is_some() {
+        let batch: Vec<Step> = steps.by_ref().take(size).collect();
+        let taken = join_all(batch.into_iter().map(|step| take(ctx, set, step))).await;
+        taken.into_iter().collect::<Result<()>>()?;
+        size = (size * 2).min(MOST_AT_ONCE);
+    }
+    Ok(())
+}
+
+async fn take(ctx: &Context, set: &StatefulSet, step: Step) -> Result<()> {
+    match step {
+        Step::Create(pod) => create(ctx, set, *pod).await,
+        Step::Claim(pod) => {
+            let ordinal = identity::ordinal(&pod).unwrap_or_default();
+            create_claims(ctx, set, &pod, ordinal).await?;
+            own_claims(ctx, set, &pod).await
+        }
+        Step::Repair(pod) => repair(ctx, set, &pod).await,
+        Step::Delete(pod) => {
+            // Without a propagation policy, as the kind's own default is what a cluster's loop asks for.
+            let answer = ctx.delete_with(&pod, &DeleteParams::default()).await;
+            tell(ctx, set, "Delete", &pod, answer.as_ref().err());
+            Ok(answer?)
+        }
+    }
+}
+
+async fn create(ctx: &Context, set: &StatefulSet, pod: Pod) -> Result<()> {
+    let ordinal = identity::ordinal(&pod).unwrap_or_default();
+    create_claims(ctx, set, &pod, ordinal).await?;
+    match ctx.create(pod.clone()).await {
+        Ok(created) => {
+            own_claims(ctx, set, &created).await?;
+            tell(ctx, set, "Create", &pod, None);
+            Ok(())
+        }
+        Err(error) => {
+            if !error.is_already_exists() && !is_namespace_terminating(&error) {
+                tell(ctx, set, "Create", &pod, Some(&error));
+            }
+            Err(error.into())
+        }
+    }
+}
+
+/// Makes the claims that are not there.
+async fn create_claims(ctx: &Context, set: &StatefulSet, pod: &Pod, ordinal: i64) -> Result<()> {
+    for claim in claims::of_pod(set, ordinal) {
+        let key = ObjectKey::of(&claim);
+        if ctx.get::<PersistentVolumeClaim>(&key)?.is_some() {
+            continue;
+        }
+        let (pod_name, set_name) = (name(&pod.metadata.name), name(&set.metadata.name));
+        match ctx.create(claim).await {
+            Ok(_) => ctx.event(set).normal(
+                "SuccessfulCreate",
+                &format!("Create Claim {} Pod {pod_name} in StatefulSet {set_name} success", key.name()),
+            ),
+            Err(error) => {
+                if !error.is_already_exists() {
+                    let note = format!(
+                        "Create Claim {} for Pod {pod_name} in StatefulSet {set_name} failed error: {error}",
+                        key.name(),
+                    );
+                    ctx.event(set).warning("FailedCreate", &note);
+                }
+                return Err(error.into());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Has the claims owned as the set says.
+async fn own_claims(ctx: &Context, set: &StatefulSet, pod: &Pod) -> Result<()> {
+    let Some(ordinal) = identity::ordinal(pod) else { return Ok(()) };
+    let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
+    for template in identity::claim_templates(set) {
+        let key = ObjectKey::namespaced(namespace, &identity::claim_name(set, template, ordinal));
+        let Some(claim) = ctx.get::<PersistentVolumeClaim>(&key)? else { continue };
+        if let Some(owners) = claims::owners_to_set(set, pod, &claim) {
+            let mut claim = PersistentVolumeClaim::clone(&claim);
+            claim.metadata.owner_references = (!owners.is_empty()).then_some(owners);
+            ctx.update(claim).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn repair(ctx: &Context, set: &StatefulSet, pod: &Arc<Pod>) -> Result<()> {
+    let Some(ordinal) = identity::ordinal(pod) else { return Ok(()) };
+    let mut whole = Pod::clone(pod);
+    whole.metadata.name = Some(identity::pod_name(set, ordinal));
+    if !identity::is_identified(set, pod) {
+        identity::identify(&mut whole, ordinal);
+    }
+    if !identity::is_attached(set, pod) {
+        identity::attach(set, &mut whole, ordinal);
+        create_claims(ctx, set, pod, ordinal).await?;
+    }
+    own_claims(ctx, set, pod).await?;
+    let answer = ctx.update(whole).await;
+    tell(ctx, set, "Update", pod, answer.as_ref().err());
+    answer?;
+    Ok(())
+}
+
+/// Tells people what was done.
+fn tell(ctx: &Context, set: &StatefulSet, verb: &str, pod: &Pod, error: Option<&windlass::context::ContextError>) {
+    let about = format!("{verb} Pod {} in StatefulSet {}", name(&pod.metadata.name), name(&set.metadata.name));
+    match error {
+        None => ctx.event(set).normal(&format!("Successful{verb}"), &format!("{about} successful")),
+        Some(error) => ctx.event(set).warning(&format!("Failed{verb}"), &format!("{about} failed error: {error}")),
+    }
+}
+
+fn name(name: &Option<String>) -> &str {
+    name.as_deref().unwrap_or_default()
+}

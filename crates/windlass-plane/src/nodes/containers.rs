@@ -1,0 +1,285 @@
+//! The statuses of a pod's containers, and how they change: pure.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+/// Containers of a pod that change together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Which {
+    /// The containers of a pod's `containers`.
+    Containers,
+    /// Init containers that end before the others begin.
+    Init,
+    /// The first of those that has not ended well.
+    NextInit,
+    /// Init containers that go on beside the containers.
+    Sidecars,
+    /// Those that somebody has put into a running pod.
+    Ephemeral,
+    /// Containers and sidecars that have ended and that the pod's policy starts again.
+    Restarting,
+    /// Containers and sidecars that run.
+    Running,
+    /// Those of them that run another image than the pod asks for.
+    Outdated,
+}
+
+/// What a container is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum State {
+    /// Nothing yet, or not any more for now.
+    Waiting,
+    /// It runs.
+    Running,
+    /// It has ended.
+    Terminated,
+}
+
+/// A change of some containers' statuses.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Change {
+    /// Of which.
+    pub(super) of: Which,
+    /// What they do from now on; nothing else if it is left out.
+    #[serde(default)]
+    pub(super) state: Option<State>,
+    /// Whether they are ready; running containers are not unless this says so.
+    #[serde(default)]
+    pub(super) ready: Option<bool>,
+    /// Whether they have started, as a startup probe would find.
+    #[serde(default)]
+    pub(super) started: Option<bool>,
+    /// Why they wait or have ended.
+    #[serde(default)]
+    pub(super) reason: Option<String>,
+    /// The same for people.
+    #[serde(default)]
+    pub(super) message: Option<String>,
+    /// What they have ended with.
+    #[serde(default)]
+    pub(super) exit_code: Option<i64>,
+}
+
+impl Change {
+    /// A change to a state.
+    pub(super) fn new(of: Which, state: State) -> Self {
+        Self { of, state: Some(state), ready: None, started: None, reason: None, message: None, exit_code: None }
+    }
+}
+
+/// The lists of a pod's containers: in the spec, and in the status.
+const LISTS: [(&str, &str); 3] = [
+    ("initContainers", "initContainerStatuses"),
+    ("containers", "containerStatuses"),
+    ("ephemeralContainers", "ephemeralContainerStatuses"),
+];
+
+/// Makes the statuses complete: an entry for each container, waiting if it is new.
+pub(super) fn complete(pod: &Value, status: &mut Value) {
+    let initializing = !items(&pod["spec"], "initContainers").is_empty();
+    for (list, statuses) in LISTS {
+        let specs = items(&pod["spec"], list);
+        if specs.is_empty() {
+            continue;
+        }
+        let present = items(status, statuses).to_vec();
+        let all = specs.iter().map(|spec| {
+            let found = present.iter().find(|entry| entry["name"] == spec["name"]).cloned();
+            found.unwrap_or_else(|| {
+                let waits = if initializing && list == "containers" { "PodInitializing" } else { "ContainerCreating" };
+                let mut entry = json!({
+                    "name": spec["name"], "image": spec["image"], "imageID": "", "restartCount": 0, "ready": false,
+                    "lastState": {}, "state": {"waiting": {"reason": waits}},
+                });
+                // Init containers that are to end have no such thing.
+                if list != "ephemeralContainers" {
+                    entry["started"] = false.into();
+                }
+                entry
+            })
+        });
+        let all: Vec<Value> = all.collect();
+        status[statuses] = all.into();
+    }
+}
+
+/// Changes statuses that are [complete].
+pub(super) fn apply(pod: &Value, status: &mut Value, change: &Change, now: Timestamp) {
+    let uid = pod["metadata"]["uid"].as_str().unwrap_or_default();
+    let mut first = true;
+    for (list, statuses) in LISTS {
+        let specs = items(&pod["spec"], list);
+        let Some(entries) = status[statuses].as_array_mut() else { continue };
+        for entry in entries {
+            let Some(spec) = specs.iter().find(|spec| spec["name"] == entry["name"]) else { continue };
+            let chosen = match change.of {
+                Which::Containers => list == "containers",
+                Which::Ephemeral => list == "ephemeralContainers",
+                Which::Init => list == "initContainers" && !is_sidecar(spec),
+                Which::Sidecars => list == "initContainers" && is_sidecar(spec),
+                Which::NextInit => {
+                    let next = list == "initContainers" && !is_sidecar(spec) && !has_succeeded(entry);
+                    next && std::mem::take(&mut first)
+                }
+                Which::Restarting => restarts(pod, spec, list, entry),
+                Which::Running => goes_on(spec, list) && entry["state"].get("running").is_some(),
+                Which::Outdated => {
+                    let runs = entry["state"].get("running").is_some();
+                    goes_on(spec, list) && runs && entry["image"] != spec["image"]
+                }
+            };
+            if chosen {
+                change_one(entry, spec, change, uid, now);
+            }
+        }
+    }
+}
+
+/// Whether an init container goes on beside the containers.
+pub(super) fn is_sidecar(spec: &Value) -> bool {
+    spec["restartPolicy"] == "Always"
+}
+
+/// Whether a container goes on for as long as the pod does, unless it ends by itself.
+fn goes_on(spec: &Value, list: &str) -> bool {
+    list == "containers" || list == "initContainers" && is_sidecar(spec)
+}
+
+/// Whether a container has ended, and well.
+pub(super) fn has_succeeded(entry: &Value) -> bool {
+    entry["state"]["terminated"]["exitCode"] == 0
+}
+
+/// Whether a container has ended, or waits after having ended, and is to be started again.
+pub(super) fn restarts(pod: &Value, spec: &Value, list: &str, entry: &Value) -> bool {
+    let state = &entry["state"];
+    let ended = state.get("terminated").or_else(|| {
+        state.get("waiting").filter(|waiting| waiting["reason"] == "CrashLoopBackOff")?;
+        entry["lastState"].get("terminated")
+    });
+    let Some(ended) = ended else { return false };
+    let policy = match (list, is_sidecar(spec)) {
+        ("ephemeralContainers", _) => "Never",
+        ("initContainers", true) => "Always",
+        // They have to end once.
+        ("initContainers", false) if pod["spec"]["restartPolicy"] == "Always" => "OnFailure",
+        _ => pod["spec"]["restartPolicy"].as_str().unwrap_or("Always"),
+    };
+    match policy {
+        "Always" => true,
+        "OnFailure" => ended["exitCode"] != 0,
+        _ => false,
+    }
+}
+
+fn change_one(entry: &mut Value, spec: &Value, change: &Change, uid: &str, now: Timestamp) {
+    match change.state {
+        None => {}
+        Some(State::Waiting) => {
+            remember(entry);
+            entry["state"] = json!({"waiting": described(change, &mut Map::new())});
+            entry["ready"] = false.into();
+            entry["started"] = false.into();
+        }
+        // One that runs goes on.
+        Some(State::Running) if entry["state"].get("running").is_some() => {}
+        Some(State::Running) => {
+            begin(entry, spec, uid);
+            entry["state"] = json!({"running": {"startedAt": now.to_string()}});
+        }
+        Some(State::Terminated) => {
+            let code = change.exit_code.unwrap_or_default();
+            if entry["state"]["terminated"]["exitCode"] == code {
+                return;
+            }
+            let running = entry["state"]["running"]["startedAt"].clone();
+            if running.is_null() {
+                begin(entry, spec, uid);
+            }
+            let reason = if code == 0 { "Completed" } else { "Error" };
+            let since = if running.is_null() { json!(now.to_string()) } else { running };
+            let mut ended = Map::new();
+            ended.insert("exitCode".into(), code.into());
+            ended.insert("reason".into(), reason.into());
+            ended.insert("startedAt".into(), since);
+            ended.insert("finishedAt".into(), now.to_string().into());
+            ended.insert("containerID".into(), entry["containerID"].clone());
+            entry["state"] = json!({"terminated": described(change, &mut ended)});
+            entry["ready"] = false.into();
+            entry["started"] = false.into();
+        }
+    }
+    if let Some(ready) = change.ready {
+        // One that has failed is not, whatever is said of those that end.
+        entry["ready"] = (ready && (entry["state"].get("running").is_some() || has_succeeded(entry))).into();
+    }
+    if let Some(started) = change.started {
+        entry["started"] = started.into();
+    }
+}
+
+/// A container begins anew: what it was is its last state.
+fn begin(entry: &mut Value, spec: &Value, uid: &str) {
+    remember(entry);
+    let before = entry["containerID"].as_str().is_some_and(|id| !id.is_empty());
+    let restarts = entry["restartCount"].as_i64().unwrap_or_default() + i64::from(before);
+    let name = spec["name"].as_str().unwrap_or_default();
+    let image = spec["image"].as_str().unwrap_or_default();
+    entry["restartCount"] = restarts.into();
+    entry["image"] = image.into();
+    entry["imageID"] = image_id(image).into();
+    entry["containerID"] = format!("containerd://{}", digest(&[uid, name, &restarts.to_string()])).into();
+}
+
+/// Keeps the end of a container as its last state.
+fn remember(entry: &mut Value) {
+    if entry["state"].get("terminated").is_some() {
+        entry["lastState"] = entry["state"].take();
+    }
+}
+
+fn described(change: &Change, into: &mut Map<String, Value>) -> Value {
+    let texts = [("reason", &change.reason), ("message", &change.message)];
+    for (field, text) in texts {
+        if let Some(text) = text {
+            into.insert(field.into(), text.as_str().into());
+        }
+    }
+    std::mem::take(into).into()
+}
+
+/// What an image would be called by its contents.
+fn image_id(image: &str) -> String {
+    let name = image.split('@').next().unwrap_or(image);
+    let (path, last) = name.rsplit_once('/').map_or(("", name), |(path, last)| (path, last));
+    let last = last.split(':').next().unwrap_or(last);
+    let host = path.split('/').next().unwrap_or_default();
+    let full = match path {
+        "" => format!("docker.io/library/{last}"),
+        _ if host.contains(['.', ':']) || host == "localhost" => format!("{path}/{last}"),
+        _ => format!("docker.io/{path}/{last}"),
+    };
+    format!("{full}@sha256:{}", digest(&[image]))
+}
+
+/// Sixty-four hexadecimal digits that are always the same for the same words. Nothing depends on them being hard to
+/// guess.
+pub(super) fn digest(words: &[&str]) -> String {
+    let part = |salt: u8| {
+        let mut hasher = DefaultHasher::new();
+        (salt, words).hash(&mut hasher);
+        format!("{:016x}", hasher.finish())
+    };
+    (0..4).map(part).collect()
+}
+
+/// A list, which may not be there.
+pub(super) fn items<'a>(value: &'a Value, field: &str) -> &'a [Value] {
+    value[field].as_array().map_or(&[], Vec::as_slice)
+}

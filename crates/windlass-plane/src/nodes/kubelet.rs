@@ -1,0 +1,212 @@
+//! The kubelets of all nodes: one controller of pods, and the writes that a [`PodRuntime`] asks for.
+
+use std::sync::{Arc, OnceLock};
+
+use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod};
+use kube::{
+    Client, Resource as _,
+    api::{DeleteParams, Patch},
+};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use windlass::{
+    Result,
+    cache::Index,
+    context::Context,
+    controller::{Action, Controller, Reconciler, Trigger},
+    events::EventType,
+    key::ObjectKey,
+    operator::Operator,
+};
+
+use super::{
+    addresses::Addresses,
+    keeper::as_nodes,
+    machine::Fleet,
+    runtime::{Next, PodRuntime},
+};
+
+/// How many pods may be on their way to the server at a time.
+const CONCURRENCY: usize = 32;
+
+/// Adds the kubelets.
+pub(super) fn add(operator: Operator, fleet: &Fleet, client: Client, runtime: Arc<dyn PodRuntime>) -> Operator {
+    let wake = Trigger::new();
+    runtime.attach(wake.clone());
+    let shared = Arc::new(Shared { fleet: fleet.clone(), addresses: Mutex::default() });
+    let (gone, left) = (shared.clone(), runtime.clone());
+    let kubelets = Kubelets { client, shared, runtime, kubelet: OnceLock::new() };
+    let controller = Controller::new("kubelet", kubelets)
+        .field_manager("kubelet")
+        .concurrency(CONCURRENCY)
+        .source(wake)
+        .watches::<Node>(pods_of_new_node)
+        .on_deleted(move |key, _ctx| {
+            gone.addresses.lock().release(&key);
+            left.gone(&key);
+            async { Ok(()) }
+        });
+    operator.controller(controller)
+}
+
+/// The pods that wait for a node that was not there.
+fn pods_of_new_node(node: &Node, ctx: &Context) -> Vec<ObjectKey> {
+    // A node's heartbeat does not matter to its pods: only its first state does, which has no lease yet.
+    let fresh = node.status.as_ref().and_then(|status| status.conditions.as_ref()).is_none_or(Vec::is_empty);
+    let Ok(index) = by_node(ctx) else { return Vec::new() };
+    if !fresh {
+        return Vec::new();
+    }
+    let name = node.metadata.name.as_deref().unwrap_or_default();
+    index.get(name).iter().map(|pod| ObjectKey::of(pod.as_ref())).collect()
+}
+
+/// The pods of nodes.
+fn by_node(ctx: &Context) -> Result<Index<Pod, String>> {
+    let values = |pod: &Pod| pod.spec.iter().filter_map(|spec| spec.node_name.clone()).collect();
+    Ok(ctx.informer::<Pod>()?.index("node", values)?)
+}
+
+struct Shared {
+    fleet: Fleet,
+    addresses: Mutex<Addresses>,
+}
+
+struct Kubelets {
+    client: Client,
+    shared: Arc<Shared>,
+    runtime: Arc<dyn PodRuntime>,
+    /// Made of the first context.
+    kubelet: OnceLock<Kubelet>,
+}
+
+impl Reconciler<Pod> for Kubelets {
+    async fn reconcile(&self, pod: Arc<Pod>, ctx: Context) -> Result<Action> {
+        let Some(node) = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).filter(|node| !node.is_empty())
+        else {
+            return Ok(Action::done());
+        };
+        let node = ctx.get::<Node>(&ObjectKey::cluster(node))?;
+        if !node.is_some_and(|node| self.shared.fleet.runs(&node)) {
+            return Ok(Action::done());
+        }
+        let kubelet = self.kubelet.get_or_init(|| Kubelet::new(&ctx, &self.client, self.shared.clone()));
+        match self.runtime.sync(pod, kubelet).await? {
+            Next::Wait => Ok(Action::done()),
+            Next::After(delay) => Ok(Action::requeue_after(delay)),
+        }
+    }
+}
+
+/// What a runtime reports with: as the kubelets of all nodes.
+pub(crate) struct Kubelet {
+    ctx: Context,
+    shared: Arc<Shared>,
+}
+
+impl Kubelet {
+    fn new(ctx: &Context, client: &Client, shared: Arc<Shared>) -> Self {
+        let kubelet = Self { ctx: as_nodes(ctx, client), shared };
+        // Addresses of before, if this is not the first start.
+        let pods = kubelet.ctx.list::<Pod>().unwrap_or_default();
+        let mut addresses = kubelet.shared.addresses.lock();
+        for pod in pods.iter().filter(|pod| !is_on_host(pod)) {
+            if let Some(address) = pod.status.as_ref().and_then(|status| status.pod_ip.as_deref()) {
+                addresses.learn(&ObjectKey::of(pod.as_ref()), address);
+            }
+        }
+        drop(addresses);
+        kubelet
+    }
+
+    /// What it reads with.
+    pub(crate) fn context(&self) -> &Context {
+        &self.ctx
+    }
+
+    /// The address of a pod's node.
+    pub(crate) fn host_address(&self, pod: &Pod) -> String {
+        let node = self.node(pod);
+        let addresses = node.as_ref().and_then(|node| node.status.as_ref()?.addresses.as_deref());
+        let internal = addresses.into_iter().flatten().find(|address| address.type_ == "InternalIP");
+        internal.map_or_else(|| self.shared.fleet.address(node_name(pod)).to_string(), |own| own.address.clone())
+    }
+
+    /// The address of a pod, which is given to it when this is first called: of its node's network, or the node's own.
+    pub(crate) fn pod_address(&self, pod: &Pod) -> String {
+        if is_on_host(pod) {
+            return self.host_address(pod);
+        }
+        let node = self.node(pod);
+        let network = node.as_ref().and_then(|node| node.spec.as_ref()?.pod_cidr.as_deref());
+        self.shared.addresses.lock().of(&ObjectKey::of(pod), network).to_string()
+    }
+
+    fn node(&self, pod: &Pod) -> Option<Arc<Node>> {
+        self.ctx.get::<Node>(&ObjectKey::cluster(node_name(pod))).ok().flatten()
+    }
+
+    /// Writes what is different in a pod's status. Conditions of others stay, whatever has become of them meanwhile.
+    /// Answers whether something is.
+    pub(crate) async fn write_status(&self, pod: &Pod, before: &Value, after: &Value) -> Result<bool> {
+        let Some(changes) = difference(before, after) else { return Ok(false) };
+        let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": changes});
+        let key = ObjectKey::of(pod);
+        self.ctx.kind::<Pod>().patch_status(&key, &Patch::Strategic(patch)).await?;
+        Ok(true)
+    }
+
+    /// Patches a pod, by merge patch.
+    pub(crate) async fn patch(&self, pod: &Pod, patch: Value) -> Result<()> {
+        self.ctx.patch(pod, &Patch::Merge(patch)).await?;
+        Ok(())
+    }
+
+    /// Removes a pod that is being deleted and has ended.
+    pub(crate) async fn remove(&self, pod: &Pod) -> Result<()> {
+        let params = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+        self.ctx.delete_with(pod, &params).await?;
+        Ok(())
+    }
+
+    /// Records an event of a pod's node about it.
+    pub(crate) fn event(&self, pod: &Pod, kind: EventType, reason: &str, note: &str) {
+        let about = ObjectReference { resource_version: pod.metadata.resource_version.clone(), ..pod.object_ref(&()) };
+        let events = self.ctx.parts().events.reporting("kubelet").from_instance(node_name(pod));
+        events.record(&about, kind, reason, "", note);
+    }
+}
+
+fn node_name(pod: &Pod) -> &str {
+    pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default()
+}
+
+fn is_on_host(pod: &Pod) -> bool {
+    pod.spec.as_ref().and_then(|spec| spec.host_network).unwrap_or_default()
+}
+
+/// What makes one status of the other, by strategic merge patch.
+fn difference(before: &Value, after: &Value) -> Option<Value> {
+    let empty = serde_json::Map::new();
+    let (before, after) = (before.as_object().unwrap_or(&empty), after.as_object().unwrap_or(&empty));
+    let mut changes = serde_json::Map::new();
+    for (field, value) in after {
+        let old = before.get(field).unwrap_or(&Value::Null);
+        if old == value {
+            continue;
+        }
+        let old = old.as_array().map_or(&[][..], Vec::as_slice);
+        let change = match (field.as_str(), value) {
+            // Merged by type: only what has changed is sent.
+            ("conditions", Value::Array(items)) => {
+                items.iter().filter(|item| !old.contains(item)).cloned().collect::<Vec<_>>().into()
+            }
+            _ => value.clone(),
+        };
+        changes.insert(field.clone(), change);
+    }
+    for field in before.keys().filter(|field| !after.contains_key(*field)) {
+        changes.insert(field.clone(), Value::Null);
+    }
+    (!changes.is_empty()).then(|| changes.into())
+}

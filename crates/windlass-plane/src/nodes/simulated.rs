@@ -1,0 +1,149 @@
+//! A runtime that runs nothing: stages say what becomes of pods.
+
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use windlass::{Result, events::EventType, key::ObjectKey};
+use windlass_clock::{now, now_in_seconds};
+
+use super::{
+    Kubelet, Next, PodRuntime,
+    stages::{Chosen, Environment, Stages, Subject, Transition, choose, transition, with_facts},
+};
+
+/// Where the objects of a subject are in their stages.
+#[derive(Debug)]
+pub(super) struct Simulation {
+    pub(super) stages: Stages,
+    subject: Subject,
+    /// The stages that objects are in, with the objects' uids.
+    places: Mutex<HashMap<ObjectKey, (String, Vec<Chosen>)>>,
+}
+
+/// What is to be done about an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Plan {
+    /// Nothing until it changes.
+    Wait,
+    /// Look again after a time.
+    After(Duration),
+    /// End this stage, and say what came of it.
+    End(usize),
+}
+
+impl Simulation {
+    pub(super) fn new(stages: Stages, subject: Subject) -> Self {
+        Self { stages, subject, places: Mutex::default() }
+    }
+
+    /// What is to be done about an object, given with its facts.
+    pub(super) fn plan(&self, key: &ObjectKey, object: &Value, now: Timestamp) -> Plan {
+        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+        let mut hasher = DefaultHasher::new();
+        (text("uid"), text("resourceVersion")).hash(&mut hasher);
+        let mut places = self.places.lock();
+        let before = places.get(key).filter(|(uid, _)| uid == text("uid")).map_or(&[][..], |(_, chosen)| chosen);
+        let chosen = choose(&self.stages, self.subject, object, before, hasher.finish(), now);
+        let Some(next) = chosen.iter().min_by_key(|chosen| chosen.due).copied() else {
+            places.remove(key);
+            return Plan::Wait;
+        };
+        if next.due <= now {
+            let others = chosen.into_iter().filter(|chosen| chosen.stage != next.stage).collect();
+            places.insert(key.clone(), (text("uid").to_owned(), others));
+            return Plan::End(next.stage);
+        }
+        places.insert(key.clone(), (text("uid").to_owned(), chosen));
+        if next.due == Timestamp::MAX { Plan::Wait } else { Plan::After(until(next.due, now)) }
+    }
+
+    /// The end of a stage has changed nothing: it is not ended again while the object stays in it.
+    pub(super) fn exhausted(&self, key: &ObjectKey, stage: usize) {
+        if let Some((_, chosen)) = self.places.lock().get_mut(key) {
+            chosen.push(Chosen { stage, due: Timestamp::MAX });
+        }
+    }
+
+    pub(super) fn forget(&self, key: &ObjectKey) {
+        self.places.lock().remove(key);
+    }
+}
+
+fn until(due: Timestamp, now: Timestamp) -> Duration {
+    due.duration_since(now).try_into().unwrap_or_default()
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Simulated {
+    simulation: Simulation,
+}
+
+impl Simulated {
+    pub(super) fn new(stages: Stages) -> Self {
+        Self { simulation: Simulation::new(stages, Subject::Pod) }
+    }
+
+    async fn advance(&self, pod: Arc<Pod>, kubelet: &Kubelet) -> Result<Next> {
+        let key = ObjectKey::of(pod.as_ref());
+        let object = with_facts(serde_json::to_value(&*pod)?);
+        let stage = match self.simulation.plan(&key, &object, now()) {
+            Plan::Wait => return Ok(Next::Wait),
+            Plan::After(delay) => return Ok(Next::After(delay)),
+            Plan::End(stage) => stage,
+        };
+        let environment = Environment {
+            now: now_in_seconds(),
+            pod_address: &|| kubelet.pod_address(&pod),
+            host_address: &|| kubelet.host_address(&pod),
+        };
+        let transition = transition(&self.simulation.stages, stage, &object, &environment);
+        if !self.perform(&pod, &object, transition, kubelet).await? {
+            self.simulation.exhausted(&key, stage);
+            return Ok(Next::After(Duration::ZERO));
+        }
+        Ok(Next::Wait)
+    }
+
+    /// Does what a transition says. Answers whether that was something.
+    async fn perform(&self, pod: &Pod, object: &Value, transition: Transition, kubelet: &Kubelet) -> Result<bool> {
+        let Transition { status, finalizers, delete, event } = transition;
+        let mut changed = delete;
+        if let Some(event) = event {
+            let kind = if event.warning { EventType::Warning } else { EventType::Normal };
+            kubelet.event(pod, kind, &event.reason, &event.message);
+        }
+        if let Some(status) = status {
+            changed |= kubelet.write_status(pod, &object["status"], &status).await?;
+        }
+        if let Some(finalizers) = finalizers
+            && pod.metadata.finalizers.as_deref().unwrap_or_default() != finalizers
+        {
+            kubelet.patch(pod, json!({"metadata": {"finalizers": finalizers}})).await?;
+            changed = true;
+        }
+        if delete {
+            kubelet.remove(pod).await?;
+        }
+        Ok(changed)
+    }
+}
+
+impl PodRuntime for Simulated {
+    fn sync<'a>(&'a self, pod: Arc<Pod>, kubelet: &'a Kubelet) -> BoxFuture<'a, Result<Next>> {
+        Box::pin(self.advance(pod, kubelet))
+    }
+
+    fn gone(&self, pod: &ObjectKey) {
+        self.simulation.forget(pod);
+    }
+}

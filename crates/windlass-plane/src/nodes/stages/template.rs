@@ -1,0 +1,127 @@
+//! Values with places for others in them.
+//!
+//! `$(now)`, `$(podIP)`, `$(hostIP)` and `$(nodeName)` are what they say; `$(.metadata.name)` is what a path finds in the
+//! object or its facts. A text that is nothing but a place becomes the value that is put there, or is left out with its
+//! field if there is none; a place within a text becomes text.
+
+use serde_json::{Map, Value};
+
+use super::{
+    selector::{Path, text},
+    transition::Environment,
+};
+
+const NAMES: [&str; 4] = ["now", "podIP", "hostIP", "nodeName"];
+
+/// Whether all places can be filled.
+pub(super) fn check(value: &Value) -> Result<(), String> {
+    match value {
+        Value::String(template) => {
+            for part in parts(template) {
+                match part {
+                    Part::Place(path) if path.starts_with('.') => drop(Path::parse(path)?),
+                    Part::Place(name) if !NAMES.contains(&name) => {
+                        return Err(format!("$({name}): there are {} and paths", NAMES.join(", ")));
+                    }
+                    _ => {}
+                }
+            }
+            Ok(())
+        }
+        Value::Array(items) => items.iter().try_for_each(check),
+        Value::Object(fields) => fields.values().try_for_each(check),
+        _ => Ok(()),
+    }
+}
+
+/// The value without what has places in it.
+pub(super) fn constants(value: &Value) -> Value {
+    transform(value, &|template| {
+        let constant = parts(template).all(|part| matches!(part, Part::Text(_)));
+        constant.then(|| template.into())
+    })
+    .unwrap_or_default()
+}
+
+/// The value with all places filled.
+pub(super) fn fill(value: &Value, object: &Value, environment: &Environment<'_>) -> Value {
+    transform(value, &|template| {
+        let find = |place: &str| -> Option<Value> {
+            if place.starts_with('.') {
+                let path = Path::parse(place).ok()?;
+                return path.find(object).first().map(|value| (*value).clone());
+            }
+            environment.value(place, object)
+        };
+        let mut parts = parts(template);
+        match (parts.next(), parts.next()) {
+            (Some(Part::Place(place)), None) => find(place),
+            (first, second) => {
+                let all = first.into_iter().chain(second).chain(parts);
+                let texts = all.map(|part| match part {
+                    Part::Text(text) => text.to_owned(),
+                    Part::Place(place) => find(place).as_ref().map(text).unwrap_or_default(),
+                });
+                Some(texts.collect::<String>().into())
+            }
+        }
+    })
+    .unwrap_or_default()
+}
+
+/// Replaces texts; those that become nothing are left out.
+fn transform(value: &Value, replace: &dyn Fn(&str) -> Option<Value>) -> Option<Value> {
+    match value {
+        Value::String(text) => replace(text),
+        Value::Array(items) => Some(items.iter().filter_map(|item| transform(item, replace)).collect()),
+        Value::Object(fields) => {
+            let fields = fields.iter().filter_map(|(name, value)| Some((name.clone(), transform(value, replace)?)));
+            Some(Value::Object(fields.collect::<Map<_, _>>()))
+        }
+        other => Some(other.clone()),
+    }
+}
+
+enum Part<'a> {
+    Text(&'a str),
+    Place(&'a str),
+}
+
+/// The parts of a text. A place that is not closed is text.
+fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        if let Some(place) = rest.strip_prefix("$(")
+            && let Some(end) = closing(place)
+        {
+            rest = &place[end + 1..];
+            return Some(Part::Place(&place[..end]));
+        }
+        // At least the first character, which may begin a place that is not closed.
+        let first = rest.chars().next().map_or(0, char::len_utf8);
+        let end = rest[first..].find("$(").map_or(rest.len(), |end| first + end);
+        let (plain, after) = rest.split_at(end);
+        rest = after;
+        Some(Part::Text(plain))
+    })
+}
+
+/// Where a place ends: its path may have parentheses of its own.
+fn closing(place: &str) -> Option<usize> {
+    let mut depth = 0_usize;
+    place.char_indices().find_map(|(at, letter)| match letter {
+        '(' => {
+            depth += 1;
+            None
+        }
+        ')' if depth == 0 => Some(at),
+        ')' => {
+            depth -= 1;
+            None
+        }
+        _ => None,
+    })
+}

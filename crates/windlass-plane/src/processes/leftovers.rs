@@ -1,0 +1,101 @@
+//! Processes that a plane has left behind because it was killed.
+//!
+//! Every process group has a record while it runs: a file named by its leader, with the time the leader started in it, so
+//! that a number that has been given to somebody else is not mistaken for it.
+
+use std::{
+    collections::HashMap,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use rustix::process::{Pid, Signal};
+
+/// What the system says about a process.
+#[derive(Debug, PartialEq, Eq)]
+struct Stat {
+    group: i32,
+    /// When it started, in ticks since the machine did.
+    started: u64,
+}
+
+/// Makes the record of a group.
+pub(super) fn record(folder: &Path, leader: Pid) -> io::Result<PathBuf> {
+    fs::create_dir_all(folder)?;
+    let path = folder.join(leader.as_raw_nonzero().to_string());
+    let started = stat(leader.as_raw_nonzero().get()).map_or(0, |stat| stat.started);
+    fs::write(&path, started.to_string())?;
+    Ok(path)
+}
+
+/// Ends what is left of the groups on record in a folder, and forgets them.
+pub(super) fn end(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    let mut groups = HashMap::new();
+    for entry in entries.filter_map(Result::ok) {
+        let leader = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok());
+        let started = fs::read_to_string(entry.path()).ok().and_then(|text| text.trim().parse::<u64>().ok());
+        groups.extend(leader.zip(started));
+        let _ = fs::remove_file(entry.path());
+    }
+    if groups.is_empty() {
+        return;
+    }
+    // A group lives on without its leader, so its members are looked for.
+    let processes = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
+    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    for number in numbers {
+        let Some(stat) = stat(number) else { continue };
+        if groups.get(&stat.group).is_some_and(|started| stat.started >= *started)
+            && let Some(process) = Pid::from_raw(number)
+        {
+            tracing::info!(number, "ending a process that another plane has left");
+            let _ = rustix::process::kill_process(process, Signal::KILL);
+        }
+    }
+}
+
+fn stat(process: i32) -> Option<Stat> {
+    parse(&fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
+}
+
+/// The fields behind the name, which may contain anything.
+fn parse(text: &str) -> Option<Stat> {
+    let (_, after) = text.rsplit_once(')')?;
+    let mut fields = after.split_ascii_whitespace();
+    Some(Stat { group: fields.nth(2)?.parse().ok()?, started: fields.nth(16)?.parse().ok()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt as _;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_a_plane_has_left_is_ended_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let start = || std::process::Command::new("sleep").arg("100").process_group(0).spawn().unwrap();
+        let (mut left, mut other) = (start(), start());
+        let leader = |child: &std::process::Child| Pid::from_raw(child.id() as i32).unwrap();
+        record(folder.path(), leader(&left)).unwrap();
+        // The number of a process that is not the one on record: it started before that.
+        let path = record(folder.path(), leader(&other)).unwrap();
+        fs::write(&path, u64::MAX.to_string()).unwrap();
+        end(folder.path());
+        assert!(!left.wait().unwrap().success());
+        assert!(other.try_wait().unwrap().is_none());
+        other.kill().unwrap();
+        other.wait().unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn no_stat_panics(text in ".{0,80}") {
+            parse(&text);
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! One pod: its containers in their order, from the first to the last.
+
+use std::{
+    collections::HashMap,
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use k8s_openapi::api::core::v1::{Container, Pod};
+use kube::Client;
+use parking_lot::Mutex;
+use tokio::{
+    sync::watch,
+    task::JoinSet,
+    time::{Instant, sleep_until},
+};
+use windlass::{controller::Trigger, events::EventType, key::ObjectKey};
+use windlass_clock::now_in_seconds;
+
+use super::{
+    container::Instance,
+    downward::PodAddresses,
+    launch::Spawner,
+    sources::Sources,
+    status::{self, Doing, Role, Seen, Snapshot},
+    volumes,
+};
+
+/// How often files of config maps and secrets are brought up to date.
+const REFRESH: Duration = Duration::from_secs(5);
+/// How long a pod has to end if nobody says.
+const GRACE: i64 = 30;
+
+/// What all pods of a runtime share.
+pub(super) struct Shared {
+    pub(super) folder: PathBuf,
+    pub(super) images: Option<PathBuf>,
+    pub(super) launcher: Option<PathBuf>,
+    pub(super) pause: Duration,
+    pub(super) api: OnceLock<SocketAddr>,
+    pub(super) wake: OnceLock<Trigger>,
+    /// Whether the plane stops, so that nobody is to be told of what ends.
+    pub(super) closing: AtomicBool,
+    pub(super) spawner: Spawner,
+}
+
+/// Something to be told about a pod.
+#[derive(Debug)]
+pub(super) struct Event {
+    pub(super) kind: EventType,
+    pub(super) reason: &'static str,
+    pub(super) note: String,
+}
+
+/// Until when a pod is to have ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stop {
+    pub(super) deadline: Instant,
+}
+
+/// A pod that runs, or has run.
+pub(super) struct Run {
+    pub(super) key: ObjectKey,
+    pub(super) uid: String,
+    /// As it was when it began; what may change of a pod later is not looked at.
+    pub(super) pod: Arc<Pod>,
+    pub(super) folder: PathBuf,
+    pub(super) addresses: PodAddresses,
+    pub(super) client: Client,
+    pub(super) shared: Arc<Shared>,
+    state: Mutex<State>,
+    stop: watch::Sender<Option<Stop>>,
+    stop_sidecars: watch::Sender<Option<Stop>>,
+    /// Changes with every change of the state.
+    changes: watch::Sender<u64>,
+}
+
+struct State {
+    snapshot: Snapshot,
+    events: Vec<Event>,
+    instances: HashMap<String, Arc<Instance>>,
+}
+
+impl Run {
+    pub(super) fn new(
+        pod: Arc<Pod>,
+        uid: &str,
+        address: Ipv4Addr,
+        host: Ipv4Addr,
+        client: Client,
+        shared: Arc<Shared>,
+    ) -> Arc<Self> {
+        let snapshot = Snapshot {
+            containers: containers(&pod).map(|(container, role)| recall(&pod, container, role)).collect(),
+            address,
+            host,
+            since: now_in_seconds(),
+            over: false,
+            failure: None,
+        };
+        Arc::new(Self {
+            key: ObjectKey::of(pod.as_ref()),
+            uid: uid.to_owned(),
+            folder: shared.folder.join("pods").join(uid),
+            addresses: PodAddresses { pod: Some(address), host: Some(host) },
+            client,
+            shared,
+            state: Mutex::new(State { snapshot, events: Vec::new(), instances: HashMap::new() }),
+            stop: watch::Sender::new(None),
+            stop_sidecars: watch::Sender::new(None),
+            changes: watch::Sender::new(0),
+            pod,
+        })
+    }
+
+    /// How it is.
+    pub(super) fn snapshot(&self) -> Snapshot {
+        self.state.lock().snapshot.clone()
+    }
+
+    /// Whether nothing of it runs any more, nor will.
+    pub(super) fn is_over(&self) -> bool {
+        self.state.lock().snapshot.over
+    }
+
+    /// Resolves when it is over.
+    pub(super) async fn until_over(&self) {
+        let mut changes = self.changes.subscribe();
+        while !self.is_over() && changes.changed().await.is_ok() {}
+    }
+
+    /// What there is to tell since the last call.
+    pub(super) fn take_events(&self) -> Vec<Event> {
+        std::mem::take(&mut self.state.lock().events)
+    }
+
+    /// The process of a container that runs now, or ran last.
+    pub(super) fn instance(&self, container: &str) -> Option<Arc<Instance>> {
+        self.state.lock().instances.get(container).cloned()
+    }
+
+    pub(super) fn set_instance(&self, container: &str, instance: Arc<Instance>) {
+        self.state.lock().instances.insert(container.to_owned(), instance);
+    }
+
+    /// Asks it to end within a time. Later calls can only bring the end nearer.
+    pub(super) fn end_within(&self, grace: Duration) {
+        let deadline = Instant::now() + grace;
+        self.stop.send_if_modified(|stop| {
+            let nearer = stop.is_none_or(|stop| deadline < stop.deadline);
+            if nearer {
+                *stop = Some(Stop { deadline });
+            }
+            nearer
+        });
+    }
+
+    /// Changes what is known of a container, and lets everybody know.
+    pub(super) fn update(&self, container: &str, change: impl FnOnce(&mut Seen)) {
+        if let Some(seen) = self.state.lock().snapshot.containers.iter_mut().find(|seen| seen.name == container) {
+            change(seen);
+        }
+        self.changed();
+    }
+
+    pub(super) fn seen(&self, container: &str) -> Option<Seen> {
+        self.state.lock().snapshot.containers.iter().find(|seen| seen.name == container).cloned()
+    }
+
+    pub(super) fn event(&self, kind: EventType, reason: &'static str, note: impl Into<String>) {
+        self.state.lock().events.push(Event { kind, reason, note: note.into() });
+        self.changed();
+    }
+
+    fn changed(&self) {
+        self.changes.send_modify(|count| *count += 1);
+        if let Some(wake) = self.shared.wake.get()
+            && !self.shared.closing.load(Ordering::Relaxed)
+        {
+            wake.enqueue(self.key.clone());
+        }
+    }
+
+    /// How long it has to end.
+    pub(super) fn grace(&self) -> Duration {
+        let seconds = self.pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(GRACE);
+        Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+    }
+
+    /// What it refers to, as it is now.
+    pub(super) async fn sources(&self) -> Result<Sources, String> {
+        Sources::fetch(&self.client, &self.pod, self.addresses).await.map_err(|error| error.to_string())
+    }
+
+    pub(super) fn claims(&self) -> PathBuf {
+        self.shared.folder.join("claims")
+    }
+
+    /// The pod's whole life.
+    pub(super) async fn live(self: Arc<Self>) {
+        let limit = self.pod.spec.as_ref().and_then(|spec| spec.active_deadline_seconds);
+        let limit = limit.and_then(|seconds| Some(Instant::now() + Duration::from_secs(u64::try_from(seconds).ok()?)));
+        let work = self.clone().work();
+        tokio::pin!(work);
+        let refresh = self.refresh();
+        tokio::pin!(refresh);
+        let overdue = async {
+            match limit {
+                Some(limit) => sleep_until(limit).await,
+                None => std::future::pending().await,
+            }
+            let message = "Pod was active on the node longer than the specified deadline".to_owned();
+            self.state.lock().snapshot.failure = Some(("DeadlineExceeded".to_owned(), message));
+            self.end_within(self.grace());
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = &mut work => {}
+            () = &mut refresh => {}
+            () = overdue => {}
+        }
+        self.state.lock().snapshot.over = true;
+        self.changed();
+    }
+
+    async fn work(self: Arc<Self>) {
+        let mut sidecars = JoinSet::new();
+        let mut mains = JoinSet::new();
+        if self.initialize(&mut sidecars).await {
+            for (container, role) in containers(&self.pod).filter(|(_, role)| *role == Role::Main) {
+                mains.spawn(self.clone().supervise(container.clone(), role, self.stop.subscribe()));
+            }
+            while mains.join_next().await.is_some() {}
+        }
+        let deadline = self.stop.borrow().map_or_else(|| Instant::now() + self.grace(), |stop| stop.deadline);
+        self.stop_sidecars.send_replace(Some(Stop { deadline }));
+        let mut stop = self.stop.subscribe();
+        loop {
+            tokio::select! {
+                ended = sidecars.join_next() => if ended.is_none() {
+                    return;
+                },
+                Ok(()) = stop.changed() => {
+                    let nearer = *stop.borrow();
+                    self.stop_sidecars.send_replace(nearer);
+                }
+            }
+        }
+    }
+
+    /// Runs the init containers; answers whether the main ones may begin.
+    async fn initialize(self: &Arc<Self>, sidecars: &mut JoinSet<()>) -> bool {
+        for (container, role) in containers(&self.pod).filter(|(_, role)| *role != Role::Main) {
+            if role == Role::Init {
+                self.clone().supervise(container.clone(), role, self.stop.subscribe()).await;
+                let done = self.seen(&container.name).map(|seen| seen.doing);
+                if !matches!(done, Some(Doing::Ended(ended)) if ended.code == 0) {
+                    return false;
+                }
+                continue;
+            }
+            sidecars.spawn(self.clone().supervise(container.clone(), role, self.stop_sidecars.subscribe()));
+            let (mut changes, mut stop) = (self.changes.subscribe(), self.stop.subscribe());
+            while !self.seen(&container.name).is_some_and(|seen| seen.started) {
+                tokio::select! {
+                    _ = changes.changed() => {}
+                    _ = stop.changed() => {}
+                }
+                if stop.borrow().is_some() {
+                    return false;
+                }
+            }
+        }
+        self.stop.borrow().is_none()
+    }
+
+    /// Keeps files up to date that the server has the contents of. Never ends.
+    async fn refresh(&self) {
+        let volumes = self.pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+        let mut changing = volumes
+            .filter(|volume| volume.config_map.is_some() || volume.secret.is_some() || volume.projected.is_some());
+        if changing.next().is_none() {
+            return std::future::pending().await;
+        }
+        loop {
+            tokio::time::sleep(REFRESH).await;
+            // What is missing meanwhile stays as it was.
+            if let Ok(sources) = self.sources().await
+                && let Err(why) = volumes::prepare(&self.pod, &sources, &self.folder.join("volumes"), &self.claims())
+            {
+                tracing::debug!(pod = %self.key, why, "volumes were not brought up to date");
+            }
+        }
+    }
+}
+
+/// The containers of a pod in the order they begin.
+pub(super) fn containers(pod: &Pod) -> impl Iterator<Item = (&Container, Role)> {
+    let spec = pod.spec.iter();
+    let init = spec.clone().flat_map(|spec| spec.init_containers.iter().flatten()).map(|container| {
+        let sidecar = container.restart_policy.as_deref() == Some("Always");
+        (container, if sidecar { Role::Sidecar } else { Role::Init })
+    });
+    init.chain(spec.flat_map(|spec| &spec.containers).map(|container| (container, Role::Main)))
+}
+
+/// A container at the beginning: as the pod's status has it, if it has.
+fn recall(pod: &Pod, container: &Container, role: Role) -> Seen {
+    let image = container.image.as_deref().unwrap_or_default();
+    let status = pod.status.as_ref();
+    let known = status
+        .into_iter()
+        .flat_map(|status| status.container_statuses.iter().chain(&status.init_container_statuses).flatten());
+    if let Some(known) = known.into_iter().find(|known| known.name == container.name) {
+        return status::recall(known, role, image);
+    }
+    let has_init =
+        pod.spec.as_ref().and_then(|spec| spec.init_containers.as_ref()).is_some_and(|init| !init.is_empty());
+    let reason = if has_init { "PodInitializing" } else { "ContainerCreating" };
+    Seen {
+        name: container.name.clone(),
+        role,
+        image: image.to_owned(),
+        doing: Doing::Waiting { reason: reason.to_owned(), message: None },
+        last: None,
+        restarts: 0,
+        ready: false,
+        started: false,
+        id: None,
+    }
+}

@@ -1,0 +1,172 @@
+//! What containers and volumes refer to, fetched from the server.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::{
+    NamespaceResourceScope,
+    api::{
+        authentication::v1::{TokenRequest, TokenRequestSpec},
+        core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount},
+    },
+};
+use kube::{
+    Api, Client, Resource,
+    api::{ListParams, PostParams},
+};
+use serde::de::DeserializeOwned;
+
+use super::downward::PodAddresses;
+
+/// How long a token is good for, if the pod does not say.
+const TOKEN_SECONDS: i64 = 3600;
+
+/// What a pod refers to, as far as it is there.
+#[derive(Debug, Default)]
+pub(super) struct Sources {
+    pub(super) config_maps: BTreeMap<String, ConfigMap>,
+    pub(super) secrets: BTreeMap<String, Secret>,
+    pub(super) claims: BTreeMap<String, PersistentVolumeClaim>,
+    pub(super) services: Vec<Service>,
+    /// Tokens by their audience.
+    pub(super) tokens: BTreeMap<String, String>,
+    pub(super) addresses: PodAddresses,
+}
+
+/// The names of what a pod refers to.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct References {
+    config_maps: BTreeSet<String>,
+    secrets: BTreeSet<String>,
+    claims: BTreeSet<String>,
+    audiences: BTreeSet<(String, i64)>,
+}
+
+impl Sources {
+    /// A config map; none if it may be missing and is.
+    pub(super) fn config_map(&self, name: &str, optional: Option<bool>) -> Result<Option<&ConfigMap>, String> {
+        match self.config_maps.get(name) {
+            None if optional != Some(true) => Err(format!("configmap {name:?} not found")),
+            found => Ok(found),
+        }
+    }
+
+    /// A secret; none if it may be missing and is.
+    pub(super) fn secret(&self, name: &str, optional: Option<bool>) -> Result<Option<&Secret>, String> {
+        match self.secrets.get(name) {
+            None if optional != Some(true) => Err(format!("secret {name:?} not found")),
+            found => Ok(found),
+        }
+    }
+
+    /// Fetches what a pod refers to. What is not there is left out.
+    pub(super) async fn fetch(client: &Client, pod: &Pod, addresses: PodAddresses) -> Result<Self, kube::Error> {
+        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+        let names = references(pod);
+        let mut tokens = BTreeMap::new();
+        for (audience, seconds) in names.audiences {
+            if let Some(token) = token(client, pod, &audience, seconds).await {
+                tokens.insert(audience, token);
+            }
+        }
+        let services: Api<Service> = Api::namespaced(client.clone(), namespace);
+        Ok(Self {
+            config_maps: get_all(client, namespace, names.config_maps).await?,
+            secrets: get_all(client, namespace, names.secrets).await?,
+            claims: get_all(client, namespace, names.claims).await?,
+            services: services.list(&ListParams::default()).await?.items,
+            tokens,
+            addresses,
+        })
+    }
+}
+
+/// A token of the pod's account. A server without tokens has none to give, and most programs do not ask.
+async fn token(client: &Client, pod: &Pod, audience: &str, seconds: i64) -> Option<String> {
+    let namespace = pod.metadata.namespace.as_deref()?;
+    let account = pod.spec.as_ref()?.service_account_name.as_deref().filter(|name| !name.is_empty())?;
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
+    let audiences = Some((!audience.is_empty()).then(|| audience.to_owned()).into_iter().collect());
+    let request = TokenRequest {
+        spec: Some(TokenRequestSpec { audiences, expiration_seconds: Some(seconds), ..TokenRequestSpec::default() }),
+        ..TokenRequest::default()
+    };
+    match accounts.create_token_request(account, &PostParams::default(), &request).await {
+        Ok(answer) => answer.status?.token,
+        Err(error) => {
+            tracing::debug!(%error, account, "no token for a pod");
+            None
+        }
+    }
+}
+
+async fn get_all<K>(
+    client: &Client,
+    namespace: &str,
+    names: BTreeSet<String>,
+) -> Result<BTreeMap<String, K>, kube::Error>
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType: Default> + Clone + DeserializeOwned + std::fmt::Debug,
+{
+    let api: Api<K> = Api::namespaced(client.clone(), namespace);
+    let mut found = BTreeMap::new();
+    for name in names {
+        if let Some(object) = api.get_opt(&name).await? {
+            found.insert(name, object);
+        }
+    }
+    Ok(found)
+}
+
+fn references(pod: &Pod) -> References {
+    let mut names = References::default();
+    let Some(spec) = &pod.spec else { return names };
+    for container in spec.containers.iter().chain(spec.init_containers.iter().flatten()) {
+        for source in container.env_from.iter().flatten() {
+            names.config_maps.extend(source.config_map_ref.as_ref().map(|reference| reference.name.clone()));
+            names.secrets.extend(source.secret_ref.as_ref().map(|reference| reference.name.clone()));
+        }
+        for from in container.env.iter().flatten().filter_map(|variable| variable.value_from.as_ref()) {
+            names.config_maps.extend(from.config_map_key_ref.as_ref().map(|reference| reference.name.clone()));
+            names.secrets.extend(from.secret_key_ref.as_ref().map(|reference| reference.name.clone()));
+        }
+    }
+    for volume in spec.volumes.iter().flatten() {
+        names.config_maps.extend(volume.config_map.as_ref().map(|source| source.name.clone()));
+        names.secrets.extend(volume.secret.as_ref().and_then(|source| source.secret_name.clone()));
+        names.claims.extend(volume.persistent_volume_claim.as_ref().map(|source| source.claim_name.clone()));
+        for source in volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten()) {
+            names.config_maps.extend(source.config_map.as_ref().map(|source| source.name.clone()));
+            names.secrets.extend(source.secret.as_ref().map(|source| source.name.clone()));
+            names.audiences.extend(source.service_account_token.as_ref().map(|token| {
+                (token.audience.clone().unwrap_or_default(), token.expiration_seconds.unwrap_or(TOKEN_SECONDS))
+            }));
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn everything_that_a_pod_names_is_fetched() {
+        let pod: Pod = serde_json::from_value(json!({"spec": {
+            "initContainers": [{"name": "i", "envFrom": [{"secretRef": {"name": "a"}}]}],
+            "containers": [{"name": "c", "env": [{"name": "X", "valueFrom": {"configMapKeyRef": {"name": "b", "key": "k"}}}]}],
+            "volumes": [
+                {"name": "v", "configMap": {"name": "c"}},
+                {"name": "w", "persistentVolumeClaim": {"claimName": "d"}},
+                {"name": "x", "projected": {"sources": [{"secret": {"name": "e"}}, {"serviceAccountToken": {"path": "token"}}]}},
+            ],
+        }}))
+        .unwrap();
+        let names = references(&pod);
+        assert_eq!(names.config_maps, BTreeSet::from(["b".to_owned(), "c".to_owned()]));
+        assert_eq!(names.secrets, BTreeSet::from(["a".to_owned(), "e".to_owned()]));
+        assert_eq!(names.claims, BTreeSet::from(["d".to_owned()]));
+        assert_eq!(names.audiences, BTreeSet::from([(String::new(), 3600)]));
+    }
+}

@@ -1,0 +1,379 @@
+//! What a pod's status says of its containers: pure.
+
+use std::net::Ipv4Addr;
+
+use jiff::Timestamp;
+use k8s_openapi::{
+    api::core::v1::{
+        ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, ContainerStatus,
+        HostIP, Pod, PodCondition, PodIP, PodStatus,
+    },
+    apimachinery::pkg::apis::meta::v1::Time,
+};
+
+/// What a container is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// It ends before the next one begins.
+    Init,
+    /// It goes on beside the main ones, and ends after them.
+    Sidecar,
+    /// What the pod is for.
+    Main,
+}
+
+/// A container as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) name: String,
+    pub(super) role: Role,
+    pub(super) image: String,
+    pub(super) doing: Doing,
+    /// How it ended the time before.
+    pub(super) last: Option<Ended>,
+    pub(super) restarts: i32,
+    pub(super) ready: bool,
+    pub(super) started: bool,
+    pub(super) id: Option<String>,
+}
+
+/// What a container does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Doing {
+    Waiting { reason: String, message: Option<String> },
+    Running { since: Timestamp },
+    Ended(Ended),
+}
+
+/// How a container ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Ended {
+    pub(super) code: i32,
+    pub(super) reason: String,
+    pub(super) message: Option<String>,
+    pub(super) started: Option<Timestamp>,
+    pub(super) finished: Option<Timestamp>,
+    pub(super) id: Option<String>,
+}
+
+/// A pod as it is.
+#[derive(Debug, Clone)]
+pub(super) struct Snapshot {
+    pub(super) containers: Vec<Seen>,
+    pub(super) address: Ipv4Addr,
+    pub(super) host: Ipv4Addr,
+    pub(super) since: Timestamp,
+    /// Whether it has been ended and nothing of it runs.
+    pub(super) over: bool,
+    /// Why it has failed as a whole.
+    pub(super) failure: Option<(String, String)>,
+}
+
+/// Whether a container that has ended is started again.
+pub(super) fn starts_again(policy: &str, role: Role, code: i32) -> bool {
+    match (role, policy) {
+        (Role::Sidecar, _) => true,
+        (Role::Init, "Never") | (Role::Main, "Never") => false,
+        (Role::Main, "Always") => true,
+        _ => code != 0,
+    }
+}
+
+/// The restart policy of a pod.
+pub(super) fn policy(pod: &Pod) -> &str {
+    pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref()).unwrap_or("Always")
+}
+
+/// The phase.
+pub(super) fn phase(policy: &str, pod: &Snapshot) -> &'static str {
+    let mains = || pod.containers.iter().filter(|container| container.role == Role::Main);
+    let code = |container: &Seen| match (&container.doing, &container.last) {
+        (Doing::Ended(ended), _) => Some(ended.code),
+        (Doing::Waiting { .. }, Some(last)) => Some(last.code),
+        _ => None,
+    };
+    let all_well = mains().all(|container| code(container) == Some(0));
+    if pod.over {
+        return if all_well && pod.failure.is_none() { "Succeeded" } else { "Failed" };
+    }
+    for init in pod.containers.iter().filter(|container| container.role == Role::Init) {
+        match &init.doing {
+            Doing::Ended(ended) if ended.code == 0 => {}
+            Doing::Ended(_) if policy == "Never" => return "Failed",
+            _ => return "Pending",
+        }
+    }
+    if mains().any(|container| matches!(container.doing, Doing::Waiting { .. }) && container.last.is_none()) {
+        return "Pending";
+    }
+    let running = mains().any(|container| matches!(container.doing, Doing::Running { .. }));
+    match policy {
+        _ if running => "Running",
+        "Always" => "Running",
+        _ if all_well => "Succeeded",
+        "Never" => "Failed",
+        _ => "Running",
+    }
+}
+
+/// The status of a pod, made of the one it has: what others have written stays.
+pub(super) fn status(pod: &Pod, now: &Snapshot, at: Timestamp) -> PodStatus {
+    let mut status = pod.status.clone().unwrap_or_default();
+    let phase = phase(policy(pod), now);
+    status.phase = Some(phase.to_owned());
+    status.observed_generation = pod.metadata.generation;
+    status.host_ip = Some(now.host.to_string());
+    status.host_ips = Some(vec![HostIP { ip: now.host.to_string() }]);
+    status.pod_ip = Some(now.address.to_string());
+    status.pod_ips = Some(vec![PodIP { ip: now.address.to_string() }]);
+    status.start_time.get_or_insert(Time(now.since));
+    if let Some((reason, message)) = &now.failure {
+        status.reason = Some(reason.clone());
+        status.message = Some(message.clone());
+    }
+    let listed = |main: bool| -> Option<Vec<ContainerStatus>> {
+        let chosen = now.containers.iter().filter(|container| (container.role == Role::Main) == main);
+        let all: Vec<ContainerStatus> = chosen.map(container_status).collect();
+        (!all.is_empty()).then_some(all)
+    };
+    status.container_statuses = listed(true);
+    status.init_container_statuses = listed(false);
+    let mut conditions = status.conditions.take().unwrap_or_default();
+    for wanted in conditions_of(pod, now, phase, &conditions) {
+        set(&mut conditions, wanted, pod.metadata.generation, at);
+    }
+    status.conditions = Some(conditions);
+    status
+}
+
+fn conditions_of(pod: &Pod, now: &Snapshot, phase: &str, present: &[PodCondition]) -> Vec<PodCondition> {
+    let condition = |kind: &str, holds: bool, why: Option<(&str, String)>| PodCondition {
+        type_: kind.to_owned(),
+        status: if holds { "True" } else { "False" }.to_owned(),
+        reason: why.as_ref().map(|(reason, _)| (*reason).to_owned()),
+        message: why.map(|(_, message)| message).filter(|message| !message.is_empty()),
+        ..PodCondition::default()
+    };
+    let names = |wanted: &dyn Fn(&Seen) -> bool| -> Vec<&str> {
+        now.containers.iter().filter(|container| wanted(container)).map(|container| &*container.name).collect()
+    };
+    let finished = matches!(phase, "Succeeded" | "Failed");
+    let incomplete = names(&|container| match container.role {
+        Role::Init => !matches!(&container.doing, Doing::Ended(ended) if ended.code == 0),
+        Role::Sidecar => !container.started && !finished,
+        Role::Main => false,
+    });
+    let initialized = match &*incomplete {
+        [] => condition("Initialized", true, (phase == "Succeeded").then(|| ("PodCompleted", String::new()))),
+        names => {
+            let message = format!("containers with incomplete status: [{}]", names.join(" "));
+            condition("Initialized", false, Some(("ContainersNotInitialized", message)))
+        }
+    };
+    let unready = names(&|container| container.role != Role::Init && !container.ready);
+    let why = match phase {
+        "Succeeded" => Some(("PodCompleted", String::new())),
+        "Failed" => Some(("PodFailed", String::new())),
+        _ if !unready.is_empty() => {
+            Some(("ContainersNotReady", format!("containers with unready status: [{}]", unready.join(" "))))
+        }
+        _ => None,
+    };
+    let gates = pod.spec.iter().flat_map(|spec| spec.readiness_gates.iter().flatten());
+    let shut: Vec<String> = gates
+        .filter(|gate| !present.iter().any(|have| have.type_ == gate.condition_type && have.status == "True"))
+        .map(|gate| {
+            format!(
+                "corresponding condition of pod readiness gate \"{}\" does not exist or is not true.",
+                gate.condition_type
+            )
+        })
+        .collect();
+    let ready_why = why.clone().or_else(|| (!shut.is_empty()).then(|| ("ReadinessGatesNotReady", shut.join(", "))));
+    vec![
+        condition("PodReadyToStartContainers", !finished, None),
+        initialized,
+        condition("Ready", ready_why.is_none(), ready_why),
+        condition("ContainersReady", why.is_none(), why),
+    ]
+}
+
+/// Puts a condition into the list; its time changes with its status only.
+fn set(conditions: &mut Vec<PodCondition>, mut wanted: PodCondition, generation: Option<i64>, at: Timestamp) {
+    wanted.observed_generation = generation;
+    match conditions.iter_mut().find(|have| have.type_ == wanted.type_) {
+        Some(have) => {
+            let same = have.status == wanted.status;
+            wanted.last_transition_time = if same { have.last_transition_time.clone() } else { Some(Time(at)) };
+            *have = wanted;
+        }
+        None => conditions.push(PodCondition { last_transition_time: Some(Time(at)), ..wanted }),
+    }
+}
+
+fn container_status(container: &Seen) -> ContainerStatus {
+    let state = match &container.doing {
+        Doing::Waiting { reason, message } => ContainerState {
+            waiting: Some(ContainerStateWaiting { reason: Some(reason.clone()), message: message.clone() }),
+            ..ContainerState::default()
+        },
+        Doing::Running { since } => ContainerState {
+            running: Some(ContainerStateRunning { started_at: Some(Time(*since)) }),
+            ..ContainerState::default()
+        },
+        Doing::Ended(ended) => ended_state(ended),
+    };
+    ContainerStatus {
+        name: container.name.clone(),
+        image: container.image.clone(),
+        image_id: String::new(),
+        container_id: container.id.clone(),
+        state: Some(state),
+        last_state: Some(container.last.as_ref().map(ended_state).unwrap_or_default()),
+        ready: container.ready,
+        started: Some(container.started),
+        restart_count: container.restarts,
+        ..ContainerStatus::default()
+    }
+}
+
+fn ended_state(ended: &Ended) -> ContainerState {
+    let terminated = ContainerStateTerminated {
+        exit_code: ended.code,
+        reason: Some(ended.reason.clone()),
+        message: ended.message.clone(),
+        started_at: ended.started.map(Time),
+        finished_at: ended.finished.map(Time),
+        container_id: ended.id.clone(),
+        ..ContainerStateTerminated::default()
+    };
+    ContainerState { terminated: Some(terminated), ..ContainerState::default() }
+}
+
+/// A container as a status tells it, for a plane that begins where another has stopped. What ran then does not now.
+pub(super) fn recall(status: &ContainerStatus, role: Role, image: &str) -> Seen {
+    let ended = |state: Option<&ContainerState>| {
+        let ended = state?.terminated.as_ref()?;
+        Some(Ended {
+            code: ended.exit_code,
+            reason: ended.reason.clone().unwrap_or_default(),
+            message: ended.message.clone(),
+            started: ended.started_at.as_ref().map(|time| time.0),
+            finished: ended.finished_at.as_ref().map(|time| time.0),
+            id: ended.container_id.clone(),
+        })
+    };
+    let running = status.state.as_ref().and_then(|state| state.running.as_ref());
+    let lost = running.map(|running| Ended {
+        code: 137,
+        reason: "ContainerStatusUnknown".to_owned(),
+        message: Some("The container could not be located when the pod was terminated".to_owned()),
+        started: running.started_at.as_ref().map(|time| time.0),
+        finished: None,
+        id: status.container_id.clone(),
+    });
+    let doing = ended(status.state.as_ref())
+        .or(lost)
+        .map_or_else(|| Doing::Waiting { reason: "ContainerCreating".to_owned(), message: None }, Doing::Ended);
+    Seen {
+        name: status.name.clone(),
+        role,
+        image: image.to_owned(),
+        doing,
+        last: ended(status.last_state.as_ref()),
+        restarts: status.restart_count,
+        ready: false,
+        started: false,
+        id: status.container_id.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn container(role: Role, doing: Doing) -> Seen {
+        Seen {
+            name: "c".into(),
+            role,
+            image: "i".into(),
+            doing,
+            last: None,
+            restarts: 0,
+            ready: false,
+            started: false,
+            id: None,
+        }
+    }
+
+    fn ended(code: i32) -> Doing {
+        let reason = "Error".to_owned();
+        Doing::Ended(Ended { code, reason, message: None, started: None, finished: None, id: None })
+    }
+
+    fn snapshot(containers: Vec<Seen>) -> Snapshot {
+        let address = Ipv4Addr::LOCALHOST;
+        Snapshot { containers, address, host: address, since: Timestamp::UNIX_EPOCH, over: false, failure: None }
+    }
+
+    #[test]
+    fn the_phase_follows_from_the_containers_and_the_policy() {
+        use Role::{Init, Main, Sidecar};
+        let waiting = || Doing::Waiting { reason: "ContainerCreating".into(), message: None };
+        let running = || Doing::Running { since: Timestamp::UNIX_EPOCH };
+        let again = Seen {
+            last: Some(Ended {
+                code: 1,
+                reason: String::new(),
+                message: None,
+                started: None,
+                finished: None,
+                id: None,
+            }),
+            ..container(Main, waiting())
+        };
+        for (policy, containers, expected) in [
+            ("Always", vec![container(Main, waiting())], "Pending"),
+            ("Always", vec![container(Main, running()), container(Main, waiting())], "Pending"),
+            ("Always", vec![container(Main, running())], "Running"),
+            ("Always", vec![container(Main, ended(0))], "Running"),
+            ("Always", vec![again.clone()], "Running"),
+            ("Never", vec![container(Main, ended(0))], "Succeeded"),
+            ("Never", vec![container(Main, ended(0)), container(Main, ended(1))], "Failed"),
+            ("Never", vec![container(Main, running()), container(Main, ended(1))], "Running"),
+            ("OnFailure", vec![container(Main, ended(0))], "Succeeded"),
+            ("OnFailure", vec![again], "Running"),
+            ("Always", vec![container(Init, running()), container(Main, waiting())], "Pending"),
+            ("Never", vec![container(Init, ended(1)), container(Main, waiting())], "Failed"),
+            ("Never", vec![container(Sidecar, running()), container(Main, ended(0))], "Succeeded"),
+        ] {
+            assert_eq!(phase(policy, &snapshot(containers.clone())), expected, "{policy} {containers:?}");
+        }
+    }
+
+    #[test]
+    fn policies_decide_who_starts_again() {
+        for (policy, role, code, expected) in [
+            ("Always", Role::Main, 0, true),
+            ("OnFailure", Role::Main, 0, false),
+            ("OnFailure", Role::Main, 1, true),
+            ("Never", Role::Main, 1, false),
+            ("Always", Role::Init, 0, false),
+            ("Always", Role::Init, 1, true),
+            ("Never", Role::Init, 1, false),
+            ("Never", Role::Sidecar, 0, true),
+        ] {
+            assert_eq!(starts_again(policy, role, code), expected, "{policy} {role:?} {code}");
+        }
+    }
+
+    #[test]
+    fn a_status_that_has_not_changed_is_the_same_status() {
+        let pod = Pod::default();
+        let now = snapshot(vec![container(Role::Main, ended(1))]);
+        let first = status(&pod, &now, Timestamp::UNIX_EPOCH);
+        let later = Timestamp::from_second(100).unwrap();
+        let second = status(&Pod { status: Some(first.clone()), ..pod }, &now, later);
+        assert_eq!(first, second);
+    }
+}

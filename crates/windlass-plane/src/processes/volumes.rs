@@ -1,0 +1,335 @@
+//! Volumes as folders.
+//!
+//! A process without a root of its own sees the machine's files, so a volume cannot be where the container says. It is a
+//! folder of the pod instead, and three things lead there:
+//!
+//! - `WINDLASS_VOLUME_<NAME>` in the environment, the volume's name in capitals with `_` for `-`;
+//! - the mount path in the command, the arguments, the values of variables, the working folder and the commands of probes,
+//!   hooks and `kubectl exec` is replaced by the folder, wherever it stands as a path of its own: at the beginning or
+//!   after something that no path goes on with, and up to its end or a slash ([`Mounts::rewrite`]);
+//! - files that a program reads are left alone: a path in a config map stays as it is.
+//!
+//! The files of config maps, secrets, projections and the downward API are links through a link that is replaced at once
+//! when they change, as the kubelet does it: a program sees all of the old or all of the new.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    path::{Component, Path, PathBuf},
+};
+
+use k8s_openapi::api::core::v1::{
+    ConfigMapVolumeSource, Container, DownwardAPIVolumeFile, KeyToPath, Pod, SecretVolumeSource, Volume,
+};
+
+use super::{downward, environment::Environment, environment::expand, sources::Sources};
+
+/// The link that all files of a projected volume go through.
+const DATA: &str = "..data";
+/// The mode of files, if nobody says.
+const MODE: i32 = 0o644;
+
+/// The files of a volume that the server has the contents of: path, bytes and mode.
+pub(super) type Files = BTreeMap<PathBuf, (Vec<u8>, i32)>;
+
+/// Where the paths of a container are on this machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Mounts(Vec<(String, PathBuf)>);
+
+impl Mounts {
+    /// The mounts of a container, given where the volumes are.
+    pub(super) fn of(container: &Container, folders: &BTreeMap<String, PathBuf>, environment: &Environment) -> Self {
+        let mut mounts = Self::default();
+        for mount in container.volume_mounts.iter().flatten() {
+            let Some(folder) = folders.get(&mount.name) else { continue };
+            let inner = match (&mount.sub_path_expr, &mount.sub_path) {
+                (Some(expression), _) if !expression.is_empty() => expand(expression, environment),
+                (_, Some(path)) => path.clone(),
+                _ => String::new(),
+            };
+            mounts.add(&mount.mount_path, inside(folder, &inner).unwrap_or_else(|| folder.clone()));
+        }
+        mounts
+    }
+
+    /// Adds a path.
+    pub(super) fn add(&mut self, path: &str, real: PathBuf) {
+        let path = path.trim_end_matches('/');
+        if path.starts_with('/') {
+            self.0.push((path.to_owned(), real));
+            // Of two that fit, the longer one is meant.
+            self.0.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
+        }
+    }
+
+    /// The text with every path of the container replaced by where that is.
+    pub(super) fn rewrite(&self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        let mut before = None;
+        while let Some(next) = rest.chars().next() {
+            let begins = next == '/' && !before.is_some_and(goes_on);
+            let found = self.0.iter().find_map(|(path, real)| {
+                let after = rest.strip_prefix(path.as_str()).filter(|_| begins)?;
+                (!after.chars().next().is_some_and(|next| goes_on(next) && next != '/')).then_some((after, real))
+            });
+            match found {
+                Some((after, real)) => {
+                    out.push_str(&real.to_string_lossy());
+                    (rest, before) = (after, Some('x'));
+                }
+                None => {
+                    out.push(next);
+                    (rest, before) = (&rest[next.len_utf8()..], Some(next));
+                }
+            }
+        }
+        out
+    }
+
+    /// All of them, the outer ones first, for somebody who mounts them: the path in the container, and the one on this
+    /// machine.
+    pub(super) fn take(&mut self) -> impl Iterator<Item = (String, PathBuf)> {
+        std::mem::take(&mut self.0).into_iter().rev()
+    }
+}
+
+/// Whether a path goes on with this character.
+fn goes_on(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '~' | '+' | '@' | '%')
+}
+
+/// A path inside a folder; none if it leads out.
+fn inside(folder: &Path, path: &str) -> Option<PathBuf> {
+    let path = Path::new(path);
+    path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)).then(|| folder.join(path))
+}
+
+/// The variable that names a volume's folder.
+pub(super) fn variable(volume: &str) -> String {
+    format!("WINDLASS_VOLUME_{}", volume.to_ascii_uppercase().replace('-', "_"))
+}
+
+/// Makes the volumes of a pod, or brings them up to date; answers where they are. `claims` is the folder of volumes that
+/// outlive pods.
+pub(super) fn prepare(
+    pod: &Pod,
+    sources: &Sources,
+    folder: &Path,
+    claims: &Path,
+) -> Result<BTreeMap<String, PathBuf>, String> {
+    let mut folders = BTreeMap::new();
+    for volume in pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()) {
+        let name = &volume.name;
+        let place = one(pod, volume, sources, &folder.join(name), claims)
+            .map_err(|why| format!("MountVolume.SetUp failed for volume {name:?} : {why}"))?;
+        folders.insert(name.clone(), place);
+    }
+    Ok(folders)
+}
+
+fn one(pod: &Pod, volume: &Volume, sources: &Sources, folder: &Path, claims: &Path) -> Result<PathBuf, String> {
+    let failed = |error: io::Error| format!("{}: {error}", folder.display());
+    if let Some(host) = &volume.host_path {
+        let path = PathBuf::from(&host.path);
+        match host.type_.as_deref() {
+            Some("DirectoryOrCreate") => fs::create_dir_all(&path).map_err(failed)?,
+            Some("FileOrCreate") => drop(fs::OpenOptions::new().append(true).create(true).open(&path).map_err(failed)?),
+            Some("Directory") if !path.is_dir() => {
+                return Err(format!("hostPath type check failed: {} is not a directory", host.path));
+            }
+            Some("File") if !path.is_file() => {
+                return Err(format!("hostPath type check failed: {} is not a file", host.path));
+            }
+            _ => {}
+        }
+        return Ok(path);
+    }
+    if let Some(source) = &volume.persistent_volume_claim {
+        let name = &source.claim_name;
+        let claim = sources.claims.get(name).ok_or_else(|| format!("persistentvolumeclaim {name:?} not found"))?;
+        let folder = claims.join(claim.metadata.uid.as_deref().unwrap_or(name));
+        fs::create_dir_all(&folder).map_err(failed)?;
+        return Ok(folder);
+    }
+    fs::create_dir_all(folder).map_err(failed)?;
+    if let Some(files) = files(pod, volume, sources)? {
+        project(folder, &files).map_err(failed)?;
+    } else if volume.empty_dir.is_none() && volume.ephemeral.is_none() {
+        return Err("this kind of volume is not supported by processes as pods".to_owned());
+    }
+    Ok(folder.to_owned())
+}
+
+/// The files of a volume; none if it is not one of those whose contents the server has.
+fn files(pod: &Pod, volume: &Volume, sources: &Sources) -> Result<Option<Files>, String> {
+    let mut files = Files::new();
+    if let Some(source) = &volume.config_map {
+        config_map(&mut files, sources, source, source.default_mode)?;
+    } else if let Some(source) = &volume.secret {
+        secret(&mut files, sources, source, source.default_mode)?;
+    } else if let Some(source) = &volume.downward_api {
+        downward_api(&mut files, pod, sources, source.items.as_deref(), source.default_mode)?;
+    } else if let Some(projected) = &volume.projected {
+        let mode = projected.default_mode;
+        for source in projected.sources.iter().flatten() {
+            if let Some(source) = &source.config_map {
+                let (name, items, optional) = (source.name.clone(), source.items.clone(), source.optional);
+                config_map(
+                    &mut files,
+                    sources,
+                    &ConfigMapVolumeSource { name, items, optional, default_mode: None },
+                    mode,
+                )?;
+            }
+            if let Some(source) = &source.secret {
+                let (secret_name, items, optional) = (Some(source.name.clone()), source.items.clone(), source.optional);
+                secret(
+                    &mut files,
+                    sources,
+                    &SecretVolumeSource { secret_name, items, optional, default_mode: None },
+                    mode,
+                )?;
+            }
+            if let Some(source) = &source.downward_api {
+                downward_api(&mut files, pod, sources, source.items.as_deref(), mode)?;
+            }
+            if let Some(source) = &source.service_account_token {
+                let audience = source.audience.as_deref().unwrap_or_default();
+                if let Some(token) = sources.tokens.get(audience) {
+                    put(&mut files, &source.path, token.clone().into_bytes(), mode)?;
+                }
+            }
+        }
+    } else {
+        return Ok(None);
+    }
+    Ok(Some(files))
+}
+
+fn config_map(
+    files: &mut Files,
+    sources: &Sources,
+    source: &ConfigMapVolumeSource,
+    mode: Option<i32>,
+) -> Result<(), String> {
+    let Some(map) = sources.config_map(&source.name, source.optional)? else { return Ok(()) };
+    let texts = map.data.iter().flatten().map(|(key, text)| (key.clone(), text.clone().into_bytes()));
+    let bytes = map.binary_data.iter().flatten().map(|(key, bytes)| (key.clone(), bytes.0.clone()));
+    keys(files, texts.chain(bytes).collect(), source.items.as_deref(), source.optional, mode)
+}
+
+fn secret(files: &mut Files, sources: &Sources, source: &SecretVolumeSource, mode: Option<i32>) -> Result<(), String> {
+    let name = source.secret_name.as_deref().unwrap_or_default();
+    let Some(secret) = sources.secret(name, source.optional)? else { return Ok(()) };
+    let bytes = secret.data.iter().flatten().map(|(key, bytes)| (key.clone(), bytes.0.clone()));
+    keys(files, bytes.collect(), source.items.as_deref(), source.optional, mode)
+}
+
+/// All keys as files, or those that are chosen under the paths that are given.
+fn keys(
+    files: &mut Files,
+    mut data: BTreeMap<String, Vec<u8>>,
+    items: Option<&[KeyToPath]>,
+    optional: Option<bool>,
+    mode: Option<i32>,
+) -> Result<(), String> {
+    let Some(items) = items.filter(|items| !items.is_empty()) else {
+        return data.into_iter().try_for_each(|(key, bytes)| put(files, &key, bytes, mode));
+    };
+    for item in items {
+        match data.remove(&item.key) {
+            Some(bytes) => put(files, &item.path, bytes, item.mode.or(mode))?,
+            None if optional == Some(true) => {}
+            None => return Err("references non-existent config key: ".to_owned() + &item.key),
+        }
+    }
+    Ok(())
+}
+
+fn downward_api(
+    files: &mut Files,
+    pod: &Pod,
+    sources: &Sources,
+    items: Option<&[DownwardAPIVolumeFile]>,
+    mode: Option<i32>,
+) -> Result<(), String> {
+    for item in items.unwrap_or_default() {
+        let text = if let Some(field) = &item.field_ref {
+            downward::field(pod, &sources.addresses, &field.field_path)?
+        } else if let Some(reference) = &item.resource_field_ref {
+            let named = reference.container_name.as_deref().unwrap_or_default();
+            let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+            let container = containers.into_iter().find(|container| container.name == named);
+            let container = container.ok_or_else(|| format!("container {named} not found"))?;
+            let divisor = reference.divisor.as_ref().map_or("", |divisor| &divisor.0);
+            downward::resource(container, &reference.resource, divisor)?
+        } else {
+            continue;
+        };
+        put(files, &item.path, text.into_bytes(), item.mode.or(mode))?;
+    }
+    Ok(())
+}
+
+fn put(files: &mut Files, path: &str, bytes: Vec<u8>, mode: Option<i32>) -> Result<(), String> {
+    let path = inside(Path::new(""), path).ok_or_else(|| format!("the path {path:?} leads out of the volume"))?;
+    files.insert(path, (bytes, mode.unwrap_or(MODE)));
+    Ok(())
+}
+
+/// Makes a folder show these files and no others. Nothing happens if it does.
+pub(super) fn project(folder: &Path, files: &Files) -> io::Result<()> {
+    let data = folder.join(DATA);
+    let old = fs::read_link(&data).ok();
+    if old.is_some() && shows(&data, files) {
+        return Ok(());
+    }
+    let stamp = format!("..{}", windlass_clock::now().as_nanosecond());
+    let fresh = folder.join(&stamp);
+    for (path, (bytes, mode)) in files {
+        let file = fresh.join(path);
+        if let Some(parent) = file.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        fs::write(&file, bytes)?;
+        fs::set_permissions(&file, fs::Permissions::from_mode(*mode as u32 & 0o777))?;
+    }
+    fs::create_dir_all(&fresh)?;
+    let link = folder.join("..data_tmp");
+    let _ = fs::remove_file(&link);
+    symlink(&stamp, &link)?;
+    fs::rename(&link, &data)?;
+    let firsts: std::collections::BTreeSet<_> = files.keys().filter_map(|path| path.components().next()).collect();
+    for first in &firsts {
+        let visible = folder.join(first);
+        if fs::symlink_metadata(&visible).is_err() {
+            symlink(Path::new(DATA).join(first), &visible)?;
+        }
+    }
+    for entry in fs::read_dir(folder)?.filter_map(Result::ok) {
+        let name = entry.file_name();
+        let ours = name.to_string_lossy().starts_with("..");
+        if !ours && !firsts.iter().any(|first| first.as_os_str() == name) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    if let Some(old) = old {
+        let _ = fs::remove_dir_all(folder.join(old));
+    }
+    Ok(())
+}
+
+/// Whether a folder has these files with these contents, and as many.
+fn shows(folder: &Path, files: &Files) -> bool {
+    fn count(folder: &Path) -> usize {
+        let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+        entries.map(|entry| if entry.path().is_dir() { count(&entry.path()) } else { 1 }).sum()
+    }
+    count(folder) == files.len()
+        && files.iter().all(|(path, (bytes, _))| fs::read(folder.join(path)).is_ok_and(|have| have == *bytes))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn mounts(pairs: &[(&str, &str)]) -> Mounts {
+    let mut mounts = Mounts::default();
+    pairs.iter().for_each(|(path, real)| mounts.add(path, PathBuf::from(real)));
+    mounts
+}
+
+#[test]
+fn a_mount_path_is_rewritten_where_it_stands_as_a_path() {
+    let mounts = mounts(&[("/data", "/p/d"), ("/data/inner", "/p/i"), ("/etc/redis/", "/p/e")]);
+    for (text, expected) in [
+        ("/data", "/p/d"),
+        ("/data/", "/p/d/"),
+        ("/data/x", "/p/d/x"),
+        ("/data/inner/x", "/p/i/x"),
+        ("/database", "/database"),
+        ("--dir=/data", "--dir=/p/d"),
+        ("--config=/etc/redis/redis.conf", "--config=/p/e/redis.conf"),
+        ("echo a > /data/x; cat '/data/y'", "echo a > /p/d/x; cat '/p/d/y'"),
+        ("/srv/data", "/srv/data"),
+        ("http://host/data", "http://host/data"),
+        ("/data:/data", "/p/d:/p/d"),
+        ("é/data", "é/data"),
+    ] {
+        assert_eq!(mounts.rewrite(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn files_appear_change_and_go_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = |pairs: &[(&str, &str)]| -> Files {
+        pairs.iter().map(|(path, text)| (PathBuf::from(path), (text.as_bytes().to_vec(), 0o600))).collect()
+    };
+    let read = |path: &str| fs::read_to_string(folder.path().join(path)).ok();
+    project(folder.path(), &files(&[("a", "1"), ("sub/b", "2")])).unwrap();
+    assert_eq!((read("a").as_deref(), read("sub/b").as_deref()), (Some("1"), Some("2")));
+    let first = fs::read_link(folder.path().join(DATA)).unwrap();
+    project(folder.path(), &files(&[("a", "1"), ("sub/b", "2")])).unwrap();
+    assert_eq!(fs::read_link(folder.path().join(DATA)).unwrap(), first);
+    project(folder.path(), &files(&[("a", "3")])).unwrap();
+    assert_eq!((read("a").as_deref(), read("sub/b")), (Some("3"), None));
+    assert!(!folder.path().join(first).exists());
+}
+
+#[test]
+fn a_pods_volumes_are_folders_with_what_they_refer_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let pod: Pod = serde_json::from_value(json!({
+        "metadata": {"name": "p", "labels": {"app": "x"}},
+        "spec": {"containers": [], "volumes": [
+            {"name": "empty", "emptyDir": {}},
+            {"name": "map", "configMap": {"name": "m", "items": [{"key": "k", "path": "dir/file"}]}},
+            {"name": "all", "projected": {"sources": [
+                {"secret": {"name": "s"}},
+                {"downwardAPI": {"items": [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]}},
+            ]}},
+        ]},
+    }))
+    .unwrap();
+    let mut sources = Sources::default();
+    let prepared = |sources: &Sources| prepare(&pod, sources, folder.path(), folder.path());
+    let missing = prepared(&sources).unwrap_err();
+    assert_eq!(missing, "MountVolume.SetUp failed for volume \"map\" : configmap \"m\" not found");
+    sources.config_maps.insert("m".into(), serde_json::from_value(json!({"data": {"k": "v", "other": "w"}})).unwrap());
+    sources.secrets.insert("s".into(), serde_json::from_value(json!({"data": {"password": "aHVudGVy"}})).unwrap());
+    let folders = prepared(&sources).unwrap();
+    assert!(folders["empty"].is_dir());
+    assert_eq!(fs::read_to_string(folders["map"].join("dir/file")).unwrap(), "v");
+    assert!(!folders["map"].join("other").exists());
+    assert_eq!(fs::read_to_string(folders["all"].join("password")).unwrap(), "hunter");
+    assert_eq!(fs::read_to_string(folders["all"].join("labels")).unwrap(), "app=\"x\"");
+}
+
+#[test]
+fn paths_that_lead_out_of_a_volume_are_refused() {
+    for path in ["../x", "/x", "a/../../x"] {
+        assert!(put(&mut Files::new(), path, Vec::new(), None).is_err(), "{path}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics_when_rewritten(text in "[/a-cé =.]{0,40}") {
+        mounts(&[("/a", "/x"), ("/a/b", "/y")]).rewrite(&text);
+    }
+}

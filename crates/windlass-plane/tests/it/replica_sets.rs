@@ -1,0 +1,217 @@
+//! Replica sets and replication controllers: as many pods as are asked for, and whose they are.
+
+use k8s_openapi::api::{
+    apps::v1::ReplicaSet,
+    core::v1::{Pod, ReplicationController},
+};
+use kube::{
+    ResourceExt as _,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+use windlass_testing::{Plane, World, eventually};
+
+use crate::deployments::make_ready;
+
+fn set(name: &str, replicas: i32) -> ReplicaSet {
+    serde_json::from_value(json!({
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas, "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "main", "image": "one"}]},
+            },
+        },
+    }))
+    .unwrap()
+}
+
+fn pod(name: &str, labels: Value) -> Pod {
+    serde_json::from_value(json!({
+        "metadata": {"name": name, "labels": labels}, "spec": {"containers": [{"name": "main", "image": "one"}]},
+    }))
+    .unwrap()
+}
+
+async fn create(world: &World, set: &ReplicaSet) -> ReplicaSet {
+    world.api().create(&PostParams::default(), set).await.unwrap()
+}
+
+async fn change(world: &World, pod: &str, patch: Value) {
+    world.api::<Pod>().patch(pod, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+}
+
+async fn scale(world: &World, name: &str, replicas: i32) {
+    let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
+    world.api::<ReplicaSet>().patch(name, &PatchParams::default(), &patch).await.unwrap();
+}
+
+async fn pods(world: &World) -> Vec<Pod> {
+    world.api::<Pod>().list(&ListParams::default()).await.unwrap().items
+}
+
+/// Waits until there are so many pods, and the set knows it.
+async fn expect(world: &World, name: &str, count: usize) -> Vec<Pod> {
+    let replicas = i32::try_from(count).unwrap();
+    let counted = |set: &ReplicaSet| {
+        let status = set.status.clone().unwrap_or_default();
+        status.replicas == replicas && status.observed_generation == set.metadata.generation
+    };
+    world.expect::<ReplicaSet>(name).to(&format!("count {count}"), counted).await;
+    let own = pods(world).await.into_iter().filter(|pod| owner(pod).as_deref() == Some(name)).collect::<Vec<_>>();
+    assert_eq!(own.len(), count);
+    own
+}
+
+fn owner(pod: &Pod) -> Option<String> {
+    pod.owner_references().first().map(|owner| owner.name.clone())
+}
+
+#[tokio::test]
+async fn a_set_has_as_many_pods_as_are_asked_for() {
+    let plane = Plane::test().await;
+    create(&plane, &set("web", 5)).await;
+    expect(&plane, "web", 5).await;
+    scale(&plane, "web", 2).await;
+    expect(&plane, "web", 2).await;
+    scale(&plane, "web", 0).await;
+    expect(&plane, "web", 0).await;
+    plane.expect::<ReplicaSet>("web").event("SuccessfulDelete").await;
+}
+
+#[tokio::test]
+async fn a_pod_that_is_deleted_or_has_ended_is_replaced() {
+    let plane = Plane::test().await;
+    create(&plane, &set("web", 2)).await;
+    let before = expect(&plane, "web", 2).await;
+    plane.api::<Pod>().delete(&before[0].name_any(), &DeleteParams::default()).await.unwrap();
+    eventually("there is another", async || {
+        let pods = pods(&plane).await;
+        (pods.len() == 2 && pods.iter().all(|pod| pod.metadata.uid != before[0].metadata.uid)).then_some(())
+    })
+    .await;
+    let failed = Patch::Merge(json!({"status": {"phase": "Failed"}}));
+    let name = before[1].name_any();
+    plane.api::<Pod>().patch_status(&name, &PatchParams::default(), &failed).await.unwrap();
+    // The one that has failed stays for people to look at, and does not count.
+    eventually("there is a third", async || (pods(&plane).await.len() == 3).then_some(())).await;
+    let counted = |set: &ReplicaSet| set.status.as_ref().unwrap().replicas == 2;
+    plane.expect::<ReplicaSet>("web").to("count two", counted).await;
+}
+
+#[tokio::test]
+async fn pods_that_fit_are_adopted_and_those_that_do_not_any_more_are_released() {
+    let plane = Plane::test().await;
+    plane.api().create(&PostParams::default(), &pod("stray", json!({"app": "web"}))).await.unwrap();
+    plane.api().create(&PostParams::default(), &pod("other", json!({"app": "db"}))).await.unwrap();
+    create(&plane, &set("web", 2)).await;
+    let own = expect(&plane, "web", 2).await;
+    assert!(own.iter().any(|pod| pod.name_any() == "stray"));
+    assert_eq!(owner(&plane.api().get("other").await.unwrap()), None);
+    change(&plane, "stray", json!({"metadata": {"labels": {"app": "free"}}})).await;
+    plane.expect::<Pod>("stray").to("be nobody's", |pod| owner(pod).is_none()).await;
+    expect(&plane, "web", 2).await;
+    // Back again it is one too many; which one goes is the set's choice.
+    change(&plane, "stray", json!({"metadata": {"labels": {"app": "web"}}})).await;
+    eventually("there are two again", async || (pods(&plane).await.len() == 3).then_some(())).await;
+    expect(&plane, "web", 2).await;
+    // A label that comes later makes a pod fit.
+    plane.api::<Pod>().delete("other", &DeleteParams::default()).await.unwrap();
+    scale(&plane, "web", 3).await;
+    expect(&plane, "web", 3).await;
+}
+
+#[tokio::test]
+async fn a_set_that_is_orphaned_keeps_its_pods_and_its_successor_adopts_them() {
+    let plane = Plane::test().await;
+    create(&plane, &set("web", 2)).await;
+    let before = expect(&plane, "web", 2).await;
+    plane.api::<ReplicaSet>().delete("web", &DeleteParams::orphan()).await.unwrap();
+    plane.expect::<ReplicaSet>("web").gone().await;
+    for pod in &before {
+        plane.expect::<Pod>(&pod.name_any()).to("be nobody's", |pod| owner(pod).is_none()).await;
+    }
+    create(&plane, &set("web", 2)).await;
+    let after = expect(&plane, "web", 2).await;
+    let uids = |pods: &[Pod]| pods.iter().map(|pod| pod.metadata.uid.clone()).collect::<Vec<_>>();
+    assert_eq!(uids(&before), uids(&after));
+}
+
+#[tokio::test]
+async fn the_pods_that_cost_least_go_first() {
+    let plane = Plane::test().await;
+    create(&plane, &set("web", 3)).await;
+    let own = expect(&plane, "web", 3).await;
+    for (pod, cost) in own.iter().zip(["10", "-10", "0"]) {
+        let annotations = json!({"metadata": {"annotations": {"controller.kubernetes.io/pod-deletion-cost": cost}}});
+        change(&plane, &pod.name_any(), annotations).await;
+    }
+    scale(&plane, "web", 2).await;
+    expect(&plane, "web", 2).await;
+    plane.expect::<Pod>(&own[1].name_any()).gone().await;
+    scale(&plane, "web", 1).await;
+    let last = expect(&plane, "web", 1).await;
+    assert_eq!(last[0].metadata.uid, own[0].metadata.uid);
+}
+
+#[tokio::test]
+async fn a_set_says_why_it_has_no_pods_and_stops_saying_so_when_it_has() {
+    let plane = Plane::test().await;
+    let mut refused = set("web", 3);
+    let spec = refused.spec.as_mut().unwrap().template.as_mut().unwrap().spec.as_mut().unwrap();
+    spec.priority_class_name = Some("urgent".to_owned());
+    create(&plane, &refused).await;
+    let failure = plane.expect::<ReplicaSet>("web").condition_for("ReplicaFailure", "True", "FailedCreate").await;
+    assert!(failure.message.ends_with("is forbidden: no PriorityClass with name urgent was found"), "{failure:?}");
+    let event = plane.expect::<ReplicaSet>("web").event("FailedCreate").await;
+    assert_eq!(event.note.unwrap(), format!("Error creating: {}", failure.message));
+    let class = json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}, "value": 5});
+    let class: k8s_openapi::api::scheduling::v1::PriorityClass = serde_json::from_value(class).unwrap();
+    kube::Api::all(plane.client()).create(&PostParams::default(), &class).await.unwrap();
+    expect(&plane, "web", 3).await;
+    assert_eq!(plane.api::<ReplicaSet>().get("web").await.unwrap().status.unwrap().conditions, None);
+}
+
+#[tokio::test]
+async fn replication_controllers_do_the_same() {
+    let plane = Plane::test().await;
+    let old: ReplicationController = serde_json::from_value(json!({
+        "metadata": {"name": "old"},
+        "spec": {
+            "replicas": 2, "selector": {"app": "old"},
+            "template": {
+                "metadata": {"labels": {"app": "old"}}, "spec": {"containers": [{"name": "main", "image": "one"}]},
+            },
+        },
+    }))
+    .unwrap();
+    plane.api().create(&PostParams::default(), &pod("stray", json!({"app": "old"}))).await.unwrap();
+    plane.api().create(&PostParams::default(), &old).await.unwrap();
+    let counted = |old: &ReplicationController| old.status.as_ref().is_some_and(|status| status.replicas == 2);
+    plane.expect::<ReplicationController>("old").to("count two", counted).await;
+    make_ready(&plane, None, 2).await;
+    let ready = |old: &ReplicationController| old.status.as_ref().unwrap().available_replicas == Some(2);
+    let old = plane.expect::<ReplicationController>("old").to("have two available", ready).await;
+    let pods = pods(&plane).await;
+    assert_eq!(pods.len(), 2);
+    for pod in pods {
+        let owner = &pod.owner_references()[0];
+        assert_eq!((owner.kind.as_str(), owner.api_version.as_str()), ("ReplicationController", "v1"));
+        assert_eq!(Some(&owner.uid), old.metadata.uid.as_ref());
+    }
+    let event = plane.expect::<ReplicationController>("old").event("SuccessfulCreate").await;
+    assert_eq!(event.reporting_controller.as_deref(), Some("replication-controller"));
+}
+
+#[tokio::test]
+async fn a_set_that_has_what_it_wants_writes_nothing() {
+    let plane = Plane::test().virtual_time().await;
+    create(&plane, &set("web", 3)).await;
+    eventually("there are pods", async || (pods(&plane).await.len() == 3).then_some(())).await;
+    make_ready(&plane, None, 3).await;
+    let ready = |set: &ReplicaSet| set.status.as_ref().unwrap().available_replicas == Some(3);
+    let before = plane.expect::<ReplicaSet>("web").to("have three available", ready).await;
+    plane.pass(std::time::Duration::from_secs(86_400)).await;
+    let after = plane.api::<ReplicaSet>().get("web").await.unwrap();
+    assert_eq!(before.metadata.resource_version, after.metadata.resource_version);
+}

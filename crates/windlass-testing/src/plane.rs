@@ -1,0 +1,144 @@
+//! A whole control plane for a test.
+
+use std::{future::IntoFuture, ops::Deref, time::Duration};
+
+use futures_util::future::LocalBoxFuture;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
+use windlass_clock::VirtualTime;
+use windlass_plane::{LoopOptions, Loops, NodeOptions, Selection};
+
+use crate::World;
+
+/// What pods of a test would verify the server with; it has none to show, as it is in the process.
+const ROOT_CA: &str = "\
+-----BEGIN CERTIFICATE-----\n\
+MIIBizCCATGgAwIBAgIUWbWrCpQNDKqLDbgbHCz5KykwSIUwCgYIKoZIzj0EAwIw\n\
+GzEZMBcGA1UEAwwQd2luZGxhc3MtdGVzdC1jYTAeFw0yNjExMTUxODU5MThaFw0z\n\
+NjExMTIxODU5MThaMBsxGTAXBgNVBAMMEHdpbmRsYXNzLXRlc3QtY2EwWTATBgcq\n\
+hkjOPQIBBggqhkjOPQMBBwNCAAQ/6j+DdV0TvXePmQjP8kAAcQr36lqy88YSwbds\n\
+jwtv6vUsNo2HXpzOcGaL//XClxlSpLHjc+7g5FPQA0MQJkdwo1MwUTAdBgNVHQ4E\n\
+FgQUFNVfM0Ut64FQ6G6yjouXkgJIki0wHwYDVR0jBBgwFoAUFNVfM0Ut64FQ6G6y\n\
+jouXkgJIki0wDwYDVR0TAQH/BAUwAwEB/zAKBggqhkjOPQQDAgNIADBFAiEA37mo\n\
+dhYSwi3zm5SkXsPlXfN+5he1WtON9U/KTNkVco8CIFmMZaMr2QeeCjLQ7RQRC8am\n\
++j0QEySxF1ZJ9T49xU6s\n\
+-----END CERTIFICATE-----\n\
+";
+
+/// A control plane of a test's own: an API server, its control loops and, if asked for, nodes. It is also a [`World`].
+///
+/// ```
+/// use k8s_openapi::api::core::v1::ServiceAccount;
+/// use windlass_testing::{Plane, eventually};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let plane = Plane::test().nodes(1).await;
+/// let accounts = plane.api::<ServiceAccount>();
+/// eventually("there is an account", async || accounts.get_opt("default").await.unwrap()).await;
+/// # });
+/// ```
+pub struct Plane {
+    world: World,
+    _loops: Option<Loops>,
+    _time: Option<VirtualTime>,
+}
+
+/// What a [`Plane`] is to have. Await it.
+pub struct PlaneBuilder {
+    loops: LoopOptions,
+    definitions: Vec<CustomResourceDefinition>,
+    virtual_time: bool,
+}
+
+impl Plane {
+    /// A plane with all control loops and no nodes.
+    pub fn test() -> PlaneBuilder {
+        PlaneBuilder::default()
+    }
+
+    /// Lets time pass: at once, if it is [virtual](PlaneBuilder::virtual_time).
+    pub async fn pass(&self, time: Duration) {
+        tokio::time::sleep(time).await;
+    }
+}
+
+impl Default for PlaneBuilder {
+    fn default() -> Self {
+        let loops = LoopOptions { root_ca: Some(ROOT_CA.into()), ..LoopOptions::default() };
+        Self { loops, definitions: Vec::new(), virtual_time: false }
+    }
+}
+
+impl PlaneBuilder {
+    /// Only these control loops.
+    #[must_use]
+    pub fn controllers(mut self, selection: Selection) -> Self {
+        self.loops.controllers = selection;
+        self
+    }
+
+    /// Simulated nodes, which pods are scheduled to and become ready on.
+    #[must_use]
+    pub fn nodes(mut self, count: usize) -> Self {
+        self.loops.nodes = NodeOptions { count, ..self.loops.nodes };
+        self
+    }
+
+    /// Nodes of a special sort.
+    #[must_use]
+    pub fn node_options(mut self, nodes: NodeOptions) -> Self {
+        self.loops.nodes = nodes;
+        self
+    }
+
+    /// A custom resource that is defined from the start.
+    #[must_use]
+    pub fn with_crd<K: CustomResourceExt>(self) -> Self {
+        self.with_crds([K::crd()])
+    }
+
+    /// Definitions that are there from the start.
+    #[must_use]
+    pub fn with_crds(mut self, definitions: impl IntoIterator<Item = CustomResourceDefinition>) -> Self {
+        self.definitions.extend(definitions);
+        self
+    }
+
+    /// Time that runs ahead whenever everybody waits: a day of a cron job takes milliseconds. Needs a runtime of one
+    /// thread, as `#[tokio::test]` has.
+    #[must_use]
+    pub fn virtual_time(mut self) -> Self {
+        self.virtual_time = true;
+        self
+    }
+
+    async fn start(self) -> Plane {
+        let time = self.virtual_time.then(|| {
+            tokio::time::pause();
+            windlass_clock::virtual_time()
+        });
+        let world = World::start().await;
+        let loops = world.server().map(|server| Loops::start(server, &self.loops));
+        for definition in &self.definitions {
+            world.define_as(definition).await;
+        }
+        Plane { world, _loops: loops, _time: time }
+    }
+}
+
+impl IntoFuture for PlaneBuilder {
+    type Output = Plane;
+    type IntoFuture = LocalBoxFuture<'static, Plane>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.start())
+    }
+}
+
+impl Deref for Plane {
+    type Target = World;
+
+    fn deref(&self) -> &World {
+        &self.world
+    }
+}

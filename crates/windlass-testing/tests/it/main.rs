@@ -1,0 +1,88 @@
+//! Planes for tests, as tests use them.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+use std::{collections::BTreeSet, time::Duration};
+
+use futures_util::future::join_all;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::{
+    Api,
+    api::{DeleteParams, ListParams, Patch, PatchParams},
+};
+use serde_json::json;
+use windlass_testing::{
+    Plane, World,
+    fixtures::{self, Fixture},
+};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+#[tokio::test]
+async fn hundreds_of_planes_live_side_by_side_and_know_nothing_of_each_other() {
+    let planes = join_all((0..200).map(async |number| {
+        let plane = Plane::test().await;
+        plane.create(fixtures::config_map("mine", "number", &number.to_string()).within("default")).await;
+        plane
+    }))
+    .await;
+    for (number, plane) in planes.iter().enumerate() {
+        let maps: Api<ConfigMap> = Api::default_namespaced(plane.client());
+        let data = maps.get("mine").await.unwrap().data.unwrap();
+        assert_eq!(data["number"], number.to_string());
+    }
+    let namespaces: BTreeSet<_> = planes.iter().map(|plane| plane.namespace()).collect();
+    assert_eq!(namespaces.len(), planes.len());
+}
+
+#[tokio::test]
+async fn a_day_of_virtual_time_passes_at_once_for_the_server_too() {
+    let began = std::time::Instant::now();
+    let plane = Plane::test().virtual_time().await;
+    let before = plane.create(fixtures::config_map("before", "a", "b")).await;
+    plane.pass(DAY).await;
+    let after = plane.create(fixtures::config_map("after", "a", "b")).await;
+    let created = |map: ConfigMap| map.metadata.creation_timestamp.unwrap().0.as_second();
+    let passed = created(after) - created(before);
+    assert!((86_400..86_500).contains(&passed), "{passed} seconds passed");
+    assert!(began.elapsed() < DAY / 1000, "a test must not take that long");
+}
+
+#[tokio::test]
+async fn the_history_tells_what_happened_to_each_object() {
+    let world = World::start().await;
+    world.create(fixtures::config_map("settings", "colour", "red").finalized("example.com/hold")).await;
+    let maps: Api<ConfigMap> = world.api();
+    let blue = Patch::Merge(json!({"data": {"colour": "blue"}}));
+    maps.patch("settings", &PatchParams::default(), &blue).await.unwrap();
+    maps.delete("settings", &DeleteParams::default()).await.unwrap();
+    let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    maps.patch("settings", &PatchParams::default(), &free).await.unwrap();
+    world.expect::<ConfigMap>("settings").gone().await;
+    let history = world.history().await;
+    let told = history.split("ConfigMap ").nth(1).unwrap();
+    assert!(told.starts_with(&format!("{}/settings", world.namespace())), "{history}");
+    let lines = ["data.colour: \"red\" -> \"blue\"", "metadata.deletionTimestamp: (nothing)", "deleted"];
+    let places: Vec<_> = lines.iter().map(|line| told.find(line).unwrap_or_else(|| panic!("{line}: {told}"))).collect();
+    assert!(places.is_sorted(), "{told}");
+}
+
+#[tokio::test]
+async fn objects_go_where_they_say() {
+    let world = World::start().await;
+    world.create(fixtures::namespace("elsewhere")).await;
+    world.create(fixtures::config_map("here", "a", "b")).await;
+    world.create(fixtures::config_map("there", "a", "b").within("elsewhere")).await;
+    assert_eq!(world.expect::<ConfigMap>("here").exists().await.metadata.namespace.as_deref(), Some(world.namespace()));
+    let there: Api<ConfigMap> = Api::namespaced(world.client(), "elsewhere");
+    world.expect_in(there, "there").exists().await;
+    let namespaces = Api::<Namespace>::all(world.client()).list(&ListParams::default()).await.unwrap();
+    assert!(namespaces.items.iter().any(|namespace| namespace.metadata.name.as_deref() == Some("elsewhere")));
+}
+
+#[tokio::test(start_paused = true)]
+#[should_panic(expected = "never came true: ConfigMap missing should exist")]
+async fn what_never_comes_true_fails_the_test() {
+    let world = World::start().await;
+    world.expect::<ConfigMap>("missing").exists().await;
+}

@@ -1,0 +1,8 @@
+//! Runs Jobs when a `CronTab` says so.
+//!
+//! `schedule` decides what is due, `runs` what is to become of the Jobs there are: both are pure. `controller` does it.
+
+pub mod api;
+pub mod controller;
+pub mod runs;
+pub mod schedule;

@@ -1,0 +1,8 @@
+//! Runs the operator.
+
+use std::process::ExitCode;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    crontab_operator::controller::operator().main().await
+}

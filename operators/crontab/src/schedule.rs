@@ -1,0 +1,130 @@
+//! What is due, and when the next run is.
+
+use jiff::{SignedDuration, Timestamp, tz::TimeZone};
+use windlass_schema::cron::{Schedule, time_zone};
+
+use crate::api::CronTabSpec;
+
+/// How many missed runs are counted: more are too many to tell.
+const COUNTED: usize = 100;
+
+/// A schedule in its time zone.
+pub struct Timetable {
+    schedule: Schedule,
+    zone: TimeZone,
+    deadline: Option<SignedDuration>,
+}
+
+/// What a timetable says at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Due {
+    /// The latest time at which a run should have begun, if there is one.
+    pub run: Option<Timestamp>,
+    /// How many runs should have begun; those before the last are left out. No more than a hundred are counted.
+    pub missed: usize,
+    /// When the next run is.
+    pub next: Option<Timestamp>,
+}
+
+impl Timetable {
+    /// The timetable of a CronTab; or what is wrong with it.
+    pub fn new(spec: &CronTabSpec) -> Result<Self, String> {
+        let schedule = Schedule::parse(&spec.cron_spec).map_err(|error| error.to_string())?;
+        let zone = time_zone(spec.time_zone.as_deref().unwrap_or_default())?;
+        Ok(Self { schedule, zone, deadline: spec.starting_deadline_seconds.map(SignedDuration::from_secs) })
+    }
+
+    /// What is due now, if nothing has been run since `since`.
+    pub fn due(&self, since: Timestamp, now: Timestamp) -> Due {
+        let earliest = self.deadline.and_then(|deadline| now.checked_sub(deadline).ok());
+        let since = earliest.map_or(since, |earliest| since.max(earliest));
+        let next = |after: Timestamp| Some(self.schedule.next_after(&after.to_zoned(self.zone.clone()))?.timestamp());
+        let mut due = Due { run: None, missed: 0, next: next(now) };
+        let mut time = since;
+        while let Some(following) = next(time).filter(|following| *following <= now) {
+            (due.run, time) = (Some(following), following);
+            due.missed += 1;
+            if due.missed == COUNTED {
+                due.run = self.last_before(now, following);
+                break;
+            }
+        }
+        due
+    }
+
+    /// The last run at or before `now`, which `known` is not after: found by halving the time to it.
+    fn last_before(&self, now: Timestamp, known: Timestamp) -> Option<Timestamp> {
+        let next = |after: i64| {
+            let after = Timestamp::from_second(after).ok()?.to_zoned(self.zone.clone());
+            Some(self.schedule.next_after(&after)?.timestamp()).filter(|next| *next <= now)
+        };
+        // There is a run after the lower bound, and none after the upper.
+        let (mut lower, mut upper) = (known.as_second() - 1, now.as_second());
+        while upper - lower > 1 {
+            let middle = lower + (upper - lower) / 2;
+            if next(middle).is_some() { lower = middle } else { upper = middle }
+        }
+        next(lower)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn timetable(spec: serde_json::Value) -> Result<Timetable, String> {
+        let mut full = json!({"image": "app"});
+        full.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+        Timetable::new(&serde_json::from_value(full).unwrap())
+    }
+
+    fn at(text: &str) -> Timestamp {
+        format!("2026-03-{text}Z").parse().unwrap()
+    }
+
+    #[test]
+    fn the_latest_run_is_due_and_the_others_are_missed() {
+        let hourly = timetable(json!({"cronSpec": "0 * * * *"})).unwrap();
+        for (since, now, run, missed, next) in [
+            ("01T10:30:00", "01T10:59:59", None, 0, "01T11:00:00"),
+            ("01T10:30:00", "01T11:00:00", Some("01T11:00:00"), 1, "01T12:00:00"),
+            ("01T10:30:00", "01T13:10:00", Some("01T13:00:00"), 3, "01T14:00:00"),
+            ("01T10:30:00", "30T13:10:00", Some("30T13:00:00"), 100, "30T14:00:00"),
+        ] {
+            let expected = Due { run: run.map(at), missed, next: Some(at(next)) };
+            assert_eq!(hourly.due(at(since), at(now)), expected, "from {since} to {now}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_late_is_left_out() {
+        let hourly = timetable(json!({"cronSpec": "0 * * * *", "startingDeadlineSeconds": 600})).unwrap();
+        assert_eq!(hourly.due(at("01T08:30:00"), at("01T13:09:00")).run, Some(at("01T13:00:00")));
+        assert_eq!(
+            hourly.due(at("01T08:30:00"), at("01T13:11:00")),
+            Due { run: None, missed: 0, next: Some(at("01T14:00:00")) }
+        );
+    }
+
+    #[test]
+    fn schedules_are_of_their_zone() {
+        let berlin = timetable(json!({"cronSpec": "0 9 * * *", "timeZone": "Europe/Berlin"})).unwrap();
+        // Clocks are put forward on the 29th.
+        assert_eq!(berlin.due(at("27T00:00:00"), at("27T00:00:00")).next, Some(at("27T08:00:00")));
+        assert_eq!(berlin.due(at("30T00:00:00"), at("30T00:00:00")).next, Some(at("30T07:00:00")));
+    }
+
+    #[test]
+    fn what_cannot_be_followed_is_told() {
+        for (spec, expected) in [
+            (json!({"cronSpec": "61 * * * *"}), "end of range (61) above maximum (59): 61"),
+            (json!({"cronSpec": "* * * * *", "timeZone": "Mars/Base"}), "unknown time zone Mars/Base"),
+        ] {
+            assert_eq!(timetable(spec).err().as_deref(), Some(expected));
+        }
+        let never = timetable(json!({"cronSpec": "0 0 31 2 *"})).unwrap();
+        assert_eq!(never.due(at("01T00:00:00"), at("02T00:00:00")), Due { run: None, missed: 0, next: None });
+    }
+}
