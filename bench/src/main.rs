@@ -16,6 +16,7 @@ mod pki;
 mod report;
 mod servers;
 mod setup;
+mod soak;
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -50,6 +51,7 @@ enum Task {
     /// Start kube-apiserver with etcd, write a kubeconfig, and wait for Ctrl-C
     Pair(PairArgs),
     Definitions(definitions::DefinitionsArgs),
+    Soak(soak::SoakArgs),
     #[command(hide = true)]
     Floor(floor::FloorArgs),
 }
@@ -85,6 +87,7 @@ async fn main() -> anyhow::Result<()> {
             Some(Task::Floor(args)) => floor::serve(args).await,
             Some(Task::Pair(args)) => pair(args).await,
             Some(Task::Definitions(args)) => definitions::run(args).await,
+            Some(Task::Soak(args)) => soak::run(args).await,
             None => bench(cli.bench).await,
         }
     };

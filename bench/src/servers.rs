@@ -123,6 +123,11 @@ pub(crate) async fn start_empty(which: Which, places: &Places) -> anyhow::Result
     start_in(folder(places, which)?, which, places).await
 }
 
+/// Starts Windlass with its control loops and simulated nodes, on no data.
+pub(crate) async fn start_with_nodes(places: &Places, nodes: usize) -> anyhow::Result<Running> {
+    windlass::start_with(folder(places, Which::Windlass)?, places, &["--nodes", &nodes.to_string()]).await
+}
+
 /// Ends a server in good order, and starts it again on the data that it has left.
 pub(crate) async fn restart(server: Running, which: Which, places: &Places) -> anyhow::Result<Running> {
     let Running { processes, folder, .. } = server;

@@ -80,7 +80,8 @@ mod tests {
         let names = |args: &[&str]| {
             parse(args).map(|options| options.suites.iter().map(|suite| suite.name).collect::<Vec<_>>())
         };
-        assert_eq!(names(&[]).unwrap(), ["kubectl", "pods", "python", "javascript", "go", "sdk"]);
+        let all = ["kubectl", "pods", "python", "javascript", "go", "go-operator", "kopf", "sdk"];
+        assert_eq!(names(&[]).unwrap(), all);
         assert_eq!(names(&["--only", "go,kubectl"]).unwrap(), ["go", "kubectl"]);
         assert!(names(&["--only", "ruby"]).is_err());
         assert!(names(&["--only"]).is_err());

@@ -42,7 +42,7 @@ impl Server {
         let folder = tempfile::Builder::new().prefix("sdk-").tempdir_in(data)?;
         let log = fs::File::create(folder.path().join("log"))?;
         let mut child = Command::new(program)
-            .args(["up", "--port", "0", "--data-dir"])
+            .args(["up", "--controllers", "", "--nodes", "0", "--port", "0", "--data-dir"])
             .arg(folder.path().join("plane"))
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)

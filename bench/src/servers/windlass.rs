@@ -7,7 +7,13 @@ use tempfile::TempDir;
 use super::{Places, Running, ready_file, readyz};
 use crate::{child::Server, pki::Pki};
 
+/// An API server alone, as its peers are.
 pub(super) async fn start(folder: TempDir, places: &Places) -> anyhow::Result<Running> {
+    start_with(folder, places, &["--controllers", "", "--nodes", "0"]).await
+}
+
+/// The same with options of one's own.
+pub(super) async fn start_with(folder: TempDir, places: &Places, options: &[&str]) -> anyhow::Result<Running> {
     let (data, ready) = (folder.path().join("data"), folder.path().join("ready"));
     // That of an earlier start says where it was.
     if ready.exists() {
@@ -17,6 +23,7 @@ pub(super) async fn start(folder: TempDir, places: &Places) -> anyhow::Result<Ru
     let mut command = Command::new(&places.windlass);
     command
         .args(["up", "--port", "0", "--store", "embedded"])
+        .args(options)
         .arg("--data-dir")
         .arg(&data)
         .arg("--ready-file")

@@ -41,7 +41,11 @@ impl Server {
         build(if program == "windlass" { "windlass-cli" } else { program })?;
         let mut command = Command::new(peers::target().join("debug").join(program));
         if program == "windlass" {
-            command.args(["up", "--port", "0", "--data-dir"]).arg(&data).arg("--ready-file").arg(&ready);
+            command
+                .args(["up", "--controllers", "", "--nodes", "0", "--port", "0", "--data-dir"])
+                .arg(&data)
+                .arg("--ready-file")
+                .arg(&ready);
         } else {
             command.arg("pair").arg("--peers").arg(programs).arg("--kubeconfig").arg(&kubeconfig);
         }

@@ -32,6 +32,8 @@ pub(super) const SUITES: &[Suite] = &[
     Suite { name: "python", prepare: python },
     Suite { name: "javascript", prepare: javascript },
     Suite { name: "go", prepare: go },
+    Suite { name: "go-operator", prepare: go_operator },
+    Suite { name: "kopf", prepare: kopf },
     Suite { name: "sdk", prepare: sdk },
 ];
 
@@ -108,21 +110,30 @@ fn kubectl_script(script: &str, peers: &Path) -> anyhow::Result<Command> {
     let program = peers::find(peers, "kubectl")?;
     let mut command = tool("python3", "--version")?;
     // Whatever the server is: what `windlass crd upgrade` writes is for every one.
-    super::server::build("windlass-cli")?;
-    let windlass = peers::target().join("debug").join("windlass");
-    command.arg(scripts().join(script)).env("KUBECTL", program).env("WINDLASS", windlass);
+    command.arg(scripts().join(script)).env("KUBECTL", program).env("WINDLASS", windlass()?);
     command.env("PYTHONDONTWRITEBYTECODE", "1");
     Ok(command)
 }
 
 fn python(folder: &Path, _: &Path) -> anyhow::Result<Command> {
-    let venv = folder.join("python");
-    install(&venv, "requirements.txt", |requirements| {
-        must(tool("python3", "--version")?.args(["-m", "venv", "--clear"]).arg(&venv))?;
+    python_script(&folder.join("python"), "requirements.txt", "client.py")
+}
+
+/// An operator in Python, with a server of its own: it needs control loops and a node.
+fn kopf(folder: &Path, _: &Path) -> anyhow::Result<Command> {
+    let mut command = python_script(&folder.join("kopf"), "kopf_requirements.txt", "kopf_checks.py")?;
+    command.env("WINDLASS", windlass()?);
+    Ok(command)
+}
+
+/// A script with what it needs in a folder of its own.
+fn python_script(venv: &Path, requirements: &str, script: &str) -> anyhow::Result<Command> {
+    install(venv, requirements, |requirements| {
+        must(tool("python3", "--version")?.args(["-m", "venv", "--clear"]).arg(venv))?;
         must(Command::new(venv.join("bin/pip")).args(["install", "--quiet", "--requirement"]).arg(requirements))
     })?;
     let mut command = Command::new(venv.join("bin/python"));
-    command.arg(scripts().join("client.py")).env("PYTHONDONTWRITEBYTECODE", "1");
+    command.arg(scripts().join(script)).env("PYTHONDONTWRITEBYTECODE", "1");
     Ok(command)
 }
 
@@ -145,6 +156,19 @@ fn go(folder: &Path, _: &Path) -> anyhow::Result<Command> {
     // Informers then begin with a watch, as those of newer client-go do, and not with a list.
     command.env("KUBE_FEATURE_WatchListClient", "true");
     Ok(command)
+}
+
+/// An operator in Go, with servers of its own: it needs control loops and a node.
+fn go_operator(_: &Path, _: &Path) -> anyhow::Result<Command> {
+    let mut command = tool("go", "version")?;
+    command.args(["test", "-count=1", "./operator"]).current_dir(scripts().join("go")).env("WINDLASS", windlass()?);
+    Ok(command)
+}
+
+/// The program, built.
+fn windlass() -> anyhow::Result<PathBuf> {
+    super::server::build("windlass-cli")?;
+    Ok(peers::target().join("debug").join("windlass"))
 }
 
 fn sdk(_: &Path, _: &Path) -> anyhow::Result<Command> {

@@ -1,0 +1,256 @@
+//! A soak of the control loops: thousands of deployments on simulated nodes, rolled, then left alone.
+//!
+//! Everything must converge, memory must stay flat from one roll to the next, and at rest nothing may be written but the
+//! signs of life of nodes.
+
+mod writes;
+
+use std::time::{Duration, Instant};
+
+use anyhow::{bail, ensure};
+use clap::Args;
+use http::Method;
+use serde_json::{Value, json};
+
+use self::writes::Writes;
+use crate::{
+    client::{Body, Client},
+    phase::{self, Plan},
+    report::thousands,
+    servers::{self, Running},
+    setup::SetupArgs,
+};
+
+/// How often progress is looked at.
+const LOOK: Duration = Duration::from_secs(2);
+/// Pods that a simulated node takes.
+const PODS_PER_NODE: usize = 110;
+/// Writes of a deployment and all that it owns, in one roll or its creation, above which a loop spins.
+const MOST_WRITES: f64 = 60.0;
+/// How much more memory there may be after the last roll than after the first.
+const MOST_GROWTH: f64 = 1.15;
+
+/// Create many deployments on simulated nodes, roll them, and look whether the control loops come to rest
+#[derive(Debug, Args)]
+pub(crate) struct SoakArgs {
+    #[command(flatten)]
+    setup: SetupArgs,
+    /// How many deployments
+    #[arg(long, default_value_t = 5000)]
+    deployments: usize,
+    /// How many pods each has
+    #[arg(long, default_value_t = 3)]
+    replicas: usize,
+    /// How often all are rolled
+    #[arg(long, default_value_t = 2)]
+    rolls: usize,
+    /// How many minutes it takes in all; what is left after the rolls is rest
+    #[arg(long, default_value_t = 10)]
+    minutes: u64,
+}
+
+/// A phase that has come to its end.
+struct Phase {
+    name: String,
+    took: Duration,
+    memory: u64,
+    writes: Writes,
+}
+
+pub(crate) async fn run(args: SoakArgs) -> anyhow::Result<()> {
+    let begin = Instant::now();
+    let places = args.setup.places(&[servers::Which::Windlass])?;
+    // Rolls need room for new pods beside the old.
+    let nodes = (args.deployments * args.replicas).div_ceil(PODS_PER_NODE) * 3 / 2 + 1;
+    let server = servers::start_with_nodes(&places, nodes).await?;
+    eprintln!("ready in {:.1} ms with {nodes} nodes", server.ready_in.as_secs_f64() * 1e3);
+    let soak = Soak { client: Client::connect(&server.url, &server.tls, 4).await?, server, args };
+    let mut phases = Vec::new();
+    phases.push(soak.phase("create", 1).await?);
+    for roll in 1..=soak.args.rolls {
+        phases.push(soak.phase(&format!("roll {roll}"), roll + 1).await?);
+    }
+    phases.push(soak.rest(begin + Duration::from_secs(soak.args.minutes * 60)).await?);
+    println!("{}", table(&phases, soak.args.deployments));
+    soak.args.setup.write_json(&numbers(&phases))?;
+    judge(&phases, soak.args.deployments)
+}
+
+struct Soak {
+    client: Client,
+    server: Running,
+    args: SoakArgs,
+}
+
+impl Soak {
+    /// Writes every deployment in its n-th form, and waits until all are as they should be.
+    async fn phase(&self, name: &str, form: usize) -> anyhow::Result<Phase> {
+        let (begin, before) = (Instant::now(), Writes::of(&self.client).await?);
+        let plan = Plan { requests: self.args.deployments, lanes: 32, at_least: Duration::ZERO };
+        let (client, replicas) = (self.client.clone(), self.args.replicas);
+        phase::run(plan, move |lane, number| {
+            let client = client.clone();
+            async move {
+                match form {
+                    1 => {
+                        client.measure(lane, Method::POST, COLLECTION, Body::json(&deployment(number, replicas))).await
+                    }
+                    _ => client.measure(lane, Method::PATCH, &path(number), changed(form)).await,
+                }
+            }
+        })
+        .await?;
+        let written = begin.elapsed();
+        self.converged(form).await?;
+        let took = begin.elapsed();
+        self.server.settle().await?;
+        let writes = Writes::of(&self.client).await?.since(&before);
+        eprintln!(
+            "{name}: asked for in {:.1} s, there after {:.1} s, {:.1} MB",
+            written.as_secs_f64(),
+            took.as_secs_f64(),
+            self.server.memory()? as f64 / 1e6
+        );
+        Ok(Phase { name: name.to_owned(), took, memory: self.server.memory()?, writes })
+    }
+
+    /// Waits until every deployment has all its pods, of the newest form.
+    async fn converged(&self, form: usize) -> anyhow::Result<()> {
+        let deadline = Instant::now() + Duration::from_secs(60 * self.args.minutes.max(1));
+        loop {
+            let (status, list) = self.client.ask(Method::GET, COLLECTION, Body::default()).await?;
+            ensure!(status.is_success(), "cannot list deployments: {status}");
+            let done = list["items"]
+                .as_array()
+                .map_or(0, |all| all.iter().filter(|deployment| is_done(deployment, self.args.replicas, form)).count());
+            if done == self.args.deployments {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                bail!("only {done} of {} deployments have converged", self.args.deployments);
+            }
+            eprintln!("  {} of {}", thousands(done as u64), thousands(self.args.deployments as u64));
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Leaves everything alone until the end, and counts what is written all the same.
+    async fn rest(&self, end: Instant) -> anyhow::Result<Phase> {
+        let (begin, before) = (Instant::now(), Writes::of(&self.client).await?);
+        tokio::time::sleep_until(end.max(begin + Duration::from_secs(60)).into()).await;
+        let writes = Writes::of(&self.client).await?.since(&before);
+        Ok(Phase { name: "rest".to_owned(), took: begin.elapsed(), memory: self.server.memory()?, writes })
+    }
+}
+
+const COLLECTION: &str = "/apis/apps/v1/namespaces/default/deployments";
+
+fn path(number: usize) -> String {
+    format!("{COLLECTION}/soak-{number}")
+}
+
+fn deployment(number: usize, replicas: usize) -> Value {
+    let labels = json!({"app": format!("soak-{number}")});
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": format!("soak-{number}"), "labels": labels},
+        "spec": {
+            "replicas": replicas, "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "app:1"}]}},
+        },
+    })
+}
+
+fn changed(form: usize) -> Body {
+    let containers = json!([{"name": "main", "image": format!("app:{form}")}]);
+    let patch = json!({"spec": {"template": {"spec": {"containers": containers}}}});
+    Body { content_type: "application/strategic-merge-patch+json", bytes: patch.to_string().into() }
+}
+
+fn is_done(deployment: &Value, replicas: usize, form: usize) -> bool {
+    let status = &deployment["status"];
+    let all = |field: &str| status[field].as_u64() == Some(replicas as u64);
+    status["observedGeneration"].as_u64().is_some_and(|seen| seen >= form as u64)
+        && ["replicas", "updatedReplicas", "readyReplicas", "availableReplicas"].into_iter().all(all)
+}
+
+fn table(phases: &[Phase], deployments: usize) -> String {
+    let mut text =
+        String::from("| phase | time | memory | writes | for a deployment | by kind |\n|---|---|---|---|---|---|\n");
+    for phase in phases {
+        let total = phase.writes.without_signs_of_life();
+        text += &format!(
+            "| {} | {:.1} s | {:.1} MB | {} | {:.1} | {} |\n",
+            phase.name,
+            phase.took.as_secs_f64(),
+            phase.memory as f64 / 1e6,
+            thousands(total),
+            total as f64 / deployments as f64,
+            phase.writes
+        );
+    }
+    text
+}
+
+fn numbers(phases: &[Phase]) -> Value {
+    let phase = |phase: &Phase| {
+        json!({"phase": phase.name, "seconds": phase.took.as_secs_f64(), "memoryBytes": phase.memory,
+            "writes": phase.writes.to_json()})
+    };
+    phases.iter().map(phase).collect()
+}
+
+/// Whether the loops came to rest.
+fn judge(phases: &[Phase], deployments: usize) -> anyhow::Result<()> {
+    let Some((rest, busy)) = phases.split_last() else { return Ok(()) };
+    for phase in busy {
+        let each = phase.writes.without_signs_of_life() as f64 / deployments as f64;
+        ensure!(each <= MOST_WRITES, "{}: {each:.1} writes for each deployment: a loop spins", phase.name);
+    }
+    let idle = rest.writes.without_signs_of_life();
+    ensure!(idle == 0, "{idle} writes at rest: {}", rest.writes);
+    if let [_, first, .., last] = busy {
+        let growth = last.memory as f64 / first.memory as f64;
+        ensure!(growth <= MOST_GROWTH, "memory grew {growth:.2} times from the first roll to the last");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deployment_is_done_when_all_its_pods_are_new_and_ready() {
+        let status = |seen: u64, ready: u64| {
+            json!({"status": {"observedGeneration": seen, "replicas": 3, "updatedReplicas": 3, "readyReplicas": ready,
+                "availableReplicas": ready}})
+        };
+        assert!(is_done(&status(2, 3), 3, 2));
+        assert!(!is_done(&status(1, 3), 3, 2), "its loop has not seen the change");
+        assert!(!is_done(&status(2, 2), 3, 2));
+        assert!(!is_done(&json!({}), 3, 1));
+    }
+
+    #[test]
+    fn spinning_and_growing_are_told() {
+        let phase = |name: &str, memory: u64, writes: u64| {
+            let text = format!("apiserver_request_total{{verb=\"PUT\",resource=\"pods\",code=\"200\"}} {writes}\n");
+            Phase { name: name.to_owned(), took: Duration::ZERO, memory, writes: Writes::parse(&text) }
+        };
+        let run = |roll: u64, rest: u64, memory: u64| {
+            judge(
+                &[
+                    phase("create", 1, 9),
+                    phase("roll 1", 100, 9),
+                    phase("roll 2", memory, roll),
+                    phase("rest", 1, rest),
+                ],
+                1,
+            )
+        };
+        run(9, 0, 100).unwrap();
+        assert!(run(1000, 0, 100).unwrap_err().to_string().contains("spins"));
+        assert!(run(9, 1, 100).unwrap_err().to_string().contains("at rest"));
+        assert!(run(9, 0, 200).unwrap_err().to_string().contains("grew"));
+    }
+}
