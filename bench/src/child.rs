@@ -19,14 +19,14 @@ const ENDS_WITHIN: Duration = Duration::from_secs(90);
 
 /// A running server, killed when dropped. What it prints is in a file.
 #[derive(Debug)]
-pub(crate) struct Server {
+pub struct Server {
     child: Child,
     log: PathBuf,
 }
 
 impl Server {
     /// Starts a command. Nothing is kept of its input; its output goes to `log`.
-    pub(crate) fn spawn(command: &mut Command, log: &Path) -> anyhow::Result<Self> {
+    pub fn spawn(command: &mut Command, log: &Path) -> anyhow::Result<Self> {
         let output = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
         let child = command
             .stdin(Stdio::null())
@@ -38,7 +38,7 @@ impl Server {
     }
 
     /// Fails, with the end of its output, if the process has ended.
-    pub(crate) fn check(&mut self) -> anyhow::Result<()> {
+    pub fn check(&mut self) -> anyhow::Result<()> {
         let Some(status) = self.child.try_wait()? else { return Ok(()) };
         let output = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = output.lines().collect();
@@ -46,7 +46,7 @@ impl Server {
     }
 
     /// Asks the process to end, as an operator does, and waits until it has.
-    pub(crate) fn end(mut self) -> anyhow::Result<()> {
+    pub fn end(mut self) -> anyhow::Result<()> {
         let pid = self.child.id().to_string();
         let asked = Command::new("kill").args(["-TERM", &pid]).status().context("cannot run kill")?;
         ensure!(asked.success(), "kill -TERM {pid}: {asked}");
@@ -59,14 +59,14 @@ impl Server {
     }
 
     /// Resident memory in bytes.
-    pub(crate) fn memory(&self) -> anyhow::Result<u64> {
+    pub fn memory(&self) -> anyhow::Result<u64> {
         let path = format!("/proc/{}/status", self.child.id());
         let status = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-        resident(&status).with_context(|| format!("{path} has no VmRSS"))
+        memory_of(&status, "VmRSS").with_context(|| format!("{path} has no VmRSS"))
     }
 
     /// Processor time used so far, in all threads.
-    pub(crate) fn processor_time(&self) -> anyhow::Result<Duration> {
+    pub fn processor_time(&self) -> anyhow::Result<Duration> {
         let path = format!("/proc/{}/stat", self.child.id());
         let stat = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
         ticks(&stat).map(|ticks| TICK * ticks).with_context(|| format!("{path} has no processor time"))
@@ -82,12 +82,13 @@ impl Drop for Server {
 }
 
 /// A port that was free a moment ago, for servers that cannot pick one themselves.
-pub(crate) fn free_port() -> anyhow::Result<u16> {
+pub fn free_port() -> anyhow::Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
-fn resident(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+/// A line of `/proc/PID/status`, in bytes: `VmRSS` is what is resident now, `VmHWM` the most that ever was.
+pub fn memory_of(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
@@ -103,8 +104,9 @@ mod tests {
 
     #[test]
     fn memory_and_time_are_read_from_what_linux_writes() {
-        assert_eq!(resident("Name:\tx\nVmHWM:\t  20 kB\nVmRSS:\t   12 kB\nThreads:\t1\n"), Some(12 * 1024));
-        assert_eq!(resident("Name:\tx\n"), None);
+        let status = "Name:\tx\nVmHWM:\t  20 kB\nVmRSS:\t   12 kB\nThreads:\t1\n";
+        assert_eq!((memory_of(status, "VmRSS"), memory_of(status, "VmHWM")), (Some(12 * 1024), Some(20 * 1024)));
+        assert_eq!((memory_of("Name:\tx\n", "VmRSS"), memory_of(status, "Vm")), (None, None));
         let stat = "7 (a) b) S 1 7 7 0 -1 4194304 100 0 0 0 31 11 0 0 20 0 1 0 5 100 20 18446744073709551615";
         assert_eq!(ticks(stat), Some(42));
     }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use clap::Args;
 use serde_json::{Value, json};
+use windlass_bench::table::thousands;
 
 use self::{first_instance::FirstInstances, many::Written};
 use crate::{
@@ -17,7 +18,7 @@ use crate::{
     definition::Definition,
     figures::Unit,
     load,
-    report::{show, thousands},
+    report::show,
     servers::{self, Places, Running, Which},
     setup::SetupArgs,
 };

@@ -3,7 +3,6 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool")]
 
-mod child;
 mod client;
 mod definition;
 mod definitions;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use windlass_bench::table::{render, thousands};
 
 use crate::{
     figures::{Figure, Figures, Measure, Unit},
@@ -113,26 +114,6 @@ fn show_target(measure: Measure) -> String {
 
 fn percent(part: f64) -> String {
     format!("{:.0} %", part * 100.0)
-}
-
-/// A number as people write it.
-pub(crate) fn thousands(number: u64) -> String {
-    if number < 1000 { number.to_string() } else { format!("{},{:03}", thousands(number / 1000), number % 1000) }
-}
-
-/// Rows, the first of them the header, as a table in Markdown.
-pub(crate) fn render(rows: &[Vec<String>]) -> String {
-    let columns = rows.first().map_or(0, Vec::len);
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let line = |cells: &[String]| {
-        let cells: Vec<String> = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        format!("| {} |\n", cells.join(" | "))
-    };
-    let mut text = rows.first().map(|row| line(row)).unwrap_or_default();
-    text += &format!("|{}\n", widths.iter().map(|width| format!("{}|", "-".repeat(width + 2))).collect::<String>());
-    rows.iter().skip(1).for_each(|row| text += &line(row));
-    text
 }
 
 #[cfg(test)]

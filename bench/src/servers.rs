@@ -16,9 +16,9 @@ use clap::ValueEnum;
 use http::Method;
 use rustls::ClientConfig;
 use tempfile::TempDir;
+use windlass_bench::child::Server;
 
 use crate::{
-    child::Server,
     client::{Body, Client},
     load::Load,
     pki::Pki,

@@ -1,14 +1,11 @@
 //! What every measurement asks for: which servers, where their programs and their data are, and where the numbers go.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{fs, path::PathBuf};
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use clap::Args;
 use serde_json::Value;
+use windlass_bench::program::{build_windlass, target};
 
 use crate::servers::{Places, Which};
 
@@ -68,20 +65,4 @@ pub(crate) fn peers(folder: Option<PathBuf>) -> Places {
         windlass: PathBuf::new(),
         data: target().join("bench"),
     }
-}
-
-/// The target folder of the workspace.
-fn target() -> PathBuf {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("bench must lie in the workspace");
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from)
-}
-
-fn build_windlass() -> anyhow::Result<PathBuf> {
-    let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["build", "--release", "--package", "windlass-cli"])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .status()
-        .context("cannot run cargo")?;
-    ensure!(status.success(), "windlass does not build; --windlass FILE takes one that is built");
-    Ok(target().join("release").join("windlass"))
 }

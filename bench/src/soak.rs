@@ -11,12 +11,12 @@ use anyhow::{bail, ensure};
 use clap::Args;
 use http::Method;
 use serde_json::{Value, json};
+use windlass_bench::table::thousands;
 
 use self::writes::Writes;
 use crate::{
     client::{Body, Client},
     phase::{self, Plan},
-    report::thousands,
     servers::{self, Running},
     setup::SetupArgs,
 };

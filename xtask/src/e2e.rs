@@ -4,7 +4,7 @@
 //! `FAILED ...`, or what `cargo test` prints for a test. What a suite needs is installed under `target/e2e`; what cannot be
 //! installed is an error, never a skip.
 
-mod server;
+pub(crate) mod server;
 mod suites;
 
 use std::path::PathBuf;

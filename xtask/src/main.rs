@@ -5,12 +5,13 @@
 mod builtins;
 mod e2e;
 mod peers;
+mod scaffold;
 mod tidy;
 
 use anyhow::bail;
 
 const USAGE: &str =
-    "usage: cargo xtask builtins [--check | --openapi | --vectors [FOLDER...]] | e2e [FLAGS] | peers | tidy";
+    "usage: cargo xtask builtins [--check | --openapi | --vectors [FOLDER...]] | e2e [FLAGS] | peers | scaffold | tidy";
 
 fn main() -> anyhow::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -19,6 +20,7 @@ fn main() -> anyhow::Result<()> {
         Some((&"builtins", rest)) => builtins::run(rest),
         Some((&"e2e", rest)) => e2e::run(rest),
         Some((&"peers", rest)) => peers::run(rest),
+        Some((&"scaffold", rest)) => scaffold::run(rest),
         Some((&"tidy", rest)) => tidy::run(rest),
         _ => bail!("{USAGE}"),
     }

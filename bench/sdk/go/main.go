@@ -62,12 +62,11 @@ func syncAll() any {
 		fail(fmt.Errorf("the cache does not sync"))
 	}
 	took := time.Since(start)
+	time.Sleep(time.Second)
+	peak, after := memory("VmHWM"), memory("VmRSS")
 	list := &widgetList{}
 	fail(c.List(context.Background(), list, client.UnsafeDisableDeepCopy))
-	found := len(list.Items)
-	peak := memory("VmHWM")
-	time.Sleep(time.Second)
-	return map[string]any{"objects": found, "seconds": took.Seconds(), "before": before, "peak": peak, "after": memory("VmRSS")}
+	return map[string]any{"objects": len(list.Items), "seconds": took.Seconds(), "before": before, "peak": peak, "after": after}
 }
 
 // reconcileAll triggers all objects again, once everything has been reconciled for the first time.

@@ -10,10 +10,11 @@ mod subject;
 mod subjects;
 mod widget;
 
-use std::{env, path::PathBuf, process::Command};
+use std::path::PathBuf;
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use clap::{Args, Parser, Subcommand};
+use windlass_bench::program::{build_windlass, target};
 
 use crate::{
     contender::{Contender, Run},
@@ -67,9 +68,9 @@ struct BenchArgs {
     /// Another program that serves, instead of building windlass
     #[arg(long, value_name = "FILE")]
     windlass: Option<PathBuf>,
-    /// Where the server keeps data
-    #[arg(long, value_name = "DIR", default_value = "target/bench")]
-    data: PathBuf,
+    /// Folder for the server's data; it should be on a disk [default: target/bench]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
 }
 
 #[tokio::main]
@@ -87,11 +88,12 @@ async fn measure(args: BenchArgs) -> anyhow::Result<()> {
         Some(file) => file.clone(),
         None => build_windlass()?,
     };
+    let data = args.data.clone().unwrap_or_else(|| target().join("bench"));
     let programs = contender::Programs::build(&contenders)?;
     let mut figures = Figures::default();
     for run in 1..=args.runs {
         eprintln!("run {run} of {}: making {} widgets", args.runs, args.objects);
-        let server = Server::start(&windlass, &args.data).await?;
+        let server = Server::start(&windlass, &data).await?;
         server.populate(args.objects).await?;
         for &contender in &contenders {
             let run = Run { contender, programs: &programs, server: &server, concurrency: args.concurrency };
@@ -102,7 +104,7 @@ async fn measure(args: BenchArgs) -> anyhow::Result<()> {
             figures.reconciled(contender, run.reconcile(args.objects)?);
         }
         drop(server);
-        let server = Server::start(&windlass, &args.data).await?;
+        let server = Server::start(&windlass, &data).await?;
         server.populate(args.latency_objects).await?;
         for &contender in &contenders {
             eprintln!("{}: latency and queue", contender.title());
@@ -115,15 +117,4 @@ async fn measure(args: BenchArgs) -> anyhow::Result<()> {
     }
     figures.print(&contenders);
     Ok(())
-}
-
-/// Builds the server as it is used.
-fn build_windlass() -> anyhow::Result<PathBuf> {
-    let status = Command::new(env!("CARGO"))
-        .args(["build", "--release", "-p", "windlass-cli"])
-        .status()
-        .context("cannot run cargo")?;
-    ensure!(status.success(), "cargo build: {status}");
-    let own = env::current_exe().context("cannot tell where this program is")?;
-    Ok(own.with_file_name("windlass"))
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use windlass_bench::table::render;
+
 use crate::{
     contender::Contender,
     subject::{Latencies, Queued, Reconciled, Synced},
@@ -67,31 +69,31 @@ impl Figures {
         };
         let mut measures: Vec<Measure> = self.0.keys().map(|(measure, _)| *measure).collect();
         measures.dedup();
-        print!("| |");
-        contenders.iter().for_each(|contender| print!(" {} |", contender.title()));
-        println!(" against the better | target | met |");
-        println!("|---|{}---|---|---|", "---|".repeat(contenders.len()));
+        let mut header = vec![String::new()];
+        header.extend(contenders.iter().map(|contender| contender.title().to_owned()));
+        header.extend(["against the better", "target", "met"].map(str::to_owned));
+        let mut rows = vec![header];
         for measure in measures {
-            print!("| {} |", measure.title());
-            for contender in contenders {
-                print!(" {} |", median(measure, *contender).map_or_else(String::new, |value| measure.show(value)));
-            }
+            let mut row = vec![measure.title()];
+            row.extend(
+                contenders
+                    .iter()
+                    .map(|contender| median(measure, *contender).map_or_else(String::new, |value| measure.show(value))),
+            );
             let others = [Contender::KubeRuntime, Contender::ControllerRuntime];
             let others = others.iter().filter_map(|contender| median(measure, *contender));
             let best = if measure.more_is_better() { others.reduce(f64::max) } else { others.reduce(f64::min) };
             let ratio = median(measure, Contender::Windlass).zip(best).map(|(ours, theirs)| ours / theirs);
-            let ratio_shown = ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}x"));
-            match measure.target() {
-                None => println!(" {ratio_shown} | | |"),
-                Some(target) => {
-                    let sign = if measure.more_is_better() { ">=" } else { "<=" };
-                    let met =
-                        ratio.map(|ratio| if measure.more_is_better() { ratio >= target } else { ratio <= target });
-                    let met = met.map_or("", |met| if met { "yes" } else { "NO" });
-                    println!(" {ratio_shown} | {sign} {target}x | {met} |");
-                }
-            }
+            let (sign, reaches): (_, fn(&f64, &f64) -> bool) =
+                if measure.more_is_better() { (">=", f64::ge) } else { ("<=", f64::le) };
+            let target = measure.target();
+            let met = ratio.zip(target).map(|(ratio, target)| if reaches(&ratio, &target) { "yes" } else { "NO" });
+            row.push(ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}x")));
+            row.push(target.map_or_else(String::new, |target| format!("{sign} {target}x")));
+            row.push(met.unwrap_or_default().to_owned());
+            rows.push(row);
         }
+        print!("{}", render(&rows));
     }
 }
 

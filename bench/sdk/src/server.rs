@@ -3,11 +3,11 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::Command,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
@@ -17,6 +17,7 @@ use kube::{
 };
 use serde_json::json;
 use tempfile::TempDir;
+use windlass_bench::child;
 
 use crate::{
     subject::now,
@@ -30,8 +31,9 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 
 /// A running server, killed when dropped.
 pub(crate) struct Server {
-    child: Child,
     client: Client,
+    // In this order: the process ends before its data goes.
+    _process: child::Server,
     folder: TempDir,
 }
 
@@ -40,15 +42,12 @@ impl Server {
     pub(crate) async fn start(program: &Path, data: &Path) -> anyhow::Result<Self> {
         fs::create_dir_all(data).with_context(|| format!("cannot make {}", data.display()))?;
         let folder = tempfile::Builder::new().prefix("sdk-").tempdir_in(data)?;
-        let log = fs::File::create(folder.path().join("log"))?;
-        let mut child = Command::new(program)
-            .args(["up", "--controllers", "", "--nodes", "0", "--port", "0", "--data-dir"])
-            .arg(folder.path().join("plane"))
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log)
-            .spawn()
-            .with_context(|| format!("cannot start {}", program.display()))?;
+        let mut command = Command::new(program);
+        command
+            // In memory: the pauses of a disk are not what is measured.
+            .args(["up", "--store", "memory", "--controllers", "", "--nodes", "0", "--port", "0", "--data-dir"])
+            .arg(folder.path().join("plane"));
+        let mut process = child::Server::spawn(&mut command, &folder.path().join("log"))?;
         let kubeconfig = folder.path().join("plane/kubeconfig");
         let start = Instant::now();
         let client = loop {
@@ -57,13 +56,11 @@ impl Server {
             {
                 break client;
             }
-            if let Some(status) = child.try_wait()? {
-                bail!("windlass ended with {status}: {}", fs::read_to_string(folder.path().join("log"))?);
-            }
+            process.check()?;
             ensure!(start.elapsed() < READY_WITHIN, "windlass does not get ready");
             tokio::time::sleep(Duration::from_millis(10)).await;
         };
-        Ok(Self { child, client, folder })
+        Ok(Self { client, _process: process, folder })
     }
 
     /// How to reach it.
@@ -107,14 +104,6 @@ impl Server {
             written??;
         }
         Ok(())
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // Both fail only if it has ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -20,6 +20,7 @@ use kube::{
 };
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use windlass_bench::child::memory_of;
 
 use crate::{
     subjects,
@@ -133,9 +134,7 @@ impl SubjectArgs {
 /// A line of `/proc/self/status`, in bytes.
 pub(crate) fn memory(name: &str) -> anyhow::Result<u64> {
     let status = fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    let kib = line.and_then(|line| line.trim().strip_suffix("kB")).with_context(|| format!("no {name}"))?;
-    Ok(kib.trim().parse::<u64>()? * 1024)
+    memory_of(&status, name).with_context(|| format!("no {name}"))
 }
 
 /// Counts reconciles.

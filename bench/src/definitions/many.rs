@@ -7,13 +7,13 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use windlass_bench::table::thousands;
 
 use super::progress::Progress;
 use crate::{
     client::Client,
     definition::Definition,
     phase::{self, Plan, Samples},
-    report::thousands,
     servers::Running,
 };
 

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::report::thousands;
+use windlass_bench::table::thousands;
 
 /// How often it is told, at most.
 const STEPS: usize = 10;

@@ -1,11 +1,9 @@
 //! The table of the definitions. Where the servers had different numbers of them, only what one costs is compared.
 
+use windlass_bench::table::{render, thousands};
+
 use super::Outcome;
-use crate::{
-    figures::Unit,
-    report::{render, show, thousands},
-    servers::Which,
-};
+use crate::{figures::Unit, report::show, servers::Which};
 
 /// One line: its title, and what it shows of a server.
 struct Line {

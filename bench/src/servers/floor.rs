@@ -3,9 +3,10 @@
 use std::{process::Command, time::Instant};
 
 use tempfile::TempDir;
+use windlass_bench::child::Server;
 
 use super::{Running, ready_file, readyz};
-use crate::{child::Server, load::Load, pki::Pki};
+use crate::{load::Load, pki::Pki};
 
 pub(super) async fn start(folder: TempDir, load: &Load) -> anyhow::Result<Running> {
     let pki = Pki::make(folder.path().join("pki"))?;

@@ -9,12 +9,10 @@ use std::{
 use anyhow::bail;
 use tempfile::TempDir;
 use tokio::net::TcpStream;
+use windlass_bench::child::{Server, free_port};
 
 use super::{Places, READY_WITHIN, Running, readyz};
-use crate::{
-    child::{Server, free_port},
-    pki::Pki,
-};
+use crate::pki::Pki;
 
 pub(super) async fn start(folder: TempDir, places: &Places) -> anyhow::Result<Running> {
     let (etcd, apiserver) = (peer(places, "etcd")?, peer(places, "kube-apiserver")?);

@@ -3,9 +3,10 @@
 use std::{fs, process::Command, time::Instant};
 
 use tempfile::TempDir;
+use windlass_bench::child::Server;
 
 use super::{Places, Running, ready_file, readyz};
-use crate::{child::Server, pki::Pki};
+use crate::pki::Pki;
 
 /// An API server alone, as its peers are.
 pub(super) async fn start(folder: TempDir, places: &Places) -> anyhow::Result<Running> {

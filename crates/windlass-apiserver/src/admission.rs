@@ -3,11 +3,15 @@
 //! Plugins run in order. A plugin that changes objects implements [`Admission::mutate`]; one that only refuses
 //! implements [`Admission::validate`], which sees the object in its final form.
 
+mod certificate_subject;
 mod claim_resize;
 mod default_ingress_class;
 mod default_storage_class;
+mod limit_ranger;
 mod namespace_lifecycle;
 mod pod_defaults;
+mod quota;
+mod service_accounts;
 mod storage_protection;
 
 use async_trait::async_trait;
@@ -15,10 +19,24 @@ use serde_json::Value;
 use windlass_builtins::resource::Resource;
 
 pub(crate) use self::{
-    claim_resize::ClaimResize, default_ingress_class::DefaultIngressClass, default_storage_class::DefaultStorageClass,
-    namespace_lifecycle::NamespaceLifecycle, pod_defaults::PodDefaults, storage_protection::StorageProtection,
+    certificate_subject::CertificateSubject,
+    claim_resize::ClaimResize,
+    default_ingress_class::DefaultIngressClass,
+    default_storage_class::DefaultStorageClass,
+    limit_ranger::LimitRanger,
+    namespace_lifecycle::NamespaceLifecycle,
+    pod_defaults::PodDefaults,
+    quota::{MANAGER, Turns},
+    service_accounts::ServiceAccounts,
+    storage_protection::StorageProtection,
 };
-use crate::{call::Call, status::Result, storage::ResourceCache, user::User};
+use crate::{
+    call::Call,
+    meta,
+    status::{ApiError, Result},
+    storage::ResourceCache,
+    user::User,
+};
 
 /// What a request does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +74,13 @@ impl Attributes<'_> {
     fn is(&self, group: &str, plural: &str) -> bool {
         &*self.resource.group == group && &*self.resource.plural == plural
     }
+
+    /// A refusal. An object that has no name yet is called by the beginning of the one that it will get.
+    fn forbidden(&self, object: &Value, why: &str) -> ApiError {
+        let names = [self.name, meta::text(object, "name"), meta::text(object, "generateName")];
+        let name = names.into_iter().find(|name| !name.is_empty()).unwrap_or("Unknown");
+        ApiError::forbidden(&self.resource.plural, &self.resource.group, name, why)
+    }
 }
 
 /// The newest of the objects that fit; of two as old as each other, the first by name.
@@ -63,7 +88,7 @@ fn newest(cache: &ResourceCache, fits: fn(&Value) -> bool) -> Option<Value> {
     let objects = cache.snapshot();
     let fitting = objects.objects().map(|object| object.to_value()).filter(fits);
     fitting.min_by_key(|object| {
-        let text = |field| crate::meta::text(object, field).to_owned();
+        let text = |field| meta::text(object, field).to_owned();
         (std::cmp::Reverse(text("creationTimestamp")), text("name"))
     })
 }
@@ -92,7 +117,7 @@ impl Call<'_> {
         dry_run: bool,
     ) -> Result<()> {
         for plugin in &self.server.admission {
-            let name = crate::meta::text(object, "name").to_owned();
+            let name = meta::text(object, "name").to_owned();
             plugin.mutate(&self.attributes(operation, &name, old, dry_run), object).await?;
         }
         Ok(())
@@ -107,7 +132,7 @@ impl Call<'_> {
         dry_run: bool,
     ) -> Result<()> {
         for plugin in &self.server.admission {
-            let name = crate::meta::text(object, "name");
+            let name = meta::text(object, "name");
             plugin.validate(&self.attributes(operation, name, old, dry_run), object).await?;
         }
         Ok(())

@@ -43,7 +43,7 @@ impl Call<'_> {
     }
 
     /// The apiVersion and kind of the request's body.
-    fn body_kind(&self) -> (String, &str) {
+    pub(crate) fn body_kind(&self) -> (String, &str) {
         let resource = &*self.endpoint.resource;
         match self.subresource {
             Some(sub) if !sub.version.is_empty() => {

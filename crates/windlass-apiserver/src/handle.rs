@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
-use http::{Method, Request, Response, StatusCode, Uri, header, request::Parts};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header, request::Parts};
 use http_body_util::BodyExt;
 use tracing::warn;
 use windlass_builtins::resource::Resource;
@@ -22,7 +22,7 @@ use crate::{
     request_info::{RequestInfo, ResourceRequest},
     server::{BoxError, Inner},
     status::{ApiError, Result},
-    subresource,
+    subresource, tokens,
     user::User,
     verbs,
 };
@@ -59,7 +59,10 @@ impl Inner {
     {
         let path = unescape_path(parts.uri.path()).ok_or_else(|| ApiError::bad_request("the path is malformed"))?;
         let path = &*path;
-        let user = authenticate(parts)?;
+        let user = match parts.headers.get(header::AUTHORIZATION) {
+            Some(shown) => Box::pin(self.authenticate(shown)).await?,
+            None => connected(parts),
+        };
         if user.is_anonymous() && !health::is_health_path(path) {
             return Err(ApiError::unauthorized());
         }
@@ -85,6 +88,19 @@ impl Inner {
                     .await
                     .unwrap_or_else(|_| Err(ApiError::timeout("request did not complete within the allotted timeout")))
             }
+        }
+    }
+
+    /// Who shows a token: a service account, or nobody.
+    async fn authenticate(&self, shown: &HeaderValue) -> Result<Arc<User>> {
+        let token = shown.to_str().ok().and_then(|text| text.split_once(' '));
+        let token = token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
+        match token {
+            Some(token) => match self.user_of_token(token, &[tokens::ISSUER]).await {
+                Ok((user, _)) => Ok(Arc::new(user)),
+                Err(why) => Err(ApiError { cause: Some(why.into()), ..ApiError::unauthorized() }),
+            },
+            None => Err(ApiError::unauthorized()),
         }
     }
 
@@ -271,13 +287,10 @@ fn log_failure(error: &ApiError, method: &Method, uri: &Uri) {
     }
 }
 
-/// Who asks: the identity the connection brought, or nobody. A token is nobody's yet.
-fn authenticate(parts: &Parts) -> Result<Arc<User>> {
-    if parts.headers.contains_key(header::AUTHORIZATION) {
-        return Err(ApiError::unauthorized());
-    }
+/// Who asks: the identity the connection brought, or nobody.
+fn connected(parts: &Parts) -> Arc<User> {
     let user = parts.extensions.get::<Arc<User>>();
-    Ok(user.cloned().unwrap_or_else(|| Arc::new(User::anonymous())))
+    user.cloned().unwrap_or_else(|| Arc::new(User::anonymous()))
 }
 
 /// Namespaced objects are addressed in a namespace, the others are not.

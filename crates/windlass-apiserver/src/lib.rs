@@ -38,6 +38,7 @@ pub mod status;
 pub mod storage;
 mod subresource;
 mod tls;
+pub mod tokens;
 pub mod user;
 mod verbs;
 

@@ -105,7 +105,7 @@ impl Call<'_> {
         meta::time(self.server.now())
     }
 
-    /// Works with the field manager of the addressed resource, or of its scale.
+    /// Works with the field manager of the addressed resource, or of what stands for it: its scale, a request for a token.
     fn with_field_manager<T>(&self, work: impl FnOnce(FieldManager<'_>) -> T) -> T {
         let endpoint = self.endpoint;
         let resource = &*endpoint.resource;
@@ -120,6 +120,21 @@ impl Call<'_> {
                 subresource,
                 reset_fields: ResetFields::none(),
                 empty: endpoint.empty(),
+                versions: &versions,
+            });
+        }
+        if subresource == "token" {
+            let (api_version, kind) = self.body_kind();
+            let mut empty = json!({"apiVersion": api_version, "kind": kind});
+            // It fits: it has nothing that could not.
+            let _ = self.decode_value(&mut empty);
+            return work(FieldManager {
+                types: TypeRef::built_in(&endpoint.table.types, self.body_type()),
+                api_version: &api_version,
+                kind,
+                subresource,
+                reset_fields: ResetFields::none(),
+                empty: &empty,
                 versions: &versions,
             });
         }

@@ -19,8 +19,8 @@ use windlass_store::Store;
 
 use crate::{
     admission::{
-        Admission, ClaimResize, DefaultIngressClass, DefaultStorageClass, NamespaceLifecycle, PodDefaults,
-        StorageProtection,
+        Admission, CertificateSubject, ClaimResize, DefaultIngressClass, DefaultStorageClass, LimitRanger,
+        NamespaceLifecycle, PodDefaults, ServiceAccounts, StorageProtection, Turns,
     },
     allocation::Allocator,
     authorization::{Authorizer, MastersOnly},
@@ -32,6 +32,7 @@ use crate::{
     pod_connections::PodConnections,
     registry::Registry,
     storage::Storage,
+    tokens::TokenKey,
     user::User,
 };
 
@@ -56,6 +57,8 @@ pub(crate) struct Inner {
     pub(crate) authorizer: Box<dyn Authorizer>,
     pub(crate) admission: Vec<Box<dyn Admission>>,
     pub(crate) services: Allocator,
+    pub(crate) quota_turns: Turns,
+    pub(crate) token_key: TokenKey,
     pub(crate) metrics: Metrics,
     pub(crate) openapi: OpenApi,
     pub(crate) pod_connections: Option<Arc<dyn PodConnections>>,
@@ -76,6 +79,8 @@ pub struct ServerBuilder {
     admission: Vec<Box<dyn Admission>>,
     old_definitions: bool,
     pod_connections: Option<Arc<dyn PodConnections>>,
+    service_accounts: bool,
+    token_key: Option<TokenKey>,
 }
 
 /// Why a server could not be built.
@@ -103,6 +108,8 @@ impl Server {
             admission: Vec::new(),
             old_definitions: true,
             pod_connections: None,
+            service_accounts: false,
+            token_key: None,
         }
     }
 
@@ -161,6 +168,23 @@ impl ServerBuilder {
         self
     }
 
+    /// Whether pods run as service accounts: a pod that names none runs as `default`, one whose account is missing is
+    /// refused, and containers find the account's token. They do not by default, as accounts are made by a control loop,
+    /// and a server without it would have no pods.
+    #[must_use]
+    pub fn service_accounts(mut self, used: bool) -> Self {
+        self.service_accounts = used;
+        self
+    }
+
+    /// What tokens of service accounts are signed with. Without it a key is made, and tokens are good for as long as the
+    /// server runs.
+    #[must_use]
+    pub fn token_key(mut self, key: TokenKey) -> Self {
+        self.token_key = Some(key);
+        self
+    }
+
     /// Loads the store and starts the server. Must be called within a tokio runtime.
     pub async fn build(self) -> Result<Server, BuildError> {
         let storage = Storage::open(self.store).await.map_err(BuildError::Load)?;
@@ -177,14 +201,24 @@ impl ServerBuilder {
         let priority_classes = storage.cache("/scheduling.k8s.io/priorityclasses/");
         let storage_classes = storage.cache("/storage.k8s.io/storageclasses/");
         let ingress_classes = storage.cache("/networking.k8s.io/ingressclasses/");
+        let ranges = storage.cache("/core/limitranges/");
         let mut admission: Vec<Box<dyn Admission>> = vec![
             Box::new(NamespaceLifecycle { storage: storage.clone(), namespaces }),
+            Box::new(LimitRanger { ranges }),
+        ];
+        if self.service_accounts {
+            let accounts = storage.cache("/core/serviceaccounts/");
+            admission.push(Box::new(ServiceAccounts { accounts }));
+        }
+        let others: [Box<dyn Admission>; 6] = [
             Box::new(PodDefaults { storage: storage.clone(), priority_classes }),
             Box::new(DefaultStorageClass { storage: storage.clone(), classes: storage_classes.clone() }),
             Box::new(StorageProtection),
+            Box::new(CertificateSubject),
             Box::new(ClaimResize { storage: storage.clone(), classes: storage_classes }),
             Box::new(DefaultIngressClass { storage: storage.clone(), classes: ingress_classes }),
         ];
+        admission.extend(others);
         admission.extend(self.admission);
         let tasks = vec![
             tokio::spawn(storage.clone().follow()).abort_handle(),
@@ -197,6 +231,8 @@ impl ServerBuilder {
             authorizer: self.authorizer,
             admission,
             services: Arc::new(Mutex::new(services)),
+            quota_turns: Turns::default(),
+            token_key: self.token_key.unwrap_or_else(TokenKey::generate),
             metrics: Metrics::default(),
             openapi: OpenApi::default(),
             pod_connections: self.pod_connections,

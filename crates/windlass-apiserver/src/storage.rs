@@ -23,7 +23,7 @@ use tracing::warn;
 use windlass_store::{Error, Event, ListOptions, Revision, Store};
 
 pub use self::{
-    cache::{CacheEvent, Cached, Change, ListBody, ResourceCache, Snapshot, write_frame},
+    cache::{CacheEvent, Cached, Change, ListBody, ResourceCache, Snapshot, write_frame, write_metadata_frame},
     labels::LabelBits,
     object::{Header, StoredObject, encode},
 };

@@ -8,6 +8,7 @@ mod connect;
 mod eviction;
 mod review;
 mod scale;
+mod token;
 
 use crate::{
     call::{Answer, Call},
@@ -27,8 +28,9 @@ pub(crate) async fn dispatch(call: &Call<'_>, verb: &str) -> Option<Result<Answe
         ("", "pods", "portforward") => connect::port_forward(call).await,
         ("", "pods" | "services" | "nodes", "proxy") => connect::refuse(call).await,
         ("", "componentstatuses", "") if verb == "get" => Err(call.not_found()),
-        ("", "serviceaccounts", "token") => review::token(call).await,
+        ("", "serviceaccounts", "token") => token::create(call).await,
         ("authentication.k8s.io", "selfsubjectreviews", "") => review::self_subject(call),
+        ("authentication.k8s.io", "tokenreviews", "") => review::token(call).await,
         ("authentication.k8s.io" | "authorization.k8s.io", _, "") => review::unserved(call),
         _ => return None,
     };

@@ -25,6 +25,11 @@ impl User {
         }
     }
 
+    /// The server itself, when it writes what its answers depend on.
+    pub(crate) fn apiserver() -> Self {
+        Self { name: "system:apiserver".to_owned(), groups: vec!["system:masters".to_owned()], ..Self::default() }
+    }
+
     /// Somebody who showed no credentials.
     pub fn anonymous() -> Self {
         Self {

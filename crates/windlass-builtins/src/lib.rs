@@ -7,6 +7,7 @@ pub mod object;
 pub mod openapi;
 mod pem;
 pub mod protobuf;
+pub mod quota;
 pub mod resource;
 pub mod strategy;
 pub mod table;

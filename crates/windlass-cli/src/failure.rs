@@ -4,6 +4,7 @@ use std::{borrow::Cow, process::ExitCode};
 
 use windlass_builtins::upgrade::UpgradeError;
 use windlass_plane::PlaneError;
+use windlass_scaffold::ScaffoldError;
 
 /// A failure with advice, where the error itself cannot know what the user may do.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +24,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
             .downcast_ref::<PlaneError>()
             .and_then(PlaneError::hint)
             .or_else(|| cause.downcast_ref::<Advised>().map(|advised| advised.hint.clone().into_owned()))
+            .or_else(|| cause.downcast_ref::<ScaffoldError>().map(ScaffoldError::hint))
             .or_else(|| cause.downcast_ref::<UpgradeError>().map(|error| error.hint().to_owned()))
     });
     if let Some(hint) = hint {

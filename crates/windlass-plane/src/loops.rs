@@ -5,6 +5,7 @@
 //! means the same here. Loops write as the field manager `kube-controller-manager`, by updates and not by apply, so that
 //! objects look as they do on a cluster.
 
+mod certificates;
 mod clusterrole_aggregation;
 mod cronjob;
 mod daemonset;
@@ -18,7 +19,10 @@ mod event_expiry;
 mod garbage_collector;
 mod horizontal_pod_autoscaler;
 mod job;
+mod lease_expiry;
 mod namespace;
+mod node_lifecycle;
+mod pod_garbage_collector;
 pub(crate) mod pods;
 mod replicaset;
 mod replicationcontroller;
@@ -29,12 +33,21 @@ mod serviceaccount;
 mod services;
 mod statefulset;
 mod storage_protection;
+mod taint_eviction;
 mod ttl_after_finished;
+mod volume_binder;
+
+/// What is known here of claims and volumes, for who makes volumes.
+pub(crate) mod volumes {
+    pub(crate) use super::volume_binder::shared::*;
+}
 
 use std::{str::FromStr, sync::Arc};
 
 use k8s_openapi::api::core::v1::Namespace;
 use windlass::{context::ContextError, controller::Controller, object::Object, operator::Operator};
+
+use crate::CertificateAndKey;
 
 /// What objects that loops have written name as their manager.
 const FIELD_MANAGER: &str = "kube-controller-manager";
@@ -44,6 +57,8 @@ const FIELD_MANAGER: &str = "kube-controller-manager";
 pub(crate) struct Wiring {
     /// The certificate of the authority behind the server, in PEM: pods get it in `kube-root-ca.crt`.
     pub root_ca: Option<Arc<str>>,
+    /// The authority that signs certificates that are asked for.
+    pub authority: Option<CertificateAndKey>,
 }
 
 /// A loop that can be switched on and off.
@@ -73,11 +88,19 @@ const LOOPS: &[Loop] = &[
     Loop { name: "endpoints-controller", add: endpoints::add },
     Loop { name: "disruption-controller", add: disruption::add },
     Loop { name: "horizontal-pod-autoscaler-controller", add: horizontal_pod_autoscaler::add },
+    Loop { name: "pod-garbage-collector-controller", add: pod_garbage_collector::add },
+    Loop { name: "taint-eviction-controller", add: taint_eviction::add },
+    Loop { name: "node-lifecycle-controller", add: node_lifecycle::add },
     Loop { name: "resourcequota-controller", add: resource_quota::add },
+    Loop { name: "persistentvolume-binder-controller", add: volume_binder::add },
     Loop { name: "persistentvolumeclaim-protection-controller", add: storage_protection::add_claims },
     Loop { name: "persistentvolume-protection-controller", add: storage_protection::add_volumes },
     Loop { name: "volumeattributesclass-protection-controller", add: storage_protection::add_classes },
+    Loop { name: "certificatesigningrequest-approving-controller", add: certificates::add_approving },
+    Loop { name: "certificatesigningrequest-signing-controller", add: certificates::add_signing },
+    Loop { name: "certificatesigningrequest-cleaner-controller", add: certificates::add_cleaner },
     Loop { name: "event-expiry-controller", add: event_expiry::add },
+    Loop { name: "apiserver-lease-expiry-controller", add: lease_expiry::add },
 ];
 
 /// Which loops run: a list as of kube-controller-manager's `--controllers`. `*` is all of them, `name` one of them,

@@ -57,15 +57,15 @@ pub enum Runtime {
 }
 
 /// An operator with a scheduler and the nodes. It runs as the scheduler; what nodes write, they write with a client of
-/// their own.
-pub(crate) fn operator(options: &NodeOptions, nodes: Client) -> Operator {
+/// their own. If there is no loop that makes taints follow what nodes say (`lifecycle`), nodes do without.
+pub(crate) fn operator(options: &NodeOptions, nodes: Client, lifecycle: bool) -> Operator {
     let stages = options.stages.clone().unwrap_or_default();
     let runtime: Arc<dyn PodRuntime> = match &options.runtime {
         Runtime::Simulated => Arc::new(simulated::Simulated::new(stages.clone())),
         Runtime::Processes(processes) => Arc::new(processes.clone()),
     };
     let fleet = machine::Fleet::new(options.count);
-    let operator = keeper::add(Operator::new("kube-scheduler"), &fleet, nodes.clone(), stages);
+    let operator = keeper::add(Operator::new("kube-scheduler"), &fleet, nodes.clone(), stages, lifecycle);
     let operator = volumes::add(scheduler::add(operator));
     kubelet::add(operator, &fleet, nodes, runtime)
 }

@@ -17,7 +17,11 @@ use rustls::{ServerConfig, server::WebPkiClientVerifier};
 use crate::files;
 
 mod check;
+mod der;
 mod issue;
+mod sign;
+
+pub(crate) use self::sign::{Request, SignError, Signer};
 
 /// Time a certificate must have left when the server starts; less than that and it is issued anew.
 const RENEW_BEFORE: Duration = Duration::from_hours(30 * 24);
@@ -96,6 +100,13 @@ pub struct CertificateAndKey {
     pub certificate: String,
     /// The private key, in PKCS #8.
     pub key: String,
+}
+
+impl CertificateAndKey {
+    /// A new authority, which is kept nowhere.
+    pub fn authority() -> Result<Self, PkiError> {
+        issue::authority(Duration::try_from(windlass_clock::now().as_duration()).unwrap_or_default())
+    }
 }
 
 impl std::fmt::Debug for CertificateAndKey {

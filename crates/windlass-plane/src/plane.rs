@@ -10,7 +10,7 @@ use std::{
 };
 
 use tokio::{net::TcpListener, sync::oneshot};
-use windlass_apiserver::Server;
+use windlass_apiserver::{Server, tokens::TokenKey};
 use windlass_store::{Store, embedded::EmbeddedStore, memory::MemoryStore};
 
 use crate::{
@@ -107,6 +107,14 @@ pub enum PlaneError {
     /// The API server could not be built over the store.
     #[error("cannot start the API server")]
     Server(#[source] Box<dyn StdError + Send + Sync>),
+    /// The key of tokens could not be kept.
+    #[error("cannot keep the key of tokens {}", path.display())]
+    TokenKey {
+        /// Its file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The kubeconfig could not be written.
     #[error("cannot write {}", path.display())]
     Kubeconfig {
@@ -128,9 +136,10 @@ impl PlaneError {
     pub fn hint(&self) -> Option<String> {
         use io::ErrorKind::{AddrInUse, AddrNotAvailable, PermissionDenied};
         match self {
-            Self::Folder { .. } | Self::Kubeconfig { .. } | Self::Lock(LockError::File { .. }) => {
-                Some("choose a data folder that you may write to".into())
-            }
+            Self::Folder { .. }
+            | Self::TokenKey { .. }
+            | Self::Kubeconfig { .. }
+            | Self::Lock(LockError::File { .. }) => Some("choose a data folder that you may write to".into()),
             Self::Lock(LockError::Held { owner, .. }) => Some(match owner {
                 Some(pid) => format!("stop process {pid}, or choose another data folder"),
                 None => "stop the other one, or choose another data folder".into(),
@@ -189,14 +198,18 @@ impl Plane {
         let pki = Pki::load_or_create(&folder.join("pki"), &names)?;
         let tls = Arc::new(pki.server_config()?);
         let store = store.await?;
-        let mut builder = Server::builder(store).old_definitions(options.old_definitions);
+        let key = token_key(folder.join("pki").join("sa.key"))?;
+        let mut builder = Server::builder(store).old_definitions(options.old_definitions).token_key(key);
         let processes = match &options.nodes.runtime {
             Runtime::Processes(processes) => Some(processes.clone()),
             Runtime::Simulated => None,
         };
         if let Some(processes) = &processes {
             processes.set_api_server(reached_at(listener.local_addr().map_err(listening)?));
-            builder = builder.pod_connections(processes.connections());
+            // Programs find the server by what every pod is given, if there are loops to make it.
+            let given = ["serviceaccount-controller", "root-ca-certificate-publisher-controller"];
+            let accounts = given.iter().all(|name| options.controllers.contains(name));
+            builder = builder.pod_connections(processes.connections()).service_accounts(accounts);
         }
         let server = builder.build().await;
         let server = server.map_err(|error| PlaneError::Server(error.into()))?;
@@ -205,6 +218,7 @@ impl Plane {
             controllers: options.controllers,
             nodes: options.nodes,
             root_ca: Some(pki.ca().certificate.as_str().into()),
+            authority: Some(pki.ca().clone()),
         };
         let loops = Loops::start(&server, &loops);
         let kubeconfig_path = folder.join("kubeconfig");
@@ -272,6 +286,20 @@ impl Plane {
             }
         }
     }
+}
+
+/// The key that tokens are signed with: the one from before, so that they are good after a restart.
+fn token_key(path: PathBuf) -> Result<TokenKey, PlaneError> {
+    let kept = |source| PlaneError::TokenKey { path: path.clone(), source };
+    if let Some(text) = files::read(&path).map_err(kept)? {
+        match TokenKey::from_pem(&text) {
+            Ok(key) => return Ok(key),
+            Err(error) => tracing::warn!(%error, path = %path.display(), "made a new key for tokens"),
+        }
+    }
+    let key = TokenKey::generate();
+    files::replace(&path, &key.to_pem(), files::SECRET).map_err(kept)?;
+    Ok(key)
 }
 
 /// Begins to open the store at once; the answer says how that went.

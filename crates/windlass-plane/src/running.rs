@@ -10,6 +10,7 @@ use windlass::{
 use windlass_apiserver::{Server, user::User};
 
 use crate::{
+    CertificateAndKey,
     loops::{self, Selection, Wiring},
     nodes::{self, NodeOptions},
 };
@@ -23,12 +24,14 @@ pub struct LoopOptions {
     pub nodes: NodeOptions,
     /// The certificate of the authority behind the server, in PEM.
     pub root_ca: Option<Arc<str>>,
+    /// The authority that signs certificates that are asked for; without one nobody does.
+    pub authority: Option<CertificateAndKey>,
 }
 
 impl Default for LoopOptions {
     /// All loops, no nodes.
     fn default() -> Self {
-        Self { controllers: Selection::all(), nodes: NodeOptions::default(), root_ca: None }
+        Self { controllers: Selection::all(), nodes: NodeOptions::default(), root_ca: None, authority: None }
     }
 }
 
@@ -42,11 +45,13 @@ impl Loops {
     /// Starts them. Must be called within a tokio runtime.
     pub fn start(server: &Server, options: &LoopOptions) -> Self {
         let mut loops = Self { shutdown: Shutdown::new(), running: JoinSet::new() };
-        let wiring = Wiring { root_ca: options.root_ca.clone() };
+        let wiring = Wiring { root_ca: options.root_ca.clone(), authority: options.authority.clone() };
         loops.run(server, "system:kube-controller-manager", loops::operator(&options.controllers, &wiring));
         if options.nodes.count > 0 {
             let kubelets = server.client_as(user("system:node:windlass", &["system:nodes"]));
-            loops.run(server, "system:kube-scheduler", nodes::operator(&options.nodes, kubelets));
+            // Who takes the taints of new nodes away, as kubelets cannot.
+            let lifecycle = options.controllers.contains("node-lifecycle-controller");
+            loops.run(server, "system:kube-scheduler", nodes::operator(&options.nodes, kubelets, lifecycle));
         }
         loops
     }

@@ -1,4 +1,5 @@
-//! What an informer costs beside the objects that it holds: `cargo run --release --example cache_memory`.
+//! What an informer costs beside the objects that it holds: `cargo run --release --example cache_memory`, and with
+//! `packed` after it what it costs when it keeps them packed.
 #![allow(clippy::print_stdout)]
 
 use std::{sync::Arc, time::Instant};
@@ -6,7 +7,7 @@ use std::{sync::Arc, time::Instant};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::ObjectMeta;
 use windlass_runtime::{
-    cache::{Informer, Settings},
+    cache::{Informer, Packing, Settings},
     key::ObjectKey,
     watch::Change,
 };
@@ -39,7 +40,9 @@ fn objects(revision: u64) -> Vec<Arc<ConfigMap>> {
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let (sender, changes) = tokio::sync::mpsc::channel(1);
-    let (informer, feed) = Informer::<ConfigMap>::fed(&(), Settings::default(), changes);
+    let packed = std::env::args().nth(1).is_some_and(|form| form == "packed");
+    let settings = Settings::default().packing(packed.then(Packing::default));
+    let (informer, feed) = Informer::<ConfigMap>::fed(&(), settings, changes);
     tokio::spawn(feed);
     let empty = resident();
     let first = objects(1_000_000);
@@ -62,6 +65,10 @@ async fn main() {
         assert!(informer.get(&key).is_some());
     }
     report("each read once", resident() - empty, began);
+
+    let began = Instant::now();
+    assert_eq!(informer.list().len(), OBJECTS);
+    report("listed", resident() - empty, began);
 
     let again = objects(1_000_000);
     let began = Instant::now();

@@ -12,6 +12,7 @@ use kube::Client;
 
 use crate::{cache::Caches, events::Recorder, key::ObjectKey, lease::Leadership, metrics::Metrics};
 
+pub(crate) mod any;
 mod apply;
 mod error;
 mod event;

@@ -96,11 +96,16 @@ impl Action {
 
 /// A controller of one kind, to be given to an operator (or [run](Runnable::run) by hand).
 pub struct Controller<K: Object> {
-    name: Arc<str>,
     primary: Watch<K>,
+    plan: Plan,
+}
+
+/// A [`Controller`] but for the kind of its objects, so that what runs one exists once.
+struct Plan {
+    name: Arc<str>,
     feeds: Vec<Box<dyn Feed>>,
-    reconciler: Arc<dyn AnyReconciler<K>>,
-    finalizer: Option<Finalizer<K>>,
+    reconciler: Arc<dyn AnyReconciler>,
+    finalizer: Option<Finalizer>,
     on_deleted: Option<OnDeleted>,
     concurrency: usize,
     timeout: Option<Duration>,
@@ -109,7 +114,7 @@ pub struct Controller<K: Object> {
     field_manager: Option<Arc<str>>,
     reporter: Option<Arc<str>>,
     needs_leader: bool,
-    prepared: Option<Prepared<K>>,
+    prepared: Option<Prepared>,
 }
 
 impl<K: Object<DynamicType: Default>> Controller<K> {
@@ -132,22 +137,7 @@ impl<K: Object> Controller<K> {
     /// let controller = Controller::of("foo", Watch::<DynamicObject>::with(foo), async |_foo, _ctx| Ok(Action::done()));
     /// ```
     pub fn of(name: &str, primary: Watch<K>, reconciler: impl Reconciler<K>) -> Self {
-        Self {
-            name: name.into(),
-            primary,
-            feeds: Vec::new(),
-            reconciler: Arc::new(reconciler),
-            finalizer: None,
-            on_deleted: None,
-            concurrency: 1,
-            timeout: Some(Duration::from_secs(600)),
-            rate_limit: RateLimit::default(),
-            absent_grace: Duration::from_secs(10),
-            field_manager: None,
-            reporter: None,
-            needs_leader: true,
-            prepared: None,
-        }
+        Self { primary, plan: Plan::new(name, reconciler::erased(reconciler)) }
     }
 
     /// Only objects of this scope.
@@ -186,7 +176,7 @@ impl<K: Object> Controller<K> {
     /// Another source of keys: a [`Watch`] with a scope or a filter, a [`Trigger`], a timer.
     #[must_use]
     pub fn source(mut self, source: impl Into<Source>) -> Self {
-        self.feeds.push(source.into().into_feed());
+        self.plan.feeds.push(source.into().into_feed());
         self
     }
 
@@ -203,7 +193,7 @@ impl<K: Object> Controller<K> {
     /// [`Action::done`]. A requeue or an error keeps it. Finalizers of others are left alone.
     #[must_use]
     pub fn finalizer(mut self, name: &str, cleanup: impl Reconciler<K>) -> Self {
-        self.finalizer = Some(Finalizer { name: name.into(), cleanup: Arc::new(cleanup) });
+        self.plan.finalizer = Some(Finalizer { name: name.into(), cleanup: reconciler::erased(cleanup) });
         self
     }
 
@@ -217,35 +207,35 @@ impl<K: Object> Controller<K> {
     where
         Answer: Future<Output = Result<()>> + Send + 'static,
     {
-        self.on_deleted = Some(Box::new(move |key, ctx| Box::pin(call(key, ctx))));
+        self.plan.on_deleted = Some(Box::new(move |key, ctx| Box::pin(call(key, ctx))));
         self
     }
 
     /// How many objects may be reconciled at a time; 1 by default, and at least.
     #[must_use]
     pub fn concurrency(mut self, workers: usize) -> Self {
-        self.concurrency = workers.max(1);
+        self.plan.concurrency = workers.max(1);
         self
     }
 
     /// How long a reconcile may take before it is dropped and counted as failed; ten minutes by default.
     #[must_use]
     pub fn timeout(mut self, limit: Duration) -> Self {
-        self.timeout = Some(limit);
+        self.plan.timeout = Some(limit);
         self
     }
 
     /// Lets reconciles take as long as they like.
     #[must_use]
     pub fn without_timeout(mut self) -> Self {
-        self.timeout = None;
+        self.plan.timeout = None;
         self
     }
 
     /// How failed reconciles are spread over time.
     #[must_use]
     pub fn rate_limit(mut self, limit: RateLimit) -> Self {
-        self.rate_limit = limit;
+        self.plan.rate_limit = limit;
         self
     }
 
@@ -254,7 +244,7 @@ impl<K: Object> Controller<K> {
     /// own kind is waited for as long as it takes.)
     #[must_use]
     pub fn absent_grace(mut self, grace: Duration) -> Self {
-        self.absent_grace = grace;
+        self.plan.absent_grace = grace;
         self
     }
 
@@ -262,21 +252,41 @@ impl<K: Object> Controller<K> {
     /// Controllers that share one must not apply to the same objects: each would take back what the other applied.
     #[must_use]
     pub fn field_manager(mut self, name: &str) -> Self {
-        self.field_manager = Some(name.into());
+        self.plan.field_manager = Some(name.into());
         self
     }
 
     /// Whom events name as their source, in place of the operator.
     #[must_use]
     pub fn reporter(mut self, name: &str) -> Self {
-        self.reporter = Some(name.into());
+        self.plan.reporter = Some(name.into());
         self
     }
 
     /// Lets the controller work in every process, not only in the one that leads.
     #[must_use]
     pub fn without_leader(mut self) -> Self {
-        self.needs_leader = false;
+        self.plan.needs_leader = false;
         self
+    }
+}
+
+impl Plan {
+    fn new(name: &str, reconciler: Arc<dyn AnyReconciler>) -> Self {
+        Self {
+            name: name.into(),
+            feeds: Vec::new(),
+            reconciler,
+            finalizer: None,
+            on_deleted: None,
+            concurrency: 1,
+            timeout: Some(Duration::from_secs(600)),
+            rate_limit: RateLimit::default(),
+            absent_grace: Duration::from_secs(10),
+            field_manager: None,
+            reporter: None,
+            needs_leader: true,
+            prepared: None,
+        }
     }
 }

@@ -14,7 +14,6 @@
 //! Events need no leadership: they say what this process did. A role needs `create` and `patch` on `events` of
 //! `events.k8s.io`.
 
-mod bucket;
 mod correlator;
 mod event;
 mod metrics;

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use kube::Resource;
+use kube::{Resource, core::ObjectMeta};
 
 /// Namespace and name of an object: what a queue holds and a cache is asked for.
 ///
@@ -27,7 +27,11 @@ impl ObjectKey {
 
     /// The key of an object. One that has no name yet has an empty one.
     pub fn of(object: &impl Resource) -> Self {
-        let meta = object.meta();
+        Self::of_meta(object.meta())
+    }
+
+    /// The same of its metadata.
+    pub(crate) fn of_meta(meta: &ObjectMeta) -> Self {
         Self::new(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
     }
 

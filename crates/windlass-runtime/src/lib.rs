@@ -25,6 +25,7 @@ pub mod cache;
 pub mod client;
 pub mod context;
 pub mod controller;
+mod erased;
 pub mod error;
 pub mod events;
 pub mod key;
@@ -39,6 +40,7 @@ pub mod queue;
 mod random;
 pub mod scope;
 pub mod shutdown;
+mod tokens;
 pub mod watch;
 pub mod webhook;
 

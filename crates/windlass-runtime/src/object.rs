@@ -2,7 +2,10 @@
 
 use std::{fmt::Debug, hash::Hash};
 
-use kube::{Resource, core::ApiResource};
+use kube::{
+    Resource,
+    core::{ApiResource, ObjectMeta},
+};
 use serde::{Serialize, de::DeserializeOwned};
 
 /// An object of the API: one of `k8s-openapi`, one derived with `CustomResource`, kube's `DynamicObject` for kinds
@@ -48,15 +51,24 @@ pub fn resource_of<K: Object>(dynamic: &K::DynamicType) -> ApiResource {
 ///
 /// Kubernetes promises this order since 1.35; all servers have had it before.
 pub fn revision_of(object: &impl Resource) -> u64 {
-    object.meta().resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(0)
+    revision(object.meta())
+}
+
+/// The same of its metadata.
+pub(crate) fn revision(meta: &ObjectMeta) -> u64 {
+    revision_in(meta.resource_version.as_deref())
+}
+
+/// The same of its `resourceVersion`.
+pub(crate) fn revision_in(version: Option<&str>) -> u64 {
+    version.and_then(|version| version.parse().ok()).unwrap_or(0)
 }
 
 /// Whether a state that a write was answered with is the last one: nothing holds the object any more, and it is gone.
 ///
 /// A server that removes an object at once says so by a grace period of zero. A namespace is held by `spec.finalizers`,
 /// which its metadata does not tell: only its watch says when it is gone.
-pub(crate) fn is_final(group: &str, kind: &str, object: &impl Resource) -> bool {
-    let meta = object.meta();
+pub(crate) fn is_final(group: &str, kind: &str, meta: &ObjectMeta) -> bool {
     meta.deletion_timestamp.is_some()
         && meta.deletion_grace_period_seconds == Some(0)
         && meta.finalizers.as_ref().is_none_or(Vec::is_empty)
@@ -65,12 +77,7 @@ pub(crate) fn is_final(group: &str, kind: &str, object: &impl Resource) -> bool 
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::{
-        api::core::v1::{ConfigMap, Namespace},
-        apimachinery::pkg::apis::meta::v1::Time,
-        jiff::Timestamp,
-    };
-    use kube::core::ObjectMeta;
+    use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
     use super::*;
 
@@ -82,15 +89,14 @@ mod tests {
             finalizers: Some(Vec::new()),
             ..ObjectMeta::default()
         };
-        let of = |metadata: ObjectMeta| is_final("", "ConfigMap", &ConfigMap { metadata, ..ConfigMap::default() });
+        let of = |metadata: ObjectMeta| is_final("", "ConfigMap", &metadata);
         assert!(of(last.clone()));
         assert!(!of(ObjectMeta { deletion_timestamp: None, ..last.clone() }));
         assert!(!of(ObjectMeta { deletion_grace_period_seconds: Some(30), ..last.clone() }));
         assert!(!of(ObjectMeta { deletion_grace_period_seconds: None, ..last.clone() }));
         assert!(!of(ObjectMeta { finalizers: Some(vec!["example.com/held".into()]), ..last.clone() }));
         // Its own finalizers are elsewhere.
-        let namespace = Namespace { metadata: last, ..Namespace::default() };
-        assert!(!is_final("", "Namespace", &namespace));
-        assert!(is_final("example.com", "Namespace", &namespace));
+        assert!(!is_final("", "Namespace", &last));
+        assert!(is_final("example.com", "Namespace", &last));
     }
 }

@@ -1,4 +1,4 @@
-//! Owners, finalizers, conditions: the parts of objects that every operator handles.
+//! Owners, finalizers, conditions, schemas: the parts of objects that every operator handles.
 //!
 //! Everything here is pure: functions over objects, without a client. What writes them is the
 //! [context](crate::context::Context).
@@ -11,6 +11,7 @@ pub mod conditions;
 pub mod finalizer;
 pub mod meta;
 pub mod owner;
+pub mod schema;
 
 /// A `K`, or an `Arc` of one: what functions take that only look at an object, so that `&foo` is right for both.
 pub trait AsObject<K> {

@@ -54,26 +54,30 @@ mod metrics;
 mod reflector;
 mod request;
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use kube::{Client, core::ApiResource};
-use tokio::sync::mpsc::Sender;
+use tokio::sync::mpsc::{self, Sender};
 use tracing::Instrument;
 
+pub(crate) use self::decode::Parse;
 pub use self::metrics::WatchMetrics;
 use crate::{
+    erased::{AnyObject, typed},
     key::ObjectKey,
     object::{Object, resource_of},
     scope::Scope,
 };
 
 /// What happened to a resource, in order. Whoever applies these to a map has the state of the server at some revision.
+///
+/// `O` is what whole states are made of; [informers](crate::cache::Informer) have shorter forms there.
 #[derive(Clone, Debug)]
-pub enum Change<K> {
+pub enum Change<K: ?Sized, O = Arc<K>> {
     /// The whole state; what is not in it is gone. Sent first, and again after a desync.
     Replace {
         /// All objects within the scope, each once, mostly in the server's order.
-        objects: Vec<Arc<K>>,
+        objects: Vec<O>,
         /// The revision of the state. Smaller than before only if the server was restored from a backup.
         revision: u64,
     },
@@ -93,6 +97,81 @@ pub enum Change<K> {
     /// The resource is not served: its definition is not there (yet, or any more). Nothing is left of it. Sent once;
     /// a [`Change::Replace`] follows when it is served.
     Absent,
+}
+
+impl<K: ?Sized, O> Change<K, O> {
+    /// The same with states made of something else.
+    pub(crate) fn map<P>(self, keep: impl FnMut(O) -> P) -> Change<K, P> {
+        match self {
+            Self::Replace { objects, revision } => {
+                Change::Replace { objects: objects.into_iter().map(keep).collect(), revision }
+            }
+            Self::Apply(object) => Change::Apply(object),
+            Self::Delete(object) => Change::Delete(object),
+            Self::Gone { key, revision } => Change::Gone { key, revision },
+            Self::Bookmark(revision) => Change::Bookmark(revision),
+            Self::Absent => Change::Absent,
+        }
+    }
+}
+
+impl<K: Object> Change<K> {
+    /// The same with objects whose type is forgotten.
+    pub(crate) fn erased(self) -> Change<dyn AnyObject> {
+        match self {
+            Self::Replace { objects, revision } => {
+                Change::Replace { objects: objects.into_iter().map(|object| object as _).collect(), revision }
+            }
+            Self::Apply(object) => Change::Apply(object),
+            Self::Delete(object) => Change::Delete(object),
+            Self::Gone { key, revision } => Change::Gone { key, revision },
+            Self::Bookmark(revision) => Change::Bookmark(revision),
+            Self::Absent => Change::Absent,
+        }
+    }
+}
+
+impl Change<dyn AnyObject> {
+    /// The same with objects of the type that they have.
+    fn typed<K: Object>(self) -> Change<K> {
+        match self {
+            Self::Replace { objects, revision } => {
+                Change::Replace { objects: objects.into_iter().map(typed).collect(), revision }
+            }
+            Self::Apply(object) => Change::Apply(typed(object)),
+            Self::Delete(object) => Change::Delete(typed(object)),
+            Self::Gone { key, revision } => Change::Gone { key, revision },
+            Self::Bookmark(revision) => Change::Bookmark(revision),
+            Self::Absent => Change::Absent,
+        }
+    }
+}
+
+/// Makes the objects of a state to what is kept of them, as they come.
+pub(crate) trait Keeper: Send + Sync + 'static {
+    /// What is kept.
+    type Kept: Send + Sync + 'static;
+
+    /// Keeps an object, which so many of the same state have come before.
+    fn keep(&self, object: Arc<dyn AnyObject>, before: usize) -> Self::Kept;
+
+    /// The key of what is kept.
+    fn key(kept: &Self::Kept) -> ObjectKey;
+}
+
+/// Keeps objects as they are.
+struct AsTheyAre;
+
+impl Keeper for AsTheyAre {
+    type Kept = Arc<dyn AnyObject>;
+
+    fn keep(&self, object: Arc<dyn AnyObject>, _: usize) -> Arc<dyn AnyObject> {
+        object
+    }
+
+    fn key(kept: &Arc<dyn AnyObject>) -> ObjectKey {
+        ObjectKey::of_meta(kept.metadata())
+    }
 }
 
 /// Whether whole objects are watched, or their metadata alone.
@@ -168,13 +247,40 @@ impl WatchOptions {
 /// read for long, which costs no more than watching on from the last revision.
 pub async fn run<K: Object>(client: Client, options: WatchOptions, changes: Sender<Change<K>>) {
     let closed = changes.clone();
+    let (sender, mut receiver) = mpsc::channel(1);
+    let watching = run_keeping(client, options, Parse::of::<K>(), AsTheyAre, sender);
+    let typing = async move {
+        while let Some(change) = receiver.recv().await {
+            if changes.send(change.typed()).await.is_err() {
+                return;
+            }
+        }
+    };
+    // Boxed, as it is the same for all types.
+    let watching: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(watching);
+    tokio::select! {
+        () = watching => {}
+        () = typing => {}
+        () = closed.closed() => {}
+    }
+}
+
+/// The same for objects of a type that is forgotten, and states that are made of something else.
+pub(crate) async fn run_keeping<P: Keeper>(
+    client: Client,
+    options: WatchOptions,
+    parse: Parse<dyn AnyObject>,
+    keeper: P,
+    changes: Sender<Change<dyn AnyObject, P::Kept>>,
+) {
+    let closed = changes.clone();
     let span = tracing::info_span!(
         "watch",
         kind = %options.resource.kind,
         api_version = %options.resource.api_version,
         namespace = options.scope.namespace.as_deref(),
     );
-    let reflector = reflector::Reflector::new(client, options, changes);
+    let reflector = reflector::Reflector::new(client, options, parse, keeper, changes);
     let running = async {
         tokio::select! {
             () = reflector.run() => {}

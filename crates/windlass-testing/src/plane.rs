@@ -1,29 +1,21 @@
 //! A whole control plane for a test.
 
-use std::{future::IntoFuture, ops::Deref, time::Duration};
+use std::{future::IntoFuture, ops::Deref, sync::OnceLock, time::Duration};
 
 use futures_util::future::LocalBoxFuture;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 use windlass_clock::VirtualTime;
-use windlass_plane::{LoopOptions, Loops, NodeOptions, Selection};
+use windlass_plane::{CertificateAndKey, LoopOptions, Loops, NodeOptions, Selection};
 
 use crate::World;
 
-/// What pods of a test would verify the server with; it has none to show, as it is in the process.
-const ROOT_CA: &str = "\
------BEGIN CERTIFICATE-----\n\
-MIIBizCCATGgAwIBAgIUWbWrCpQNDKqLDbgbHCz5KykwSIUwCgYIKoZIzj0EAwIw\n\
-GzEZMBcGA1UEAwwQd2luZGxhc3MtdGVzdC1jYTAeFw0yNjExMTUxODU5MThaFw0z\n\
-NjExMTIxODU5MThaMBsxGTAXBgNVBAMMEHdpbmRsYXNzLXRlc3QtY2EwWTATBgcq\n\
-hkjOPQIBBggqhkjOPQMBBwNCAAQ/6j+DdV0TvXePmQjP8kAAcQr36lqy88YSwbds\n\
-jwtv6vUsNo2HXpzOcGaL//XClxlSpLHjc+7g5FPQA0MQJkdwo1MwUTAdBgNVHQ4E\n\
-FgQUFNVfM0Ut64FQ6G6yjouXkgJIki0wHwYDVR0jBBgwFoAUFNVfM0Ut64FQ6G6y\n\
-jouXkgJIki0wDwYDVR0TAQH/BAUwAwEB/zAKBggqhkjOPQQDAgNIADBFAiEA37mo\n\
-dhYSwi3zm5SkXsPlXfN+5he1WtON9U/KTNkVco8CIFmMZaMr2QeeCjLQ7RQRC8am\n\
-+j0QEySxF1ZJ9T49xU6s\n\
------END CERTIFICATE-----\n\
-";
+/// The authority of all planes of a process: pods of a test would verify the server with it, if it were not in the
+/// process, and it signs the certificates that are asked for.
+fn authority() -> CertificateAndKey {
+    static AUTHORITY: OnceLock<CertificateAndKey> = OnceLock::new();
+    AUTHORITY.get_or_init(|| CertificateAndKey::authority().expect("an authority can always be made")).clone()
+}
 
 /// A control plane of a test's own: an API server, its control loops and, if asked for, nodes. It is also a [`World`].
 ///
@@ -64,7 +56,9 @@ impl Plane {
 
 impl Default for PlaneBuilder {
     fn default() -> Self {
-        let loops = LoopOptions { root_ca: Some(ROOT_CA.into()), ..LoopOptions::default() };
+        let authority = authority();
+        let root_ca = Some(authority.certificate.as_str().into());
+        let loops = LoopOptions { root_ca, authority: Some(authority), ..LoopOptions::default() };
         Self { loops, definitions: Vec::new(), virtual_time: false }
     }
 }

@@ -153,7 +153,10 @@ impl World {
     /// watches in the test's own: on a cluster, operators of other tests run at the same time.
     pub fn run(&self, operator: Operator) -> RunningOperator {
         let shutdown = Shutdown::new();
-        let options = Options { namespaces: vec![self.namespace.clone()], ..Options::default() };
+        let mut options = Options { namespaces: vec![self.namespace.clone()], ..Options::default() };
+        // Other tests serve theirs at the same time.
+        options.webhooks.port = 0;
+        options.webhooks.namespace = self.namespace.clone();
         let running = tokio::spawn(operator.run_with(self.client(), options, shutdown.clone()));
         RunningOperator { shutdown, running: Some(running) }
     }

@@ -41,14 +41,14 @@
 //!
 //! What is behind each name: [`controller`] (from events to reconciles), [`context`] (what a reconcile reads and writes
 //! with), [`operator`] (everything in one process), [`cache`] and [`watch`] (informers), [`queue`], [`objects`]
-//! (owners, finalizers, conditions), [`events`], [`lease`] (leader election, sharding), [`webhook`], [`manifests`],
-//! [`metrics`].
+//! (owners, finalizers, conditions), [`schema`] (of times and conditions), [`events`], [`lease`] (leader election,
+//! sharding), [`webhook`], [`manifests`], [`metrics`].
 
 pub use windlass_clock as clock;
 pub use windlass_macros::Conditions;
 pub use windlass_runtime::{
     Error, Result, cache, client, context, controller, error, events, key, lease, manifests, metrics, object, objects,
-    objects::conditions::{Conditions, schema as conditions_schema},
+    objects::{conditions::Conditions, schema},
     operator, queue, scope, shutdown, watch, webhook,
 };
 

@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass::Conditions;
 
@@ -65,10 +65,6 @@ fn three() -> i32 {
     3
 }
 
-fn date_time(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "string", "format": "date-time", "nullable": true})
-}
-
 /// What to do when a run is due while another is under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum ConcurrencyPolicy {
@@ -93,15 +89,15 @@ pub struct CronTabStatus {
     pub replicas: i32,
     /// The time of the last run that was begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "date_time")]
+    #[schemars(schema_with = "windlass::schema::optional_time")]
     pub last_schedule_time: Option<Time>,
     /// When a run last went well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "date_time")]
+    #[schemars(schema_with = "windlass::schema::optional_time")]
     pub last_successful_time: Option<Time>,
     /// Whether the schedule can be followed.
     #[serde(default)]
-    #[schemars(schema_with = "windlass::conditions_schema")]
+    #[schemars(schema_with = "windlass::schema::conditions")]
     pub conditions: Vec<Condition>,
     /// The generation that this status is about.
     #[serde(skip_serializing_if = "Option::is_none")]

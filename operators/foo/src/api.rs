@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windlass::{Conditions, conditions_schema};
+use windlass::{Conditions, schema};
 
 /// What a Foo is to be: so many replicas of a web server.
 #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
@@ -44,6 +44,6 @@ pub struct FooStatus {
     pub observed_generation: Option<i64>,
     /// Whether the Deployment is in place.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "conditions_schema")]
+    #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
 }

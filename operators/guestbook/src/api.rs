@@ -59,7 +59,7 @@ pub struct GuestbookStatus {
     pub ready_replicas: i32,
     /// Whether it serves.
     #[serde(default)]
-    #[schemars(schema_with = "windlass::conditions_schema")]
+    #[schemars(schema_with = "windlass::schema::conditions")]
     pub conditions: Vec<Condition>,
     /// The generation that this status is about.
     #[serde(skip_serializing_if = "Option::is_none")]

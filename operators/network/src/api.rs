@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use windlass::{Conditions, conditions_schema};
+use windlass::{Conditions, schema};
 
 /// What a network is to be.
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
@@ -35,6 +35,6 @@ pub struct NetworkStatus {
     pub observed_generation: Option<i64>,
     /// Whether the network is there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "conditions_schema")]
+    #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
 }

@@ -110,7 +110,7 @@ pub struct Pod2Status {
     pub containers: Vec<ContainerStatus>,
     /// Whether all processes run.
     #[serde(default)]
-    #[schemars(schema_with = "windlass::conditions_schema")]
+    #[schemars(schema_with = "windlass::schema::conditions")]
     pub conditions: Vec<Condition>,
     /// The generation that this status is about.
     #[serde(skip_serializing_if = "Option::is_none")]

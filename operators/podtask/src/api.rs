@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass::Conditions;
 
@@ -93,22 +93,18 @@ pub struct PodTaskStatus {
     pub failures: i32,
     /// When it was begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "date_time")]
+    #[schemars(schema_with = "windlass::schema::optional_time")]
     pub start_time: Option<Time>,
     /// When it is tried again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "date_time")]
+    #[schemars(schema_with = "windlass::schema::optional_time")]
     pub retry_time: Option<Time>,
     /// When it was over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "date_time")]
+    #[schemars(schema_with = "windlass::schema::optional_time")]
     pub completion_time: Option<Time>,
     /// Whether it is over, and well.
     #[serde(default)]
-    #[schemars(schema_with = "windlass::conditions_schema")]
+    #[schemars(schema_with = "windlass::schema::conditions")]
     pub conditions: Vec<Condition>,
-}
-
-fn date_time(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({"type": "string", "format": "date-time", "nullable": true})
 }

@@ -45,7 +45,7 @@ pub struct VpcStatus {
     pub pod_names: Vec<String>,
     /// Whether it is as asked for.
     #[serde(default)]
-    #[schemars(schema_with = "windlass::conditions_schema")]
+    #[schemars(schema_with = "windlass::schema::conditions")]
     pub conditions: Vec<Condition>,
     /// The generation that this status is about.
     #[serde(skip_serializing_if = "Option::is_none")]

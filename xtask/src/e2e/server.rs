@@ -16,14 +16,14 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
 
 /// A server; one that was started here ends with this value.
-pub(super) struct Server {
+pub(crate) struct Server {
     kubeconfig: PathBuf,
     process: Option<Child>,
 }
 
 impl Server {
     /// Starts Windlass or Kubernetes, or takes the server of a kubeconfig.
-    pub(super) fn start(against: &str, programs: &Path, folder: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn start(against: &str, programs: &Path, folder: &Path) -> anyhow::Result<Self> {
         let data = folder.join("server");
         let (program, kubeconfig, ready) = match against {
             "windlass" => ("windlass", data.join("kubeconfig"), data.with_extension("ready")),
@@ -59,7 +59,7 @@ impl Server {
         Ok(server)
     }
 
-    pub(super) fn kubeconfig(&self) -> &Path {
+    pub(crate) fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
@@ -72,7 +72,7 @@ impl Server {
     }
 
     /// Ends the server by SIGTERM, which it must obey with a good exit code.
-    pub(super) fn stop(mut self) -> anyhow::Result<()> {
+    pub(crate) fn stop(mut self) -> anyhow::Result<()> {
         self.check_running()?;
         let Some(process) = &mut self.process else { return Ok(()) };
         let status = terminate(process)?;

@@ -21,8 +21,16 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("windlass", &["windlass-clock", "windlass-runtime", "windlass-macros"]),
     (
         "windlass-plane",
-        // Schema for quantities and paths, which need no server.
-        &["windlass-clock", "windlass-schema", "windlass-apiserver", "windlass-store", "windlass-runtime", "windlass"],
+        // Schema for quantities and paths, built-ins for what quotas count: neither needs a server.
+        &[
+            "windlass-clock",
+            "windlass-schema",
+            "windlass-builtins",
+            "windlass-apiserver",
+            "windlass-store",
+            "windlass-runtime",
+            "windlass",
+        ],
     ),
     (
         "windlass-testing",
@@ -53,7 +61,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("vpc-operator", &["windlass"]),
     // Drives servers from the outside.
     ("windlass-bench", &[]),
-    ("windlass-bench-sdk", &["windlass"]),
+    ("windlass-bench-sdk", &["windlass", "windlass-bench"]),
     ("xtask", &["windlass-schema", "windlass-builtins"]),
 ];
 

@@ -36,9 +36,9 @@ pub(crate) async fn sync(args: &SubjectArgs) -> anyhow::Result<Synced> {
     tokio::spawn(stream.for_each(|_| ready(())));
     store.wait_until_ready().await?;
     let seconds = start.elapsed().as_secs_f64();
-    let (objects, peak) = (store.state().len(), memory("VmHWM")?);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    Ok(Synced { objects, seconds, before, peak, after: memory("VmRSS")? })
+    let (peak, after) = (memory("VmHWM")?, memory("VmRSS")?);
+    Ok(Synced { objects: store.state().len(), seconds, before, peak, after })
 }
 
 pub(crate) async fn reconcile(args: &SubjectArgs) -> anyhow::Result<Reconciled> {

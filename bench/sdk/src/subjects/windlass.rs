@@ -27,9 +27,9 @@ pub(crate) async fn sync(args: &SubjectArgs) -> anyhow::Result<Synced> {
     let widgets = caches.informer::<Widget>(&Scope::all());
     widgets.synced().await;
     let seconds = start.elapsed().as_secs_f64();
-    let (objects, peak) = (widgets.list().len(), memory("VmHWM")?);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    Ok(Synced { objects, seconds, before, peak, after: memory("VmRSS")? })
+    let (peak, after) = (memory("VmHWM")?, memory("VmRSS")?);
+    Ok(Synced { objects: widgets.list().len(), seconds, before, peak, after })
 }
 
 pub(crate) async fn reconcile(args: &SubjectArgs) -> anyhow::Result<Reconciled> {

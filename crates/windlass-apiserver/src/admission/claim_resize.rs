@@ -8,8 +8,7 @@ use windlass_builtins::kinds::persistent_volume_claim;
 
 use super::{Admission, Attributes, Operation};
 use crate::{
-    meta,
-    status::{ApiError, Result},
+    status::Result,
     storage::{ResourceCache, Storage},
 };
 
@@ -26,7 +25,7 @@ impl Admission for ClaimResize {
         if !persistent_volume_claim::grows(object, old) {
             return Ok(());
         }
-        let refuse = |why| Err(ApiError::forbidden("persistentvolumeclaims", "", meta::text(object, "name"), why));
+        let refuse = |why| Err(write.forbidden(object, why));
         if old["status"]["phase"] != "Bound" {
             return refuse("Only bound persistent volume claims can be expanded");
         }

@@ -36,8 +36,7 @@ impl Admission for NamespaceLifecycle {
         }
         let why =
             format!("unable to create new content in namespace {} because it is being terminated", write.namespace);
-        let resource = write.resource;
-        let mut error = ApiError::forbidden(&resource.plural, &resource.group, meta::text(object, "name"), &why);
+        let mut error = write.forbidden(object, &why);
         let cause = json!([{
             "reason": "NamespaceTerminating",
             "message": format!("namespace {} is being terminated", write.namespace),

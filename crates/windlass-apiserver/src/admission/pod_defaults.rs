@@ -8,8 +8,7 @@ use windlass_builtins::kinds::pod::admission;
 
 use super::{Admission, Attributes, Operation};
 use crate::{
-    meta,
-    status::{ApiError, Result},
+    status::Result,
     storage::{ResourceCache, Storage},
 };
 
@@ -27,9 +26,8 @@ impl Admission for PodDefaults {
         }
         match (write.operation, write.old) {
             (Operation::Create, _) => {
-                let class = self.class(object).await?;
-                admission::set_priority(object, class.as_ref())
-                    .map_err(|why| ApiError::forbidden("pods", "", meta::text(object, "name"), &why))?;
+                let class = self.class(write, object).await?;
+                admission::set_priority(object, class.as_ref()).map_err(|why| write.forbidden(object, &why))?;
                 admission::default_tolerations(object);
             }
             (Operation::Update, Some(old)) => {
@@ -44,16 +42,13 @@ impl Admission for PodDefaults {
 
 impl PodDefaults {
     /// The class a pod names, or the one that is the default of all.
-    async fn class(&self, pod: &Value) -> Result<Option<Value>> {
+    async fn class(&self, write: &Attributes<'_>, pod: &Value) -> Result<Option<Value>> {
         self.storage.fresh().await?;
         let name = pod["spec"]["priorityClassName"].as_str().unwrap_or_default();
         if !name.is_empty() {
             return match self.priority_classes.get(name) {
                 Some(class) => Ok(Some(class.to_value())),
-                None => {
-                    let why = format!("no PriorityClass with name {name} was found");
-                    Err(ApiError::forbidden("pods", "", meta::text(pod, "name"), &why))
-                }
+                None => Err(write.forbidden(pod, &format!("no PriorityClass with name {name} was found"))),
             };
         }
         let classes = self.priority_classes.snapshot();

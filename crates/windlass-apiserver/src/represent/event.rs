@@ -11,7 +11,7 @@ use crate::{
     negotiate::{Media, Transform},
     registry::Endpoint,
     status::Result,
-    storage::{Change, StoredObject, write_frame},
+    storage::{Change, StoredObject, write_frame, write_metadata_frame},
 };
 
 /// How a watch writes its events.
@@ -22,6 +22,8 @@ pub(crate) struct EventFormat {
     protobuf: bool,
     /// Whether events are the stored bytes, where those are what is served.
     plain: bool,
+    /// Whether events are the metadata of the stored bytes, in the same case.
+    metadata: bool,
     headers_sent: bool,
     old_form: bool,
 }
@@ -32,7 +34,11 @@ impl EventFormat {
         let transform = call.accept.transform;
         let protobuf = call.accept.media == Media::Protobuf;
         let plain = !protobuf && transform == Transform::None;
-        Ok(Self { transform, include, protobuf, plain, headers_sent: false, old_form: call.accept.old_form })
+        let old_form = call.accept.old_form;
+        let metadata = !protobuf
+            && !old_form
+            && matches!(transform, Transform::PartialObjectMetadata | Transform::PartialObjectMetadataList);
+        Ok(Self { transform, include, protobuf, plain, metadata, headers_sent: false, old_form })
     }
 
     pub(crate) fn content_type(&self) -> &'static str {
@@ -46,8 +52,11 @@ impl EventFormat {
 
     /// Writes a change of an object.
     pub(crate) fn write(&mut self, endpoint: &Endpoint, change: Change, object: &StoredObject, out: &mut Vec<u8>) {
-        if self.plain && endpoint.is_as_stored(object) {
+        let as_stored = endpoint.is_as_stored(object);
+        if self.plain && as_stored {
             write_frame(change, object, out);
+        } else if self.metadata && as_stored {
+            write_metadata_frame(change, object, out);
         } else {
             let event = self.event(endpoint, change.as_str(), endpoint.read(object));
             out.extend_from_slice(&event);

@@ -152,6 +152,16 @@ fn brackets(change: Change) -> (&'static [u8], &'static [u8]) {
     (before, b"}\n")
 }
 
+/// Writes an event with the object's metadata alone as a line of a JSON watch. Nothing is parsed for it.
+pub fn write_metadata_frame(change: Change, object: &StoredObject, out: &mut Vec<u8>) {
+    let (before, after) = brackets(change);
+    out.extend_from_slice(before);
+    out.extend_from_slice(br#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":"#);
+    out.extend_from_slice(object.metadata());
+    out.push(b'}');
+    out.extend_from_slice(after);
+}
+
 /// Writes an event as a line of a JSON watch.
 pub fn write_frame(change: Change, object: &StoredObject, out: &mut Vec<u8>) {
     let (before, after) = brackets(change);

@@ -7,7 +7,7 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use bytes::Bytes;
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::Value;
 use windlass_store::Revision;
 
@@ -107,6 +107,14 @@ impl StoredObject {
     #[must_use]
     pub fn deleted_at(&self, revision: Revision) -> Self {
         self.deleted_in(revision, b"", b"").0
+    }
+
+    /// The JSON of its metadata.
+    pub fn metadata(&self) -> &[u8] {
+        let rest = &self.bytes[self.metadata_at as usize + METADATA.len() - 1..];
+        let mut values = serde_json::Deserializer::from_slice(rest).into_iter::<IgnoredAny>();
+        values.next();
+        &rest[..values.byte_offset()]
     }
 
     /// What stands before and behind the resource version.
@@ -231,6 +239,7 @@ mod tests {
         value["metadata"]["resourceVersion"] = "42".into();
         assert_eq!(written, value);
         assert_eq!(object.to_value(), value);
+        assert_eq!(serde_json::from_slice::<Value>(object.metadata()).unwrap(), value["metadata"]);
         assert!(object.is_stored_as(&raw) && !object.is_stored_as(&raw[1..]));
         assert_eq!(object.deleted_at(Revision(1_000)).to_value()["metadata"]["resourceVersion"], "1000");
         let mut item = Vec::new();

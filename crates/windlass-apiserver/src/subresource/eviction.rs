@@ -1,28 +1,179 @@
 //! Eviction: a deletion that asks first whether the pod may go.
 
+use std::collections::BTreeMap;
+
 use http::StatusCode;
-use serde_json::{Value, json};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::core::{Selector, SelectorExt as _};
+use serde_json::{Map, Value, json};
+use windlass_builtins::kinds::{
+    pod,
+    pod_disruption_budget::evict::{self, Refusal},
+};
 
 use crate::{
+    admission::MANAGER,
     call::{Answer, Call},
     meta,
-    options::{DeleteOptions, FieldValidation},
+    options::{DeleteOptions, WriteKind, WriteOptions},
+    request_info::ResourceRequest,
     status::{ApiError, Result},
-    verbs::delete::delete_named,
+    user::User,
+    verbs::{
+        delete::{check_preconditions, delete_named},
+        update::{Owners, Race, update_object},
+        write::Written,
+    },
 };
+
+/// How often an eviction that loses races is tried.
+const ATTEMPTS: usize = 20;
+
+/// Seconds after which to ask a budget again that is not settled.
+const UNSETTLED: u64 = 10;
 
 /// POST of an Eviction.
 pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
-    let eviction = call.decode_body(FieldValidation::Ignore)?;
-    let name = meta::text(&eviction, "name");
-    if !name.is_empty() && name != call.target.name {
+    let write = WriteOptions::parse(&call.query, WriteKind::Create)?;
+    let mut eviction = call.decode_body(write.field_validation)?;
+    call.match_namespace(&mut eviction)?;
+    if meta::text(&eviction, "name") != call.target.name {
         return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
     }
     let options = DeleteOptions::from_body(&eviction["deleteOptions"])?;
-    let dry_run = options.dry_run || !call.query.all("dryRun").is_empty();
-    let options = DeleteOptions { dry_run, ..options };
-    delete_named(call, call.target.namespace, call.target.name, &options).await?;
+    let options = DeleteOptions { dry_run: options.dry_run || write.dry_run, ..options };
+    evict(call, options).await?;
     Ok(Answer::Value { code: StatusCode::CREATED, value: success(StatusCode::CREATED) })
+}
+
+async fn evict(call: &Call<'_>, options: DeleteOptions) -> Result<()> {
+    let stated = options.resource_version.is_some();
+    for attempt in 1.. {
+        let stored = call.current().await?.ok_or_else(|| call.not_found())?;
+        let pod = call.endpoint.read(&stored);
+        let version = || Some(stored.revision.to_string());
+        let phase = pod["status"]["phase"].as_str().unwrap_or_default();
+        let leaves = matches!(phase, "Succeeded" | "Failed") || meta::is_terminating(&pod);
+        if !leaves && phase != "Pending" {
+            return ask_and_delete(call, &pod, options).await;
+        }
+        // One that has not begun may begin meanwhile, and counts then.
+        let held = !leaves && !stated;
+        let resource_version = if held { version() } else { options.resource_version.clone() };
+        match delete(call, DeleteOptions { resource_version, ..options.clone() }).await {
+            Err(error) if error.reason == "Conflict" && !stated && attempt < ATTEMPTS => {}
+            result => return result,
+        }
+    }
+    Ok(())
+}
+
+/// Asks the budget that the pod falls under, and deletes the pod.
+async fn ask_and_delete(call: &Call<'_>, pod: &Value, options: DeleteOptions) -> Result<()> {
+    let name = call.target.name;
+    let budgets = budgets_of(call, pod);
+    let Some((budget, others)) = budgets.split_first() else { return delete(call, options).await };
+    if !others.is_empty() {
+        return Err(ApiError::unexpected(
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+        ));
+    }
+    let budget_name = meta::text(budget, "name");
+    if !pod::is_ready(pod) && evict::passes_over(budget) {
+        // Should it become ready meanwhile, it counts.
+        let stated = options.resource_version.is_some();
+        let resource_version = Some(meta::text(pod, "resourceVersion").to_owned());
+        return match delete(call, DeleteOptions { resource_version, ..options }).await {
+            Err(error) if error.reason == "Conflict" && !stated => Err(unsettled(budget_name)),
+            result => result,
+        };
+    }
+    charge(call, budget_name, name, options.dry_run).await?;
+    delete(call, options).await
+}
+
+/// The budgets that select a pod.
+fn budgets_of(call: &Call<'_>, pod: &Value) -> Vec<Value> {
+    let labels = pod["metadata"]["labels"].as_object().into_iter().flatten();
+    let labels: BTreeMap<String, String> =
+        labels.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect();
+    let selects = |budget: &Value| {
+        let selector = serde_json::from_value::<LabelSelector>(budget["spec"]["selector"].clone());
+        let selector = selector.ok().and_then(|selector| Selector::try_from(selector).ok());
+        selector.is_some_and(|selector| selector.matches(&labels))
+    };
+    let budgets = call.server.storage.cache("/policy/poddisruptionbudgets/").snapshot();
+    let prefix = format!("{}/", call.target.namespace);
+    budgets.range(&prefix, None).map(|(_, cached)| cached.object.to_value()).filter(selects).collect()
+}
+
+/// Takes one disruption from a budget.
+async fn charge(call: &Call<'_>, budget: &str, pod: &str, dry_run: bool) -> Result<()> {
+    let registry = call.server.registry.load_full();
+    let endpoint = registry.endpoint("policy", "v1", "poddisruptionbudgets").ok_or_else(ApiError::no_such_resource)?;
+    let target = ResourceRequest {
+        group: "policy",
+        version: "v1",
+        namespace: call.target.namespace,
+        resource: "poddisruptionbudgets",
+        name: budget,
+        subresource: "status",
+        ..ResourceRequest::default()
+    };
+    let user = User::apiserver();
+    let budgets = Call::internal(call.server, endpoint, target, &user, call.headers);
+    let options = WriteOptions { dry_run, field_manager: MANAGER.to_owned(), ..WriteOptions::internal() };
+    let now = call.server.now();
+    let charged = update_object(&budgets, &options, Race::Retry, Owners::Track, |budget| {
+        evict::let_go(budget, pod, now).map_err(|refusal| refused(refusal, meta::text(budget, "name")))
+    });
+    charged.await.map(drop)
+}
+
+fn refused(refusal: Refusal, budget: &str) -> ApiError {
+    match refusal {
+        Refusal::NotYet => unsettled(budget),
+        Refusal::Broken(why) => ApiError::forbidden("poddisruptionbudget", "policy", budget, why),
+        Refusal::Exhausted(why) => too_many(&why, None),
+    }
+}
+
+fn unsettled(budget: &str) -> ApiError {
+    too_many(&format!("The disruption budget {budget} is still being processed by the server."), Some(UNSETTLED))
+}
+
+fn too_many(why: &str, seconds: Option<u64>) -> ApiError {
+    let mut details = Map::new();
+    details.insert("causes".to_owned(), json!([{"reason": "DisruptionBudget", "message": why}]));
+    details.extend(seconds.map(|seconds| ("retryAfterSeconds".to_owned(), seconds.into())));
+    let message = "Cannot evict pod as it would violate the pod's disruption budget.";
+    ApiError::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message).with_details(details)
+}
+
+/// Says in the pod why it goes, and deletes it.
+async fn delete(call: &Call<'_>, mut options: DeleteOptions) -> Result<()> {
+    if !options.dry_run {
+        let target = ResourceRequest { subresource: "status", ..call.target.clone() };
+        let pods = call.redirected(call.endpoint, target);
+        let now = meta::format_time(call.server.now());
+        let internal = WriteOptions::internal();
+        let written = update_object(&pods, &internal, Race::Retry, Owners::Settled, |old| {
+            check_preconditions(call, &options, old, call.target.name)?;
+            let mut object = old.clone();
+            pod::set_condition(
+                &mut object,
+                "DisruptionTarget",
+                "EvictionByEvictionAPI",
+                "Eviction API: evicting",
+                &now,
+            );
+            Ok(object)
+        });
+        if let (Written::Stored(pod), true) = (written.await?, options.resource_version.is_some()) {
+            options.resource_version = Some(pod.revision.to_string());
+        }
+    }
+    delete_named(call, call.target.namespace, call.target.name, &options).await.map(drop)
 }
 
 /// A Status that says that all went well.

@@ -1,19 +1,59 @@
 //! Questions instead of objects: who am I, may I.
 
 use http::StatusCode;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     call::{Answer, Call},
     meta,
-    options::FieldValidation,
+    options::{FieldValidation, WriteKind, WriteOptions},
     status::{ApiError, Result},
+    tokens::ISSUER,
+    user::User,
 };
 
 /// `kubectl auth whoami`.
 pub(crate) fn self_subject(call: &Call<'_>) -> Result<Answer> {
     let mut review = call.decode_body(FieldValidation::Warn)?;
-    let user = call.user;
+    let info = info(call.user);
+    meta::set(&mut review, "creationTimestamp", meta::format_time(call.server.now()));
+    review["status"] = json!({"userInfo": info});
+    Ok(Answer::Value { code: StatusCode::CREATED, value: review })
+}
+
+/// Who shows a token.
+pub(crate) async fn token(call: &Call<'_>) -> Result<Answer> {
+    let options = WriteOptions::parse(&call.query, WriteKind::Create)?;
+    let mut review = call.decode_body(options.field_validation)?;
+    call.track(&options, None, &mut review);
+    let spec = &mut review["spec"];
+    let token = spec["token"].as_str().unwrap_or_default().to_owned();
+    if token.is_empty() {
+        return Err(ApiError::bad_request("token is required for TokenReview in authentication"));
+    }
+    let asked = spec["audiences"].as_array().filter(|audiences| !audiences.is_empty()).cloned();
+    let audiences: Vec<&str> = match &asked {
+        Some(audiences) => audiences.iter().filter_map(Value::as_str).collect(),
+        None => vec![ISSUER],
+    };
+    let status = match call.server.user_of_token(&token, &audiences).await {
+        Ok((user, meant)) => {
+            // One that is good is not shown to everybody who sees the answer.
+            spec.as_object_mut().map(|spec| spec.remove("token"));
+            let mut status = json!({"authenticated": true, "user": info(&user)});
+            if asked.is_some() {
+                status["audiences"] = meant.into();
+            }
+            status
+        }
+        Err(why) => json!({"user": {}, "error": why}),
+    };
+    review["status"] = status;
+    Ok(Answer::Value { code: StatusCode::CREATED, value: review })
+}
+
+/// What is known of somebody.
+fn info(user: &User) -> Value {
     let mut info = json!({"username": user.name, "groups": user.groups});
     if !user.uid.is_empty() {
         info["uid"] = user.uid.as_str().into();
@@ -21,18 +61,10 @@ pub(crate) fn self_subject(call: &Call<'_>) -> Result<Answer> {
     if !user.extra.is_empty() {
         info["extra"] = json!(user.extra);
     }
-    meta::set(&mut review, "creationTimestamp", meta::format_time(call.server.now()));
-    review["status"] = json!({"userInfo": info});
-    Ok(Answer::Value { code: StatusCode::CREATED, value: review })
+    info
 }
 
-/// Reviews of tokens and of access: there is neither yet.
+/// Reviews of access: there are none yet.
 pub(crate) fn unserved(_call: &Call<'_>) -> Result<Answer> {
-    Err(ApiError::method_not_allowed())
-}
-
-/// Tokens for service accounts: there are none yet.
-pub(crate) async fn token(call: &Call<'_>) -> Result<Answer> {
-    call.current().await?.ok_or_else(|| call.not_found())?;
     Err(ApiError::method_not_allowed())
 }

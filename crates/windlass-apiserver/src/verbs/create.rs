@@ -85,6 +85,7 @@ async fn create_once(call: &Call<'_>, mut object: Value, options: &WriteOptions)
         call.warnings.add(warning);
     }
     call.validate_admission(Operation::Create, &object, None, options.dry_run).await?;
+    let charges = call.charge(Operation::Create, &object, None, options.dry_run).await?;
 
     let name = meta::text(&object, "name").to_owned();
     let namespace = meta::text(&object, "namespace").to_owned();
@@ -112,8 +113,10 @@ async fn create_once(call: &Call<'_>, mut object: Value, options: &WriteOptions)
             allocation.keep();
             Ok(Written::Stored(StoredObject::parse(&bytes, revision).expect("a just encoded object must parse").into()))
         }
-        Err(StoreError::Exists { .. }) => Err(exists()),
-        Err(error) => Err(error.into()),
+        Err(error) => {
+            call.give_back(charges).await;
+            Err(if let StoreError::Exists { .. } = error { exists() } else { error.into() })
+        }
     }
 }
 

@@ -177,7 +177,7 @@ async fn mark(
     Ok(Arc::new(StoredObject::parse(&bytes, revision).expect("a just encoded object must parse")))
 }
 
-fn check_preconditions(call: &Call<'_>, options: &DeleteOptions, object: &Value, name: &str) -> Result<()> {
+pub(crate) fn check_preconditions(call: &Call<'_>, options: &DeleteOptions, object: &Value, name: &str) -> Result<()> {
     let resource = &*call.endpoint.resource;
     let conflict = |why: String| Err(ApiError::conflict(&resource.kind, &resource.group, name, &why));
     if let Some(wanted) = &options.uid {

@@ -185,6 +185,7 @@ async fn update_once(
         call.warnings.add(warning);
     }
     call.validate_admission(Operation::Update, &object, Some(old), options.dry_run).await?;
+    let charges = call.charge(Operation::Update, &object, Some(old), options.dry_run).await?;
 
     let gone = meta::is_terminating(&object)
         && meta::finalizers(&object).is_empty()
@@ -220,8 +221,13 @@ async fn update_once(
             let revision = if gone { current.revision } else { revision };
             Ok(Written::Stored(StoredObject::parse(&bytes, revision).expect("a just encoded object must parse").into()))
         }
-        Err(StoreError::Conflict { .. } | StoreError::NotFound { .. }) => Err(Attempt::Lost),
-        Err(error) => Err(Attempt::Refused(error.into())),
+        Err(error) => {
+            call.give_back(charges).await;
+            Err(match error {
+                StoreError::Conflict { .. } | StoreError::NotFound { .. } => Attempt::Lost,
+                error => Attempt::Refused(error.into()),
+            })
+        }
     }
 }
 

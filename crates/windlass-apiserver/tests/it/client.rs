@@ -59,6 +59,13 @@ impl Client {
         Self { server, store }
     }
 
+    /// A server whose pods run as service accounts.
+    pub(crate) async fn with_service_accounts() -> Self {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let server = Server::builder(store.clone()).service_accounts(true).build().await.unwrap();
+        Self { server, store }
+    }
+
     /// A server over a store.
     pub(crate) async fn over(store: Arc<dyn Store>) -> Self {
         let server = Server::builder(store.clone()).build().await.unwrap();

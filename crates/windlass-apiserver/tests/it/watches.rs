@@ -125,5 +125,8 @@ async fn watches_come_as_tables_and_as_metadata() {
         let first: serde_json::Value =
             serde_json::from_slice(answer.raw.split(|b| *b == b'\n').next().unwrap()).unwrap();
         assert_eq!(first["object"]["kind"], kind);
+        if form == "PartialObjectMetadata" {
+            assert_eq!((&first["object"]["metadata"]["name"], &first["object"]["data"]), (&json!("a"), &json!(null)));
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! LimitRanges: how much one object of a namespace may ask for.
 
+pub mod enforce;
+
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 

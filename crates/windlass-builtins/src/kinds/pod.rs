@@ -8,6 +8,7 @@ pub(crate) mod resources;
 pub mod validation;
 
 mod columns;
+mod condition;
 pub(crate) mod diff;
 mod image;
 mod prepare;
@@ -20,6 +21,7 @@ use windlass_schema::field::ErrorList;
 use crate::object::{boolean, integer, items, text};
 use crate::strategy::{Column, Grace, Strategy};
 
+pub use condition::{is_ready, set_condition};
 pub(crate) use diff::same;
 pub(crate) use prepare::drop_disabled;
 pub(crate) use warnings::{deprecated_label, of_template as template_warnings};

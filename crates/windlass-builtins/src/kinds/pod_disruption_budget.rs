@@ -1,5 +1,7 @@
 //! Pod disruption budgets.
 
+pub mod evict;
+
 use jiff::Timestamp;
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, Path};

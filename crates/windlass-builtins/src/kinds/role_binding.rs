@@ -13,13 +13,18 @@ use crate::strategy::{Column, NameRule, Strategy};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// The strategy of RoleBindings.
+/// The strategy of bindings: RoleBindings, or those of the cluster.
 #[derive(Debug, Clone, Copy)]
-pub struct RoleBinding;
+pub struct RoleBinding {
+    is_namespaced: bool,
+}
 
-/// The strategy of ClusterRoleBindings.
-#[derive(Debug, Clone, Copy)]
-pub struct ClusterRoleBinding;
+impl RoleBinding {
+    /// RoleBindings.
+    pub const NAMESPACED: Self = Self { is_namespaced: true };
+    /// ClusterRoleBindings.
+    pub const CLUSTER: Self = Self { is_namespaced: false };
+}
 
 impl Strategy for RoleBinding {
     fn default(&self, object: &mut Value) {
@@ -27,11 +32,11 @@ impl Strategy for RoleBinding {
     }
 
     fn validate(&self, object: &Value) -> ErrorList {
-        validate(object, true)
+        validate(object, self.is_namespaced)
     }
 
     fn validate_update(&self, object: &Value, old: &Value) -> ErrorList {
-        let mut errors = validate(object, true);
+        let mut errors = self.validate(object);
         keep_role(object, old, &mut errors);
         errors
     }
@@ -45,39 +50,7 @@ impl Strategy for RoleBinding {
     }
 
     fn columns(&self) -> &'static [Column] {
-        ROLE_BINDING
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        cells(object, now)
-    }
-}
-
-impl Strategy for ClusterRoleBinding {
-    fn default(&self, object: &mut Value) {
-        default(object);
-    }
-
-    fn validate(&self, object: &Value) -> ErrorList {
-        validate(object, false)
-    }
-
-    fn validate_update(&self, object: &Value, old: &Value) -> ErrorList {
-        let mut errors = validate(object, false);
-        keep_role(object, old, &mut errors);
-        errors
-    }
-
-    fn name_rule(&self) -> NameRule {
-        NameRule::PathSegment
-    }
-
-    fn creates_on_update(&self) -> bool {
-        true
-    }
-
-    fn columns(&self) -> &'static [Column] {
-        CLUSTER_ROLE_BINDING
+        if self.is_namespaced { ROLE_BINDING } else { CLUSTER_ROLE_BINDING }
     }
 
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
@@ -203,12 +176,12 @@ mod tests {
     #[test]
     fn groups_are_filled_in() {
         let mut object = binding();
-        RoleBinding.default(&mut object);
+        RoleBinding::NAMESPACED.default(&mut object);
         assert_eq!(object["roleRef"]["apiGroup"], GROUP);
         assert_eq!(object["subjects"][0]["apiGroup"], GROUP);
         assert_eq!(object["subjects"][1].get("apiGroup"), None);
-        check_create(&RoleBinding, binding(), expect![[""]]);
-        check_create(&ClusterRoleBinding, binding(), expect![[""]]);
+        check_create(&RoleBinding::NAMESPACED, binding(), expect![[""]]);
+        check_create(&RoleBinding::CLUSTER, binding(), expect![[""]]);
     }
 
     #[test]
@@ -216,7 +189,7 @@ mod tests {
         let bad = json!({"roleRef": {"apiGroup": "x", "kind": "Thing", "name": "a/b"}, "subjects": [
             {"kind": "Robot", "name": "x"}, {"kind": "User", "apiGroup": "y"}, {"kind": "ServiceAccount", "name": "A", "apiGroup": "z"}]});
         check_create(
-            &RoleBinding,
+            &RoleBinding::NAMESPACED,
             bad.clone(),
             expect![[r#"
             roleRef.apiGroup: Unsupported value: "x": supported values: "rbac.authorization.k8s.io"
@@ -230,7 +203,7 @@ mod tests {
         "#]],
         );
         check_create(
-            &ClusterRoleBinding,
+            &RoleBinding::CLUSTER,
             bad,
             expect![[r#"
             roleRef.apiGroup: Unsupported value: "x": supported values: "rbac.authorization.k8s.io"
@@ -245,7 +218,7 @@ mod tests {
         "#]],
         );
         check_create(
-            &ClusterRoleBinding,
+            &RoleBinding::CLUSTER,
             json!({"roleRef": {"kind": "Role"}}),
             expect![[r#"
             roleRef.kind: Unsupported value: "Role": supported values: "ClusterRole"
@@ -259,7 +232,7 @@ mod tests {
         let mut new = binding();
         new["roleRef"]["name"] = json!("edit");
         check_update(
-            &RoleBinding,
+            &RoleBinding::NAMESPACED,
             new.clone(),
             binding(),
             expect![[r#"
@@ -267,7 +240,7 @@ mod tests {
         "#]],
         );
         check_update(
-            &ClusterRoleBinding,
+            &RoleBinding::CLUSTER,
             new,
             binding(),
             expect![[r#"
@@ -276,6 +249,6 @@ mod tests {
         );
         let mut new = binding();
         new["subjects"] = json!([]);
-        check_update(&RoleBinding, new, binding(), expect![[""]]);
+        check_update(&RoleBinding::NAMESPACED, new, binding(), expect![[""]]);
     }
 }

@@ -5,4 +5,5 @@
 mod crd;
 mod failures;
 mod process;
+mod scaffold;
 mod serving;

@@ -72,10 +72,7 @@ fn service_of_slice(slice: &EndpointSlice) -> Option<ObjectKey> {
 /// The services of the pods on a node.
 fn services_on_node(node: &Node, ctx: &Context) -> Vec<ObjectKey> {
     let Ok(pods) = ctx.informer::<Pod>() else { return Vec::new() };
-    let index: Index<Pod, String> = pods
-        .index("services/node", |pod: &Pod| pod.spec.iter().filter_map(|spec| spec.node_name.clone()).collect())
-        .expect("all indexes of this name must have values of this type");
-    let on_node = index.get(node.metadata.name.as_deref().unwrap_or_default());
+    let on_node = super::pods::by_node(&pods).get(node.metadata.name.as_deref().unwrap_or_default());
     let mut keys: Vec<ObjectKey> = on_node.iter().flat_map(|pod| services::services_of(pod, ctx)).collect();
     keys.sort();
     keys.dedup();

@@ -2,6 +2,7 @@
 
 pub(crate) mod batch;
 mod claim;
+mod disruption;
 mod ranking;
 mod selecting;
 
@@ -12,12 +13,14 @@ use k8s_openapi::{
     api::core::v1::{Pod, PodCondition, PodTemplateSpec},
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
+use windlass::cache::{Index, Informer};
 
 #[allow(unused_imports, reason = "for whichever loop needs it")]
 pub(crate) use self::{
     claim::{Children, candidates},
+    disruption::disruption_target,
     ranking::{rank, rank_alone},
-    selecting::{Selecting, compiled, orphans, parents, selects},
+    selecting::{Selecting, compiled, orphans, parents, selected, selecting, selects},
 };
 
 /// The longest name of an object.
@@ -84,7 +87,18 @@ pub(crate) fn is_available(pod: &Pod, min_ready_seconds: i32, now: Timestamp) ->
 
 /// Whether a node has been found for it.
 pub(crate) fn is_scheduled(pod: &Pod) -> bool {
-    pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).is_some_and(|node| !node.is_empty())
+    node_of(pod).is_some()
+}
+
+/// The node of a pod, if one has been found.
+pub(crate) fn node_of(pod: &Pod) -> Option<&str> {
+    pod.spec.as_ref()?.node_name.as_deref().filter(|node| !node.is_empty())
+}
+
+/// Pods by the names of their nodes.
+pub(crate) fn by_node(pods: &Informer<Pod>) -> Index<Pod, String> {
+    pods.index("node", |pod: &Pod| node_of(pod).map(str::to_owned).into_iter().collect())
+        .expect("all indexes of this name must have values of this type")
 }
 
 /// When one of the pods may become available without anything else happening, if it stays ready.

@@ -10,10 +10,13 @@ use k8s_openapi::{
         runtime::RawExtension,
     },
 };
+use kube::ResourceExt;
 use serde_json::{Value, json};
 use windlass::{
     context::{Context, ContextError},
     key::ObjectKey,
+    object::Object,
+    objects::owner::{OwnerError, controller_reference},
 };
 
 /// The longest name of an owner that is part of a revision's name.
@@ -42,6 +45,28 @@ pub(crate) struct Draft {
     pub(crate) annotations: Option<BTreeMap<String, String>>,
     pub(crate) data: Value,
     pub(crate) number: i64,
+}
+
+impl Draft {
+    /// Of a set, with the data of its template.
+    pub(crate) fn of<K: Object<DynamicType: Default>>(
+        set: &K,
+        template: &PodTemplateSpec,
+        hash_label: &'static str,
+        data: Value,
+        number: i64,
+    ) -> Result<Self, OwnerError> {
+        Ok(Self {
+            namespace: set.namespace().unwrap_or_default(),
+            owner_name: set.name_any(),
+            owner: controller_reference(set)?,
+            labels: template.metadata.as_ref().and_then(|meta| meta.labels.clone()).unwrap_or_default(),
+            hash_label,
+            annotations: set.meta().annotations.clone(),
+            data,
+            number,
+        })
+    }
 }
 
 /// A template as the data of a revision: a patch that puts it in place.

@@ -6,7 +6,7 @@ mod triggers;
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use k8s_openapi::{
-    api::core::v1::{Pod, Service, ServicePort},
+    api::core::v1::{ObjectReference, Pod, Service, ServicePort},
     apimachinery::pkg::util::intstr::IntOrString,
 };
 use windlass::{
@@ -26,6 +26,17 @@ use super::pods;
 pub(crate) const HEADLESS_LABEL: &str = "service.kubernetes.io/headless";
 /// When the change happened that an object of endpoints was written for.
 pub(crate) const TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
+
+/// What an endpoint says of the pod behind it.
+pub(crate) fn reference(pod: &Pod) -> ObjectReference {
+    ObjectReference {
+        kind: Some("Pod".to_owned()),
+        namespace: pod.metadata.namespace.clone(),
+        name: pod.metadata.name.clone(),
+        uid: pod.metadata.uid.clone(),
+        ..ObjectReference::default()
+    }
+}
 
 /// What a service selects; nothing if it is not for a loop to say where it is.
 pub(crate) fn selector(service: &Service) -> Option<&BTreeMap<String, String>> {

@@ -19,7 +19,6 @@ use windlass::{
     context::Context,
     controller::{Action, Watch, filter::Filter},
     key::ObjectKey,
-    objects::owner::controller_reference,
     operator::Operator,
 };
 
@@ -120,16 +119,7 @@ async fn update_revision(
         Decision::Keep(place) => known[place].clone(),
         Decision::Renumber(place, number) => revisions::renumber(ctx, &known[place], number).await?,
         Decision::Create(number) => {
-            let draft = Draft {
-                namespace: set.namespace().unwrap_or_default(),
-                owner_name: set.name_any(),
-                owner: controller_reference(set)?,
-                labels: template.metadata.as_ref().and_then(|meta| meta.labels.clone()).unwrap_or_default(),
-                hash_label: HASH_LABEL,
-                annotations: set.metadata.annotations.clone(),
-                data,
-                number,
-            };
+            let draft = Draft::of(set, template, HASH_LABEL, data, number)?;
             revisions::create(ctx, draft, collisions).await?
         }
     })

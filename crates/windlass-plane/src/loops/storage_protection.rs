@@ -119,14 +119,14 @@ async fn reconcile_class(class: Arc<VolumeAttributesClass>, ctx: Context) -> Res
 
 /// A claim that a pod names.
 #[derive(Debug, PartialEq, Eq)]
-struct Named {
-    name: String,
+pub(super) struct Named {
+    pub(super) name: String,
     /// It is made for this pod, which may go without it.
     is_own: bool,
 }
 
 /// The claims of a pod: those it names, and those that are made for it.
-fn claims_of(pod: &Pod) -> Vec<Named> {
+pub(super) fn claims_of(pod: &Pod) -> Vec<Named> {
     let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
     let named = volumes.filter_map(|volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
         (Some(claim), _) => Some(Named { name: claim.claim_name.clone(), is_own: false }),
@@ -136,7 +136,7 @@ fn claims_of(pod: &Pod) -> Vec<Named> {
     named.collect()
 }
 
-fn pods_by_claim(ctx: &Context) -> Result<Index<Pod, (String, String)>> {
+pub(super) fn pods_by_claim(ctx: &Context) -> Result<Index<Pod, (String, String)>> {
     let places = |pod: &Pod| {
         let namespace = pod.namespace().unwrap_or_default();
         claims_of(pod).into_iter().map(|claim| (namespace.clone(), claim.name)).collect()

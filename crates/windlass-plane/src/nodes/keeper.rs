@@ -44,13 +44,13 @@ const HEARTBEAT: Duration = Duration::from_secs(300);
 const AILMENTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 
 /// Adds the controller of nodes, and the task that registers the fleet.
-pub(super) fn add(operator: Operator, fleet: &Fleet, client: Client, stages: Stages) -> Operator {
+pub(super) fn add(operator: Operator, fleet: &Fleet, client: Client, stages: Stages, lifecycle: bool) -> Operator {
     let registered = fleet.clone();
     let registrar = client.clone();
     let simulation = Arc::new(Simulation::new(stages, Subject::Node));
     let leases = Arc::<Mutex<HashMap<String, Renewed>>>::default();
     let (gone, expired) = (simulation.clone(), leases.clone());
-    let keeper = Keeper { client, fleet: fleet.clone(), simulation, context: OnceLock::new(), leases };
+    let keeper = Keeper { client, fleet: fleet.clone(), simulation, lifecycle, context: OnceLock::new(), leases };
     let controller = Controller::new("node", keeper).field_manager(FIELD_MANAGER).concurrency(8);
     let controller = controller.on_deleted(move |key, _ctx| {
         gone.forget(&key);
@@ -81,6 +81,8 @@ struct Keeper {
     client: Client,
     fleet: Fleet,
     simulation: Arc<Simulation>,
+    /// Whether there is a loop that makes taints follow what nodes say.
+    lifecycle: bool,
     /// The controller's context, with the nodes' client.
     context: OnceLock<Context>,
     leases: Arc<Mutex<HashMap<String, Renewed>>>,
@@ -95,7 +97,7 @@ struct Renewed {
 
 impl Reconciler<Node> for Keeper {
     async fn reconcile(&self, node: Arc<Node>, ctx: Context) -> Result<Action> {
-        if !self.fleet.runs(&node) || node.metadata.deletion_timestamp.is_some() {
+        if !machine::runs(&node) || node.metadata.deletion_timestamp.is_some() {
             return Ok(Action::done());
         }
         let ctx = self.context.get_or_init(|| as_nodes(&ctx, &self.client));
@@ -122,7 +124,7 @@ impl Keeper {
         let taints: Vec<Value> = present["spec"]["taints"].as_array().cloned().unwrap_or_default();
         let healthy = |taint: &&Value| !AILMENTS.iter().any(|ailment| taint["key"] == *ailment);
         let kept: Vec<&Value> = taints.iter().filter(healthy).collect();
-        if kept.len() < taints.len() {
+        if kept.len() < taints.len() && !self.lifecycle {
             let patch =
                 json!({"metadata": {"resourceVersion": node.metadata.resource_version}, "spec": {"taints": kept}});
             ctx.patch(node, &Patch::Merge(patch)).await?;

@@ -13,7 +13,10 @@ use windlass::{
     Result,
     cache::Index,
     context::Context,
-    controller::{Action, Controller, Reconciler, Trigger},
+    controller::{
+        Action, Controller, Reconciler, Trigger, Watch,
+        filter::{Change, Filter},
+    },
     events::EventType,
     key::ObjectKey,
     operator::Operator,
@@ -22,7 +25,7 @@ use windlass::{
 use super::{
     addresses::Addresses,
     keeper::as_nodes,
-    machine::Fleet,
+    machine::{Fleet, runs},
     runtime::{Next, PodRuntime},
 };
 
@@ -40,7 +43,7 @@ pub(super) fn add(operator: Operator, fleet: &Fleet, client: Client, runtime: Ar
         .field_manager("kubelet")
         .concurrency(CONCURRENCY)
         .source(wake)
-        .watches::<Node>(pods_of_new_node)
+        .source(Watch::<Node>::new().filter(Filter::new(begins)).map(pods_of_node))
         .on_deleted(move |key, _ctx| {
             gone.addresses.lock().release(&key);
             left.gone(&key);
@@ -49,14 +52,14 @@ pub(super) fn add(operator: Operator, fleet: &Fleet, client: Client, runtime: Ar
     operator.controller(controller)
 }
 
-/// The pods that wait for a node that was not there.
-fn pods_of_new_node(node: &Node, ctx: &Context) -> Vec<ObjectKey> {
-    // A node's heartbeat does not matter to its pods: only its first state does, which has no lease yet.
-    let fresh = node.status.as_ref().and_then(|status| status.conditions.as_ref()).is_none_or(Vec::is_empty);
+/// Whether a node begins to be run. Its heartbeats do not matter to its pods.
+fn begins(change: &Change<'_, Node>) -> bool {
+    !change.old.is_some_and(runs) && change.new.is_some_and(runs)
+}
+
+/// The pods of a node, which may have waited for it.
+fn pods_of_node(node: &Node, ctx: &Context) -> Vec<ObjectKey> {
     let Ok(index) = by_node(ctx) else { return Vec::new() };
-    if !fresh {
-        return Vec::new();
-    }
     let name = node.metadata.name.as_deref().unwrap_or_default();
     index.get(name).iter().map(|pod| ObjectKey::of(pod.as_ref())).collect()
 }
@@ -87,7 +90,7 @@ impl Reconciler<Pod> for Kubelets {
             return Ok(Action::done());
         };
         let node = ctx.get::<Node>(&ObjectKey::cluster(node))?;
-        if !node.is_some_and(|node| self.shared.fleet.runs(&node)) {
+        if !node.is_some_and(|node| runs(&node)) {
             return Ok(Action::done());
         }
         let kubelet = self.kubelet.get_or_init(|| Kubelet::new(&ctx, &self.client, self.shared.clone()));

@@ -41,12 +41,6 @@ impl Fleet {
         &self.names
     }
 
-    /// Whether a node is run by the stand-in: one of the fleet, or one that says so.
-    pub(super) fn runs(&self, node: &Node) -> bool {
-        let annotations = node.metadata.annotations.as_ref();
-        annotations.and_then(|annotations| annotations.get(NODE_ANNOTATION)).is_some_and(|value| value == FAKE)
-    }
-
     /// A node of the fleet as a kubelet registers it.
     pub(super) fn node(&self, index: usize, now: Timestamp) -> Value {
         let name = &self.names[index];
@@ -62,6 +56,12 @@ impl Fleet {
             "status": status(name, &host_address(index).to_string(), None, now),
         })
     }
+}
+
+/// Whether a node is run by the stand-in: those of the fleet say so, and so may others.
+pub(super) fn runs(node: &Node) -> bool {
+    let annotations = node.metadata.annotations.as_ref();
+    annotations.and_then(|annotations| annotations.get(NODE_ANNOTATION)).is_some_and(|value| value == FAKE)
 }
 
 /// The labels that a kubelet gives its node.

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::{batch::v1::Job, core::v1::Event};
-use kube::api::{Patch, PatchParams, PostParams};
+use k8s_openapi::api::{batch::v1::Job, coordination::v1::Lease, core::v1::Event};
+use kube::{
+    Api,
+    api::{Patch, PatchParams, PostParams},
+};
 use serde_json::json;
 use windlass_testing::{Plane, eventually};
 
@@ -64,4 +67,28 @@ async fn a_finished_job_goes_when_its_time_is_up() {
         Some(job) => job.metadata.deletion_timestamp.map(|_| ()),
     })
     .await;
+}
+
+#[tokio::test]
+async fn the_lease_of_a_server_that_is_gone_goes() {
+    let plane = Plane::test().virtual_time().await;
+    let leases: Api<Lease> = Api::namespaced(plane.client(), "kube-system");
+    let lease = |name: &str, labels: serde_json::Value, seconds: i32| -> Lease {
+        let renewed = windlass_clock::now();
+        let spec = json!({"holderIdentity": name, "leaseDurationSeconds": seconds,
+            "renewTime": renewed.strftime("%Y-%m-%dT%H:%M:%S.000000Z").to_string()});
+        serde_json::from_value(json!({"metadata": {"name": name, "labels": labels}, "spec": spec})).unwrap()
+    };
+    let server = || json!({"apiserver.kubernetes.io/identity": "kube-apiserver"});
+    for lease in
+        [lease("gone", server(), 3600), lease("there", server(), 1_000_000), lease("of-somebody-else", json!({}), 3600)]
+    {
+        leases.create(&PostParams::default(), &lease).await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_secs(50 * 60)).await;
+    assert!(leases.get_opt("gone").await.unwrap().is_some());
+    tokio::time::sleep(Duration::from_secs(2 * 3600)).await;
+    assert!(leases.get_opt("gone").await.unwrap().is_none());
+    assert!(leases.get_opt("there").await.unwrap().is_some());
+    assert!(leases.get_opt("of-somebody-else").await.unwrap().is_some());
 }

@@ -4,6 +4,8 @@
 
 mod accounts;
 mod autoscaler;
+mod budgets;
+mod certificates;
 mod cron_jobs;
 mod daemon_sets;
 mod deployments;
@@ -12,12 +14,15 @@ mod expiry;
 mod garbage_collector;
 mod jobs;
 mod namespaces;
+mod node_failures;
 mod nodes;
 mod processes;
+mod quotas;
 mod replica_sets;
 mod scheduling;
 mod stateful_sets;
 mod storage;
+mod volumes;
 
 use std::{sync::Arc, time::Duration};
 

@@ -48,7 +48,11 @@ async fn a_pod_that_fits_nowhere_waits_for_a_node() {
     let nodes: Api<Node> = Api::all(plane.client());
     eventually("the nodes are well", async || {
         let all = nodes.list(&ListParams::default()).await.unwrap().items;
-        all.iter().all(|node| node.spec.as_ref().is_some_and(|spec| spec.taints.is_none())).then_some(())
+        let cordoned = |node: &Node| {
+            let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
+            taints.iter().all(|taint| taint.key == "node.kubernetes.io/unschedulable")
+        };
+        all.iter().all(cordoned).then_some(())
     })
     .await;
     create(&plane, &pod("web", json!({}))).await;

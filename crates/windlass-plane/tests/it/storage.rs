@@ -77,7 +77,8 @@ async fn a_class_of_volumes_stays_while_a_claim_names_it() {
 
 #[tokio::test]
 async fn a_claim_gets_the_newest_default_class_and_grows_only_with_its_leave() {
-    let plane = Plane::test().await;
+    // The binder would not believe that the claim is bound.
+    let plane = Plane::test().controllers("*,-persistentvolume-binder-controller".parse().unwrap()).await;
     let classes: Api<StorageClass> = Api::all(plane.client());
     let class = |name: &str, default: &str| -> StorageClass {
         let note = json!({"storageclass.kubernetes.io/is-default-class": default});

@@ -2,7 +2,8 @@
 //!
 //! Events are queued under the store's lock, so their order is the store's. Whoever finds the queue unattended delivers
 //! it; everybody else leaves what they have queued to that one and goes on. So a handler may read, write, subscribe and
-//! end subscriptions, of its own informer too: what that queues is delivered after the event at hand.
+//! end subscriptions, of its own informer too: what that queues is delivered after the event at hand. Objects that are
+//! packed are parsed when their event's turn comes, and not at all if there are no handlers.
 
 use std::{
     collections::VecDeque,
@@ -16,21 +17,23 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
-use super::Event;
+use super::{Event, cell::Cell};
+use crate::erased::AnyObject;
 
 /// The watch waits when more than this is queued: its memory is bounded while somebody else delivers.
 const QUEUED: usize = 1024;
 
 /// The handlers of one informer, and what waits for them.
-pub(super) struct Dispatch<K> {
+pub(super) struct Dispatch<K: ?Sized> {
     queue: Mutex<Queue<K>>,
     /// Locked by the one who delivers alone.
     handlers: Mutex<Vec<Handler<K>>>,
     emptied: Notify,
     panics: AtomicU64,
+    kind: Box<str>,
 }
 
-struct Queue<K> {
+struct Queue<K: ?Sized> {
     items: VecDeque<Item<K>>,
     /// How many events the items have.
     events: usize,
@@ -41,12 +44,12 @@ struct Queue<K> {
     closed: bool,
 }
 
-enum Item<K> {
-    Events(Vec<Event<K>>),
+enum Item<K: ?Sized> {
+    Events(Vec<Event<Cell<K>>>),
     /// A handler begins, with the present state.
     Join {
         handler: Handler<K>,
-        present: Vec<Arc<K>>,
+        present: Vec<Arc<Cell<K>>>,
         synced: bool,
     },
     /// The first state is complete.
@@ -57,7 +60,7 @@ enum Item<K> {
     End,
 }
 
-struct Handler<K> {
+struct Handler<K: ?Sized> {
     call: Box<dyn FnMut(Event<K>) + Send>,
     seat: Arc<Seat>,
 }
@@ -111,21 +114,23 @@ impl Drop for Subscription {
     }
 }
 
-impl<K> Default for Dispatch<K> {
-    fn default() -> Self {
+impl<K: ?Sized> Dispatch<K> {
+    /// Without handlers yet. The kind is for the log.
+    pub(super) fn new(kind: &str) -> Self {
         let queue = Queue { items: VecDeque::new(), events: 0, attended: false, handlers: 0, closed: false };
         Self {
             queue: Mutex::new(queue),
             handlers: Mutex::new(Vec::new()),
             emptied: Notify::new(),
             panics: AtomicU64::new(0),
+            kind: kind.into(),
         }
     }
 }
 
-impl<K: Send + Sync + 'static> Dispatch<K> {
+impl<K: AnyObject + ?Sized> Dispatch<K> {
     /// Queues what `fill` emits. To be called under the store's lock.
-    pub(super) fn queue(&self, fill: impl FnOnce(&mut dyn FnMut(Event<K>))) {
+    pub(super) fn queue(&self, fill: impl FnOnce(&mut dyn FnMut(Event<Cell<K>>))) {
         // The queue's lock is not held meanwhile: the store's is, so nobody else queues events.
         if self.queue.lock().handlers == 0 {
             return fill(&mut |_| ());
@@ -148,7 +153,7 @@ impl<K: Send + Sync + 'static> Dispatch<K> {
     pub(super) fn queue_handler(
         self: &Arc<Self>,
         call: Box<dyn FnMut(Event<K>) + Send>,
-        present: Vec<Arc<K>>,
+        present: Vec<Arc<Cell<K>>>,
         synced: bool,
     ) -> Subscription {
         let seat = Arc::new(Seat { ended: AtomicBool::new(false), synced: watch::Sender::new(false) });
@@ -199,6 +204,7 @@ impl<K: Send + Sync + 'static> Dispatch<K> {
             Item::Events(events) => {
                 let Some((last, others)) = handlers.split_last_mut() else { return };
                 for event in events {
+                    let Some(event) = self.open(event) else { continue };
                     for handler in &mut *others {
                         self.call(handler, event.clone());
                     }
@@ -207,7 +213,9 @@ impl<K: Send + Sync + 'static> Dispatch<K> {
             }
             Item::Join { mut handler, present, synced } => {
                 for object in present {
-                    self.call(&mut handler, Event::Added { object, initial: true });
+                    if let Some(event) = self.open(Event::Added { object, initial: true }) {
+                        self.call(&mut handler, event);
+                    }
                 }
                 if synced {
                     handler.seat.synced.send_replace(true);
@@ -244,11 +252,18 @@ impl<K: Send + Sync + 'static> Dispatch<K> {
         }
     }
 
-    fn contain(&self, call: impl FnOnce()) {
-        if catch_unwind(AssertUnwindSafe(call)).is_err() {
+    /// The event with its objects; none if a type does not read what it has written.
+    fn open(&self, event: Event<Cell<K>>) -> Option<Event<K>> {
+        self.contain(|| event.open())
+    }
+
+    fn contain<T>(&self, call: impl FnOnce() -> T) -> Option<T> {
+        let done = catch_unwind(AssertUnwindSafe(call)).ok();
+        if done.is_none() {
             self.panics.fetch_add(1, Ordering::Relaxed);
-            tracing::error!(kind = std::any::type_name::<K>(), "a handler has panicked: it has missed an event");
+            tracing::error!(kind = %self.kind, "a handler has panicked: it has missed an event");
         }
+        done
     }
 
     /// How often handlers have panicked.
@@ -279,7 +294,7 @@ impl<K: Send + Sync + 'static> Dispatch<K> {
     }
 }
 
-impl<K: Send + Sync + 'static> Sweep for Dispatch<K> {
+impl<K: AnyObject + ?Sized> Sweep for Dispatch<K> {
     fn sweep(&self) {
         self.queue.lock().items.push_back(Item::Sweep);
         self.deliver();

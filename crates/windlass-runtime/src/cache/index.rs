@@ -11,8 +11,16 @@ use std::{
 
 use hashbrown::{HashMap, hash_map::Entry};
 
-use super::{informer::Shared, table::Table};
-use crate::object::Object;
+use super::{
+    cell::{Cell, Opened, Reading},
+    informer::Shared,
+    table::{Table, parts},
+};
+use crate::{
+    erased::{AnyObject, typed},
+    key::ObjectKey,
+    object::Object,
+};
 
 /// Up to this many objects of one value are a plain list; a removal from it is a search.
 const FEW: usize = 16;
@@ -23,9 +31,9 @@ const FEW: usize = 16;
 /// It is kept under the same lock as the objects: what it gives is exactly what the informer holds at that moment. A
 /// cheap handle.
 pub struct Index<K: Object, V> {
-    shared: Arc<Shared<K>>,
+    shared: Arc<Shared>,
     place: usize,
-    _value: PhantomData<fn() -> V>,
+    _types: PhantomData<fn() -> (K, V)>,
 }
 
 /// Why there is no such index.
@@ -45,34 +53,46 @@ pub enum IndexError {
 }
 
 /// An index whose type of values is forgotten.
-pub(super) trait AnyIndex<K>: Any + Send + Sync {
+pub(super) trait AnyIndex<K: ?Sized>: Any + Send + Sync {
     fn name(&self) -> &'static str;
     fn value_type(&self) -> (TypeId, &'static str);
-    fn insert(&mut self, object: &Arc<K>);
-    fn remove(&mut self, object: &Arc<K>);
+    fn insert(&mut self, object: &Opened<'_, K>);
+    fn remove(&mut self, object: &Opened<'_, K>);
     fn clear(&mut self);
     fn as_any(&self) -> &dyn Any;
 }
 
 /// The entries of an index.
-pub(super) struct Entries<K, V> {
+pub(super) struct Entries<K: ?Sized, V> {
     name: &'static str,
     values: Values<K, V>,
     objects: HashMap<V, Bucket<K>>,
 }
 
-type Values<K, V> = Box<dyn Fn(&K) -> Vec<V> + Send + Sync>;
+/// The values of objects, by where these are: each object is held, so that no other can be there.
+pub(super) struct Foreseen<K: ?Sized, V> {
+    values: HashMap<*const Cell<K>, Vec<V>>,
+    _cells: Vec<Arc<Cell<K>>>,
+}
+
+/// What gives an object its values.
+pub(super) enum Values<K: ?Sized, V> {
+    OfKey(fn(&ObjectKey) -> Vec<V>),
+    OfObject(Box<OfObject<K, V>>),
+}
+
+type OfObject<K, V> = dyn Fn(&K) -> Vec<V> + Send + Sync;
 
 /// The objects of one value. Most values have one object, or a few.
-enum Bucket<K> {
-    One(Arc<K>),
-    Few(Vec<Arc<K>>),
+enum Bucket<K: ?Sized> {
+    One(Arc<Cell<K>>),
+    Few(Vec<Arc<Cell<K>>>),
     Many(Table<K>),
 }
 
 impl<K: Object, V> Index<K, V> {
-    pub(super) fn new(shared: Arc<Shared<K>>, place: usize) -> Self {
-        Self { shared, place, _value: PhantomData }
+    pub(super) fn new(shared: Arc<Shared>, place: usize) -> Self {
+        Self { shared, place, _types: PhantomData }
     }
 }
 
@@ -83,7 +103,13 @@ impl<K: Object, V: Hash + Eq + Send + Sync + 'static> Index<K, V> {
         V: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.with(|entries| entries.objects.get(value).map(Bucket::to_vec).unwrap_or_default())
+        let mut reading = Reading::default();
+        self.with(|entries| {
+            if let Some(bucket) = entries.objects.get(value) {
+                bucket.each(|object| reading.add(object));
+            }
+        });
+        reading.finish().into_iter().map(typed).collect()
     }
 
     /// How many objects have a value.
@@ -92,7 +118,7 @@ impl<K: Object, V: Hash + Eq + Send + Sync + 'static> Index<K, V> {
         V: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.with(|entries| entries.objects.get(value).map(Bucket::len).unwrap_or_default())
+        self.with(|entries| entries.count(value))
     }
 
     /// The values that at least one object has, in no order.
@@ -103,9 +129,9 @@ impl<K: Object, V: Hash + Eq + Send + Sync + 'static> Index<K, V> {
         self.with(|entries| entries.objects.keys().cloned().collect())
     }
 
-    fn with<T>(&self, read: impl FnOnce(&Entries<K, V>) -> T) -> T {
+    fn with<T>(&self, read: impl FnOnce(&Entries<dyn AnyObject, V>) -> T) -> T {
         let store = self.shared.store();
-        let entries = store.index_at(self.place).as_any().downcast_ref::<Entries<K, V>>();
+        let entries = store.index_at(self.place).as_any().downcast_ref::<Entries<dyn AnyObject, V>>();
         read(entries.expect("an index must have the type that it was made with"))
     }
 }
@@ -116,21 +142,62 @@ impl<K: Object, V> Clone for Index<K, V> {
     }
 }
 
-impl<K: Object, V: Hash + Eq + Send + Sync + 'static> Entries<K, V> {
-    pub(super) fn new(name: &'static str, values: impl Fn(&K) -> Vec<V> + Send + Sync + 'static) -> Self {
-        Self { name, values: Box::new(values), objects: HashMap::new() }
+impl<K: AnyObject + ?Sized, V: Hash + Eq + Send + Sync + 'static> Entries<K, V> {
+    pub(super) fn new(name: &'static str, values: Values<K, V>) -> Self {
+        Self { name, values, objects: HashMap::new() }
+    }
+
+    /// The values of objects, to be found without the store's lock: to parse many takes a while.
+    pub(super) fn foresee(&self, cells: Vec<Arc<Cell<K>>>) -> Foreseen<K, V> {
+        let values = cells.iter().map(|cell| (Arc::as_ptr(cell), self.values_of(&Opened::new(cell)))).collect();
+        Foreseen { values, _cells: cells }
+    }
+
+    /// Takes all objects in; only those that were not foreseen are parsed.
+    pub(super) fn fill<'a>(&mut self, cells: impl Iterator<Item = &'a Arc<Cell<K>>>, mut foreseen: Foreseen<K, V>)
+    where
+        K: 'a,
+    {
+        for cell in cells {
+            let values = foreseen.values.remove(&Arc::as_ptr(cell));
+            let values = values.unwrap_or_else(|| self.values_of(&Opened::new(cell)));
+            self.insert_as(cell, values);
+        }
+    }
+
+    fn insert_as(&mut self, cell: &Arc<Cell<K>>, values: Vec<V>) {
+        for value in values {
+            match self.objects.entry(value) {
+                Entry::Occupied(mut entry) => entry.get_mut().insert(cell),
+                Entry::Vacant(entry) => {
+                    entry.insert(Bucket::One(cell.clone()));
+                }
+            }
+        }
+    }
+
+    pub(super) fn count<Q>(&self, value: &Q) -> usize
+    where
+        V: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        self.objects.get(value).map(Bucket::len).unwrap_or_default()
     }
 
     /// The values of an object; none if the function panics.
-    fn values_of(&self, object: &K) -> Vec<V> {
-        catch_unwind(AssertUnwindSafe(|| (self.values)(object))).unwrap_or_else(|_| {
+    fn values_of(&self, object: &Opened<'_, K>) -> Vec<V> {
+        let values = match &self.values {
+            Values::OfKey(values) => return values(&object.cell.key()),
+            Values::OfObject(values) => values,
+        };
+        catch_unwind(AssertUnwindSafe(|| values(object.object()))).unwrap_or_else(|_| {
             tracing::error!(index = self.name, "the function of an index has panicked: the object is not in the index");
             Vec::new()
         })
     }
 }
 
-impl<K: Object, V: Hash + Eq + Send + Sync + 'static> AnyIndex<K> for Entries<K, V> {
+impl<K: AnyObject + ?Sized, V: Hash + Eq + Send + Sync + 'static> AnyIndex<K> for Entries<K, V> {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -139,21 +206,14 @@ impl<K: Object, V: Hash + Eq + Send + Sync + 'static> AnyIndex<K> for Entries<K,
         (TypeId::of::<V>(), type_name::<V>())
     }
 
-    fn insert(&mut self, object: &Arc<K>) {
-        for value in self.values_of(object) {
-            match self.objects.entry(value) {
-                Entry::Occupied(mut entry) => entry.get_mut().insert(object),
-                Entry::Vacant(entry) => {
-                    entry.insert(Bucket::One(object.clone()));
-                }
-            }
-        }
+    fn insert(&mut self, object: &Opened<'_, K>) {
+        self.insert_as(object.cell, self.values_of(object));
     }
 
-    fn remove(&mut self, object: &Arc<K>) {
+    fn remove(&mut self, object: &Opened<'_, K>) {
         for value in self.values_of(object) {
             if let Entry::Occupied(mut entry) = self.objects.entry(value) {
-                entry.get_mut().remove(object);
+                entry.get_mut().remove(object.cell);
                 if entry.get().len() == 0 {
                     entry.remove();
                 }
@@ -170,7 +230,7 @@ impl<K: Object, V: Hash + Eq + Send + Sync + 'static> AnyIndex<K> for Entries<K,
     }
 }
 
-impl<K: Object> Bucket<K> {
+impl<K: AnyObject + ?Sized> Bucket<K> {
     fn len(&self) -> usize {
         match self {
             Self::One(_) => 1,
@@ -179,15 +239,15 @@ impl<K: Object> Bucket<K> {
         }
     }
 
-    fn to_vec(&self) -> Vec<Arc<K>> {
+    fn each(&self, visit: impl FnMut(&Arc<Cell<K>>)) {
         match self {
-            Self::One(object) => vec![object.clone()],
-            Self::Few(objects) => objects.clone(),
-            Self::Many(objects) => objects.iter().cloned().collect(),
+            Self::One(object) => std::iter::once(object).for_each(visit),
+            Self::Few(objects) => objects.iter().for_each(visit),
+            Self::Many(objects) => objects.iter().for_each(visit),
         }
     }
 
-    fn insert(&mut self, object: &Arc<K>) {
+    fn insert(&mut self, object: &Arc<Cell<K>>) {
         match self {
             // A function may give a value twice.
             Self::One(present) if Arc::ptr_eq(present, object) => {}
@@ -207,13 +267,13 @@ impl<K: Object> Bucket<K> {
         }
     }
 
-    fn remove(&mut self, object: &Arc<K>) {
+    fn remove(&mut self, object: &Arc<Cell<K>>) {
         match self {
             Self::One(present) if Arc::ptr_eq(present, object) => *self = Self::Few(Vec::new()),
             Self::One(_) => {}
             Self::Few(objects) => objects.retain(|present| !Arc::ptr_eq(present, object)),
             Self::Many(table) => {
-                table.remove(super::table::key_of(&**object));
+                table.remove(parts(&object.key()));
                 table.shrink();
             }
         }

@@ -3,6 +3,7 @@
 use std::{
     any::{TypeId, type_name},
     hash::Hash,
+    marker::PhantomData,
     panic::AssertUnwindSafe,
     sync::{Arc, OnceLock},
 };
@@ -16,13 +17,29 @@ use tokio::{
 };
 
 use super::{
-    Event, Index, IndexError, Settings, Subscription, dispatch::Dispatch, index::Entries, metrics::InformerMetrics,
-    scoped::Scoped, store::Store,
+    Event, Index, IndexError, Settings, Subscription,
+    cell::{Cell, Reading},
+    dispatch::Dispatch,
+    index::{Entries, Values},
+    metrics::InformerMetrics,
+    packing::{Packer, Sweep},
+    scoped::Scoped,
+    store::{Emit, Store},
+    table::parts,
 };
-use crate::{key::ObjectKey, object::Object, scope::Scope, watch::Change};
+use crate::{
+    erased::{AnyObject, typed, typed_ref, unshared},
+    key::ObjectKey,
+    object::{Object, resource_of},
+    scope::Scope,
+    watch::{Change, Form, Keeper, Parse},
+};
 
 /// Changes that are applied under one lock at most: many, as they are quick, and few enough that readers need not wait.
 const BATCH: usize = 128;
+
+/// What the watch brings, made ready to be kept.
+pub(super) type Kept = Change<dyn AnyObject, Arc<Cell<dyn AnyObject>>>;
 
 /// A view of one resource within one scope, kept current by a watch. A cheap handle.
 ///
@@ -30,21 +47,45 @@ const BATCH: usize = 128;
 /// the informer is [removed](super::Caches::remove) or the last handle of its [`Caches`](super::Caches) is dropped;
 /// what was known then can still be read.
 pub struct Informer<K: Object> {
-    shared: Arc<Shared<K>>,
+    shared: Arc<Shared>,
+    _object: PhantomData<fn() -> K>,
 }
 
-/// What the handles of an informer share with the task that feeds it.
-pub(super) struct Shared<K: Object> {
-    pub(super) resource: ApiResource,
-    pub(super) scope: Scope,
+/// What the handles of an informer share with the task that feeds it. It does not know the type of its objects.
+pub(super) struct Shared {
+    pub(super) watched: Watched,
     pub(super) scoped: Scoped,
-    pub(super) settings: Settings<K>,
-    store: RwLock<Store<K>>,
-    dispatch: Arc<Dispatch<K>>,
+    pub(super) settings: Settings<dyn AnyObject>,
+    pub(super) packer: Arc<Packer<dyn AnyObject>>,
+    store: RwLock<Store<dyn AnyObject>>,
+    dispatch: Arc<Dispatch<dyn AnyObject>>,
     progress: watch::Sender<Progress>,
     namespaces: OnceLock<usize>,
     owners: OnceLock<usize>,
     metrics: Option<InformerMetrics>,
+}
+
+/// What an informer watches, and as what.
+#[derive(Clone)]
+pub(super) struct Watched {
+    pub(super) resource: ApiResource,
+    pub(super) scope: Scope,
+    pub(super) form: Form,
+    /// The Rust type of its objects.
+    pub(super) object: TypeId,
+    pub(super) parse: Parse<dyn AnyObject>,
+}
+
+impl Watched {
+    pub(super) fn of<K: Object>(dynamic: &K::DynamicType, scope: Scope) -> Self {
+        Self {
+            resource: resource_of::<K>(dynamic),
+            scope,
+            form: if K::metadata_api() { Form::Metadata } else { Form::Whole },
+            object: TypeId::of::<K>(),
+            parse: Parse::of::<K>(),
+        }
+    }
 }
 
 /// How far an informer has come.
@@ -57,13 +98,14 @@ pub(super) struct Progress {
 
 impl<K: Object> Clone for Informer<K> {
     fn clone(&self) -> Self {
-        Self { shared: self.shared.clone() }
+        Self::of(self.shared.clone())
     }
 }
 
 impl<K: Object> Informer<K> {
-    pub(super) fn of(shared: Arc<Shared<K>>) -> Self {
-        Self { shared }
+    /// Its objects must have this type.
+    pub(super) fn of(shared: Arc<Shared>) -> Self {
+        Self { shared, _object: PhantomData }
     }
 
     /// An informer that is fed by hand, and the future that feeds it: for tests, and for sources other than a watch.
@@ -85,40 +127,65 @@ impl<K: Object> Informer<K> {
     pub fn fed(
         dynamic: &K::DynamicType,
         settings: Settings<K>,
-        changes: mpsc::Receiver<Change<K>>,
+        mut changes: mpsc::Receiver<Change<K>>,
     ) -> (Self, impl Future<Output = ()> + Send + use<K>) {
-        let resource = crate::object::resource_of::<K>(dynamic);
-        let shared = Arc::new(Shared::new(resource, Scope::all(), settings, None));
-        (Self { shared: shared.clone() }, shared.feed(changes))
+        let shared = Arc::new(Shared::new(Watched::of::<K>(dynamic, Scope::all()), settings.erased(), None));
+        let informer = Self::of(shared.clone());
+        let (sender, kept) = mpsc::channel(1);
+        let feeding = shared.clone().feed(kept);
+        let keeping = async move {
+            while let Some(change) = changes.recv().await {
+                if sender.send(change.erased().map(|object| shared.keep(object, 0))).await.is_err() {
+                    return;
+                }
+            }
+        };
+        (informer, async move {
+            tokio::join!(feeding, keeping);
+        })
     }
 
     /// What it watches.
     pub fn resource(&self) -> &ApiResource {
-        &self.shared.resource
+        &self.shared.watched.resource
     }
 
     /// How much of it.
     pub fn scope(&self) -> &Scope {
-        &self.shared.scope
+        &self.shared.watched.scope
     }
 
     /// An object.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
-        self.shared.store().get((key.namespace().unwrap_or_default(), key.name())).cloned()
+        let packed = {
+            let store = self.shared.store();
+            let cell = store.get(parts(key))?;
+            match cell.read_parsed(|_| true) {
+                Some(object) => return object.map(typed),
+                None => cell.clone(),
+            }
+        };
+        // Not under the store's lock: parsing takes a while, and writers wait.
+        Some(typed(packed.read()))
+    }
+
+    /// The names of all objects, in no order. No object is looked into, so those that are packed stay so.
+    pub fn keys(&self) -> Vec<ObjectKey> {
+        self.shared.cells().iter().map(|cell| cell.key()).collect()
     }
 
     /// All objects, in no order.
     pub fn list(&self) -> Vec<Arc<K>> {
-        self.shared.store().iter().cloned().collect()
+        self.shared.list().into_iter().map(typed).collect()
     }
 
     /// The objects of a namespace, in no order, by an index that is made when this is first called.
     pub fn list_in(&self, namespace: &str) -> Vec<Arc<K>> {
-        match &self.shared.scope.namespace {
+        match &self.shared.watched.scope.namespace {
             Some(scope) if scope == namespace => self.list(),
             Some(_) => Vec::new(),
-            None => self.built_in(&self.shared.namespaces, "windlass/namespace", namespace, |object| {
-                object.meta().namespace.iter().cloned().collect()
+            None => self.built_in(&self.shared.namespaces, "windlass/namespace", namespace, || {
+                Values::OfKey(|key| key.namespace().into_iter().map(str::to_owned).collect())
             }),
         }
     }
@@ -126,8 +193,10 @@ impl<K: Object> Informer<K> {
     /// The objects that have an owner with that uid, as its controller or otherwise, in no order, by an index that is
     /// made when this is first called.
     pub fn owned_by(&self, uid: &str) -> Vec<Arc<K>> {
-        self.built_in(&self.shared.owners, "windlass/owner", uid, |object| {
-            object.meta().owner_references.iter().flatten().map(|owner| owner.uid.clone()).collect()
+        self.built_in(&self.shared.owners, "windlass/owner", uid, || {
+            Values::OfObject(Box::new(|object| {
+                object.metadata().owner_references.iter().flatten().map(|owner| owner.uid.clone()).collect()
+            }))
         })
     }
 
@@ -135,9 +204,7 @@ impl<K: Object> Informer<K> {
     /// A selector can be made of expressions, of a `LabelSelector`, or of text with
     /// [`parse_selector`](super::parse_selector).
     pub fn select(&self, selector: &Selector) -> Vec<Arc<K>> {
-        let none = std::collections::BTreeMap::new();
-        let matches = |object: &&Arc<K>| selector.matches(object.meta().labels.as_ref().unwrap_or(&none));
-        self.shared.store().iter().filter(matches).cloned().collect()
+        self.shared.select(selector).into_iter().map(typed).collect()
     }
 
     /// How many objects there are.
@@ -169,24 +236,8 @@ impl<K: Object> Informer<K> {
         V: Hash + Eq + Send + Sync + 'static,
         F: Fn(&K) -> Vec<V> + Send + Sync + 'static,
     {
-        let present = |store: &Store<K>| {
-            let place = store.index_named(name)?;
-            let (present, type_name_of_present) = store.index_at(place).value_type();
-            Some(match present == TypeId::of::<V>() {
-                true => Ok(Index::new(self.shared.clone(), place)),
-                false => Err(IndexError::OtherType { name, asked: type_name::<V>(), present: type_name_of_present }),
-            })
-        };
-        // Most calls only look it up, and must not make readers wait.
-        if let Some(present) = present(&self.shared.store()) {
-            return present;
-        }
-        let mut store = self.shared.store.write();
-        if let Some(present) = present(&store) {
-            return present;
-        }
-        let place = store.add_index(Box::new(Entries::new(name, values)));
-        Ok(Index::new(self.shared.clone(), place))
+        let values = Values::OfObject(Box::new(move |object: &dyn AnyObject| values(typed_ref(object))));
+        Ok(Index::new(self.shared.clone(), self.shared.index(name, values)?))
     }
 
     fn built_in(
@@ -194,11 +245,10 @@ impl<K: Object> Informer<K> {
         place: &OnceLock<usize>,
         name: &'static str,
         value: &str,
-        values: fn(&K) -> Vec<String>,
+        values: fn() -> Values<dyn AnyObject, String>,
     ) -> Vec<Arc<K>> {
         let place = *place.get_or_init(|| {
-            let mut store = self.shared.store.write();
-            store.add_index(Box::new(Entries::new(name, values)))
+            self.shared.index(name, values()).expect("an index of informers themselves must have one type")
         });
         Index::<K, String>::new(self.shared.clone(), place).get(value)
     }
@@ -208,14 +258,8 @@ impl<K: Object> Informer<K> {
     /// whoever writes. It may use the informer in every way. If it panics, that is logged and counted, and it is called
     /// again with the next event. The subscription becomes [synced](Subscription::synced) when the handler has had the
     /// first state.
-    pub fn subscribe(&self, handler: impl FnMut(Event<K>) + Send + 'static) -> Subscription {
-        // Even reading takes the lock for writing: nothing may be queued in between.
-        let store = self.shared.store.write();
-        let present = store.iter().cloned().collect();
-        let subscription = self.shared.dispatch.queue_handler(Box::new(handler), present, store.is_synced());
-        drop(store);
-        self.shared.dispatch.deliver();
-        subscription
+    pub fn subscribe(&self, mut handler: impl FnMut(Event<K>) + Send + 'static) -> Subscription {
+        self.shared.subscribe(Box::new(move |event| handler(event.typed())))
     }
 
     /// Resolves when the first state is there. Stays pending while the resource is not served, and if the informer was
@@ -255,20 +299,16 @@ impl<K: Object> Informer<K> {
     }
 }
 
-impl<K: Object> Shared<K> {
-    pub(super) fn new(
-        resource: ApiResource,
-        scope: Scope,
-        settings: Settings<K>,
-        metrics: Option<InformerMetrics>,
-    ) -> Self {
+impl Shared {
+    pub(super) fn new(watched: Watched, settings: Settings<dyn AnyObject>, metrics: Option<InformerMetrics>) -> Self {
+        let packer = Packer::new(settings.packing, watched.parse);
         Self {
-            scoped: Scoped::new(&scope),
-            resource,
-            scope,
+            scoped: Scoped::new(&watched.scope),
+            dispatch: Arc::new(Dispatch::new(&watched.resource.kind)),
+            watched,
             settings,
-            store: RwLock::default(),
-            dispatch: Arc::default(),
+            store: RwLock::new(Store::new(packer.clone())),
+            packer,
             progress: watch::Sender::default(),
             namespaces: OnceLock::new(),
             owners: OnceLock::new(),
@@ -276,8 +316,68 @@ impl<K: Object> Shared<K> {
         }
     }
 
-    pub(super) fn store(&self) -> RwLockReadGuard<'_, Store<K>> {
+    pub(super) fn store(&self) -> RwLockReadGuard<'_, Store<dyn AnyObject>> {
         self.store.read()
+    }
+
+    /// All objects as they are, to be looked into without the lock.
+    fn cells(&self) -> Vec<Arc<Cell<dyn AnyObject>>> {
+        self.store().iter().cloned().collect()
+    }
+
+    fn list(&self) -> Vec<Arc<dyn AnyObject>> {
+        let mut reading = Reading::default();
+        {
+            let store = self.store();
+            reading.reserve(store.len());
+            store.iter().for_each(|object| reading.add(object));
+        }
+        reading.finish()
+    }
+
+    fn select(&self, selector: &Selector) -> Vec<Arc<dyn AnyObject>> {
+        let none = std::collections::BTreeMap::new();
+        let matches = |object: &dyn AnyObject| selector.matches(object.metadata().labels.as_ref().unwrap_or(&none));
+        let mut reading = Reading::default();
+        self.store().iter().for_each(|object| reading.add_if(object, matches));
+        reading.finish_if(matches)
+    }
+
+    /// The place of an index, which is made if it is new.
+    fn index<V>(&self, name: &'static str, values: Values<dyn AnyObject, V>) -> Result<usize, IndexError>
+    where
+        V: Hash + Eq + Send + Sync + 'static,
+    {
+        let present = |store: &Store<dyn AnyObject>| {
+            let place = store.index_named(name)?;
+            let (present, type_name_of_present) = store.index_at(place).value_type();
+            Some(match present == TypeId::of::<V>() {
+                true => Ok(place),
+                false => Err(IndexError::OtherType { name, asked: type_name::<V>(), present: type_name_of_present }),
+            })
+        };
+        // Most calls only look it up, and must not make readers wait.
+        if let Some(present) = present(&self.store()) {
+            return present;
+        }
+        let mut index = Entries::new(name, values);
+        let foreseen = index.foresee(self.cells());
+        let mut store = self.store.write();
+        if let Some(present) = present(&store) {
+            return present;
+        }
+        index.fill(store.iter(), foreseen);
+        Ok(store.take_index(Box::new(index)))
+    }
+
+    fn subscribe(&self, handler: Box<dyn FnMut(Event<dyn AnyObject>) + Send>) -> Subscription {
+        // Even reading takes the lock for writing: nothing may be queued in between.
+        let store = self.store.write();
+        let present = store.iter().cloned().collect();
+        let subscription = self.dispatch.queue_handler(handler, present, store.is_synced());
+        drop(store);
+        self.dispatch.deliver();
+        subscription
     }
 
     pub(super) fn progress(&self) -> watch::Receiver<Progress> {
@@ -299,7 +399,7 @@ impl<K: Object> Shared<K> {
     pub(super) async fn live(self: Arc<Self>, source: impl Future<Output = ()> + Send) {
         if AssertUnwindSafe(source).catch_unwind().await.is_err() {
             tracing::error!(
-                kind = %self.resource.kind,
+                kind = %self.watched.resource.kind,
                 "an informer has died of a panic, of an index perhaps: what it holds is not current any more"
             );
             self.change(|store, _| store.fail());
@@ -314,20 +414,21 @@ impl<K: Object> Shared<K> {
     }
 
     /// Applies changes until their source ends.
-    pub(super) async fn feed(self: Arc<Self>, mut changes: mpsc::Receiver<Change<K>>) {
+    pub(super) async fn feed(self: Arc<Self>, mut changes: mpsc::Receiver<Kept>) {
         let mut batch = Vec::with_capacity(BATCH);
+        let mut sweep = Sweep::default();
         let next_resync = || self.settings.next_resync().map(|delay| Instant::now() + delay);
         let mut resync = next_resync();
         loop {
-            let resync_due = async {
-                match resync {
+            let due = |at: Option<Instant>| async move {
+                match at {
                     Some(due) => sleep_until(due).await,
                     None => std::future::pending().await,
                 }
             };
             tokio::select! {
                 biased;
-                () = resync_due => {
+                () = due(resync) => {
                     self.change(|store, emit| {
                         for object in store.iter() {
                             emit(Event::Updated { old: object.clone(), new: object.clone() });
@@ -335,57 +436,65 @@ impl<K: Object> Shared<K> {
                     });
                     resync = next_resync();
                 }
+                () = due(sweep.due(&self)) => sweep.step(&self),
                 received = changes.recv_many(&mut batch, BATCH) => {
                     if received == 0 {
                         return;
                     }
-                    self.apply(&mut batch);
+                    self.apply(batch.drain(..));
                 }
             }
             self.dispatch.settled().await;
         }
     }
 
-    fn apply(&self, changes: &mut Vec<Change<K>>) {
-        for change in &mut *changes {
-            match change {
-                Change::Replace { objects, .. } => objects.iter_mut().for_each(|object| self.prepare(object)),
-                Change::Apply(object) | Change::Delete(object) => self.prepare(object),
-                Change::Gone { .. } | Change::Bookmark(_) | Change::Absent => {}
+    fn apply(&self, changes: impl Iterator<Item = Kept>) {
+        let prepared = |mut change| {
+            if let Change::Apply(object) | Change::Delete(object) = &mut change {
+                self.prepare(object);
             }
-        }
+            change
+        };
+        // Before the lock is taken.
+        let changes: Vec<_> = changes.map(prepared).collect();
         self.change(|store, emit| {
-            for change in changes.drain(..) {
+            for change in changes {
                 store.apply(change, emit);
             }
         });
     }
 
+    /// Makes ready to be kept an object of a state, of which so many have come before.
+    fn keep(&self, mut object: Arc<dyn AnyObject>, before: usize) -> Arc<Cell<dyn AnyObject>> {
+        self.prepare(&mut object);
+        if self.packer.packs(before) { Cell::packed(object, &self.packer) } else { Cell::new(object) }
+    }
+
     /// Drops from an object what is not to be kept.
-    pub(super) fn prepare(&self, object: &mut Arc<K>) {
-        let managed = object.meta().managed_fields.is_some() && !self.settings.keep_managed_fields;
+    pub(super) fn prepare(&self, object: &mut Arc<dyn AnyObject>) {
+        let managed = object.metadata().managed_fields.is_some() && !self.settings.keep_managed_fields;
         if !managed && self.settings.transform.is_none() {
             return;
         }
         // What the watch has just read nobody else has: no copy is made.
-        let object = Arc::make_mut(object);
+        let object = unshared(object);
         if managed {
-            object.meta_mut().managed_fields = None;
+            object.metadata_mut().managed_fields = None;
         }
         if let Some(transform) = &self.settings.transform {
             let contained = std::panic::catch_unwind(AssertUnwindSafe(|| transform(object)));
             if contained.is_err() {
-                tracing::error!(kind = %self.resource.kind, "a transform has panicked: the object is kept as it was left");
+                tracing::error!(kind = %self.watched.resource.kind, "a transform has panicked: the object is kept as it was left");
             }
         }
     }
 
     /// Changes the store, and tells everybody of it.
-    pub(super) fn change(&self, change: impl FnOnce(&mut Store<K>, &mut dyn FnMut(Event<K>))) {
+    pub(super) fn change(&self, change: impl FnOnce(&mut Store<dyn AnyObject>, Emit<'_, dyn AnyObject>)) {
         let mut store = self.store.write();
         let was_synced = store.is_synced();
         self.dispatch.queue(|emit| {
-            let mut counted = |event: Event<K>| {
+            let mut counted = |event: Event<Cell<dyn AnyObject>>| {
                 if let Some(metrics) = &self.metrics {
                     metrics.count(&event);
                 }
@@ -408,6 +517,19 @@ impl<K: Object> Shared<K> {
         });
         drop(store);
         self.dispatch.deliver();
+    }
+}
+
+/// What a list brings is made ready while it comes: so the whole of it is never in memory in its long form.
+impl Keeper for Arc<Shared> {
+    type Kept = Arc<Cell<dyn AnyObject>>;
+
+    fn keep(&self, object: Arc<dyn AnyObject>, before: usize) -> Arc<Cell<dyn AnyObject>> {
+        Shared::keep(self, object, before)
+    }
+
+    fn key(kept: &Arc<Cell<dyn AnyObject>>) -> ObjectKey {
+        kept.key()
     }
 }
 

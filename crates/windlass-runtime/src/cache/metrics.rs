@@ -103,7 +103,7 @@ impl InformerMetrics {
         }
     }
 
-    pub(super) fn count<K>(&self, event: &Event<K>) {
+    pub(super) fn count<K: ?Sized>(&self, event: &Event<K>) {
         match event {
             Event::Added { .. } => self.added.inc(),
             Event::Updated { .. } => self.updated.inc(),

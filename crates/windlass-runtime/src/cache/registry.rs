@@ -1,7 +1,7 @@
 //! All informers of a process, and what it writes.
 
 use std::{
-    any::{Any, TypeId},
+    any::TypeId,
     sync::{Arc, OnceLock},
 };
 
@@ -11,23 +11,22 @@ use kube::{
     core::{ApiResource, DynamicObject, PartialObjectMeta},
 };
 use parking_lot::RwLock;
-use tokio::{
-    sync::{mpsc, watch},
-    task::AbortHandle,
-};
+use serde_json::json;
+use tokio::{sync::mpsc, task::AbortHandle};
 use tracing::Instrument;
 
 use super::{
     Informer, Settings,
-    informer::{Progress, Shared},
+    informer::{Shared, Watched},
     metrics::{CacheMetrics, InformerMetrics},
 };
 use crate::{
+    erased::AnyObject,
     key::ObjectKey,
     metrics::Metrics,
     object::{Object, is_final, resource_of},
     scope::Scope,
-    watch::{self as reflector, Change, Form, WatchMetrics, WatchOptions},
+    watch::{self as reflector, Form, WatchMetrics, WatchOptions},
 };
 
 /// Changes between the watch and the store: enough that neither waits for the other at each one.
@@ -83,8 +82,8 @@ struct Inner {
     client: Client,
     metrics: OnceLock<(Arc<CacheMetrics>, WatchMetrics)>,
     informers: RwLock<HashMap<Slot, Running>>,
-    /// A `Settings<K>` for each type, and for some resources of it.
-    settings: RwLock<HashMap<SettingsOf, Box<dyn Any + Send + Sync>>>,
+    /// For each type, and for some resources of it.
+    settings: RwLock<HashMap<SettingsOf, Settings<dyn AnyObject>>>,
 }
 
 /// Whose settings: of a Rust type, or of one resource of it.
@@ -101,22 +100,15 @@ struct Slot {
 
 /// An informer with its task, which ends with this.
 struct Running {
-    informer: Arc<dyn AnyInformer>,
+    informer: Arc<Shared>,
     task: AbortHandle,
 }
 
-/// An informer whose type is forgotten.
-trait AnyInformer: Send + Sync {
-    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
-    fn resource(&self) -> &ApiResource;
-    fn is_metadata(&self) -> bool;
-    /// A write of another Rust type; `partial` if that may not know all fields.
-    fn wrote_converted(&self, object: &serde_json::Value, partial: bool);
-    fn deleted(&self, key: &ObjectKey, uid: &str);
-    fn status(&self) -> InformerStatus;
-    fn progress(&self) -> watch::Receiver<Progress>;
-    fn uncount(&self);
-    fn close(&self);
+/// What was written, and as what.
+struct Written {
+    resource: ApiResource,
+    object: TypeId,
+    metadata: bool,
 }
 
 impl Caches {
@@ -137,14 +129,14 @@ impl Caches {
     ///
     /// Metadata informers have the type `PartialObjectMeta<K>`.
     pub fn configure<K: Object>(&self, settings: Settings<K>) {
-        self.inner.settings.write().insert((TypeId::of::<K>(), None), Box::new(settings));
+        self.inner.settings.write().insert((TypeId::of::<K>(), None), settings.erased());
     }
 
     /// Settings of the informers of one resource that start afterwards, where one Rust type has several. They come
     /// before those of the type.
     pub fn configure_with<K: Object>(&self, dynamic: &K::DynamicType, settings: Settings<K>) {
         let key = (TypeId::of::<K>(), Some(resource_of::<K>(dynamic)));
-        self.inner.settings.write().insert(key, Box::new(settings));
+        self.inner.settings.write().insert(key, settings.erased());
     }
 
     /// The informer of a typed resource, started if it is new.
@@ -154,18 +146,7 @@ impl Caches {
 
     /// The informer of a resource whose type is known at run time, started if it is new.
     pub fn informer_with<K: Object>(&self, dynamic: &K::DynamicType, scope: &Scope) -> Informer<K> {
-        let slot = Slot::of::<K>(dynamic, scope);
-        if let Some(informer) = self.inner.find(&slot) {
-            return informer;
-        }
-        let mut informers = self.inner.informers.write();
-        if let Some(running) = informers.get(&slot) {
-            return running.typed();
-        }
-        let shared = self.inner.shared::<K>(&slot);
-        let task = tokio::spawn(shared.clone().live(self.inner.run(shared.clone()))).abort_handle();
-        informers.insert(slot, Running { informer: shared.clone(), task });
-        Informer::of(shared)
+        Informer::of(self.inner.informer(Watched::of::<K>(dynamic, scope.clone())))
     }
 
     /// The informer of a resource's metadata, started if it is new. The same as an informer of `PartialObjectMeta<K>`.
@@ -178,7 +159,7 @@ impl Caches {
 
     /// The informer, if there is one already: a read starts no watch.
     pub fn existing<K: Object>(&self, dynamic: &K::DynamicType, scope: &Scope) -> Option<Informer<K>> {
-        self.inner.find(&Slot::of::<K>(dynamic, scope))
+        self.inner.find(&Slot::of::<K>(dynamic, scope)).map(Informer::of)
     }
 
     /// Ends an informer's watch and its subscriptions. Handles of it keep what was known. Asking for it again starts
@@ -208,26 +189,9 @@ impl Caches {
     /// - A state without revision or uid (a dry run) is ignored. So must be the answers of subresources that are other
     ///   kinds.
     pub fn wrote<K: Object>(&self, dynamic: &K::DynamicType, object: &Arc<K>) {
-        let metadata = K::metadata_api();
-        let partial = TypeId::of::<K>() != TypeId::of::<DynamicObject>();
-        let mut json = None;
-        for informer in self.inner.of_kind(&K::group(dynamic), &K::kind(dynamic)) {
-            match informer.clone().as_any().downcast::<Shared<K>>() {
-                Ok(shared) if shared.resource.version == K::version(dynamic) => shared.wrote(object.clone(), false),
-                _ if informer.is_metadata() => {
-                    let resource = informer.resource();
-                    let json = serde_json::json!({
-                        "apiVersion": resource.api_version, "kind": resource.kind, "metadata": object.meta(),
-                    });
-                    informer.wrote_converted(&json, false);
-                }
-                _ if metadata || informer.resource().version != K::version(dynamic) => {}
-                _ => match json.get_or_insert_with(|| serde_json::to_value(&**object)) {
-                    Ok(json) => informer.wrote_converted(json, partial),
-                    Err(error) => tracing::warn!(%error, kind = %K::kind(dynamic), "a written object is not JSON"),
-                },
-            }
-        }
+        let resource = resource_of::<K>(dynamic);
+        let written = Written { resource, object: TypeId::of::<K>(), metadata: K::metadata_api() };
+        self.inner.wrote(&written, object.clone());
     }
 
     /// The same for a delete that removed the object at once; `uid` is of the object that was deleted. States of it
@@ -272,64 +236,94 @@ impl Slot {
 }
 
 impl Inner {
-    fn find<K: Object>(&self, slot: &Slot) -> Option<Informer<K>> {
-        self.informers.read().get(slot).map(Running::typed)
+    fn find(&self, slot: &Slot) -> Option<Arc<Shared>> {
+        self.informers.read().get(slot).map(|running| running.informer.clone())
+    }
+
+    /// An informer, started if it is new.
+    fn informer(&self, watched: Watched) -> Arc<Shared> {
+        let slot = Slot { object: watched.object, resource: watched.resource.clone(), scope: watched.scope.clone() };
+        if let Some(informer) = self.find(&slot) {
+            return informer;
+        }
+        let mut informers = self.informers.write();
+        if let Some(running) = informers.get(&slot) {
+            return running.informer.clone();
+        }
+        let shared = self.shared(watched);
+        let task = tokio::spawn(shared.clone().live(self.run(shared.clone()))).abort_handle();
+        informers.insert(slot, Running { informer: shared.clone(), task });
+        shared
+    }
+
+    /// Tells informers of a write, those of other Rust types through JSON.
+    fn wrote(&self, written: &Written, object: Arc<dyn AnyObject>) {
+        let Written { resource, .. } = written;
+        let partial = written.object != TypeId::of::<DynamicObject>();
+        let mut json = None;
+        for informer in self.of_kind(&resource.group, &resource.kind) {
+            let watched = &informer.watched;
+            let same_version = watched.resource.version == resource.version;
+            if watched.object == written.object && same_version {
+                informer.wrote(object.clone(), false);
+            } else if watched.form == Form::Metadata {
+                let ApiResource { api_version, kind, .. } = &watched.resource;
+                let json = json!({"apiVersion": api_version, "kind": kind, "metadata": object.metadata()});
+                informer.wrote_as_json(json.to_string().as_bytes(), false);
+            } else if !written.metadata && same_version {
+                let json = json.get_or_insert_with(|| {
+                    let mut json = Vec::new();
+                    object.write_json(&mut json).map(|()| json)
+                });
+                match json {
+                    Ok(json) => informer.wrote_as_json(json, partial),
+                    Err(error) => tracing::warn!(%error, kind = %resource.kind, "a written object is not JSON"),
+                }
+            }
+        }
     }
 
     /// The informers of a kind, in all versions, scopes and types.
-    fn of_kind(&self, group: &str, kind: &str) -> Vec<Arc<dyn AnyInformer>> {
+    fn of_kind(&self, group: &str, kind: &str) -> Vec<Arc<Shared>> {
         let informers = self.informers.read();
         let of_kind = informers.iter().filter(|(slot, _)| slot.resource.group == group && slot.resource.kind == kind);
         of_kind.map(|(_, running)| running.informer.clone()).collect()
     }
 
-    fn shared<K: Object>(&self, slot: &Slot) -> Arc<Shared<K>> {
+    fn shared(&self, watched: Watched) -> Arc<Shared> {
         let settings = self.settings.read();
         let settings = settings
-            .get(&(slot.object, Some(slot.resource.clone())))
-            .or_else(|| settings.get(&(slot.object, None)))
-            .and_then(|settings| settings.downcast_ref::<Settings<K>>())
+            .get(&(watched.object, Some(watched.resource.clone())))
+            .or_else(|| settings.get(&(watched.object, None)))
             .cloned()
             .unwrap_or_default();
+        let metadata = watched.form == Form::Metadata;
         let metrics = self.metrics.get();
         let metrics =
-            metrics.map(|(metrics, _)| InformerMetrics::new(metrics, &slot.resource, &slot.scope, K::metadata_api()));
-        Arc::new(Shared::new(slot.resource.clone(), slot.scope.clone(), settings, metrics))
+            metrics.map(|(metrics, _)| InformerMetrics::new(metrics, &watched.resource, &watched.scope, metadata));
+        Arc::new(Shared::new(watched, settings, metrics))
     }
 
     /// Watches and feeds an informer until dropped.
-    fn run<K: Object>(&self, shared: Arc<Shared<K>>) -> impl Future<Output = ()> + Send + use<K> {
-        let settings = &shared.settings;
+    fn run(&self, shared: Arc<Shared>) -> impl Future<Output = ()> + Send + use<> {
+        let (settings, watched) = (&shared.settings, &shared.watched);
         let options = WatchOptions {
-            resource: shared.resource.clone(),
-            scope: shared.scope.clone(),
-            form: form_of::<K>(),
+            resource: watched.resource.clone(),
+            scope: watched.scope.clone(),
+            form: watched.form,
             keep_managed_fields: settings.keep_managed_fields,
             page_size: settings.page_size,
             streaming_list: settings.streaming_list,
             short_watch: settings.short_watch,
             metrics: self.metrics.get().map(|(_, metrics)| metrics.clone()),
         };
-        let span = tracing::info_span!("informer", kind = %shared.resource.kind, group = %shared.resource.group);
-        let (sender, changes) = mpsc::channel::<Change<K>>(CHANGES);
-        let watching = reflector::run(self.client.clone(), options, sender);
+        let span = tracing::info_span!("informer", kind = %watched.resource.kind, group = %watched.resource.group);
+        let (sender, changes) = mpsc::channel(CHANGES);
+        let watching = reflector::run_keeping(self.client.clone(), options, watched.parse, shared.clone(), sender);
         async move {
             tokio::join!(watching, shared.feed(changes));
         }
         .instrument(span)
-    }
-}
-
-fn form_of<K: Object>() -> Form {
-    if K::metadata_api() { Form::Metadata } else { Form::Whole }
-}
-
-impl Running {
-    fn typed<K: Object>(&self) -> Informer<K> {
-        let Ok(shared) = self.informer.clone().as_any().downcast::<Shared<K>>() else {
-            unreachable!("an informer has the type of its slot");
-        };
-        Informer::of(shared)
     }
 }
 
@@ -340,40 +334,29 @@ impl Drop for Running {
     }
 }
 
-impl<K: Object> Shared<K> {
-    fn wrote(&self, mut object: Arc<K>, partial: bool) {
-        if !self.scoped.has_namespace(object.meta().namespace.as_deref()) {
+impl Shared {
+    fn wrote(&self, mut object: Arc<dyn AnyObject>, partial: bool) {
+        let meta = object.metadata();
+        if !self.scoped.has_namespace(meta.namespace.as_deref()) {
             return;
         }
-        if is_final(&self.resource.group, &self.resource.kind, &*object) {
-            let uid = object.meta().uid.as_deref().unwrap_or_default();
-            return self.change(|store, emit| store.deleted(&ObjectKey::of(&*object), uid, emit));
+        if is_final(&self.watched.resource.group, &self.watched.resource.kind, meta) {
+            let uid = meta.uid.as_deref().unwrap_or_default();
+            return self.change(|store, emit| store.deleted(&ObjectKey::of_meta(meta), uid, emit));
         }
-        let fit = self.scoped.fit(&*object);
+        let fit = self.scoped.fit(meta);
         self.prepare(&mut object);
         self.change(|store, emit| store.wrote(object, fit, partial, emit));
     }
-}
 
-impl<K: Object> AnyInformer for Shared<K> {
-    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
-        self
-    }
-
-    fn resource(&self) -> &ApiResource {
-        &self.resource
-    }
-
-    fn is_metadata(&self) -> bool {
-        K::metadata_api()
-    }
-
-    fn wrote_converted(&self, object: &serde_json::Value, partial: bool) {
-        match serde::Deserialize::deserialize(object) {
-            Ok(object) => self.wrote(Arc::new(object), partial),
+    /// A write of another Rust type; `partial` if that may not know all fields.
+    fn wrote_as_json(&self, json: &[u8], partial: bool) {
+        match self.watched.parse.read(json) {
+            Ok(object) => self.wrote(object, partial),
             // Nothing of the object is told: it may be a secret.
             Err(_) => {
-                tracing::warn!(kind = %self.resource.kind, "a written object cannot be read as another type of its kind");
+                let kind = &self.watched.resource.kind;
+                tracing::warn!(%kind, "a written object cannot be read as another type of its kind");
             }
         }
     }
@@ -387,9 +370,9 @@ impl<K: Object> AnyInformer for Shared<K> {
     fn status(&self) -> InformerStatus {
         let store = self.store();
         InformerStatus {
-            resource: self.resource.clone(),
-            scope: self.scope.clone(),
-            form: form_of::<K>(),
+            resource: self.watched.resource.clone(),
+            scope: self.watched.scope.clone(),
+            form: self.watched.form,
             synced: store.is_synced(),
             absent: store.is_absent(),
             failed: store.is_failed(),
@@ -397,17 +380,5 @@ impl<K: Object> AnyInformer for Shared<K> {
             revision: store.revision(),
             handler_panics: self.panics(),
         }
-    }
-
-    fn progress(&self) -> watch::Receiver<Progress> {
-        Shared::progress(self)
-    }
-
-    fn uncount(&self) {
-        Shared::uncount(self);
-    }
-
-    fn close(&self) {
-        Shared::close(self);
     }
 }

@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kube::{
-    Resource,
-    core::{Selector, SelectorExt},
-};
+use kube::core::{ObjectMeta, Selector, SelectorExt};
 
 use super::selector::parse_selector;
 use crate::scope::Scope;
@@ -61,8 +58,7 @@ impl Scoped {
         self.namespace.is_none() || self.namespace.as_deref() == namespace
     }
 
-    pub(super) fn fit(&self, object: &impl Resource) -> Fit {
-        let meta = object.meta();
+    pub(super) fn fit(&self, meta: &ObjectMeta) -> Fit {
         let fields = self.fields.iter().all(|(field, equal, value)| {
             let actual = match field {
                 Field::Name => &meta.name,
@@ -103,9 +99,6 @@ fn field(term: &str) -> Option<(Field, bool, String)> {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::ConfigMap;
-    use kube::core::ObjectMeta;
-
     use super::*;
 
     #[test]
@@ -116,7 +109,6 @@ mod tests {
             labels: Some([("app".to_owned(), "web".to_owned())].into()),
             ..ObjectMeta::default()
         };
-        let object = ConfigMap { metadata, ..ConfigMap::default() };
         for (scope, fit) in [
             (Scope::all(), Fit::Within),
             (Scope::namespace("shop"), Fit::Within),
@@ -130,7 +122,7 @@ mod tests {
             (Scope::all().fields("spec.nodeName=a"), Fit::Unknown),
             (Scope::all().labels("app=api").fields("spec.nodeName=a"), Fit::Outside),
         ] {
-            assert_eq!(Scoped::new(&scope).fit(&object), fit, "{scope:?}");
+            assert_eq!(Scoped::new(&scope).fit(&metadata), fit, "{scope:?}");
         }
     }
 }

@@ -2,7 +2,12 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use crate::random;
+use super::Packing;
+use crate::{
+    erased::{AnyObject, typed_mut},
+    object::Object,
+    random,
+};
 
 /// How the informers of a kind keep it. Given to [`Caches::configure`](super::Caches::configure).
 ///
@@ -13,7 +18,7 @@ use crate::random;
 /// let settings = Settings::<Secret>::default().transform(|secret| secret.data = None);
 /// # let _ = settings;
 /// ```
-pub struct Settings<K> {
+pub struct Settings<K: ?Sized> {
     /// Changes each object before it is kept: to drop what nobody needs. It is applied to everything, own writes and
     /// last states included. It must leave name, namespace, uid, resourceVersion, labels and owners as they are.
     pub transform: Option<Transform<K>>,
@@ -23,6 +28,9 @@ pub struct Settings<K> {
     pub resync: Option<Duration>,
     /// Whether `metadata.managedFields` is kept. Not by default: they are often half of an object.
     pub keep_managed_fields: bool,
+    /// Whether, and when, objects that nobody reads are kept as text. By default in informers of more than 1,000
+    /// objects; see [`Packing`].
+    pub packing: Option<Packing>,
     /// Objects in a page of a list, as in [`WatchOptions`](crate::watch::WatchOptions::page_size).
     pub page_size: u32,
     /// Whether to ask for states as a stream of events where the server has that.
@@ -40,12 +48,13 @@ pub struct Settings<K> {
 /// Changes an object before it is kept.
 pub type Transform<K> = Arc<dyn Fn(&mut K) + Send + Sync>;
 
-impl<K> Default for Settings<K> {
+impl<K: ?Sized> Default for Settings<K> {
     fn default() -> Self {
         Self {
             transform: None,
             resync: None,
             keep_managed_fields: false,
+            packing: Some(Packing::default()),
             page_size: 500,
             streaming_list: false,
             short_watch: Duration::from_secs(1),
@@ -75,6 +84,26 @@ impl<K> Settings<K> {
         self
     }
 
+    /// Sets the [packing](Self::packing); `None`: all objects stay parsed.
+    #[must_use]
+    pub fn packing(mut self, packing: impl Into<Option<Packing>>) -> Self {
+        self.packing = packing.into();
+        self
+    }
+}
+
+impl<K: Object> Settings<K> {
+    /// The same for objects whose type is forgotten.
+    pub(super) fn erased(self) -> Settings<dyn AnyObject> {
+        let transform = self
+            .transform
+            .map(|transform| -> Transform<dyn AnyObject> { Arc::new(move |object| transform(typed_mut(object))) });
+        let Self { resync, keep_managed_fields, packing, page_size, streaming_list, short_watch, .. } = self;
+        Settings { transform, resync, keep_managed_fields, packing, page_size, streaming_list, short_watch }
+    }
+}
+
+impl Settings<dyn AnyObject> {
     /// The time until the next resync: within 10 % of the period, and no less than a second.
     pub(super) fn next_resync(&self) -> Option<Duration> {
         let period = self.resync?.max(Duration::from_secs(1));
@@ -82,18 +111,19 @@ impl<K> Settings<K> {
     }
 }
 
-impl<K> Clone for Settings<K> {
+impl<K: ?Sized> Clone for Settings<K> {
     fn clone(&self) -> Self {
         Self { transform: self.transform.clone(), ..*self }
     }
 }
 
-impl<K> fmt::Debug for Settings<K> {
+impl<K: ?Sized> fmt::Debug for Settings<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings")
             .field("transform", &self.transform.is_some())
             .field("resync", &self.resync)
             .field("keep_managed_fields", &self.keep_managed_fields)
+            .field("packing", &self.packing)
             .field("page_size", &self.page_size)
             .field("streaming_list", &self.streaming_list)
             .field("short_watch", &self.short_watch)

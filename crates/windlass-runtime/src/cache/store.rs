@@ -9,26 +9,24 @@
 //!
 //! Whoever applies the events to an empty map holds what the store holds.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use hashbrown::{HashMap, HashSet};
-use kube::Resource;
 
 use super::{
     Event,
+    cell::{Cell, Opened},
     graves::Graves,
     index::AnyIndex,
+    packed::Brief,
+    packing::Packer,
     scoped::Fit,
-    table::{Table, key_of},
+    table::{Table, key_of, parts},
 };
-use crate::{
-    key::ObjectKey,
-    object::{Object, revision_of},
-    watch::Change,
-};
+use crate::{erased::AnyObject, key::ObjectKey, object::revision, watch::Change};
 
 /// See the module.
-pub(super) struct Store<K> {
+pub(super) struct Store<K: ?Sized> {
     objects: Table<K>,
     indices: Vec<Box<dyn AnyIndex<K>>>,
     revision: u64,
@@ -41,7 +39,11 @@ pub(super) struct Store<K> {
     /// Objects that an own write ahead of the watch has moved out of scope or ended, and its revision.
     left: HashMap<ObjectKey, u64>,
     graves: Graves,
+    packer: Arc<Packer<K>>,
 }
+
+/// Where events go.
+pub(super) type Emit<'a, K> = &'a mut dyn FnMut(Event<Cell<K>>);
 
 /// An own write that the watch has not brought yet.
 struct Ahead {
@@ -50,12 +52,16 @@ struct Ahead {
     partial: bool,
 }
 
-fn uid_of(object: &impl Resource) -> Option<&str> {
-    object.meta().uid.as_deref()
+fn uid_of(object: &(impl AnyObject + ?Sized)) -> Option<&str> {
+    object.metadata().uid.as_deref()
 }
 
-impl<K> Default for Store<K> {
-    fn default() -> Self {
+fn revision_of(object: &(impl AnyObject + ?Sized)) -> u64 {
+    revision(object.metadata())
+}
+
+impl<K: ?Sized> Store<K> {
+    pub(super) fn new(packer: Arc<Packer<K>>) -> Self {
         Self {
             objects: Table::default(),
             indices: Vec::new(),
@@ -66,17 +72,18 @@ impl<K> Default for Store<K> {
             ahead: BTreeMap::new(),
             left: HashMap::new(),
             graves: Graves::default(),
+            packer,
         }
     }
 }
 
 /// Reads.
-impl<K: Object> Store<K> {
-    pub(super) fn get(&self, key: (&str, &str)) -> Option<&Arc<K>> {
+impl<K: AnyObject + ?Sized> Store<K> {
+    pub(super) fn get(&self, key: (&str, &str)) -> Option<&Arc<Cell<K>>> {
         self.objects.get(key)
     }
 
-    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<K>> {
+    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<Cell<K>>> {
         self.objects.iter()
     }
 
@@ -116,33 +123,50 @@ impl<K: Object> Store<K> {
         &*self.indices[place]
     }
 
-    /// Adds an index over all objects. Its name must be new.
-    pub(super) fn add_index(&mut self, mut index: Box<dyn AnyIndex<K>>) -> usize {
-        for object in self.objects.iter() {
-            index.insert(object);
-        }
+    /// Takes an index that has all objects. Its name must be new.
+    pub(super) fn take_index(&mut self, index: Box<dyn AnyIndex<K>>) -> usize {
         self.indices.push(index);
         self.indices.len() - 1
+    }
+
+    /// The same with one that has none yet.
+    #[cfg(test)]
+    pub(super) fn add_index(&mut self, mut index: Box<dyn AnyIndex<K>>) -> usize {
+        for object in self.objects.iter() {
+            index.insert(&Opened::new(object));
+        }
+        self.take_index(index)
+    }
+
+    /// Packs what was not read since the last time.
+    #[cfg(test)]
+    pub(super) fn sweep(&self, slots: Range<usize>) {
+        self.slots(slots).0.iter().for_each(|cell| cell.sweep(&self.packer));
+    }
+
+    /// What is in some slots, and whether there are later ones.
+    pub(super) fn slots(&self, slots: Range<usize>) -> (Vec<Arc<Cell<K>>>, bool) {
+        self.objects.slots(slots)
     }
 }
 
 /// What the watch brings.
-impl<K: Object> Store<K> {
-    pub(super) fn apply(&mut self, change: Change<K>, emit: &mut dyn FnMut(Event<K>)) {
+impl<K: AnyObject + ?Sized> Store<K> {
+    pub(super) fn apply(&mut self, change: Change<K, Arc<Cell<K>>>, emit: Emit<'_, K>) {
         match change {
             Change::Replace { objects, revision } => self.replace(objects, revision, emit),
             Change::Apply(object) => {
-                let partial = self.pass(revision_of(&*object), Some(key_of(&*object)), emit);
+                let partial = self.pass(revision_of(&*object), Some(key_of(object.metadata())), emit);
                 self.arrived(object, partial, emit);
             }
             Change::Delete(object) => {
-                self.pass(revision_of(&*object), Some(key_of(&*object)), emit);
+                self.pass(revision_of(&*object), Some(key_of(object.metadata())), emit);
                 self.departed(object, emit);
             }
             Change::Gone { key, revision } => {
-                let key = (key.namespace().unwrap_or_default(), key.name());
+                let key = parts(&key);
                 self.pass(revision, Some(key), emit);
-                if self.objects.get(key).is_some_and(|stored| revision == 0 || revision_of(&**stored) <= revision)
+                if self.objects.get(key).is_some_and(|stored| revision == 0 || stored.revision() <= revision)
                     && let Some(object) = self.take(key)
                 {
                     emit(Event::Deleted { object });
@@ -155,41 +179,42 @@ impl<K: Object> Store<K> {
         }
     }
 
-    fn arrived(&mut self, object: Arc<K>, partial: bool, emit: &mut dyn FnMut(Event<K>)) {
+    fn arrived(&mut self, object: Arc<K>, partial: bool, emit: Emit<'_, K>) {
         if self.graves.contains(uid_of(&*object)) {
             return;
         }
-        if self.has_left(&*object) {
+        if self.has_left(Brief::of(object.metadata())) {
             return;
         }
-        if let Some(stored) = self.objects.get(key_of(&*object)) {
-            let (new, old) = (revision_of(&*object), revision_of(&**stored));
-            let known = new == old && new != 0 && uid_of(&*object) == uid_of(&**stored) && !partial;
+        if let Some(stored) = self.objects.get(key_of(object.metadata())) {
+            let (new, old) = (revision_of(&*object), stored.revision());
+            let known = new == old && new != 0 && stored.has_uid(uid_of(&*object)) && !partial;
             if known || (new != 0 && new < old) {
                 return;
             }
         }
-        self.put(object, false, emit);
+        self.put(Cell::new(object), false, emit);
     }
 
-    fn departed(&mut self, object: Arc<K>, emit: &mut dyn FnMut(Event<K>)) {
-        let key = key_of(&*object);
+    fn departed(&mut self, object: Arc<K>, emit: Emit<'_, K>) {
+        let key = key_of(object.metadata());
         let own = self.graves.contains(uid_of(&*object));
         let Some(stored) = self.objects.get(key) else { return };
         let revision = revision_of(&*object);
         // A later state is held: the object was made anew, or is in scope again.
-        let later = revision != 0 && revision < revision_of(&**stored);
-        if later || (own && uid_of(&*object) != uid_of(&**stored)) {
+        let later = revision != 0 && revision < stored.revision();
+        let same = stored.has_uid(uid_of(&*object));
+        if later || (own && !same) {
             return;
         }
         if let Some(stored) = self.take(key) {
             // An end by a state that is not of the same object is the end of the one that is held.
-            let object = if uid_of(&*object) == uid_of(&*stored) { object } else { stored };
+            let object = if same { Cell::new(object) } else { stored };
             emit(Event::Deleted { object });
         }
     }
 
-    fn replace(&mut self, listed: Vec<Arc<K>>, revision: u64, emit: &mut dyn FnMut(Event<K>)) {
+    fn replace(&mut self, listed: Vec<Arc<Cell<K>>>, revision: u64, emit: Emit<'_, K>) {
         let partial: HashSet<u64> =
             self.ahead.iter().filter(|(_, ahead)| ahead.partial).map(|(revision, _)| *revision).collect();
         if revision < self.revision {
@@ -207,30 +232,38 @@ impl<K: Object> Store<K> {
 
         let mut seen = self.objects.marks();
         let mut fresh = Vec::with_capacity(if self.objects.len() == 0 { listed.len() } else { 0 });
+        let packs = self.packer.packs(listed.len());
         for object in listed {
-            let hidden = self.graves.contains(uid_of(&*object)) || self.has_left(&*object);
-            match self.objects.slot(key_of(&*object)) {
-                _ if hidden => {}
-                None => fresh.push(object),
-                Some((slot, stored)) => {
-                    seen.set(slot);
-                    let (old, new) = (stored.meta(), object.meta());
-                    let same = old.uid == new.uid
-                        && old.resource_version == new.resource_version
-                        && new.resource_version.is_some()
-                        && (partial.is_empty() || !partial.contains(&revision_of(&*object)));
-                    if !same && revision_of(&**stored) <= horizon {
-                        let old = std::mem::replace(stored, object.clone());
-                        self.reindex(Some(&old), Some(&object));
-                        Self::changed(old, object, initial, emit);
-                    }
+            if packs {
+                object.pack(&self.packer);
+            }
+            let former = object.brief(|new| {
+                if self.graves.contains(new.uid) || self.has_left(new) {
+                    return None;
                 }
+                let Some((slot, stored)) = self.objects.slot(new.key) else {
+                    fresh.push(object.clone());
+                    return None;
+                };
+                seen.set(slot);
+                let replaced = stored.brief(|old| {
+                    let same = old.uid == new.uid
+                        && old.version == new.version
+                        && new.version.is_some()
+                        && (partial.is_empty() || !partial.contains(&new.revision()));
+                    !same && old.revision() <= horizon
+                });
+                replaced.then(|| std::mem::replace(stored, object.clone()))
+            });
+            if let Some(former) = former {
+                self.reindex(Some(&former), Some(&object));
+                Self::changed(former, object, initial, emit);
             }
         }
-        let gone = |object: &&Arc<K>| revision_of(&***object) <= horizon;
+        let gone = |object: &&Arc<Cell<K>>| object.revision() <= horizon;
         let gone: Vec<_> = self.objects.unmarked(&seen).filter(gone).cloned().collect();
         for object in gone {
-            self.take(key_of(&*object));
+            self.take(parts(&object.key()));
             emit(Event::Deleted { object });
         }
         self.objects.reserve(fresh.len());
@@ -244,11 +277,12 @@ impl<K: Object> Store<K> {
     }
 
     /// Whether an own write after this state has moved the object out of scope or ended it.
-    fn has_left(&self, object: &K) -> bool {
-        !self.left.is_empty() && self.left.get(&ObjectKey::of(object)).is_some_and(|left| revision_of(object) <= *left)
+    fn has_left(&self, object: Brief<'_>) -> bool {
+        let key = |(namespace, name): (&str, &str)| ObjectKey::namespaced(namespace, name);
+        !self.left.is_empty() && self.left.get(&key(object.key)).is_some_and(|left| object.revision() <= *left)
     }
 
-    fn vanish(&mut self, emit: &mut dyn FnMut(Event<K>)) {
+    fn vanish(&mut self, emit: Emit<'_, K>) {
         for index in &mut self.indices {
             index.clear();
         }
@@ -264,7 +298,7 @@ impl<K: Object> Store<K> {
 
     /// The watch has come to a revision, with an object or with none. Gives whether it has brought a write that is held
     /// in part.
-    fn pass(&mut self, revision: u64, brought: Option<(&str, &str)>, emit: &mut dyn FnMut(Event<K>)) -> bool {
+    fn pass(&mut self, revision: u64, brought: Option<(&str, &str)>, emit: Emit<'_, K>) -> bool {
         self.revision = self.revision.max(revision);
         let mut partial = false;
         while let Some(first) = self.ahead.first_entry()
@@ -274,10 +308,10 @@ impl<K: Object> Store<K> {
             if self.left.get(&key) == Some(&written) {
                 self.left.remove(&key);
             }
-            let key = (key.namespace().unwrap_or_default(), key.name());
+            let key = parts(&key);
             if brought == Some(key) {
                 partial |= was_partial && written == revision;
-            } else if self.objects.get(key).is_some_and(|stored| revision_of(&**stored) == written)
+            } else if self.objects.get(key).is_some_and(|stored| stored.revision() == written)
                 && let Some(object) = self.take(key)
             {
                 emit(Event::Deleted { object });
@@ -288,28 +322,28 @@ impl<K: Object> Store<K> {
 }
 
 /// What this process writes.
-impl<K: Object> Store<K> {
+impl<K: AnyObject + ?Sized> Store<K> {
     /// A state that a write was answered with, and that is not the object's last.
-    pub(super) fn wrote(&mut self, object: Arc<K>, fit: Fit, partial: bool, emit: &mut dyn FnMut(Event<K>)) {
-        let (key, revision) = (ObjectKey::of(&*object), revision_of(&*object));
+    pub(super) fn wrote(&mut self, object: Arc<K>, fit: Fit, partial: bool, emit: Emit<'_, K>) {
+        let (key, revision) = (ObjectKey::of_meta(object.metadata()), revision_of(&*object));
         let Some(uid) = uid_of(&*object) else { return };
         if revision <= self.revision || self.graves.contains(Some(uid)) {
             return;
         }
-        let stored = self.objects.get(key_of(&*object));
+        let stored = self.objects.get(key_of(object.metadata()));
         // The answer of an earlier write than one that is known.
-        if stored.is_some_and(|stored| revision_of(&**stored) >= revision)
+        if stored.is_some_and(|stored| stored.revision() >= revision)
             || self.left.get(&key).is_some_and(|left| *left >= revision)
         {
             return;
         }
-        let same = stored.is_some_and(|stored| uid_of(&**stored) == Some(uid));
+        let same = stored.is_some_and(|stored| stored.has_uid(Some(uid)));
         if fit == Fit::Within || (fit == Fit::Unknown && same) {
             self.left.remove(&key);
-            self.put(object, !self.synced, emit);
+            self.put(Cell::new(object), !self.synced, emit);
             self.ahead.insert(revision, Ahead { key, partial });
         } else if fit == Fit::Outside || stored.is_some() {
-            if let Some(object) = self.take(key_of(&*object)) {
+            if let Some(object) = self.take(key_of(object.metadata())) {
                 emit(Event::Deleted { object });
             }
             self.left.insert(key.clone(), revision);
@@ -318,15 +352,15 @@ impl<K: Object> Store<K> {
     }
 
     /// An object that a delete has removed at once.
-    pub(super) fn deleted(&mut self, key: &ObjectKey, uid: &str, emit: &mut dyn FnMut(Event<K>)) {
+    pub(super) fn deleted(&mut self, key: &ObjectKey, uid: &str, emit: Emit<'_, K>) {
         if uid.is_empty() {
             return;
         }
-        let place = (key.namespace().unwrap_or_default(), key.name());
-        if self.objects.get(place).is_some_and(|stored| uid_of(&**stored) == Some(uid))
+        let place = parts(key);
+        if self.objects.get(place).is_some_and(|stored| stored.has_uid(Some(uid)))
             && let Some(object) = self.take(place)
         {
-            let known = revision_of(&*object);
+            let known = object.revision();
             if known > self.revision {
                 // Its predecessors of the same name, which the watch may still bring, must not come back either.
                 self.left.insert(key.clone(), known);
@@ -338,8 +372,8 @@ impl<K: Object> Store<K> {
 }
 
 /// Objects and indices together.
-impl<K: Object> Store<K> {
-    fn put(&mut self, object: Arc<K>, initial: bool, emit: &mut dyn FnMut(Event<K>)) {
+impl<K: AnyObject + ?Sized> Store<K> {
+    fn put(&mut self, object: Arc<Cell<K>>, initial: bool, emit: Emit<'_, K>) {
         let old = self.objects.insert(object.clone());
         self.reindex(old.as_ref(), Some(&object));
         match old {
@@ -348,8 +382,8 @@ impl<K: Object> Store<K> {
         }
     }
 
-    fn changed(old: Arc<K>, new: Arc<K>, initial: bool, emit: &mut dyn FnMut(Event<K>)) {
-        if uid_of(&*old) == uid_of(&*new) {
+    fn changed(old: Arc<Cell<K>>, new: Arc<Cell<K>>, initial: bool, emit: Emit<'_, K>) {
+        if old.brief(|old| new.has_uid(old.uid)) {
             emit(Event::Updated { old, new });
         } else {
             emit(Event::Deleted { object: old });
@@ -357,18 +391,19 @@ impl<K: Object> Store<K> {
         }
     }
 
-    fn take(&mut self, key: (&str, &str)) -> Option<Arc<K>> {
+    fn take(&mut self, key: (&str, &str)) -> Option<Arc<Cell<K>>> {
         let object = self.objects.remove(key)?;
         self.reindex(Some(&object), None);
         Some(object)
     }
 
-    fn reindex(&mut self, old: Option<&Arc<K>>, new: Option<&Arc<K>>) {
+    fn reindex(&mut self, old: Option<&Arc<Cell<K>>>, new: Option<&Arc<Cell<K>>>) {
+        let (old, new) = (old.map(Opened::new), new.map(Opened::new));
         for index in &mut self.indices {
-            if let Some(old) = old {
+            if let Some(old) = &old {
                 index.remove(old);
             }
-            if let Some(new) = new {
+            if let Some(new) = &new {
                 index.insert(new);
             }
         }

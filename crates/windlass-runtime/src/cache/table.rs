@@ -1,13 +1,16 @@
 //! Objects by namespace and name, with no copy of either: the key of an entry is read from the object itself.
 
-use std::{hash::BuildHasher, mem, sync::Arc};
+use std::{hash::BuildHasher, mem, ops::Range, sync::Arc};
 
 use hashbrown::{DefaultHashBuilder, HashTable, hash_table::Entry};
-use kube::Resource;
+use kube::core::ObjectMeta;
+
+use super::cell::Cell;
+use crate::{erased::AnyObject, key::ObjectKey};
 
 /// A set of objects of which each namespace and name has one. Costs a pointer and a byte per slot.
-pub(super) struct Table<K> {
-    objects: HashTable<Arc<K>>,
+pub(super) struct Table<K: ?Sized> {
+    objects: HashTable<Arc<Cell<K>>>,
     hasher: DefaultHashBuilder,
 }
 
@@ -17,39 +20,41 @@ pub(super) struct Marks {
 }
 
 /// Namespace and name of an object; empty where it has none.
-pub(super) fn key_of(object: &impl Resource) -> (&str, &str) {
-    let meta = object.meta();
+pub(super) fn key_of(meta: &ObjectMeta) -> (&str, &str) {
     (meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
 }
 
-impl<K> Default for Table<K> {
+/// The parts of a key, as they are asked for here.
+pub(super) fn parts(key: &ObjectKey) -> (&str, &str) {
+    (key.namespace().unwrap_or_default(), key.name())
+}
+
+impl<K: ?Sized> Default for Table<K> {
     fn default() -> Self {
         Self { objects: HashTable::new(), hasher: DefaultHashBuilder::default() }
     }
 }
 
-impl<K: Resource> Table<K> {
+impl<K: AnyObject + ?Sized> Table<K> {
     pub(super) fn len(&self) -> usize {
         self.objects.len()
     }
 
-    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<K>> {
+    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<Cell<K>>> {
         self.objects.iter()
     }
 
-    pub(super) fn get(&self, key: (&str, &str)) -> Option<&Arc<K>> {
-        self.objects.find(self.hasher.hash_one(key), |object| key_of(&**object) == key)
+    pub(super) fn get(&self, key: (&str, &str)) -> Option<&Arc<Cell<K>>> {
+        self.objects.find(self.hasher.hash_one(key), |object| object.has_key(key))
     }
 
     /// Puts an object in its place, and gives what was there.
-    pub(super) fn insert(&mut self, object: Arc<K>) -> Option<Arc<K>> {
+    pub(super) fn insert(&mut self, object: Arc<Cell<K>>) -> Option<Arc<Cell<K>>> {
         let Self { objects, hasher } = self;
-        let key = key_of(&*object);
-        let entry = objects.entry(
-            hasher.hash_one(key),
-            |other| key_of(&**other) == key,
-            |other| hasher.hash_one(key_of(&**other)),
-        );
+        // A copy, as an object that is here already must not be locked twice.
+        let key = object.key();
+        let key = parts(&key);
+        let entry = objects.entry(hasher.hash_one(key), |other| other.has_key(key), |other| hash(hasher, other));
         match entry {
             Entry::Occupied(mut entry) => Some(mem::replace(entry.get_mut(), object)),
             Entry::Vacant(entry) => {
@@ -59,34 +64,34 @@ impl<K: Resource> Table<K> {
         }
     }
 
-    pub(super) fn remove(&mut self, key: (&str, &str)) -> Option<Arc<K>> {
+    pub(super) fn remove(&mut self, key: (&str, &str)) -> Option<Arc<Cell<K>>> {
         let hash = self.hasher.hash_one(key);
-        let entry = self.objects.find_entry(hash, |object| key_of(&**object) == key).ok()?;
+        let entry = self.objects.find_entry(hash, |object| object.has_key(key)).ok()?;
         Some(entry.remove().0)
     }
 
     /// Takes all objects, and the memory with them.
-    pub(super) fn take(&mut self) -> impl Iterator<Item = Arc<K>> + use<K> {
+    pub(super) fn take(&mut self) -> impl Iterator<Item = Arc<Cell<K>>> + use<K> {
         mem::take(&mut self.objects).into_iter()
     }
 
     /// Room for that many more, exactly as much as is needed.
     pub(super) fn reserve(&mut self, additional: usize) {
         let Self { objects, hasher } = self;
-        objects.reserve(additional, |object| hasher.hash_one(key_of(&**object)));
+        objects.reserve(additional, |object| hash(hasher, object));
     }
 
     /// Gives memory back if most of it is unused.
     pub(super) fn shrink(&mut self) {
         let Self { objects, hasher } = self;
         if objects.capacity() / 4 > objects.len() {
-            objects.shrink_to_fit(|object| hasher.hash_one(key_of(&**object)));
+            objects.shrink_to_fit(|object| hash(hasher, object));
         }
     }
 
     /// The slot of an object, and the object.
-    pub(super) fn slot(&mut self, key: (&str, &str)) -> Option<(usize, &mut Arc<K>)> {
-        let index = self.objects.find_bucket_index(self.hasher.hash_one(key), |object| key_of(&**object) == key)?;
+    pub(super) fn slot(&mut self, key: (&str, &str)) -> Option<(usize, &mut Arc<Cell<K>>)> {
+        let index = self.objects.find_bucket_index(self.hasher.hash_one(key), |object| object.has_key(key))?;
         Some((index, self.objects.get_bucket_mut(index)?))
     }
 
@@ -96,12 +101,23 @@ impl<K: Resource> Table<K> {
     }
 
     /// The objects in slots that have no mark.
-    pub(super) fn unmarked<'a>(&'a self, marks: &'a Marks) -> impl Iterator<Item = &'a Arc<K>> {
+    pub(super) fn unmarked<'a>(&'a self, marks: &'a Marks) -> impl Iterator<Item = &'a Arc<Cell<K>>> {
         self.objects
             .iter_buckets()
             .filter(|index| !marks.is_set(*index))
             .filter_map(|index| self.objects.get_bucket(index))
     }
+
+    /// The objects in some slots, and whether there are later slots.
+    pub(super) fn slots(&self, slots: Range<usize>) -> (Vec<Arc<Cell<K>>>, bool) {
+        let (all, end) = (self.objects.num_buckets(), slots.end);
+        let found = (slots.start..end.min(all)).filter_map(|slot| self.objects.get_bucket(slot)).cloned();
+        (found.collect(), end < all)
+    }
+}
+
+fn hash<K: AnyObject + ?Sized>(hasher: &DefaultHashBuilder, object: &Cell<K>) -> u64 {
+    object.brief(|brief| hasher.hash_one(brief.key))
 }
 
 impl Marks {

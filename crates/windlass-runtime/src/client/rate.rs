@@ -1,9 +1,11 @@
-//! How many requests may be sent: a token bucket.
+//! How many requests may be sent.
 
 use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
+
+use crate::tokens::Tokens;
 
 /// A limit on requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,26 +19,19 @@ pub struct Rate {
 /// Hands out turns, in the order in which they are asked for. Clones share them.
 #[derive(Clone, Debug)]
 pub(super) struct Limiter {
-    interval: Duration,
-    tolerance: Duration,
-    /// When the bucket would be full again if nothing more came.
-    full_at: Arc<Mutex<Instant>>,
+    tokens: Arc<Mutex<Tokens>>,
 }
 
 impl Limiter {
     pub(super) fn new(rate: Rate) -> Self {
-        // Rates that make no sense are no division by zero: at least one request in an hour.
-        let interval = Duration::from_secs_f32((1.0 / rate.per_second.max(f32::MIN_POSITIVE)).clamp(1e-9, 3600.0));
-        let tolerance = interval.saturating_mul(rate.burst.max(1) - 1);
-        Self { interval, tolerance, full_at: Arc::new(Mutex::new(Instant::now())) }
+        // Rates that make no sense: at least one request in an hour, and at least one at a time.
+        let per_second = f64::from(rate.per_second).max(f64::MIN_POSITIVE).clamp(1.0 / 3600.0, 1e9);
+        Self { tokens: Arc::new(Mutex::new(Tokens::new(per_second, rate.burst.max(1), Instant::now()))) }
     }
 
     /// Takes a turn: how long to wait for it.
     fn take(&self, now: Instant) -> Duration {
-        let mut full_at = self.full_at.lock();
-        let base = (*full_at).max(now);
-        *full_at = base + self.interval;
-        base.duration_since(now).saturating_sub(self.tolerance)
+        self.tokens.lock().take(now, Duration::MAX).unwrap_or(Duration::MAX)
     }
 
     /// Resolves when it is the caller's turn. A caller that does not wait for it gives it back: to whoever asks next.
@@ -55,8 +50,7 @@ struct Waiting<'a>(&'a Limiter);
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let mut full_at = self.0.full_at.lock();
-        *full_at = full_at.checked_sub(self.0.interval).unwrap_or(*full_at);
+        self.0.tokens.lock().give_back();
     }
 }
 

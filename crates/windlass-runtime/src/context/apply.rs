@@ -2,23 +2,24 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
-    api::{GetParams, Patch, PatchParams},
-    core::PartialObjectMeta,
+    api::{Patch, PatchParams},
+    core::ObjectMeta,
 };
+use serde_json::Value;
 
 use super::{
     ContextError, Kind,
+    any::{AnyKind, Reach},
     error::Verb,
     finalizers::TRIES,
     intent::{Applied, Guard, Half, Intent},
-    kind::is_of_cluster,
     wired::Entry,
 };
 use crate::{
+    erased::{AnyObject, typed, value_of},
     key::ObjectKey,
-    object::{Object, revision_of},
+    object::{Object, revision},
     objects::owner::{Owner, controller_of},
 };
 
@@ -40,8 +41,7 @@ impl<K: Object> Kind<'_, K> {
     /// If the kind is in the cache, nothing is sent as long as the last apply of this process set the same and nobody
     /// has changed any of it. The first apply of an object after the start of the process is always sent.
     pub async fn apply(&self, object: K) -> Result<Arc<K>, ContextError> {
-        let (key, intent) = self.intent_of(object)?;
-        self.apply_intent(&key, Half::Object, &intent, Guard::Nothing).await
+        self.any().apply(Box::new(object)).await.map(typed)
     }
 
     /// The same for an object that is to belong to an owner: in the owner's namespace if it names none, and with the
@@ -54,12 +54,42 @@ impl<K: Object> Kind<'_, K> {
     /// `object`, it gets this owner. (If anything differs it is a conflict, and looked at again; a second controller is
     /// refused by servers.)
     pub async fn apply_owned(&self, owner: &Owner, object: K, existing: Existing) -> Result<Arc<K>, ContextError> {
+        let object: Box<dyn AnyObject> = Box::new(object);
+        self.any().apply_owned(owner, &*object, object.metadata().clone(), existing).await.map(typed)
+    }
+
+    /// Creates an object that is to belong to an owner, in the same way. Meant for those that the server names by their
+    /// `generateName`; others are better applied.
+    pub async fn create_owned(&self, owner: &Owner, mut object: K) -> Result<Arc<K>, ContextError> {
+        let any = self.any();
+        any.entries()?;
+        any.own(owner, object.meta_mut())?;
+        any.create(Box::new(object)).await.map(typed)
+    }
+}
+
+impl AnyKind<'_> {
+    /// See [`Kind::apply`].
+    async fn apply(&self, object: Box<dyn AnyObject>) -> Result<Arc<dyn AnyObject>, ContextError> {
+        let (key, intent) = self.intent_of(&*object, object.metadata())?;
+        self.apply_intent(&key, Half::Object, &intent, Guard::Nothing).await
+    }
+
+    /// See [`Kind::apply_owned`]. The object gets this metadata in place of its own, and the owner.
+    pub(super) async fn apply_owned(
+        &self,
+        owner: &Owner,
+        object: &dyn AnyObject,
+        mut meta: ObjectMeta,
+        existing: Existing,
+    ) -> Result<Arc<dyn AnyObject>, ContextError> {
         let entries = self.entries()?;
-        let (key, intent) = self.intent_of(self.owned_by(owner, object)?)?;
+        self.own(owner, &mut meta)?;
+        let (key, intent) = self.intent_of(object, &meta)?;
         let mut live = match entries.iter().find_map(|entry| entry.informer.get(&key)) {
-            Some(live) => Some(live.meta().clone()),
+            Some(live) => Some(live.metadata().clone()),
             // The cache may lag behind, or look only at some labels.
-            None => self.metadata(&key).await?,
+            None => self.live_metadata(&key).await?,
         };
         for tries in 1.. {
             let guard = match &live {
@@ -70,7 +100,7 @@ impl<K: Object> Kind<'_, K> {
                 None => Guard::Absent,
             };
             match self.apply_intent(&key, Half::Object, &intent, guard).await {
-                Err(error) if error.is_conflict() && tries < TRIES => live = self.metadata(&key).await?,
+                Err(error) if error.is_conflict() && tries < TRIES => live = self.live_metadata(&key).await?,
                 answer => return answer,
             }
         }
@@ -93,41 +123,41 @@ impl<K: Object> Kind<'_, K> {
             return Ok(());
         }
         Err(ContextError::NotOurs {
-            kind: K::kind(&self.dynamic).into_owned(),
+            kind: self.typing.kind(),
             key: key.clone(),
             parent: format!("{} {}", owner.reference().kind, owner.reference().name),
             controller: controller.map(|controller| format!("{} {}", controller.kind, controller.name)),
         })
     }
 
-    fn intent_of(&self, object: K) -> Result<(ObjectKey, Intent), ContextError> {
-        let key = ObjectKey::of(&object);
+    /// What an object, with this metadata, is to be.
+    fn intent_of(&self, object: &dyn AnyObject, meta: &ObjectMeta) -> Result<(ObjectKey, Intent), ContextError> {
+        let key = ObjectKey::of_meta(meta);
         let target = self.target(Verb::Apply, &key);
         if key.name().is_empty() {
             return Err(target.lacks("name"));
         }
-        let value = serde_json::to_value(object).map_err(|error| target.shape(error))?;
-        let intent = Intent::object(&self.resource(), value);
+        let value = value_of(object).and_then(|mut value| {
+            if let Value::Object(fields) = &mut value {
+                fields.insert("metadata".into(), serde_json::to_value(meta)?);
+            }
+            Ok(value)
+        });
+        let value = value.map_err(|error| target.shape(error))?;
+        let intent = Intent::object(&self.typing.resource(), value);
         Ok((key, intent))
     }
 
-    /// Creates an object that is to belong to an owner, in the same way. Meant for those that the server names by their
-    /// `generateName`; others are better applied.
-    pub async fn create_owned(&self, owner: &Owner, object: K) -> Result<Arc<K>, ContextError> {
-        self.entries()?;
-        self.create(self.owned_by(owner, object)?).await
-    }
-
-    /// The object in its owner's namespace, with the owner as its controller.
-    fn owned_by(&self, owner: &Owner, mut object: K) -> Result<K, ContextError> {
-        let meta = object.meta_mut();
-        if meta.namespace.is_none() && !is_of_cluster::<K>() {
+    /// Puts an object into its owner's namespace, with the owner as its controller.
+    fn own(&self, owner: &Owner, meta: &mut ObjectMeta) -> Result<(), ContextError> {
+        if meta.namespace.is_none() && self.typing.reach() != Reach::Cluster {
             meta.namespace = owner.namespace().map(str::to_owned);
         }
-        match owner.own(meta) {
-            Ok(()) => Ok(object),
-            Err(source) => Err(self.not_ownable(&ObjectKey::of(&object), source)),
-        }
+        owner.own(meta).map_err(|source| ContextError::Owner {
+            kind: self.typing.kind(),
+            key: ObjectKey::of_meta(meta),
+            source,
+        })
     }
 
     /// Applies, unless everything is in place, to what the guard says.
@@ -137,11 +167,11 @@ impl<K: Object> Kind<'_, K> {
         half: Half,
         intent: &Intent,
         guard: Guard<'_>,
-    ) -> Result<Arc<K>, ContextError> {
-        let entries = self.context.wired.entries::<K>(&self.dynamic);
+    ) -> Result<Arc<dyn AnyObject>, ContextError> {
+        let entries = self.cached_in();
         let cached = entries.iter().find_map(|entry| Some((entry, entry.informer.get(key)?)));
         if let Some((entry, live)) = cached
-            && entry.in_place(key, half, intent, live.as_ref())
+            && entry.in_place(key, half, intent, &*live)
         {
             return Ok(live);
         }
@@ -160,58 +190,41 @@ impl<K: Object> Kind<'_, K> {
         }
         Ok(answer)
     }
-
-    /// The metadata of an object, from the server.
-    async fn metadata(&self, key: &ObjectKey) -> Result<Option<ObjectMeta>, ContextError> {
-        let target = self.target(Verb::Get, key);
-        let request = self.request(Verb::Get, key)?.get_metadata(key.name(), &GetParams::default());
-        let request = request.map_err(|error| target.clone().failed(kube::Error::BuildRequest(error)))?;
-        let text = match self.context.parts.client.request_text(request).await {
-            Ok(text) => text,
-            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(None),
-            Err(error) => return Err(target.failed(error)),
-        };
-        let object: PartialObjectMeta<K> = serde_json::from_str(&text).map_err(|error| target.shape(error))?;
-        Ok(Some(object.metadata))
-    }
-
-    fn not_ownable(&self, key: &ObjectKey, source: crate::objects::owner::OwnerError) -> ContextError {
-        ContextError::Owner { kind: K::kind(&self.dynamic).into_owned(), key: key.clone(), source }
-    }
 }
 
-impl<K: Object> Entry<K> {
-    fn in_place(&self, key: &ObjectKey, half: Half, intent: &Intent, live: &K) -> bool {
-        let uid = live.meta().uid.as_deref().unwrap_or_default();
-        self.memory.lock().in_place(key, half, intent, uid, revision_of(live), || shown(intent, live))
+impl Entry {
+    fn in_place(&self, key: &ObjectKey, half: Half, intent: &Intent, live: &dyn AnyObject) -> bool {
+        let meta = live.metadata();
+        let uid = meta.uid.as_deref().unwrap_or_default();
+        self.memory.lock().in_place(key, half, intent, uid, revision(meta), || self.shown(intent, live))
     }
 
-    fn remember(&self, key: &ObjectKey, half: Half, intent: &Intent, answer: &Arc<K>) {
+    fn remember(&self, key: &ObjectKey, half: Half, intent: &Intent, answer: &Arc<dyn AnyObject>) {
+        let answered = revision(answer.metadata());
         // What the cache shows may be less than the answer, if it has a transform.
-        let cached =
-            self.informer.get(key).filter(|cached| revision_of(cached.as_ref()) == revision_of(answer.as_ref()));
+        let cached = self.informer.get(key).filter(|cached| revision(cached.metadata()) == answered);
         let live = cached.as_ref().unwrap_or(answer);
         let applied = Applied {
             intent: intent.fingerprint,
-            uid: answer.meta().uid.clone().unwrap_or_default(),
-            revision: revision_of(answer.as_ref()),
-            shown: shown(intent, live.as_ref()),
+            uid: answer.metadata().uid.clone().unwrap_or_default(),
+            revision: answered,
+            shown: self.shown(intent, &**live),
         };
         let uid = applied.uid.clone();
         self.memory.lock().remember(key, half, applied);
         // What the cache does not show (any more) cannot be in place, and its deletion has been told or never will be.
         // Looked at afterwards: a deletion that comes later is told later.
-        let shown = self.informer.get(key).and_then(|cached| cached.meta().uid.clone());
+        let shown = self.informer.get(key).and_then(|cached| cached.metadata().uid.clone());
         if shown.unwrap_or_default() != uid {
             self.memory.lock().forget(key, &uid);
         }
     }
-}
 
-/// What an object has in the fields of an intent; none if only its metadata is known.
-fn shown<K: Object>(intent: &Intent, live: &K) -> Option<u64> {
-    if K::metadata_api() {
-        return None;
+    /// What an object has in the fields of an intent; none if only its metadata is known.
+    fn shown(&self, intent: &Intent, live: &dyn AnyObject) -> Option<u64> {
+        if self.typing.is_metadata() {
+            return None;
+        }
+        value_of(live).ok().map(|live| intent.shown_in(&live))
     }
-    serde_json::to_value(live).ok().map(|live| intent.shown_in(&live))
 }

@@ -1,20 +1,15 @@
 //! One kind, as a context reads and writes it.
 
-use std::{any::TypeId, sync::Arc};
+use std::sync::Arc;
 
-use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
-use kube::core::{ApiResource, Request, Selector, SelectorExt};
+use kube::core::{Selector, SelectorExt};
 
 use super::{
     Context, ContextError,
-    error::{Target, Verb},
+    any::{AnyKind, typing},
     wired::Entry,
 };
-use crate::{
-    cache::Informer,
-    key::ObjectKey,
-    object::{Object, resource_of},
-};
+use crate::{cache::Informer, key::ObjectKey, object::Object, objects::owner::controller_of};
 
 /// One kind, as a context reads and writes it. Made by [`Context::kind`] and, for types known at run time, by
 /// [`Context::kind_with`]; everything that a context does to an object is a method of this.
@@ -35,26 +30,27 @@ impl Context {
     }
 }
 
+/// Reads, which stay typed to the end: they are small, and called often.
 impl<K: Object> Kind<'_, K> {
     /// An object, from the cache.
     pub fn get(&self, key: &ObjectKey) -> Result<Option<Arc<K>>, ContextError> {
-        Ok(self.entries()?.iter().find_map(|entry| entry.informer.get(key)))
+        Ok(self.entries()?.iter().find_map(|entry| entry.informer::<K>().get(key)))
     }
 
     /// All objects in the cache, in no order.
     pub fn list(&self) -> Result<Vec<Arc<K>>, ContextError> {
-        Ok(union(&self.entries()?, |entry| entry.informer.list()))
+        self.union(&|informer| informer.list())
     }
 
     /// The objects of a namespace in the cache.
     pub fn list_in(&self, namespace: &str) -> Result<Vec<Arc<K>>, ContextError> {
-        Ok(union(&self.entries()?, |entry| entry.informer.list_in(namespace)))
+        self.union(&|informer| informer.list_in(namespace))
     }
 
     /// The objects in the cache whose labels match, within a namespace if one is given.
     pub fn select(&self, namespace: Option<&str>, selector: &Selector) -> Result<Vec<Arc<K>>, ContextError> {
         let Some(namespace) = namespace else {
-            return Ok(union(&self.entries()?, |entry| entry.informer.select(selector)));
+            return self.union(&|informer| informer.select(selector));
         };
         let mut objects = self.list_in(namespace)?;
         let none = Default::default();
@@ -64,56 +60,40 @@ impl<K: Object> Kind<'_, K> {
 
     /// The objects in the cache whose controller has this uid, by an index.
     pub fn owned(&self, uid: &str) -> Result<Vec<Arc<K>>, ContextError> {
-        Ok(union(&self.entries()?, |entry| entry.controlled_by(uid)))
+        let mut objects = self.union(&|informer| informer.owned_by(uid))?;
+        objects.retain(|object| controller_of(object.meta()).is_some_and(|owner| owner.uid == uid));
+        Ok(objects)
     }
 
     /// The informer, for indexes of one's own; the first, if the kind is watched in several scopes.
     pub fn informer(&self) -> Result<Informer<K>, ContextError> {
-        Ok(self.entries()?[0].informer.clone())
+        Ok(self.entries()?[0].informer().clone())
     }
 
     /// At least one.
-    pub(super) fn entries(&self) -> Result<Vec<Arc<Entry<K>>>, ContextError> {
-        let entries = self.context.wired.entries::<K>(&self.dynamic);
+    fn entries(&self) -> Result<Vec<Arc<Entry>>, ContextError> {
+        let entries = self.context.wired.entries_of::<K>(&self.dynamic);
         if entries.is_empty() {
             return Err(ContextError::NotWired { kind: K::kind(&self.dynamic).into_owned() });
         }
         Ok(entries)
     }
 
-    pub(super) fn resource(&self) -> ApiResource {
-        resource_of::<K>(&self.dynamic)
-    }
-
-    pub(super) fn target(&self, verb: Verb, key: &ObjectKey) -> Target {
-        Target { verb, kind: K::kind(&self.dynamic).into_owned(), key: key.clone() }
-    }
-
-    /// Requests for an object: within its namespace, if the kind has them.
-    pub(super) fn request(&self, verb: Verb, key: &ObjectKey) -> Result<Request, ContextError> {
-        let namespace = key.namespace().filter(|_| !is_of_cluster::<K>());
-        if namespace.is_none() && is_namespaced::<K>() {
-            return Err(self.target(verb, key).lacks("namespace"));
+    /// What several caches of one kind have, each object once.
+    fn union(&self, read: &dyn Fn(&Informer<K>) -> Vec<Arc<K>>) -> Result<Vec<Arc<K>>, ContextError> {
+        let entries = self.entries()?;
+        if let [entry] = &*entries {
+            return Ok(read(entry.informer()));
         }
-        Ok(Request::new(K::url_path(&self.dynamic, namespace)))
+        let mut seen = hashbrown::HashSet::new();
+        let objects = entries.iter().flat_map(|entry| read(entry.informer()));
+        Ok(objects.filter(|object| seen.insert(ObjectKey::of(object.as_ref()))).collect())
     }
 }
 
-/// Whether objects of a kind have no namespace; false if that is known only at run time.
-pub(super) fn is_of_cluster<K: Object>() -> bool {
-    TypeId::of::<K::Scope>() == TypeId::of::<ClusterResourceScope>()
-}
-
-fn is_namespaced<K: Object>() -> bool {
-    TypeId::of::<K::Scope>() == TypeId::of::<NamespaceResourceScope>()
-}
-
-/// What several caches of one kind have, each object once.
-fn union<K: Object>(entries: &[Arc<Entry<K>>], read: impl Fn(&Entry<K>) -> Vec<Arc<K>>) -> Vec<Arc<K>> {
-    if let [entry] = entries {
-        return read(entry);
+impl<'a, K: Object> Kind<'a, K> {
+    /// The same without its Rust type, for all that is not small.
+    pub(super) fn any(&self) -> AnyKind<'a> {
+        AnyKind::new(self.context, typing::<K>(&self.dynamic))
     }
-    let mut seen = hashbrown::HashSet::new();
-    let objects = entries.iter().flat_map(|entry| read(entry));
-    objects.filter(|object| seen.insert(ObjectKey::of(object.as_ref()))).collect()
 }

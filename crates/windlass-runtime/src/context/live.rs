@@ -1,14 +1,21 @@
 //! Reads from the server.
 
+use std::sync::Arc;
+
 use k8s_openapi::NamespaceResourceScope;
 use kube::{
     Api, Resource,
     api::{GetParams, ListParams},
-    core::{ObjectList, Request},
+    core::{ObjectList, ObjectMeta, PartialObjectMeta, Request},
 };
 
-use super::{Context, ContextError, Kind, error::Verb};
-use crate::{key::ObjectKey, object::Object};
+use super::{
+    Context, ContextError, Kind,
+    any::AnyKind,
+    error::{Target, Verb},
+    write::built,
+};
+use crate::{erased::AnyObject, key::ObjectKey, object::Object};
 
 /// Reads from the server instead of a cache: always current, for any kind, and a request each time.
 pub struct Live<'a> {
@@ -53,24 +60,72 @@ impl Context {
 impl<K: Object> Kind<'_, K> {
     /// An object, from the server; none if it is not there.
     pub async fn live_get(&self, key: &ObjectKey) -> Result<Option<K>, ContextError> {
-        let target = self.target(Verb::Get, key);
-        let request = self.request(Verb::Get, key)?.get(key.name(), &GetParams::default());
-        let request = request.map_err(|error| target.clone().failed(kube::Error::BuildRequest(error)))?;
-        match self.context.parts.client.request_text(request).await {
-            Ok(text) => serde_json::from_str(&text).map(Some).map_err(|error| target.shape(error)),
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-            Err(error) => Err(target.failed(error)),
-        }
+        let any = self.any();
+        let Some(text) = any.live_text(key).await? else { return Ok(None) };
+        serde_json::from_slice(text.as_bytes()).map(Some).map_err(|error| any.target(Verb::Get, key).shape(error))
     }
 
     /// All objects that match, from the server, of one namespace or of all.
     pub async fn live_list(&self, namespace: Option<&str>, params: &ListParams) -> Result<ObjectList<K>, ContextError> {
+        let (target, text) = self.any().live_list_text(namespace, params).await?;
+        serde_json::from_slice(text.as_bytes()).map_err(|error| target.shape(error))
+    }
+}
+
+impl AnyKind<'_> {
+    /// The JSON of an object, from the server; none if it is not there.
+    async fn live_text(&self, key: &ObjectKey) -> Result<Option<String>, ContextError> {
+        let request = self.request(Verb::Get, key)?.get(key.name(), &GetParams::default());
+        self.fetch(key, request).await
+    }
+
+    /// The JSON of all objects that match, and what was asked for.
+    async fn live_list_text(
+        &self,
+        namespace: Option<&str>,
+        params: &ListParams,
+    ) -> Result<(Target, String), ContextError> {
         let key = ObjectKey::namespaced(namespace.unwrap_or_default(), "");
         let target = self.target(Verb::List, &key);
-        let request = Request::new(K::url_path(&self.dynamic, namespace)).list(params);
-        let request = request.map_err(|error| target.clone().failed(kube::Error::BuildRequest(error)))?;
-        let text =
-            self.context.parts.client.request_text(request).await.map_err(|error| target.clone().failed(error))?;
-        serde_json::from_str(&text).map_err(|error| target.shape(error))
+        let request = built(&target, Request::new(self.typing.url_path(namespace)).list(params))?;
+        match self.context.parts.client.request_text(request).await {
+            Ok(text) => Ok((target, text)),
+            Err(error) => Err(target.failed(error)),
+        }
+    }
+
+    /// The server's state of an object, if it is still the same one.
+    pub(super) async fn same(
+        &self,
+        key: &ObjectKey,
+        uid: Option<&str>,
+    ) -> Result<Option<Arc<dyn AnyObject>>, ContextError> {
+        let Some(text) = self.live_text(key).await? else { return Ok(None) };
+        let fresh = self.typing.read(text.as_bytes()).map_err(|error| self.target(Verb::Get, key).shape(error))?;
+        Ok((fresh.metadata().uid.as_deref() == uid).then_some(fresh))
+    }
+
+    /// The metadata of an object, from the server.
+    pub(super) async fn live_metadata(&self, key: &ObjectKey) -> Result<Option<ObjectMeta>, ContextError> {
+        let request = self.request(Verb::Get, key)?.get_metadata(key.name(), &GetParams::default());
+        let Some(text) = self.fetch(key, request).await? else { return Ok(None) };
+        let object: PartialObjectMeta =
+            serde_json::from_str(&text).map_err(|error| self.target(Verb::Get, key).shape(error))?;
+        Ok(Some(object.metadata))
+    }
+
+    /// The answer to a request for one object; none if it is not there.
+    async fn fetch(
+        &self,
+        key: &ObjectKey,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<Option<String>, ContextError> {
+        let target = self.target(Verb::Get, key);
+        let request = built(&target, request)?;
+        match self.context.parts.client.request_text(request).await {
+            Ok(text) => Ok(Some(text)),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+            Err(error) => Err(target.failed(error)),
+        }
     }
 }

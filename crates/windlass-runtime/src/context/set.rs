@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
 use hashbrown::HashSet;
-use kube::core::ApiResource;
+use kube::{api::DeleteParams, core::ObjectMeta};
 
-use super::{Context, ContextError, Existing, Kind};
-use crate::{
-    key::ObjectKey,
-    object::{Object, resource_of},
-    objects::owner::Owner,
+use super::{
+    Context, ContextError, Existing,
+    any::{AnyKind, Reach, Typing, typing},
 };
+use crate::{erased::AnyObject, key::ObjectKey, object::Object, objects::owner::Owner};
 
 /// The label that says to which set of its controller an object belongs.
 pub const SET_LABEL: &str = "windlass.dev/set";
@@ -19,7 +17,7 @@ pub const SET_LABEL: &str = "windlass.dev/set";
 /// Objects of any kinds that a parent wants to exist.
 #[derive(Default)]
 pub struct Desired {
-    objects: Vec<Box<dyn DesiredObject>>,
+    objects: Vec<DesiredObject>,
 }
 
 /// What [`Context::apply_set`] has done.
@@ -31,20 +29,10 @@ pub struct SetOutcome {
     pub pruned: Vec<(String, ObjectKey)>,
 }
 
-trait DesiredObject: Send + Sync {
-    fn resource(&self) -> ApiResource;
-    fn key(&self, owner: &Owner) -> ObjectKey;
-    fn apply<'a>(
-        &'a self,
-        context: &'a Context,
-        owner: &'a Owner,
-        set: &'a str,
-    ) -> BoxFuture<'a, Result<(), ContextError>>;
-}
-
-struct Of<K: Object> {
-    object: Arc<K>,
-    dynamic: K::DynamicType,
+/// One of them, of whichever kind.
+struct DesiredObject {
+    object: Arc<dyn AnyObject>,
+    typing: Arc<dyn Typing>,
 }
 
 impl Desired {
@@ -67,7 +55,7 @@ impl Desired {
 
     /// Adds an object of a type known at run time.
     pub fn add_with<K: Object>(&mut self, object: K, dynamic: &K::DynamicType) {
-        self.objects.push(Box::new(Of { object: Arc::new(object), dynamic: dynamic.clone() }));
+        self.objects.push(DesiredObject { object: Arc::new(object), typing: typing::<K>(dynamic) });
     }
 
     /// How many there are.
@@ -88,7 +76,7 @@ impl Context {
         let mut failures = Vec::new();
         let mut wanted = HashSet::new();
         for object in &desired.objects {
-            let resource = object.resource();
+            let resource = object.typing.resource();
             wanted.insert((resource.group, resource.kind, object.key(owner)));
             match object.apply(self, owner, set).await {
                 Ok(()) => outcome.applied += 1,
@@ -97,17 +85,20 @@ impl Context {
         }
         let mut total = desired.len();
         if failures.is_empty() {
-            for kind in self.wired.all() {
-                let resource = kind.resource();
-                for owned in kind.owned(owner.uid()) {
+            for entry in self.wired.all() {
+                let (group, kind) = (&entry.resource.group, &entry.resource.kind);
+                for owned in entry.controlled_by(owner.uid()) {
+                    let meta = owned.metadata();
+                    let key = ObjectKey::of_meta(meta);
                     // What was deleted by another entry of the same kind is not there any more.
-                    let it = (resource.group.clone(), resource.kind.clone(), owned.key.clone());
-                    if owned.set.as_deref() != Some(set) || owned.terminating || wanted.contains(&it) {
+                    let it = (group.clone(), kind.clone(), key.clone());
+                    if !is_of(set, meta) || meta.deletion_timestamp.is_some() || wanted.contains(&it) {
                         continue;
                     }
                     total += 1;
-                    match kind.delete(self, &owned).await {
-                        Ok(()) => outcome.pruned.push((resource.kind.clone(), owned.key)),
+                    let deleting = AnyKind::new(self, entry.typing.clone());
+                    match deleting.delete(meta, &DeleteParams::background()).await {
+                        Ok(()) => outcome.pruned.push((kind.clone(), key)),
                         Err(error) => failures.push(error),
                     }
                     wanted.insert(it);
@@ -118,32 +109,25 @@ impl Context {
     }
 }
 
-impl<K: Object> DesiredObject for Of<K> {
-    fn resource(&self) -> ApiResource {
-        resource_of::<K>(&self.dynamic)
-    }
+fn is_of(set: &str, meta: &ObjectMeta) -> bool {
+    meta.labels.as_ref().and_then(|labels| labels.get(SET_LABEL)).is_some_and(|label| label == set)
+}
 
+impl DesiredObject {
     fn key(&self, owner: &Owner) -> ObjectKey {
-        let key = ObjectKey::of(self.object.as_ref());
+        let key = ObjectKey::of_meta(self.object.metadata());
         match (key.namespace(), owner.namespace()) {
-            (None, Some(namespace)) if !super::kind::is_of_cluster::<K>() => {
+            (None, Some(namespace)) if self.typing.reach() != Reach::Cluster => {
                 ObjectKey::namespaced(namespace, key.name())
             }
             _ => key,
         }
     }
 
-    fn apply<'a>(
-        &'a self,
-        context: &'a Context,
-        owner: &'a Owner,
-        set: &'a str,
-    ) -> BoxFuture<'a, Result<(), ContextError>> {
-        Box::pin(async move {
-            let mut object = self.object.as_ref().clone();
-            object.meta_mut().labels.get_or_insert_default().insert(SET_LABEL.to_owned(), set.to_owned());
-            let kind: Kind<'_, K> = context.kind_with(&self.dynamic);
-            kind.apply_owned(owner, object, Existing::Refuse).await.map(drop)
-        })
+    async fn apply(&self, context: &Context, owner: &Owner, set: &str) -> Result<(), ContextError> {
+        let mut meta = self.object.metadata().clone();
+        meta.labels.get_or_insert_default().insert(SET_LABEL.to_owned(), set.to_owned());
+        let kind = AnyKind::new(context, self.typing.clone());
+        kind.apply_owned(owner, &*self.object, meta, Existing::Refuse).await.map(drop)
     }
 }

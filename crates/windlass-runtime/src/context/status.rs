@@ -1,18 +1,23 @@
 //! Status: written when it says something new.
 
-use std::{any::TypeId, sync::Arc};
+use std::sync::Arc;
 
-use kube::core::DynamicObject;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{
     ContextError, Kind,
+    any::{AnyKind, Typing},
     error::Verb,
     finalizers::TRIES,
     intent::{Guard, Half, Intent, without_nulls},
 };
-use crate::{key::ObjectKey, object::Object, objects::AsObject};
+use crate::{
+    erased::{AnyObject, typed, value_of},
+    key::ObjectKey,
+    object::Object,
+    objects::AsObject,
+};
 
 impl<K: Object> Kind<'_, K> {
     /// Makes the object's status have what `status` sets, by server-side apply of the status: parts of it that others
@@ -26,24 +31,37 @@ impl<K: Object> Kind<'_, K> {
     /// does not set it, it becomes the generation of `object`: the one that the reconcile has seen. The status of an
     /// object that has taken the name of this one in between is not written.
     pub async fn set_status(&self, object: &impl AsObject<K>, status: impl Serialize) -> Result<Arc<K>, ContextError> {
-        let object = object.object();
-        let key = ObjectKey::of(object);
+        // By way of bytes, as the kind itself is written: another form would be another copy of that code.
+        let status = serde_json::to_vec(&status).and_then(|status| serde_json::from_slice(&status));
+        self.any().set_status(object.object(), status).await.map(typed)
+    }
+}
+
+impl AnyKind<'_> {
+    /// See [`Kind::set_status`].
+    pub(crate) async fn set_status(
+        &self,
+        object: &dyn AnyObject,
+        status: serde_json::Result<Value>,
+    ) -> Result<Arc<dyn AnyObject>, ContextError> {
+        let meta = object.metadata();
+        let key = ObjectKey::of_meta(meta);
         let shape = |error| self.target(Verb::SetStatus, &key).shape(error);
-        let mut status = serde_json::to_value(status).map_err(shape)?;
+        let mut status = status.map_err(shape)?;
         without_nulls(&mut status);
         // The newest state that is known, of the same object.
-        let cached = self.context.wired.entries::<K>(&self.dynamic);
-        let cached = cached.iter().find_map(|entry| entry.informer.get(&key));
-        let cached = cached.filter(|cached| cached.meta().uid == object.meta().uid);
-        let live = serde_json::to_value(cached.as_deref().unwrap_or(object)).map_err(shape)?;
+        let cached = self.cached_in().iter().find_map(|entry| entry.informer.get(&key));
+        let cached = cached.filter(|cached| cached.metadata().uid == meta.uid);
+        let newest = cached.as_deref().unwrap_or(object);
+        let live = value_of(newest).map_err(shape)?;
         if let Value::Object(fields) = &mut status
             && !fields.contains_key("observedGeneration")
-            && let Some(generation) = object.meta().generation
-            && has_observed_generation::<K>(&live, fields)
+            && let Some(generation) = meta.generation
+            && has_observed_generation(&*self.typing, &live, fields)
         {
             fields.insert("observedGeneration".into(), generation.into());
         }
-        settle(&mut status, &live["status"], object.meta().generation);
+        settle(&mut status, &live["status"], meta.generation);
         if let Some(cached) = &cached {
             let mut shown = live.get("status").cloned().unwrap_or_default();
             without_nulls(&mut shown);
@@ -51,16 +69,18 @@ impl<K: Object> Kind<'_, K> {
                 return Ok(Arc::clone(cached));
             }
         }
-        let intent = Intent::status(&self.resource(), &key, status);
+        let intent = Intent::status(&self.typing.resource(), &key, status);
         // The version is what keeps the status from another object of the name: servers do not look at the uid here.
-        let mut version = cached.as_deref().unwrap_or(object).meta().resource_version.clone();
+        let mut version = newest.metadata().resource_version.clone();
         for tries in 1.. {
             let guard = version.as_deref().map_or(Guard::Nothing, Guard::Version);
             match self.apply_intent(&key, Half::Status, &intent, guard).await {
-                Err(error) if error.is_conflict() && tries < TRIES => match self.same(&key, object).await? {
-                    Some(fresh) => version = fresh.meta().resource_version.clone(),
-                    None => return Err(error),
-                },
+                Err(error) if error.is_conflict() && tries < TRIES => {
+                    match self.same(&key, meta.uid.as_deref()).await? {
+                        Some(fresh) => version = fresh.metadata().resource_version.clone(),
+                        None => return Err(error),
+                    }
+                }
                 answer => return answer,
             }
         }
@@ -69,17 +89,22 @@ impl<K: Object> Kind<'_, K> {
 }
 
 /// Whether a kind's status has a field `observedGeneration`: whether it comes back when one is put in.
-fn has_observed_generation<K: Object>(live: &Value, status: &serde_json::Map<String, Value>) -> bool {
+fn has_observed_generation(kind: &dyn Typing, live: &Value, status: &Map<String, Value>) -> bool {
     // Takes in whatever it is given, so it would not tell.
-    if TypeId::of::<K>() == TypeId::of::<DynamicObject>() {
+    if kind.is_open() {
         return false;
+    }
+    // The quick way: one has come back before.
+    if live["status"].get("observedGeneration").is_some() {
+        return true;
     }
     let mut probe = live.clone();
     let mut status = status.clone();
     status.insert("observedGeneration".into(), 1.into());
     probe["status"] = status.into();
-    let there_and_back = serde_json::from_value::<K>(probe).and_then(serde_json::to_value);
-    there_and_back.is_ok_and(|value| value["status"]["observedGeneration"] == 1)
+    let there = serde_json::to_vec(&probe).and_then(|probe| kind.read(&probe));
+    let and_back = there.and_then(|object| value_of(&*object));
+    and_back.is_ok_and(|value| value["status"]["observedGeneration"] == 1)
 }
 
 /// Completes conditions: an equal status keeps the time of its transition, and all are about this generation.
@@ -104,9 +129,11 @@ fn settle(status: &mut Value, live: &Value, generation: Option<i64>) {
 
 #[cfg(test)]
 mod tests {
+    use kube::core::{ApiResource, DynamicObject};
     use serde_json::json;
 
     use super::*;
+    use crate::context::any::typing;
 
     #[test]
     fn conditions_keep_the_time_of_their_last_transition() {
@@ -140,11 +167,11 @@ mod tests {
 
     #[test]
     fn a_kind_is_asked_whether_it_has_an_observed_generation() {
-        use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
-        let empty = serde_json::Map::new();
-        assert!(has_observed_generation::<Deployment>(&json!({"metadata": {}}), &empty));
-        assert!(!has_observed_generation::<k8s_openapi::api::batch::v1::Job>(&json!({"metadata": {}}), &empty));
-        assert!(has_observed_generation::<Pod>(&json!({"metadata": {}}), &empty), "since 1.34");
-        assert!(!has_observed_generation::<DynamicObject>(&json!({"metadata": {}}), &empty));
+        use k8s_openapi::api::{apps::v1::Deployment, batch::v1::Job, core::v1::Pod};
+        let has = |kind: Arc<dyn Typing>| has_observed_generation(&*kind, &json!({"metadata": {}}), &Map::new());
+        assert!(has(typing::<Deployment>(&())));
+        assert!(!has(typing::<Job>(&())));
+        assert!(has(typing::<Pod>(&())), "since 1.34");
+        assert!(!has(typing::<DynamicObject>(&ApiResource::erase::<Pod>(&()))));
     }
 }

@@ -5,16 +5,19 @@ use std::{
     sync::Arc,
 };
 
-use futures_util::future::BoxFuture;
 use hashbrown::HashMap;
-use kube::{api::DeleteParams, core::ApiResource};
+use kube::core::ApiResource;
 use parking_lot::{Mutex, RwLock};
 
-use super::{Context, ContextError, intent::Memory};
+use super::{
+    any::{Typing, typing},
+    intent::Memory,
+};
 use crate::{
-    cache::{Event, Informer, Subscription},
+    cache::{Informer, Subscription},
+    erased::{AnyInformer, AnyObject},
     key::ObjectKey,
-    object::{Object, resource_of},
+    object::Object,
     objects::owner::controller_of,
     scope::Scope,
 };
@@ -28,36 +31,17 @@ pub struct Wired {
 }
 
 /// By Rust type; types known at run time share one.
-type Kinds = HashMap<TypeId, Vec<Arc<dyn WiredKind>>>;
+type Kinds = HashMap<TypeId, Vec<Arc<Entry>>>;
 
 /// One kind within one scope.
-pub(super) struct Entry<K: Object> {
-    pub(super) dynamic: K::DynamicType,
+pub(super) struct Entry {
+    pub(super) typing: Arc<dyn Typing>,
     pub(super) resource: ApiResource,
-    pub(super) scope: Scope,
-    pub(super) informer: Informer<K>,
+    scope: Scope,
+    pub(super) informer: Arc<dyn AnyInformer>,
     /// What was applied to objects of this kind. Entries go with their objects.
     pub(super) memory: Arc<Mutex<Memory>>,
     _forgetting: Subscription,
-}
-
-/// An object as far as pruning looks at it.
-pub(super) struct OwnedObject {
-    pub(super) key: ObjectKey,
-    pub(super) set: Option<String>,
-    pub(super) terminating: bool,
-    object: Arc<dyn Any + Send + Sync>,
-}
-
-/// An [`Entry`] of whichever kind.
-pub(super) trait WiredKind: Any + Send + Sync {
-    fn resource(&self) -> &ApiResource;
-
-    /// The objects whose controller has a uid.
-    fn owned(&self, uid: &str) -> Vec<OwnedObject>;
-
-    /// Deletes an object of [`WiredKind::owned`].
-    fn delete<'a>(&'a self, context: &'a Context, owned: &'a OwnedObject) -> BoxFuture<'a, Result<(), ContextError>>;
 }
 
 impl Wired {
@@ -68,89 +52,74 @@ impl Wired {
 
     /// Adds a kind. `scope` is that of the informer.
     pub fn insert<K: Object>(&self, dynamic: &K::DynamicType, scope: &Scope, informer: Informer<K>) {
-        let memory = Arc::new(Mutex::new(Memory::default()));
-        let forgotten = Arc::clone(&memory);
-        let forgetting = informer.subscribe(move |event| {
-            if let Event::Deleted { object } = event {
-                let uid = object.meta().uid.as_deref().unwrap_or_default();
-                forgotten.lock().forget(&ObjectKey::of(object.as_ref()), uid);
-            }
-        });
-        let entry = Entry {
-            dynamic: dynamic.clone(),
-            resource: resource_of::<K>(dynamic),
-            scope: scope.clone(),
-            informer,
-            memory,
-            _forgetting: forgetting,
-        };
+        self.insert_any(typing::<K>(dynamic), scope, Arc::new(informer));
+    }
+
+    pub(crate) fn insert_any(&self, typing: Arc<dyn Typing>, scope: &Scope, informer: Arc<dyn AnyInformer>) {
+        // Before the lock: to subscribe may call handlers, which may read.
+        let entry = Entry::new(typing, scope, informer);
         let mut kinds = self.kinds.write();
-        let entries = kinds.entry(TypeId::of::<K>()).or_default();
+        let entries = kinds.entry(entry.typing.object_type()).or_default();
         // The same again, as by `owns` and `watches` of one kind.
-        let known = entries.iter().any(|other| {
-            let other: &dyn Any = other.as_ref();
-            other.downcast_ref::<Entry<K>>().is_some_and(|it| it.dynamic == entry.dynamic && it.scope == entry.scope)
-        });
-        if !known {
+        if !entries.iter().any(|other| other.is_same(&entry)) {
             entries.push(Arc::new(entry));
         }
     }
 
     /// The informer of a kind; the first, if there are several.
     pub fn get<K: Object>(&self, dynamic: &K::DynamicType) -> Option<Informer<K>> {
-        self.entries::<K>(dynamic).first().map(|entry| entry.informer.clone())
+        self.entries_of::<K>(dynamic).first().map(|entry| entry.informer().clone())
     }
 
     /// Whether a kind can be read.
     pub fn contains<K: Object>(&self, dynamic: &K::DynamicType) -> bool {
-        !self.entries::<K>(dynamic).is_empty()
+        !self.entries_of::<K>(dynamic).is_empty()
     }
 
-    pub(super) fn entries<K: Object>(&self, dynamic: &K::DynamicType) -> Vec<Arc<Entry<K>>> {
+    pub(super) fn entries_of<K: Object>(&self, dynamic: &K::DynamicType) -> Vec<Arc<Entry>> {
+        self.entries(TypeId::of::<K>(), dynamic)
+    }
+
+    /// The entries of a Rust type that are this kind of it.
+    pub(super) fn entries(&self, object: TypeId, dynamic: &dyn Any) -> Vec<Arc<Entry>> {
         let kinds = self.kinds.read();
-        let entries = kinds.get(&TypeId::of::<K>()).into_iter().flatten();
-        entries
-            .filter_map(|entry| {
-                let entry: Arc<dyn Any + Send + Sync> = Arc::clone(entry) as _;
-                entry.downcast::<Entry<K>>().ok().filter(|entry| entry.dynamic == *dynamic)
-            })
-            .collect()
+        let entries = kinds.get(&object).into_iter().flatten();
+        entries.filter(|entry| entry.typing.is_dynamic(dynamic)).cloned().collect()
     }
 
     /// All of them, of whichever kind.
-    pub(super) fn all(&self) -> Vec<Arc<dyn WiredKind>> {
+    pub(super) fn all(&self) -> Vec<Arc<Entry>> {
         self.kinds.read().values().flatten().cloned().collect()
     }
 }
 
-impl<K: Object> Entry<K> {
+impl Entry {
+    fn new(typing: Arc<dyn Typing>, scope: &Scope, informer: Arc<dyn AnyInformer>) -> Self {
+        let memory = Arc::new(Mutex::new(Memory::default()));
+        let forgotten = Arc::clone(&memory);
+        let forgetting = informer.subscribe(Box::new(move |change| {
+            if let (Some(object), None) = (change.old, change.new) {
+                let meta = object.metadata();
+                forgotten.lock().forget(&ObjectKey::of_meta(meta), meta.uid.as_deref().unwrap_or_default());
+            }
+        }));
+        let resource = typing.resource();
+        Self { typing, resource, scope: scope.clone(), informer, memory, _forgetting: forgetting }
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        self.typing.is_dynamic(other.typing.dynamic()) && self.scope == other.scope
+    }
+
+    /// The informer in the type of its objects.
+    pub(super) fn informer<K: Object>(&self) -> &Informer<K> {
+        self.informer.typed().expect("the entries of a type must have its informers")
+    }
+
     /// The objects whose controller has a uid.
-    pub(super) fn controlled_by(&self, uid: &str) -> Vec<Arc<K>> {
+    pub(super) fn controlled_by(&self, uid: &str) -> Vec<Arc<dyn AnyObject>> {
         let mut objects = self.informer.owned_by(uid);
-        objects.retain(|object| controller_of(object.meta()).is_some_and(|owner| owner.uid == uid));
+        objects.retain(|object| controller_of(object.metadata()).is_some_and(|owner| owner.uid == uid));
         objects
-    }
-}
-
-impl<K: Object> WiredKind for Entry<K> {
-    fn resource(&self) -> &ApiResource {
-        &self.resource
-    }
-
-    fn owned(&self, uid: &str) -> Vec<OwnedObject> {
-        let owned = |object: Arc<K>| OwnedObject {
-            key: ObjectKey::of(object.as_ref()),
-            set: object.meta().labels.as_ref().and_then(|labels| labels.get(super::SET_LABEL).cloned()),
-            terminating: object.meta().deletion_timestamp.is_some(),
-            object,
-        };
-        self.controlled_by(uid).into_iter().map(owned).collect()
-    }
-
-    fn delete<'a>(&'a self, context: &'a Context, owned: &'a OwnedObject) -> BoxFuture<'a, Result<(), ContextError>> {
-        Box::pin(async move {
-            let object = Arc::clone(&owned.object).downcast::<K>().expect("an entry must get its own objects back");
-            context.kind_with::<K>(&self.dynamic).delete(object.as_ref(), &DeleteParams::background()).await
-        })
     }
 }

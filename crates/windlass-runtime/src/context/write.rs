@@ -2,63 +2,50 @@
 
 use std::{fmt::Debug, sync::Arc};
 
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::{
+    api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
+    core::{ObjectMeta, Request},
+};
 use serde::{Deserialize, Serialize};
 
 use super::{
     ContextError, Kind,
+    any::AnyKind,
     error::{Target, Verb},
 };
 use crate::{
+    erased::{AnyObject, json_of, typed},
     key::ObjectKey,
     object::{Object, is_final},
     objects::AsObject,
 };
 
+/// A request, if it could be built.
+type Built = Result<http::Request<Vec<u8>>, kube::core::request::Error>;
+/// What the server has answered to a write.
+type Answer = Result<Arc<dyn AnyObject>, ContextError>;
+
 impl<K: Object> Kind<'_, K> {
     /// Creates an object. With a `generateName` instead of a name, the server makes one.
     pub async fn create(&self, object: K) -> Result<Arc<K>, ContextError> {
-        let key = ObjectKey::of(&object);
-        let target = self.target(Verb::Create, &key);
-        let body = encode(&target, &self.complete(object)?)?;
-        let params = PostParams { field_manager: Some(self.field_manager()), ..PostParams::default() };
-        let request = self.request(Verb::Create, &key)?.create(&params, body);
-        self.write(target, request).await
+        self.any().create(Box::new(object)).await.map(typed)
     }
 
     /// Replaces an object. It must have the resource version of the state that it was made from: if the object has
     /// changed since, the answer is a [conflict](ContextError::Conflict).
     pub async fn update(&self, object: K) -> Result<Arc<K>, ContextError> {
-        let key = ObjectKey::of(&object);
-        let target = self.target(Verb::Update, &key);
-        if object.meta().resource_version.as_deref().unwrap_or_default().is_empty() {
-            return Err(target.lacks("resourceVersion"));
-        }
-        let body = encode(&target, &self.complete(object)?)?;
-        let params = PostParams { field_manager: Some(self.field_manager()), ..PostParams::default() };
-        let request = self.request(Verb::Update, &key)?.replace(key.name(), &params, body);
-        self.write(target, request).await
+        self.any().update(Box::new(object)).await.map(typed)
     }
 
     /// Replaces an object's status, and what else the kind lets be written with it, as [`update`](Self::update)
     /// replaces the rest.
     pub async fn update_status(&self, object: K) -> Result<Arc<K>, ContextError> {
-        let key = ObjectKey::of(&object);
-        let target = self.target(Verb::SetStatus, &key);
-        if object.meta().resource_version.as_deref().unwrap_or_default().is_empty() {
-            return Err(target.lacks("resourceVersion"));
-        }
-        let body = encode(&target, &self.complete(object)?)?;
-        let params = PostParams { field_manager: Some(self.field_manager()), ..PostParams::default() };
-        let request = self.request(Verb::SetStatus, &key)?;
-        self.write(target, request.replace_subresource("status", key.name(), &params, body)).await
+        self.any().update_status(Box::new(object)).await.map(typed)
     }
 
     /// Patches an object: by JSON patch, merge patch or strategic merge patch. ([`Kind::apply`] is for applying.)
     pub async fn patch<P: Serialize + Debug>(&self, key: &ObjectKey, patch: &Patch<P>) -> Result<Arc<K>, ContextError> {
-        let target = self.target(Verb::Patch, key);
-        let request = self.request(Verb::Patch, key)?.patch(key.name(), &self.patch_params(patch), patch);
-        self.write(target, request).await
+        self.any().patch(key, patch).await.map(typed)
     }
 
     /// Patches an object's status.
@@ -67,31 +54,84 @@ impl<K: Object> Kind<'_, K> {
         key: &ObjectKey,
         patch: &Patch<P>,
     ) -> Result<Arc<K>, ContextError> {
-        let target = self.target(Verb::SetStatus, key);
-        let request = self.request(Verb::SetStatus, key)?;
-        let request = request.patch_subresource("status", key.name(), &self.patch_params(patch), patch);
-        self.write(target, request).await
+        self.any().patch_status(key, patch).await.map(typed)
     }
 
     /// Deletes this very object: one that has taken its name in between is left alone, with a
     /// [conflict](ContextError::Conflict). Succeeds if it is gone already. An object with finalizers stays until they
     /// are gone.
     pub async fn delete(&self, object: &impl AsObject<K>, params: &DeleteParams) -> Result<(), ContextError> {
-        let object = object.object();
-        let key = ObjectKey::of(object);
+        self.any().delete(object.object().meta(), params).await
+    }
+}
+
+impl AnyKind<'_> {
+    /// See [`Kind::create`].
+    pub(super) async fn create(&self, object: Box<dyn AnyObject>) -> Answer {
+        let key = ObjectKey::of_meta(object.metadata());
+        let target = self.target(Verb::Create, &key);
+        let body = self.complete(&target, &*object)?;
+        let request = self.request(Verb::Create, &key)?.create(&self.post_params(), body);
+        self.write(target, request).await
+    }
+
+    /// See [`Kind::update`].
+    async fn update(&self, object: Box<dyn AnyObject>) -> Answer {
+        self.replace(Verb::Update, &*object, |request, name, params, body| request.replace(name, params, body)).await
+    }
+
+    /// See [`Kind::update_status`].
+    async fn update_status(&self, object: Box<dyn AnyObject>) -> Answer {
+        let put =
+            |request: &Request, name: &str, params: &_, body| request.replace_subresource("status", name, params, body);
+        self.replace(Verb::SetStatus, &*object, put).await
+    }
+
+    async fn replace(
+        &self,
+        verb: Verb,
+        object: &dyn AnyObject,
+        put: fn(&Request, &str, &PostParams, Vec<u8>) -> Built,
+    ) -> Answer {
+        let meta = object.metadata();
+        let key = ObjectKey::of_meta(meta);
+        let target = self.target(verb, &key);
+        if meta.resource_version.as_deref().unwrap_or_default().is_empty() {
+            return Err(target.lacks("resourceVersion"));
+        }
+        let body = self.complete(&target, object)?;
+        let request = put(&self.request(verb, &key)?, key.name(), &self.post_params(), body);
+        self.write(target, request).await
+    }
+
+    /// See [`Kind::patch`].
+    pub(super) async fn patch<P: Serialize + Debug>(&self, key: &ObjectKey, patch: &Patch<P>) -> Answer {
+        let request = self.request(Verb::Patch, key)?.patch(key.name(), &self.patch_params(patch), patch);
+        self.write(self.target(Verb::Patch, key), request).await
+    }
+
+    /// See [`Kind::patch_status`].
+    async fn patch_status<P: Serialize + Debug>(&self, key: &ObjectKey, patch: &Patch<P>) -> Answer {
+        let request = self.request(Verb::SetStatus, key)?;
+        let request = request.patch_subresource("status", key.name(), &self.patch_params(patch), patch);
+        self.write(self.target(Verb::SetStatus, key), request).await
+    }
+
+    /// See [`Kind::delete`].
+    pub(super) async fn delete(&self, object: &ObjectMeta, params: &DeleteParams) -> Result<(), ContextError> {
+        let key = ObjectKey::of_meta(object);
         let target = self.target(Verb::Delete, &key);
-        let uid = object.meta().uid.clone();
+        let uid = object.uid.clone();
         let mut params = params.clone();
         let preconditions = params.preconditions.get_or_insert(Preconditions { resource_version: None, uid: None });
         if preconditions.uid.is_none() {
             preconditions.uid.clone_from(&uid);
         }
-        let request = self.request(Verb::Delete, &key)?.delete(key.name(), &params);
-        let request = built(&target, request)?;
-        let (context, dynamic, about) = (self.context.clone(), self.dynamic.clone(), target.clone());
+        let request = built(&target, self.request(Verb::Delete, &key)?.delete(key.name(), &params))?;
+        let (context, typing, about) = (self.context.clone(), self.typing.clone(), target.clone());
         let deletion = async move {
-            let kind = Kind::<K> { context: &context, dynamic };
             let answer = context.send(&target, request).await;
+            let kind = AnyKind::new(&context, typing);
             kind.register_deletion(target, &key, uid.as_deref().unwrap_or_default(), answer)
         };
         self.context.see_through(about, deletion).await
@@ -107,7 +147,7 @@ impl<K: Object> Kind<'_, K> {
         let answer = match answer {
             Ok(answer) => answer,
             Err(error) if error.is_not_found() => {
-                self.context.parts.caches.deleted::<K>(&self.dynamic, key, uid);
+                self.is_gone(key, uid);
                 return Ok(());
             }
             Err(error) => return Err(error),
@@ -121,7 +161,7 @@ impl<K: Object> Kind<'_, K> {
         let head: Head = serde_json::from_str(&answer).map_err(|error| target.clone().shape(error))?;
         let is_object = head.metadata.as_ref().is_some_and(|metadata| metadata.get("uid").is_some());
         if head.kind.as_deref() == Some("Status") && !is_object {
-            self.context.parts.caches.deleted::<K>(&self.dynamic, key, uid);
+            self.is_gone(key, uid);
         } else {
             self.register_text(target, &answer)?;
         }
@@ -129,37 +169,32 @@ impl<K: Object> Kind<'_, K> {
     }
 
     /// Sends a write and registers its answer, even if the caller goes away meanwhile.
-    pub(super) async fn write(
-        &self,
-        target: Target,
-        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
-    ) -> Result<Arc<K>, ContextError> {
+    pub(super) async fn write(&self, target: Target, request: Built) -> Answer {
         let request = built(&target, request)?;
-        let (context, dynamic, about) = (self.context.clone(), self.dynamic.clone(), target.clone());
+        let (context, typing, about) = (self.context.clone(), self.typing.clone(), target.clone());
         let write = async move {
-            let kind = Kind::<K> { context: &context, dynamic };
             let answer = context.send(&target, request).await?;
-            kind.register_text(target, &answer)
+            AnyKind::new(&context, typing).register_text(target, &answer)
         };
         self.context.see_through(about, write).await
     }
 
-    fn register_text(&self, target: Target, answer: &str) -> Result<Arc<K>, ContextError> {
-        let mut object: K = serde_json::from_str(answer).map_err(|error| target.shape(error))?;
-        object.meta_mut().managed_fields = None;
-        let object = Arc::new(object);
-        let caches = &self.context.parts.caches;
-        if is_final(&K::group(&self.dynamic), &K::kind(&self.dynamic), object.as_ref()) {
-            let uid = object.meta().uid.as_deref().unwrap_or_default();
-            caches.deleted::<K>(&self.dynamic, &ObjectKey::of(object.as_ref()), uid);
+    fn register_text(&self, target: Target, answer: &str) -> Answer {
+        let mut object = self.typing.read(answer.as_bytes()).map_err(|error| target.shape(error))?;
+        if let Some(object) = Arc::get_mut(&mut object) {
+            object.metadata_mut().managed_fields = None;
+        }
+        let (resource, meta) = (self.typing.resource(), object.metadata());
+        if is_final(&resource.group, &resource.kind, meta) {
+            self.is_gone(&ObjectKey::of_meta(meta), meta.uid.as_deref().unwrap_or_default());
         } else {
-            caches.wrote(&self.dynamic, &object);
+            self.typing.wrote(&self.context.parts.caches, object.clone());
         }
         Ok(object)
     }
 
-    pub(super) fn field_manager(&self) -> String {
-        self.context.parts.field_manager.to_string()
+    fn post_params(&self) -> PostParams {
+        PostParams { field_manager: Some(self.context.parts.field_manager.to_string()), ..PostParams::default() }
     }
 
     fn patch_params<P: Serialize + Debug>(&self, patch: &Patch<P>) -> PatchParams {
@@ -168,25 +203,30 @@ impl<K: Object> Kind<'_, K> {
     }
 
     /// The object as JSON with its kind, which dynamic objects may lack.
-    fn complete(&self, object: K) -> Result<serde_json::Value, ContextError> {
-        let key = ObjectKey::of(&object);
-        let mut value = serde_json::to_value(object).map_err(|error| self.target(Verb::Create, &key).shape(error))?;
-        if let Some(object) = value.as_object_mut() {
-            object.insert("apiVersion".into(), K::api_version(&self.dynamic).into());
-            object.insert("kind".into(), K::kind(&self.dynamic).into());
+    fn complete(&self, target: &Target, object: &dyn AnyObject) -> Result<Vec<u8>, ContextError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Head {
+            api_version: String,
+            kind: String,
         }
-        Ok(value)
+        let shape = |error| target.clone().shape(error);
+        let json = json_of(object).map_err(shape)?;
+        let resource = self.typing.resource();
+        let head = serde_json::from_slice::<Head>(&json);
+        if head.is_ok_and(|head| head.api_version == resource.api_version && head.kind == resource.kind) {
+            return Ok(json);
+        }
+        let mut value: serde_json::Value = serde_json::from_slice(&json).map_err(shape)?;
+        if let Some(object) = value.as_object_mut() {
+            object.insert("apiVersion".into(), resource.api_version.into());
+            object.insert("kind".into(), resource.kind.into());
+        }
+        serde_json::to_vec(&value).map_err(shape)
     }
 }
 
-fn encode(target: &Target, value: &serde_json::Value) -> Result<Vec<u8>, ContextError> {
-    serde_json::to_vec(value).map_err(|error| target.clone().shape(error))
-}
-
-fn built(
-    target: &Target,
-    request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
-) -> Result<http::Request<Vec<u8>>, ContextError> {
+pub(super) fn built(target: &Target, request: Built) -> Result<http::Request<Vec<u8>>, ContextError> {
     request.map_err(|error| target.clone().failed(kube::Error::BuildRequest(error)))
 }
 

@@ -21,7 +21,7 @@ use std::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 
-use crate::{cache::Event, queue::Priority};
+use crate::{cache::Event, erased::AnyChange, object::Object, queue::Priority};
 
 /// An event as a filter sees it.
 #[derive(Debug)]
@@ -54,6 +54,35 @@ impl<'a, K> Change<'a, K> {
     }
 }
 
+/// A filter of whichever kind.
+#[derive(Clone)]
+pub(crate) struct AnyFilter {
+    passes: Arc<dyn Fn(&AnyChange<'_>) -> bool + Send + Sync>,
+    /// The Rust type of the objects, for the log.
+    kind: &'static str,
+}
+
+impl AnyFilter {
+    /// Forgets the type of a filter.
+    pub(crate) fn of<K: Object>(filter: Filter<K>) -> Self {
+        Self { passes: Arc::new(move |change| filter.passes(&change.typed())), kind: std::any::type_name::<K>() }
+    }
+
+    /// Changes that pass both.
+    pub(crate) fn and(self, other: Self) -> Self {
+        let (first, second) = (self.passes, other.passes);
+        Self { passes: Arc::new(move |change| first(change) && second(change)), kind: self.kind }
+    }
+
+    /// Whether an event passes: yes if the filter panics, as a reconcile too many does no harm.
+    pub(crate) fn lets_pass(&self, change: &AnyChange<'_>) -> bool {
+        catch_unwind(AssertUnwindSafe(|| (self.passes)(change))).unwrap_or_else(|_| {
+            tracing::error!(kind = self.kind, "a filter has panicked: the event passes");
+            true
+        })
+    }
+}
+
 type Test<K> = dyn for<'a> Fn(&Change<'a, K>) -> bool + Send + Sync;
 
 /// Decides which events matter. Clones share it.
@@ -74,14 +103,6 @@ impl<K: 'static> Filter<K> {
     /// Whether an event passes.
     pub fn passes(&self, change: &Change<'_, K>) -> bool {
         (self.0)(change)
-    }
-
-    /// The same, and yes if it panics: a reconcile too many does no harm.
-    pub(crate) fn lets_pass(&self, change: &Change<'_, K>) -> bool {
-        catch_unwind(AssertUnwindSafe(|| self.passes(change))).unwrap_or_else(|_| {
-            tracing::error!(kind = std::any::type_name::<K>(), "a filter has panicked: the event passes");
-            true
-        })
     }
 
     /// Events that pass both.
@@ -162,9 +183,7 @@ pub fn ignoring_status<K: Resource + 'static>() -> Filter<K> {
     }))
 }
 
-fn changed<K: Resource + 'static>(
-    differs: impl Fn(&ObjectMeta, &ObjectMeta) -> bool + Send + Sync + 'static,
-) -> Filter<K> {
+fn changed<K: Resource + 'static>(differs: fn(&ObjectMeta, &ObjectMeta) -> bool) -> Filter<K> {
     Filter::new(move |change: &Change<'_, K>| match (change.old, change.new) {
         (Some(old), Some(new)) => change.resync || differs(old.meta(), new.meta()),
         _ => true,
@@ -245,9 +264,9 @@ mod tests {
 
     #[test]
     fn a_filter_that_panics_keeps_nothing_out() {
-        let filter = Filter::<Deployment>::new(|_| panic!("of a test")).not();
-        let object = deployment(1, "1");
-        assert!(filter.lets_pass(&update(&object, &object.clone())));
+        let filter = AnyFilter::of(Filter::<Deployment>::new(|_| panic!("of a test")).not());
+        let event = Event::Deleted { object: Arc::new(deployment(1, "1")) };
+        assert!(filter.lets_pass(&AnyChange::of(&event)));
     }
 
     #[test]

@@ -5,12 +5,14 @@
 
 use std::sync::Arc;
 
-use crate::{controller::reconciler::AnyReconciler, object::Object, objects::finalizer};
+use kube::core::ObjectMeta;
+
+use crate::{controller::reconciler::AnyReconciler, objects::finalizer};
 
 /// A finalizer and what is done for it.
-pub(crate) struct Finalizer<K: Object> {
+pub(crate) struct Finalizer {
     pub(crate) name: Arc<str>,
-    pub(crate) cleanup: Arc<dyn AnyReconciler<K>>,
+    pub(crate) cleanup: Arc<dyn AnyReconciler>,
 }
 
 /// What a finalizer asks for, seeing an object.
@@ -27,8 +29,8 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    pub(crate) fn of(object: &impl Object, finalizer: &str) -> Self {
-        match (object.meta().deletion_timestamp.is_some(), finalizer::has(object, finalizer)) {
+    pub(crate) fn of(object: &ObjectMeta, finalizer: &str) -> Self {
+        match (object.deletion_timestamp.is_some(), finalizer::is_in(object, finalizer)) {
             (false, false) => Self::Add,
             (false, true) => Self::Reconcile,
             (true, true) => Self::CleanUp,
@@ -39,17 +41,15 @@ impl Step {
 
 #[cfg(test)]
 mod tests {
-    use k8s_openapi::api::core::v1::ConfigMap;
-
     use super::*;
 
     #[test]
     fn a_step_depends_on_deletion_and_on_the_finalizer() {
         let object = |deleting: bool, finalizers: &[&str]| {
-            let mut object = ConfigMap::default();
-            object.metadata.finalizers = Some(finalizers.iter().map(|name| (*name).to_owned()).collect());
+            let finalizers = finalizers.iter().map(|name| (*name).to_owned()).collect();
+            let mut object = ObjectMeta { finalizers: Some(finalizers), ..ObjectMeta::default() };
             if deleting {
-                object.metadata.deletion_timestamp = serde_json::from_str("\"2026-01-01T00:00:00Z\"").unwrap();
+                object.deletion_timestamp = serde_json::from_str("\"2026-01-01T00:00:00Z\"").unwrap();
             }
             object
         };

@@ -1,16 +1,13 @@
 //! From an owned object to the keys of its owners.
 
-use std::{
-    any::TypeId,
-    sync::atomic::{AtomicU8, Ordering},
-};
+use std::sync::atomic::{AtomicU8, Ordering};
 
-use k8s_openapi::{
-    ClusterResourceScope, NamespaceResourceScope,
-    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
-};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
-use crate::{key::ObjectKey, object::Object};
+use crate::{
+    context::any::{Reach, Typing},
+    key::ObjectKey,
+};
 
 const UNKNOWN: u8 = 0;
 const NAMESPACED: u8 = 1;
@@ -37,16 +34,14 @@ pub(crate) struct OwnerKind {
 }
 
 impl OwnerKind {
-    pub(crate) fn of<K: Object>(dynamic: &K::DynamicType) -> Self {
-        let scope = TypeId::of::<K::Scope>();
-        let reach = if scope == TypeId::of::<NamespaceResourceScope>() {
-            NAMESPACED
-        } else if scope == TypeId::of::<ClusterResourceScope>() {
-            CLUSTER
-        } else {
-            UNKNOWN
+    pub(crate) fn of(typing: &dyn Typing) -> Self {
+        let reach = match typing.reach() {
+            Reach::Namespaced => NAMESPACED,
+            Reach::Cluster => CLUSTER,
+            Reach::Unknown => UNKNOWN,
         };
-        Self { group: K::group(dynamic).into_owned(), kind: K::kind(dynamic).into_owned(), reach: AtomicU8::new(reach) }
+        let resource = typing.resource();
+        Self { group: resource.group, kind: resource.kind, reach: AtomicU8::new(reach) }
     }
 
     /// Takes note of an owner that was seen.
@@ -88,6 +83,7 @@ mod tests {
     use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 
     use super::*;
+    use crate::context::any::typing;
 
     fn owner(api_version: &str, kind: &str, name: &str, controller: bool) -> OwnerReference {
         OwnerReference {
@@ -111,7 +107,7 @@ mod tests {
 
     #[test]
     fn owners_are_known_by_group_and_kind_whatever_the_version() {
-        let kind = OwnerKind::of::<Deployment>(&());
+        let kind = OwnerKind::of(&*typing::<Deployment>(&()));
         let owned = owned_by(vec![
             owner("apps/v1beta2", "Deployment", "old", true),
             owner("extensions/v1", "Deployment", "foreign", true),
@@ -123,7 +119,7 @@ mod tests {
 
     #[test]
     fn only_the_controller_counts_unless_every_owner_is_asked_for() {
-        let kind = OwnerKind::of::<Pod>(&());
+        let kind = OwnerKind::of(&*typing::<Pod>(&()));
         let owned = owned_by(vec![owner("v1", "Pod", "other", false), owner("v1", "Pod", "main", true)]);
         assert_eq!(keys(&kind, &owned, Which::Controller), ["default/main"]);
         assert_eq!(keys(&kind, &owned, Which::Every), ["default/other", "default/main"]);
@@ -131,14 +127,14 @@ mod tests {
 
     #[test]
     fn an_owner_of_the_cluster_has_no_namespace() {
-        let kind = OwnerKind::of::<Node>(&());
+        let kind = OwnerKind::of(&*typing::<Node>(&()));
         assert_eq!(keys(&kind, &owned_by(vec![owner("v1", "Node", "n1", true)]), Which::Controller), ["n1"]);
     }
 
     #[test]
     fn a_kind_known_at_run_time_learns_its_scope_from_its_objects() {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "Rack"));
-        let kind = OwnerKind::of::<DynamicObject>(&resource);
+        let kind = OwnerKind::of(&*typing::<DynamicObject>(&resource));
         let owned = owned_by(vec![owner("example.com/v1", "Rack", "r1", true)]);
         assert!(keys(&kind, &owned, Which::Controller).is_empty());
         kind.saw(&ObjectMeta { name: Some("r9".into()), ..ObjectMeta::default() });

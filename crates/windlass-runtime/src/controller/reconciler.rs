@@ -1,10 +1,17 @@
 //! What a controller calls: a function, or a value with a method.
 
-use std::{future::Future, sync::Arc};
+use std::{future::Future, marker::PhantomData, sync::Arc};
 
 use futures_util::future::BoxFuture;
 
-use crate::{Result, context::Context, controller::Action, key::ObjectKey, object::Object};
+use crate::{
+    Result,
+    context::Context,
+    controller::Action,
+    erased::{AnyObject, typed},
+    key::ObjectKey,
+    object::Object,
+};
 
 /// Makes one object true: looks at what is wanted, at what is there, and closes the gap.
 ///
@@ -50,14 +57,25 @@ where
     }
 }
 
-/// A reconciler whose type is forgotten.
-pub(crate) trait AnyReconciler<K: Object>: Send + Sync {
-    fn reconcile_boxed(&self, object: Arc<K>, ctx: Context) -> BoxFuture<'_, Result<Action>>;
+/// A reconciler of whichever kind, whose type is forgotten.
+pub(crate) trait AnyReconciler: Send + Sync {
+    /// The object must be of the reconciler's kind.
+    fn reconcile(&self, object: Arc<dyn AnyObject>, ctx: Context) -> BoxFuture<'_, Result<Action>>;
 }
 
-impl<K: Object, R: Reconciler<K>> AnyReconciler<K> for R {
-    fn reconcile_boxed(&self, object: Arc<K>, ctx: Context) -> BoxFuture<'_, Result<Action>> {
-        Box::pin(self.reconcile(object, ctx))
+/// Forgets the types of a reconciler.
+pub(crate) fn erased<K: Object>(reconciler: impl Reconciler<K>) -> Arc<dyn AnyReconciler> {
+    Arc::new(Of { reconciler, kind: PhantomData })
+}
+
+struct Of<K, R> {
+    reconciler: R,
+    kind: PhantomData<fn(K)>,
+}
+
+impl<K: Object, R: Reconciler<K>> AnyReconciler for Of<K, R> {
+    fn reconcile(&self, object: Arc<dyn AnyObject>, ctx: Context) -> BoxFuture<'_, Result<Action>> {
+        Box::pin(self.reconciler.reconcile(typed(object), ctx))
     }
 }
 

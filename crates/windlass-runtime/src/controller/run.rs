@@ -10,17 +10,17 @@ use tokio::task::JoinSet;
 use tracing::Instrument;
 
 use crate::{
-    cache::Event,
-    context::{Context, Parts, Wired},
+    context::{Context, Parts, Wired, any::Typing},
     controller::{
-        Controller,
-        filter::Change,
+        Controller, Plan,
         handler::Handler,
         metrics::Counters,
         owners::OwnerKind,
         source::{Connected, Connection, Everything, Wiring},
+        watch::Watched,
         worker::{Handle, Workers},
     },
+    erased::AnyInformer,
     key::ObjectKey,
     lease::{Leadership, Shard},
     manifests::Permission,
@@ -72,9 +72,10 @@ pub trait Runnable: Send + 'static {
 }
 
 /// A controller whose informers run.
-pub(crate) struct Prepared<K: Object> {
+pub(crate) struct Prepared {
     wiring: Wiring,
-    primary: Vec<crate::cache::Informer<K>>,
+    typing: Arc<dyn Typing>,
+    primary: Vec<Arc<dyn AnyInformer>>,
     /// Of the primary.
     first: Vec<Connected>,
     others: Vec<Connected>,
@@ -83,49 +84,67 @@ pub(crate) struct Prepared<K: Object> {
 
 impl<K: Object> Runnable for Controller<K> {
     fn name(&self) -> &str {
-        &self.name
+        &self.plan.name
     }
 
     fn permissions(&self) -> Vec<Permission> {
-        let mut permissions = self.primary.permissions("", &["get", "list", "watch", "update", "patch"]);
-        permissions.extend(self.primary.permissions("/status", &["get", "update", "patch"]));
-        permissions.extend(self.primary.permissions("/finalizers", &["update"]));
+        self.plan.permissions(self.primary.watched())
+    }
+
+    fn within(&mut self, namespaces: &[String]) {
+        self.primary.watched_mut().within(namespaces);
+        self.plan.feeds.iter_mut().for_each(|feed| feed.within(namespaces));
+    }
+
+    fn prepare(&mut self, parts: &Parts) {
+        self.plan.prepare(self.primary.watched(), parts);
+    }
+
+    fn run(self: Box<Self>, parts: Parts, shutdown: Shutdown) -> BoxFuture<'static, Result<(), ControllerError>> {
+        let Self { primary, plan } = *self;
+        plan.run(primary.into_watched(), parts, shutdown)
+    }
+
+    fn needs_leader(&self) -> bool {
+        self.plan.needs_leader
+    }
+}
+
+impl Plan {
+    fn permissions(&self, primary: &Watched) -> Vec<Permission> {
+        let mut permissions = primary.permissions("", &["get", "list", "watch", "update", "patch"]);
+        permissions.extend(primary.permissions("/status", &["get", "update", "patch"]));
+        permissions.extend(primary.permissions("/finalizers", &["update"]));
         permissions.extend(self.feeds.iter().flat_map(|feed| feed.permissions()));
         permissions
     }
 
-    fn within(&mut self, namespaces: &[String]) {
-        self.primary.within(namespaces);
-        self.feeds.iter_mut().for_each(|feed| feed.within(namespaces));
-    }
-
-    fn prepare(&mut self, parts: &Parts) {
+    fn prepare(&mut self, primary: &Watched, parts: &Parts) {
         if self.prepared.is_none() {
-            self.prepared = Some(self.connect(parts));
+            self.prepared = Some(self.connect(primary, parts));
         }
     }
 
-    fn run(mut self: Box<Self>, parts: Parts, shutdown: Shutdown) -> BoxFuture<'static, Result<(), ControllerError>> {
+    fn run(
+        mut self,
+        primary: Watched,
+        parts: Parts,
+        shutdown: Shutdown,
+    ) -> BoxFuture<'static, Result<(), ControllerError>> {
         let span = tracing::info_span!("controller", controller = &*self.name);
         let life = async move {
             let prepared = match self.prepared.take() {
                 Some(prepared) => prepared,
-                None => self.connect(&parts),
+                None => self.connect(&primary, &parts),
             };
             self.live(prepared, parts, shutdown).await
         };
         Box::pin(life.instrument(span))
     }
 
-    fn needs_leader(&self) -> bool {
-        self.needs_leader
-    }
-}
-
-impl<K: Object> Controller<K> {
-    fn connect(&mut self, parts: &Parts) -> Prepared<K> {
+    fn connect(&mut self, watched: &Watched, parts: &Parts) -> Prepared {
         let wired = Wired::new();
-        let primary = self.primary.open(&parts.caches, &wired);
+        let primary = watched.open(&parts.caches, &wired);
         let mut feeds = std::mem::take(&mut self.feeds);
         for feed in &mut feeds {
             feed.open(&parts.caches, &wired);
@@ -137,17 +156,18 @@ impl<K: Object> Controller<K> {
         let everything = {
             let (queue, primary) = (queue.clone(), primary.clone());
             move || {
-                for object in primary.iter().flat_map(|informer| informer.list()) {
-                    queue.add(ObjectKey::of(&*object), Priority::LOW);
+                for key in primary.iter().flat_map(|informer| informer.keys()) {
+                    queue.add(key, Priority::LOW);
                 }
             }
         };
-        let owner = OwnerKind::of::<K>(self.primary.dynamic());
+        let owner = OwnerKind::of(&*watched.typing);
         let context = Context::new(self.parts(parts), wired);
         let wiring =
             Wiring { queue, context, owner: Arc::new(owner), everything: Arc::new(Everything::new(everything)) };
-        let first = self.subscribe(&primary, &wiring);
-        let mut prepared = Prepared { wiring, primary, first, others: Vec::new(), tasks: Vec::new() };
+        let first = primary.iter().map(|informer| connected(informer.clone(), watched, &wiring)).collect();
+        let typing = watched.typing.clone();
+        let mut prepared = Prepared { wiring, typing, primary, first, others: Vec::new(), tasks: Vec::new() };
         for feed in feeds {
             match feed.connect(&prepared.wiring) {
                 Connection::Task(task) => prepared.tasks.push(task),
@@ -171,25 +191,8 @@ impl<K: Object> Controller<K> {
         parts
     }
 
-    /// Events of the primary are to become keys.
-    fn subscribe(&self, primary: &[crate::cache::Informer<K>], wiring: &Wiring) -> Vec<Connected> {
-        let connected = primary.iter().map(|informer| {
-            let (filter, queue, owner) = (self.primary.passes(), wiring.queue.clone(), wiring.owner.clone());
-            let hear = move |event: Event<K>| {
-                let change = Change::of(&event);
-                let Some(object) = change.new.or(change.old) else { return };
-                owner.saw(object.meta());
-                if filter.as_ref().is_none_or(|filter| filter.lets_pass(&change)) {
-                    queue.add(ObjectKey::of(object), change.priority());
-                }
-            };
-            Connected::new(informer.clone(), hear)
-        });
-        connected.collect()
-    }
-
-    async fn live(self, prepared: Prepared<K>, parts: Parts, shutdown: Shutdown) -> Result<(), ControllerError> {
-        let Prepared { wiring, primary, first, others, tasks } = prepared;
+    async fn live(self, prepared: Prepared, parts: Parts, shutdown: Shutdown) -> Result<(), ControllerError> {
+        let Prepared { wiring, typing, primary, first, others, tasks } = prepared;
         // Dropped, and with it all tasks, when this function ends.
         let mut feeding = JoinSet::new();
         for task in tasks {
@@ -206,7 +209,7 @@ impl<K: Object> Controller<K> {
             queue: wiring.queue.clone(),
             handler: Handler {
                 primary,
-                dynamic: self.primary.dynamic().clone(),
+                typing,
                 reconciler: self.reconciler,
                 finalizer: self.finalizer,
                 on_deleted: self.on_deleted,
@@ -229,6 +232,18 @@ impl<K: Object> Controller<K> {
         drop(subscriptions);
         ended
     }
+}
+
+/// Events of the primary are to become keys.
+fn connected(informer: Arc<dyn AnyInformer>, primary: &Watched, wiring: &Wiring) -> Connected {
+    let (filter, queue, owner) = (primary.filter.clone(), wiring.queue.clone(), wiring.owner.clone());
+    Connected::new(informer, move |change| {
+        let Some(object) = change.newest() else { return };
+        owner.saw(object.metadata());
+        if filter.as_ref().is_none_or(|filter| filter.lets_pass(change)) {
+            queue.add(ObjectKey::of_meta(object.metadata()), change.priority());
+        }
+    })
 }
 
 /// How long writes of reconciles that were dropped may take when a controller ends, before anybody else may lead.
@@ -339,10 +354,10 @@ async fn synced(primary: &[Connected], others: &[Connected], grace: Duration) {
     let others = others.iter().map(|other| async move {
         while tokio::time::timeout(grace, other.synced()).await.is_err() {
             if other.is_absent() {
-                tracing::warn!(resource = %other.resource.plural, "not served; starting without it, and following when it comes");
+                tracing::warn!(resource = %other.resource().plural, "not served; starting without it, and following when it comes");
                 return;
             }
-            tracing::info!(resource = %other.resource.plural, "waiting for the first state");
+            tracing::info!(resource = %other.resource().plural, "waiting for the first state");
         }
     });
     let primary = primary.iter().map(Connected::synced);

@@ -13,12 +13,12 @@ use parking_lot::Mutex;
 use tokio::time::MissedTickBehavior;
 
 use crate::{
-    cache::{Caches, Event, Informer, Subscription},
+    cache::{Caches, Subscription},
     context::{Context, Wired},
     controller::owners::OwnerKind,
+    erased::{AnyChange, AnyInformer, Hear},
     key::ObjectKey,
     manifests::Permission,
-    object::Object,
     queue::{Priority, Queue},
 };
 
@@ -262,39 +262,35 @@ pub(crate) enum Connection {
 
 /// An informer that a controller hears, as soon as it works: until then nobody would take the keys.
 pub(crate) struct Connected {
-    pub(crate) resource: ApiResource,
-    absent: Box<dyn Fn() -> bool + Send + Sync>,
-    synced: Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>,
-    subscribe: Box<dyn FnOnce() -> Subscription + Send + Sync>,
+    informer: Arc<dyn AnyInformer>,
+    hear: Hear,
 }
 
 impl Connected {
-    pub(crate) fn new<K: Object>(informer: Informer<K>, handler: impl FnMut(Event<K>) + Send + Sync + 'static) -> Self {
-        let (absent, synced) = (informer.clone(), informer.clone());
-        Self {
-            resource: informer.resource().clone(),
-            absent: Box::new(move || absent.is_absent()),
-            synced: Box::new(move || {
-                let informer = synced.clone();
-                Box::pin(async move { informer.synced().await })
-            }),
-            subscribe: Box::new(move || informer.subscribe(handler)),
-        }
+    pub(crate) fn new(
+        informer: Arc<dyn AnyInformer>,
+        hear: impl FnMut(&AnyChange<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        Self { informer, hear: Box::new(hear) }
+    }
+
+    pub(crate) fn resource(&self) -> &ApiResource {
+        self.informer.resource()
     }
 
     /// Resolves when the informer has its first state.
-    pub(crate) fn synced(&self) -> BoxFuture<'static, ()> {
-        (self.synced)()
+    pub(crate) fn synced(&self) -> BoxFuture<'_, ()> {
+        self.informer.synced()
     }
 
     /// Hears what is there, and what happens from now on.
     pub(crate) fn subscribe(self) -> Subscription {
-        (self.subscribe)()
+        self.informer.subscribe(self.hear)
     }
 
     /// Whether the resource is known not to be served.
     pub(crate) fn is_absent(&self) -> bool {
-        (self.absent)()
+        self.informer.is_absent()
     }
 }
 

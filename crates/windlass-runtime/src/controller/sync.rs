@@ -25,8 +25,12 @@ use serde_json::Value;
 
 use crate::{
     Result,
-    context::{Context, ContextError, Desired},
+    context::{
+        Context, ContextError, Desired,
+        any::{AnyKind, typing},
+    },
     controller::{Action, Controller, Reconciler, Watch},
+    erased::AnyObject,
     key::ObjectKey,
     object::Object,
     objects::owner::Owner,
@@ -96,7 +100,7 @@ impl Wanted {
     /// The parent's status is to say this; parts of it that others set stay.
     #[must_use]
     pub fn status(mut self, status: impl Serialize) -> Self {
-        self.status = Some(serde_json::to_value(status));
+        self.status = Some(serde_json::to_vec(&status).and_then(|status| serde_json::from_slice(&status)));
         self
     }
 
@@ -105,6 +109,18 @@ impl Wanted {
     pub fn resync_after(mut self, delay: Duration) -> Self {
         self.resync_after = Some(delay);
         self
+    }
+}
+
+impl Wanted {
+    async fn make_so(self, kind: &AnyKind<'_>, parent: &dyn AnyObject, owner: &Owner, set: &str) -> Result<Action> {
+        // The status may be told even if the children cannot be made: it may say why.
+        let applied = kind.context().apply_set_of(owner, set, &self.children).await;
+        if let Some(status) = self.status {
+            kind.set_status(parent, Ok(status?)).await?;
+        }
+        applied?;
+        Ok(self.resync_after.map_or(Action::done(), Action::requeue_after))
     }
 }
 
@@ -128,13 +144,8 @@ where
         let owner = Owner::of_with(&parent, &self.dynamic)?;
         let children = Children { context: &ctx, namespace: parent.meta().namespace.as_deref(), uid: owner.uid() };
         let wanted = (self.sync)(&parent, &children)?;
-        // The status may be told even if the children cannot be made: it may say why.
-        let applied = ctx.apply_set_of(&owner, &self.set, &wanted.children).await;
-        if let Some(status) = wanted.status {
-            ctx.kind_with::<K>(&self.dynamic).set_status(&parent, status?).await?;
-        }
-        applied?;
-        Ok(wanted.resync_after.map_or(Action::done(), Action::requeue_after))
+        let kind = AnyKind::new(&ctx, typing::<K>(&self.dynamic));
+        wanted.make_so(&kind, parent.as_ref(), &owner, &self.set).await
     }
 }
 

@@ -1,30 +1,32 @@
 //! Watches of other objects, whose events become keys.
 
 use std::{
-    any::TypeId,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
 
-use k8s_openapi::NamespaceResourceScope;
 use kube::core::PartialObjectMeta;
 
 use crate::{
-    cache::{Caches, Event, Informer},
-    context::{Context, Wired},
+    cache::{Caches, Informer},
+    context::{
+        Context, Wired,
+        any::{Reach, Typing, typing},
+    },
     controller::{
-        filter::{Change, Filter},
+        filter::{AnyFilter, Filter},
         owners::Which,
         source::{Connected, Connection, Feed, Source, Wiring},
     },
+    erased::{AnyChange, AnyInformer, AnyObject, typed_ref},
     key::ObjectKey,
     manifests::Permission,
-    object::{Object, resource_of},
+    object::Object,
     scope::Scope,
 };
 
-type Open<W> = Arc<dyn Fn(&Caches, &Scope) -> Informer<W> + Send + Sync>;
-type Map<W> = Box<dyn Fn(&W, &Context) -> Vec<ObjectKey> + Send + Sync>;
+type Open = Arc<dyn Fn(&Caches, &Scope) -> Arc<dyn AnyInformer> + Send + Sync>;
+type Map = Box<dyn Fn(&dyn AnyObject, &Context) -> Vec<ObjectKey> + Send + Sync>;
 
 /// Which objects are watched: of a kind, within a scope, and which of their events matter.
 ///
@@ -44,11 +46,19 @@ type Map<W> = Box<dyn Fn(&W, &Context) -> Vec<ObjectKey> + Send + Sync>;
 /// ```
 pub struct Watch<W: Object> {
     dynamic: W::DynamicType,
+    watched: Watched,
+}
+
+/// A [`Watch`] whose Rust type is forgotten.
+pub(crate) struct Watched {
+    pub(crate) typing: Arc<dyn Typing>,
     scopes: Vec<Scope>,
-    filter: Option<Filter<W>>,
-    open: Open<W>,
+    pub(crate) filter: Option<AnyFilter>,
+    open: Open,
     /// Whether the informer was given.
     given: bool,
+    /// The Rust type of the objects, for the log.
+    type_name: &'static str,
 }
 
 impl<W: Object<DynamicType: Default>> Watch<W> {
@@ -68,28 +78,33 @@ impl<W: Object> Watch<W> {
     /// All objects of a kind that is known at run time.
     pub fn with(dynamic: W::DynamicType) -> Self {
         let kind = dynamic.clone();
-        let open = move |caches: &Caches, scope: &Scope| caches.informer_with::<W>(&kind, scope);
-        Self { dynamic, scopes: vec![Scope::all()], filter: None, open: Arc::new(open), given: false }
+        let open = move |caches: &Caches, scope: &Scope| Arc::new(caches.informer_with::<W>(&kind, scope)) as _;
+        Self::opened_by(dynamic, Arc::new(open), false)
     }
 
     /// What an informer that is there already brings, of a kind that is known at run time.
     pub fn informer_with(dynamic: W::DynamicType, informer: Informer<W>) -> Self {
-        let open = move |_: &Caches, _: &Scope| informer.clone();
-        Self { dynamic, scopes: vec![Scope::all()], filter: None, open: Arc::new(open), given: true }
+        let informer: Arc<dyn AnyInformer> = Arc::new(informer);
+        Self::opened_by(dynamic, Arc::new(move |_, _| informer.clone()), true)
+    }
+
+    fn opened_by(dynamic: W::DynamicType, open: Open, given: bool) -> Self {
+        let watched = Watched::new(typing::<W>(&dynamic), open, given, std::any::type_name::<W>());
+        Self { dynamic, watched }
     }
 
     /// Only objects of this scope. An informer that was given keeps its own.
     #[must_use]
     pub fn scope(mut self, scope: Scope) -> Self {
-        self.scopes = vec![scope];
+        self.watched.scopes = vec![scope];
         self
     }
 
     /// Only objects of these namespaces: a watch for each, within the scope given so far.
     #[must_use]
     pub fn namespaces<N: Into<String>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self {
-        let scope = self.scopes.pop().unwrap_or_default();
-        self.scopes = namespaces
+        let scope = self.watched.scopes.pop().unwrap_or_default();
+        self.watched.scopes = namespaces
             .into_iter()
             .map(|namespace| Scope { namespace: Scope::namespace(namespace).namespace, ..scope.clone() })
             .collect();
@@ -99,7 +114,8 @@ impl<W: Object> Watch<W> {
     /// Only events that pass. A second filter is added to the first.
     #[must_use]
     pub fn filter(mut self, filter: Filter<W>) -> Self {
-        self.filter = Some(match self.filter {
+        let filter = AnyFilter::of(filter);
+        self.watched.filter = Some(match self.watched.filter.take() {
             Some(first) => first.and(filter),
             None => filter,
         });
@@ -110,22 +126,50 @@ impl<W: Object> Watch<W> {
     /// The function is called by the watch itself: it must be quick. It can read other caches of the controller. If it
     /// panics, every object is looked at.
     pub fn map(self, map: impl Fn(&W, &Context) -> Vec<ObjectKey> + Send + Sync + 'static) -> Source {
-        Source::new(WatchFeed { watch: self, target: Target::Map(Box::new(map)), informers: Vec::new() })
+        let map = move |object: &dyn AnyObject, context: &Context| map(typed_ref(object), context);
+        self.watched.source(Target::Map(Box::new(map)))
     }
 
     /// An event concerns the owner that controls the object (before or after), if it is of the controller's kind.
     pub fn owned(self) -> Source {
-        Source::new(WatchFeed { watch: self, target: Target::Owner(Which::Controller), informers: Vec::new() })
+        self.watched.source(Target::Owner(Which::Controller))
     }
 
     /// An event concerns all owners of the object (before or after) that are of the controller's kind.
     pub fn owned_by_any(self) -> Source {
-        Source::new(WatchFeed { watch: self, target: Target::Owner(Which::Every), informers: Vec::new() })
+        self.watched.source(Target::Owner(Which::Every))
+    }
+
+    pub(crate) fn dynamic(&self) -> &W::DynamicType {
+        &self.dynamic
+    }
+
+    /// The same without its Rust type.
+    pub(crate) fn watched(&self) -> &Watched {
+        &self.watched
+    }
+
+    pub(crate) fn into_watched(self) -> Watched {
+        self.watched
+    }
+
+    pub(crate) fn watched_mut(&mut self) -> &mut Watched {
+        &mut self.watched
+    }
+}
+
+impl Watched {
+    fn new(typing: Arc<dyn Typing>, open: Open, given: bool, type_name: &'static str) -> Self {
+        Self { typing, scopes: vec![Scope::all()], filter: None, open, given, type_name }
+    }
+
+    fn source(self, target: Target) -> Source {
+        Source::new(WatchFeed { watch: self, target, informers: Vec::new() })
     }
 
     /// What the watch alone needs, and more verbs where the objects are written, too.
     pub(crate) fn permissions(&self, subresource: &str, verbs: &[&'static str]) -> Vec<Permission> {
-        let resource = resource_of::<W>(&self.dynamic);
+        let resource = self.typing.resource();
         self.scopes
             .iter()
             .map(|scope| Permission {
@@ -140,8 +184,7 @@ impl<W: Object> Watch<W> {
 
     /// Narrows scopes without a namespace to these. What may have no namespaces is left alone.
     pub(crate) fn within(&mut self, namespaces: &[String]) {
-        let namespaced = TypeId::of::<W::Scope>() == TypeId::of::<NamespaceResourceScope>();
-        if namespaces.is_empty() || self.given || !namespaced {
+        if namespaces.is_empty() || self.given || self.typing.reach() != Reach::Namespaced {
             return;
         }
         let narrow = |scope: Scope| match scope.namespace {
@@ -154,22 +197,14 @@ impl<W: Object> Watch<W> {
         self.scopes = std::mem::take(&mut self.scopes).into_iter().flat_map(narrow).collect();
     }
 
-    pub(crate) fn dynamic(&self) -> &W::DynamicType {
-        &self.dynamic
-    }
-
     /// Opens the informers, which contexts can read from then on.
-    pub(crate) fn open(&self, caches: &Caches, wired: &Wired) -> Vec<Informer<W>> {
+    pub(crate) fn open(&self, caches: &Caches, wired: &Wired) -> Vec<Arc<dyn AnyInformer>> {
         let open = |scope: &Scope| {
             let informer = (self.open)(caches, scope);
-            wired.insert(&self.dynamic, scope, informer.clone());
+            wired.insert_any(self.typing.clone(), scope, informer.clone());
             informer
         };
         self.scopes.iter().map(open).collect()
-    }
-
-    pub(crate) fn passes(&self) -> Option<Filter<W>> {
-        self.filter.clone()
     }
 }
 
@@ -189,23 +224,23 @@ impl Watch<PartialObjectMeta> {
         PartialObjectMeta<W>: Object<DynamicType = W::DynamicType>,
     {
         let kind = dynamic.clone();
-        let open = move |caches: &Caches, scope: &Scope| caches.metadata_with::<W>(&kind, scope);
-        Watch { dynamic, scopes: vec![Scope::all()], filter: None, open: Arc::new(open), given: false }
+        let open = move |caches: &Caches, scope: &Scope| Arc::new(caches.metadata_with::<W>(&kind, scope)) as _;
+        Watch::opened_by(dynamic, Arc::new(open), false)
     }
 }
 
-enum Target<W> {
+enum Target {
     Owner(Which),
-    Map(Map<W>),
+    Map(Map),
 }
 
-struct WatchFeed<W: Object> {
-    watch: Watch<W>,
-    target: Target<W>,
-    informers: Vec<Informer<W>>,
+struct WatchFeed {
+    watch: Watched,
+    target: Target,
+    informers: Vec<Arc<dyn AnyInformer>>,
 }
 
-impl<W: Object> Feed for WatchFeed<W> {
+impl Feed for WatchFeed {
     fn permissions(&self) -> Vec<Permission> {
         // Who owns objects makes and removes them.
         let verbs: &[_] = match self.target {
@@ -224,21 +259,19 @@ impl<W: Object> Feed for WatchFeed<W> {
     }
 
     fn connect(self: Box<Self>, wiring: &Wiring) -> Connection {
-        let filter = self.watch.passes();
-        let target = Arc::new(self.target);
-        let connected = self.informers.into_iter().map(|informer| {
-            let (filter, target, heard) = (filter.clone(), target.clone(), wiring.clone());
-            let hear = move |event| hear(&event, filter.as_ref(), &target, &heard);
-            Connected::new(informer, hear)
+        let Self { watch, target, informers } = *self;
+        let heard = Arc::new((watch, target));
+        let connected = informers.into_iter().map(|informer| {
+            let (heard, wiring) = (heard.clone(), wiring.clone());
+            Connected::new(informer, move |change| hear(change, &heard.0, &heard.1, &wiring))
         });
         Connection::Watch(connected.collect())
     }
 }
 
 /// What an event of a watched object leads to.
-fn hear<W: Object>(event: &Event<W>, filter: Option<&Filter<W>>, target: &Target<W>, wiring: &Wiring) {
-    let change = Change::of(event);
-    if !filter.is_none_or(|filter| filter.lets_pass(&change)) {
+fn hear(change: &AnyChange<'_>, watch: &Watched, target: &Target, wiring: &Wiring) {
+    if !watch.filter.as_ref().is_none_or(|filter| filter.lets_pass(change)) {
         return;
     }
     let priority = change.priority();
@@ -246,13 +279,14 @@ fn hear<W: Object>(event: &Event<W>, filter: Option<&Filter<W>>, target: &Target
     match target {
         Target::Owner(which) => {
             let add = |key| wiring.queue.add(key, priority);
-            if let Some(new) = change.new {
-                wiring.owner.keys(new.meta(), *which, add);
+            let (new, old) = (change.new.map(AnyObject::metadata), old.map(AnyObject::metadata));
+            if let Some(new) = new {
+                wiring.owner.keys(new, *which, add);
             }
             if let Some(old) = old
-                && change.new.is_none_or(|new| new.meta().owner_references != old.meta().owner_references)
+                && new.is_none_or(|new| new.owner_references != old.owner_references)
             {
-                wiring.owner.keys(old.meta(), *which, add);
+                wiring.owner.keys(old, *which, add);
             }
         }
         Target::Map(map) => {
@@ -260,7 +294,7 @@ fn hear<W: Object>(event: &Event<W>, filter: Option<&Filter<W>>, target: &Target
                 match catch_unwind(AssertUnwindSafe(|| map(object, &wiring.context))) {
                     Ok(keys) => keys.into_iter().for_each(|key| wiring.queue.add(key, priority)),
                     Err(_) => {
-                        let kind = std::any::type_name::<W>();
+                        let kind = watch.type_name;
                         tracing::error!(kind, "a map has panicked: it may concern any object, so all are looked at");
                         wiring.everything.ask();
                     }

@@ -13,7 +13,8 @@ use k8s_openapi::{
 };
 use tokio::time::Instant;
 
-use super::{bucket::Bucket, event::Occurrence, recent::Recent};
+use super::{event::Occurrence, recent::Recent};
+use crate::tokens::Tokens;
 
 /// As many series, and allowances, as client-go keeps.
 const CAPACITY: usize = 4096;
@@ -86,8 +87,8 @@ pub(super) enum Outcome {
 #[derive(Debug)]
 pub(super) struct Correlator {
     series: Recent<Series>,
-    allowances: Recent<Bucket>,
-    writes: Bucket,
+    allowances: Recent<Tokens>,
+    writes: Tokens,
     /// Series to be written, each with its number in order.
     queue: VecDeque<(u64, Arc<str>)>,
     queued: u64,
@@ -124,7 +125,7 @@ impl Correlator {
         Self {
             series: Recent::new(CAPACITY),
             allowances: Recent::new(CAPACITY),
-            writes: Bucket::new(WRITE_BURST, WRITE_EVERY, now),
+            writes: Tokens::every(WRITE_EVERY, WRITE_BURST, now),
             queue: VecDeque::new(),
             queued: 0,
             writing: None,
@@ -151,11 +152,11 @@ impl Correlator {
         }
         let source = occurrence.source_key();
         let allowed = match self.allowances.get_mut(&source) {
-            Some(bucket) => bucket.take(now).is_ok(),
+            Some(tokens) => tokens.take_now(now).is_ok(),
             None => {
-                let mut bucket = Bucket::new(SOURCE_BURST, SOURCE_EVERY, now);
-                let allowed = bucket.take(now).is_ok();
-                self.allowances.insert(source.into(), bucket);
+                let mut tokens = Tokens::every(SOURCE_EVERY, SOURCE_BURST, now);
+                let allowed = tokens.take_now(now).is_ok();
+                self.allowances.insert(source.into(), tokens);
                 allowed
             }
         };
@@ -230,7 +231,7 @@ impl Correlator {
         {
             return Next::Wait(pause);
         }
-        if let Err(wait) = self.writes.take(now) {
+        if let Err(wait) = self.writes.take_now(now) {
             return Next::Wait(now + wait);
         }
         let Some((number, key)) = self.queue.pop_front() else { return Next::Idle };

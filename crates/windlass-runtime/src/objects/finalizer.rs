@@ -3,7 +3,7 @@
 //! The patches made here carry the object's uid and resource version: the server refuses them with a conflict if the
 //! object has changed in between, so that they never undo what another controller does to its own finalizers.
 
-use kube::Resource;
+use kube::{Resource, core::ObjectMeta};
 use serde_json::{Value, json};
 
 /// The object is being deleted: finalizers can be removed, not added.
@@ -13,20 +13,30 @@ pub struct BeingDeleted;
 
 /// Whether an object has a finalizer.
 pub fn has(object: &impl Resource, name: &str) -> bool {
-    object.meta().finalizers.iter().flatten().any(|finalizer| finalizer == name)
+    is_in(object.meta(), name)
+}
+
+/// The same of the object that has this metadata.
+pub(crate) fn is_in(meta: &ObjectMeta, name: &str) -> bool {
+    meta.finalizers.iter().flatten().any(|finalizer| finalizer == name)
 }
 
 /// The merge patch that adds a finalizer; none if it is there.
 pub fn adding(object: &impl Resource, name: &str) -> Result<Option<Value>, BeingDeleted> {
-    if has(object, name) {
+    adding_to(object.meta(), name)
+}
+
+/// The same for the object that has this metadata.
+pub(crate) fn adding_to(meta: &ObjectMeta, name: &str) -> Result<Option<Value>, BeingDeleted> {
+    if is_in(meta, name) {
         return Ok(None);
     }
-    if object.meta().deletion_timestamp.is_some() {
+    if meta.deletion_timestamp.is_some() {
         return Err(BeingDeleted);
     }
-    let mut finalizers = object.meta().finalizers.clone().unwrap_or_default();
+    let mut finalizers = meta.finalizers.clone().unwrap_or_default();
     finalizers.push(name.to_owned());
-    Ok(Some(patch(object, finalizers)))
+    Ok(Some(patch(meta, finalizers)))
 }
 
 /// The merge patch that removes a finalizer; none if it is not there.
@@ -41,16 +51,20 @@ pub fn adding(object: &impl Resource, name: &str) -> Result<Option<Value>, Being
 /// assert_eq!(patch["metadata"]["finalizers"], serde_json::json!(["other.io/guard"]));
 /// ```
 pub fn removing(object: &impl Resource, name: &str) -> Option<Value> {
-    if !has(object, name) {
-        return None;
-    }
-    let mut finalizers = object.meta().finalizers.clone().unwrap_or_default();
-    finalizers.retain(|finalizer| finalizer != name);
-    Some(patch(object, finalizers))
+    removing_from(object.meta(), name)
 }
 
-fn patch(object: &impl Resource, finalizers: Vec<String>) -> Value {
-    let meta = object.meta();
+/// The same for the object that has this metadata.
+pub(crate) fn removing_from(meta: &ObjectMeta, name: &str) -> Option<Value> {
+    if !is_in(meta, name) {
+        return None;
+    }
+    let mut finalizers = meta.finalizers.clone().unwrap_or_default();
+    finalizers.retain(|finalizer| finalizer != name);
+    Some(patch(meta, finalizers))
+}
+
+fn patch(meta: &ObjectMeta, finalizers: Vec<String>) -> Value {
     let mut metadata = json!({ "finalizers": finalizers });
     if let Some(uid) = &meta.uid {
         metadata["uid"] = uid.as_str().into();

@@ -106,7 +106,9 @@ impl Process {
         if !webhooks.is_empty() {
             let serving = webhooks::serving(options.webhooks, &name, &client, &definitions, &webhooks);
             let server = webhooks.bind(serving, &metrics).await.map_err(OperatorError::Webhooks)?;
-            tracing::info!(address = %server.address(), "serving webhooks");
+            let address = server.address();
+            tracing::info!(%address, "serving webhooks");
+            state.add("webhooks", move || serde_json::json!({ "address": address.to_string() }));
             let stop = stages.webhooks.shutdown();
             stages.webhooks.spawn("webhooks", async move {
                 server.run(stop).await;

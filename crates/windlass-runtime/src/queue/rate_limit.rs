@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::tokens::Tokens;
+
 /// How failing keys are spread over time.
 ///
 /// A key that fails for the nth time in a row waits `base * 2^(n-1)`, at most `max`, less a random part of up to
@@ -69,37 +71,9 @@ pub struct Bucket {
     pub burst: u32,
 }
 
-/// What is in a bucket.
-pub(super) struct Tokens {
-    bucket: Bucket,
-    /// Less than nothing when tokens of the future have been promised.
-    tokens: f64,
-    counted: Instant,
-}
-
-impl Tokens {
-    pub(super) fn new(bucket: Bucket, now: Instant) -> Self {
-        Self { bucket, tokens: f64::from(bucket.burst), counted: now }
-    }
-
-    /// Takes a token; how long to wait until it is there. None if that is longer than `most`: then none is taken, so
-    /// that no more are ever promised than come within that time, however many keys fail.
-    pub(super) fn take(&mut self, now: Instant, most: Duration) -> Option<Duration> {
-        let rate = self.bucket.per_second.max(f64::MIN_POSITIVE);
-        let passed = now.saturating_duration_since(self.counted).as_secs_f64();
-        self.counted = now;
-        self.tokens = (self.tokens + passed * rate).min(f64::from(self.bucket.burst));
-        let wait = Duration::try_from_secs_f64((1.0 - self.tokens).max(0.0) / rate).unwrap_or(Duration::MAX);
-        if wait > most {
-            return None;
-        }
-        self.tokens -= 1.0;
-        Some(wait)
-    }
-
-    /// Gives back a token that was not waited for.
-    pub(super) fn give_back(&mut self) {
-        self.tokens = (self.tokens + 1.0).min(f64::from(self.bucket.burst));
+impl Bucket {
+    pub(super) fn tokens(&self, now: Instant) -> Tokens {
+        Tokens::new(self.per_second, self.burst, now)
     }
 }
 
@@ -141,33 +115,13 @@ mod tests {
     fn odd_settings_do_not_panic() {
         let limit = RateLimit { base: Duration::MAX, max: Duration::MAX, jitter: f64::NAN, ..RateLimit::default() };
         assert!(limit.backoff(3, 0.5) > Duration::from_secs(1));
-        let now = Instant::now();
-        for per_second in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            let mut tokens = Tokens::new(Bucket { per_second, burst: 0 }, now);
-            tokens.take(now, Duration::MAX);
-            tokens.take(now + Duration::from_secs(1), Duration::ZERO);
-        }
-    }
-
-    #[test]
-    fn a_bucket_lets_a_burst_through_and_then_its_rate() {
-        let now = Instant::now();
-        let mut tokens = Tokens::new(Bucket { per_second: 10.0, burst: 2 }, now);
-        let most = Duration::from_millis(200);
-        let take = |tokens: &mut Tokens, now| tokens.take(now, most).map(|wait| wait.as_millis());
-        let waits = [0; 6].map(|_| take(&mut tokens, now));
-        assert_eq!(waits, [Some(0), Some(0), Some(100), Some(200), None, None]);
-        tokens.give_back();
-        assert_eq!(take(&mut tokens, now), Some(200));
-        let later = now + Duration::from_secs(60);
-        assert_eq!([0; 3].map(|_| take(&mut tokens, later)), [Some(0), Some(0), Some(100)]);
     }
 
     #[test]
     fn a_million_keys_that_fail_leave_no_debt_beyond_the_longest_delay() {
         let limit = RateLimit::default();
         let now = Instant::now();
-        let mut tokens = Tokens::new(Bucket { per_second: 100.0, burst: 1000 }, now);
+        let mut tokens = limit.overall.unwrap().tokens(now);
         let promised = (0..1_000_000).filter(|_| tokens.take(now, limit.max).is_some()).count();
         assert!((100_999..=101_001).contains(&promised), "{promised}");
         // When that time is over, all is as it was: a key that fails then waits for the bucket no longer.

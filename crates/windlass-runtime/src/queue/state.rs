@@ -13,11 +13,12 @@ use tokio::time::Instant;
 
 use super::{
     Priority, RateLimit,
-    rate_limit::{Random, Tokens},
+    rate_limit::Random,
     ready::Ready,
     slots::{Slot, Slots},
     stats::Stats,
 };
+use crate::tokens::Tokens;
 
 /// A delay that never ends in the life of a process, and that clocks can still add up.
 const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
@@ -111,7 +112,7 @@ impl<T: Clone + Eq + Hash> State<T> {
             held: BTreeSet::new(),
             wanted_again: 0,
             delays: 0,
-            tokens: limit.overall.map(|bucket| Tokens::new(bucket, now)),
+            tokens: limit.overall.map(|bucket| bucket.tokens(now)),
             limit,
             random: Random(seed),
             closed: false,

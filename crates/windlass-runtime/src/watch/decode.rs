@@ -15,19 +15,17 @@ mod lines;
 mod list;
 
 use std::{
+    any::type_name,
     fmt,
-    marker::PhantomData,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
 
 use kube::core::ApiResource;
-use serde::{
-    Deserialize,
-    de::{DeserializeOwned, DeserializeSeed, Deserializer},
-};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::de::SliceRead;
 
-use crate::key::ObjectKey;
+use crate::{erased::AnyObject, key::ObjectKey, object::Object};
 
 pub(super) use self::{
     event::{Event, Status},
@@ -36,12 +34,27 @@ pub(super) use self::{
 };
 
 /// How objects of one resource are parsed.
-#[derive(Clone, Debug)]
-pub(super) struct Decoder {
-    api_version: Arc<str>,
-    kind: Arc<str>,
+pub(super) struct Decoder<K: ?Sized> {
+    parse: Parse<K>,
+    adjust: Adjust,
+}
+
+/// What is changed in an object while it is parsed.
+struct Adjust {
+    /// `apiVersion` and `kind` that it is given, whatever it says.
+    types: Option<[String; 2]>,
     keep_managed_fields: bool,
 }
+
+/// How text becomes an object of a Rust type: the only part of a watch, and of what keeps its objects, that is compiled
+/// for each type.
+pub(crate) struct Parse<K: ?Sized> {
+    /// The type.
+    pub(crate) name: &'static str,
+    parse: fn(&mut Parser<'_>, &Adjust) -> serde_json::Result<Arc<K>>,
+}
+
+type Parser<'a> = serde_json::Deserializer<SliceRead<'a>>;
 
 /// Bytes that are not what a server sends.
 #[derive(Debug, thiserror::Error)]
@@ -88,36 +101,54 @@ struct LenientMeta {
     resource_version: String,
 }
 
-/// Parses an object with a [`Decoder`].
-struct ObjectSeed<'a, K> {
-    decoder: &'a Decoder,
-    kind: PhantomData<fn() -> K>,
-}
-
-impl Decoder {
-    pub(super) fn new(resource: &ApiResource, keep_managed_fields: bool) -> Self {
-        Self {
-            api_version: resource.api_version.as_str().into(),
-            kind: resource.kind.as_str().into(),
-            keep_managed_fields,
-        }
+impl<K: ?Sized> Decoder<K> {
+    pub(super) fn new(parse: Parse<K>, resource: &ApiResource, keep_managed_fields: bool) -> Self {
+        let types = Some([resource.api_version.clone(), resource.kind.clone()]);
+        Self { parse, adjust: Adjust { types, keep_managed_fields } }
     }
 
-    fn seed<K: DeserializeOwned>(&self) -> ObjectSeed<'_, K> {
-        ObjectSeed { decoder: self, kind: PhantomData }
+    fn parse(&self, parser: &mut Parser<'_>) -> serde_json::Result<Arc<K>> {
+        (self.parse.parse)(parser, &self.adjust)
     }
 }
 
-impl<'de, K: DeserializeOwned> DeserializeSeed<'de> for ObjectSeed<'_, K> {
-    type Value = K;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<K, D::Error> {
-        // A type that panics with one object must not take the watch of all others with it.
-        catch_unwind(AssertUnwindSafe(|| {
-            K::deserialize(adjust::Adjusted::new(deserializer, adjust::Top(self.decoder)))
-        }))
-        .unwrap_or_else(|_| Err(serde::de::Error::custom("parsing panicked")))
+impl Parse<dyn AnyObject> {
+    /// Of a type that is forgotten.
+    pub(crate) fn of<K: Object>() -> Self {
+        Self { name: type_name::<K>(), parse: |parser, adjust| Ok(parse::<K>(parser, adjust)?) }
     }
+}
+
+#[cfg(test)]
+impl<K: DeserializeOwned> Parse<K> {
+    /// Of a type that is known.
+    pub(crate) fn typed() -> Self {
+        Self { name: type_name::<K>(), parse }
+    }
+}
+
+impl<K: ?Sized> Parse<K> {
+    /// The object that a text is, as it stands.
+    pub(crate) fn read(&self, text: &[u8]) -> serde_json::Result<Arc<K>> {
+        let mut parser = serde_json::Deserializer::from_slice(text);
+        let object = (self.parse)(&mut parser, &Adjust { types: None, keep_managed_fields: true })?;
+        parser.end()?;
+        Ok(object)
+    }
+}
+
+impl<K: ?Sized> Clone for Parse<K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K: ?Sized> Copy for Parse<K> {}
+
+fn parse<K: DeserializeOwned>(parser: &mut Parser<'_>, adjust: &Adjust) -> serde_json::Result<Arc<K>> {
+    // A type that panics with one object must not take the watch of all others with it.
+    let parsed = catch_unwind(AssertUnwindSafe(|| K::deserialize(adjust::Adjusted::new(parser, adjust::Top(adjust)))));
+    parsed.unwrap_or_else(|_| Err(serde::de::Error::custom("parsing panicked"))).map(Arc::new)
 }
 
 impl Unreadable {

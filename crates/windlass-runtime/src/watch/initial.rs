@@ -1,30 +1,33 @@
 //! The state that a stream brings.
 
-use std::sync::Arc;
-
 use hashbrown::HashMap;
 
-use crate::{key::ObjectKey, object::Object};
+use crate::key::ObjectKey;
 
 /// Objects collected from a stream until it says that they are all there.
 ///
 /// They come as additions. What changes while they are sent may follow before the end is announced.
-pub(super) struct Initial<K> {
-    added: Vec<Arc<K>>,
+pub(super) struct Initial<O> {
+    added: Vec<O>,
     /// What became of objects since; none: gone.
-    changed: HashMap<ObjectKey, Option<Arc<K>>>,
+    changed: HashMap<ObjectKey, Option<O>>,
 }
 
-impl<K> Default for Initial<K> {
+impl<O> Default for Initial<O> {
     fn default() -> Self {
         Self { added: Vec::new(), changed: HashMap::new() }
     }
 }
 
-impl<K: Object> Initial<K> {
-    pub(super) fn added(&mut self, object: Arc<K>) {
+impl<O> Initial<O> {
+    /// How many have come.
+    pub(super) fn len(&self) -> usize {
+        self.added.len() + self.changed.len()
+    }
+
+    pub(super) fn added(&mut self, object: O, key: impl FnOnce(&O) -> ObjectKey) {
         if !self.changed.is_empty()
-            && let Some(state) = self.changed.get_mut(&ObjectKey::of(&*object))
+            && let Some(state) = self.changed.get_mut(&key(&object))
         {
             *state = Some(object);
             return;
@@ -32,8 +35,8 @@ impl<K: Object> Initial<K> {
         self.added.push(object);
     }
 
-    pub(super) fn modified(&mut self, object: Arc<K>) {
-        self.changed.insert(ObjectKey::of(&*object), Some(object));
+    pub(super) fn modified(&mut self, key: ObjectKey, object: O) {
+        self.changed.insert(key, Some(object));
     }
 
     pub(super) fn deleted(&mut self, key: ObjectKey) {
@@ -41,10 +44,10 @@ impl<K: Object> Initial<K> {
     }
 
     /// All objects.
-    pub(super) fn finish(self) -> Vec<Arc<K>> {
+    pub(super) fn finish(self, key: impl Fn(&O) -> ObjectKey) -> Vec<O> {
         let Self { mut added, changed } = self;
         if !changed.is_empty() {
-            added.retain(|object| !changed.contains_key(&ObjectKey::of(&**object)));
+            added.retain(|object| !changed.contains_key(&key(object)));
             added.extend(changed.into_values().flatten());
         }
         added
@@ -53,9 +56,15 @@ impl<K: Object> Initial<K> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use k8s_openapi::api::core::v1::ConfigMap;
 
     use super::*;
+
+    fn key(object: &Arc<ConfigMap>) -> ObjectKey {
+        ObjectKey::of(&**object)
+    }
 
     fn object(name: &str, revision: &str) -> Arc<ConfigMap> {
         let mut object = ConfigMap::default();
@@ -68,15 +77,15 @@ mod tests {
     fn changes_before_the_end_of_the_state_are_part_of_it() {
         let mut initial = Initial::default();
         for name in ["kept", "changed", "gone", "back"] {
-            initial.added(object(name, "1"));
+            initial.added(object(name, "1"), key);
         }
-        initial.modified(object("changed", "2"));
-        initial.deleted(ObjectKey::of(&*object("gone", "3")));
-        initial.deleted(ObjectKey::of(&*object("back", "4")));
-        initial.added(object("back", "5"));
-        initial.added(object("new", "6"));
+        initial.modified(key(&object("changed", "2")), object("changed", "2"));
+        initial.deleted(key(&object("gone", "3")));
+        initial.deleted(key(&object("back", "4")));
+        initial.added(object("back", "5"), key);
+        initial.added(object("new", "6"), key);
         let mut found: Vec<_> = initial
-            .finish()
+            .finish(key)
             .iter()
             .map(|object| (object.metadata.name.clone().unwrap(), object.metadata.resource_version.clone().unwrap()))
             .collect();

@@ -1,6 +1,6 @@
 //! The loop around the [machine](super::machine): sends what it asks for, tells it what came, and waits as it says.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
@@ -11,7 +11,7 @@ use tokio::{
 };
 
 use super::{
-    Change, WatchOptions,
+    Change, Keeper, Parse, WatchOptions,
     decode::{Decoder, Event, Lines, ListBody, Progress, Unreadable},
     failure::Failure,
     initial::Initial,
@@ -19,11 +19,7 @@ use super::{
     metrics::Counts,
     request,
 };
-use crate::{
-    key::ObjectKey,
-    object::{Object, revision_of},
-    random,
-};
+use crate::{erased::AnyObject, key::ObjectKey, object::revision, random};
 
 /// A list of which nothing comes for so long has failed.
 const LIST_SILENCE: Duration = Duration::from_secs(60);
@@ -69,33 +65,41 @@ struct Open {
     moved: bool,
 }
 
-pub(super) struct Reflector<K> {
+pub(super) struct Reflector<P: Keeper> {
     client: Client,
     options: WatchOptions,
-    changes: Sender<Change<K>>,
-    decoder: Decoder,
+    keeper: P,
+    changes: Sender<Change<dyn AnyObject, P::Kept>>,
+    decoder: Decoder<dyn AnyObject>,
     machine: Machine,
     counts: Counts,
     /// The objects of the pages so far.
-    pages: Vec<Arc<K>>,
+    pages: Vec<P::Kept>,
     pages_began: Instant,
     /// The server sends bookmarks.
     bookmarks: bool,
 }
 
-impl<K: Object> Reflector<K> {
-    pub(super) fn new(client: Client, options: WatchOptions, changes: Sender<Change<K>>) -> Self {
+impl<P: Keeper> Reflector<P> {
+    pub(super) fn new(
+        client: Client,
+        options: WatchOptions,
+        parse: Parse<dyn AnyObject>,
+        keeper: P,
+        changes: Sender<Change<dyn AnyObject, P::Kept>>,
+    ) -> Self {
         let machine = Machine::new(Settings {
             page_size: options.page_size,
             streaming_list: options.streaming_list,
             short_watch: options.short_watch,
             random: random::fraction,
         });
-        let decoder = Decoder::new(&options.resource, options.keep_managed_fields);
+        let decoder = Decoder::new(parse, &options.resource, options.keep_managed_fields);
         let counts = Counts::new(options.metrics.clone(), &options.resource);
         Self {
             client,
             options,
+            keeper,
             changes,
             decoder,
             machine,
@@ -184,8 +188,9 @@ impl<K: Object> Reflector<K> {
                 Some(piece) => list.feed(piece),
                 None => list.end(),
             }
-            while list.parse(SLICE, &mut self.pages, |object| skip(&self.counts, &self.options, &object))?
-                == Progress::More
+            let (pages, keeper) = (&mut self.pages, &self.keeper);
+            let mut listed = |object| pages.push(keeper.keep(object, pages.len()));
+            while list.parse(SLICE, &mut listed, |object| skip(&self.counts, &self.options, &object))? == Progress::More
             {
                 tokio::task::yield_now().await;
             }
@@ -196,7 +201,7 @@ impl<K: Object> Reflector<K> {
     }
 
     /// Follows changes, after the state if it is to be streamed. Never ends but with an [`End`].
-    async fn watch(&mut self, request: &Request, initial: Option<Initial<K>>) -> Result<(), End> {
+    async fn watch(&mut self, request: &Request, initial: Option<Initial<P::Kept>>) -> Result<(), End> {
         let (least, most) = WATCH_TIMEOUT;
         let lasts = least + (most - least).mul_f64(random::fraction());
         let request = request::build(&self.options, request, lasts).map_err(connection)?;
@@ -214,7 +219,7 @@ impl<K: Object> Reflector<K> {
     }
 
     /// Tells the events of a watch until its end, and why it broke if it did.
-    async fn follow(&mut self, open: &mut Open, mut initial: Option<Initial<K>>) -> Result<Option<Failure>, End> {
+    async fn follow(&mut self, open: &mut Open, mut initial: Option<Initial<P::Kept>>) -> Result<Option<Failure>, End> {
         let mut lines = Lines::default();
         let mut silence = if initial.is_some() { STREAM_SILENCE } else { self.watch_silence(open) };
         loop {
@@ -243,7 +248,7 @@ impl<K: Object> Reflector<K> {
                     continue;
                 };
                 if let Some(revision) = self.collect(state, event)? {
-                    let objects = initial.take().map(Initial::finish).unwrap_or_default();
+                    let objects = initial.take().map(|state| state.finish(P::key)).unwrap_or_default();
                     self.machine.streamed(&revision);
                     self.replace(objects, &revision, open.began).await?;
                     (silence, open.moved) = (self.watch_silence(open), true);
@@ -258,11 +263,16 @@ impl<K: Object> Reflector<K> {
     }
 
     /// An event of the state. Its revision if the state is complete.
-    fn collect(&self, state: &mut Initial<K>, event: Event<K>) -> Result<Option<String>, End> {
+    fn collect(&self, state: &mut Initial<P::Kept>, event: Event<dyn AnyObject>) -> Result<Option<String>, End> {
         match event {
-            Event::Added(object) => state.added(object),
-            Event::Modified(object) => state.modified(object),
-            Event::Deleted(object) => state.deleted(ObjectKey::of(&*object)),
+            Event::Added(object) => {
+                state.added(self.keeper.keep(object, state.len()), P::key);
+            }
+            Event::Modified(object) => {
+                let key = ObjectKey::of_meta(object.metadata());
+                state.modified(key, self.keeper.keep(object, state.len()));
+            }
+            Event::Deleted(object) => state.deleted(ObjectKey::of_meta(object.metadata())),
             Event::Bookmark { revision, initial_events_end: true } => return Ok(Some(revision)),
             // Bookmarks of changes come after the state: the server took this for an ordinary watch.
             Event::Bookmark { .. } => return Err(Failure::Endless { sure: true }.into()),
@@ -279,7 +289,7 @@ impl<K: Object> Reflector<K> {
     }
 
     /// A change. True if it is news.
-    async fn apply(&mut self, event: Event<K>) -> Result<bool, End> {
+    async fn apply(&mut self, event: Event<dyn AnyObject>) -> Result<bool, End> {
         let change = match event {
             Event::Added(object) | Event::Modified(object) => Change::Apply(object),
             Event::Deleted(object) => Change::Delete(object),
@@ -304,14 +314,14 @@ impl<K: Object> Reflector<K> {
             Event::Unknown => return Ok(false),
         };
         if let Change::Apply(object) | Change::Delete(object) = &change {
-            self.machine.seen(object.meta().resource_version.as_deref().unwrap_or_default());
-            self.counts.revision(revision_of(&**object));
+            self.machine.seen(object.metadata().resource_version.as_deref().unwrap_or_default());
+            self.counts.revision(revision(object.metadata()));
         }
         self.tell(change).await?;
         Ok(true)
     }
 
-    async fn replace(&self, objects: Vec<Arc<K>>, revision: &str, began: Instant) -> Result<(), End> {
+    async fn replace(&self, objects: Vec<P::Kept>, revision: &str, began: Instant) -> Result<(), End> {
         let revision = number(revision);
         self.counts.listed(began.elapsed(), objects.len());
         self.counts.revision(revision);
@@ -319,7 +329,7 @@ impl<K: Object> Reflector<K> {
         self.tell(Change::Replace { objects, revision }).await
     }
 
-    async fn tell(&self, change: Change<K>) -> Result<(), End> {
+    async fn tell(&self, change: Change<dyn AnyObject, P::Kept>) -> Result<(), End> {
         self.changes.send(change).await.map_err(|_| End::Closed)
     }
 

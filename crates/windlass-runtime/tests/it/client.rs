@@ -1,5 +1,7 @@
 //! The client against a server over TLS, through a proxy that counts connections.
 
+mod http1;
+
 use std::{
     sync::{
         Arc,

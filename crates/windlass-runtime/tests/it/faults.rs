@@ -44,6 +44,8 @@ pub(crate) enum Fault {
     Refuse,
     /// Never answered.
     Hang,
+    /// Sent, and never answered.
+    Swallow,
     /// Sent after a while.
     Delay(Duration),
     /// Answered, but the connection breaks after so many bytes of the body.
@@ -143,6 +145,7 @@ struct Injected {
 struct State {
     faults: Vec<Injected>,
     seen: Vec<Seen>,
+    swallowed: usize,
 }
 
 /// A client with faults. A cheap handle.
@@ -190,6 +193,11 @@ impl Faults {
         self.state.lock().seen.clone()
     }
 
+    /// How many requests have been done and not answered.
+    pub(crate) fn swallowed(&self) -> usize {
+        self.state.lock().swallowed
+    }
+
     /// How many requests so far match.
     pub(crate) fn count(&self, which: impl Fn(&Seen) -> bool) -> usize {
         self.state.lock().seen.iter().filter(|seen| which(seen)).count()
@@ -222,6 +230,11 @@ async fn answer(
         Some(Fault::Answer(body)) => return Ok(Response::new(whole(body))),
         Some(Fault::Refuse) => return Err("connection refused".into()),
         Some(Fault::Hang) => std::future::pending().await,
+        Some(Fault::Swallow) => {
+            inner.send(request).await?;
+            state.lock().swallowed += 1;
+            return std::future::pending().await;
+        }
         Some(Fault::Delay(delay)) => tokio::time::sleep(delay).await,
         Some(Fault::Cut(bytes)) => (bytes_left, breaks) = (bytes, true),
         Some(Fault::End(bytes)) => bytes_left = bytes,

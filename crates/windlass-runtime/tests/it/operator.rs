@@ -34,6 +34,8 @@ use crate::{
 };
 
 mod install;
+mod shards;
+mod webhooks;
 
 /// What happened, in order.
 #[derive(Clone, Default)]

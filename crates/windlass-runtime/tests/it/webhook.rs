@@ -3,10 +3,10 @@
 #![allow(clippy::disallowed_names, reason = "the kind is called Foo")]
 
 mod admission;
-mod caller;
+pub(crate) mod caller;
 mod cluster;
 mod conversion;
-mod foo;
+pub(crate) mod foo;
 mod mounted;
 mod self_made;
 mod serving;
@@ -50,6 +50,12 @@ impl Served {
         let served = Self::start(webhooks, WebhookOptions::new(Certificates::Given(resolver))).await;
         let caller = Caller::new(served.address, &authority.pem());
         (served, caller)
+    }
+
+    /// Ends it at once, whatever it is doing.
+    pub(crate) async fn kill(self) {
+        self.task.abort();
+        assert!(self.task.await.unwrap_err().is_cancelled());
     }
 
     /// Waits until it has ended.

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 #![allow(clippy::disallowed_names, reason = "the resource is called Foo")]
 
+mod program;
+
 use foo_operator::{
     api::{Foo, FooSpec},
     controller::operator,

@@ -1,7 +1,10 @@
 //! What the admission plugins that are on by default do to pods, as functions over the objects they look up.
 
+mod secrets;
+
 use serde_json::{Value, json};
 
+pub use self::secrets::{check_mirror, check_secrets};
 use super::defaults::list_mut;
 use super::validation::annotations::{MIRROR, annotation};
 use crate::object::{boolean, carry_over, integer, is_set, items, set, text};
@@ -79,6 +82,11 @@ pub fn keep_priority(pod: &mut Value, old: &Value) {
     }
 }
 
+/// Whether a pod only shows what a node runs by itself.
+pub fn is_mirror(pod: &Value) -> bool {
+    annotation(pod.get("metadata").unwrap_or(&Value::Null), MIRROR).is_some()
+}
+
 /// The service account that a pod runs as: the one it names, else `default`.
 pub fn service_account_name(pod: &Value) -> &str {
     match text(pod, "/spec/serviceAccountName") {
@@ -90,7 +98,7 @@ pub fn service_account_name(pod: &Value) -> &str {
 /// `ServiceAccount` on create: a pod runs as `account`, gets its pull secrets, and finds its token in every container.
 /// `suffix` completes the name of the volume with the token. Mirror pods stay as they are.
 pub fn use_service_account(pod: &mut Value, account: &Value, suffix: &str) {
-    if annotation(pod.get("metadata").unwrap_or(&Value::Null), MIRROR).is_some() {
+    if is_mirror(pod) {
         return;
     }
     let name = service_account_name(pod).to_owned();

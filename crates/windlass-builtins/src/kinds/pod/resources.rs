@@ -126,13 +126,18 @@ pub(crate) fn is_sidecar(container: &Value) -> bool {
 /// another, so the neediest counts, with the sidecars that started before it.
 pub(crate) fn aggregate(spec: &Value, kind: &str) -> ResourceList {
     let pointer = format!("/resources/{kind}");
+    aggregate_by(spec, |container| list(container, &pointer))
+}
+
+/// The same, of what a function says that a container needs.
+pub(crate) fn aggregate_by(spec: &Value, needs_of: impl Fn(&Value) -> ResourceList) -> ResourceList {
     let mut total = ResourceList::new();
     for container in items(spec, "/containers") {
-        add(&mut total, &list(container, &pointer));
+        add(&mut total, &needs_of(container));
     }
     let (mut sidecars, mut neediest) = (ResourceList::new(), ResourceList::new());
     for container in items(spec, "/initContainers") {
-        let mut needs = list(container, &pointer);
+        let mut needs = needs_of(container);
         if is_sidecar(container) {
             add(&mut total, &needs);
             add(&mut sidecars, &needs);
@@ -146,7 +151,8 @@ pub(crate) fn aggregate(spec: &Value, kind: &str) -> ResourceList {
     total
 }
 
-fn add(total: &mut ResourceList, more: &ResourceList) {
+/// Adds what is in one list to another.
+pub(crate) fn add(total: &mut ResourceList, more: &ResourceList) {
     for (name, quantity) in more {
         match total.get_mut(name) {
             Some(have) => have.add(quantity),
@@ -157,7 +163,8 @@ fn add(total: &mut ResourceList, more: &ResourceList) {
     }
 }
 
-fn raise(total: &mut ResourceList, other: ResourceList) {
+/// Raises what is less in one list than in another.
+pub(crate) fn raise(total: &mut ResourceList, other: ResourceList) {
     for (name, quantity) in other {
         if total.get(&name).is_none_or(|have| quantity > *have) {
             total.insert(name, quantity);

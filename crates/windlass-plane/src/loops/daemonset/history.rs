@@ -8,7 +8,7 @@ use k8s_openapi::api::{
 };
 use kube::{ResourceExt as _, api::Patch};
 use serde_json::json;
-use windlass::{Error, Result, context::Context, objects::owner::controller_reference};
+use windlass::{Error, Result, context::Context};
 
 use super::fit::HASH_LABEL;
 use crate::loops::revisions::{self, Draft};
@@ -49,16 +49,7 @@ pub(super) async fn construct(
             if newest.revision < number { revisions::renumber(ctx, &newest, number).await? } else { newest }
         }
         None => {
-            let draft = Draft {
-                namespace: set.namespace().unwrap_or_default(),
-                owner_name: set.name_any(),
-                owner: controller_reference(set)?,
-                labels: template.metadata.as_ref().and_then(|meta| meta.labels.clone()).unwrap_or_default(),
-                hash_label: HASH_LABEL,
-                annotations: set.metadata.annotations.clone(),
-                data,
-                number,
-            };
+            let draft = Draft::of(set, template, HASH_LABEL, data, number)?;
             revisions::create(ctx, draft, collisions).await?
         }
     };

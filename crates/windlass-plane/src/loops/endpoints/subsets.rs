@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{EndpointAddress, EndpointPort, EndpointSubset, ObjectReference, Pod, Service};
+use k8s_openapi::api::core::v1::{EndpointAddress, EndpointPort, EndpointSubset, Pod, Service};
 
 use crate::loops::{pods, services};
 
@@ -120,13 +120,7 @@ fn address(service: &Service, pod: &Pod) -> Option<EndpointAddress> {
         hostname: services::hostname(pod, service),
         // A pod without a node has an empty name of one here.
         node_name: Some(pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default()),
-        target_ref: Some(ObjectReference {
-            kind: Some("Pod".to_owned()),
-            namespace: pod.metadata.namespace.clone(),
-            name: pod.metadata.name.clone(),
-            uid: pod.metadata.uid.clone(),
-            ..ObjectReference::default()
-        }),
+        target_ref: Some(services::reference(pod)),
     })
 }
 

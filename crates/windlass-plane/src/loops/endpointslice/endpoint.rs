@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::{
-    core::v1::{Node, ObjectReference, Pod, Service},
+    core::v1::{Node, Pod, Service},
     discovery::v1::{Endpoint, EndpointConditions, EndpointHints, EndpointPort, ForNode, ForZone},
 };
 
@@ -72,13 +72,7 @@ pub(super) fn reached(
                 serving: Some(serving),
                 terminating: Some(terminating),
             }),
-            target_ref: Some(ObjectReference {
-                kind: Some("Pod".to_owned()),
-                namespace: pod.metadata.namespace.clone(),
-                name: pod.metadata.name.clone(),
-                uid: pod.metadata.uid.clone(),
-                ..ObjectReference::default()
-            }),
+            target_ref: Some(services::reference(pod)),
             hostname: services::hostname(pod, service),
             zone: node.and_then(|node| node.metadata.labels.as_ref()?.get(ZONE_LABEL).cloned()),
             node_name,

@@ -243,17 +243,4 @@ fn printed(selector: Option<&LabelSelector>) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_selector_is_printed_as_go_does() {
-        assert_eq!(printed(None), "nil");
-        let selector = json!({"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "k", "operator": "In", "values": ["x", "y"]}]});
-        let selector: LabelSelector = serde_json::from_value(selector).unwrap();
-        let expected = "&LabelSelector{MatchLabels:map[string]string{a: b,},MatchExpressions:[]LabelSelectorRequirement{LabelSelectorRequirement{Key:k,Operator:In,Values:[x y],},},}";
-        assert_eq!(printed(Some(&selector)), expected);
-    }
-}
+mod tests;

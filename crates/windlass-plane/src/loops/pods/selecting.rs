@@ -8,6 +8,7 @@ use k8s_openapi::{
         apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet},
         batch::v1::Job,
         core::v1::ReplicationController,
+        policy::v1::PodDisruptionBudget,
     },
     apimachinery::pkg::apis::meta::v1::LabelSelector,
 };
@@ -39,6 +40,12 @@ macro_rules! selecting {
 selecting!(ReplicaSet, Deployment, DaemonSet, StatefulSet);
 
 impl Selecting for Job {
+    fn selector(&self) -> Option<Cow<'_, LabelSelector>> {
+        self.spec.as_ref()?.selector.as_ref().map(Cow::Borrowed)
+    }
+}
+
+impl Selecting for PodDisruptionBudget {
     fn selector(&self) -> Option<Cow<'_, LabelSelector>> {
         self.spec.as_ref()?.selector.as_ref().map(Cow::Borrowed)
     }
@@ -79,6 +86,49 @@ pub(crate) fn orphans<K: Object<DynamicType: Default>>(
     Ok(found)
 }
 
+/// The objects of a namespace that are selected, whoever controls them.
+pub(crate) fn selected<K: Object<DynamicType: Default>>(
+    ctx: &Context,
+    namespace: &str,
+    selector: &LabelSelector,
+) -> Result<Vec<Arc<K>>, ContextError> {
+    let Some(compiled) = compiled(selector) else { return Ok(Vec::new()) };
+    let informer = ctx.informer::<K>()?;
+    let needed = needed(namespace, selector);
+    let mut found = if needed.iter().any(|value| value == namespace) {
+        informer.list_in(namespace)
+    } else {
+        // The one that services find their pods by, with the same values.
+        let index = informer.index("services/labels", |object: &K| {
+            let namespace = object.meta().namespace.as_deref().unwrap_or_default();
+            values_of(namespace, object).split_off(1)
+        });
+        let index: Index<K, String> = index.expect("all indexes of this name must have values of this type");
+        needed.iter().flat_map(|value| index.get(value.as_str())).collect()
+    };
+    found.retain(|object| selects(&compiled, object.as_ref()));
+    Ok(found)
+}
+
+/// Those that select an object, whoever controls it.
+pub(crate) fn selecting<P: Selecting, K: Object>(object: &K, ctx: &Context) -> Vec<ObjectKey> {
+    let namespace = object.meta().namespace.as_deref().unwrap_or_default();
+    let selects = |parent: &Arc<P>| {
+        let selector = parent.selector().and_then(|selector| compiled(&selector));
+        selector.is_some_and(|selector| selects(&selector, object))
+    };
+    let candidates = may_select::<P, K>(namespace, object, ctx);
+    candidates.iter().filter(|parent| selects(parent)).map(|parent| ObjectKey::of(&**parent)).collect()
+}
+
+/// All that select an object, and perhaps others.
+fn may_select<P: Selecting, K: Object>(namespace: &str, object: &K, ctx: &Context) -> Vec<Arc<P>> {
+    let Ok(informer) = ctx.informer::<P>() else { return Vec::new() };
+    let index = informer.index("selected", selected_values::<P>);
+    let index: Index<P, String> = index.expect("all indexes of this name must have values of this type");
+    values_of(namespace, object).iter().flat_map(|value| index.get(value)).collect()
+}
+
 /// Whom an event of an object concerns: the parent of this kind that controls it or, if nobody does, those that select
 /// it and may want to. For [`Controller::watches`](windlass::controller::Controller::watches).
 pub(crate) fn parents<P: Selecting, K: Object>(child: &K, ctx: &Context) -> Vec<ObjectKey> {
@@ -88,19 +138,13 @@ pub(crate) fn parents<P: Selecting, K: Object>(child: &K, ctx: &Context) -> Vec<
         let ours = owner.kind == P::kind(&()) && group == P::group(&());
         return ours.then(|| ObjectKey::namespaced(namespace, &owner.name)).into_iter().collect();
     }
-    let Ok(informer) = ctx.informer::<P>() else { return Vec::new() };
-    let index = informer.index("selected", selected_values::<P>);
-    let index: Index<P, String> = index.expect("all indexes of this name must have values of this type");
     let selecting = |parent: &Arc<P>| {
         // A selector of nothing in particular selects nothing, whatever its meaning elsewhere.
         let selector = parent.selector().and_then(|selector| compiled(&selector));
         selector.is_some_and(|selector| !selector.selects_all() && selects(&selector, child))
     };
-    let mut keys: Vec<ObjectKey> = Vec::new();
-    for value in values_of(namespace, child) {
-        keys.extend(index.get(&value).iter().filter(|parent| selecting(parent)).map(|parent| ObjectKey::of(&**parent)));
-    }
-    keys
+    let candidates = may_select::<P, K>(namespace, child, ctx);
+    candidates.iter().filter(|parent| selecting(parent)).map(|parent| ObjectKey::of(&**parent)).collect()
 }
 
 fn orphan_values<K: Object>(object: &K) -> Vec<String> {

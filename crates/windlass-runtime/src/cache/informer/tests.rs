@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use super::*;
 use crate::{
-    cache::{parse_selector, scoped::Fit},
+    cache::{Packing, parse_selector, scoped::Fit},
     object::revision_of,
 };
 
@@ -319,4 +319,52 @@ async fn an_informer_that_is_closed_ends_its_subscriptions() {
     assert!(subscription.is_ended());
     assert!(fed.informer.subscribe(|_| ()).is_ended());
     assert_eq!((Arc::strong_count(&seen), fed.informer.len()), (1, 1));
+}
+
+/// How many objects are packed.
+fn packed(fed: &Fed) -> usize {
+    fed.informer.shared.store().iter().filter(|object| object.is_packed()).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_that_nobody_reads_are_packed_after_a_while_and_those_that_are_read_are_not() {
+    let idle = Duration::from_secs(60);
+    let fed = Fed::new(Settings::default().packing(Packing { above: 1, idle }));
+    fed.send([replace(&["a1"], 1)]).await;
+    assert_eq!(packed(&fed), 0);
+    fed.send([apply("b1", 5000), apply("b2", 5001), apply("c1", 5002)]).await;
+    let (read, held) = (ObjectKey::namespaced("a", "a1"), fed.informer.get(&ObjectKey::namespaced("c", "c1")));
+    for _ in 0..20 {
+        tokio::time::sleep(idle / 4).await;
+        assert!(fed.informer.get(&read).is_some());
+    }
+    assert_eq!(packed(&fed), 2);
+    assert!(held.is_some());
+    assert_eq!(names(fed.informer.list_in("b")), ["b1", "b2"]);
+    assert_eq!(packed(&fed), 0);
+}
+
+#[tokio::test]
+async fn packed_objects_are_found_and_told_as_others_are() {
+    let settings = Settings::default().packing(Packing { above: 0, ..Packing::default() });
+    let fed = Fed::new(settings.transform(|object: &mut ConfigMap| object.data = None));
+    let (early, _early) = fed.record();
+    fed.send([replace(&["a1", "b1", "b2"], 1)]).await;
+    let (late, late_subscription) = fed.record();
+    late_subscription.synced().await;
+    assert_eq!(packed(&fed), 3);
+    let told = |seen: Seen| {
+        let mut seen = seen.lock().clone();
+        seen.sort();
+        seen
+    };
+    assert_eq!(told(early), ["+a1 (initial)", "+b1 (initial)", "+b2 (initial)"]);
+    assert_eq!(told(late), ["+a1 (initial)", "+b1 (initial)", "+b2 (initial)"]);
+    assert_eq!(names(fed.informer.list_in("b")), ["b1", "b2"]);
+    assert_eq!((packed(&fed), fed.informer.owned_by("nobody").len(), packed(&fed)), (1, 0, 1));
+    assert_eq!(names(fed.informer.select(&parse_selector("!app").unwrap())), ["a1", "b1", "b2"]);
+    assert_eq!(packed(&fed), 0);
+    // All of it is the same, and stays as it is.
+    fed.send([replace(&["a1", "b1", "b2"], 1)]).await;
+    assert_eq!((packed(&fed), names(fed.informer.list()).len()), (0, 3));
 }

@@ -4,8 +4,10 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::ObjectMeta;
 
 use super::*;
+use crate::watch::Parse;
 
 mod model;
+mod packing;
 
 /// A state of an object: name, uid and revision.
 pub(super) fn state(name: &str, uid: &str, revision: u64) -> Arc<ConfigMap> {
@@ -54,9 +56,9 @@ use Step::{Absent, Apply, Bookmark, Delete, Deleted, Gone, List, Wrote};
 
 fn run(store: &mut Store<ConfigMap>, step: Step) -> Vec<String> {
     let mut events = Vec::new();
-    let emit = &mut |event| events.push(show_event(&event));
+    let emit = &mut |event: Event<Cell<ConfigMap>>| events.push(show_event(&event.open()));
     match step {
-        List(revision, objects) => store.apply(Change::Replace { objects, revision }, emit),
+        List(revision, objects) => store.apply(Change::Replace { objects, revision }.map(Cell::new), emit),
         Apply(object) => store.apply(Change::Apply(object), emit),
         Delete(object) => store.apply(Change::Delete(object), emit),
         Gone(key, revision) => store.apply(Change::Gone { key, revision }, emit),
@@ -69,9 +71,14 @@ fn run(store: &mut Store<ConfigMap>, step: Step) -> Vec<String> {
     events
 }
 
+/// A store that packs nothing.
+fn parsed() -> Store<ConfigMap> {
+    Store::new(Packer::new(None, Parse::typed()))
+}
+
 /// Runs steps, each with the events that it must give.
 fn check<const N: usize>(steps: [(Step, &[&str]); N]) -> Store<ConfigMap> {
-    let mut store = Store::default();
+    let mut store = parsed();
     for (number, (step, expected)) in steps.into_iter().enumerate() {
         let mut events = run(&mut store, step);
         if number == 0 {
@@ -111,7 +118,7 @@ fn a_relist_is_a_diff_with_deletes_and_keeps_what_is_the_same() {
             &["updated b:2@4 -> b:2@8", "deleted c:3@5", "added d:4@7"],
         ),
     ]);
-    assert!(Arc::ptr_eq(store.get(("default", "a")).unwrap(), &kept));
+    assert!(Arc::ptr_eq(&store.get(("default", "a")).unwrap().read(), &kept));
 }
 
 #[test]
@@ -290,7 +297,7 @@ fn a_state_of_another_type_is_replaced_by_the_watch() {
 #[test]
 fn states_without_revision_or_name_do_no_harm() {
     let nothing = Arc::new(ConfigMap::default());
-    let mut store = Store::default();
+    let mut store = parsed();
     for step in [
         List(0, vec![nothing.clone(), nothing.clone()]),
         Apply(nothing.clone()),

@@ -194,7 +194,7 @@ async fn a_process_that_does_not_lead_keeps_no_keys_but_those_it_is_asked_for() 
     let (election, leadership) = Leadership::followed();
     let parts = parts(leadership);
     controller.prepare(&parts);
-    let queue = controller.prepared.as_ref().unwrap().wiring.queue.clone();
+    let queue = controller.plan.prepared.as_ref().unwrap().wiring.queue.clone();
     let shutdown = Shutdown::new();
     let life = tokio::spawn(Box::new(controller).run(parts, shutdown.clone()));
     sender.send(watch::Change::Replace { objects: vec![config("a", 1)], revision: 1 }).await.unwrap();

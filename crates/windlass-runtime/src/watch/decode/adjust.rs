@@ -3,7 +3,7 @@
 //! It stands between a parser and a type: only the maps of the object itself and of its `metadata` pass through it;
 //! everything below goes from the one to the other directly.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, iter::Flatten, option};
 
 use serde::{
     Deserializer,
@@ -13,7 +13,7 @@ use serde::{
     forward_to_deserialize_any,
 };
 
-use super::Decoder;
+use super::Adjust;
 
 /// What is changed in a map.
 pub(super) trait Change: Copy {
@@ -23,7 +23,7 @@ pub(super) trait Change: Copy {
 
 /// An object: types are given, and managed fields left out of its metadata unless they are kept.
 #[derive(Clone, Copy)]
-pub(super) struct Top<'a>(pub(super) &'a Decoder);
+pub(super) struct Top<'a>(pub(super) &'a Adjust);
 
 /// Metadata, without managed fields.
 #[derive(Clone, Copy)]
@@ -43,9 +43,15 @@ impl<T, C> Adjusted<T, C> {
 
 impl Change for Top<'_> {
     fn visit<'de, A: MapAccess<'de>, V: Visitor<'de>>(self, map: A, visitor: V) -> Result<V::Value, A::Error> {
-        let types = [("apiVersion", &*self.0.api_version), ("kind", &*self.0.kind)];
-        let keep_managed_fields = self.0.keep_managed_fields;
-        visitor.visit_map(ObjectMap { inner: map, types: types.into_iter(), keep_managed_fields, value: Value::Other })
+        let Adjust { types, keep_managed_fields } = self.0;
+        let given = types.as_ref().map(|[version, kind]| [("apiVersion", version.as_str()), ("kind", kind.as_str())]);
+        visitor.visit_map(ObjectMap {
+            inner: map,
+            keep_types: given.is_none(),
+            types: given.into_iter().flatten(),
+            keep_managed_fields: *keep_managed_fields,
+            value: Value::Other,
+        })
     }
 }
 
@@ -59,7 +65,8 @@ impl Change for Metadata {
 struct ObjectMap<'a, A> {
     inner: A,
     /// Still to be given.
-    types: std::array::IntoIter<(&'static str, &'a str), 2>,
+    types: Flatten<option::IntoIter<[(&'static str, &'a str); 2]>>,
+    keep_types: bool,
     keep_managed_fields: bool,
     /// What belongs to the key that was given last.
     value: Value<'a>,
@@ -81,7 +88,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for ObjectMap<'_, A> {
         }
         while let Some(key) = self.inner.next_key_seed(Key)? {
             self.value = match &*key {
-                "apiVersion" | "kind" => {
+                "apiVersion" | "kind" if !self.keep_types => {
                     self.inner.next_value::<IgnoredAny>()?;
                     continue;
                 }

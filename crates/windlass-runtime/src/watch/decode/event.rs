@@ -1,11 +1,9 @@
 //! One event of a watch.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
-use serde::{
-    Deserialize,
-    de::{DeserializeOwned, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor},
-};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::{DecodeError, Decoder, Lenient, Unreadable};
 
@@ -14,7 +12,7 @@ const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// A line of a watch.
 #[derive(Debug)]
-pub(crate) enum Event<K> {
+pub(crate) enum Event<K: ?Sized> {
     Added(Arc<K>),
     Modified(Arc<K>),
     Deleted(Arc<K>),
@@ -82,115 +80,41 @@ struct BookmarkMeta {
     annotations: Option<std::collections::BTreeMap<String, String>>,
 }
 
-impl Decoder {
+/// A line as it is parsed first: what kind of object there is depends on the type, which may come last.
+#[derive(Deserialize)]
+struct Line<'a> {
+    r#type: Type,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+impl<K: ?Sized> Decoder<K> {
     /// The event of a line.
     ///
     /// # Errors
     ///
     /// If it is no event. An event with an unreadable object is one.
-    pub(crate) fn event<K: DeserializeOwned>(&self, line: &[u8]) -> Result<Event<K>, DecodeError> {
-        self.event_of(line, None).or_else(|error| {
-            // Perhaps it is but the object that is odd.
-            #[derive(Deserialize)]
-            struct Odd {
-                r#type: Type,
-                object: Lenient,
-            }
-            match serde_json::from_slice(line) {
-                Ok(Odd { r#type: r#type @ (Type::Added | Type::Modified | Type::Deleted), object }) => {
-                    let object = Unreadable::new(object, &error);
-                    Ok(Event::Unreadable { object, deleted: r#type == Type::Deleted })
-                }
-                _ => Err(DecodeError::Event((&error).into())),
-            }
+    pub(crate) fn event(&self, line: &[u8]) -> Result<Event<K>, DecodeError> {
+        let no_event = |error: serde_json::Error| DecodeError::Event((&error).into());
+        let Line { r#type, object } = serde_json::from_slice(line).map_err(no_event)?;
+        let text = object.get().as_bytes();
+        let event = match r#type {
+            Type::Added => Event::Added,
+            Type::Modified => Event::Modified,
+            Type::Deleted => Event::Deleted,
+            Type::Bookmark => return serde_json::from_slice(text).map(bookmark).map_err(no_event),
+            Type::Error => return serde_json::from_slice(text).map(Event::Error).map_err(no_event),
+            Type::Unknown => return Ok(Event::Unknown),
+        };
+        self.parse(&mut serde_json::Deserializer::from_slice(text)).map(event).or_else(|error| {
+            // It is the object that is odd; it must be told which.
+            let lenient: Lenient = serde_json::from_slice(text).map_err(|_| DecodeError::Event((&error).into()))?;
+            Ok(Event::Unreadable { object: Unreadable::new(lenient, &error), deleted: r#type == Type::Deleted })
         })
     }
-
-    fn event_of<K: DeserializeOwned>(&self, line: &[u8], known: Option<Type>) -> Result<Event<K>, serde_json::Error> {
-        let mut parser = serde_json::Deserializer::from_slice(line);
-        let read = EventSeed { decoder: self, known, kind: std::marker::PhantomData }.deserialize(&mut parser)?;
-        parser.end()?;
-        match read {
-            Read::Event(event) => Ok(event),
-            // The type came last, so the object is read again, now that it is known.
-            Read::Type(r#type) => self.event_of(line, Some(r#type)),
-        }
-    }
 }
 
-struct EventSeed<'a, K> {
-    decoder: &'a Decoder,
-    known: Option<Type>,
-    kind: std::marker::PhantomData<fn() -> K>,
-}
-
-enum Read<K> {
-    Event(Event<K>),
-    Type(Type),
-}
-
-impl<'de, K: DeserializeOwned> DeserializeSeed<'de> for EventSeed<'_, K> {
-    type Value = Read<K>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Read<K>, D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de, K: DeserializeOwned> Visitor<'de> for EventSeed<'_, K> {
-    type Value = Read<K>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an event of a watch")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Read<K>, A::Error> {
-        #[derive(Deserialize)]
-        #[serde(field_identifier, rename_all = "lowercase")]
-        enum Field {
-            Type,
-            Object,
-            #[serde(other)]
-            Other,
-        }
-        let mut r#type = self.known;
-        let mut event = None;
-        let mut passed_over = false;
-        while let Some(field) = map.next_key()? {
-            match (field, r#type) {
-                (Field::Type, _) => r#type = Some(map.next_value()?),
-                (Field::Object, Some(known)) if event.is_none() => {
-                    event = Some(match known {
-                        Type::Added => Event::Added(map.next_value_seed(self.decoder.seed()).map(Arc::new)?),
-                        Type::Modified => Event::Modified(map.next_value_seed(self.decoder.seed()).map(Arc::new)?),
-                        Type::Deleted => Event::Deleted(map.next_value_seed(self.decoder.seed()).map(Arc::new)?),
-                        Type::Bookmark => bookmark(map.next_value()?),
-                        Type::Error => Event::Error(map.next_value()?),
-                        Type::Unknown => {
-                            map.next_value::<IgnoredAny>()?;
-                            Event::Unknown
-                        }
-                    });
-                }
-                (Field::Object, _) => {
-                    map.next_value::<IgnoredAny>()?;
-                    passed_over = true;
-                }
-                (Field::Other, _) => {
-                    map.next_value::<IgnoredAny>()?;
-                }
-            }
-        }
-        match (event, r#type) {
-            (Some(event), _) => Ok(Read::Event(event)),
-            (None, Some(known)) if passed_over => Ok(Read::Type(known)),
-            (None, Some(_)) => Err(serde::de::Error::missing_field("object")),
-            (None, None) => Err(serde::de::Error::missing_field("type")),
-        }
-    }
-}
-
-fn bookmark<K>(bookmark: Bookmark) -> Event<K> {
+fn bookmark<K: ?Sized>(bookmark: Bookmark) -> Event<K> {
     let annotations = bookmark.metadata.annotations.unwrap_or_default();
     Event::Bookmark {
         revision: bookmark.metadata.resource_version,

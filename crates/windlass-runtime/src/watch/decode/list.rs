@@ -7,10 +7,7 @@
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
-use serde::{
-    Deserialize,
-    de::{DeserializeOwned, DeserializeSeed, IgnoredAny},
-};
+use serde::{Deserialize, de::IgnoredAny};
 
 use super::{DecodeError, Decoder, Lenient, Unreadable, lines::join};
 
@@ -23,8 +20,8 @@ pub(crate) struct ListMeta {
 }
 
 /// A list being read.
-pub(crate) struct ListBody<'a> {
-    decoder: &'a Decoder,
+pub(crate) struct ListBody<'a, K: ?Sized> {
+    decoder: &'a Decoder<K>,
     held: Bytes,
     /// What is held is not worth looking at until it is so long: an object of many pieces is not to be parsed anew
     /// with each of them.
@@ -55,8 +52,8 @@ enum Place {
     End,
 }
 
-impl<'a> ListBody<'a> {
-    pub(crate) fn new(decoder: &'a Decoder) -> Self {
+impl<'a, K: ?Sized> ListBody<'a, K> {
+    pub(crate) fn new(decoder: &'a Decoder<K>) -> Self {
         Self {
             decoder,
             held: Bytes::new(),
@@ -84,22 +81,23 @@ impl<'a> ListBody<'a> {
         self.whole
     }
 
-    /// Parses at least `budget` bytes of what came, if there are so many. Unreadable objects are handed to `skipped`.
+    /// Parses at least `budget` bytes of what came, if there are so many. Objects are handed to `listed`, unreadable ones to
+    /// `skipped`.
     ///
     /// # Errors
     ///
     /// If it is not a list.
-    pub(crate) fn parse<K: DeserializeOwned>(
+    pub(crate) fn parse(
         &mut self,
         budget: usize,
-        objects: &mut Vec<Arc<K>>,
+        listed: &mut impl FnMut(Arc<K>),
         mut skipped: impl FnMut(Unreadable),
     ) -> Result<Progress, DecodeError> {
         if self.held.len() < self.enough {
             return Ok(Progress::Hungry);
         }
         let stop = self.held.len().saturating_sub(budget);
-        while self.step(objects, &mut skipped)? {
+        while self.step(listed, &mut skipped)? {
             if self.held.len() < stop {
                 return Ok(Progress::More);
             }
@@ -122,9 +120,9 @@ impl<'a> ListBody<'a> {
     }
 
     /// One step; false if it needs more.
-    fn step<K: DeserializeOwned>(
+    fn step(
         &mut self,
-        objects: &mut Vec<Arc<K>>,
+        listed: &mut impl FnMut(Arc<K>),
         skipped: &mut impl FnMut(Unreadable),
     ) -> Result<bool, DecodeError> {
         let blank = |byte: &u8| byte.is_ascii_whitespace();
@@ -165,21 +163,21 @@ impl<'a> ListBody<'a> {
                 self.held.advance(1);
                 self.place = Place::Key;
             }
-            (Place::Items, _) => return self.item(objects, skipped),
+            (Place::Items, _) => return self.item(listed, skipped),
             (Place::Start | Place::End, _) => return Err(unexpected()),
         }
         Ok(true)
     }
 
-    fn item<K: DeserializeOwned>(
+    fn item(
         &mut self,
-        objects: &mut Vec<Arc<K>>,
+        listed: &mut impl FnMut(Arc<K>),
         skipped: &mut impl FnMut(Unreadable),
     ) -> Result<bool, DecodeError> {
         let mut parser = serde_json::Deserializer::from_slice(&self.held);
-        let error = match self.decoder.seed().deserialize(&mut parser) {
+        let error = match self.decoder.parse(&mut parser) {
             Ok(object) => {
-                objects.push(Arc::new(object));
+                listed(object);
                 let length = parser.into_iter::<IgnoredAny>().byte_offset();
                 self.held.advance(length);
                 return Ok(true);

@@ -1,17 +1,18 @@
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::core::{DynamicObject, PartialObjectMeta};
 use proptest::prelude::*;
+use serde::Deserializer;
 use serde_json::{Value, json};
 
 use super::*;
 
-fn decoder(keep_managed_fields: bool) -> Decoder {
+fn decoder<K: DeserializeOwned>(keep_managed_fields: bool) -> Decoder<K> {
     let resource = ApiResource::erase::<ConfigMap>(&());
-    Decoder::new(&resource, keep_managed_fields)
+    Decoder::new(Parse::typed(), &resource, keep_managed_fields)
 }
 
-fn object<K: DeserializeOwned>(decoder: &Decoder, text: &str) -> Result<K, serde_json::Error> {
-    decoder.seed().deserialize(&mut serde_json::Deserializer::from_str(text))
+fn object<K: DeserializeOwned + Clone>(decoder: &Decoder<K>, text: &str) -> Result<K, serde_json::Error> {
+    decoder.parse(&mut serde_json::Deserializer::from_slice(text.as_bytes())).map(Arc::unwrap_or_clone)
 }
 
 /// The objects of a list, what it says of itself, and what was passed over.
@@ -24,10 +25,10 @@ fn list<K: DeserializeOwned>(text: &[u8], piece: usize) -> Result<Listed<K>, Dec
     let (mut objects, mut skipped) = (Vec::new(), Vec::new());
     for piece in text.chunks(piece.max(1)) {
         list.feed(bytes::Bytes::copy_from_slice(piece));
-        while list.parse(1, &mut objects, |object| skipped.push(object))? == Progress::More {}
+        while list.parse(1, &mut |object| objects.push(object), |object| skipped.push(object))? == Progress::More {}
     }
     list.end();
-    while list.parse(1, &mut objects, |object| skipped.push(object))? == Progress::More {}
+    while list.parse(1, &mut |object| objects.push(object), |object| skipped.push(object))? == Progress::More {}
     Ok((objects, list.finish()?, skipped))
 }
 
@@ -73,7 +74,7 @@ fn a_type_that_panics_with_an_object_does_not_know_it() {
     let (objects, _, skipped) = list::<Picky>(text, 1000).unwrap();
     assert_eq!((objects.len(), skipped.len(), skipped[0].name.as_str()), (2, 1, "odd"));
     let line = br#"{"type":"DELETED","object":{"metadata":{"name":"odd","namespace":"n","resourceVersion":"8"}}}"#;
-    let Ok(Event::Unreadable { object, deleted: true }) = decoder(false).event::<Picky>(line) else {
+    let Ok(Event::Unreadable { object, deleted: true }) = decoder::<Picky>(false).event(line) else {
         panic!("it must not be read")
     };
     assert_eq!(object.key(), Some(ObjectKey::namespaced("n", "odd")));
@@ -137,7 +138,7 @@ fn the_type_of_an_event_may_come_last() {
         r#"{"type":"MODIFIED","object":{"metadata":{"name":"a"}}}"#,
         r#"{"object":{"metadata":{"name":"a"}},"other":1,"type":"MODIFIED"}"#,
     ] {
-        match decoder(false).event::<ConfigMap>(text.as_bytes()).unwrap() {
+        match decoder::<ConfigMap>(false).event(text.as_bytes()).unwrap() {
             Event::Modified(object) => assert_eq!(object.metadata.name.as_deref(), Some("a")),
             other => panic!("{other:?}"),
         }
@@ -146,7 +147,7 @@ fn the_type_of_an_event_may_come_last() {
 
 #[test]
 fn events_of_all_types_are_told_apart() {
-    let event = |text: &str| format!("{:?}", decoder(false).event::<Pod>(text.as_bytes()));
+    let event = |text: &str| format!("{:?}", decoder::<Pod>(false).event(text.as_bytes()));
     let bookmark = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5","annotations":
         {"k8s.io/initial-events-end":"true"}}}}"#;
     assert_eq!(event(bookmark), r#"Ok(Bookmark { revision: "5", initial_events_end: true })"#);
@@ -201,7 +202,7 @@ proptest! {
     #[test]
     fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), piece in 1..50usize) {
         let _ = list::<DynamicObject>(&bytes, piece);
-        let _ = decoder(false).event::<DynamicObject>(&bytes);
+        let _ = decoder::<DynamicObject>(false).event(&bytes);
     }
 
     #[test]
@@ -237,7 +238,7 @@ fn a_stream_cut_at_every_byte_has_the_events_of_its_whole_lines() {
         let found = lines([text.as_bytes()[..cut].to_vec()]);
         assert_eq!(found.len(), ends.iter().filter(|end| **end <= cut).count(), "cut at {cut}");
         for line in found {
-            assert!(matches!(decoder(false).event::<ConfigMap>(&line), Ok(Event::Added(_))));
+            assert!(matches!(decoder::<ConfigMap>(false).event(&line), Ok(Event::Added(_))));
         }
     }
 }

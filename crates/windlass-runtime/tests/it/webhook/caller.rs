@@ -83,8 +83,13 @@ impl Caller {
         Self { address, config }
     }
 
-    pub(crate) fn http1(mut self) -> Self {
-        self.config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    pub(crate) fn http1(self) -> Self {
+        self.offering(&["http/1.1"])
+    }
+
+    /// Speaks one of these, as the server chooses; HTTP/1.1 if there are none.
+    pub(crate) fn offering(mut self, protocols: &[&str]) -> Self {
+        self.config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
         self
     }
 

@@ -1,3 +1,5 @@
+mod lost;
+
 use std::{
     collections::HashSet,
     net::SocketAddr,
@@ -14,7 +16,7 @@ use k8s_openapi::{
     api::{admissionregistration::v1::ValidatingWebhookConfiguration, core::v1::Secret},
 };
 use kube::{
-    Api,
+    Api, Client,
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
@@ -106,8 +108,12 @@ fn webhooks() -> Webhooks {
 }
 
 fn certificates(world: &World, configuration: &Configuration, clock: &Clock) -> SelfMade {
+    certificates_with(world.client(), world, configuration, clock)
+}
+
+fn certificates_with(client: Client, world: &World, configuration: &Configuration, clock: &Clock) -> SelfMade {
     let clock = clock.clone();
-    SelfMade::new(world.client(), world.namespace(), "web")
+    SelfMade::new(client, world.namespace(), "web")
         .name("127.0.0.1")
         .validating(&configuration.name)
         .lifetimes(Duration::from_mins(45), Duration::from_mins(6))

@@ -10,6 +10,7 @@ use windlass_runtime::{
 
 use super::{
     Authority, Caller, Served,
+    caller::Connection,
     foo::{Foo, admission, foo, old},
 };
 use crate::world::eventually;
@@ -41,6 +42,29 @@ async fn both_versions_of_http_are_spoken_and_counted() {
         "controller_runtime_webhook_panics_total 0",
     ] {
         assert!(metrics.contains(line), "{line} in {metrics}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_speak_http_2_answers_those_who_would() {
+    let authority = Authority::new();
+    let (certificate, key) = authority.issue("127.0.0.1");
+    let resolver = CertResolver::new();
+    resolver.set_pem(certificate.as_bytes(), key.as_bytes()).unwrap();
+    let mut options = WebhookOptions::new(Certificates::Given(resolver));
+    options.http2 = false;
+    let served = Served::start(accepting(), options).await;
+    for (protocols, spoken) in [(&["h2", "http/1.1"][..], true), (&["http/1.1"], true), (&[], true), (&["h2"], false)] {
+        let caller = Caller::new(served.address, &authority.pem()).offering(protocols);
+        let Ok((mut connection, _)) = caller.connect().await else {
+            assert!(!spoken, "{protocols:?}");
+            continue;
+        };
+        assert!(spoken && matches!(connection, Connection::Http1(_)), "{protocols:?}");
+        for _ in 0..2 {
+            let (status, answer) = connection.post(VALIDATE, &review()).await.unwrap();
+            assert_eq!((status, &answer["response"]["allowed"]), (StatusCode::OK, &json!(true)));
+        }
     }
 }
 

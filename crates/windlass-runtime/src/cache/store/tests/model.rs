@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::{super::*, state};
+use crate::{cache::Packing, watch::Parse};
 
 type Map = k8s_openapi::api::core::v1::ConfigMap;
 
@@ -33,6 +34,10 @@ enum Act {
     Relist(usize),
     /// The definition is removed, with all objects.
     Remove,
+    /// Somebody reads an object.
+    Read(u8),
+    /// What nobody has read is packed.
+    Sweep,
 }
 
 #[derive(Clone)]
@@ -100,6 +105,8 @@ impl Server {
 }
 
 struct World {
+    /// Objects that nobody reads are packed; so nobody else may hold any.
+    packs: bool,
     server: Server,
     /// How much of the log the watch has brought.
     watched: usize,
@@ -116,13 +123,15 @@ struct World {
 }
 
 impl World {
-    fn new() -> Self {
+    fn new(packs: bool) -> Self {
+        let packer = Packer::new(packs.then(|| Packing { above: 0, ..Packing::default() }), Parse::typed());
         let server = Server { revision: 1, began: 1, objects: BTreeMap::new(), log: Vec::new() };
         Self {
+            packs,
             server,
             watched: 0,
             absent: true,
-            store: Store::default(),
+            store: Store::new(packer),
             replayed: BTreeMap::new(),
             told: BTreeMap::new(),
             waiting: Vec::new(),
@@ -176,7 +185,16 @@ impl World {
                 self.waiting.clear();
                 self.apply(Change::Absent);
             }
-            Act::Acknowledge(_) | Act::Watch(_) | Act::Bookmark => {}
+            Act::Read(name) => {
+                if let Some(object) = self.store.get(("default", &name.to_string())) {
+                    let read = object.read();
+                    assert!(Arc::ptr_eq(&read, &object.read()), "an object that was read is parsed again");
+                }
+            }
+            Act::Sweep if self.packs => {
+                self.store.sweep(0..usize::MAX);
+            }
+            Act::Acknowledge(_) | Act::Watch(_) | Act::Bookmark | Act::Sweep => {}
         }
         self.check();
     }
@@ -202,10 +220,11 @@ impl World {
                 let (name, uid) = (meta.name.clone().unwrap(), meta.uid.clone().unwrap());
                 self.written.push((name, uid, revision, is_within(&object)));
                 let fit = if is_within(&object) { Fit::Within } else { Fit::Outside };
-                self.store.wrote(object, fit, false, &mut |event| events.push(event));
+                let object = self.own(&object);
+                self.store.wrote(object, fit, false, &mut |event| events.push(event.open()));
             }
             Ack::Deleted(key, uid) => {
-                self.store.deleted(&key, &uid, &mut |event| events.push(event));
+                self.store.deleted(&key, &uid, &mut |event| events.push(event.open()));
                 self.deleted.push(uid);
             }
         }
@@ -213,9 +232,19 @@ impl World {
     }
 
     fn apply(&mut self, change: Change<Map>) {
+        let change = match change {
+            Change::Apply(object) => Change::Apply(self.own(&object)),
+            Change::Delete(object) => Change::Delete(self.own(&object)),
+            other => other.map(|object| Cell::new(self.own(&object))),
+        };
         let mut events = Vec::new();
-        self.store.apply(change, &mut |event| events.push(event));
+        self.store.apply(change, &mut |event| events.push(event.open()));
         self.replay(events);
+    }
+
+    /// The object for somebody else: a copy where it matters who holds one.
+    fn own(&self, object: &Arc<Map>) -> Arc<Map> {
+        if self.packs { Arc::new((**object).clone()) } else { object.clone() }
     }
 
     fn replay(&mut self, events: Vec<Event<Map>>) {
@@ -225,11 +254,16 @@ impl World {
             let before = self.told.insert(uid, revision_of(&*object)).unwrap_or_default();
             assert!(before <= revision_of(&*object), "an object went back");
             match event {
-                Event::Added { object, .. } => assert!(self.replayed.insert(name, object).is_none(), "added twice"),
+                Event::Added { object, .. } => {
+                    let object = self.own(&object);
+                    assert!(self.replayed.insert(name, object).is_none(), "added twice");
+                }
                 Event::Updated { old, new } => {
                     assert!(old.metadata.uid == new.metadata.uid, "updated to another object");
+                    let new = self.own(&new);
                     let held = self.replayed.insert(name, new).expect("what is updated must be there");
-                    assert!(Arc::ptr_eq(&held, &old), "the old state was not told");
+                    assert_eq!(held, old, "the old state was not told");
+                    assert!(self.packs || Arc::ptr_eq(&held, &old), "a state was copied");
                 }
                 Event::Deleted { .. } => assert!(self.replayed.remove(&name).is_some(), "deleted twice"),
             }
@@ -238,15 +272,15 @@ impl World {
 
     /// What holds at every moment.
     fn check(&self) {
-        let held: BTreeMap<_, _> =
-            self.store.iter().map(|object| (object.metadata.name.clone().unwrap(), object.clone())).collect();
+        let held = self.store.iter().map(|object| (object.key().name().to_owned(), object.peek()));
+        let held: BTreeMap<_, _> = held.collect();
         assert_eq!(held, self.replayed, "the events do not tell what is held");
         for (name, uid, revision, within) in &self.written {
             if self.written.iter().any(|(other, _, later, _)| other == name && later > revision) {
                 continue;
             }
             let shown = match self.store.get(("default", name)) {
-                Some(object) => revision_of(&**object) >= *revision,
+                Some(object) => object.revision() >= *revision,
                 None => !within,
             };
             let passed = self.store.revision() >= *revision || self.deleted.contains(uid);
@@ -269,6 +303,8 @@ fn act() -> impl Strategy<Value = Act> {
         1 => Just(Act::Bookmark),
         2 => (0..8usize).prop_map(Act::Relist),
         1 => Just(Act::Remove),
+        2 => (0..3u8).prop_map(Act::Read),
+        4 => Just(Act::Sweep),
     ]
 }
 
@@ -279,20 +315,22 @@ proptest! {
     fn a_store_always_tells_what_it_holds_and_ends_up_with_what_the_server_holds(
         acts in prop::collection::vec(act(), 1..60)
     ) {
-        let mut world = World::new();
-        for act in acts {
-            world.act(act);
+        for packs in [false, true] {
+            let mut world = World::new(packs);
+            for act in acts.clone() {
+                world.act(act);
+            }
+            if world.absent {
+                world.act(Act::Relist(usize::MAX / 2));
+            }
+            while !world.waiting.is_empty() {
+                world.act(Act::Acknowledge(0));
+            }
+            world.act(Act::Watch(world.server.log.len()));
+            world.act(Act::Bookmark);
+            let server: BTreeMap<_, _> = world.server.within().into_iter().map(|(name, object)| (name.to_string(), object)).collect();
+            prop_assert_eq!(world.replayed, server);
+            prop_assert!(world.store.ahead.is_empty() && world.store.left.is_empty());
         }
-        if world.absent {
-            world.act(Act::Relist(usize::MAX / 2));
-        }
-        while !world.waiting.is_empty() {
-            world.act(Act::Acknowledge(0));
-        }
-        world.act(Act::Watch(world.server.log.len()));
-        world.act(Act::Bookmark);
-        let server: BTreeMap<_, _> = world.server.within().into_iter().map(|(name, object)| (name.to_string(), object)).collect();
-        prop_assert_eq!(world.replayed, server);
-        prop_assert!(world.store.ahead.is_empty() && world.store.left.is_empty());
     }
 }

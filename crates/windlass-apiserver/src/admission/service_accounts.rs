@@ -1,0 +1,85 @@
+//! Pods run as a service account, and find its token.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use serde_json::Value;
+use windlass_builtins::kinds::pod::admission;
+
+use super::{Admission, Attributes, Operation};
+use crate::{meta, status::Result, storage::ResourceCache};
+
+/// How long a pod waits for the account that every namespace gets.
+const DEFAULT_ACCOUNT: Duration = Duration::from_millis(1500);
+
+/// Accounts with this annotation let pods use the secrets that they list, and no others.
+const ENFORCE: &str = "kubernetes.io/enforce-mountable-secrets";
+
+pub(crate) struct ServiceAccounts {
+    pub(crate) accounts: Arc<ResourceCache>,
+}
+
+#[async_trait]
+impl Admission for ServiceAccounts {
+    async fn mutate(&self, write: &Attributes<'_>, object: &mut Value) -> Result<()> {
+        if !is_new_pod(write) || admission::is_mirror(object) {
+            return Ok(());
+        }
+        let account = self.account(write, object).await?;
+        admission::use_service_account(object, &account, &meta::name_suffix());
+        Ok(())
+    }
+
+    async fn validate(&self, write: &Attributes<'_>, object: &Value) -> Result<()> {
+        let refuse = |why: &str| Err(write.forbidden(object, why));
+        let adds_ephemeral = write.is("", "pods")
+            && matches!((write.operation, write.subresource), (Operation::Update, "ephemeralcontainers"));
+        if !is_new_pod(write) && !adds_ephemeral {
+            return Ok(());
+        }
+        if is_new_pod(write) && admission::is_mirror(object) {
+            return admission::check_mirror(object).or_else(refuse);
+        }
+        if object["spec"]["serviceAccountName"].as_str().unwrap_or_default().is_empty() {
+            let name = meta::text(object, "name");
+            return refuse(&format!("no service account specified for pod {}/{name}", write.namespace));
+        }
+        let account = self.account(write, object).await?;
+        let enforced = account["metadata"]["annotations"][ENFORCE].as_str();
+        if !matches!(enforced, Some("1" | "t" | "T" | "TRUE" | "true" | "True")) {
+            return Ok(());
+        }
+        let kinds: &[&str] = if adds_ephemeral { &["ephemeralContainers"] } else { &["initContainers", "containers"] };
+        admission::check_secrets(object, &account, kinds).or_else(|why| refuse(&why))
+    }
+}
+
+impl ServiceAccounts {
+    /// The account that a pod runs as.
+    async fn account(&self, write: &Attributes<'_>, pod: &Value) -> Result<Value> {
+        let name = admission::service_account_name(pod);
+        let key = format!("{}/{name}", write.namespace);
+        let found = async {
+            loop {
+                let changed = self.accounts.changed();
+                match self.accounts.get(&key) {
+                    Some(account) => return Some(account),
+                    None if name == "default" => changed.await,
+                    None => return None,
+                }
+            }
+        };
+        // A namespace that has just been made gets its account in a moment.
+        match tokio::time::timeout(DEFAULT_ACCOUNT, found).await {
+            Ok(Some(account)) => Ok(account.to_value()),
+            Ok(None) | Err(_) => {
+                let why = format!("error looking up service account {key}: serviceaccount \"{name}\" not found");
+                Err(write.forbidden(pod, &why))
+            }
+        }
+    }
+}
+
+fn is_new_pod(write: &Attributes<'_>) -> bool {
+    write.operation == Operation::Create && write.subresource.is_empty() && write.is("", "pods")
+}

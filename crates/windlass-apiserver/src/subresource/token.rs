@@ -1,0 +1,162 @@
+//! TokenRequests: a token for a service account.
+
+use http::StatusCode;
+use serde_json::{Value, json};
+use windlass_schema::field::{ErrorList, FieldError, Path};
+
+use crate::{
+    call::{Answer, Call},
+    meta,
+    options::{WriteKind, WriteOptions},
+    status::{ApiError, Result},
+    tokens::{Bound, Claims, ISSUER, Reference},
+};
+
+const GROUP: &str = "authentication.k8s.io";
+const KIND: &str = "TokenRequest";
+
+/// How long a token is good for, if nothing is said, and at least, and at most.
+const DEFAULT: i64 = 3600;
+const SHORTEST: i64 = 600;
+const LONGEST: i64 = 1 << 32;
+/// Who asks for this long is a pod that may not ask again: its token is good for longer, and somebody is told.
+const UNRENEWED: i64 = 3607;
+const EXTENDED: i64 = 365 * 24 * 3600;
+
+/// POST of a TokenRequest.
+pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
+    let options = WriteOptions::parse(&call.query, WriteKind::Create)?;
+    let mut request = call.decode_body(options.field_validation)?;
+    let bound = request["spec"].as_object_mut().and_then(|spec| spec.remove("boundObjectRef")).unwrap_or_default();
+    if request["spec"]["expirationSeconds"].is_null() {
+        request["spec"]["expirationSeconds"] = DEFAULT.into();
+    }
+    if !bound.is_null() {
+        request["spec"]["boundObjectRef"] = bound.clone();
+    }
+    call.track(&options, None, &mut request);
+    for (field, have) in [("name", call.target.name), ("namespace", call.target.namespace)] {
+        let given = meta::text(&request, field);
+        if !given.is_empty() && given != have {
+            let detail = format!("must match the service account {field} if specified");
+            let error = FieldError::invalid(&Path::new("metadata").child(field), &json!(given), &detail);
+            return Err(ApiError::invalid(KIND, GROUP, call.target.name, &vec![error]));
+        }
+    }
+    let account = call.current().await?.ok_or_else(|| call.not_found())?;
+    let account = call.endpoint.read(&account);
+    let (given, uid) = (meta::text(&request, "uid").to_owned(), meta::text(&account, "uid").to_owned());
+    if !given.is_empty() && given != uid {
+        let why =
+            format!("the UID in the token request ({given}) does not match the UID of the service account ({uid})");
+        return Err(ApiError::conflict(KIND, GROUP, call.target.name, &why));
+    }
+    let now = call.server.now();
+    meta::set(&mut request, "name", call.target.name);
+    meta::set(&mut request, "namespace", call.target.namespace);
+    meta::set(&mut request, "uid", uid.as_str());
+    meta::set(&mut request, "creationTimestamp", meta::format_time(now));
+    let spec = &mut request["spec"];
+    if spec["audiences"].as_array().is_none_or(Vec::is_empty) {
+        spec["audiences"] = json!([ISSUER]);
+    }
+    let seconds = check_duration(spec)?;
+    // It is shown even if there is none.
+    spec["boundObjectRef"] = bound;
+    let mut bound = bound_to(call, &spec["boundObjectRef"])?;
+    bound.namespace = call.target.namespace.to_owned();
+    bound.serviceaccount = Reference { name: call.target.name.to_owned(), uid };
+    let audiences: Vec<String> = strings(&spec["audiences"]);
+
+    let second = now.as_second();
+    let extended = bound.pod.is_some() && seconds == UNRENEWED && audiences.iter().all(|audience| audience == ISSUER);
+    if extended {
+        bound.warnafter = Some(second + seconds);
+    }
+    let claims = Claims {
+        aud: audiences,
+        exp: second + if extended { EXTENDED } else { seconds },
+        iat: second,
+        iss: ISSUER.to_owned(),
+        jti: meta::new_uid(),
+        nbf: second,
+        sub: format!("system:serviceaccount:{}:{}", call.target.namespace, call.target.name),
+        bound,
+    };
+    let expiration = now.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap_or(jiff::Timestamp::MAX);
+    request["status"] =
+        json!({"token": call.server.token_key.sign(&claims), "expirationTimestamp": meta::format_time(expiration)});
+    Ok(Answer::Value { code: StatusCode::CREATED, value: request })
+}
+
+fn strings(list: &Value) -> Vec<String> {
+    list.as_array().into_iter().flatten().filter_map(|text| text.as_str().map(str::to_owned)).collect()
+}
+
+fn check_duration(spec: &Value) -> Result<i64> {
+    let seconds = spec["expirationSeconds"].as_i64().unwrap_or_default();
+    let mut errors = ErrorList::new();
+    let path = Path::new("spec").child("expirationSeconds");
+    let mut refuse = |detail: &str| errors.push(FieldError::invalid(&path, &json!(seconds), detail));
+    if seconds < SHORTEST {
+        refuse("may not specify a duration less than 10 minutes");
+    }
+    if seconds > LONGEST {
+        refuse("may not specify a duration larger than 2^32 seconds");
+    }
+    if errors.is_empty() { Ok(seconds) } else { Err(ApiError::invalid(KIND, GROUP, "", &errors)) }
+}
+
+/// What a token is bound to, which must be there.
+fn bound_to(call: &Call<'_>, reference: &Value) -> Result<Bound> {
+    let mut bound = Bound::default();
+    if reference.is_null() {
+        return Ok(bound);
+    }
+    let text = |field: &str| reference[field].as_str().unwrap_or_default();
+    let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
+    let (kind, name) = (text("kind"), text("name"));
+    let plural = match (group, kind) {
+        ("", "Pod") => "pods",
+        ("", "Secret") => "secrets",
+        ("", "Node") => "nodes",
+        _ => {
+            let message = format!("cannot bind token to object of type {group}/{version}, Kind={kind}");
+            return Err(ApiError::bad_request(message));
+        }
+    };
+    let find = |plural: &str, name: &str| {
+        let key = if plural == "nodes" { name.to_owned() } else { format!("{}/{name}", call.target.namespace) };
+        call.server.storage.cache(&format!("/core/{plural}/")).get(&key)
+    };
+    let object = find(plural, name).ok_or_else(|| ApiError::not_found(plural, "", name))?;
+    let uid = object.header.uid.to_string();
+    if kind == "Pod" {
+        let pod = object.to_value();
+        if pod["spec"]["serviceAccountName"].as_str().unwrap_or_default() != call.target.name {
+            return Err(ApiError::bad_request(format!(
+                "cannot bind token for serviceaccount {:?} to pod running with different serviceaccount name.",
+                call.target.name
+            )));
+        }
+        bound.node = pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty()).map(|node| {
+            let uid = find("nodes", node).map(|node| node.header.uid.to_string()).unwrap_or_default();
+            Reference { name: node.to_owned(), uid }
+        });
+    }
+    let wanted = text("uid");
+    if !wanted.is_empty() && wanted != uid {
+        let why = format!(
+            "the UID in the bound object reference ({wanted}) does not match the UID in record. The object might have \
+             been deleted and then recreated"
+        );
+        return Err(ApiError::conflict(kind, "", name, &why));
+    }
+    let reference = Some(Reference { name: name.to_owned(), uid });
+    match kind {
+        "Pod" => bound.pod = reference,
+        "Secret" => bound.secret = reference,
+        _ => bound.node = reference,
+    }
+    Ok(bound)
+}

@@ -1,0 +1,74 @@
+//! `windlass edit`: other answers to what was asked when something was made.
+
+use clap::Args;
+use windlass_scaffold::Edits;
+
+use crate::{
+    create::FieldArgs,
+    failure::Advised,
+    init::LicenseArg,
+    project::{self, SourceArgs, Writing},
+};
+
+/// Change the project, or fields of a resource
+///
+/// What is generated from it changes with it; what was edited is merged.
+#[derive(Debug, Args)]
+pub(crate) struct EditArgs {
+    /// A sentence about the project
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// Licence it is under
+    #[arg(long, value_enum)]
+    license: Option<LicenseArg>,
+    /// Whose it is, for the licence
+    #[arg(long, value_name = "NAME")]
+    owner: Option<String>,
+    #[command(flatten)]
+    source: SourceArgs,
+    /// Kind of the resource to change
+    #[arg(long)]
+    kind: Option<String>,
+    /// Group of the resource, if several have the kind
+    #[arg(long, requires = "kind")]
+    group: Option<String>,
+    /// Version of the resource to change [default: the one that is stored]
+    #[arg(long, requires = "kind")]
+    version: Option<String>,
+    #[command(flatten)]
+    fields: FieldArgs,
+    /// Name of a field to remove; may be repeated
+    #[arg(long, value_name = "NAME", requires = "kind")]
+    remove_field: Vec<String>,
+    /// Store this version from now on, and work with it
+    #[arg(long, value_name = "VERSION", requires = "kind")]
+    storage_version: Option<String>,
+    #[command(flatten)]
+    writing: Writing,
+}
+
+/// Changes the project.
+pub(crate) fn run(args: EditArgs) -> anyhow::Result<()> {
+    let opened = project::open_current()?;
+    let fields = args.fields.read()?;
+    if args.kind.is_none() && !fields.is_empty() {
+        let message = "it is not said whose fields these are".to_owned();
+        return Err(Advised { message, hint: "add --kind".into() }.into());
+    }
+    let edits = Edits {
+        description: args.description,
+        license: args.license.map(Into::into),
+        owner: args.owner,
+        windlass: args.source.source(&opened.root)?,
+    };
+    opened.change(args.writing, |project| {
+        project.edit(edits)?;
+        let Some(kind) = args.kind else { return Ok(()) };
+        let group = args.group.as_deref();
+        project.edit_fields(group, &kind, args.version.as_deref(), fields, &args.remove_field)?;
+        match args.storage_version {
+            Some(version) => project.set_storage(group, &kind, &version),
+            None => Ok(()),
+        }
+    })
+}

@@ -1,0 +1,187 @@
+//! Writing several files: all of them or none.
+//!
+//! New texts are written beside their places first. Then they are renamed into place one after the other, and what was
+//! there is put back if one of them fails.
+
+use std::{
+    ffi::OsString,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, ensure};
+use windlass_scaffold::Change;
+
+/// Does the changes within a folder.
+pub(crate) fn all(root: &Path, changes: &[Change]) -> anyhow::Result<()> {
+    let mut work = Work::default();
+    let result = work.prepare(root, changes).and_then(|()| work.commit(root, changes));
+    if result.is_err() {
+        work.undo();
+        return result;
+    }
+    for change in changes.iter().filter(|change| change.new.is_none()) {
+        let folders = Path::new(&change.path).ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
+        for folder in folders {
+            // One with something in it stays.
+            if fs::remove_dir(root.join(folder)).is_err() {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What has been done so far.
+#[derive(Default)]
+struct Work {
+    /// Folders that were made, outer ones first.
+    folders: Vec<PathBuf>,
+    /// New texts beside their places.
+    beside: Vec<PathBuf>,
+    /// Files that were replaced, with what they were.
+    replaced: Vec<(PathBuf, Option<String>)>,
+}
+
+impl Work {
+    fn prepare(&mut self, root: &Path, changes: &[Change]) -> anyhow::Result<()> {
+        for change in changes {
+            let file = place(root, change);
+            let there = fs::read_to_string(&file).ok();
+            ensure!(there == change.old, "{} was changed by somebody else meanwhile", file.display());
+            if let Some(text) = &change.new {
+                self.prepare_one(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn prepare_one(&mut self, file: &Path, text: &str) -> io::Result<()> {
+        if let Some(folder) = file.parent() {
+            let missing: Vec<&Path> = folder.ancestors().take_while(|folder| !folder.exists()).collect();
+            for folder in missing.into_iter().rev().filter(|folder| !folder.as_os_str().is_empty()) {
+                fs::create_dir(folder)?;
+                self.folders.push(folder.to_owned());
+            }
+        }
+        let beside = beside(file);
+        self.beside.push(beside.clone());
+        fs::write(&beside, text)?;
+        match fs::metadata(file) {
+            Ok(there) => fs::set_permissions(&beside, there.permissions()),
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn commit(&mut self, root: &Path, changes: &[Change]) -> anyhow::Result<()> {
+        for change in changes {
+            let file = place(root, change);
+            let done = match change.new {
+                Some(_) => fs::rename(beside(&file), &file),
+                None => fs::remove_file(&file),
+            };
+            done.with_context(|| format!("cannot change {}", file.display()))?;
+            self.replaced.push((file, change.old.clone()));
+        }
+        Ok(())
+    }
+
+    /// Puts everything back, as far as that is possible.
+    fn undo(self) {
+        for (file, old) in self.replaced.into_iter().rev() {
+            let undone = match old {
+                Some(text) => fs::write(&file, text),
+                None => fs::remove_file(&file),
+            };
+            if let Err(error) = undone {
+                tracing::warn!(file = %file.display(), %error, "it could not be put back");
+            }
+        }
+        for file in self.beside {
+            let _ = fs::remove_file(file);
+        }
+        for folder in self.folders.iter().rev() {
+            let _ = fs::remove_dir(folder);
+        }
+    }
+}
+
+/// The file of a change. A link stays one: what it leads to is replaced.
+fn place(root: &Path, change: &Change) -> PathBuf {
+    let file = root.join(&change.path);
+    match (file.is_symlink() && change.new.is_some()).then(|| fs::canonicalize(&file)) {
+        Some(Ok(file)) => file,
+        _ => file,
+    }
+}
+
+/// Where the new text of a file is until it takes its place.
+fn beside(file: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(file.file_name().unwrap_or_default());
+    name.push(format!(".windlass-{}", std::process::id()));
+    file.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(path: &str, old: Option<&str>, new: Option<&str>) -> Change {
+        Change { path: path.to_owned(), old: old.map(str::to_owned), new: new.map(str::to_owned), merged: false }
+    }
+
+    fn listing(root: &Path) -> Vec<String> {
+        let mut names: Vec<String> =
+            fs::read_dir(root).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn files_are_made_changed_and_removed_with_their_folders() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        all(root, &[change("a/b/c.txt", None, Some("1")), change("d.txt", None, Some("2"))]).unwrap();
+        assert_eq!(fs::read_to_string(root.join("a/b/c.txt")).unwrap(), "1");
+        all(root, &[change("a/b/c.txt", Some("1"), None), change("d.txt", Some("2"), Some("3"))]).unwrap();
+        assert_eq!(fs::read_to_string(root.join("d.txt")).unwrap(), "3");
+        assert_eq!(listing(root), ["d.txt"]);
+    }
+
+    #[test]
+    fn nothing_is_left_when_one_cannot_be_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        fs::write(root.join("a"), "old").unwrap();
+        fs::create_dir_all(root.join("z/full")).unwrap();
+        let changes =
+            [change("a", Some("old"), Some("new")), change("b/new.txt", None, Some("2")), change("z", None, Some("3"))];
+        let error = all(root, &changes).unwrap_err();
+        assert!(error.to_string().contains("cannot change"), "{error:#}");
+        assert_eq!(fs::read_to_string(root.join("a")).unwrap(), "old");
+        assert_eq!(listing(root), ["a", "z"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_stays_one_until_it_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        fs::write(root.join("real"), "old").unwrap();
+        std::os::unix::fs::symlink("real", root.join("link")).unwrap();
+        all(root, &[change("link", Some("old"), Some("new"))]).unwrap();
+        assert_eq!(fs::read_to_string(root.join("real")).unwrap(), "new");
+        all(root, &[change("link", Some("new"), None)]).unwrap();
+        assert_eq!(listing(root), ["real"]);
+    }
+
+    #[test]
+    fn what_somebody_else_changed_meanwhile_is_not_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("a"), "theirs").unwrap();
+        let error = all(folder.path(), &[change("a", Some("old"), Some("new"))]).unwrap_err();
+        assert!(error.to_string().contains("somebody else"), "{error}");
+        assert_eq!(fs::read_to_string(folder.path().join("a")).unwrap(), "theirs");
+    }
+}

@@ -1,0 +1,237 @@
+//! How fast pods may be made to leave nodes that are not ready: pure.
+//!
+//! Nodes are of zones. If few nodes of a zone are not ready, the trouble is likely theirs, and one after the other is
+//! emptied. If many are, the trouble is likely ours, and it goes slower or not at all. If no node at all is ready, nobody
+//! is emptied, as there is nowhere to go.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use k8s_openapi::api::core::v1::Node;
+use tokio::time::Instant;
+
+/// Nodes that are emptied in a second: of a zone that is well, and of a large one that is not.
+const RATE: f64 = 0.1;
+const SLOW_RATE: f64 = 0.01;
+/// How many nodes a large zone has more than.
+const LARGE: usize = 50;
+/// What part of a zone's nodes is many.
+const MANY: f64 = 0.55;
+
+/// How a zone is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Initial,
+    Normal,
+    Partial,
+    Full,
+}
+
+/// What has to be done after a look at all nodes.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// Nothing.
+    None,
+    /// No node is ready any more: nobody is to leave, and taints that say so go.
+    AllLost,
+    /// Some are ready again after none was: all have as much time as if they had just been heard of.
+    SomeBack,
+}
+
+/// All zones.
+#[derive(Debug, Default)]
+pub(super) struct Zones(BTreeMap<String, Zone>);
+
+#[derive(Debug)]
+struct Zone {
+    state: State,
+    waiting: VecDeque<String>,
+    /// Those that wait, and those that have been dealt with.
+    listed: BTreeSet<String>,
+    rate: f64,
+    /// When the next may be dealt with.
+    next: Option<Instant>,
+}
+
+/// The zone of a node.
+pub(super) fn zone_of(node: &Node) -> String {
+    let label = |keys: [&str; 2]| {
+        let labels = node.metadata.labels.as_ref();
+        keys.into_iter().find_map(|key| labels?.get(key).filter(|value| !value.is_empty())).cloned().unwrap_or_default()
+    };
+    let region = label(["topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"]);
+    let zone = label(["topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"]);
+    format!("{region}/{zone}")
+}
+
+impl Zones {
+    fn zone(&mut self, name: &str) -> &mut Zone {
+        self.0.entry(name.to_owned()).or_insert_with(|| Zone {
+            state: State::Initial,
+            waiting: VecDeque::new(),
+            listed: BTreeSet::new(),
+            rate: RATE,
+            next: None,
+        })
+    }
+
+    /// A node is not ready, and its taint does (not) say so yet.
+    pub(super) fn mark(&mut self, zone: &str, node: &str, tainted: bool) {
+        let zone = self.zone(zone);
+        if !tainted {
+            zone.forget(node);
+        }
+        if zone.listed.insert(node.to_owned()) {
+            zone.waiting.push_back(node.to_owned());
+        }
+    }
+
+    /// A node is ready, or gone, or could not be dealt with.
+    pub(super) fn forget(&mut self, zone: &str, node: &str) {
+        if let Some(zone) = self.0.get_mut(zone) {
+            zone.forget(node);
+        }
+    }
+
+    /// Takes in which of the nodes are ready.
+    pub(super) fn look(&mut self, ready: &BTreeMap<String, Vec<bool>>) -> Turn {
+        let states: BTreeMap<&String, State> = ready.iter().map(|(zone, nodes)| (zone, state(nodes))).collect();
+        for zone in ready.keys() {
+            self.zone(zone);
+        }
+        self.0.retain(|zone, _| ready.contains_key(zone));
+        let all_lost = states.values().all(|state| *state == State::Full);
+        let all_were_lost = self.0.values().all(|zone| zone.state == State::Full);
+        if all_lost && all_were_lost {
+            return Turn::None;
+        }
+        for (name, zone) in &mut self.0 {
+            let (state, size) = (states[name], ready[name].len());
+            zone.rate = match state {
+                _ if all_lost => 0.0,
+                State::Partial if size > LARGE => SLOW_RATE,
+                State::Partial => 0.0,
+                _ => RATE,
+            };
+            zone.state = state;
+        }
+        match (all_lost, all_were_lost) {
+            (true, _) => Turn::AllLost,
+            (_, true) => Turn::SomeBack,
+            _ => Turn::None,
+        }
+    }
+
+    /// The nodes that may be emptied now, by zone.
+    pub(super) fn due(&mut self, now: Instant) -> Vec<String> {
+        let mut due = Vec::new();
+        for zone in self.0.values_mut() {
+            if zone.rate > 0.0
+                && zone.next.is_none_or(|next| next <= now)
+                && let Some(node) = zone.waiting.pop_front()
+            {
+                due.push(node);
+                zone.next = Some(now + std::time::Duration::from_secs_f64(1.0 / zone.rate));
+            }
+        }
+        due
+    }
+}
+
+impl Zone {
+    fn forget(&mut self, node: &str) {
+        if self.listed.remove(node) {
+            self.waiting.retain(|waiting| waiting != node);
+        }
+    }
+}
+
+fn state(ready: &[bool]) -> State {
+    let lost = ready.iter().filter(|ready| !**ready).count();
+    let part = lost as f64 / ready.len().max(1) as f64;
+    match lost {
+        0 => State::Normal,
+        _ if lost == ready.len() => State::Full,
+        3.. if part >= MANY => State::Partial,
+        _ => State::Normal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// So many nodes of which so many are ready.
+    fn nodes(all: usize, ready: usize) -> Vec<bool> {
+        (0..all).map(|index| index < ready).collect()
+    }
+
+    fn one(all: usize, ready: usize) -> BTreeMap<String, Vec<bool>> {
+        [("z".to_owned(), nodes(all, ready))].into()
+    }
+
+    #[test]
+    fn a_zone_is_lost_in_part_if_many_of_its_nodes_are() {
+        for (all, ready, expected) in [
+            (3, 3, State::Normal),
+            (3, 1, State::Normal),
+            (3, 0, State::Full),
+            (5, 2, State::Partial),
+            (10, 5, State::Normal),
+            (10, 4, State::Partial),
+        ] {
+            assert_eq!(state(&nodes(all, ready)), expected, "{ready} of {all}");
+        }
+    }
+
+    #[test]
+    fn nodes_are_emptied_one_after_the_other() {
+        let mut zones = Zones::default();
+        let start = Instant::now();
+        for node in ["a", "b"] {
+            zones.mark("z", node, false);
+        }
+        assert_eq!(zones.look(&one(5, 3)), Turn::None);
+        assert_eq!(zones.due(start), ["a"]);
+        zones.mark("z", "a", true);
+        assert!(zones.due(start + Duration::from_secs(5)).is_empty());
+        assert_eq!(zones.due(start + Duration::from_secs(10)), ["b"]);
+        assert!(zones.due(start + Duration::from_secs(20)).is_empty(), "those with a taint are dealt with");
+        zones.mark("z", "b", false);
+        assert_eq!(zones.due(start + Duration::from_secs(20)), ["b"], "somebody has taken its taint");
+    }
+
+    #[test]
+    fn nobody_leaves_if_no_node_is_ready() {
+        let mut zones = Zones::default();
+        let start = Instant::now();
+        zones.mark("z", "a", false);
+        assert_eq!(zones.look(&one(1, 0)), Turn::AllLost);
+        assert!(zones.due(start).is_empty());
+        assert_eq!(zones.look(&one(1, 0)), Turn::None);
+        assert_eq!(zones.look(&one(2, 1)), Turn::SomeBack);
+        assert_eq!(zones.due(start), ["a"]);
+        let elsewhere = [("y".to_owned(), nodes(4, 4)), ("z".to_owned(), nodes(3, 0))].into();
+        assert_eq!(zones.look(&elsewhere), Turn::None, "another zone is well");
+        zones.mark("z", "b", false);
+        assert_eq!(zones.due(start + Duration::from_secs(10)), ["b"]);
+    }
+
+    #[test]
+    fn a_small_zone_that_is_lost_in_part_keeps_its_pods_and_a_large_one_loses_them_slowly() {
+        let start = Instant::now();
+        let mut small = Zones::default();
+        small.mark("z", "a", false);
+        small.look(&one(10, 4));
+        assert!(small.due(start).is_empty());
+        let mut large = Zones::default();
+        for node in ["a", "b"] {
+            large.mark("z", node, false);
+        }
+        large.look(&one(100, 40));
+        assert_eq!(large.due(start), ["a"]);
+        assert!(large.due(start + Duration::from_secs(99)).is_empty());
+        assert_eq!(large.due(start + Duration::from_secs(100)), ["b"]);
+    }
+}

@@ -1,0 +1,101 @@
+//! Certificates that are asked for.
+
+use std::time::Duration;
+
+use k8s_openapi::{ByteString, api::certificates::v1::CertificateSigningRequest};
+use kube::{
+    Api,
+    api::{Patch, PatchParams, PostParams},
+};
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
+use serde_json::json;
+use windlass_testing::{Plane, eventually};
+
+/// A request of somebody in a group.
+fn request(name: &str, who: &str, group: &str, signer: &str, usages: &[&str]) -> CertificateSigningRequest {
+    let mut params = CertificateParams::new([]).unwrap();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::OrganizationName, group);
+    params.distinguished_name.push(DnType::CommonName, who);
+    let pem = params.serialize_request(&KeyPair::generate().unwrap()).unwrap().pem().unwrap();
+    let mut request: CertificateSigningRequest = serde_json::from_value(json!({
+        "metadata": {"name": name},
+        "spec": {"request": "", "signerName": format!("kubernetes.io/{signer}"), "usages": usages,
+            "expirationSeconds": 3600},
+    }))
+    .unwrap();
+    request.spec.request = ByteString(pem.into_bytes());
+    request
+}
+
+fn requests(plane: &Plane) -> Api<CertificateSigningRequest> {
+    Api::all(plane.client())
+}
+
+async fn approve(plane: &Plane, name: &str) {
+    let approved = json!({"status": {"conditions": [{"type": "Approved", "status": "True", "reason": "Tested"}]}});
+    requests(plane).patch_approval(name, &PatchParams::default(), &Patch::Strategic(approved)).await.unwrap();
+}
+
+async fn certificate(plane: &Plane, name: &str) -> Option<String> {
+    let status = requests(plane).get(name).await.unwrap().status?;
+    status.certificate.map(|certificate| String::from_utf8(certificate.0).unwrap())
+}
+
+/// The conditions of a request with their reasons.
+async fn conditions(plane: &Plane, name: &str) -> Vec<(String, String)> {
+    let conditions = requests(plane).get(name).await.unwrap().status.and_then(|status| status.conditions);
+    let words = conditions.into_iter().flatten().map(|one| (one.type_, one.reason.unwrap_or_default()));
+    words.collect()
+}
+
+#[tokio::test]
+async fn a_request_that_is_approved_is_signed_and_goes_after_an_hour() {
+    let plane = Plane::test().virtual_time().await;
+    let usages = ["client auth", "digital signature"];
+    let made = request("jane", "jane", "dev", "kube-apiserver-client", &usages);
+    requests(&plane).create(&PostParams::default(), &made).await.unwrap();
+    plane.pass(Duration::from_secs(10)).await;
+    assert_eq!(certificate(&plane, "jane").await, None, "nobody has approved it");
+    approve(&plane, "jane").await;
+    let pem = eventually("it is signed", async || certificate(&plane, "jane").await).await;
+    assert!(pem.starts_with("-----BEGIN CERTIFICATE-----\n"), "{pem}");
+    plane.pass(Duration::from_secs(3300)).await;
+    assert!(requests(&plane).get_opt("jane").await.unwrap().is_some());
+    plane.pass(Duration::from_secs(700)).await;
+    assert!(requests(&plane).get_opt("jane").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_request_that_its_signer_does_not_sign_fails() {
+    let plane = Plane::test().await;
+    let made = request("jane", "jane", "dev", "kube-apiserver-client", &["server auth"]);
+    requests(&plane).create(&PostParams::default(), &made).await.unwrap();
+    approve(&plane, "jane").await;
+    eventually("it fails", async || {
+        let failed = ("Failed".to_owned(), "SignerValidationFailure".to_owned());
+        conditions(&plane, "jane").await.contains(&failed).then_some(())
+    })
+    .await;
+    assert_eq!(certificate(&plane, "jane").await, None);
+}
+
+#[tokio::test]
+async fn a_kubelet_gets_its_certificate_without_asking_anybody() {
+    let plane = Plane::test().await;
+    let signer = "kube-apiserver-client-kubelet";
+    let usages = ["client auth", "digital signature", "key encipherment"];
+    let made = request("node", "system:node:a", "system:nodes", signer, &usages);
+    requests(&plane).create(&PostParams::default(), &made).await.unwrap();
+    eventually("it is signed", async || certificate(&plane, "node").await).await;
+    assert_eq!(conditions(&plane, "node").await, [("Approved".to_owned(), "AutoApproved".to_owned())]);
+}
+
+#[tokio::test]
+async fn nobody_becomes_an_administrator_by_a_request() {
+    let plane = Plane::test().await;
+    let made = request("root", "root", "system:masters", "kube-apiserver-client", &["client auth"]);
+    let refused = requests(&plane).create(&PostParams::default(), &made).await.unwrap_err().to_string();
+    let expected = "use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed";
+    assert!(refused.contains(expected), "{refused}");
+}

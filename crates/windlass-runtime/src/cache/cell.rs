@@ -1,0 +1,204 @@
+//! The place of one state of one object, parsed or packed.
+
+use std::{
+    cell::OnceCell,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use parking_lot::Mutex;
+
+use super::{
+    Event,
+    packed::{Brief, Packed},
+    packing::Packer,
+};
+use crate::{erased::AnyObject, key::ObjectKey};
+
+/// One state of an object, in one of two forms: as the object, or as text that is parsed when it is read and then kept
+/// parsed. Which state it is never changes: another state is another cell. So a cell can be read at any time, under the
+/// store's lock or later, and is what the store, its indices and events that wait have in common.
+///
+/// Its own lock is held for no longer than one object takes to parse, and no other lock is taken meanwhile.
+pub(crate) struct Cell<K: ?Sized> {
+    held: Mutex<Held<K>>,
+    /// It was read since the last sweep, or is new.
+    read: AtomicBool,
+}
+
+enum Held<K: ?Sized> {
+    Parsed(Arc<K>),
+    Packed(Packed<K>),
+}
+
+/// A cell that several look at one after the other: it is parsed once for all of them, and not kept so.
+pub(super) struct Opened<'a, K: ?Sized> {
+    pub(super) cell: &'a Arc<Cell<K>>,
+    object: OnceCell<Arc<K>>,
+}
+
+/// Objects that are being read. Those that are packed wait until the store's lock is free: parsing many takes a while.
+pub(super) struct Reading<K: ?Sized> {
+    objects: Vec<Arc<K>>,
+    packed: Vec<Arc<Cell<K>>>,
+}
+
+impl<K: ?Sized> Default for Reading<K> {
+    fn default() -> Self {
+        Self { objects: Vec::new(), packed: Vec::new() }
+    }
+}
+
+impl<K: AnyObject + ?Sized> Reading<K> {
+    pub(super) fn reserve(&mut self, objects: usize) {
+        self.objects.reserve_exact(objects);
+    }
+
+    pub(super) fn add(&mut self, cell: &Arc<Cell<K>>) {
+        self.add_if(cell, |_| true);
+    }
+
+    /// Reads an object, but hands it out only if it matches.
+    pub(super) fn add_if(&mut self, cell: &Arc<Cell<K>>, matches: impl FnOnce(&K) -> bool) {
+        match cell.read_parsed(matches) {
+            Some(object) => self.objects.extend(object),
+            None => self.packed.push(cell.clone()),
+        }
+    }
+
+    /// All of them. Not to be called under the store's lock.
+    pub(super) fn finish(self) -> Vec<Arc<K>> {
+        self.finish_if(|_| true)
+    }
+
+    /// The same with those of [`add_if`](Self::add_if).
+    pub(super) fn finish_if(self, matches: impl Fn(&K) -> bool) -> Vec<Arc<K>> {
+        let Self { mut objects, packed } = self;
+        objects.extend(packed.into_iter().map(|cell| cell.read()).filter(|object| matches(object)));
+        objects
+    }
+}
+
+impl<K: AnyObject + ?Sized> Cell<K> {
+    pub(super) fn new(object: Arc<K>) -> Arc<Self> {
+        Arc::new(Self { held: Mutex::new(Held::Parsed(object)), read: AtomicBool::new(true) })
+    }
+
+    /// A cell that begins in its short form, if it has one.
+    pub(super) fn packed(object: Arc<K>, packer: &Packer<K>) -> Arc<Self> {
+        let held = packer.pack(&*object).map_or(Held::Parsed(object), Held::Packed);
+        Arc::new(Self { held: Mutex::new(held), read: AtomicBool::new(true) })
+    }
+
+    /// The object, which is kept parsed from now on.
+    pub(super) fn read(&self) -> Arc<K> {
+        let mut held = self.held.lock();
+        self.note_read();
+        match &*held {
+            Held::Parsed(object) => object.clone(),
+            Held::Packed(packed) => {
+                let object = packed.parse();
+                *held = Held::Parsed(Arc::clone(&object));
+                object
+            }
+        }
+    }
+
+    /// If it is parsed, the object if it matches.
+    pub(super) fn read_parsed(&self, matches: impl FnOnce(&K) -> bool) -> Option<Option<Arc<K>>> {
+        let held = self.held.lock();
+        let Held::Parsed(object) = &*held else { return None };
+        self.note_read();
+        Some(matches(object).then(|| object.clone()))
+    }
+
+    /// A store into memory that many read is dear, a look is not.
+    fn note_read(&self) {
+        if !self.read.load(Ordering::Relaxed) {
+            self.read.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The object; nothing is changed by it.
+    pub(super) fn peek(&self) -> Arc<K> {
+        match &*self.held.lock() {
+            Held::Parsed(object) => object.clone(),
+            Held::Packed(packed) => packed.parse(),
+        }
+    }
+
+    /// Looks at what is known without parsing. The cell is locked meanwhile.
+    pub(super) fn brief<T>(&self, look: impl FnOnce(Brief<'_>) -> T) -> T {
+        match &*self.held.lock() {
+            Held::Parsed(object) => look(Brief::of(object.metadata())),
+            Held::Packed(packed) => look(packed.brief()),
+        }
+    }
+
+    pub(crate) fn key(&self) -> ObjectKey {
+        self.brief(|brief| ObjectKey::namespaced(brief.key.0, brief.key.1))
+    }
+
+    pub(super) fn has_key(&self, key: (&str, &str)) -> bool {
+        self.brief(|brief| brief.key == key)
+    }
+
+    pub(super) fn has_uid(&self, uid: Option<&str>) -> bool {
+        self.brief(|brief| brief.uid == uid)
+    }
+
+    pub(super) fn revision(&self) -> u64 {
+        self.brief(|brief| brief.revision())
+    }
+
+    /// Packs the object, unless somebody else has it, too: it would be in memory twice.
+    pub(super) fn pack(&self, packer: &Packer<K>) {
+        let mut held = self.held.lock();
+        // Nobody gets hold of it while the lock is held.
+        if let Held::Parsed(object) = &*held
+            && Arc::strong_count(object) == 1
+            && let Some(packed) = packer.pack(&**object)
+        {
+            *held = Held::Packed(packed);
+        }
+    }
+
+    /// Packs the object if it was not read since the last time.
+    pub(super) fn sweep(&self, packer: &Packer<K>) {
+        if !self.read.swap(false, Ordering::Relaxed) {
+            self.pack(packer);
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_packed(&self) -> bool {
+        matches!(*self.held.lock(), Held::Packed(_))
+    }
+}
+
+impl<'a, K: AnyObject + ?Sized> Opened<'a, K> {
+    pub(super) fn new(cell: &'a Arc<Cell<K>>) -> Self {
+        Self { cell, object: OnceCell::new() }
+    }
+
+    pub(super) fn object(&self) -> &K {
+        self.object.get_or_init(|| self.cell.peek())
+    }
+}
+
+impl<K: AnyObject + ?Sized> Event<Cell<K>> {
+    /// The event with its objects, as handlers get it. Objects that are packed stay so.
+    pub(super) fn open(self) -> Event<K> {
+        match self {
+            Self::Added { object, initial } => Event::Added { object: object.peek(), initial },
+            Self::Updated { old, new } if Arc::ptr_eq(&old, &new) => {
+                let object = new.peek();
+                Event::Updated { old: object.clone(), new: object }
+            }
+            Self::Updated { old, new } => Event::Updated { old: old.peek(), new: new.peek() },
+            Self::Deleted { object } => Event::Deleted { object: object.peek() },
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Objects that nobody reads are kept as text.
+
+use std::{collections::HashMap, time::Duration};
+
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{super::*, run, show, show_event, state};
+use crate::cache::{
+    Packing,
+    index::{Entries, Values},
+    store::tests::Step,
+};
+use crate::{object::Object, watch::Parse};
+
+type Map = k8s_openapi::api::core::v1::ConfigMap;
+
+const ALL: Range<usize> = 0..usize::MAX;
+
+fn packer<K: Object>() -> Arc<Packer<K>> {
+    Packer::new(Some(Packing { above: 2, idle: Duration::from_secs(60) }), Parse::typed())
+}
+
+/// A store in which everything is packed.
+fn packed() -> Store<Map> {
+    let mut store = Store::new(packer());
+    let objects = (1..=3).map(|number| state(&format!("object-{number}"), &number.to_string(), number)).collect();
+    let events = run(&mut store, Step::List(3, objects));
+    assert_eq!(events.len(), 3);
+    assert_eq!(packed_names(&store), ["object-1", "object-2", "object-3"]);
+    store
+}
+
+fn packed_names(store: &Store<Map>) -> Vec<String> {
+    let packed = store.iter().filter(|object| object.is_packed());
+    let mut names: Vec<_> = packed.map(|object| object.key().name().to_owned()).collect();
+    names.sort();
+    names
+}
+
+fn get<'a>(store: &'a Store<Map>, name: &str) -> &'a Arc<Cell<Map>> {
+    store.get(("default", name)).expect("the object must be there")
+}
+
+#[test]
+fn a_packed_object_is_equal_when_it_is_read_and_the_same_when_it_is_read_again() {
+    let store = packed();
+    let read = get(&store, "object-1").read();
+    assert_eq!(read, state("object-1", "1", 1));
+    assert!(Arc::ptr_eq(&read, &get(&store, "object-1").read()));
+    assert_eq!(packed_names(&store), ["object-2", "object-3"]);
+}
+
+#[test]
+fn a_look_leaves_it_packed() {
+    let store = packed();
+    assert_eq!(get(&store, "object-1").peek(), state("object-1", "1", 1));
+    assert_eq!(packed_names(&store).len(), 3);
+}
+
+#[test]
+fn a_sweep_packs_what_was_not_read_since_the_last_and_leaves_what_is_held() {
+    let store = packed();
+    store.sweep(ALL);
+    drop((get(&store, "object-1").read(), get(&store, "object-3").read()));
+    let held = get(&store, "object-2").read();
+    store.sweep(ALL);
+    assert_eq!(packed_names(&store), Vec::<String>::new());
+    drop(get(&store, "object-1").read());
+    store.sweep(ALL);
+    assert_eq!(packed_names(&store), ["object-3"]);
+    store.sweep(ALL);
+    assert_eq!(packed_names(&store), ["object-1", "object-3"]);
+    assert!(Arc::ptr_eq(&held, &get(&store, "object-2").read()));
+    drop(held);
+    store.sweep(ALL);
+    store.sweep(ALL);
+    assert_eq!(packed_names(&store).len(), 3);
+}
+
+#[test]
+fn few_objects_are_not_packed_and_no_copy_is_made_of_those_that_somebody_holds() {
+    let mut store = Store::new(packer());
+    run(&mut store, Step::List(2, vec![state("a", "1", 1), state("b", "2", 2)]));
+    assert_eq!(packed_names(&store), Vec::<String>::new());
+    let held = state("c", "3", 3);
+    run(&mut store, Step::List(3, vec![state("a", "1", 1), state("d", "4", 3), held.clone()]));
+    // What is the same is kept as it is.
+    assert_eq!(packed_names(&store), ["d"]);
+    assert!(Arc::ptr_eq(&held, &get(&store, "c").read()));
+}
+
+#[test]
+fn events_have_the_former_state_of_packed_objects() {
+    let mut store = packed();
+    for (step, expected) in [
+        (Step::Apply(state("object-1", "1", 4)), "updated object-1:1@1 -> object-1:1@4"),
+        (Step::Deleted("object-2", "2"), "deleted object-2:2@2"),
+        (
+            Step::List(9, vec![state("object-1", "1", 4), state("object-3", "3", 8), state("x", "5", 5)]),
+            "updated object-3:3@3 -> object-3:3@8",
+        ),
+        (Step::Gone(ObjectKey::namespaced("default", "object-3"), 10), "deleted object-3:3@8"),
+    ] {
+        assert_eq!(run(&mut store, step)[0], expected);
+    }
+}
+
+#[test]
+fn an_index_finds_packed_objects_and_follows_their_changes() {
+    let mut store = packed();
+    let by_revision = |object: &Map| vec![revision_of(object), 0];
+    let place = store.add_index(Box::new(Entries::new("revision", Values::OfObject(Box::new(by_revision)))));
+    let count = |store: &Store<Map>, value: u64| {
+        let index = store.index_at(place).as_any().downcast_ref::<Entries<Map, u64>>();
+        index.expect("the index must be there").count(&value)
+    };
+    assert_eq!((count(&store, 1), count(&store, 2), count(&store, 0)), (1, 1, 3));
+    assert_eq!(packed_names(&store).len(), 3);
+    run(&mut store, Step::Apply(state("object-1", "1", 7)));
+    run(&mut store, Step::Deleted("object-2", "2"));
+    store.sweep(ALL);
+    store.sweep(ALL);
+    assert_eq!((count(&store, 1), count(&store, 7), count(&store, 2), count(&store, 0)), (0, 1, 0, 2));
+    run(&mut store, Step::Absent);
+    assert_eq!(count(&store, 0), 0);
+}
+
+#[test]
+fn what_is_no_object_of_a_server_stays_as_it_is() {
+    let packer = packer();
+    assert!(packer.pack(&Map::default()).is_none());
+    let long = state("a", &"u".repeat(70_000), 1);
+    assert!(packer.pack(&*long).is_none());
+    let cell = Cell::packed(long.clone(), &packer);
+    assert!(Arc::ptr_eq(&cell.read(), &long));
+    assert_eq!(show(&cell.read()).len(), "a:@1".len() + 70_000);
+}
+
+/// Whether an object can be packed; what comes back must be the same.
+fn packs<K: Object + PartialEq>(json: &serde_json::Value) -> bool {
+    let object: K = serde_json::from_value(json.clone()).expect("the object must parse");
+    let Some(packed) = packer().pack(&object) else { return false };
+    assert_eq!(*packed.parse(), object);
+    assert_eq!(packed.brief(), Brief::of(object.meta()));
+    true
+}
+
+#[test]
+fn objects_of_every_form_come_back_as_they_were() {
+    let pod = serde_json::json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": "a\"b", "namespace": "default", "uid": "1", "resourceVersion": "1", "labels": {},
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+        },
+        "spec": {"containers": [{"name": "c", "resources": {"limits": {"cpu": "100m"}}, "ports": [{"containerPort": 80}]}]},
+    });
+    assert!(packs::<k8s_openapi::api::core::v1::Pod>(&pod));
+    assert!(packs::<kube::core::DynamicObject>(&pod));
+    let meta: kube::core::PartialObjectMeta<Map> = serde_json::from_value(pod.clone()).expect("metadata must parse");
+    let packed = packer().pack(&meta).expect("metadata must be packed");
+    assert_eq!(packed.parse().metadata, meta.metadata);
+
+    let mut fractions = pod;
+    fractions["spec"] = serde_json::json!({"f": [0.5, -1e300, 3.0, 0.1]});
+    assert!(packs::<kube::core::DynamicObject>(&fractions));
+    for number in 0..1000 {
+        fractions["spec"] = serde_json::json!({ "f": 1.0 / f64::from(number + 3) });
+        packs::<kube::core::DynamicObject>(&fractions);
+    }
+}
+
+#[test]
+fn a_resync_of_a_packed_object_is_seen_as_one() {
+    let store = packed();
+    let cell = get(&store, "object-1");
+    let event = Event::Updated { old: cell.clone(), new: cell.clone() }.open();
+    assert!(event.is_resync(), "{}", show_event(&event));
+}
+
+/// A type that forgets a field when it is written.
+#[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[kube(group = "example.com", version = "v1", kind = "Forgetful")]
+struct ForgetfulSpec {
+    #[serde(default, skip_serializing)]
+    secret: String,
+    #[serde(default)]
+    numbers: HashMap<String, u32>,
+}
+
+#[test]
+fn a_type_that_does_not_read_what_it_writes_is_not_packed() {
+    let numbers: HashMap<_, _> = (0..50).map(|number| (number.to_string(), number)).collect();
+    let mut object = Forgetful::new("a", ForgetfulSpec { secret: String::new(), numbers });
+    object.metadata.uid = Some("1".into());
+    object.metadata.resource_version = Some("1".into());
+    let packer = packer();
+    // The order of maps does not matter.
+    assert!(packer.pack(&object).is_some() && packer.packs(3));
+    object.spec.secret = "kept".into();
+    assert!(packer.pack(&object).is_none() && !packer.packs(3));
+    object.spec.secret = String::new();
+    assert!(packer.pack(&object).is_none());
+}

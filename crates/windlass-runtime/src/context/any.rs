@@ -1,0 +1,179 @@
+//! One kind, whatever its Rust type: how a context reads and writes it.
+//!
+//! The methods of [`Kind`](super::Kind) are shells around those of [`AnyKind`]: compiled for each kind, all that is
+//! behind a write (requests, races, registering with the caches) would be hundreds of kilobytes a kind.
+
+use std::{
+    any::{Any, TypeId},
+    sync::Arc,
+};
+
+use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
+use kube::core::{ApiResource, DynamicObject, Request};
+
+use super::{
+    Context, ContextError,
+    error::{Target, Verb},
+    wired::Entry,
+};
+use crate::{
+    cache::Caches,
+    erased::{AnyObject, typed},
+    key::ObjectKey,
+    object::{Object, resource_of},
+    watch::Parse,
+};
+
+/// A [`Kind`](super::Kind) whose Rust type is forgotten.
+pub(crate) struct AnyKind<'a> {
+    pub(super) context: &'a Context,
+    pub(super) typing: Arc<dyn Typing>,
+}
+
+/// Whether the objects of a kind have a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// They have.
+    Namespaced,
+    /// They have not: they are of the cluster.
+    Cluster,
+    /// That is known only at run time.
+    Unknown,
+}
+
+impl Reach {
+    /// What a type says of its objects.
+    pub(crate) fn of<K: Object>() -> Self {
+        let scope = TypeId::of::<K::Scope>();
+        if scope == TypeId::of::<NamespaceResourceScope>() {
+            Self::Namespaced
+        } else if scope == TypeId::of::<ClusterResourceScope>() {
+            Self::Cluster
+        } else {
+            Self::Unknown
+        }
+    }
+}
+
+/// What only the Rust type of a kind can tell, or do.
+pub(crate) trait Typing: Send + Sync {
+    fn resource(&self) -> ApiResource;
+    fn kind(&self) -> String;
+    fn reach(&self) -> Reach;
+    fn url_path(&self, namespace: Option<&str>) -> String;
+    /// Of its objects.
+    fn object_type(&self) -> TypeId;
+    /// What makes it this kind among those that share the type: its `DynamicType`.
+    fn dynamic(&self) -> &dyn Any;
+    /// Whether that is this.
+    fn is_dynamic(&self, dynamic: &dyn Any) -> bool;
+    /// Whether its objects are metadata alone.
+    fn is_metadata(&self) -> bool;
+    /// Whether its objects take in whatever they are given.
+    fn is_open(&self) -> bool;
+    /// An object of its JSON. Always of bytes: each other form would be another copy of all the code that reads a kind.
+    fn read(&self, json: &[u8]) -> serde_json::Result<Arc<dyn AnyObject>>;
+    /// See [`Caches::wrote`].
+    fn wrote(&self, caches: &Caches, object: Arc<dyn AnyObject>);
+    /// See [`Caches::deleted`].
+    fn deleted(&self, caches: &Caches, key: &ObjectKey, uid: &str);
+}
+
+struct Of<K: Object> {
+    dynamic: K::DynamicType,
+}
+
+/// The kind of a type.
+pub(crate) fn typing<K: Object>(dynamic: &K::DynamicType) -> Arc<dyn Typing> {
+    Arc::new(Of::<K> { dynamic: dynamic.clone() })
+}
+
+impl<K: Object> Typing for Of<K> {
+    fn resource(&self) -> ApiResource {
+        resource_of::<K>(&self.dynamic)
+    }
+
+    fn kind(&self) -> String {
+        K::kind(&self.dynamic).into_owned()
+    }
+
+    fn reach(&self) -> Reach {
+        Reach::of::<K>()
+    }
+
+    fn url_path(&self, namespace: Option<&str>) -> String {
+        K::url_path(&self.dynamic, namespace)
+    }
+
+    fn object_type(&self) -> TypeId {
+        TypeId::of::<K>()
+    }
+
+    fn dynamic(&self) -> &dyn Any {
+        &self.dynamic
+    }
+
+    fn is_dynamic(&self, dynamic: &dyn Any) -> bool {
+        dynamic.downcast_ref() == Some(&self.dynamic)
+    }
+
+    fn is_metadata(&self) -> bool {
+        K::metadata_api()
+    }
+
+    fn is_open(&self) -> bool {
+        TypeId::of::<K>() == TypeId::of::<DynamicObject>()
+    }
+
+    fn read(&self, json: &[u8]) -> serde_json::Result<Arc<dyn AnyObject>> {
+        Parse::of::<K>().read(json)
+    }
+
+    fn wrote(&self, caches: &Caches, object: Arc<dyn AnyObject>) {
+        caches.wrote(&self.dynamic, &typed::<K>(object));
+    }
+
+    fn deleted(&self, caches: &Caches, key: &ObjectKey, uid: &str) {
+        caches.deleted::<K>(&self.dynamic, key, uid);
+    }
+}
+
+impl<'a> AnyKind<'a> {
+    pub(crate) fn new(context: &'a Context, typing: Arc<dyn Typing>) -> Self {
+        Self { context, typing }
+    }
+
+    pub(crate) fn context(&self) -> &'a Context {
+        self.context
+    }
+
+    /// Where it is cached, if anywhere.
+    pub(super) fn cached_in(&self) -> Vec<Arc<Entry>> {
+        self.context.wired.entries(self.typing.object_type(), self.typing.dynamic())
+    }
+
+    /// Where it is cached, which must be somewhere.
+    pub(super) fn entries(&self) -> Result<Vec<Arc<Entry>>, ContextError> {
+        let entries = self.cached_in();
+        if entries.is_empty() { Err(ContextError::NotWired { kind: self.typing.kind() }) } else { Ok(entries) }
+    }
+
+    pub(super) fn target(&self, verb: Verb, key: &ObjectKey) -> Target {
+        Target { verb, kind: self.typing.kind(), key: key.clone() }
+    }
+
+    /// Requests for an object: within its namespace, if the kind has them.
+    pub(super) fn request(&self, verb: Verb, key: &ObjectKey) -> Result<Request, ContextError> {
+        let reach = self.typing.reach();
+        let namespace = key.namespace().filter(|_| reach != Reach::Cluster);
+        if namespace.is_none() && reach == Reach::Namespaced {
+            return Err(self.target(verb, key).lacks("namespace"));
+        }
+        Ok(Request::new(self.typing.url_path(namespace)))
+    }
+
+    /// Tells the caches that an object is gone.
+    pub(super) fn is_gone(&self, key: &ObjectKey, uid: &str) {
+        self.typing.deleted(&self.context.parts.caches, key, uid);
+    }
+}

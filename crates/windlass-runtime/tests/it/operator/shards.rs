@@ -1,0 +1,217 @@
+//! Replicas of one program that share its keys: `--shards`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use clap::Parser;
+use kube::Config;
+use windlass_runtime::operator::Flags;
+
+use super::*;
+
+const OBJECTS: usize = 60;
+
+#[derive(Parser)]
+struct Arguments {
+    #[command(flatten)]
+    flags: Flags,
+}
+
+/// What a replica is started with. A lease of a minute is lost by no machine that is merely slow.
+fn options(world: &World, lease: [&str; 2]) -> Options {
+    let namespace = world.namespace();
+    let arguments = [
+        "operator",
+        "--shards",
+        &format!("--pod-namespace={namespace}"),
+        &format!("--namespace={namespace}"),
+        &format!("--leader-election-lease-duration={}", lease[0]),
+        &format!("--leader-election-renew-deadline={}", lease[1]),
+        "--leader-election-retry-period=100ms",
+    ];
+    let config = Config::new("http://localhost".parse().unwrap());
+    Options::from_flags(&Arguments::parse_from(arguments).flags, "sharing-operator", &config).unwrap()
+}
+
+/// What all replicas have done.
+#[derive(Clone, Default)]
+struct Diary(Arc<Mutex<Pages>>);
+
+#[derive(Default)]
+struct Pages {
+    /// Who reconciled which object at which round, in order.
+    done: Vec<(usize, String, u64)>,
+    /// Who is at work on an object.
+    working: BTreeMap<String, usize>,
+    /// Objects that two were at work on.
+    shared: Vec<String>,
+}
+
+/// A replica at work on an object.
+struct AtWork {
+    diary: Diary,
+    name: String,
+}
+
+impl Diary {
+    fn begin(&self, replica: usize, name: &str) -> AtWork {
+        let mut pages = self.0.lock().unwrap();
+        if let Some(other) = pages.working.insert(name.to_owned(), replica) {
+            pages.shared.push(format!("{name} by {other} and {replica}"));
+        }
+        drop(pages);
+        AtWork { diary: self.clone(), name: name.to_owned() }
+    }
+
+    fn done(&self, replica: usize, name: &str, round: u64) {
+        self.0.lock().unwrap().done.push((replica, name.to_owned(), round));
+    }
+
+    /// How much has been written.
+    fn place(&self) -> usize {
+        self.0.lock().unwrap().done.len()
+    }
+
+    /// Who has reconciled which object at a round, since then.
+    fn of_round(&self, since: usize, round: u64) -> BTreeMap<String, BTreeSet<usize>> {
+        let mut owners: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
+        for (replica, name, at) in &self.0.lock().unwrap().done[since..] {
+            if *at == round {
+                owners.entry(name.clone()).or_default().insert(*replica);
+            }
+        }
+        owners
+    }
+
+    fn assert_nothing_was_shared(&self) {
+        assert_eq!(self.0.lock().unwrap().shared, Vec::<String>::new());
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        self.diary.0.lock().unwrap().working.remove(&self.name);
+    }
+}
+
+fn replica(number: usize, diary: &Diary) -> Operator {
+    let diary = diary.clone();
+    let reconcile = move |map: Arc<ConfigMap>, _: Context| {
+        let diary = diary.clone();
+        async move {
+            let name = map.metadata.name.clone().unwrap_or_default();
+            let round = map.data.as_ref().and_then(|data| data.get("round")?.parse().ok()).unwrap_or_default();
+            let _at_work = diary.begin(number, &name);
+            // Long enough that another could come in between.
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            diary.done(number, &name, round);
+            Ok(Action::done())
+        }
+    };
+    Operator::new("sharing-operator").controller(Controller::<ConfigMap>::new("shared", reconcile).concurrency(4))
+}
+
+async fn start(world: &World, number: usize, diary: &Diary, lease: [&str; 2]) -> Running {
+    Running::start(replica(number, diary), world.client(), options(world, lease)).await
+}
+
+/// Changes all objects, and waits until each of them has been seen so. Who has done it.
+async fn next_round(world: &World, diary: &Diary, round: u64) -> BTreeMap<String, BTreeSet<usize>> {
+    let since = diary.place();
+    let maps: Api<ConfigMap> = world.api();
+    for number in 0..OBJECTS {
+        let patch = serde_json::json!({"data": {"round": round.to_string()}});
+        maps.patch(&format!("map-{number}"), &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    }
+    eventually("all have been reconciled", async || {
+        let owners = diary.of_round(since, round);
+        (owners.len() == OBJECTS).then_some(owners)
+    })
+    .await
+}
+
+/// Rounds until each object has one owner, and these are all of them.
+async fn settled(world: &World, diary: &Diary, round: &mut u64, replicas: &[usize]) -> BTreeMap<String, usize> {
+    for _ in 0..100 {
+        *round += 1;
+        let owners = next_round(world, diary, *round).await;
+        let all: BTreeSet<usize> = owners.values().flatten().copied().collect();
+        if owners.values().all(|of_one| of_one.len() == 1) && all.iter().eq(replicas) {
+            return owners.into_iter().map(|(name, of_one)| (name, of_one.into_iter().next().unwrap())).collect();
+        }
+    }
+    panic!("{replicas:?} do not share the objects");
+}
+
+async fn create_all(world: &World) {
+    for number in 0..OBJECTS {
+        create(&world.client(), world.namespace(), &format!("map-{number}")).await;
+    }
+}
+
+#[tokio::test]
+async fn every_object_is_reconciled_by_one_replica_while_others_come_and_leave() {
+    const LEASE: [&str; 2] = ["60s", "40s"];
+    let world = World::start().await;
+    create_all(&world).await;
+    let diary = Diary::default();
+    let mut running = Vec::new();
+    for number in 0..3 {
+        running.push(start(&world, number, &diary, LEASE).await);
+    }
+    let mut round = 0;
+    let before = settled(&world, &diary, &mut round, &[0, 1, 2]).await;
+    // While nobody comes or goes, nothing moves.
+    for _ in 0..5 {
+        round += 1;
+        let owners = next_round(&world, &diary, round).await;
+        let expected: BTreeMap<_, _> = before.iter().map(|(name, owner)| (name.clone(), [*owner].into())).collect();
+        assert_eq!(owners, expected);
+    }
+
+    let since = diary.place();
+    running.remove(1).stop().await.unwrap();
+    // Objects that move are looked at by their new owners, though nothing has changed.
+    let orphans: BTreeSet<&String> = before.iter().filter(|(_, owner)| **owner == 1).map(|(name, _)| name).collect();
+    assert!(!orphans.is_empty());
+    eventually("the objects of the one that left are looked at", async || {
+        let looked = diary.of_round(since, round);
+        let by_others = |name: &&String| looked.get(*name).is_some_and(|owners| owners.iter().any(|one| *one != 1));
+        orphans.iter().all(by_others).then_some(())
+    })
+    .await;
+    let after = settled(&world, &diary, &mut round, &[0, 2]).await;
+    for (name, owner) in &after {
+        assert!(before[name] == 1 || before[name] == *owner, "{name} moved from {} to {owner}", before[name]);
+    }
+
+    running.push(start(&world, 3, &diary, LEASE).await);
+    let last = settled(&world, &diary, &mut round, &[0, 2, 3]).await;
+    for (name, owner) in &last {
+        assert!(*owner == 3 || after[name] == *owner, "{name} moved from {} to {owner}", after[name]);
+    }
+    for replica in running {
+        replica.stop().await.unwrap();
+    }
+    diary.assert_nothing_was_shared();
+    let leases = Api::<Lease>::namespaced(world.client(), world.namespace()).list(&Default::default()).await.unwrap();
+    let holders: Vec<_> = leases.items.into_iter().filter_map(|lease| lease.spec?.holder_identity).collect();
+    assert!(holders.iter().all(String::is_empty), "those who left hold nothing: {holders:?}");
+}
+
+#[tokio::test]
+async fn the_objects_of_a_replica_that_was_lost_are_taken_over() {
+    const LEASE: [&str; 2] = ["3s", "2s"];
+    let world = World::start().await;
+    create_all(&world).await;
+    let diary = Diary::default();
+    let lost = start(&world, 0, &diary, LEASE).await;
+    let left = start(&world, 1, &diary, LEASE).await;
+    let mut round = 0;
+    let before = settled(&world, &diary, &mut round, &[0, 1]).await;
+    lost.result.abort();
+    assert!(lost.result.await.unwrap_err().is_cancelled());
+    let after = settled(&world, &diary, &mut round, &[1]).await;
+    assert_eq!(after.len(), before.len());
+    left.stop().await.unwrap();
+    diary.assert_nothing_was_shared();
+}

@@ -1,0 +1,128 @@
+//! A replica that is lost while it makes certificates anew: the one that is left goes on from wherever it was.
+
+use http::Method;
+
+use super::*;
+use crate::faults::{Fault, Faults, Seen};
+
+/// Where a replica stands still and is lost: before or after a write.
+#[derive(Clone, Copy, Debug)]
+enum Moment {
+    /// It has made certificates and nobody has them.
+    BeforeTheSecret,
+    /// The Secret has them, and it has not heard of that.
+    AfterTheSecret,
+    /// The Secret has them; nobody is told to trust the new authority.
+    BeforeTheBundle,
+    /// The bundle is there; it shows the old certificate.
+    AfterTheBundle,
+}
+
+impl Moment {
+    fn request(self) -> fn(&Seen) -> bool {
+        match self {
+            Self::BeforeTheSecret | Self::AfterTheSecret => {
+                |seen| seen.method == Method::PUT && seen.path.contains("/secrets/")
+            }
+            Self::BeforeTheBundle | Self::AfterTheBundle => {
+                |seen| seen.method == Method::PATCH && seen.path.contains("/validatingwebhookconfigurations/")
+            }
+        }
+    }
+
+    fn fault(self) -> Fault {
+        match self {
+            Self::BeforeTheSecret | Self::BeforeTheBundle => Fault::Hang,
+            Self::AfterTheSecret | Self::AfterTheBundle => Fault::Swallow,
+        }
+    }
+
+    /// Whether it has come.
+    fn has_come(self, faults: &Faults, before: usize) -> bool {
+        match self.fault() {
+            Fault::Swallow => faults.swallowed() > 0,
+            _ => faults.count(self.request()) > before,
+        }
+    }
+}
+
+async fn authorities(world: &World) -> String {
+    let secret = Api::<Secret>::namespaced(world.client(), world.namespace()).get("web-certificates").await.unwrap();
+    String::from_utf8(secret.data.unwrap()["ca.crt"].0.clone()).unwrap()
+}
+
+/// The one that is lost renews the authority, too, which takes all four steps.
+async fn is_survived(moment: Moment) {
+    let world = World::start().await;
+    let configuration = Arc::new(Configuration::create(&world).await);
+    let faults = Faults::around(world.client());
+    let (clock, lost_clock) = (Clock::default(), Clock::default());
+    let lost = certificates_with(faults.client(), &world, &configuration, &lost_clock);
+    let lost = Served::start(webhooks(), WebhookOptions::new(lost)).await;
+    let slow = Faults::around(world.client());
+    let left = certificates_with(slow.client(), &world, &configuration, &clock);
+    let left = Served::start(webhooks(), WebhookOptions::new(left)).await;
+    let first = authorities(&world).await;
+
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut load = JoinSet::new();
+    let (asked, stopped, address) = (configuration.clone(), stop.clone(), left.address);
+    load.spawn(async move {
+        let mut shown = HashSet::new();
+        while !stopped.load(Ordering::Relaxed) {
+            shown.insert(ask(&asked, address).await);
+        }
+        shown
+    });
+
+    let before = faults.count(moment.request());
+    faults.inject(moment.request(), 1, moment.fault());
+    // The other one must not be the faster of the two.
+    slow.inject(|seen| seen.method == Method::PATCH, usize::MAX, Fault::Refuse);
+    // Two thirds of the authority's life are over, for the one whose clock is ahead.
+    lost_clock.ahead.store(31 * 60, Ordering::SeqCst);
+    eventually("the moment has come", async || moment.has_come(&faults, before).then_some(())).await;
+    lost.kill().await;
+    if matches!(moment, Moment::AfterTheSecret | Moment::BeforeTheBundle) {
+        let refused = |slow: &Faults| slow.count(|seen| seen.method == Method::PATCH);
+        let before = refused(&slow);
+        eventually("the other one has tried to tell", async || (refused(&slow) > before + 3).then_some(())).await;
+    }
+    slow.clear();
+    let wrote = authorities(&world).await != first;
+    assert_eq!(wrote, !matches!(moment, Moment::BeforeTheSecret), "{moment:?}");
+
+    // The other one comes to it by and by, and nobody who asks it ever fails.
+    for _ in 0..47 {
+        clock.advance(60).await;
+    }
+    stop.store(true, Ordering::Relaxed);
+    let shown = load.join_next().await.unwrap().unwrap();
+    assert!(shown.len() >= 5, "{} certificates", shown.len());
+    let [bundle, _] = configuration.bundles().await;
+    assert_eq!(bundle.as_deref(), Some(authorities(&world).await.as_str()), "{moment:?}");
+    assert!(!bundle.unwrap().contains(&first), "the first authority is forgotten");
+    ask(&configuration, left.address).await;
+    left.kill().await;
+    configuration.delete().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_lost_before_the_new_certificates_are_kept_takes_nothing_with_it() {
+    is_survived(Moment::BeforeTheSecret).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_lost_after_the_new_certificates_are_kept_is_followed() {
+    is_survived(Moment::AfterTheSecret).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_lost_before_it_has_told_of_a_new_authority_is_spoken_for() {
+    is_survived(Moment::BeforeTheBundle).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_lost_after_it_has_told_of_a_new_authority_is_followed() {
+    is_survived(Moment::AfterTheBundle).await;
+}

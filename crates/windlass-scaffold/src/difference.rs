@@ -1,0 +1,37 @@
+//! Two texts as a unified diff.
+
+/// The diff between two versions of a file, as `git` shows it. A text that is not there is `None`.
+pub fn difference(path: &str, old: Option<&str>, new: Option<&str>) -> String {
+    let side = |letter: char, text: Option<&str>| match text {
+        Some(_) => format!("{letter}/{path}"),
+        None => "/dev/null".to_owned(),
+    };
+    let mut options = diffy::DiffOptions::new();
+    options.set_original_filename(side('a', old)).set_modified_filename(side('b', new));
+    options.create_patch(old.unwrap_or_default(), new.unwrap_or_default()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn files_that_are_made_and_removed_are_shown_as_git_does() {
+        expect![[r#"
+            --- /dev/null
+            +++ b/a.rs
+            @@ -0,0 +1 @@
+            +one
+        "#]]
+        .assert_eq(&difference("a.rs", None, Some("one\n")));
+        expect![[r#"
+            --- a/a.rs
+            +++ /dev/null
+            @@ -1 +0,0 @@
+            -one
+        "#]]
+        .assert_eq(&difference("a.rs", Some("one\n"), None));
+    }
+}

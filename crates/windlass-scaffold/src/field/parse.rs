@@ -1,0 +1,157 @@
+//! Reading a field.
+
+use std::str::FromStr;
+
+use super::{Field, FieldType, Number};
+use crate::{ScaffoldError, names};
+
+const TYPES: &str = "types are string, int, int32, int64, bool, number, duration, quantity, time, enum(a|b), map, and \
+                     []TYPE for several; with ? for one that may be left out";
+const KEYS: [&str; 6] = ["min", "max", "default", "pattern", "example", "doc"];
+
+impl FromStr for Field {
+    type Err = ScaffoldError;
+
+    fn from_str(text: &str) -> Result<Self, ScaffoldError> {
+        let wrong =
+            |why: String, hint: &str| ScaffoldError::Field { text: text.to_owned(), why, hint: hint.to_owned() };
+        let Some((name, rest)) = text.split_once(':') else {
+            return Err(wrong("it has no type".to_owned(), "write it as name:type, as replicas:int32"));
+        };
+        // `name?:type` is as good as `name:type?`.
+        let (name, optional_name) = optional(name.trim());
+        names::check_field(name)?;
+        let (kind, rest) = split_type(rest.trim()).map_err(|why| wrong(why, TYPES))?;
+        let (rest, optional_type) = match rest.strip_prefix('?') {
+            Some(rest) => (rest, true),
+            None => (rest, false),
+        };
+        let mut field = Self {
+            name: name.to_owned(),
+            kind,
+            optional: optional_name || optional_type,
+            min: None,
+            max: None,
+            default: None,
+            pattern: None,
+            example: None,
+            doc: None,
+        };
+        let hint = "what follows the type is =MIN..MAX, or ,default=..., ,pattern=..., ,example=..., ,doc=...";
+        let (range, settings) = split_settings(rest).map_err(|why| wrong(why, hint))?;
+        if let Some(range) = range {
+            let Some((min, max)) = range.split_once("..") else {
+                return Err(wrong(format!("{range:?} is no range"), "write a range as 1..10, 1.. or ..10"));
+            };
+            field.min = (!min.is_empty()).then_some(min).map(number).transpose().map_err(|why| wrong(why, hint))?;
+            field.max = (!max.is_empty()).then_some(max).map(number).transpose().map_err(|why| wrong(why, hint))?;
+        }
+        for (key, value) in settings {
+            match key {
+                "min" => field.min = Some(number(value).map_err(|why| wrong(why, hint))?),
+                "max" => field.max = Some(number(value).map_err(|why| wrong(why, hint))?),
+                "default" => field.default = Some(value.to_owned()),
+                "pattern" => field.pattern = Some(value.to_owned()),
+                "example" => field.example = Some(value.to_owned()),
+                _ => field.doc = Some(value.to_owned()),
+            }
+        }
+        field.check().map_err(|(why, hint)| wrong(why, &hint))?;
+        Ok(field)
+    }
+}
+
+fn optional(text: &str) -> (&str, bool) {
+    match text.strip_suffix('?') {
+        Some(text) => (text, true),
+        None => (text, false),
+    }
+}
+
+/// The type and what follows it.
+fn split_type(text: &str) -> Result<(FieldType, &str), String> {
+    if let Some(inner) = text.strip_prefix("[]") {
+        let (kind, rest) = split_type(inner)?;
+        return match kind {
+            FieldType::List(_) | FieldType::Map | FieldType::Quantity | FieldType::Time => {
+                Err(format!("lists of {kind} are not for the command line"))
+            }
+            kind => Ok((FieldType::List(Box::new(kind)), rest)),
+        };
+    }
+    if let Some(words) = text.strip_prefix("enum(") {
+        let (words, rest) = words.split_once(')').ok_or("enum( has no )")?;
+        let words: Vec<String> = words.split('|').map(|word| word.trim().to_owned()).collect();
+        check_words(&words)?;
+        return Ok((FieldType::Enum(words), rest));
+    }
+    let end = text.find(['?', '=', ',']).unwrap_or(text.len());
+    let (name, rest) = text.split_at(end);
+    let kind = match name.trim() {
+        "string" => FieldType::String,
+        "int" | "int64" | "i64" => FieldType::Int64,
+        "int32" | "i32" => FieldType::Int32,
+        "bool" | "boolean" => FieldType::Bool,
+        "number" | "float" | "f64" => FieldType::Number,
+        "duration" => FieldType::Duration,
+        "quantity" => FieldType::Quantity,
+        "time" => FieldType::Time,
+        "map" => FieldType::Map,
+        other => return Err(format!("there is no type {other:?}")),
+    };
+    Ok((kind, rest))
+}
+
+/// Words of an enumeration have to be different as variants, too.
+fn check_words(words: &[String]) -> Result<(), String> {
+    let mut variants: Vec<String> = Vec::new();
+    for word in words {
+        let variant = names::upper_camel(&names::snake(word));
+        let begins = variant.starts_with(|letter: char| letter.is_ascii_alphabetic());
+        if !begins || word.chars().any(|letter| letter.is_control() || letter == '"' || letter == '\\') {
+            return Err(format!("{word:?} cannot be a word of an enumeration: it must begin with a letter"));
+        }
+        if variant == "Self" || variants.contains(&variant) {
+            return Err(format!("{word:?} is too much like another word"));
+        }
+        variants.push(variant);
+    }
+    Ok(())
+}
+
+/// A value of a setting, by its key.
+type Setting<'a> = (&'a str, &'a str);
+
+/// The range and the settings that follow the type. A comma begins a setting only if a key follows: patterns and
+/// sentences may have some.
+fn split_settings(text: &str) -> Result<(Option<&str>, Vec<Setting<'_>>), String> {
+    let starts: Vec<usize> =
+        text.match_indices(',').map(|(place, _)| place).filter(|place| key_at(text, *place)).collect();
+    let first = starts.first().copied().unwrap_or(text.len());
+    let range = match text[..first].trim() {
+        "" => None,
+        range => Some(range.strip_prefix('=').ok_or_else(|| format!("{range:?} is not understood"))?),
+    };
+    let mut settings = Vec::new();
+    for (index, start) in starts.iter().enumerate() {
+        let end = starts.get(index + 1).copied().unwrap_or(text.len());
+        let setting = text[start + 1..end].trim();
+        let (key, value) = setting.split_once('=').ok_or_else(|| format!("{setting:?} has no value"))?;
+        if settings.iter().any(|(other, _)| *other == key) {
+            return Err(format!("{key} is given twice"));
+        }
+        settings.push((key, value));
+    }
+    Ok((range, settings))
+}
+
+fn key_at(text: &str, comma: usize) -> bool {
+    let rest = text[comma + 1..].trim_start();
+    KEYS.iter().any(|key| rest.strip_prefix(key).is_some_and(|rest| rest.starts_with('=')))
+}
+
+fn number(text: &str) -> Result<Number, String> {
+    let value: Option<f64> = text.trim().parse().ok().filter(|value: &f64| value.is_finite());
+    let value = value.ok_or_else(|| format!("{text:?} is no number"))?;
+    Ok(Number { text: text.trim().to_owned(), value })
+}

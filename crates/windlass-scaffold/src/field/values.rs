@@ -1,0 +1,223 @@
+//! Values of fields: whether one fits, and one that does.
+
+use super::{Field, FieldType, Number};
+
+/// What is wrong, and what to do.
+type Complaint = (String, String);
+
+/// How lengths of time are written.
+pub(crate) const DURATION_PATTERN: &str = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$";
+
+/// How quantities are written.
+pub(crate) const QUANTITY_PATTERN: &str =
+    r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$";
+
+impl Field {
+    /// Whether what is said about the field fits its type.
+    pub(super) fn check(&self) -> Result<(), Complaint> {
+        let texts = [&self.default, &self.pattern, &self.example, &self.doc];
+        if texts.into_iter().flatten().any(|text| text.chars().any(char::is_control)) {
+            return Err(("it has a line break or the like in it".to_owned(), "write it on one line".to_owned()));
+        }
+        let bounds = [&self.min, &self.max].into_iter().flatten();
+        match self.kind {
+            FieldType::Int32 | FieldType::Int64 => {
+                for bound in bounds {
+                    self.check_whole(bound)?;
+                }
+            }
+            FieldType::Number => {}
+            FieldType::String | FieldType::List(_) | FieldType::Map => {
+                for bound in bounds {
+                    self.check_whole(bound)?;
+                    if bound.value < 0.0 {
+                        return Err((format!("{} is no length", bound.text), "use 0 or more".to_owned()));
+                    }
+                }
+                // Samples have at least as much.
+                let most = if self.is_collection() { 20.0 } else { 1000.0 };
+                if let Some(min) = self.min.as_ref().filter(|min| min.value > most) {
+                    let why = format!("{} is too much to ask of the command line", min.text);
+                    return Err((why, "add the constraint to the generated types".to_owned()));
+                }
+            }
+            _ if self.min.is_some() || self.max.is_some() => {
+                let why = format!("a {} has no range", self.kind);
+                return Err((why, "ranges are for numbers, strings, lists and maps".to_owned()));
+            }
+            _ => {}
+        }
+        if let (Some(min), Some(max)) = (&self.min, &self.max)
+            && min.value > max.value
+        {
+            return Err((format!("nothing is between {} and {}", min.text, max.text), "exchange them".to_owned()));
+        }
+        if self.pattern.is_some() && self.kind != FieldType::String {
+            return Err((format!("a {} has no pattern", self.kind), "patterns are for strings".to_owned()));
+        }
+        if self.is_collection() && self.default.is_some() {
+            let hint = "leave out the default and write ?: it is empty then";
+            return Err((format!("a {} has no default here", self.kind), hint.to_owned()));
+        }
+        for value in [&self.default, &self.example].into_iter().flatten() {
+            self.check_value(value)?;
+        }
+        if self.pattern.is_some() && self.is_required() && self.example.is_none() {
+            let why = "its pattern cannot be turned into a value for the sample";
+            return Err((why.to_owned(), "add one that matches, as ,example=abc".to_owned()));
+        }
+        Ok(())
+    }
+
+    fn check_whole(&self, bound: &Number) -> Result<(), Complaint> {
+        let fits = match self.kind {
+            FieldType::Int64 => bound.text.parse::<i64>().is_ok(),
+            _ => bound.text.parse::<i32>().is_ok(),
+        };
+        match fits {
+            true => Ok(()),
+            false => Err((format!("{} is no whole number of its size", bound.text), "use a whole number".to_owned())),
+        }
+    }
+
+    fn check_value(&self, value: &str) -> Result<(), Complaint> {
+        let parsed = match &self.kind {
+            FieldType::Int32 => value.parse::<i32>().ok().map(f64::from),
+            // Bounds are compared roughly: nobody has ranges that end beyond 2^53.
+            #[allow(clippy::cast_precision_loss)]
+            FieldType::Int64 => value.parse::<i64>().ok().map(|value| value as f64),
+            FieldType::Number => value.parse::<f64>().ok().filter(|value| value.is_finite()),
+            FieldType::String => u32::try_from(value.chars().count()).ok().map(f64::from),
+            FieldType::Bool => matches!(value, "true" | "false").then_some(0.0),
+            FieldType::Enum(words) => words.iter().any(|word| word == value).then_some(0.0),
+            FieldType::Duration => is_duration(value).then_some(0.0),
+            FieldType::Quantity => is_quantity(value).then_some(0.0),
+            FieldType::Time => is_time(value).then_some(0.0),
+            FieldType::List(_) | FieldType::Map => None,
+        };
+        let hint = match &self.kind {
+            FieldType::Enum(words) => format!("use one of {}", words.join(", ")),
+            FieldType::Bool => "use true or false".to_owned(),
+            FieldType::Duration => "write it as 1h30m or 500ms".to_owned(),
+            FieldType::Time => "write it as 2024-01-31T12:00:00Z".to_owned(),
+            FieldType::Quantity => "write it as 500m or 2Gi".to_owned(),
+            _ => "give another value".to_owned(),
+        };
+        let size = parsed.ok_or_else(|| (format!("{value:?} is no {}", self.kind), hint.clone()))?;
+        let is_ranged =
+            matches!(self.kind, FieldType::Int32 | FieldType::Int64 | FieldType::Number | FieldType::String);
+        let below = self.min.as_ref().is_some_and(|min| size < min.value);
+        let above = self.max.as_ref().is_some_and(|max| size > max.value);
+        match is_ranged && (below || above) {
+            true => Err((format!("{value:?} is not within its range"), hint)),
+            false => Ok(()),
+        }
+    }
+
+    /// A value that the schema accepts, without quotes; nothing for what is left out of samples.
+    pub(crate) fn sample(&self) -> String {
+        if let Some(value) = self.example.as_ref().or(self.default.as_ref()) {
+            return value.clone();
+        }
+        self.sample_of(&self.kind)
+    }
+
+    pub(crate) fn sample_of(&self, kind: &FieldType) -> String {
+        let is_own = *kind == self.kind;
+        match kind {
+            FieldType::String if is_own => {
+                let fits = |bound: &Option<Number>| bound.as_ref().map(|bound| bound.value);
+                let mut text = "example".to_owned();
+                if let Some(max) = fits(&self.max) {
+                    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+                    text.truncate(max as usize);
+                }
+                while fits(&self.min).is_some_and(|min| (text.len() as f64) < min) {
+                    text.push('x');
+                }
+                text
+            }
+            FieldType::String | FieldType::Map | FieldType::List(_) => "example".to_owned(),
+            FieldType::Int32 | FieldType::Int64 | FieldType::Number => {
+                let bound = if is_own { self.number_within() } else { None };
+                let text = bound.unwrap_or_else(|| "1".to_owned());
+                if *kind == FieldType::Number && !text.contains('.') { text + ".0" } else { text }
+            }
+            FieldType::Bool => "true".to_owned(),
+            FieldType::Duration => "1m".to_owned(),
+            FieldType::Quantity => "1Gi".to_owned(),
+            FieldType::Time => "2024-01-01T00:00:00Z".to_owned(),
+            FieldType::Enum(words) => words.first().cloned().unwrap_or_default(),
+        }
+    }
+
+    /// How many items the sample of a list or map has.
+    pub(crate) fn sample_count(&self) -> usize {
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked to be a small count")]
+        self.min.as_ref().map_or(1, |min| (min.value as usize).max(1))
+    }
+
+    fn number_within(&self) -> Option<String> {
+        match (&self.min, &self.max) {
+            (Some(min), _) => Some(min.text.clone()),
+            (None, Some(max)) if max.value < 1.0 => Some(max.text.clone()),
+            _ => None,
+        }
+    }
+
+    /// A value of Rust that its range forbids, for a test, if there is one that can be written down.
+    pub(crate) fn forbidden(&self) -> Option<String> {
+        if self.is_option() {
+            return None;
+        }
+        let beyond = |number: &Number, step: i64| -> Option<String> {
+            let whole: i64 = number.text.parse().ok()?;
+            let value = whole.checked_add(step)?;
+            match self.kind {
+                FieldType::Int32 => i32::try_from(value).ok().map(|value| value.to_string()),
+                _ => Some(value.to_string()),
+            }
+        };
+        match self.kind {
+            FieldType::Int32 | FieldType::Int64 => self
+                .max
+                .as_ref()
+                .and_then(|max| beyond(max, 1))
+                .or_else(|| self.min.as_ref().and_then(|min| beyond(min, -1))),
+            FieldType::String => match (&self.min, &self.max) {
+                (Some(min), _) if min.value >= 1.0 => Some("String::new()".to_owned()),
+                (_, Some(max)) => beyond(max, 1).map(|length| format!("\"x\".repeat({length})")),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+fn is_duration(text: &str) -> bool {
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
+        let (number, after) = rest.split_at(digits);
+        let unit = ["ms", "s", "m", "h"].into_iter().find(|unit| after.starts_with(unit));
+        let (Some(unit), true, true) = (unit, number.parse::<f64>().is_ok(), number.ends_with(|d: char| d != '.'))
+        else {
+            return false;
+        };
+        rest = &after[unit.len()..];
+    }
+    !text.is_empty()
+}
+
+fn is_quantity(text: &str) -> bool {
+    let digits = text.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
+    let (number, suffix) = text.split_at(digits);
+    let suffixes = ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    number.parse::<f64>().is_ok() && suffixes.contains(&suffix)
+}
+
+/// Roughly: the server knows better.
+fn is_time(text: &str) -> bool {
+    let shape: String = text.chars().map(|letter| if letter.is_ascii_digit() { '0' } else { letter }).collect();
+    shape == "0000-00-00T00:00:00Z"
+}

@@ -1,0 +1,151 @@
+//! All files of a project.
+
+mod api;
+mod deploy;
+mod rust_fields;
+mod tests_of;
+mod wiring;
+
+use std::collections::BTreeMap;
+
+use crate::{
+    License, Origin, Project, Resource, Source,
+    template::{Values, render},
+};
+
+pub use api::{copy_version, types_path};
+
+/// Texts by path, with slashes.
+pub type Files = BTreeMap<String, String>;
+
+const ROOT: &[(&str, &str)] = &[
+    (".dockerignore", include_str!("../templates/root/dockerignore")),
+    (".github/workflows/ci.yml", include_str!("../templates/root/ci.yml.tmpl")),
+    (".gitignore", include_str!("../templates/root/gitignore")),
+    ("Cargo.toml", include_str!("../templates/root/Cargo.toml.tmpl")),
+    ("Dockerfile", include_str!("../templates/root/Dockerfile.tmpl")),
+    ("README.md", include_str!("../templates/root/README.md.tmpl")),
+    ("rustfmt.toml", include_str!("../templates/root/rustfmt.toml")),
+    ("src/main.rs", include_str!("../templates/src/main.rs.tmpl")),
+];
+const APACHE: &str = include_str!("../templates/root/LICENSE-apache2");
+const MIT: &str = include_str!("../templates/root/LICENSE-mit.tmpl");
+
+/// Makes all files of a project but PROJECT itself. The same project gives the same files.
+pub fn generate(project: &Project) -> Files {
+    let mut files = Files::new();
+    let values = of_project(project);
+    for (path, template) in ROOT {
+        files.insert((*path).to_owned(), render(template, &values));
+    }
+    match project.license {
+        License::Apache2 => files.insert("LICENSE".to_owned(), APACHE.to_owned()),
+        License::Mit => files.insert("LICENSE".to_owned(), render(MIT, &values)),
+        License::None => None,
+    };
+    wiring::add(project, &values, &mut files);
+    deploy::add(project, &values, &mut files);
+    tests_of::add(project, &values, &mut files);
+    for resource in &project.resources {
+        let values = of_resource(project, resource, values.clone());
+        api::add(resource, &values, &mut files);
+        wiring::add_resource(resource, &values, &mut files);
+        deploy::add_resource(resource, &values, &mut files);
+        tests_of::add_resource(project, resource, &values, &mut files);
+    }
+    files
+}
+
+fn of_project(project: &Project) -> Values {
+    let license = match project.license {
+        License::Apache2 => "Apache-2.0",
+        License::Mit => "MIT",
+        License::None => "",
+    };
+    let own: Vec<&Resource> = project.resources.iter().filter(|one| one.origin == Origin::Own).collect();
+    let kinds: Vec<String> = own
+        .iter()
+        .map(|one| {
+            let versions: Vec<&str> = one.versions.iter().map(|version| version.name.as_str()).collect();
+            format!("| {} | {} | {} |", one.kind, one.group, versions.join(", "))
+        })
+        .collect();
+    let sample = own.first().map(|one| deploy::sample_path(one, &one.storage_version)).unwrap_or_default();
+    let name = project.project_name.clone();
+    Values::default()
+        .with("crate_name", project.crate_name())
+        .with("description", project.description.trim_end_matches('.').to_owned())
+        .with("license", license)
+        .with("owner", project.owner.clone().unwrap_or_else(|| format!("the authors of {name}")))
+        .with("windlass", dependency(&project.windlass, "windlass"))
+        .with("windlass_testing", dependency(&project.windlass, "windlass-testing"))
+        .with("kinds", kinds.join("\n"))
+        .with("sample", sample)
+        .with("name", name)
+}
+
+fn dependency(source: &Source, name: &str) -> String {
+    match source {
+        Source::Version(version) => format!("\"{version}\""),
+        Source::Path(path) => format!("{{ path = \"{}/crates/{name}\" }}", path.trim_end_matches('/')),
+        Source::Git(url) => format!("{{ git = \"{url}\" }}"),
+    }
+}
+
+fn of_resource(project: &Project, resource: &Resource, values: Values) -> Values {
+    let words = resource.words();
+    let article = match words.starts_with(['a', 'e', 'i', 'o', 'u']) {
+        true => "an",
+        false => "a",
+    };
+    let own = resource.origin == Origin::Own;
+    let type_path = match resource.builtin() {
+        Some(builtin) => format!("k8s_openapi::api::{}::{}", builtin.module, resource.kind),
+        None => format!("{}::api::{}::{}", project.crate_name(), resource.module, resource.kind),
+    };
+    values
+        .with("kind", resource.kind.clone())
+        .with("group", resource.group.clone())
+        .with("plural", resource.plural.clone())
+        .with("module", resource.module.clone())
+        .with("controller", resource.module.replace('_', "-"))
+        .with("variable", resource.variable())
+        .with("a_kind", format!("{article} {words}"))
+        .with("a_name", format!("{article}_{}", words.replace(' ', "_")))
+        .with("words", words)
+        .with("type_path", type_path)
+        .with("storage", resource.storage_version.clone())
+        .flag("namespaced", resource.namespaced)
+        .flag("builtin", resource.origin == Origin::Builtin)
+        .flag("status", own)
+        .flag("defaulting", resource.webhooks.defaulting)
+        .flag("validating", resource.webhooks.validating)
+        .flag("conversion", has_conversion(resource))
+}
+
+/// Whether versions are converted by the program. With one version there is nothing to convert.
+fn has_conversion(resource: &Resource) -> bool {
+    resource.webhooks.conversion && resource.versions.len() > 1
+}
+
+fn has_webhook(resource: &Resource) -> bool {
+    resource.webhooks.defaulting || resource.webhooks.validating
+}
+
+/// Lines that declare modules, in order.
+fn modules<'a>(visibility: &str, names: impl IntoIterator<Item = &'a str>) -> String {
+    let mut names: Vec<&str> = names.into_iter().collect();
+    names.sort_unstable();
+    names.iter().map(|name| format!("{visibility}mod {name};")).collect::<Vec<_>>().join("\n")
+}
+
+/// `a` or `{a, b}`, for imports.
+fn braced(names: &[&str]) -> String {
+    match names {
+        [name] => (*name).to_owned(),
+        names => format!("{{{}}}", names.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! The types of resources.
+
+use super::{Files, has_conversion, modules, rust_fields};
+use crate::{
+    Field, FieldType, Origin, Resource, Version,
+    template::{Values, render},
+};
+
+const KIND: &str = include_str!("../../templates/src/kind.rs.tmpl");
+const TYPES: &str = include_str!("../../templates/src/types.rs.tmpl");
+const CONVERSION: &str = include_str!("../../templates/src/conversion.rs.tmpl");
+const BETWEEN: &str = include_str!("../../templates/src/conversion_between.rs.tmpl");
+/// Fields that are shown in tables.
+const MOST_COLUMNS: usize = 3;
+
+/// Where the types of a version are.
+pub fn types_path(resource: &Resource, version: &str) -> String {
+    format!("src/api/{}/{version}.rs", resource.module)
+}
+
+/// The types of one version as those of another: what the user has made of them is kept.
+pub fn copy_version(text: &str, kind: &str, from: &str, to: &str) -> String {
+    let head = format!("//! {kind} {from}.");
+    text.replacen(&head, &format!("//! {kind} {to}."), 1).replacen(
+        &format!("version = \"{from}\""),
+        &format!("version = \"{to}\""),
+        1,
+    )
+}
+
+pub(super) fn add(resource: &Resource, values: &Values, files: &mut Files) {
+    if resource.origin == Origin::Builtin {
+        return;
+    }
+    let names = resource.versions.iter().map(|version| version.name.as_str());
+    let kind = values.clone().with("modules", modules("pub ", names));
+    files.insert(format!("src/api/{}.rs", resource.module), render(KIND, &kind));
+    for version in &resource.versions {
+        files.insert(types_path(resource, &version.name), types(resource, version, values));
+    }
+    if has_conversion(resource) {
+        files.insert(format!("src/api/{}/conversion.rs", resource.module), conversion(resource, values));
+    }
+}
+
+fn types(resource: &Resource, version: &Version, values: &Values) -> String {
+    let own = resource.origin == Origin::Own;
+    let fields: Vec<String> = version.fields.iter().map(|field| rust_fields::field(&resource.kind, field)).collect();
+    let items: String = version.fields.iter().map(|field| rust_fields::items(&resource.kind, field)).collect();
+    let values = values
+        .clone()
+        .with("version", version.name.clone())
+        .with("imports", imports(&version.fields, own))
+        .with("columns", columns(&version.fields, own))
+        .with("fields", fields.join("\n"))
+        .with("items", items + &rust_fields::schemas(&version.fields))
+        .flag("protected", own && is_protected(&resource.group))
+        .flag("map", version.fields.iter().any(|field| field.kind == FieldType::Map));
+    render(TYPES, &values)
+}
+
+/// Whether the group is one of Kubernetes, which takes definitions in it only with a word about who approved them.
+fn is_protected(group: &str) -> bool {
+    ["k8s.io", "kubernetes.io"]
+        .iter()
+        .any(|domain| group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')))
+}
+
+fn imports(fields: &[Field], own: bool) -> String {
+    let has = |kind: &FieldType| fields.iter().any(|field| field.kind == *kind);
+    let mut lines = Vec::new();
+    if has(&FieldType::Quantity) {
+        lines.push("use k8s_openapi::apimachinery::pkg::api::resource::Quantity;");
+    }
+    match (own, has(&FieldType::Time)) {
+        (true, true) => lines.push("use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};"),
+        (true, false) => lines.push("use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;"),
+        (false, true) => lines.push("use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;"),
+        (false, false) => {}
+    }
+    lines.push("use kube::CustomResource;");
+    lines.push(match has(&FieldType::Quantity) || has(&FieldType::Time) {
+        true => "use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};",
+        false => "use schemars::JsonSchema;",
+    });
+    lines.push("use serde::{Deserialize, Serialize};");
+    if own {
+        lines.push("use windlass::Conditions;");
+    }
+    lines.join("\n")
+}
+
+/// What `kubectl get` shows.
+fn columns(fields: &[Field], own: bool) -> String {
+    let column = |name: &str, kind: &str, path: &str| {
+        format!(r##"printcolumn = r#"{{"name": "{name}", "type": "{kind}", "jsonPath": "{path}"}}"#"##)
+    };
+    let shown = fields.iter().filter_map(|field| {
+        let kind = match field.kind {
+            FieldType::String | FieldType::Enum(_) | FieldType::Duration | FieldType::Quantity => "string",
+            FieldType::Int32 | FieldType::Int64 => "integer",
+            FieldType::Bool => "boolean",
+            FieldType::Number => "number",
+            FieldType::Time => "date",
+            FieldType::Map | FieldType::List(_) => return None,
+        };
+        let name = rust_fields::title(&field.name);
+        Some(column(&name, kind, &format!(".spec.{}", field.name)))
+    });
+    let mut columns: Vec<String> = shown.take(MOST_COLUMNS).collect();
+    if own {
+        columns.push(column("Ready", "string", ".status.conditions[?(@.type=='Ready')].status"));
+    }
+    columns.push(column("Age", "date", ".metadata.creationTimestamp"));
+    columns.join(",\n")
+}
+
+fn conversion(resource: &Resource, values: &Values) -> String {
+    let names: Vec<&str> = resource.versions.iter().map(|version| version.name.as_str()).collect();
+    let hub = resource.storage_version.as_str();
+    let spokes: Vec<&str> = names.iter().copied().filter(|name| *name != hub).collect();
+    let between = |from: &str, to: &str| {
+        let values = values.clone().with("from", from.to_owned()).with("to", to.to_owned());
+        render(BETWEEN, &values)
+    };
+    let conversions: String = spokes.iter().map(|spoke| between(spoke, hub) + &between(hub, spoke)).collect();
+    let spokes: String = spokes.iter().map(|spoke| format!(".spoke::<{spoke}::{}>()", resource.kind)).collect();
+    let mut sorted = names.clone();
+    sorted.sort_unstable();
+    let values =
+        values.clone().with("versions", super::braced(&sorted)).with("spokes", spokes).with("conversions", conversions);
+    render(CONVERSION, &values)
+}

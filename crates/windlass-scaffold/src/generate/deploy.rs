@@ -1,0 +1,64 @@
+//! How the operator is deployed: a kustomize tree around what the program says about itself.
+
+use super::{Files, has_webhook, rust_fields};
+use crate::{
+    Origin, Project, Resource,
+    template::{Values, render},
+};
+
+const PART: &str = include_str!("../../templates/deploy/part.yaml.tmpl");
+const DEFAULT: &str = include_str!("../../templates/deploy/default.yaml.tmpl");
+const ROLES: &str = include_str!("../../templates/deploy/roles.yaml.tmpl");
+const SAMPLE: &str = include_str!("../../templates/deploy/sample.yaml.tmpl");
+
+pub(super) fn add(project: &Project, values: &Values, files: &mut Files) {
+    let own: Vec<&Resource> = project.resources.iter().filter(|one| one.origin == Origin::Own).collect();
+    let mut part = |folder: &str, about: &'static str, names: &[String]| {
+        let resources: Vec<String> = names.iter().map(|name| format!("- {name}")).collect();
+        let values = Values::default().with("about", about).with("resources", resources.join("\n"));
+        files.insert(format!("deploy/{folder}/kustomization.yaml"), render(PART, &values));
+    };
+    if !own.is_empty() {
+        part("crd", "The definitions; `cargo test manifests` writes them.", &["crds.yaml".to_owned()]);
+        let samples: Vec<String> =
+            own.iter().flat_map(|one| one.versions.iter().map(|version| sample_name(one, &version.name))).collect();
+        part("samples", "Examples.", &samples);
+    }
+    part("manager", "The operator with its services.", &["manager.yaml".to_owned()]);
+    part("metrics", "What Prometheus Operator scrapes.", &["monitor.yaml".to_owned()]);
+    part("network-policy", "Who may connect to the operator.", &["policy.yaml".to_owned()]);
+    let mut roles = vec!["rbac.yaml".to_owned()];
+    roles.extend(own.iter().map(|one| format!("{}.yaml", one.module)));
+    part("rbac", "What the operator may do, and who may change its resources.", &roles);
+    // With conversions alone, what there is to say is in the definitions.
+    let configured = project.resources.iter().any(has_webhook);
+    if configured {
+        part("webhook", "What the API server asks the operator.", &["webhooks.yaml".to_owned()]);
+    }
+    let values = values.clone().flag("crds", !own.is_empty()).flag("webhooks", configured);
+    files.insert("deploy/default/kustomization.yaml".to_owned(), render(DEFAULT, &values));
+}
+
+pub(super) fn add_resource(resource: &Resource, values: &Values, files: &mut Files) {
+    if resource.origin != Origin::Own {
+        return;
+    }
+    files.insert(format!("deploy/rbac/{}.yaml", resource.module), render(ROLES, values));
+    for version in &resource.versions {
+        let fields: Vec<String> = version.fields.iter().filter_map(rust_fields::yaml).collect();
+        let values = values
+            .clone()
+            .with("version", version.name.clone())
+            .with("sample_name", format!("{}-example", resource.kind.to_ascii_lowercase()))
+            .with("fields", fields.join("\n"));
+        files.insert(sample_path(resource, &version.name), render(SAMPLE, &values));
+    }
+}
+
+pub(super) fn sample_path(resource: &Resource, version: &str) -> String {
+    format!("deploy/samples/{}", sample_name(resource, version))
+}
+
+fn sample_name(resource: &Resource, version: &str) -> String {
+    format!("{}_{version}.yaml", resource.module)
+}

@@ -1,0 +1,149 @@
+use super::*;
+use crate::{ApiOptions, ControllerOptions, ProjectOptions, VersionOptions, WebhookOptions, Webhooks};
+
+const ALL_FIELDS: &[&str] = &[
+    "title:string=1..63",
+    "code:string,pattern=^[a-z]{1,3}$,example=abc",
+    "pages:int32=1..5000,default=100",
+    "price:number=0.5..",
+    "stock:int",
+    "sold:bool,default=false",
+    "cover:enum(hard|soft-cover),default=hard",
+    "genre:enum(Fiction|Fact)?",
+    "lendFor:duration,default=336h",
+    "weight:quantity",
+    "storage:quantity?",
+    "printed:time",
+    "reprinted:time?",
+    "authors:[]string=1..5",
+    "formats:[]enum(a4|a5)?",
+    "pauses:[]duration?",
+    "labels:map?",
+    "type:string?",
+    "podCIDR:string?",
+    "tags:map=2..",
+];
+
+fn webhook(project: &mut Project, kind: &str, defaulting: bool, validating: bool) {
+    let webhooks = Webhooks { defaulting, validating, conversion: false };
+    project.create_webhook(WebhookOptions { group: None, kind: kind.to_owned(), webhooks }).unwrap();
+}
+
+fn controller(project: &mut Project, group: &str, version: &str, kind: &str, namespaced: bool) {
+    let options = ControllerOptions {
+        group: Some(group.to_owned()),
+        version: Some(version.to_owned()),
+        kind: kind.to_owned(),
+        plural: None,
+        namespaced,
+        fields: Vec::new(),
+    };
+    project.create_controller(options).unwrap();
+}
+
+/// Every template, and every branch of it.
+fn everything() -> Project {
+    let mut project = Project::new(ProjectOptions::new("book-shop", "example.com")).unwrap();
+    let mut book = ApiOptions::new("shop", "v1", "Book");
+    for field in ALL_FIELDS {
+        book = book.field(field).unwrap();
+    }
+    project.create_api(book).unwrap();
+    project.create_api(ApiOptions { namespaced: false, ..ApiOptions::new("", "v1alpha1", "Order") }).unwrap();
+    project.create_api(ApiOptions { controller: false, ..ApiOptions::new("shop", "v1", "Type") }).unwrap();
+    project.create_version(VersionOptions::new("v2", "Book")).unwrap();
+    webhook(&mut project, "Book", true, true);
+    webhook(&mut project, "Order", false, true);
+    webhook(&mut project, "Type", true, false);
+    webhook(&mut project, "Ingress", true, true);
+    controller(&mut project, "apps", "v1", "Deployment", true);
+    controller(&mut project, "core", "v1", "Namespace", false);
+    controller(&mut project, "cert-manager.io", "v1", "Certificate", true);
+    controller(&mut project, "core", "v1", "Node", false);
+    project
+}
+
+#[test]
+fn every_template_renders_and_nothing_is_left_in_it() {
+    let mut project = everything();
+    for license in [License::Apache2, License::Mit, License::None] {
+        project.license = license;
+        for (path, text) in generate(&project) {
+            assert!(text.ends_with('\n'), "{path} must end with a line break");
+            assert!(!text.contains("\n\n\n"), "{path} has two blank lines:\n{text}");
+            assert!(!text.ends_with("\n\n"), "{path} ends with a blank line");
+            for line in text.lines() {
+                assert_eq!(line.trim_end(), line, "{path} has blanks at the end of a line");
+                assert!(!line.starts_with('%'), "{path}: {line}");
+                let hole = line.contains("{{") && !line.contains("${{") && !line.contains("r#\"{");
+                assert!(!hole, "{path}: {line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn modules_are_declared_and_everything_is_wired() {
+    let files = generate(&everything());
+    assert_eq!(
+        files["src/lib.rs"].lines().skip(2).collect::<Vec<_>>(),
+        ["pub mod api;", "pub mod controller;", "pub mod operator;", "pub mod webhook;"]
+    );
+    let operator = &files["src/operator.rs"];
+    for part in [
+        "use crate::{api, controller, webhook};",
+        ".define::<api::book::v1::Book>()",
+        ".define::<api::book::v2::Book>()",
+        ".conversion(api::book::conversion::conversion())",
+        ".controller(controller::deployment::controller())",
+        ".controller(controller::certificate::controller())",
+        ".webhook(webhook::ingress::webhook())",
+    ] {
+        assert!(operator.contains(part), "{part} in {operator}");
+    }
+    assert!(!operator.contains("define::<api::certificate"), "{operator}");
+    for path in files.keys().filter(|path| path.starts_with("src/") && path.matches('/').count() == 2) {
+        let (folder, file) = path.rsplit_once('/').unwrap();
+        let declared = format!("pub mod {};", file.trim_end_matches(".rs"));
+        assert!(files[&format!("{folder}.rs")].contains(&declared), "{path}");
+    }
+}
+
+#[test]
+fn a_project_without_resources_has_none_of_their_files() {
+    let files = generate(&Project::new(ProjectOptions::new("empty", "example.com")).unwrap());
+    assert!(files.keys().all(|path| !path.contains("api") && !path.contains("crd")), "{:?}", files.keys());
+    assert_eq!(files["src/lib.rs"], "//! The operator empty.\n\npub mod operator;\n");
+}
+
+#[test]
+fn windlass_comes_from_where_it_is_said_to() {
+    let manifest = |source: Source| {
+        let mut options = ProjectOptions::new("a", "example.com");
+        options.windlass = source;
+        generate(&Project::new(options).unwrap())["Cargo.toml"].clone()
+    };
+    assert!(manifest(Source::Version("0.1".into())).contains("windlass-testing = \"0.1\"\n"));
+    assert!(manifest(Source::Path("../windlass/".into())).contains("{ path = \"../windlass/crates/windlass\" }"));
+    assert!(manifest(Source::Git("https://a/b".into())).contains("windlass = { git = \"https://a/b\" }"));
+}
+
+#[test]
+fn definitions_in_groups_of_kubernetes_say_that_nobody_approved_them() {
+    for (domain, expected) in [("k8s.io", true), ("x.kubernetes.io", true), ("myk8s.io", false)] {
+        let mut project = Project::new(ProjectOptions::new("a", domain)).unwrap();
+        project.create_api(ApiOptions::new("shop", "v1", "Book")).unwrap();
+        let types = &generate(&project)["src/api/book/v1.rs"];
+        assert_eq!(types.contains("api-approved.kubernetes.io"), expected, "{domain}");
+    }
+}
+
+#[test]
+fn types_of_another_version_are_those_that_the_user_made() {
+    let files = generate(&everything());
+    let edited = files["src/api/book/v1.rs"].replace("pub stock: i64", "pub stock: i64,\n    pub mine: i64");
+    let copied = copy_version(&edited, "Book", "v1", "v2");
+    assert!(copied.starts_with("//! Book v2.\n"));
+    assert!(copied.contains("version = \"v2\"") && !copied.contains("version = \"v1\""));
+    assert!(copied.contains("pub mine: i64"));
+}

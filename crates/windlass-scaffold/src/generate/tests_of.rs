@@ -1,0 +1,206 @@
+//! The tests of a project.
+
+use super::{Files, has_conversion, has_webhook, modules, rust_fields};
+use crate::{
+    Field, Origin, Project, Resource,
+    template::{Values, render},
+};
+
+const MAIN: &str = include_str!("../../templates/tests/main.rs.tmpl");
+const MANIFESTS: &str = include_str!("../../templates/tests/manifests.rs.tmpl");
+const KIND: &str = include_str!("../../templates/tests/kind.rs.tmpl");
+const CONVERSION: &str = include_str!("../../templates/tests/conversion.rs.tmpl");
+
+pub(super) fn add(project: &Project, values: &Values, files: &mut Files) {
+    let tested = project.resources.iter().filter(|one| is_tested(one)).map(|one| one.module.as_str());
+    // Resources of others are defined too: somebody has to.
+    let defined = project.resources.iter().filter(|one| one.origin != Origin::Builtin);
+    let definitions: Vec<String> =
+        defined.map(|one| format!(".with_crd::<api::{}::{}>()", one.module, one.kind)).collect();
+    let definitions = match &definitions[..] {
+        // As rustfmt has it.
+        [one] => one.clone(),
+        all => {
+            all.iter().map(|one| format!("\n        {one}")).collect::<String>()
+                + if all.is_empty() { "" } else { "\n        " }
+        }
+    };
+    // A module of the tests may be called as the crate is.
+    let crate_name = project.crate_name();
+    let is_module = project.resources.iter().any(|one| one.module == crate_name);
+    let values = values
+        .clone()
+        .with("this_crate", if is_module { format!("::{crate_name}") } else { crate_name })
+        .with("modules", modules("", tested.chain(["manifests"])))
+        .with("definitions", definitions);
+    files.insert("tests/it/main.rs".to_owned(), render(MAIN, &values));
+    files.insert("tests/it/manifests.rs".to_owned(), render(MANIFESTS, &values));
+}
+
+/// Whether there is something to test: objects of Kubernetes that cannot be made out of nothing are left to the user.
+fn is_tested(resource: &Resource) -> bool {
+    match resource.builtin() {
+        Some(builtin) => has_webhook(resource) || (resource.controller && builtin.fixture.is_some()),
+        None => true,
+    }
+}
+
+pub(super) fn add_resource(project: &Project, resource: &Resource, values: &Values, files: &mut Files) {
+    if !is_tested(resource) {
+        return;
+    }
+    let storage = resource.version(&resource.storage_version);
+    let fields: &[Field] = storage.map(|version| version.fields.as_slice()).unwrap_or_default();
+    let builtin = resource.builtin();
+    let own = resource.origin == Origin::Own;
+    let creates = builtin.is_none_or(|builtin| builtin.fixture.is_some());
+    let forbidden = fields.iter().find_map(|field| field.forbidden().map(|value| (field, value)));
+    let forbidden = forbidden.filter(|_| builtin.is_none());
+    let imports = Imports {
+        project,
+        resource,
+        fields,
+        on_plane: (creates && resource.controller) || builtin.is_none(),
+        runs: creates && resource.controller,
+        creates_by_api: forbidden.is_some(),
+    };
+    let api = match resource.namespaced {
+        true => "plane.api()".to_owned(),
+        false => "Api::all(plane.client())".to_owned(),
+    };
+    let expect = match resource.namespaced {
+        true => format!("plane.expect::<{}>(\"example\")", resource.kind),
+        false => format!("plane.expect_in(Api::<{}>::all(plane.client()), \"example\")", resource.kind),
+    };
+    let (field, value) = forbidden.map(|(field, value)| (Some(field), value)).unwrap_or_default();
+    let ident = field.map(Field::ident).unwrap_or_default();
+    let values = values
+        .clone()
+        .with("imports", imports.lines())
+        .with("example", example(resource, fields))
+        .with("api", api)
+        .with("expect", expect)
+        .with("forbidden", value)
+        .with("forbidden_name", ident.trim_start_matches("r#").to_owned())
+        .with("forbidden_field", ident)
+        .with("forbidden_json", field.map(|field| field.name.clone()).unwrap_or_default())
+        .with("conversions", conversions(resource, values))
+        .flag("readies", own && resource.controller)
+        .flag("sees", !own && resource.controller && creates)
+        .flag("accepts", builtin.is_none() && !resource.controller);
+    files.insert(format!("tests/it/{}.rs", resource.module), render(KIND, &values));
+}
+
+/// What a file of tests uses.
+struct Imports<'a> {
+    project: &'a Project,
+    resource: &'a Resource,
+    fields: &'a [Field],
+    on_plane: bool,
+    runs: bool,
+    creates_by_api: bool,
+}
+
+impl Imports<'_> {
+    fn lines(&self) -> String {
+        let resource = self.resource;
+        let webhooks = resource.webhooks;
+        let mut lines = Vec::new();
+        let mut ours = Vec::new();
+        if resource.origin != Origin::Builtin {
+            ours.push(format!("api::{}::{}", resource.module, self.types()));
+        }
+        if self.runs {
+            ours.push("operator::operator".to_owned());
+        }
+        if has_webhook(resource) {
+            let defaulting = webhooks.defaulting.then_some(["MANAGED_BY", "default"]).into_iter().flatten();
+            let validating = webhooks.validating.then_some(["LONGEST_NAME", "validate"]).into_iter().flatten();
+            let mut names: Vec<&str> = defaulting.chain(validating).collect();
+            names.sort_unstable();
+            ours.push(format!("webhook::{}::{}", resource.module, super::braced(&names)));
+        }
+        let crate_name = self.project.crate_name();
+        let ours = match &ours[..] {
+            [] => None,
+            [one] => Some(format!("use {crate_name}::{one};")),
+            all => Some(format!("use {crate_name}::{{\n    {},\n}};", all.join(",\n    "))),
+        };
+        lines.extend(ours.map(|line| (crate_name.clone(), line)));
+        if let Some(builtin) = resource.builtin() {
+            let line = format!("use k8s_openapi::api::{}::{};", builtin.module, resource.kind);
+            lines.push(("k8s_openapi".to_owned(), line));
+        }
+        for (kind, path) in
+            [(crate::FieldType::Quantity, "api::resource::Quantity"), (crate::FieldType::Time, "apis::meta::v1::Time")]
+        {
+            let is_used = |field: &&Field| field.kind == kind && rust_fields::example("", field) != "None";
+            if self.fields.iter().any(|field| is_used(&field)) {
+                let line = format!("use k8s_openapi::apimachinery::pkg::{path};");
+                lines.push((format!("k8s_openapi::apimachinery::pkg::{path}"), line));
+            }
+        }
+        let api = self.creates_by_api || (self.runs && !resource.namespaced);
+        let kube = match (api, self.creates_by_api, webhooks.defaulting) {
+            (true, true, true) => Some("use kube::{Api, ResourceExt, api::PostParams};"),
+            (true, true, false) => Some("use kube::{Api, api::PostParams};"),
+            (true, false, true) => Some("use kube::{Api, ResourceExt};"),
+            (true, false, false) => Some("use kube::Api;"),
+            (false, _, true) => Some("use kube::ResourceExt;"),
+            (false, _, false) => None,
+        };
+        lines.extend(kube.map(|line| ("kube".to_owned(), line.to_owned())));
+        if resource.builtin().is_some_and(|builtin| builtin.fixture.is_some()) {
+            lines.push(("windlass_testing".to_owned(), "use windlass_testing::fixtures;".to_owned()));
+        }
+        lines.sort();
+        let mut text = lines.into_iter().map(|(_, line)| line).collect::<Vec<_>>().join("\n");
+        if self.on_plane {
+            text.push_str("\n\nuse crate::plane;");
+        }
+        text
+    }
+
+    /// The types of the resource that a test names.
+    fn types(&self) -> String {
+        let kind = &self.resource.kind;
+        let mut names = vec![kind.clone(), format!("{kind}Spec")];
+        let enums = self.fields.iter().filter(|field| rust_fields::names_enum(field));
+        names.extend(enums.map(|field| rust_fields::enum_name(kind, field)));
+        if has_conversion(self.resource) {
+            let spokes = self.resource.versions.iter().filter(|one| one.name != self.resource.storage_version);
+            names.extend(spokes.map(|version| version.name.clone()));
+        }
+        // As rustfmt sorts: types first, then modules.
+        names.sort_by_key(|name| (name.starts_with(|letter: char| letter.is_ascii_lowercase()), name.clone()));
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        super::braced(&names)
+    }
+}
+
+/// An expression that makes an object.
+fn example(resource: &Resource, fields: &[Field]) -> String {
+    let kind = &resource.kind;
+    if let Some(builtin) = resource.builtin() {
+        return match builtin.fixture {
+            Some(fixture) => fixture.to_owned(),
+            None => format!(
+                "let mut object = {kind}::default();\nobject.metadata.name = Some(\"example\".to_owned());\nobject"
+            ),
+        };
+    }
+    let lines: Vec<String> =
+        fields.iter().map(|field| format!("    {}: {},", field.ident(), rust_fields::example(kind, field))).collect();
+    match lines.is_empty() {
+        true => format!("{kind}::new(\"example\", {kind}Spec {{}})"),
+        false => format!("let spec = {kind}Spec {{\n{}\n}};\n{kind}::new(\"example\", spec)", lines.join("\n")),
+    }
+}
+
+fn conversions(resource: &Resource, values: &Values) -> String {
+    if !has_conversion(resource) {
+        return String::new();
+    }
+    let spokes = resource.versions.iter().filter(|one| one.name != resource.storage_version);
+    spokes.map(|spoke| render(CONVERSION, &values.clone().with("spoke", spoke.name.clone()))).collect()
+}

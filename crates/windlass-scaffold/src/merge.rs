@@ -1,0 +1,189 @@
+//! Bringing a change of the scaffold into a file that somebody has edited.
+//!
+//! First as version control does it, with what was generated before as the common ancestor. Where that conflicts, which
+//! it does as soon as neighbouring lines have changed, each change is tried by itself: lines are added beside the line
+//! they follow or precede, if that is still there and there is only one like it; a call in a chain may follow any call
+//! that came before it. What then remains is for a person.
+
+use diffy::{DiffOptions, Line};
+
+/// A change of lines within a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Group {
+    /// The lines before, in the old text, the nearest first.
+    before: Vec<String>,
+    /// The line after, in the old text.
+    after: Option<String>,
+    pub(crate) removed: Vec<String>,
+    pub(crate) added: Vec<String>,
+}
+
+/// What came of it: the text, and changes that found no place in it.
+pub(crate) struct Merged {
+    pub(crate) text: String,
+    pub(crate) remaining: Vec<Group>,
+}
+
+/// The edited text with what has changed from `base` to `theirs`.
+pub(crate) fn merge(base: &str, edited: &str, theirs: &str) -> Merged {
+    if let Ok(text) = diffy::merge(base, edited, theirs) {
+        return Merged { text, remaining: Vec::new() };
+    }
+    let mut lines: Vec<String> = edited.split_inclusive('\n').map(str::to_owned).collect();
+    let mut remaining = Vec::new();
+    for group in groups(base, theirs) {
+        if !place(&mut lines, &group) {
+            remaining.push(group);
+        }
+    }
+    Merged { text: lines.concat(), remaining }
+}
+
+/// The edited text with markers where it conflicts with what has changed.
+pub(crate) fn merge_with_markers(base: &str, edited: &str, theirs: &str) -> Result<String, String> {
+    diffy::merge(base, edited, theirs)
+}
+
+/// The changes from one text to another.
+pub(crate) fn groups(old: &str, new: &str) -> Vec<Group> {
+    let mut options = DiffOptions::new();
+    // The whole text as one hunk.
+    options.set_context_len(old.lines().count() + new.lines().count());
+    let patch = options.create_patch(old, new);
+    let mut groups: Vec<Group> = Vec::new();
+    let mut above: Vec<String> = Vec::new();
+    let mut open = false;
+    for line in patch.hunks().iter().flat_map(|hunk| hunk.lines()) {
+        match line {
+            Line::Context(text) => {
+                if open && let Some(group) = groups.last_mut() {
+                    group.after = Some((*text).to_owned());
+                }
+                open = false;
+                above.insert(0, (*text).to_owned());
+            }
+            Line::Delete(text) | Line::Insert(text) => {
+                if !open {
+                    groups.push(Group { before: above.clone(), after: None, removed: Vec::new(), added: Vec::new() });
+                    open = true;
+                }
+                if let Some(group) = groups.last_mut() {
+                    let lines = if matches!(line, Line::Delete(_)) { &mut group.removed } else { &mut group.added };
+                    lines.push((*text).to_owned());
+                }
+            }
+        }
+    }
+    groups
+}
+
+/// Does a change, if there is one place for it.
+fn place(lines: &mut Vec<String>, group: &Group) -> bool {
+    if !group.added.is_empty() && find(lines, &group.added).is_some() {
+        // Somebody has done it by hand.
+        return group.removed.is_empty() || find(lines, &group.removed).is_none();
+    }
+    if !group.removed.is_empty() {
+        let Some(start) = find(lines, &group.removed) else { return false };
+        lines.splice(start..start + group.removed.len(), group.added.iter().cloned());
+        return true;
+    }
+    let only = |line: &String| find(lines, std::slice::from_ref(line));
+    let is_call = |line: &&String| line.trim_start().starts_with('.');
+    let start = match (group.before.first().and_then(only), group.after.as_ref().and_then(only)) {
+        (Some(before), _) => before + 1,
+        (None, Some(after)) => after,
+        // Where a call is in a chain matters little.
+        (None, None) if group.added.iter().all(|line| is_call(&line)) => {
+            match group.before.iter().take_while(is_call).find_map(only) {
+                Some(before) => before + 1,
+                None => return false,
+            }
+        }
+        (None, None) => return false,
+    };
+    lines.splice(start..start, group.added.iter().cloned());
+    true
+}
+
+/// Where these lines are, if they are there once, and say something.
+fn find(lines: &[String], wanted: &[String]) -> Option<usize> {
+    if !wanted.iter().any(|line| line.chars().any(char::is_alphanumeric)) {
+        return None;
+    }
+    let mut places = (0..(lines.len() + 1).saturating_sub(wanted.len()))
+        .filter(|start| lines[*start..start + wanted.len()].iter().zip(wanted).all(|(a, b)| a.trim() == b.trim()));
+    let place = places.next()?;
+    places.next().is_none().then_some(place)
+}
+
+/// The number of the line near which a change belongs.
+pub(crate) fn line_of(text: &str, group: &Group) -> usize {
+    let lines: Vec<String> = text.split_inclusive('\n').map(str::to_owned).collect();
+    let neighbours = group.before.first().into_iter().chain(&group.after);
+    let place = neighbours.filter_map(|line| lines.iter().position(|other| other.trim() == line.trim())).next();
+    place.map_or(1, |place| place + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BASE: &str = "fn operator() {\n    new()\n        .define::<A>()\n        .controller(a())\n}\n";
+    const THEIRS: &str = "fn operator() {\n    new()\n        .define::<A>()\n        .define::<B>()\n        .controller(a())\n        .controller(b())\n}\n";
+
+    #[test]
+    fn edits_elsewhere_do_not_matter() {
+        let edited = format!("//! Mine.\n\n{BASE}");
+        let merged = merge(BASE, &edited, THEIRS);
+        assert_eq!(merged.text, format!("//! Mine.\n\n{THEIRS}"));
+        assert!(merged.remaining.is_empty());
+    }
+
+    #[test]
+    fn edits_of_neighbouring_lines_are_kept() {
+        let edited = BASE.replace(".controller(a())", ".controller(a().concurrency(4))\n        .task(mine)");
+        let merged = merge(BASE, &edited, THEIRS);
+        assert!(
+            merged.text.contains(".define::<A>()\n        .controller(b())\n        .define::<B>()\n"),
+            "{}",
+            merged.text
+        );
+        assert!(merged.text.contains(".controller(a().concurrency(4))\n        .task(mine)\n"), "{}", merged.text);
+        assert!(merged.remaining.is_empty());
+    }
+
+    #[test]
+    fn lines_that_are_no_calls_go_beside_their_neighbours_only() {
+        let base = "struct A {\n    /// The a.\n    a: i32,\n}\n";
+        let theirs = "struct A {\n    /// The a.\n    a: i32,\n    b: i32,\n}\n";
+        let merged = merge(base, &base.replace("a: i32", "a: i64"), theirs);
+        assert_eq!(merged.text, base.replace("a: i32", "a: i64"));
+        assert_eq!(merged.remaining[0].added, ["    b: i32,\n"]);
+    }
+
+    #[test]
+    fn what_was_done_by_hand_is_not_done_again() {
+        let merged = merge(BASE, THEIRS, THEIRS);
+        assert_eq!((merged.text.as_str(), merged.remaining.len()), (THEIRS, 0));
+        let edited = THEIRS.replace("new()", "mine()").replace("        .controller(b())\n", "");
+        let merged = merge(BASE, &edited, THEIRS);
+        assert_eq!(merged.text.matches("define::<B>").count(), 1, "{}", merged.text);
+        assert_eq!(merged.text.matches("controller(b())").count(), 1, "{}", merged.text);
+    }
+
+    #[test]
+    fn what_finds_no_place_is_left_for_a_person() {
+        let merged = merge(BASE, "fn operator() { mine() }\n", THEIRS);
+        assert_eq!(merged.text, "fn operator() { mine() }\n");
+        assert_eq!(merged.remaining.len(), 2);
+        assert_eq!(line_of("a\n        .define::<A>()\n", &merged.remaining[0]), 2);
+    }
+
+    #[test]
+    fn lines_go_when_they_are_no_longer_generated() {
+        let edited = THEIRS.replace("new()", "mine()");
+        let merged = merge(THEIRS, &edited, BASE);
+        assert_eq!(merged.text, BASE.replace("new()", "mine()"));
+    }
+}

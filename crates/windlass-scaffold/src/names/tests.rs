@@ -1,0 +1,106 @@
+use super::*;
+
+#[test]
+fn names_of_projects_are_labels_and_crates() {
+    for name in ["a", "guestbook", "my-operator-2"] {
+        assert_eq!(check_project(name), Ok(()), "{name}");
+    }
+    for (name, suggested) in [
+        ("Guestbook", "guestbook"),
+        ("my_operator", "my-operator"),
+        ("2fast", "my-2fast"),
+        ("-", "my"),
+        ("", "my"),
+        ("kube", "kube-operator"),
+        ("loop", "loop-operator"),
+        ("serde-json", "serde-json-operator"),
+    ] {
+        let error = check_project(name).unwrap_err();
+        assert_eq!(error.hint(), format!("try {suggested:?}"), "{name}");
+        assert_eq!(check_project(suggested), Ok(()), "{suggested}");
+    }
+    assert!(check_project(&"a".repeat(55)).is_err());
+}
+
+#[test]
+fn domains_and_groups_are_dns_names() {
+    for domain in ["example.com", "my.domain", "a.b.c-d"] {
+        assert_eq!(check_domain(domain), Ok(()), "{domain}");
+    }
+    for domain in ["", "com", "Example.com", "a..b", ".com", "a_b.com"] {
+        assert!(check_domain(domain).is_err(), "{domain}");
+    }
+    for group in ["apps", "networking.k8s.io"] {
+        assert_eq!(check_group(group), Ok(()), "{group}");
+    }
+    for group in ["", "Apps", "a.", "a/b"] {
+        assert!(check_group(group).is_err(), "{group}");
+    }
+}
+
+#[test]
+fn versions_are_as_those_of_kubernetes() {
+    for version in ["v1", "v10", "v1alpha1", "v2beta13"] {
+        assert_eq!(check_version(version), Ok(()), "{version}");
+    }
+    for version in ["", "1", "v", "v0", "v01", "V1", "v1alpha", "v1gamma1", "v1beta0", "v1.2", "v1alpha1beta1"] {
+        assert!(check_version(version).is_err(), "{version}");
+    }
+}
+
+#[test]
+fn versions_are_ordered_by_stage_first() {
+    let mut versions = vec!["v1beta2", "v2", "v1alpha1", "v1", "v1beta1", "v2alpha1", "v10"];
+    versions.sort_by_key(|version| version_order(version));
+    assert_eq!(versions, ["v1alpha1", "v2alpha1", "v1beta1", "v1beta2", "v1", "v2", "v10"]);
+}
+
+#[test]
+fn kinds_are_in_camel_case_and_not_those_of_generated_code() {
+    for kind in ["Guestbook", "CronTab", "HTTPRoute", "A1", "Type"] {
+        assert_eq!(check_kind(kind), Ok(()), "{kind}");
+    }
+    for (kind, suggested) in [
+        ("guestbook", "Guestbook"),
+        ("Cron-Tab", "CronTab"),
+        ("cron_tab", "CronTab"),
+        ("Controller", "MyController"),
+        ("BookList", "Book"),
+        ("", "My"),
+    ] {
+        assert_eq!(check_kind(kind).unwrap_err().hint(), format!("try {suggested:?}"), "{kind}");
+    }
+}
+
+#[test]
+fn words_are_found_in_names() {
+    for (name, expected) in [
+        ("CronTab", "cron_tab"),
+        ("HTTPRoute", "http_route"),
+        ("podCIDR", "pod_cidr"),
+        ("configMapName", "config_map_name"),
+        ("IPv4Pool", "i_pv4_pool"),
+        ("S3Bucket", "s3_bucket"),
+        ("already_there", "already_there"),
+    ] {
+        assert_eq!(snake(name), expected, "{name}");
+    }
+    assert_eq!(lower_camel("config_map_name"), "configMapName");
+    assert_eq!(lower_camel("pod_cidr"), "podCidr");
+    assert_eq!(upper_camel("http_route"), "HttpRoute");
+}
+
+#[test]
+fn plurals_are_those_of_english() {
+    for (kind, expected) in [
+        ("Guestbook", "guestbooks"),
+        ("Policy", "policies"),
+        ("Gateway", "gateways"),
+        ("Ingress", "ingresses"),
+        ("Box", "boxes"),
+        ("Patch", "patches"),
+        ("Y", "ies"),
+    ] {
+        assert_eq!(plural(kind), expected, "{kind}");
+    }
+}

@@ -1,0 +1,92 @@
+use expect_test::expect;
+
+use super::*;
+use crate::{ApiOptions, VersionOptions};
+
+fn project() -> Project {
+    let mut project = Project::new(ProjectOptions::new("bookshop", "example.com")).unwrap();
+    let options = ApiOptions::new("shop", "v1", "Book").field("pages:int32=1..5000").unwrap();
+    project.create_api(options).unwrap();
+    project
+}
+
+#[test]
+fn it_is_written_in_the_manner_of_kubebuilder_and_read_again() {
+    let project = project();
+    let text = project.write();
+    expect![[r##"
+        # What windlass generated, and from what. Commands of windlass keep it; edit it with `windlass edit`.
+        scaffold: 1
+        projectName: bookshop
+        domain: example.com
+        description: The operator bookshop
+        license: apache2
+        windlass:
+          version: "0.1"
+        resources:
+        - group: shop.example.com
+          kind: Book
+          plural: books
+          module: book
+          namespaced: true
+          origin: own
+          storageVersion: v1
+          versions:
+          - name: v1
+            fields:
+            - pages:int32=1..5000
+          controller: true
+          webhooks:
+            defaulting: false
+            validating: false
+            conversion: false
+    "##]]
+    .assert_eq(&text);
+    assert_eq!(Project::read(&text), Ok(project));
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_line() {
+    let text = project().write();
+    for (from, to, expected) in [
+        ("domain: example.com", "domain: example.com\nmoon: full", "PROJECT:5: "),
+        ("pages:int32", "pages:integer", "there is no type \"integer\""),
+        ("kind: Book", "kind: ../../Book", "must be letters and digits in CamelCase"),
+        ("module: book", "module: ../book", "is no name of a module"),
+        ("storageVersion: v1", "storageVersion: v2", "Book has no version v2"),
+        ("scaffold: 1", "scaffold: 99", "this windlass makes scaffold"),
+    ] {
+        assert!(text.contains(from), "{from} in {text}");
+        let error = Project::read(&text.replace(from, to)).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+        assert!(!error.hint().is_empty());
+    }
+}
+
+#[test]
+fn groups_end_with_the_domain() {
+    let project = project();
+    for (group, expected) in [
+        ("shop", "shop.example.com"),
+        ("", "example.com"),
+        ("example.com", "example.com"),
+        ("shop.example.com", "shop.example.com"),
+        ("myexample.com", "myexample.com.example.com"),
+    ] {
+        assert_eq!(project.own_group(group), expected);
+    }
+}
+
+#[test]
+fn resources_are_found_by_kind_and_group() {
+    let mut project = project();
+    assert_eq!(project.resource(None, "Book").unwrap().group, "shop.example.com");
+    assert_eq!(project.resource(Some("shop"), "Book").unwrap().plural, "books");
+    assert_eq!(project.resource(None, "Shelf").unwrap_err().hint(), "there are Book (shop.example.com)");
+    project.create_api(ApiOptions::new("library", "v1", "Book")).unwrap();
+    assert_eq!(project.resource(None, "Book").unwrap_err().to_string(), "several groups have a Book");
+    assert_eq!(project.resource(Some("library"), "Book").unwrap().module, "library_book");
+    let version = VersionOptions { group: Some("shop".to_owned()), ..VersionOptions::new("v2", "Book") };
+    project.create_version(version).unwrap();
+    assert_eq!(project.resource(Some("shop"), "Book").unwrap().versions.len(), 2);
+}

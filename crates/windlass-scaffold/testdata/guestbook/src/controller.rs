@@ -1,0 +1,3 @@
+//! What is done about objects, a module a kind.
+
+pub mod guestbook;

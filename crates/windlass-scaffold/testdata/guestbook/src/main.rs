@@ -1,0 +1,8 @@
+//! Runs the operator.
+
+use std::process::ExitCode;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    guestbook::operator::operator().main().await
+}
