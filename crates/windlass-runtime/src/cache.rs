@@ -31,6 +31,7 @@ mod registry;
 mod scoped;
 mod selector;
 mod settings;
+mod shared;
 mod store;
 mod table;
 

@@ -13,7 +13,7 @@ use hashbrown::{HashMap, hash_map::Entry};
 
 use super::{
     cell::{Cell, Opened, Reading},
-    informer::Shared,
+    shared::Shared,
     table::{Table, parts},
 };
 use crate::{

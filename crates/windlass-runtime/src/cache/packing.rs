@@ -11,7 +11,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::{informer::Shared, packed::Packed};
+use super::{packed::Packed, shared::Shared};
 use crate::{erased::AnyObject, watch::Parse};
 
 /// Slots that are swept at once: nobody waits for it but the watch, for less than a millisecond.

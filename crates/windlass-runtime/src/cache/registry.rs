@@ -17,8 +17,8 @@ use tracing::Instrument;
 
 use super::{
     Informer, Settings,
-    informer::{Shared, Watched},
     metrics::{CacheMetrics, InformerMetrics},
+    shared::{Shared, Watched},
 };
 use crate::{
     erased::AnyObject,

@@ -1,0 +1,321 @@
+//! One informer, as what feeds it has it: a [`Store`], and who is to be told of its changes. The type of its objects is
+//! forgotten, so all this is compiled once for all kinds.
+
+use std::{
+    any::{TypeId, type_name},
+    hash::Hash,
+    panic::AssertUnwindSafe,
+    sync::{Arc, OnceLock},
+};
+
+use futures_util::FutureExt;
+use kube::core::{ApiResource, Selector, SelectorExt};
+use parking_lot::{RwLock, RwLockReadGuard};
+use tokio::{
+    sync::{mpsc, watch},
+    time::{Instant, sleep_until},
+};
+
+use super::{
+    Event, IndexError, Settings, Subscription,
+    cell::{Cell, Reading},
+    dispatch::Dispatch,
+    index::{Entries, Values},
+    metrics::InformerMetrics,
+    packing::{Packer, Sweep},
+    scoped::Scoped,
+    store::{Emit, Store},
+};
+use crate::{
+    erased::{AnyObject, unshared},
+    key::ObjectKey,
+    object::{Object, resource_of},
+    scope::Scope,
+    watch::{Change, Form, Keeper, Parse},
+};
+
+/// Changes that are applied under one lock at most: many, as they are quick, and few enough that readers need not wait.
+const BATCH: usize = 128;
+
+/// What the watch brings, made ready to be kept.
+pub(super) type Kept = Change<dyn AnyObject, Arc<Cell<dyn AnyObject>>>;
+
+/// What the handles of an informer share with the task that feeds it. It does not know the type of its objects.
+pub(super) struct Shared {
+    pub(super) watched: Watched,
+    pub(super) scoped: Scoped,
+    pub(super) settings: Settings<dyn AnyObject>,
+    pub(super) packer: Arc<Packer<dyn AnyObject>>,
+    store: RwLock<Store<dyn AnyObject>>,
+    dispatch: Arc<Dispatch<dyn AnyObject>>,
+    pub(super) progress: watch::Sender<Progress>,
+    /// The places of the indices by namespace and by owner, once they are asked for.
+    pub(super) namespaces: OnceLock<usize>,
+    pub(super) owners: OnceLock<usize>,
+    metrics: Option<InformerMetrics>,
+}
+
+/// What an informer watches, and as what.
+#[derive(Clone)]
+pub(super) struct Watched {
+    pub(super) resource: ApiResource,
+    pub(super) scope: Scope,
+    pub(super) form: Form,
+    /// The Rust type of its objects.
+    pub(super) object: TypeId,
+    pub(super) parse: Parse<dyn AnyObject>,
+}
+
+impl Watched {
+    pub(super) fn of<K: Object>(dynamic: &K::DynamicType, scope: Scope) -> Self {
+        Self {
+            resource: resource_of::<K>(dynamic),
+            scope,
+            form: if K::metadata_api() { Form::Metadata } else { Form::Whole },
+            object: TypeId::of::<K>(),
+            parse: Parse::of::<K>(),
+        }
+    }
+}
+
+/// How far an informer has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Progress {
+    pub(super) revision: u64,
+    pub(super) synced: bool,
+    pub(super) ended: bool,
+}
+
+impl Shared {
+    pub(super) fn new(watched: Watched, settings: Settings<dyn AnyObject>, metrics: Option<InformerMetrics>) -> Self {
+        let packer = Packer::new(settings.packing, watched.parse);
+        Self {
+            scoped: Scoped::new(&watched.scope),
+            dispatch: Arc::new(Dispatch::new(&watched.resource.kind)),
+            watched,
+            settings,
+            store: RwLock::new(Store::new(packer.clone())),
+            packer,
+            progress: watch::Sender::default(),
+            namespaces: OnceLock::new(),
+            owners: OnceLock::new(),
+            metrics,
+        }
+    }
+
+    pub(super) fn store(&self) -> RwLockReadGuard<'_, Store<dyn AnyObject>> {
+        self.store.read()
+    }
+
+    /// All objects as they are, to be looked into without the lock.
+    pub(super) fn cells(&self) -> Vec<Arc<Cell<dyn AnyObject>>> {
+        self.store().iter().cloned().collect()
+    }
+
+    pub(super) fn list(&self) -> Vec<Arc<dyn AnyObject>> {
+        let mut reading = Reading::default();
+        {
+            let store = self.store();
+            reading.reserve(store.len());
+            store.iter().for_each(|object| reading.add(object));
+        }
+        reading.finish()
+    }
+
+    pub(super) fn select(&self, selector: &Selector) -> Vec<Arc<dyn AnyObject>> {
+        let none = std::collections::BTreeMap::new();
+        let matches = |object: &dyn AnyObject| selector.matches(object.metadata().labels.as_ref().unwrap_or(&none));
+        let mut reading = Reading::default();
+        self.store().iter().for_each(|object| reading.add_if(object, matches));
+        reading.finish_if(matches)
+    }
+
+    /// The place of an index, which is made if it is new.
+    pub(super) fn index<V>(&self, name: &'static str, values: Values<dyn AnyObject, V>) -> Result<usize, IndexError>
+    where
+        V: Hash + Eq + Send + Sync + 'static,
+    {
+        let present = |store: &Store<dyn AnyObject>| {
+            let place = store.index_named(name)?;
+            let (present, type_name_of_present) = store.index_at(place).value_type();
+            Some(match present == TypeId::of::<V>() {
+                true => Ok(place),
+                false => Err(IndexError::OtherType { name, asked: type_name::<V>(), present: type_name_of_present }),
+            })
+        };
+        // Most calls only look it up, and must not make readers wait.
+        if let Some(present) = present(&self.store()) {
+            return present;
+        }
+        let mut index = Entries::new(name, values);
+        let foreseen = index.foresee(self.cells());
+        let mut store = self.store.write();
+        if let Some(present) = present(&store) {
+            return present;
+        }
+        index.fill(store.iter(), foreseen);
+        Ok(store.take_index(Box::new(index)))
+    }
+
+    pub(super) fn subscribe(&self, handler: Box<dyn FnMut(Event<dyn AnyObject>) + Send>) -> Subscription {
+        // Even reading takes the lock for writing: nothing may be queued in between.
+        let store = self.store.write();
+        let present = store.iter().cloned().collect();
+        let subscription = self.dispatch.queue_handler(handler, present, store.is_synced());
+        drop(store);
+        self.dispatch.deliver();
+        subscription
+    }
+
+    pub(super) fn progress(&self) -> watch::Receiver<Progress> {
+        self.progress.subscribe()
+    }
+
+    pub(super) fn panics(&self) -> u64 {
+        self.dispatch.panics()
+    }
+
+    /// Takes its numbers out of the metrics: those of a successor have the same labels.
+    pub(super) fn uncount(&self) {
+        if let Some(metrics) = &self.metrics {
+            metrics.remove();
+        }
+    }
+
+    /// Feeds it until the source ends, and takes note if that dies.
+    pub(super) async fn live(self: Arc<Self>, source: impl Future<Output = ()> + Send) {
+        if AssertUnwindSafe(source).catch_unwind().await.is_err() {
+            tracing::error!(
+                kind = %self.watched.resource.kind,
+                "an informer has died of a panic, of an index perhaps: what it holds is not current any more"
+            );
+            self.change(|store, _| store.fail());
+        }
+    }
+
+    /// Ends all subscriptions.
+    pub(super) fn close(&self) {
+        self.uncount();
+        self.progress.send_modify(|progress| progress.ended = true);
+        self.dispatch.close();
+    }
+
+    /// Applies changes until their source ends.
+    pub(super) async fn feed(self: Arc<Self>, mut changes: mpsc::Receiver<Kept>) {
+        let mut batch = Vec::with_capacity(BATCH);
+        let mut sweep = Sweep::default();
+        let next_resync = || self.settings.next_resync().map(|delay| Instant::now() + delay);
+        let mut resync = next_resync();
+        loop {
+            let due = |at: Option<Instant>| async move {
+                match at {
+                    Some(due) => sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = due(resync) => {
+                    self.change(|store, emit| {
+                        for object in store.iter() {
+                            emit(Event::Updated { old: object.clone(), new: object.clone() });
+                        }
+                    });
+                    resync = next_resync();
+                }
+                () = due(sweep.due(&self)) => sweep.step(&self),
+                received = changes.recv_many(&mut batch, BATCH) => {
+                    if received == 0 {
+                        return;
+                    }
+                    self.apply(batch.drain(..));
+                }
+            }
+            self.dispatch.settled().await;
+        }
+    }
+
+    fn apply(&self, changes: impl Iterator<Item = Kept>) {
+        let prepared = |mut change| {
+            if let Change::Apply(object) | Change::Delete(object) = &mut change {
+                self.prepare(object);
+            }
+            change
+        };
+        // Before the lock is taken.
+        let changes: Vec<_> = changes.map(prepared).collect();
+        self.change(|store, emit| {
+            for change in changes {
+                store.apply(change, emit);
+            }
+        });
+    }
+
+    /// Makes ready to be kept an object of a state, of which so many have come before.
+    pub(super) fn keep(&self, mut object: Arc<dyn AnyObject>, before: usize) -> Arc<Cell<dyn AnyObject>> {
+        self.prepare(&mut object);
+        if self.packer.packs(before) { Cell::packed(object, &self.packer) } else { Cell::new(object) }
+    }
+
+    /// Drops from an object what is not to be kept.
+    pub(super) fn prepare(&self, object: &mut Arc<dyn AnyObject>) {
+        let managed = object.metadata().managed_fields.is_some() && !self.settings.keep_managed_fields;
+        if !managed && self.settings.transform.is_none() {
+            return;
+        }
+        // What the watch has just read nobody else has: no copy is made.
+        let object = unshared(object);
+        if managed {
+            object.metadata_mut().managed_fields = None;
+        }
+        if let Some(transform) = &self.settings.transform {
+            let contained = std::panic::catch_unwind(AssertUnwindSafe(|| transform(object)));
+            if contained.is_err() {
+                tracing::error!(kind = %self.watched.resource.kind, "a transform has panicked: the object is kept as it was left");
+            }
+        }
+    }
+
+    /// Changes the store, and tells everybody of it.
+    pub(super) fn change(&self, change: impl FnOnce(&mut Store<dyn AnyObject>, Emit<'_, dyn AnyObject>)) {
+        let mut store = self.store.write();
+        let was_synced = store.is_synced();
+        self.dispatch.queue(|emit| {
+            let mut counted = |event: Event<Cell<dyn AnyObject>>| {
+                if let Some(metrics) = &self.metrics {
+                    metrics.count(&event);
+                }
+                emit(event);
+            };
+            change(&mut store, &mut counted);
+        });
+        let progress = (store.revision(), store.is_synced());
+        if progress.1 && !was_synced {
+            self.dispatch.queue_synced();
+        }
+        if let Some(metrics) = &self.metrics {
+            metrics.set(store.len(), store.revision());
+        }
+        // Under the lock, so that it never goes back.
+        self.progress.send_if_modified(|present| {
+            let before = *present;
+            (present.revision, present.synced) = progress;
+            before != *present
+        });
+        drop(store);
+        self.dispatch.deliver();
+    }
+}
+
+/// What a list brings is made ready while it comes: so the whole of it is never in memory in its long form.
+impl Keeper for Arc<Shared> {
+    type Kept = Arc<Cell<dyn AnyObject>>;
+
+    fn keep(&self, object: Arc<dyn AnyObject>, before: usize) -> Arc<Cell<dyn AnyObject>> {
+        Shared::keep(self, object, before)
+    }
+
+    fn key(kept: &Arc<Cell<dyn AnyObject>>) -> ObjectKey {
+        kept.key()
+    }
+}
