@@ -34,7 +34,8 @@ fn format(text: &str, style: &Style) -> Option<String> {
     match &style.0 {
         // It looks for its settings from here.
         Some(root) => command.current_dir(root),
-        None => command.args(["--config", "max_width=120"]),
+        // Not from here, which may be within another project.
+        None => command.current_dir(env::temp_dir()).args(["--config", "max_width=120"]),
     };
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
     // What is written is less than a pipe holds, or rustfmt reads all of it first.
