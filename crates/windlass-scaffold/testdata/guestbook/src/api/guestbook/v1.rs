@@ -41,7 +41,7 @@ pub struct GuestbookSpec {
 pub struct GuestbookStatus {
     /// How far it is as it should be.
     #[serde(default)]
-    #[schemars(schema_with = "windlass::conditions_schema")]
+    #[schemars(schema_with = "windlass::schema::conditions")]
     pub conditions: Vec<Condition>,
     /// The generation that this status is about.
     #[serde(skip_serializing_if = "Option::is_none")]
