@@ -25,6 +25,12 @@ pub const AGE: Column = Column {
     priority: 0,
 };
 
+/// The names of the containers of a pod template.
+pub const CONTAINERS: Column = wide("Containers", "string", "Names of each container in the template.");
+
+/// The images of the containers of a pod template.
+pub const IMAGES: Column = wide("Images", "string", "Images referenced by each container in the template.");
+
 /// A column that is always shown.
 pub const fn column(name: &'static str, kind: &'static str, description: &'static str) -> Column {
     Column { name, kind, format: "", description, priority: 0 }

@@ -12,9 +12,11 @@ mod upgrade;
 
 use std::sync::Arc;
 
+use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use crate::{
     call::{Answer, Call},
@@ -28,6 +30,16 @@ pub(crate) use self::log::log;
 struct Target {
     pod: Pod,
     connections: Arc<dyn PodConnections>,
+}
+
+/// What can be read next, some ten kilobytes at most; none at the end. A terminal whose other side is closed is an error to
+/// read, which is its end.
+async fn next_piece(from: &mut (impl AsyncRead + Unpin), buffer: &mut BytesMut) -> Option<Bytes> {
+    buffer.reserve(32 << 10);
+    match from.read_buf(buffer).await {
+        Ok(0) | Err(_) => None,
+        Ok(_) => Some(buffer.split().freeze()),
+    }
 }
 
 /// Runs a command in a container.

@@ -7,7 +7,7 @@ use windlass_schema::field::{ErrorList, Path};
 
 use super::pod::report::Report;
 use super::{job, pod_template};
-use crate::columns::{self, column, wide};
+use crate::columns::{self, column};
 use crate::object::{boolean, integer, is_set, items, set_default, set_default_text, text};
 use crate::strategy::{Column, Strategy};
 
@@ -35,13 +35,9 @@ const COLUMNS: &[Column] = &[
     column("Active", "integer", "A list of pointers to currently running jobs."),
     column("Last Schedule", "string", "Information when was the last time the job was successfully scheduled."),
     columns::AGE,
-    wide("Containers", "string", "Names of each container in the template."),
-    wide("Images", "string", "Images referenced by each container in the template."),
-    wide(
-        "Selector",
-        "string",
-        "A label query over pods that should match the pod count. Normally, the system sets this field for you. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#label-selectors",
-    ),
+    columns::CONTAINERS,
+    columns::IMAGES,
+    job::SELECTOR,
 ];
 
 impl Strategy for CronJob {

@@ -47,8 +47,8 @@ const COLUMNS: &[Column] = &[
         "NodeSelector is a selector which must be true for the pod to fit on a node. Selector which must match a node's labels for the pod to be scheduled on that node. More info: https://kubernetes.io/docs/concepts/configuration/assign-pod-node/",
     ),
     columns::AGE,
-    wide("Containers", "string", "Names of each container in the template."),
-    wide("Images", "string", "Images referenced by each container in the template."),
+    columns::CONTAINERS,
+    columns::IMAGES,
     wide(
         "Selector",
         "string",

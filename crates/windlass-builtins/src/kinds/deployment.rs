@@ -31,8 +31,8 @@ const COLUMNS: &[Column] = &[
         "Total number of available non-terminating pods (ready for at least minReadySeconds) targeted by this deployment.",
     ),
     columns::AGE,
-    wide("Containers", "string", "Names of each container in the template."),
-    wide("Images", "string", "Images referenced by each container in the template."),
+    columns::CONTAINERS,
+    columns::IMAGES,
     wide(
         "Selector",
         "string",

@@ -22,6 +22,13 @@ pub(super) use prepare::default_pod_conditions;
 #[derive(Debug, Clone, Copy)]
 pub struct Job;
 
+/// The column of the selector of a job, or of the jobs of a cron job.
+pub(super) const SELECTOR: Column = wide(
+    "Selector",
+    "string",
+    "A label query over pods that should match the pod count. Normally, the system sets this field for you. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#label-selectors",
+);
+
 const COLUMNS: &[Column] = &[
     columns::NAME,
     column("Status", "string", "Status of the job."),
@@ -32,13 +39,9 @@ const COLUMNS: &[Column] = &[
     ),
     column("Duration", "string", "Time required to complete the job."),
     columns::AGE,
-    wide("Containers", "string", "Names of each container in the template."),
-    wide("Images", "string", "Images referenced by each container in the template."),
-    wide(
-        "Selector",
-        "string",
-        "A label query over pods that should match the pod count. Normally, the system sets this field for you. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#label-selectors",
-    ),
+    columns::CONTAINERS,
+    columns::IMAGES,
+    SELECTOR,
 ];
 
 impl Strategy for Job {

@@ -33,8 +33,8 @@ const COLUMNS: &[Column] = &[
         "The number of non-terminating pods targeted by this ReplicaSet with a Ready Condition.",
     ),
     columns::AGE,
-    wide("Containers", "string", "Names of each container in the template."),
-    wide("Images", "string", "Images referenced by each container in the template."),
+    columns::CONTAINERS,
+    columns::IMAGES,
     wide(
         "Selector",
         "string",
@@ -99,22 +99,28 @@ impl Strategy for ReplicaSet {
     }
 
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        let number = |pointer| Value::from(integer(object, pointer).unwrap_or_default());
-        let (containers, images) = columns::containers(object, "/spec/template/spec/containers");
-        vec![
-            columns::name(object),
-            number("/spec/replicas"),
-            number("/status/replicas"),
-            number("/status/readyReplicas"),
-            columns::age(object, now),
-            containers.into(),
-            images.into(),
-            columns::selector(object, "/spec/selector").into(),
-        ]
+        cells(object, now, columns::selector(object, "/spec/selector"))
     }
 }
 
-fn validate_status(object: &Value) -> ErrorList {
+/// The cells of a replica set, and of a replication controller; their selectors are written in different ways.
+pub(super) fn cells(object: &Value, now: Timestamp, selector: String) -> Vec<Value> {
+    let number = |pointer| Value::from(integer(object, pointer).unwrap_or_default());
+    let (containers, images) = columns::containers(object, "/spec/template/spec/containers");
+    vec![
+        columns::name(object),
+        number("/spec/replicas"),
+        number("/status/replicas"),
+        number("/status/readyReplicas"),
+        columns::age(object, now),
+        containers.into(),
+        images.into(),
+        selector.into(),
+    ]
+}
+
+/// The same for both. A replication controller has no terminating replicas, and so none that could be wrong.
+pub(super) fn validate_status(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("status");
     let status = object.get("status").unwrap_or(&Value::Null);

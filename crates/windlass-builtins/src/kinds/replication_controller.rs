@@ -4,9 +4,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, Path};
 
-use super::deployment::not_more_than_replicas;
 use super::pod::report::Report;
-use super::{pod, pod_template};
+use super::{pod, pod_template, replica_set};
 use crate::columns::{self, column, wide};
 use crate::object::{copy, entries, integer, map, set, set_default};
 use crate::strategy::{Column, Strategy};
@@ -29,8 +28,8 @@ const COLUMNS: &[Column] = &[
     ),
     column("Ready", "integer", "The number of ready replicas for this replication controller."),
     columns::AGE,
-    wide("Containers", "string", "Names of each container in the template."),
-    wide("Images", "string", "Images referenced by each container in the template."),
+    columns::CONTAINERS,
+    columns::IMAGES,
     wide(
         "Selector",
         "string",
@@ -88,7 +87,7 @@ impl Strategy for ReplicationController {
     }
 
     fn validate_subresource_update(&self, subresource: &str, object: &Value, _old: &Value) -> ErrorList {
-        if subresource == "status" { validate_status(object) } else { ErrorList::new() }
+        if subresource == "status" { replica_set::validate_status(object) } else { ErrorList::new() }
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
@@ -112,36 +111,8 @@ impl Strategy for ReplicationController {
     }
 
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        let number = |pointer| Value::from(integer(object, pointer).unwrap_or_default());
-        let (names, images) = columns::containers(object, "/spec/template/spec/containers");
-        vec![
-            columns::name(object),
-            number("/spec/replicas"),
-            number("/status/replicas"),
-            number("/status/readyReplicas"),
-            columns::age(object, now),
-            names.into(),
-            images.into(),
-            columns::labels(object, "/spec/selector").into(),
-        ]
+        replica_set::cells(object, now, columns::labels(object, "/spec/selector"))
     }
-}
-
-fn validate_status(object: &Value) -> ErrorList {
-    let mut errors = ErrorList::new();
-    let path = Path::new("status");
-    let status = object.get("status").unwrap_or(&Value::Null);
-    let number = |name: &str| status.get(name).and_then(Value::as_i64);
-    let counts = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
-    for field in ["replicas"].into_iter().chain(counts).chain(["observedGeneration"]) {
-        errors.nonnegative(&path.child(field), number(field));
-    }
-    not_more_than_replicas(status, &counts, &path, &mut errors);
-    let available = number("availableReplicas").unwrap_or_default();
-    if available > number("readyReplicas").unwrap_or_default() {
-        errors.invalid(&path.child("availableReplicas"), available, "cannot be greater than readyReplicas");
-    }
-    errors
 }
 
 #[cfg(test)]

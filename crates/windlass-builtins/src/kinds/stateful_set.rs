@@ -7,7 +7,7 @@ use serde_json::Value;
 use windlass_schema::field::{ErrorList, Path};
 
 use super::pod_template;
-use crate::columns::{self, column, wide};
+use crate::columns::{self, column};
 use crate::kinds::pod::defaults::list_mut;
 use crate::kinds::pod::resources;
 use crate::object::{integer, is_set, items, remove, set, set_default, set_default_text, text};
@@ -21,8 +21,8 @@ const COLUMNS: &[Column] = &[
     columns::NAME,
     column("Ready", "string", "Number of the pod with ready state"),
     columns::AGE,
-    wide("Containers", "string", "Names of each container in the template."),
-    wide("Images", "string", "Images referenced by each container in the template."),
+    columns::CONTAINERS,
+    columns::IMAGES,
 ];
 
 impl Strategy for StatefulSet {

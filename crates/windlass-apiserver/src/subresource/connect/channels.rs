@@ -5,7 +5,7 @@ use std::{collections::HashMap, time::Duration};
 use bytes::{BufMut as _, Bytes, BytesMut};
 use futures_util::{SinkExt as _, StreamExt as _};
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream},
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, DuplexStream},
     sync::mpsc,
 };
 use tokio_tungstenite::{
@@ -15,6 +15,8 @@ use tokio_tungstenite::{
         protocol::{CloseFrame, frame::coding::CloseCode},
     },
 };
+
+use super::next_piece;
 
 /// How many pieces wait to be sent. Each is at most what is read at once, some ten kilobytes.
 pub(crate) const OUTGOING: usize = 16;
@@ -134,13 +136,8 @@ where
         };
         let outwards = async {
             let mut buffer = BytesMut::new();
-            loop {
-                buffer.reserve(32 << 10);
-                match read.read_buf(&mut buffer).await {
-                    Ok(0) | Err(_) => break,
-                    Ok(_) => {}
-                }
-                if sink.send(Message::Binary(buffer.split().freeze())).await.is_err() {
+            while let Some(piece) = next_piece(&mut read, &mut buffer).await {
+                if sink.send(Message::Binary(piece)).await.is_err() {
                     return;
                 }
             }

@@ -3,13 +3,9 @@
 use std::{collections::HashMap, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    sync::mpsc,
-    task::JoinSet,
-};
+use tokio::{io::AsyncWriteExt as _, sync::mpsc, task::JoinSet};
 
-use super::{Target, channels::Outgoing, spdy::session::Stream};
+use super::{Target, channels::Outgoing, next_piece, spdy::session::Stream};
 use crate::status::ApiError;
 
 /// How many connections may wait for their second stream.
@@ -106,13 +102,8 @@ async fn forward(
     };
     let outwards = async {
         let mut buffer = BytesMut::new();
-        loop {
-            buffer.reserve(32 << 10);
-            match read.read_buf(&mut buffer).await {
-                Ok(0) | Err(_) => break,
-                Ok(_) => {}
-            }
-            if outgoing.send(Outgoing::Data(data, buffer.split().freeze())).await.is_err() {
+        while let Some(piece) = next_piece(&mut read, &mut buffer).await {
+            if outgoing.send(Outgoing::Data(data, piece)).await.is_err() {
                 break;
             }
         }

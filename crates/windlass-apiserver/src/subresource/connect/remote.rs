@@ -5,12 +5,9 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    sync::mpsc,
-};
+use tokio::{io::AsyncWriteExt as _, sync::mpsc};
 
-use super::channels::Outgoing;
+use super::{channels::Outgoing, next_piece};
 use crate::{
     pod_connections::{Output, Process, TerminalSize},
     status::Result,
@@ -83,14 +80,7 @@ pub(crate) async fn serve(process: Result<Process>, client: Client) {
 async fn copy(from: Option<Output>, channel: Option<u32>, outgoing: &mpsc::Sender<Outgoing>) {
     let Some(mut from) = from else { return };
     let mut buffer = BytesMut::new();
-    loop {
-        buffer.reserve(16 << 10);
-        match from.read_buf(&mut buffer).await {
-            // A terminal whose other side is closed is an error to read.
-            Ok(0) | Err(_) => break,
-            Ok(_) => {}
-        }
-        let data = buffer.split().freeze();
+    while let Some(data) = next_piece(&mut from, &mut buffer).await {
         if let Some(channel) = channel
             && outgoing.send(Outgoing::Data(channel, data)).await.is_err()
         {

@@ -9,7 +9,7 @@ use crate::check;
 use crate::kinds::pod::diff::{diff, same};
 use crate::kinds::pod::report::Report;
 use crate::kinds::pod::resources;
-use crate::kinds::pod::validation::claims::validate_access_modes;
+use crate::kinds::pod::validation::claims::{validate_access_modes, validate_class_and_mode};
 use crate::kinds::pod::validation::scheduling::validate_node_selector;
 use crate::object::{copy, is_set, items, map, remove, text};
 
@@ -123,15 +123,7 @@ fn validate_spec_of(object: &Value, old: Option<&Value>) -> ErrorList {
     if policy == "Recycle" && is_root(text(spec, "/hostPath/path")) {
         errors.forbidden(&policy_path, "may not be 'recycle' for a hostPath mount of '/'");
     }
-    let class = text(spec, "/storageClassName");
-    if !class.is_empty() {
-        errors.dns_subdomain(&path.child("storageClassName"), class);
-    }
-    if let Some(mode) = spec.get("volumeMode").and_then(Value::as_str)
-        && !matches!(mode, "Block" | "Filesystem")
-    {
-        errors.not_supported(&path.child("volumeMode"), mode, &["Block", "Filesystem"]);
-    }
+    validate_class_and_mode(spec, &path, &mut errors);
     if let Some(class) = spec.get("volumeAttributesClassName").and_then(Value::as_str) {
         let at = path.child("volumeAttributesClassName");
         if class.is_empty() {

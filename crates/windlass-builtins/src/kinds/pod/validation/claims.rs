@@ -88,6 +88,16 @@ pub(crate) fn validate_spec(spec: &Value, tolerated: Tolerated, path: &Path, err
         }
         Some(storage) => validate_quantity("storage", &storage, &at, errors),
     }
+    validate_class_and_mode(spec, path, errors);
+    validate_data_sources(spec, tolerated, path, errors);
+    let class = text(spec, "/volumeAttributesClassName");
+    if !class.is_empty() {
+        errors.dns_subdomain(&path.child("volumeAttributesClassName"), class);
+    }
+}
+
+/// What claims and volumes say alike of their storage.
+pub(in crate::kinds) fn validate_class_and_mode(spec: &Value, path: &Path, errors: &mut ErrorList) {
     let class = text(spec, "/storageClassName");
     if !class.is_empty() {
         errors.dns_subdomain(&path.child("storageClassName"), class);
@@ -96,11 +106,6 @@ pub(crate) fn validate_spec(spec: &Value, tolerated: Tolerated, path: &Path, err
         && !matches!(mode, "Block" | "Filesystem")
     {
         errors.not_supported(&path.child("volumeMode"), mode, &["Block", "Filesystem"]);
-    }
-    validate_data_sources(spec, tolerated, path, errors);
-    let class = text(spec, "/volumeAttributesClassName");
-    if !class.is_empty() {
-        errors.dns_subdomain(&path.child("volumeAttributesClassName"), class);
     }
 }
 
