@@ -19,6 +19,7 @@
 
 use std::sync::Arc;
 
+mod any_informer;
 mod cell;
 mod dispatch;
 mod graves;
@@ -31,10 +32,10 @@ mod registry;
 mod scoped;
 mod selector;
 mod settings;
-mod shared;
 mod store;
 mod table;
 
+pub(crate) use self::any_informer::AnyInformer;
 pub use self::{
     dispatch::Subscription,
     index::{Index, IndexError},

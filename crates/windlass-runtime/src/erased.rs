@@ -1,4 +1,4 @@
-//! Objects and informers whose Rust type is forgotten.
+//! Objects whose Rust type is forgotten.
 //!
 //! What is generic over a kind is compiled again for each kind that an operator has, and the async functions of a
 //! controller or of a write are tens of kilobytes of machine code each. So what is generic is a thin shell: it forgets
@@ -10,17 +10,9 @@ use std::{
     sync::Arc,
 };
 
-use futures_util::future::BoxFuture;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::core::ApiResource;
 
-use crate::{
-    cache::{Event, Informer, Subscription},
-    controller::filter::Change,
-    key::ObjectKey,
-    object::Object,
-    queue::Priority,
-};
+use crate::{controller::filter::Change, object::Object};
 
 /// An object of whichever kind: all that is asked of objects by what keeps, watches, writes and hands them on.
 pub(crate) trait AnyObject: Any + Debug + Send + Sync {
@@ -97,91 +89,8 @@ pub(crate) fn value_of(object: &dyn AnyObject) -> serde_json::Result<serde_json:
     serde_json::from_slice(&json_of(object)?)
 }
 
-/// An informer of whichever kind.
-pub(crate) trait AnyInformer: Any + Send + Sync {
-    fn resource(&self) -> &ApiResource;
-    fn get(&self, key: &ObjectKey) -> Option<Arc<dyn AnyObject>>;
-    fn keys(&self) -> Vec<ObjectKey>;
-    /// The objects with an owner of a uid.
-    fn owned_by(&self, uid: &str) -> Vec<Arc<dyn AnyObject>>;
-    fn is_synced(&self) -> bool;
-    fn is_absent(&self) -> bool;
-    fn synced(&self) -> BoxFuture<'_, ()>;
-    fn subscribe(&self, hear: Hear) -> Subscription;
-}
+/// A [`Change`] of an object of whichever kind.
+pub(crate) type AnyChange<'a> = Change<'a, dyn AnyObject>;
 
 /// What is called with each event.
 pub(crate) type Hear = Box<dyn FnMut(&AnyChange<'_>) + Send + Sync>;
-
-impl<K: Object> AnyInformer for Informer<K> {
-    fn resource(&self) -> &ApiResource {
-        Informer::resource(self)
-    }
-
-    fn get(&self, key: &ObjectKey) -> Option<Arc<dyn AnyObject>> {
-        Informer::get(self, key).map(|object| object as _)
-    }
-
-    fn keys(&self) -> Vec<ObjectKey> {
-        Informer::keys(self)
-    }
-
-    fn owned_by(&self, uid: &str) -> Vec<Arc<dyn AnyObject>> {
-        Informer::owned_by(self, uid).into_iter().map(|object| object as _).collect()
-    }
-
-    fn is_synced(&self) -> bool {
-        Informer::is_synced(self)
-    }
-
-    fn is_absent(&self) -> bool {
-        Informer::is_absent(self)
-    }
-
-    fn synced(&self) -> BoxFuture<'_, ()> {
-        Box::pin(Informer::synced(self))
-    }
-
-    fn subscribe(&self, mut hear: Hear) -> Subscription {
-        Informer::subscribe(self, move |event: Event<K>| hear(&AnyChange::of(&event)))
-    }
-}
-
-impl dyn AnyInformer {
-    /// The informer in its own type again, if it is this one.
-    pub(crate) fn typed<K: Object>(&self) -> Option<&Informer<K>> {
-        let informer: &dyn Any = self;
-        informer.downcast_ref()
-    }
-}
-
-/// A [`Change`] of an object of whichever kind.
-pub(crate) struct AnyChange<'a> {
-    pub(crate) old: Option<&'a dyn AnyObject>,
-    pub(crate) new: Option<&'a dyn AnyObject>,
-    initial: bool,
-    pub(crate) resync: bool,
-}
-
-impl<'a> AnyChange<'a> {
-    pub(crate) fn of<K: Object>(event: &'a Event<K>) -> Self {
-        let Change { old, new, initial, resync } = Change::of(event);
-        Self { old: old.map(|old| old as _), new: new.map(|new| new as _), initial, resync }
-    }
-
-    /// The change in its own type again.
-    pub(crate) fn typed<K: Object>(&self) -> Change<'a, K> {
-        let Self { old, new, initial, resync } = *self;
-        Change { old: old.map(typed_ref), new: new.map(typed_ref), initial, resync }
-    }
-
-    /// The object, in the latest state that there is.
-    pub(crate) fn newest(&self) -> Option<&'a dyn AnyObject> {
-        self.new.or(self.old)
-    }
-
-    /// See [`Change::priority`].
-    pub(crate) fn priority(&self) -> Priority {
-        if self.initial || self.resync { Priority::LOW } else { Priority::NORMAL }
-    }
-}

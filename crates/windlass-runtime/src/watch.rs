@@ -102,12 +102,17 @@ pub enum Change<K: ?Sized, O = Arc<K>> {
 impl<K: ?Sized, O> Change<K, O> {
     /// The same with states made of something else.
     pub(crate) fn map<P>(self, keep: impl FnMut(O) -> P) -> Change<K, P> {
+        self.with(|object| object, keep)
+    }
+
+    /// The same with other objects, alone and in states.
+    fn with<L: ?Sized, P>(self, object: impl FnOnce(Arc<K>) -> Arc<L>, keep: impl FnMut(O) -> P) -> Change<L, P> {
         match self {
             Self::Replace { objects, revision } => {
                 Change::Replace { objects: objects.into_iter().map(keep).collect(), revision }
             }
-            Self::Apply(object) => Change::Apply(object),
-            Self::Delete(object) => Change::Delete(object),
+            Self::Apply(applied) => Change::Apply(object(applied)),
+            Self::Delete(deleted) => Change::Delete(object(deleted)),
             Self::Gone { key, revision } => Change::Gone { key, revision },
             Self::Bookmark(revision) => Change::Bookmark(revision),
             Self::Absent => Change::Absent,
@@ -118,32 +123,14 @@ impl<K: ?Sized, O> Change<K, O> {
 impl<K: Object> Change<K> {
     /// The same with objects whose type is forgotten.
     pub(crate) fn erased(self) -> Change<dyn AnyObject> {
-        match self {
-            Self::Replace { objects, revision } => {
-                Change::Replace { objects: objects.into_iter().map(|object| object as _).collect(), revision }
-            }
-            Self::Apply(object) => Change::Apply(object),
-            Self::Delete(object) => Change::Delete(object),
-            Self::Gone { key, revision } => Change::Gone { key, revision },
-            Self::Bookmark(revision) => Change::Bookmark(revision),
-            Self::Absent => Change::Absent,
-        }
+        self.with(|object| object as _, |object| object as _)
     }
 }
 
 impl Change<dyn AnyObject> {
     /// The same with objects of the type that they have.
     fn typed<K: Object>(self) -> Change<K> {
-        match self {
-            Self::Replace { objects, revision } => {
-                Change::Replace { objects: objects.into_iter().map(typed).collect(), revision }
-            }
-            Self::Apply(object) => Change::Apply(typed(object)),
-            Self::Delete(object) => Change::Delete(typed(object)),
-            Self::Gone { key, revision } => Change::Gone { key, revision },
-            Self::Bookmark(revision) => Change::Bookmark(revision),
-            Self::Absent => Change::Absent,
-        }
+        self.with(typed, typed)
     }
 }
 

@@ -1,8 +1,9 @@
-//! One informer, as what feeds it has it: a [`Store`], and who is to be told of its changes. The type of its objects is
-//! forgotten, so all this is compiled once for all kinds.
+//! One informer: a [`Store`] that a watch feeds, its readers, and who is to be told of its changes. The type of its objects
+//! is forgotten, so all this is compiled once for all kinds.
 
 use std::{
     any::{TypeId, type_name},
+    borrow::Borrow,
     hash::Hash,
     panic::AssertUnwindSafe,
     sync::{Arc, OnceLock},
@@ -17,7 +18,7 @@ use tokio::{
 };
 
 use super::{
-    Event, IndexError, Settings, Subscription,
+    Event, IndexError, Informer, Settings, Subscription,
     cell::{Cell, Reading},
     dispatch::Dispatch,
     index::{Entries, Values},
@@ -25,6 +26,7 @@ use super::{
     packing::{Packer, Sweep},
     scoped::Scoped,
     store::{Emit, Store},
+    table::parts,
 };
 use crate::{
     erased::{AnyObject, unshared},
@@ -40,8 +42,8 @@ const BATCH: usize = 128;
 /// What the watch brings, made ready to be kept.
 pub(super) type Kept = Change<dyn AnyObject, Arc<Cell<dyn AnyObject>>>;
 
-/// What the handles of an informer share with the task that feeds it. It does not know the type of its objects.
-pub(super) struct Shared {
+/// What the handles of an informer share with the task that feeds it. Reads are as [`Informer`] says.
+pub(crate) struct AnyInformer {
     pub(super) watched: Watched,
     pub(super) scoped: Scoped,
     pub(super) settings: Settings<dyn AnyObject>,
@@ -86,7 +88,7 @@ pub(super) struct Progress {
     pub(super) ended: bool,
 }
 
-impl Shared {
+impl AnyInformer {
     pub(super) fn new(watched: Watched, settings: Settings<dyn AnyObject>, metrics: Option<InformerMetrics>) -> Self {
         let packer = Packer::new(settings.packing, watched.parse);
         Self {
@@ -112,6 +114,33 @@ impl Shared {
         self.store().iter().cloned().collect()
     }
 
+    pub(crate) fn resource(&self) -> &ApiResource {
+        &self.watched.resource
+    }
+
+    /// The informer with the type of its objects, which must be this one.
+    pub(crate) fn typed<K: Object>(self: &Arc<Self>) -> Informer<K> {
+        assert_eq!(self.watched.object, TypeId::of::<K>(), "an informer has objects of one type");
+        Informer::of(self.clone())
+    }
+
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<Arc<dyn AnyObject>> {
+        let packed = {
+            let store = self.store();
+            let cell = store.get(parts(key))?;
+            match cell.read_parsed(|_| true) {
+                Some(object) => return object,
+                None => cell.clone(),
+            }
+        };
+        // Not under the store's lock: parsing takes a while, and writers wait.
+        Some(packed.read())
+    }
+
+    pub(crate) fn keys(&self) -> Vec<ObjectKey> {
+        self.cells().iter().map(|cell| cell.key()).collect()
+    }
+
     pub(super) fn list(&self) -> Vec<Arc<dyn AnyObject>> {
         let mut reading = Reading::default();
         {
@@ -128,6 +157,58 @@ impl Shared {
         let mut reading = Reading::default();
         self.store().iter().for_each(|object| reading.add_if(object, matches));
         reading.finish_if(matches)
+    }
+
+    pub(super) fn list_in(&self, namespace: &str) -> Vec<Arc<dyn AnyObject>> {
+        match &self.watched.scope.namespace {
+            Some(scope) if scope == namespace => self.list(),
+            Some(_) => Vec::new(),
+            None => self.built_in(&self.namespaces, "windlass/namespace", namespace, || {
+                Values::OfKey(|key| key.namespace().into_iter().map(str::to_owned).collect())
+            }),
+        }
+    }
+
+    pub(crate) fn owned_by(&self, uid: &str) -> Vec<Arc<dyn AnyObject>> {
+        self.built_in(&self.owners, "windlass/owner", uid, || {
+            Values::OfObject(Box::new(|object| {
+                object.metadata().owner_references.iter().flatten().map(|owner| owner.uid.clone()).collect()
+            }))
+        })
+    }
+
+    fn built_in(
+        &self,
+        place: &OnceLock<usize>,
+        name: &'static str,
+        value: &str,
+        values: fn() -> Values<dyn AnyObject, String>,
+    ) -> Vec<Arc<dyn AnyObject>> {
+        let place = *place
+            .get_or_init(|| self.index(name, values()).expect("an index of informers themselves must have one type"));
+        self.indexed::<String, _>(place, value)
+    }
+
+    /// The objects with a value of an index, which must have such values.
+    pub(super) fn indexed<V, Q>(&self, place: usize, value: &Q) -> Vec<Arc<dyn AnyObject>>
+    where
+        V: Borrow<Q> + Hash + Eq + Send + Sync + 'static,
+        Q: Hash + Eq + ?Sized,
+    {
+        let mut reading = Reading::default();
+        self.with_index::<V, _>(place, |entries| entries.each(value, |object| reading.add(object)));
+        // Not under the store's lock.
+        reading.finish()
+    }
+
+    /// Reads an index, which must have such values.
+    pub(super) fn with_index<V, T>(&self, place: usize, read: impl FnOnce(&Entries<dyn AnyObject, V>) -> T) -> T
+    where
+        V: Hash + Eq + Send + Sync + 'static,
+    {
+        let store = self.store();
+        let entries = store.index_at(place).as_any().downcast_ref::<Entries<dyn AnyObject, V>>();
+        read(entries.expect("an index must have the type that it was made with"))
     }
 
     /// The place of an index, which is made if it is new.
@@ -157,7 +238,7 @@ impl Shared {
         Ok(store.take_index(Box::new(index)))
     }
 
-    pub(super) fn subscribe(&self, handler: Box<dyn FnMut(Event<dyn AnyObject>) + Send>) -> Subscription {
+    pub(crate) fn subscribe(&self, handler: Box<dyn FnMut(Event<dyn AnyObject>) + Send>) -> Subscription {
         // Even reading takes the lock for writing: nothing may be queued in between.
         let store = self.store.write();
         let present = store.iter().cloned().collect();
@@ -165,6 +246,25 @@ impl Shared {
         drop(store);
         self.dispatch.deliver();
         subscription
+    }
+
+    pub(crate) async fn synced(&self) {
+        self.wait(|progress| progress.synced).await;
+    }
+
+    pub(crate) fn is_synced(&self) -> bool {
+        self.progress.borrow().synced
+    }
+
+    pub(crate) fn is_absent(&self) -> bool {
+        self.store().is_absent()
+    }
+
+    pub(super) async fn wait(&self, holds: impl Fn(&Progress) -> bool) {
+        let mut progress = self.progress.subscribe();
+        if progress.wait_for(holds).await.is_err() {
+            unreachable!("the informer that is borrowed holds the sender");
+        }
     }
 
     pub(super) fn progress(&self) -> watch::Receiver<Progress> {
@@ -308,11 +408,11 @@ impl Shared {
 }
 
 /// What a list brings is made ready while it comes: so the whole of it is never in memory in its long form.
-impl Keeper for Arc<Shared> {
+impl Keeper for Arc<AnyInformer> {
     type Kept = Arc<Cell<dyn AnyObject>>;
 
     fn keep(&self, object: Arc<dyn AnyObject>, before: usize) -> Arc<Cell<dyn AnyObject>> {
-        Shared::keep(self, object, before)
+        AnyInformer::keep(self, object, before)
     }
 
     fn key(kept: &Arc<Cell<dyn AnyObject>>) -> ObjectKey {

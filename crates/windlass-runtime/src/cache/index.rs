@@ -12,8 +12,8 @@ use std::{
 use hashbrown::{HashMap, hash_map::Entry};
 
 use super::{
-    cell::{Cell, Opened, Reading},
-    shared::Shared,
+    any_informer::AnyInformer,
+    cell::{Cell, Opened},
     table::{Table, parts},
 };
 use crate::{
@@ -31,7 +31,7 @@ const FEW: usize = 16;
 /// It is kept under the same lock as the objects: what it gives is exactly what the informer holds at that moment. A
 /// cheap handle.
 pub struct Index<K: Object, V> {
-    shared: Arc<Shared>,
+    any: Arc<AnyInformer>,
     place: usize,
     _types: PhantomData<fn() -> (K, V)>,
 }
@@ -91,8 +91,8 @@ enum Bucket<K: ?Sized> {
 }
 
 impl<K: Object, V> Index<K, V> {
-    pub(super) fn new(shared: Arc<Shared>, place: usize) -> Self {
-        Self { shared, place, _types: PhantomData }
+    pub(super) fn new(any: Arc<AnyInformer>, place: usize) -> Self {
+        Self { any, place, _types: PhantomData }
     }
 }
 
@@ -103,13 +103,7 @@ impl<K: Object, V: Hash + Eq + Send + Sync + 'static> Index<K, V> {
         V: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let mut reading = Reading::default();
-        self.with(|entries| {
-            if let Some(bucket) = entries.objects.get(value) {
-                bucket.each(|object| reading.add(object));
-            }
-        });
-        reading.finish().into_iter().map(typed).collect()
+        self.any.indexed::<V, Q>(self.place, value).into_iter().map(typed).collect()
     }
 
     /// How many objects have a value.
@@ -118,7 +112,7 @@ impl<K: Object, V: Hash + Eq + Send + Sync + 'static> Index<K, V> {
         V: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.with(|entries| entries.count(value))
+        self.any.with_index::<V, _>(self.place, |entries| entries.count(value))
     }
 
     /// The values that at least one object has, in no order.
@@ -126,19 +120,13 @@ impl<K: Object, V: Hash + Eq + Send + Sync + 'static> Index<K, V> {
     where
         V: Clone,
     {
-        self.with(|entries| entries.objects.keys().cloned().collect())
-    }
-
-    fn with<T>(&self, read: impl FnOnce(&Entries<dyn AnyObject, V>) -> T) -> T {
-        let store = self.shared.store();
-        let entries = store.index_at(self.place).as_any().downcast_ref::<Entries<dyn AnyObject, V>>();
-        read(entries.expect("an index must have the type that it was made with"))
+        self.any.with_index::<V, _>(self.place, |entries| entries.objects.keys().cloned().collect())
     }
 }
 
 impl<K: Object, V> Clone for Index<K, V> {
     fn clone(&self) -> Self {
-        Self::new(self.shared.clone(), self.place)
+        Self::new(self.any.clone(), self.place)
     }
 }
 
@@ -173,6 +161,17 @@ impl<K: AnyObject + ?Sized, V: Hash + Eq + Send + Sync + 'static> Entries<K, V> 
                     entry.insert(Bucket::One(cell.clone()));
                 }
             }
+        }
+    }
+
+    /// The objects with a value.
+    pub(super) fn each<Q>(&self, value: &Q, visit: impl FnMut(&Arc<Cell<K>>))
+    where
+        V: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        if let Some(bucket) = self.objects.get(value) {
+            bucket.each(visit);
         }
     }
 

@@ -1,19 +1,14 @@
 //! One informer, as its readers have it: with the type of its objects.
 
-use std::{
-    hash::Hash,
-    marker::PhantomData,
-    sync::{Arc, OnceLock},
-};
+use std::{hash::Hash, marker::PhantomData, sync::Arc};
 
 use kube::core::{ApiResource, Selector};
 use tokio::sync::mpsc;
 
 use super::{
     Event, Index, IndexError, Settings, Subscription,
+    any_informer::{AnyInformer, Watched},
     index::Values,
-    shared::{Progress, Shared, Watched},
-    table::parts,
 };
 use crate::{
     erased::{AnyObject, typed, typed_ref},
@@ -29,20 +24,25 @@ use crate::{
 /// the informer is [removed](super::Caches::remove) or the last handle of its [`Caches`](super::Caches) is dropped;
 /// what was known then can still be read.
 pub struct Informer<K: Object> {
-    shared: Arc<Shared>,
+    any: Arc<AnyInformer>,
     _object: PhantomData<fn() -> K>,
 }
 
 impl<K: Object> Clone for Informer<K> {
     fn clone(&self) -> Self {
-        Self::of(self.shared.clone())
+        Self::of(self.any.clone())
     }
 }
 
 impl<K: Object> Informer<K> {
     /// Its objects must have this type.
-    pub(super) fn of(shared: Arc<Shared>) -> Self {
-        Self { shared, _object: PhantomData }
+    pub(super) fn of(any: Arc<AnyInformer>) -> Self {
+        Self { any, _object: PhantomData }
+    }
+
+    /// The same without the type.
+    pub(crate) fn erased(self) -> Arc<AnyInformer> {
+        self.any
     }
 
     /// An informer that is fed by hand, and the future that feeds it: for tests, and for sources other than a watch.
@@ -66,13 +66,13 @@ impl<K: Object> Informer<K> {
         settings: Settings<K>,
         mut changes: mpsc::Receiver<Change<K>>,
     ) -> (Self, impl Future<Output = ()> + Send + use<K>) {
-        let shared = Arc::new(Shared::new(Watched::of::<K>(dynamic, Scope::all()), settings.erased(), None));
-        let informer = Self::of(shared.clone());
+        let any = Arc::new(AnyInformer::new(Watched::of::<K>(dynamic, Scope::all()), settings.erased(), None));
+        let informer = Self::of(any.clone());
         let (sender, kept) = mpsc::channel(1);
-        let feeding = shared.clone().feed(kept);
+        let feeding = any.clone().feed(kept);
         let keeping = async move {
             while let Some(change) = changes.recv().await {
-                if sender.send(change.erased().map(|object| shared.keep(object, 0))).await.is_err() {
+                if sender.send(change.erased().map(|object| any.keep(object, 0))).await.is_err() {
                     return;
                 }
             }
@@ -84,69 +84,50 @@ impl<K: Object> Informer<K> {
 
     /// What it watches.
     pub fn resource(&self) -> &ApiResource {
-        &self.shared.watched.resource
+        &self.any.watched.resource
     }
 
     /// How much of it.
     pub fn scope(&self) -> &Scope {
-        &self.shared.watched.scope
+        &self.any.watched.scope
     }
 
     /// An object.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
-        let packed = {
-            let store = self.shared.store();
-            let cell = store.get(parts(key))?;
-            match cell.read_parsed(|_| true) {
-                Some(object) => return object.map(typed),
-                None => cell.clone(),
-            }
-        };
-        // Not under the store's lock: parsing takes a while, and writers wait.
-        Some(typed(packed.read()))
+        self.any.get(key).map(typed)
     }
 
     /// The names of all objects, in no order. No object is looked into, so those that are packed stay so.
     pub fn keys(&self) -> Vec<ObjectKey> {
-        self.shared.cells().iter().map(|cell| cell.key()).collect()
+        self.any.keys()
     }
 
     /// All objects, in no order.
     pub fn list(&self) -> Vec<Arc<K>> {
-        self.shared.list().into_iter().map(typed).collect()
+        self.any.list().into_iter().map(typed).collect()
     }
 
     /// The objects of a namespace, in no order, by an index that is made when this is first called.
     pub fn list_in(&self, namespace: &str) -> Vec<Arc<K>> {
-        match &self.shared.watched.scope.namespace {
-            Some(scope) if scope == namespace => self.list(),
-            Some(_) => Vec::new(),
-            None => self.built_in(&self.shared.namespaces, "windlass/namespace", namespace, || {
-                Values::OfKey(|key| key.namespace().into_iter().map(str::to_owned).collect())
-            }),
-        }
+        self.any.list_in(namespace).into_iter().map(typed).collect()
     }
 
     /// The objects that have an owner with that uid, as its controller or otherwise, in no order, by an index that is
     /// made when this is first called.
     pub fn owned_by(&self, uid: &str) -> Vec<Arc<K>> {
-        self.built_in(&self.shared.owners, "windlass/owner", uid, || {
-            Values::OfObject(Box::new(|object| {
-                object.metadata().owner_references.iter().flatten().map(|owner| owner.uid.clone()).collect()
-            }))
-        })
+        self.any.owned_by(uid).into_iter().map(typed).collect()
     }
 
     /// The objects whose labels match a selector, in no order. Looks at every object; an [index](Self::index) does not.
     /// A selector can be made of expressions, of a `LabelSelector`, or of text with
     /// [`parse_selector`](super::parse_selector).
     pub fn select(&self, selector: &Selector) -> Vec<Arc<K>> {
-        self.shared.select(selector).into_iter().map(typed).collect()
+        self.any.select(selector).into_iter().map(typed).collect()
     }
 
     /// How many objects there are.
     pub fn len(&self) -> usize {
-        self.shared.store().len()
+        self.any.store().len()
     }
 
     /// Whether there are no objects.
@@ -174,20 +155,7 @@ impl<K: Object> Informer<K> {
         F: Fn(&K) -> Vec<V> + Send + Sync + 'static,
     {
         let values = Values::OfObject(Box::new(move |object: &dyn AnyObject| values(typed_ref(object))));
-        Ok(Index::new(self.shared.clone(), self.shared.index(name, values)?))
-    }
-
-    fn built_in(
-        &self,
-        place: &OnceLock<usize>,
-        name: &'static str,
-        value: &str,
-        values: fn() -> Values<dyn AnyObject, String>,
-    ) -> Vec<Arc<K>> {
-        let place = *place.get_or_init(|| {
-            self.shared.index(name, values()).expect("an index of informers themselves must have one type")
-        });
-        Index::<K, String>::new(self.shared.clone(), place).get(value)
+        Ok(Index::new(self.any.clone(), self.any.index(name, values)?))
     }
 
     /// Calls a handler with everything that happens, in order, beginning with an `Added { initial: true }` for each
@@ -196,28 +164,28 @@ impl<K: Object> Informer<K> {
     /// again with the next event. The subscription becomes [synced](Subscription::synced) when the handler has had the
     /// first state.
     pub fn subscribe(&self, mut handler: impl FnMut(Event<K>) + Send + 'static) -> Subscription {
-        self.shared.subscribe(Box::new(move |event| handler(event.typed())))
+        self.any.subscribe(Box::new(move |event| handler(event.typed())))
     }
 
     /// Resolves when the first state is there. Stays pending while the resource is not served, and if the informer was
     /// removed before.
     pub async fn synced(&self) {
-        self.wait(|progress| progress.synced).await;
+        self.any.synced().await;
     }
 
     /// Whether the first state is there, the resource is still served, and the informer has not died of a panic.
     pub fn is_synced(&self) -> bool {
-        self.shared.progress.borrow().synced
+        self.any.is_synced()
     }
 
     /// Whether the resource is known not to be served: its definition is not there, yet or any more.
     pub fn is_absent(&self) -> bool {
-        self.shared.store().is_absent()
+        self.any.is_absent()
     }
 
     /// The revision up to which the watch has brought everything. Own writes can be ahead of it.
     pub fn revision(&self) -> u64 {
-        self.shared.progress.borrow().revision
+        self.any.progress.borrow().revision
     }
 
     /// Resolves when the watch has brought everything up to a revision: for those who write by other means than the
@@ -225,14 +193,7 @@ impl<K: Object> Informer<K> {
     /// never reached is never resolved, and one that no change of this scope follows is reached with the next bookmark,
     /// which servers send about once a minute.
     pub async fn caught_up(&self, revision: u64) {
-        self.wait(|progress| progress.synced && progress.revision >= revision).await;
-    }
-
-    async fn wait(&self, holds: impl Fn(&Progress) -> bool) {
-        let mut progress = self.shared.progress.subscribe();
-        if progress.wait_for(holds).await.is_err() {
-            unreachable!("the informer that is borrowed holds the sender");
-        }
+        self.any.wait(|progress| progress.synced && progress.revision >= revision).await;
     }
 }
 

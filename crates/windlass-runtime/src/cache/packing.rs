@@ -11,7 +11,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::{packed::Packed, shared::Shared};
+use super::{any_informer::AnyInformer, packed::Packed};
 use crate::{erased::AnyObject, watch::Parse};
 
 /// Slots that are swept at once: nobody waits for it but the watch, for less than a millisecond.
@@ -120,7 +120,7 @@ pub(super) struct Sweep {
 
 impl Sweep {
     /// When the next step is due; never while there are few objects.
-    pub(super) fn due(&mut self, shared: &Shared) -> Option<Instant> {
+    pub(super) fn due(&mut self, shared: &AnyInformer) -> Option<Instant> {
         if self.due.is_none()
             && let Some(packing) = &shared.settings.packing
             && shared.packer.packs(shared.store().len())
@@ -131,7 +131,7 @@ impl Sweep {
     }
 
     /// Does a step.
-    pub(super) fn step(&mut self, shared: &Shared) {
+    pub(super) fn step(&mut self, shared: &AnyInformer) {
         let slots = self.slot..self.slot + STEP;
         self.slot = slots.end;
         let (cells, more) = shared.store().slots(slots);

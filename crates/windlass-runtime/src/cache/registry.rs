@@ -17,8 +17,8 @@ use tracing::Instrument;
 
 use super::{
     Informer, Settings,
+    any_informer::{AnyInformer, Watched},
     metrics::{CacheMetrics, InformerMetrics},
-    shared::{Shared, Watched},
 };
 use crate::{
     erased::AnyObject,
@@ -100,7 +100,7 @@ struct Slot {
 
 /// An informer with its task, which ends with this.
 struct Running {
-    informer: Arc<Shared>,
+    informer: Arc<AnyInformer>,
     task: AbortHandle,
 }
 
@@ -236,12 +236,12 @@ impl Slot {
 }
 
 impl Inner {
-    fn find(&self, slot: &Slot) -> Option<Arc<Shared>> {
+    fn find(&self, slot: &Slot) -> Option<Arc<AnyInformer>> {
         self.informers.read().get(slot).map(|running| running.informer.clone())
     }
 
     /// An informer, started if it is new.
-    fn informer(&self, watched: Watched) -> Arc<Shared> {
+    fn informer(&self, watched: Watched) -> Arc<AnyInformer> {
         let slot = Slot { object: watched.object, resource: watched.resource.clone(), scope: watched.scope.clone() };
         if let Some(informer) = self.find(&slot) {
             return informer;
@@ -284,13 +284,13 @@ impl Inner {
     }
 
     /// The informers of a kind, in all versions, scopes and types.
-    fn of_kind(&self, group: &str, kind: &str) -> Vec<Arc<Shared>> {
+    fn of_kind(&self, group: &str, kind: &str) -> Vec<Arc<AnyInformer>> {
         let informers = self.informers.read();
         let of_kind = informers.iter().filter(|(slot, _)| slot.resource.group == group && slot.resource.kind == kind);
         of_kind.map(|(_, running)| running.informer.clone()).collect()
     }
 
-    fn shared(&self, watched: Watched) -> Arc<Shared> {
+    fn shared(&self, watched: Watched) -> Arc<AnyInformer> {
         let settings = self.settings.read();
         let settings = settings
             .get(&(watched.object, Some(watched.resource.clone())))
@@ -301,11 +301,11 @@ impl Inner {
         let metrics = self.metrics.get();
         let metrics =
             metrics.map(|(metrics, _)| InformerMetrics::new(metrics, &watched.resource, &watched.scope, metadata));
-        Arc::new(Shared::new(watched, settings, metrics))
+        Arc::new(AnyInformer::new(watched, settings, metrics))
     }
 
     /// Watches and feeds an informer until dropped.
-    fn run(&self, shared: Arc<Shared>) -> impl Future<Output = ()> + Send + use<> {
+    fn run(&self, shared: Arc<AnyInformer>) -> impl Future<Output = ()> + Send + use<> {
         let (settings, watched) = (&shared.settings, &shared.watched);
         let options = WatchOptions {
             resource: watched.resource.clone(),
@@ -334,7 +334,7 @@ impl Drop for Running {
     }
 }
 
-impl Shared {
+impl AnyInformer {
     fn wrote(&self, mut object: Arc<dyn AnyObject>, partial: bool) {
         let meta = object.metadata();
         if !self.scoped.has_namespace(meta.namespace.as_deref()) {

@@ -67,7 +67,7 @@ impl<K: Object> Kind<'_, K> {
 
     /// The informer, for indexes of one's own; the first, if the kind is watched in several scopes.
     pub fn informer(&self) -> Result<Informer<K>, ContextError> {
-        Ok(self.entries()?[0].informer().clone())
+        Ok(self.entries()?[0].informer())
     }
 
     /// At least one.
@@ -83,10 +83,10 @@ impl<K: Object> Kind<'_, K> {
     fn union(&self, read: &dyn Fn(&Informer<K>) -> Vec<Arc<K>>) -> Result<Vec<Arc<K>>, ContextError> {
         let entries = self.entries()?;
         if let [entry] = &*entries {
-            return Ok(read(entry.informer()));
+            return Ok(read(&entry.informer()));
         }
         let mut seen = hashbrown::HashSet::new();
-        let objects = entries.iter().flat_map(|entry| read(entry.informer()));
+        let objects = entries.iter().flat_map(|entry| read(&entry.informer()));
         Ok(objects.filter(|object| seen.insert(ObjectKey::of(object.as_ref()))).collect())
     }
 }

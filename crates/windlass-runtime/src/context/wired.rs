@@ -14,8 +14,8 @@ use super::{
     intent::Memory,
 };
 use crate::{
-    cache::{Informer, Subscription},
-    erased::{AnyInformer, AnyObject},
+    cache::{AnyInformer, Event, Informer, Subscription},
+    erased::AnyObject,
     key::ObjectKey,
     object::Object,
     objects::owner::controller_of,
@@ -38,7 +38,7 @@ pub(super) struct Entry {
     pub(super) typing: Arc<dyn Typing>,
     pub(super) resource: ApiResource,
     scope: Scope,
-    pub(super) informer: Arc<dyn AnyInformer>,
+    pub(super) informer: Arc<AnyInformer>,
     /// What was applied to objects of this kind. Entries go with their objects.
     pub(super) memory: Arc<Mutex<Memory>>,
     _forgetting: Subscription,
@@ -52,10 +52,10 @@ impl Wired {
 
     /// Adds a kind. `scope` is that of the informer.
     pub fn insert<K: Object>(&self, dynamic: &K::DynamicType, scope: &Scope, informer: Informer<K>) {
-        self.insert_any(typing::<K>(dynamic), scope, Arc::new(informer));
+        self.insert_any(typing::<K>(dynamic), scope, informer.erased());
     }
 
-    pub(crate) fn insert_any(&self, typing: Arc<dyn Typing>, scope: &Scope, informer: Arc<dyn AnyInformer>) {
+    pub(crate) fn insert_any(&self, typing: Arc<dyn Typing>, scope: &Scope, informer: Arc<AnyInformer>) {
         // Before the lock: to subscribe may call handlers, which may read.
         let entry = Entry::new(typing, scope, informer);
         let mut kinds = self.kinds.write();
@@ -68,7 +68,7 @@ impl Wired {
 
     /// The informer of a kind; the first, if there are several.
     pub fn get<K: Object>(&self, dynamic: &K::DynamicType) -> Option<Informer<K>> {
-        self.entries_of::<K>(dynamic).first().map(|entry| entry.informer().clone())
+        self.entries_of::<K>(dynamic).first().map(|entry| entry.informer())
     }
 
     /// Whether a kind can be read.
@@ -94,11 +94,11 @@ impl Wired {
 }
 
 impl Entry {
-    fn new(typing: Arc<dyn Typing>, scope: &Scope, informer: Arc<dyn AnyInformer>) -> Self {
+    fn new(typing: Arc<dyn Typing>, scope: &Scope, informer: Arc<AnyInformer>) -> Self {
         let memory = Arc::new(Mutex::new(Memory::default()));
         let forgotten = Arc::clone(&memory);
-        let forgetting = informer.subscribe(Box::new(move |change| {
-            if let (Some(object), None) = (change.old, change.new) {
+        let forgetting = informer.subscribe(Box::new(move |event| {
+            if let Event::Deleted { object } = event {
                 let meta = object.metadata();
                 forgotten.lock().forget(&ObjectKey::of_meta(meta), meta.uid.as_deref().unwrap_or_default());
             }
@@ -112,8 +112,8 @@ impl Entry {
     }
 
     /// The informer in the type of its objects.
-    pub(super) fn informer<K: Object>(&self) -> &Informer<K> {
-        self.informer.typed().expect("the entries of a type must have its informers")
+    pub(super) fn informer<K: Object>(&self) -> Informer<K> {
+        self.informer.typed()
     }
 
     /// The objects whose controller has a uid.

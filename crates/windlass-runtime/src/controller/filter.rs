@@ -21,11 +21,16 @@ use std::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 
-use crate::{cache::Event, erased::AnyChange, object::Object, queue::Priority};
+use crate::{
+    cache::Event,
+    erased::{AnyChange, AnyObject, typed_ref},
+    object::Object,
+    queue::Priority,
+};
 
 /// An event as a filter sees it.
 #[derive(Debug)]
-pub struct Change<'a, K> {
+pub struct Change<'a, K: ?Sized> {
     /// The state before; none when the object has just appeared.
     pub old: Option<&'a K>,
     /// The state now; none when the object is gone.
@@ -36,7 +41,7 @@ pub struct Change<'a, K> {
     pub resync: bool,
 }
 
-impl<'a, K> Change<'a, K> {
+impl<'a, K: ?Sized> Change<'a, K> {
     /// What an event says.
     pub fn of(event: &'a Event<K>) -> Self {
         match event {
@@ -51,6 +56,19 @@ impl<'a, K> Change<'a, K> {
     /// How urgent it is: what is not news waits until all news are dealt with.
     pub fn priority(&self) -> Priority {
         if self.initial || self.resync { Priority::LOW } else { Priority::NORMAL }
+    }
+}
+
+impl<'a> AnyChange<'a> {
+    /// The change with the type of its objects.
+    fn typed<K: Object>(&self) -> Change<'a, K> {
+        let Self { old, new, initial, resync } = *self;
+        Change { old: old.map(typed_ref), new: new.map(typed_ref), initial, resync }
+    }
+
+    /// The object, in the latest state that there is.
+    pub(crate) fn newest(&self) -> Option<&'a dyn AnyObject> {
+        self.new.or(self.old)
     }
 }
 
@@ -265,7 +283,7 @@ mod tests {
     #[test]
     fn a_filter_that_panics_keeps_nothing_out() {
         let filter = AnyFilter::of(Filter::<Deployment>::new(|_| panic!("of a test")).not());
-        let event = Event::Deleted { object: Arc::new(deployment(1, "1")) };
+        let event: Event<dyn AnyObject> = Event::Deleted { object: Arc::new(deployment(1, "1")) };
         assert!(filter.lets_pass(&AnyChange::of(&event)));
     }
 

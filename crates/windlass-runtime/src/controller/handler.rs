@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     Result,
+    cache::AnyInformer,
     context::{
         Context, ContextError,
         any::{AnyKind, Typing},
@@ -14,7 +15,7 @@ use crate::{
         reconciler::{AnyReconciler, OnDeleted},
         worker::Handle,
     },
-    erased::{AnyInformer, AnyObject},
+    erased::AnyObject,
     key::ObjectKey,
 };
 
@@ -24,7 +25,7 @@ const UNKNOWN_POLL: Duration = Duration::from_secs(60);
 /// Of whichever kind: only the reconciler knows the type of its objects.
 pub(crate) struct Handler {
     /// One for each scope.
-    pub(crate) primary: Vec<Arc<dyn AnyInformer>>,
+    pub(crate) primary: Vec<Arc<AnyInformer>>,
     pub(crate) typing: Arc<dyn Typing>,
     pub(crate) reconciler: Arc<dyn AnyReconciler>,
     pub(crate) finalizer: Option<Finalizer>,

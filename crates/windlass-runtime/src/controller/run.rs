@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use tracing::Instrument;
 
 use crate::{
+    cache::AnyInformer,
     context::{Context, Parts, Wired, any::Typing},
     controller::{
         Controller, Plan,
@@ -20,7 +21,6 @@ use crate::{
         watch::Watched,
         worker::{Handle, Workers},
     },
-    erased::AnyInformer,
     key::ObjectKey,
     lease::{Leadership, Shard},
     manifests::Permission,
@@ -75,7 +75,7 @@ pub trait Runnable: Send + 'static {
 pub(crate) struct Prepared {
     wiring: Wiring,
     typing: Arc<dyn Typing>,
-    primary: Vec<Arc<dyn AnyInformer>>,
+    primary: Vec<Arc<AnyInformer>>,
     /// Of the primary.
     first: Vec<Connected>,
     others: Vec<Connected>,
@@ -235,7 +235,7 @@ impl Plan {
 }
 
 /// Events of the primary are to become keys.
-fn connected(informer: Arc<dyn AnyInformer>, primary: &Watched, wiring: &Wiring) -> Connected {
+fn connected(informer: Arc<AnyInformer>, primary: &Watched, wiring: &Wiring) -> Connected {
     let (filter, queue, owner) = (primary.filter.clone(), wiring.queue.clone(), wiring.owner.clone());
     Connected::new(informer, move |change| {
         let Some(object) = change.newest() else { return };

@@ -13,10 +13,10 @@ use parking_lot::Mutex;
 use tokio::time::MissedTickBehavior;
 
 use crate::{
-    cache::{Caches, Subscription},
+    cache::{AnyInformer, Caches, Subscription},
     context::{Context, Wired},
     controller::owners::OwnerKind,
-    erased::{AnyChange, AnyInformer, Hear},
+    erased::{AnyChange, Hear},
     key::ObjectKey,
     manifests::Permission,
     queue::{Priority, Queue},
@@ -262,15 +262,12 @@ pub(crate) enum Connection {
 
 /// An informer that a controller hears, as soon as it works: until then nobody would take the keys.
 pub(crate) struct Connected {
-    informer: Arc<dyn AnyInformer>,
+    informer: Arc<AnyInformer>,
     hear: Hear,
 }
 
 impl Connected {
-    pub(crate) fn new(
-        informer: Arc<dyn AnyInformer>,
-        hear: impl FnMut(&AnyChange<'_>) + Send + Sync + 'static,
-    ) -> Self {
+    pub(crate) fn new(informer: Arc<AnyInformer>, hear: impl FnMut(&AnyChange<'_>) + Send + Sync + 'static) -> Self {
         Self { informer, hear: Box::new(hear) }
     }
 
@@ -279,13 +276,14 @@ impl Connected {
     }
 
     /// Resolves when the informer has its first state.
-    pub(crate) fn synced(&self) -> BoxFuture<'_, ()> {
-        self.informer.synced()
+    pub(crate) async fn synced(&self) {
+        self.informer.synced().await;
     }
 
     /// Hears what is there, and what happens from now on.
     pub(crate) fn subscribe(self) -> Subscription {
-        self.informer.subscribe(self.hear)
+        let Self { informer, mut hear } = self;
+        informer.subscribe(Box::new(move |event| hear(&AnyChange::of(&event))))
     }
 
     /// Whether the resource is known not to be served.

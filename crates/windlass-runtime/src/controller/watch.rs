@@ -8,7 +8,7 @@ use std::{
 use kube::core::PartialObjectMeta;
 
 use crate::{
-    cache::{Caches, Informer},
+    cache::{AnyInformer, Caches, Informer},
     context::{
         Context, Wired,
         any::{Reach, Typing, typing},
@@ -18,14 +18,14 @@ use crate::{
         owners::Which,
         source::{Connected, Connection, Feed, Source, Wiring},
     },
-    erased::{AnyChange, AnyInformer, AnyObject, typed_ref},
+    erased::{AnyChange, AnyObject, typed_ref},
     key::ObjectKey,
     manifests::Permission,
     object::Object,
     scope::Scope,
 };
 
-type Open = Arc<dyn Fn(&Caches, &Scope) -> Arc<dyn AnyInformer> + Send + Sync>;
+type Open = Arc<dyn Fn(&Caches, &Scope) -> Arc<AnyInformer> + Send + Sync>;
 type Map = Box<dyn Fn(&dyn AnyObject, &Context) -> Vec<ObjectKey> + Send + Sync>;
 
 /// Which objects are watched: of a kind, within a scope, and which of their events matter.
@@ -78,13 +78,13 @@ impl<W: Object> Watch<W> {
     /// All objects of a kind that is known at run time.
     pub fn with(dynamic: W::DynamicType) -> Self {
         let kind = dynamic.clone();
-        let open = move |caches: &Caches, scope: &Scope| Arc::new(caches.informer_with::<W>(&kind, scope)) as _;
+        let open = move |caches: &Caches, scope: &Scope| caches.informer_with::<W>(&kind, scope).erased();
         Self::opened_by(dynamic, Arc::new(open), false)
     }
 
     /// What an informer that is there already brings, of a kind that is known at run time.
     pub fn informer_with(dynamic: W::DynamicType, informer: Informer<W>) -> Self {
-        let informer: Arc<dyn AnyInformer> = Arc::new(informer);
+        let informer = informer.erased();
         Self::opened_by(dynamic, Arc::new(move |_, _| informer.clone()), true)
     }
 
@@ -198,7 +198,7 @@ impl Watched {
     }
 
     /// Opens the informers, which contexts can read from then on.
-    pub(crate) fn open(&self, caches: &Caches, wired: &Wired) -> Vec<Arc<dyn AnyInformer>> {
+    pub(crate) fn open(&self, caches: &Caches, wired: &Wired) -> Vec<Arc<AnyInformer>> {
         let open = |scope: &Scope| {
             let informer = (self.open)(caches, scope);
             wired.insert_any(self.typing.clone(), scope, informer.clone());
@@ -224,7 +224,7 @@ impl Watch<PartialObjectMeta> {
         PartialObjectMeta<W>: Object<DynamicType = W::DynamicType>,
     {
         let kind = dynamic.clone();
-        let open = move |caches: &Caches, scope: &Scope| Arc::new(caches.metadata_with::<W>(&kind, scope)) as _;
+        let open = move |caches: &Caches, scope: &Scope| caches.metadata_with::<W>(&kind, scope).erased();
         Watch::opened_by(dynamic, Arc::new(open), false)
     }
 }
@@ -237,7 +237,7 @@ enum Target {
 struct WatchFeed {
     watch: Watched,
     target: Target,
-    informers: Vec<Arc<dyn AnyInformer>>,
+    informers: Vec<Arc<AnyInformer>>,
 }
 
 impl Feed for WatchFeed {

@@ -58,7 +58,7 @@ impl Fed {
         }
         let mark = self.informer.revision() + 1000;
         self.sender.send(Change::Bookmark(mark)).await.unwrap();
-        let mut progress = self.informer.shared.progress();
+        let mut progress = self.informer.any.progress();
         progress.wait_for(|progress| progress.revision >= mark).await.unwrap();
     }
 
@@ -71,7 +71,7 @@ impl Fed {
 
     fn write(&self, name: &str, revision: u64) {
         let object = Arc::new(object(name, revision));
-        self.informer.shared.change(|store, emit| store.wrote(object, Fit::Within, false, emit));
+        self.informer.any.change(|store, emit| store.wrote(object, Fit::Within, false, emit));
     }
 }
 
@@ -129,7 +129,7 @@ async fn a_handler_that_panics_misses_one_event_alone() {
     let (seen, _other) = fed.record();
     fed.send([replace(&["a"], 1), apply("b", 2000)]).await;
     assert_eq!(*seen.lock(), ["+a (initial)", "+b"]);
-    assert_eq!((count.load(Ordering::Relaxed), fed.informer.shared.panics()), (2, 1));
+    assert_eq!((count.load(Ordering::Relaxed), fed.informer.any.panics()), (2, 1));
     assert!(subscription.is_synced());
 }
 
@@ -143,7 +143,7 @@ async fn a_handler_may_use_its_informer_in_every_way() {
         into.lock().push(format!("{} of {}", tell(&event), informer.len()));
         if let Event::Added { initial: true, .. } = event {
             let written = Arc::new(object("c", 9000));
-            informer.shared.change(|store, emit| store.wrote(written, Fit::Within, false, emit));
+            informer.any.change(|store, emit| store.wrote(written, Fit::Within, false, emit));
             let into = into.clone();
             let subscription = informer.subscribe(move |event| into.lock().push(format!("inner {}", tell(&event))));
             *inner.lock() = Some(subscription);
@@ -179,7 +179,7 @@ async fn writers_on_other_threads_and_the_watch_are_told_in_the_order_of_each_ob
             });
         }
     });
-    assert_eq!((*last.lock(), fed.informer.shared.panics()), (10_000 + 499 * 4 + 3, 0));
+    assert_eq!((*last.lock(), fed.informer.any.panics()), (10_000 + 499 * 4 + 3, 0));
     drop(subscription);
 }
 
@@ -315,7 +315,7 @@ async fn an_informer_that_is_closed_ends_its_subscriptions() {
     let fed = Fed::new(Settings::default());
     fed.send([replace(&["a"], 1)]).await;
     let (seen, subscription) = fed.record();
-    fed.informer.shared.close();
+    fed.informer.any.close();
     assert!(subscription.is_ended());
     assert!(fed.informer.subscribe(|_| ()).is_ended());
     assert_eq!((Arc::strong_count(&seen), fed.informer.len()), (1, 1));
@@ -323,7 +323,7 @@ async fn an_informer_that_is_closed_ends_its_subscriptions() {
 
 /// How many objects are packed.
 fn packed(fed: &Fed) -> usize {
-    fed.informer.shared.store().iter().filter(|object| object.is_packed()).count()
+    fed.informer.any.store().iter().filter(|object| object.is_packed()).count()
 }
 
 #[tokio::test(start_paused = true)]
