@@ -21,6 +21,7 @@ mod init;
 mod logging;
 mod project;
 mod ready_file;
+mod run;
 mod signals;
 mod up;
 mod upgrade;
@@ -48,6 +49,7 @@ enum Command {
     Edit(edit::EditArgs),
     Delete(delete::DeleteArgs),
     Upgrade(upgrade::UpgradeArgs),
+    Run(run::RunArgs),
     Up(up::UpArgs),
     Crd(crd::CrdArgs),
     Completion(completion::CompletionArgs),
@@ -69,6 +71,7 @@ fn main() -> ExitCode {
         Command::Edit(args) => edit::run(args),
         Command::Delete(args) => delete::run(args),
         Command::Upgrade(args) => upgrade::run(args),
+        Command::Run(args) => run::run(args),
         Command::Up(args) => up::run(args),
         Command::Crd(args) => crd::run(args),
         Command::Completion(args) => completion::run(args),
