@@ -9,6 +9,7 @@ mod bundle;
 mod chart;
 mod dashboard;
 mod image;
+mod kustomization;
 mod review;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use serde_json::Value;
 use crate::Project;
 
 pub use image::Image;
+pub use kustomization::{KUSTOMIZATION, Kustomization, set_image, set_namespace};
 pub use review::review;
 
 /// In the first line of every file that is made whole.

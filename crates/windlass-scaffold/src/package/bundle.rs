@@ -88,8 +88,7 @@ fn version(package: &Package<'_>, catalog: &Value) -> Value {
     let annotations = &mut object["metadata"]["annotations"];
     annotations["alm-examples"] = format!("{:#}", Value::from(package.samples.to_vec())).into();
     annotations["containerImage"] = package.image.to_string().into();
-    annotations["operators.operatorframework.io/builder"] =
-        concat!("windlass-v", env!("CARGO_PKG_VERSION")).into();
+    annotations["operators.operatorframework.io/builder"] = concat!("windlass-v", env!("CARGO_PKG_VERSION")).into();
 
     let mode = |kind: &str| json!({ "type": kind, "supported": kind == "AllNamespaces" });
     let modes = ["OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces"].map(mode);
@@ -199,8 +198,14 @@ fn webhooks(package: &Package<'_>) -> Vec<Value> {
                 "targetPort": port,
                 "webhookPath": webhook.pointer("/clientConfig/service/path"),
             });
-            let same =
-                ["admissionReviewVersions", "failurePolicy", "matchConditions", "rules", "sideEffects", "timeoutSeconds"];
+            let same = [
+                "admissionReviewVersions",
+                "failurePolicy",
+                "matchConditions",
+                "rules",
+                "sideEffects",
+                "timeoutSeconds",
+            ];
             for field in same {
                 if let Some(value) = webhook.get(field) {
                     entry[field] = value.clone();

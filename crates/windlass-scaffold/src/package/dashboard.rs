@@ -50,7 +50,10 @@ const ROWS: &[Row] = &[
                 "short",
                 &[
                     ("sum by (controller) (controller_runtime_active_workers{$s})", "{{controller}} busy"),
-                    ("sum by (controller) (controller_runtime_max_concurrent_reconciles{$s})", "{{controller}} at most"),
+                    (
+                        "sum by (controller) (controller_runtime_max_concurrent_reconciles{$s})",
+                        "{{controller}} at most",
+                    ),
                 ],
             ),
         ],
@@ -106,7 +109,11 @@ const ROWS: &[Row] = &[
     (
         "Process",
         &[
-            ("Processor", "short", &[("sum by (pod) (rate(process_cpu_seconds_total{$s}[$__rate_interval]))", "{{pod}}")]),
+            (
+                "Processor",
+                "short",
+                &[("sum by (pod) (rate(process_cpu_seconds_total{$s}[$__rate_interval]))", "{{pod}}")],
+            ),
             ("Memory", "bytes", &[("sum by (pod) (process_resident_memory_bytes{$s})", "{{pod}}")]),
         ],
     ),

@@ -25,9 +25,12 @@ pub fn review(made: &[Packaged], there: &Files) -> Vec<Change> {
     let paths: BTreeSet<&String> = made.iter().map(|file| &file.path).collect();
     let is_made = |text: &str| text.lines().next().is_some_and(|line| line.contains(MARK));
     let stale = there.iter().filter(|(path, text)| !paths.contains(path) && is_made(text));
-    changes.extend(
-        stale.map(|(path, text)| Change { path: path.clone(), old: Some(text.clone()), new: None, merged: false }),
-    );
+    changes.extend(stale.map(|(path, text)| Change {
+        path: path.clone(),
+        old: Some(text.clone()),
+        new: None,
+        merged: false,
+    }));
     changes.sort_by(|one, other| one.path.cmp(&other.path));
     changes
 }
@@ -72,12 +75,8 @@ mod tests {
         .collect();
         let changes: Vec<(String, Option<String>)> =
             review(&made, &there).into_iter().map(|change| (change.path, change.new)).collect();
-        let expected = [
-            ("a", Some("new")),
-            ("b", Some("# mine\nversion: 2\nname: y\n")),
-            ("d", Some("d")),
-            ("left", None),
-        ];
+        let expected =
+            [("a", Some("new")), ("b", Some("# mine\nversion: 2\nname: y\n")), ("d", Some("d")), ("left", None)];
         assert_eq!(changes, expected.map(|(path, new)| (path.to_owned(), new.map(str::to_owned))));
     }
 }

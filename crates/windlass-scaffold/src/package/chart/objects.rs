@@ -155,7 +155,8 @@ impl Texts<'_, '_> {
 
     /// Lets cert-manager tell the API server whom to trust.
     fn authority(&self) -> String {
-        let certificate = format!("{{{{ .Release.Namespace }}}}/{{{{ include \"{}.webhookService\" . }}}}", self.operator);
+        let certificate =
+            format!("{{{{ .Release.Namespace }}}}/{{{{ include \"{}.webhookService\" . }}}}", self.operator);
         format!(
             "{{{{- if .Values.webhooks.certManager.enabled }}}}\n\
              cert-manager.io/inject-ca-from: {certificate}\n{{{{- end }}}}\n"
