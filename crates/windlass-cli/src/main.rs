@@ -10,17 +10,24 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod cluster;
 mod completion;
+mod confirm;
 mod crd;
 mod create;
 mod delete;
+mod deploy;
 mod edit;
 mod failure;
+mod generate;
 mod init;
+mod install;
 mod logging;
 mod project;
 mod ready_file;
 mod signals;
+mod undeploy;
+mod uninstall;
 mod up;
 mod upgrade;
 mod version;
@@ -47,6 +54,11 @@ enum Command {
     Edit(edit::EditArgs),
     Delete(delete::DeleteArgs),
     Upgrade(upgrade::UpgradeArgs),
+    Generate(generate::GenerateArgs),
+    Install(install::InstallArgs),
+    Uninstall(uninstall::UninstallArgs),
+    Deploy(deploy::DeployArgs),
+    Undeploy(undeploy::UndeployArgs),
     Up(up::UpArgs),
     Crd(crd::CrdArgs),
     Completion(completion::CompletionArgs),
@@ -68,6 +80,11 @@ fn main() -> ExitCode {
         Command::Edit(args) => edit::run(args),
         Command::Delete(args) => delete::run(args),
         Command::Upgrade(args) => upgrade::run(args),
+        Command::Generate(args) => generate::run(args),
+        Command::Install(args) => install::run(args),
+        Command::Uninstall(args) => uninstall::run(args),
+        Command::Deploy(args) => deploy::run(args),
+        Command::Undeploy(args) => undeploy::run(args),
         Command::Up(args) => up::run(args),
         Command::Crd(args) => crd::run(args),
         Command::Completion(args) => completion::run(args),

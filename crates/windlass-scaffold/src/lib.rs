@@ -27,6 +27,7 @@ mod fingerprint;
 mod generate;
 mod merge;
 pub mod names;
+pub mod package;
 mod plan;
 mod project;
 mod template;
