@@ -13,14 +13,21 @@ use clap::{Parser, Subcommand};
 mod completion;
 mod crd;
 mod create;
+mod data_dir;
 mod delete;
+mod down;
 mod edit;
 mod failure;
 mod init;
+mod kubectl_env;
 mod logging;
+mod output;
 mod project;
 mod ready_file;
+mod running;
+mod shell;
 mod signals;
+mod status;
 mod up;
 mod upgrade;
 mod version;
@@ -48,6 +55,9 @@ enum Command {
     Delete(delete::DeleteArgs),
     Upgrade(upgrade::UpgradeArgs),
     Up(up::UpArgs),
+    Down(down::DownArgs),
+    Status(status::StatusArgs),
+    KubectlEnv(kubectl_env::KubectlEnvArgs),
     Crd(crd::CrdArgs),
     Completion(completion::CompletionArgs),
     Version(version::VersionArgs),
@@ -69,6 +79,9 @@ fn main() -> ExitCode {
         Command::Delete(args) => delete::run(args),
         Command::Upgrade(args) => upgrade::run(args),
         Command::Up(args) => up::run(args),
+        Command::Down(args) => down::run(args),
+        Command::Status(args) => status::run(args),
+        Command::KubectlEnv(args) => kubectl_env::run(args),
         Command::Crd(args) => crd::run(args),
         Command::Completion(args) => completion::run(args),
         Command::Version(args) => version::run(args),
