@@ -15,17 +15,24 @@ mod completion;
 mod confirm;
 mod crd;
 mod create;
+mod data_dir;
 mod delete;
 mod deploy;
+mod down;
 mod edit;
 mod failure;
 mod generate;
 mod init;
 mod install;
+mod kubectl_env;
 mod logging;
+mod output;
 mod project;
 mod ready_file;
+mod running;
+mod shell;
 mod signals;
+mod status;
 mod undeploy;
 mod uninstall;
 mod up;
@@ -60,6 +67,9 @@ enum Command {
     Deploy(deploy::DeployArgs),
     Undeploy(undeploy::UndeployArgs),
     Up(up::UpArgs),
+    Down(down::DownArgs),
+    Status(status::StatusArgs),
+    KubectlEnv(kubectl_env::KubectlEnvArgs),
     Crd(crd::CrdArgs),
     Completion(completion::CompletionArgs),
     Version(version::VersionArgs),
@@ -86,6 +96,9 @@ fn main() -> ExitCode {
         Command::Deploy(args) => deploy::run(args),
         Command::Undeploy(args) => undeploy::run(args),
         Command::Up(args) => up::run(args),
+        Command::Down(args) => down::run(args),
+        Command::Status(args) => status::run(args),
+        Command::KubectlEnv(args) => kubectl_env::run(args),
         Command::Crd(args) => crd::run(args),
         Command::Completion(args) => completion::run(args),
         Command::Version(args) => version::run(args),
