@@ -31,6 +31,7 @@ mod project;
 mod ready_file;
 mod running;
 mod shell;
+mod run;
 mod signals;
 mod status;
 mod undeploy;
@@ -66,6 +67,7 @@ enum Command {
     Uninstall(uninstall::UninstallArgs),
     Deploy(deploy::DeployArgs),
     Undeploy(undeploy::UndeployArgs),
+    Run(run::RunArgs),
     Up(up::UpArgs),
     Down(down::DownArgs),
     Status(status::StatusArgs),
@@ -95,6 +97,7 @@ fn main() -> ExitCode {
         Command::Uninstall(args) => uninstall::run(args),
         Command::Deploy(args) => deploy::run(args),
         Command::Undeploy(args) => undeploy::run(args),
+        Command::Run(args) => run::run(args),
         Command::Up(args) => up::run(args),
         Command::Down(args) => down::run(args),
         Command::Status(args) => status::run(args),

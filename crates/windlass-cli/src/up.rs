@@ -91,7 +91,7 @@ enum StoreArg {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum RuntimeArg {
+pub(crate) enum RuntimeArg {
     /// Nothing: stages say what becomes of pods
     Simulated,
     /// Processes of this machine: no container engine, no root
@@ -171,7 +171,7 @@ fn controllers(list: &str) -> anyhow::Result<Selection> {
 }
 
 /// Pods as processes, which this program starts for the plane.
-fn processes(data_dir: &Path, images: Option<PathBuf>) -> anyhow::Result<Processes> {
+pub(crate) fn processes(data_dir: &Path, images: Option<PathBuf>) -> anyhow::Result<Processes> {
     let images = images.unwrap_or_else(|| data_dir.join("images.yaml"));
     let images = std::path::absolute(&images).with_context(|| format!("cannot use {}", images.display()))?;
     let options = ProcessOptions {
