@@ -176,7 +176,7 @@ fn announce(plane: &Plane, ready_file: Option<&ReadyFile>) -> anyhow::Result<()>
 }
 
 /// `$XDG_DATA_HOME/windlass`, or where that is by convention. Relative folders do not count, as the convention says.
-fn default_data_dir(variable: &dyn Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+pub(crate) fn default_data_dir(variable: &dyn Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     let absolute = |name| variable(name).filter(|path| path.is_absolute());
     let data = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")))?;
     Some(data.join("windlass"))
