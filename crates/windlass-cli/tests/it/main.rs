@@ -6,5 +6,6 @@ mod background;
 mod crd;
 mod failures;
 mod process;
+mod run;
 mod scaffold;
 mod serving;

@@ -212,7 +212,12 @@ mod tests {
         for (source, text, level, expected) in [
             (Source::Operator, "thread 'main' panicked", Level::Info, "thread 'main' panicked"),
             (Source::Operator, "2026-01-02 INFO not a time", Level::Info, "2026-01-02 INFO not a time"),
-            (Source::Cargo, "\u{1b}[1m\u{1b}[31merror\u{1b}[0m: mismatched types", Level::Error, "error: mismatched types"),
+            (
+                Source::Cargo,
+                "\u{1b}[1m\u{1b}[31merror\u{1b}[0m: mismatched types",
+                Level::Error,
+                "error: mismatched types",
+            ),
             (Source::Cargo, "   Compiling shop v0.1.0", Level::Debug, "   Compiling shop v0.1.0"),
             (Source::Cargo, "warning: unused", Level::Warn, "warning: unused"),
             (Source::Windlass, "a\tb\u{7}", Level::Info, "a    b"),

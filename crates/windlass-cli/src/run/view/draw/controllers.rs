@@ -20,7 +20,7 @@ const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
 /// Failures are bright for so many seconds.
 const RECENT: usize = 10;
 /// Widths of rate, errors, queue, p50 and p99.
-const NUMBERS: [u16; 5] = [7, 6, 5, 6, 6];
+const NUMBERS: [u16; 5] = [10, 6, 5, 6, 6];
 
 /// The table.
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State) {
@@ -44,8 +44,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let right = |text: &str| Cell::from(Line::from(text.to_owned()).right_aligned());
     let titles = Row::new([
         Cell::from("CONTROLLER"),
-        right("RATE"),
-        Cell::from("RECONCILES"),
+        right("RECONCILES"),
+        Cell::from(""),
         right("ERRORS"),
         right("QUEUE"),
         right("P50"),

@@ -10,7 +10,7 @@ use ratatui::{
 use super::{
     super::state::{Building, Now, Running, State},
     quiet,
-    words::{age, fit},
+    words::{age, counted, fit},
 };
 
 /// Something turns while the compiler works.
@@ -46,16 +46,17 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, now: Now) {
     if state.changes > 0 {
         words.push(counted(state.changes, "change"));
     }
-    let detail = match (&state.building, &state.operator) {
-        (Building::Busy { step, .. }, _) => step.clone(),
-        (_, Running::Crashed(how)) => how.clone(),
-        (_, Running::Failed(why)) => why.clone(),
-        _ => words.join(" · "),
+    let (detail, is_trouble) = match (&state.building, &state.operator) {
+        (Building::Busy { step, .. }, _) => (step.clone(), false),
+        (_, Running::Crashed(text) | Running::Failed(text)) => (text.clone(), true),
+        _ => (words.join(" · "), false),
     };
     let left = Line::from(spans);
     let used = left.width();
     let width = usize::from(area.width);
-    let server = if used + state.server.len() + 4 <= width { format!("{} ", state.server) } else { String::new() };
+    // The server is known by now, and trouble is not.
+    let needed = used + state.server.len() + 4 + if is_trouble { detail.chars().count() } else { 0 };
+    let server = if needed <= width { format!("{} ", state.server) } else { String::new() };
     let room = width.saturating_sub(used + server.chars().count() + 4);
     frame.render_widget(left, area);
     if room > 4 {
@@ -63,10 +64,6 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, now: Now) {
         frame.render_widget(detail, Rect { x: area.x + used as u16 + 2, width: room as u16, ..area });
     }
     frame.render_widget(Line::styled(server, quiet()).right_aligned(), area);
-}
-
-fn counted(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 fn chip(text: &str, colour: Color) -> Span<'static> {

@@ -14,6 +14,7 @@ use super::{
         state::{Focus, State},
     },
     has_focus, panel, quiet,
+    words::counted,
 };
 use crate::run::event::Source;
 
@@ -24,7 +25,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State) {
     }
     let mut block = panel(" log ", has_focus(state, Focus::Log));
     if !state.filter.is_empty() {
-        let found = format!(" {} lines with “{}” ", state.log.len(), state.filter);
+        let found = format!(" {} with “{}” ", counted(state.log.len(), "line"), state.filter);
         block = block.title(Line::styled(found, Style::new().fg(Color::Cyan)).right_aligned());
     }
     if state.log.below() > 0 {
@@ -50,7 +51,10 @@ fn line(entry: &Entry) -> Line<'_> {
             spans.extend([Span::styled("cargo ", Style::new().fg(Color::Magenta)), Span::styled(text.as_str(), style)]);
         }
         Source::Windlass => {
-            spans.extend([Span::styled("    » ", Style::new().fg(Color::Cyan)), Span::styled(text.as_str(), of(*level))]);
+            spans.extend([
+                Span::styled("    » ", Style::new().fg(Color::Cyan)),
+                Span::styled(text.as_str(), of(*level)),
+            ]);
         }
         Source::Trouble => spans.extend([Span::styled("    » ", of(*level)), Span::styled(text.as_str(), of(*level))]),
         Source::Operator => {

@@ -20,8 +20,7 @@ use crate::run::event::{Condition, Resource};
 /// Types of conditions that say how it goes as a whole, and come first.
 const FIRST: [&str; 5] = ["Ready", "Available", "Succeeded", "Complete", "Healthy"];
 /// Parts of types of conditions that are good when they are not true.
-const NEGATIVE: [&str; 8] =
-    ["Fail", "Degraded", "Error", "Stalled", "Pressure", "Unavailable", "Blocked", "Conflict"];
+const NEGATIVE: [&str; 8] = ["Fail", "Degraded", "Error", "Stalled", "Pressure", "Unavailable", "Blocked", "Conflict"];
 
 /// The table.
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, now: Now) {
@@ -66,12 +65,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, now: Now) {
         widths.push(Constraint::Length(namespace as u16));
         titles.push("NAMESPACE");
     }
-    widths.extend([
-        Constraint::Length(name as u16),
-        Constraint::Length(5),
-        Constraint::Fill(1),
-        Constraint::Length(5),
-    ]);
+    widths.extend([Constraint::Length(name as u16), Constraint::Length(5), Constraint::Fill(1), Constraint::Length(5)]);
     titles.extend(["NAME", "GEN", "CONDITIONS", "AGE"]);
     let rows = shown.into_iter().map(|object| {
         let mut cells = vec![Cell::from(Span::styled(fit(&object.kind, kind), quiet()))];

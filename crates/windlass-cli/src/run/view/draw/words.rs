@@ -41,6 +41,11 @@ pub(super) fn count(number: f64) -> String {
     }
 }
 
+/// So many of something.
+pub(super) fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
 /// How long reconciles take.
 pub(super) fn took(took: Option<Took>) -> String {
     match took {
