@@ -3,7 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test may end so")]
 
 mod crd;
+mod deploy;
 mod failures;
+mod generate;
+mod golden;
 mod process;
 mod scaffold;
 mod serving;
