@@ -4,7 +4,10 @@
 
 mod background;
 mod crd;
+mod deploy;
 mod failures;
+mod generate;
+mod golden;
 mod process;
 mod scaffold;
 mod serving;
