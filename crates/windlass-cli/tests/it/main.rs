@@ -4,6 +4,8 @@
 
 mod background;
 mod crd;
+mod demo;
+mod doctor;
 mod failures;
 mod process;
 mod scaffold;
