@@ -18,6 +18,8 @@ mod create;
 mod data_dir;
 mod delete;
 mod deploy;
+mod demo;
+mod doctor;
 mod down;
 mod edit;
 mod failure;
@@ -57,6 +59,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Demo(demo::DemoArgs),
     Init(init::InitArgs),
     Create(create::CreateArgs),
     Edit(edit::EditArgs),
@@ -72,6 +75,7 @@ enum Command {
     Down(down::DownArgs),
     Status(status::StatusArgs),
     KubectlEnv(kubectl_env::KubectlEnvArgs),
+    Doctor(doctor::DoctorArgs),
     Crd(crd::CrdArgs),
     Completion(completion::CompletionArgs),
     Version(version::VersionArgs),
@@ -85,8 +89,12 @@ fn main() -> ExitCode {
         return failure::report(&anyhow::Error::new(error).context("cannot start a process of a pod"));
     }
     let cli = Cli::parse();
-    logging::start(cli.verbose);
+    // What the demo breaks on purpose need not be logged between its lines.
+    if !matches!(cli.command, Command::Demo(_)) || cli.verbose > 0 {
+        logging::start(cli.verbose);
+    }
     let result = match cli.command {
+        Command::Demo(args) => demo::run(args),
         Command::Init(args) => init::run(args),
         Command::Create(args) => create::run(args),
         Command::Edit(args) => edit::run(args),
@@ -102,6 +110,7 @@ fn main() -> ExitCode {
         Command::Down(args) => down::run(args),
         Command::Status(args) => status::run(args),
         Command::KubectlEnv(args) => kubectl_env::run(args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Crd(args) => crd::run(args),
         Command::Completion(args) => completion::run(args),
         Command::Version(args) => version::run(args),

@@ -5,6 +5,8 @@
 mod background;
 mod crd;
 mod deploy;
+mod demo;
+mod doctor;
 mod failures;
 mod generate;
 mod golden;
