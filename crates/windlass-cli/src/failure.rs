@@ -35,16 +35,20 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
         return ExitCode::from(130);
     }
     eprintln!("error: {error:#}");
-    let hint = error.chain().find_map(|cause| {
+    if let Some(hint) = hint(error) {
+        eprintln!("hint: {hint}");
+    }
+    ExitCode::FAILURE
+}
+
+/// What to do about it, if one of its causes knows.
+pub(crate) fn hint(error: &anyhow::Error) -> Option<String> {
+    error.chain().find_map(|cause| {
         cause
             .downcast_ref::<PlaneError>()
             .and_then(PlaneError::hint)
             .or_else(|| cause.downcast_ref::<Advised>().map(|advised| advised.hint.clone().into_owned()))
             .or_else(|| cause.downcast_ref::<ScaffoldError>().map(ScaffoldError::hint))
             .or_else(|| cause.downcast_ref::<UpgradeError>().map(|error| error.hint().to_owned()))
-    });
-    if let Some(hint) = hint {
-        eprintln!("hint: {hint}");
-    }
-    ExitCode::FAILURE
+    })
 }

@@ -166,7 +166,7 @@ async fn prepare(
     let name = &opened.project.project_name;
     let target = ClusterArgs { kubeconfig: kubeconfig.clone(), context: args.context.clone() };
     let cluster = target.connect().await?;
-    let shown = kubeconfig.as_ref().map(|path| shorter(path));
+    let shown = kubeconfig.as_ref().map(|path| path.display().to_string());
     reporter.tell(Event::Cluster { server: cluster.url.clone(), kubeconfig: shown }).await;
     let host = args.webhook_host.clone().unwrap_or_else(|| tunnel::own_address(&cluster.url).to_string());
     let port = operator::free_port_everywhere().context("there is no free port for the webhooks")?;
@@ -195,10 +195,4 @@ async fn prepare(
         samples: args.samples.then(|| opened.root.join(SAMPLES)),
         must_build: args.no_watch && !has_view,
     })
-}
-
-/// A path as it is written in the working directory.
-fn shorter(path: &Path) -> String {
-    let here = std::env::current_dir().unwrap_or_default();
-    path.strip_prefix(&here).unwrap_or(path).display().to_string()
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 
+use crate::failure;
+
 /// How many events may wait to be shown. A program that logs faster waits, as it would for a terminal.
 const WAITING: usize = 1024;
 
@@ -60,7 +62,7 @@ pub(crate) enum Source {
 pub(crate) enum Build {
     Started,
     Done { took: Duration, fresh: bool },
-    Failed,
+    Failed { why: String },
 }
 
 /// What becomes of the operator.
@@ -141,7 +143,7 @@ impl Event {
             Self::Build(Build::Started) => said("building".into()),
             Self::Build(Build::Done { fresh: true, .. }) => said("nothing had to be built".into()),
             Self::Build(Build::Done { took, fresh: false }) => said(format!("built in {:.1} s", took.as_secs_f64())),
-            Self::Build(Build::Failed) => Some((Source::Trouble, "the build has failed".into())),
+            Self::Build(Build::Failed { why }) => Some((Source::Trouble, why.clone())),
             Self::Operator(Operator::Starting { process }) => said(format!("started the operator, process {process}")),
             Self::Operator(Operator::Ready) => said("the operator is ready".into()),
             Self::Operator(Operator::Stopping) => said("stopping the operator".into()),
@@ -207,8 +209,16 @@ impl Reporter {
         self.tell(Event::Line(Source::Windlass, text.into())).await;
     }
 
-    /// A sentence about what went wrong.
-    pub(crate) async fn complain(&self, text: impl Into<String>) {
-        self.tell(Event::Line(Source::Trouble, text.into())).await;
+    /// Something went wrong, and what can be done about it.
+    pub(crate) async fn complain(&self, error: &anyhow::Error) {
+        self.tell(Event::Line(Source::Trouble, in_words(error))).await;
+    }
+}
+
+/// An error with its causes and what to do about it, in a line.
+pub(crate) fn in_words(error: &anyhow::Error) -> String {
+    match failure::hint(error) {
+        Some(hint) => format!("{error:#}; hint: {hint}"),
+        None => format!("{error:#}"),
     }
 }

@@ -135,13 +135,13 @@ async fn become_ready(probes: u16, after: Afterwards, reporter: Reporter) {
     }
     let Afterwards { installer, installation, samples } = after;
     if let Err(error) = installer.connect(&installation).await {
-        reporter.complain(format!("webhooks are not called: {error:#}")).await;
+        reporter.complain(&error.context("webhooks are not called")).await;
     }
     reporter.tell(Event::Operator(Operator::Ready)).await;
     if let Some(folder) = samples
         && let Err(error) = installer.apply_folder(&folder).await
     {
-        reporter.complain(format!("{error:#}")).await;
+        reporter.complain(&error).await;
     }
 }
 

@@ -7,7 +7,7 @@ use tokio::{sync::mpsc, time::Instant};
 use super::{
     build::{Built, Recipe},
     changes::Changes,
-    event::{Build, Event, Operator, Reporter},
+    event::{Build, Event, Operator, Reporter, in_words},
     install::Installer,
     lifecycle::{Action, Input, Lifecycle},
     operator::{Afterwards, Running, Surroundings},
@@ -156,7 +156,7 @@ impl Supervisor {
                 self.reporter.tell(Event::Operator(Operator::Starting { process: operator.id() })).await;
                 moment.operator = Some(operator);
             }
-            Err(error) => self.reporter.tell(Event::Operator(Operator::Failed { why: format!("{error:#}") })).await,
+            Err(error) => self.reporter.tell(Event::Operator(Operator::Failed { why: in_words(&error) })).await,
         }
     }
 
@@ -170,12 +170,11 @@ impl Supervisor {
                 Input::Built { fresh }
             }
             Worked::Built(Err(error)) => {
-                self.reporter.tell(Event::Build(Build::Failed)).await;
                 if self.must_build {
                     let hint = "mend what the compiler names, and run it again";
                     return Err(Advised { message: format!("{error:#}"), hint: hint.into() }.into());
                 }
-                self.reporter.complain(format!("{error:#}")).await;
+                self.reporter.tell(Event::Build(Build::Failed { why: in_words(&error) })).await;
                 Input::BuildFailed
             }
             Worked::Installed(Ok(installation)) => {
@@ -184,7 +183,7 @@ impl Supervisor {
                 Input::Installed
             }
             Worked::Installed(Err(error)) => {
-                self.reporter.tell(Event::Operator(Operator::Failed { why: format!("{error:#}") })).await;
+                self.reporter.tell(Event::Operator(Operator::Failed { why: in_words(&error) })).await;
                 Input::InstallFailed
             }
         })
@@ -193,10 +192,10 @@ impl Supervisor {
     /// Webhooks go first: while there is nobody to answer them, nothing could be written.
     async fn end(self, mut moment: Moment) {
         moment.work = None;
-        match tokio::time::timeout(WITHDRAWING, self.installer.withdraw()).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => self.reporter.complain(format!("webhooks of this run are left: {error:#}")).await,
-            Err(_) => self.reporter.complain("webhooks of this run are left: the cluster does not answer").await,
+        let withdrawn = tokio::time::timeout(WITHDRAWING, self.installer.withdraw()).await;
+        let withdrawn = withdrawn.unwrap_or_else(|_| Err(anyhow::anyhow!("the cluster does not answer")));
+        if let Err(error) = withdrawn {
+            self.reporter.complain(&error.context("webhooks of this run are left")).await;
         }
         if let Some(operator) = moment.operator {
             operator.stop().await;

@@ -11,5 +11,6 @@ mod failures;
 mod generate;
 mod golden;
 mod process;
+mod run;
 mod scaffold;
 mod serving;
