@@ -16,8 +16,16 @@ pub(crate) struct Advised {
     pub(crate) hint: Cow<'static, str>,
 }
 
+/// A failure about which all has been said: it is only for the exit code.
+#[derive(Debug, thiserror::Error)]
+#[error("there were problems")]
+pub(crate) struct Told;
+
 /// Prints the error with its causes, then a hint if there is one.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+    if error.is::<Told>() {
+        return ExitCode::FAILURE;
+    }
     eprintln!("error: {error:#}");
     let hint = error.chain().find_map(|cause| {
         cause

@@ -13,17 +13,32 @@ use clap::{Parser, Subcommand};
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may fail")]
 mod book;
+mod cluster;
 mod completion;
+mod confirm;
 mod crd;
 mod create;
+mod data_dir;
 mod delete;
+mod deploy;
+mod down;
 mod edit;
 mod failure;
+mod generate;
 mod init;
+mod install;
+mod kubectl_env;
 mod logging;
+mod output;
 mod project;
 mod ready_file;
+mod running;
+mod shell;
+mod run;
 mod signals;
+mod status;
+mod undeploy;
+mod uninstall;
 mod up;
 mod upgrade;
 mod version;
@@ -50,7 +65,16 @@ enum Command {
     Edit(edit::EditArgs),
     Delete(delete::DeleteArgs),
     Upgrade(upgrade::UpgradeArgs),
+    Generate(generate::GenerateArgs),
+    Install(install::InstallArgs),
+    Uninstall(uninstall::UninstallArgs),
+    Deploy(deploy::DeployArgs),
+    Undeploy(undeploy::UndeployArgs),
+    Run(run::RunArgs),
     Up(up::UpArgs),
+    Down(down::DownArgs),
+    Status(status::StatusArgs),
+    KubectlEnv(kubectl_env::KubectlEnvArgs),
     Crd(crd::CrdArgs),
     Completion(completion::CompletionArgs),
     Version(version::VersionArgs),
@@ -71,7 +95,16 @@ fn main() -> ExitCode {
         Command::Edit(args) => edit::run(args),
         Command::Delete(args) => delete::run(args),
         Command::Upgrade(args) => upgrade::run(args),
+        Command::Generate(args) => generate::run(args),
+        Command::Install(args) => install::run(args),
+        Command::Uninstall(args) => uninstall::run(args),
+        Command::Deploy(args) => deploy::run(args),
+        Command::Undeploy(args) => undeploy::run(args),
+        Command::Run(args) => run::run(args),
         Command::Up(args) => up::run(args),
+        Command::Down(args) => down::run(args),
+        Command::Status(args) => status::run(args),
+        Command::KubectlEnv(args) => kubectl_env::run(args),
         Command::Crd(args) => crd::run(args),
         Command::Completion(args) => completion::run(args),
         Command::Version(args) => version::run(args),

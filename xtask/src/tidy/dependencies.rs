@@ -41,6 +41,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
         "windlass-cli",
         // Schema and built-ins for work on manifests, which needs no server.
         &[
+            "windlass-clock",
             "windlass-schema",
             "windlass-builtins",
             "windlass-plane",

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may end so")]
 
+mod background;
 mod crd;
 mod failures;
 mod process;

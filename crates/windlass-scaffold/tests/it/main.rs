@@ -1,5 +1,5 @@
-//! The scaffold as a whole.
+//! Types that are imported, compiled: the definition that kube-derive makes of them is the one that was imported.
 
-#![allow(clippy::unwrap_used, reason = "a test may fail")]
+#![allow(clippy::unwrap_used, reason = "a test may end so")]
 
-mod golden;
+mod import;

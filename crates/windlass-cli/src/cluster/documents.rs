@@ -1,0 +1,90 @@
+//! Manifests of several documents.
+
+use anyhow::Context as _;
+use serde_json::Value;
+use windlass_schema::yaml;
+
+use crate::failure::Advised;
+
+/// All objects of a text, in YAML or JSON. Lists are their items; documents without anything in them are left out.
+pub(crate) fn read(text: &str) -> anyhow::Result<Vec<Value>> {
+    let mut objects = Vec::new();
+    for (line, document) in split(text) {
+        if document.lines().all(|line| line.trim_start().is_empty() || line.trim_start().starts_with(['#', '%'])) {
+            continue;
+        }
+        let place = || format!("the document from line {line}");
+        let value = match yaml::to_json_value(document) {
+            Ok(value) => value,
+            Err(error) => {
+                let hint = "give plain YAML or JSON; render templates first";
+                let error = Advised { message: error.to_string(), hint: hint.into() };
+                return Err(anyhow::Error::new(error).context(place()));
+            }
+        };
+        add(value, &mut objects).with_context(place)?;
+    }
+    Ok(objects)
+}
+
+fn add(value: Value, objects: &mut Vec<Value>) -> anyhow::Result<()> {
+    let text = |path: &str| value.pointer(path).and_then(Value::as_str).unwrap_or_default();
+    if text("/kind").ends_with("List") && value.get("items").is_some_and(Value::is_array) {
+        let Value::Object(mut list) = value else { return Ok(()) };
+        let Some(Value::Array(items)) = list.remove("items") else { return Ok(()) };
+        return items.into_iter().try_for_each(|item| add(item, objects));
+    }
+    let missing = ["/apiVersion", "/kind", "/metadata/name"].into_iter().find(|path| text(path).is_empty());
+    if value.is_null() {
+        return Ok(());
+    }
+    if let Some(path) = missing {
+        let message = format!("it has no {}: it is no object of Kubernetes", path[1..].replace('/', "."));
+        return Err(
+            Advised { message, hint: "give manifests, each with apiVersion, kind and metadata.name".into() }.into()
+        );
+    }
+    objects.push(value);
+    Ok(())
+}
+
+/// The documents, each with the line it begins at.
+fn split(text: &str) -> Vec<(usize, &str)> {
+    let mut documents = Vec::new();
+    let (mut start, mut first, mut position) = (0, 1, 0);
+    for (index, line) in text.split_inclusive('\n').enumerate() {
+        let rest = line.strip_prefix("---");
+        if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n'])) {
+            documents.push((first, &text[start..position]));
+            (start, first) = (position + 3, index + 1);
+        }
+        position += line.len();
+    }
+    documents.push((first, &text[start..]));
+    documents
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_their_items_and_empty_documents_are_none() {
+        let text = "# nothing\n---\napiVersion: v1\nkind: A\nmetadata: {name: a}\n---\n---\n\
+                    {\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [\
+                    {\"apiVersion\": \"v1\", \"kind\": \"B\", \"metadata\": {\"name\": \"b\"}}]}\n";
+        let kinds: Vec<Value> = read(text).unwrap().into_iter().map(|object| object["kind"].clone()).collect();
+        assert_eq!(kinds, ["A", "B"]);
+        assert!(read("").unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line() {
+        let said = |text: &str| format!("{:#}", read(text).unwrap_err());
+        let broken = said("apiVersion: v1\nkind: A\nmetadata: {name: a}\n---\n{{ if }}\n");
+        assert!(broken.starts_with("the document from line 4: yaml: "), "{broken}");
+        let nameless = said("apiVersion: v1\nkind: A\n");
+        assert_eq!(nameless, "the document from line 1: it has no metadata.name: it is no object of Kubernetes");
+        assert!(said("- a\n").contains("it has no apiVersion"));
+    }
+}
