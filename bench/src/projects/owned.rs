@@ -82,7 +82,7 @@ pub(super) fn count(project: &Path) -> anyhow::Result<Owned> {
 
 fn is_rewritten(path: &str) -> bool {
     let ends = |end: &&str| path == *end || path.ends_with(&format!("/{end}"));
-    REWRITTEN.iter().any(|end| ends(end)) || REWRITTEN_WITHIN.iter().any(|folder| path.starts_with(folder))
+    REWRITTEN.iter().any(ends) || REWRITTEN_WITHIN.iter().any(|folder| path.starts_with(folder))
 }
 
 #[cfg(test)]

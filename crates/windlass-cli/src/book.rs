@@ -43,7 +43,7 @@ fn typed(text: &str) -> Vec<(usize, String)> {
             continue;
         }
         let shown = match block {
-            Some("sh") => Some(line),
+            Some("sh") => Some(line.strip_prefix("$ ").unwrap_or(line)),
             Some("console") => line.strip_prefix("$ "),
             _ => None,
         };

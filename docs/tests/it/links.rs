@@ -29,7 +29,14 @@ fn links_anchors_and_pictures_lead_somewhere() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// What lies outside of the book is linked to where the repository is.
+const REPOSITORY: &str = "https://github.com/windlass-rs/windlass/";
+
 fn broken(page: &Page, target: &str) -> Option<&'static str> {
+    if let Some(within) = target.strip_prefix(REPOSITORY) {
+        let path = within.strip_prefix("blob/main/").or_else(|| within.strip_prefix("tree/main/"));
+        return (!path.is_some_and(|path| root().join(path).exists())).then_some("is not in the repository");
+    }
     if ["http://", "https://", "mailto:"].iter().any(|scheme| target.starts_with(scheme)) {
         return None;
     }
@@ -40,6 +47,9 @@ fn broken(page: &Page, target: &str) -> Option<&'static str> {
     };
     if !file.exists() {
         return Some("is not there");
+    }
+    if page.path.starts_with(folder()) && !file.canonicalize().unwrap().starts_with(folder().canonicalize().unwrap()) {
+        return Some("is outside of the book: link to the repository");
     }
     let has_anchor = || Page::read(file).anchors().iter().any(|other| other == anchor);
     (!anchor.is_empty() && !has_anchor()).then_some("there is no such heading")
