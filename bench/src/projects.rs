@@ -16,6 +16,7 @@ use anyhow::{Context as _, ensure};
 use clap::Args;
 use serde_json::json;
 use windlass_bench::{
+    child::processor_time_of_children,
     program::{build_windlass, target},
     table,
 };
@@ -127,6 +128,8 @@ struct Times {
     made: Duration,
     /// From there to tests.
     tested: Duration,
+    /// The processor time of both, which other work on the machine disturbs less.
+    processor: Duration,
 }
 
 /// Makes the projects, and prints what that takes.
@@ -173,7 +176,8 @@ impl Bench<'_> {
     fn once(&self, run: &str, caches: &str) -> anyhow::Result<Times> {
         let folder = self.data.join(run);
         fs::create_dir_all(&folder)?;
-        let mut times = Times { made: Duration::ZERO, tested: Duration::ZERO };
+        let mut times = Times { made: Duration::ZERO, tested: Duration::ZERO, processor: Duration::ZERO };
+        let before = processor_time_of_children()?;
         let (last, first) = self.tool.steps().split_last().expect("a tool must have steps");
         for (step, time) in first.iter().map(|step| (step, false)).chain([(last, true)]) {
             let begun = Instant::now();
@@ -182,6 +186,7 @@ impl Bench<'_> {
             }
             *(if time { &mut times.tested } else { &mut times.made }) += begun.elapsed();
         }
+        times.processor = processor_time_of_children()?.saturating_sub(before);
         eprintln!(
             "{} {run}: made in {:.1} s, tested after {:.1} s more",
             self.tool.name(),
@@ -220,9 +225,11 @@ fn rows(measured: &[(Tool, Measured)]) -> Vec<Vec<String>> {
         row("project made, caches warm", &|_, of| seconds(Some(of.warm.made))),
         row("then tested, caches warm", &|_, of| seconds(Some(of.warm.tested))),
         row("in all, caches warm", &|_, of| seconds(Some(of.warm.made + of.warm.tested))),
+        row("processor time, caches warm", &|_, of| seconds(Some(of.warm.processor))),
         row("project made, caches empty", &|_, of| seconds(of.cold.map(|times| times.made))),
         row("then tested, caches empty", &|_, of| seconds(of.cold.map(|times| times.tested))),
         row("in all, caches empty", &|_, of| seconds(of.cold.map(|times| times.made + times.tested))),
+        row("processor time, caches empty", &|_, of| seconds(of.cold.map(|times| times.processor))),
         row("files", &|_, of| of.owned.files.to_string()),
         row("files to own", &|_, of| of.owned.owned_files.to_string()),
         row("lines to own", &|_, of| table::thousands(of.owned.lines)),
@@ -231,7 +238,12 @@ fn rows(measured: &[(Tool, Measured)]) -> Vec<Vec<String>> {
 }
 
 fn to_json(measured: &[(Tool, Measured)]) -> serde_json::Value {
-    let times = |times: Times| json!({"made": times.made.as_secs_f64(), "tested": times.tested.as_secs_f64()});
+    let times = |times: Times| {
+        json!({
+            "made": times.made.as_secs_f64(), "tested": times.tested.as_secs_f64(),
+            "processor": times.processor.as_secs_f64(),
+        })
+    };
     let of = |tool: Tool, measured: &Measured| {
         json!({
             "commands": tool.steps().iter().map(|step| step.typed).collect::<Vec<_>>(),

@@ -86,18 +86,21 @@ fn commands(line: &str) -> Vec<Vec<String>> {
         }
     }
     commands.last_mut().unwrap().extend(word);
+    let within = |word: &String| Some(word.split_once("$(")?.1.split_once(')')?.0.to_owned());
+    let inner: Vec<String> = commands.iter().flatten().filter_map(within).collect();
+    commands.extend(inner.iter().flat_map(|line| self::commands(line)));
     commands
 }
 
 #[test]
 fn commands_are_taken_out_of_lines() {
-    let text =
-        "```sh\nx=1 && windlass up --controllers \"\" \\\n  -v > out &   # then\ncat <<END\nwindlass no\nEND\n```\n";
+    let text = "```sh\nx=1 && windlass up --controllers \"\" \\\n  -v > out &   # then\ncat <<END\nwindlass no\nEND\neval \"$(windlass down)\"\n```\n";
     let lines = typed(text);
     assert_eq!(lines[0].0, 2);
     let words: Vec<Vec<String>> = lines.iter().flat_map(|(_, line)| commands(line)).collect();
     assert!(words.contains(&["windlass", "up", "--controllers", "", "-v"].map(str::to_owned).to_vec()), "{words:?}");
-    assert!(!words.iter().any(|words| words == &["windlass", "no"]));
+    assert!(words.iter().any(|words| words == &["windlass", "down"]), "{words:?}");
+    assert!(!words.iter().any(|words| words == &["windlass", "no"]), "{words:?}");
 }
 
 #[test]
