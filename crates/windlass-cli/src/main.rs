@@ -10,6 +10,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may fail")]
+mod book;
 mod cluster;
 mod completion;
 mod confirm;

@@ -65,6 +65,8 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     // Drives servers from the outside.
     ("windlass-bench", &[]),
     ("windlass-bench-sdk", &["windlass", "windlass-bench"]),
+    // Its tests may know everything.
+    ("windlass-book", &[]),
     ("xtask", &["windlass-schema", "windlass-builtins"]),
 ];
 
