@@ -21,10 +21,18 @@ pub(crate) struct Advised {
 #[error("there were problems")]
 pub(crate) struct Told;
 
+/// A signal came before the work was done.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted")]
+pub(crate) struct Interrupted;
+
 /// Prints the error with its causes, then a hint if there is one.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if error.is::<Told>() {
         return ExitCode::FAILURE;
+    }
+    if error.is::<Interrupted>() {
+        return ExitCode::from(130);
     }
     eprintln!("error: {error:#}");
     if let Some(hint) = hint(error) {

@@ -10,6 +10,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may fail")]
+mod book;
 mod cluster;
 mod completion;
 mod confirm;
@@ -18,6 +21,8 @@ mod create;
 mod data_dir;
 mod delete;
 mod deploy;
+mod demo;
+mod doctor;
 mod down;
 mod edit;
 mod failure;
@@ -57,6 +62,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Demo(demo::DemoArgs),
     Init(init::InitArgs),
     Create(create::CreateArgs),
     Edit(edit::EditArgs),
@@ -72,6 +78,7 @@ enum Command {
     Down(down::DownArgs),
     Status(status::StatusArgs),
     KubectlEnv(kubectl_env::KubectlEnvArgs),
+    Doctor(doctor::DoctorArgs),
     Crd(crd::CrdArgs),
     Completion(completion::CompletionArgs),
     Version(version::VersionArgs),
@@ -85,8 +92,12 @@ fn main() -> ExitCode {
         return failure::report(&anyhow::Error::new(error).context("cannot start a process of a pod"));
     }
     let cli = Cli::parse();
-    logging::start(cli.verbose);
+    // What the demo breaks on purpose need not be logged between its lines.
+    if !matches!(cli.command, Command::Demo(_)) || cli.verbose > 0 {
+        logging::start(cli.verbose);
+    }
     let result = match cli.command {
+        Command::Demo(args) => demo::run(args),
         Command::Init(args) => init::run(args),
         Command::Create(args) => create::run(args),
         Command::Edit(args) => edit::run(args),
@@ -102,6 +113,7 @@ fn main() -> ExitCode {
         Command::Down(args) => down::run(args),
         Command::Status(args) => status::run(args),
         Command::KubectlEnv(args) => kubectl_env::run(args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Crd(args) => crd::run(args),
         Command::Completion(args) => completion::run(args),
         Command::Version(args) => version::run(args),

@@ -11,8 +11,6 @@ mod dashboard;
 mod image;
 mod kustomization;
 mod review;
-#[cfg(test)]
-mod tests;
 mod yaml;
 
 use serde_json::Value;

@@ -4,7 +4,12 @@
 
 mod background;
 mod crd;
+mod deploy;
+mod demo;
+mod doctor;
 mod failures;
+mod generate;
+mod golden;
 mod process;
 mod run;
 mod scaffold;

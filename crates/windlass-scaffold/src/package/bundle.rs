@@ -111,7 +111,10 @@ fn owned(definition: &Value) -> Vec<Value> {
     let versions = spec["versions"].as_array().into_iter().flatten();
     let entry = |version: &Value| {
         let schema = &version["schema"]["openAPIV3Schema"];
-        let about = schema["description"].as_str().map_or_else(|| format!("{kind} objects"), str::to_owned);
+        // What derives the definition says that it did; what the spec says is about the kind.
+        let said = [&schema["description"], &schema["properties"]["spec"]["description"]];
+        let said = said.into_iter().filter_map(Value::as_str).find(|about| !about.starts_with("Auto-generated"));
+        let about = said.map_or_else(|| format!("{kind} objects"), str::to_owned);
         let mut entry = json!({
             "name": definition["metadata"]["name"],
             "version": version["name"],

@@ -15,8 +15,9 @@ const FULL_NAME: &str = "windlassXfullname";
 const NAMESPACE: &str = "windlassXnamespace";
 const ACCOUNT: &str = "windlassXaccount";
 const SERVICE: &str = "windlassXservice";
-const LABELS: &str = "windlassXlabels: yes";
-const ANNOTATIONS: &str = "windlassXannotations: yes";
+const LABELS: &str = "windlassXlabels: here";
+const SHARDS: &str = "windlassXshards";
+const ANNOTATIONS: &str = "windlassXannotations: here";
 
 /// Names of templates, and their texts.
 pub(super) fn templates(package: &Package<'_>) -> Vec<(String, String)> {
@@ -95,6 +96,11 @@ impl Texts<'_, '_> {
         }
         let service = format!("{}-webhook", self.operator);
         for rule in object.get_mut("rules").and_then(Value::as_array_mut).into_iter().flatten() {
+            if rule["resources"] == json!(["leases"])
+                && let Some(verbs) = rule["verbs"].as_array_mut()
+            {
+                verbs.push(SHARDS.into());
+            }
             let names = rule.get_mut("resourceNames").and_then(Value::as_array_mut);
             for name in names.into_iter().flatten() {
                 // The Secret of the certificates is named after the Service.
@@ -172,6 +178,9 @@ impl Texts<'_, '_> {
             .replace(NAMESPACE, "{{ .Release.Namespace }}")
             .replace(ACCOUNT, &included("serviceAccountName"))
             .replace(SERVICE, &included("webhookService"));
+        // Replicas that share the work look at each other's leases.
+        let shards = "{{- if eq .Values.coordination \"shards\" }}\n  - delete\n  - list\n  {{- end }}";
+        text = text.replace(&format!("- {SHARDS}"), shards);
         let labels = format!("{{{{- include \"{name}.labels\" . | nindent 4 }}}}");
         text = text.replace(LABELS, &labels);
         let annotations: Vec<&str> = annotations.lines().collect();
@@ -182,8 +191,8 @@ impl Texts<'_, '_> {
 /// Has the labels of the chart in place of those of the manifests, and a place for annotations.
 fn prepare(object: &mut Value, annotated: bool) {
     let place = |mark: &str| mark.split(':').next().unwrap_or_default().to_owned();
-    object["metadata"]["labels"] = json!({ place(LABELS): "yes" });
+    object["metadata"]["labels"] = json!({ place(LABELS): "here" });
     if annotated {
-        object["metadata"]["annotations"][place(ANNOTATIONS)] = "yes".into();
+        object["metadata"]["annotations"][place(ANNOTATIONS)] = "here".into();
     }
 }
