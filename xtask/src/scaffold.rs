@@ -1,8 +1,10 @@
-//! `cargo xtask scaffold`: projects that `windlass` makes are built, linted and tested, and a server accepts their
+//! `cargo xtask scaffold`: projects that `windlass` makes are built, linted, tested and run, and a server accepts their
 //! manifests, from kustomize, the installer and the chart.
 //!
 //! They lie in `target/scaffold`, depend on this workspace by its path, and share its target folder and its lock file:
 //! what is compiled once is not compiled again, and nothing is downloaded.
+
+mod run;
 
 use std::{
     ffi::OsStr,
@@ -91,8 +93,9 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
     execute(Command::new(&cargo).current_dir(root).args(["build", "--package", "windlass-cli"]))?;
     let windlass = target.join("debug/windlass");
     let folder = target.join("scaffold");
+    // Cargo finds it above each project, whoever calls it.
     fs::create_dir_all(folder.join(".cargo"))?;
-    fs::write(folder.join(".cargo/config.toml"), profile(root)?)?;
+    fs::write(folder.join(".cargo/config.toml"), settings(root)?)?;
     let tools = servers.tools();
     for story in STORIES.iter().filter(|story| only.is_none_or(|only| only == story.name)) {
         let start = Instant::now();
@@ -104,15 +107,14 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
             execute(&mut command).with_context(|| story.name.to_owned())
         };
         cargo(&["fmt", "--check"])?;
-        cargo(&["test", "--offline", "--quiet"])?;
-        cargo(&["clippy", "--offline", "--quiet", "--all-targets", "--", "-D", "warnings"])?;
+        cargo(&["test", "--quiet"])?;
+        cargo(&["clippy", "--quiet", "--all-targets", "--", "-D", "warnings"])?;
+        if story.has_samples {
+            run::until_ready(&windlass, &project, &target).with_context(|| story.name.to_owned())?;
+        }
         for flags in [&["generate"][..], &["generate", "--check"]] {
             let mut generate = Command::new(&windlass);
-            generate
-                .current_dir(&project)
-                .args(flags)
-                .env("CARGO_TARGET_DIR", &target)
-                .env("CARGO_NET_OFFLINE", "true");
+            generate.current_dir(&project).args(flags).env("CARGO_TARGET_DIR", &target);
             execute(&mut generate).with_context(|| story.name.to_owned())?;
         }
         if let Some(tools) = &tools {
@@ -123,14 +125,14 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How the workspace compiles what others wrote, and what is its own, for all projects: crates that are compiled the same
-/// way are compiled once.
-fn profile(root: &Path) -> anyhow::Result<String> {
-    let mut settings = "[profile.dev.package.\"*\"]\ndebug = false\nopt-level = 1\n".to_owned();
+/// How the workspace compiles what others wrote, and what is its own: crates that are compiled the same way are compiled
+/// once.
+fn settings(root: &Path) -> anyhow::Result<String> {
+    let mut settings = "net.offline = true\nprofile.dev.package.\"*\" = { debug = false, opt-level = 1 }\n".to_owned();
     for entry in fs::read_dir(root.join("crates"))? {
         let name = entry?.file_name();
         let name = name.to_str().context("a crate must have a name in UTF-8")?;
-        settings.push_str(&format!("[profile.dev.package.{name}]\nopt-level = 0\n"));
+        settings.push_str(&format!("profile.dev.package.{name}.opt-level = 0\n"));
     }
     Ok(settings)
 }

@@ -26,7 +26,7 @@ use anyhow::Context as _;
 use kube::{Client, api::ListParams};
 use serde_json::Value;
 
-pub(crate) use apply::ApplyOptions;
+pub(crate) use apply::{Applied, ApplyOptions, Outcome};
 pub(crate) use delete::DeleteOptions;
 pub(crate) use reference::Reference;
 pub(crate) use target::ClusterArgs;

@@ -118,7 +118,7 @@ impl Project {
         self.add(self.own_group(&options.group), options, Origin::Own)
     }
 
-    fn add(&mut self, group: String, options: ApiOptions, origin: Origin) -> Result<(), ScaffoldError> {
+    pub(crate) fn add(&mut self, group: String, options: ApiOptions, origin: Origin) -> Result<(), ScaffoldError> {
         let ApiOptions { version, kind, plural, namespaced, controller, fields, .. } = options;
         names::check_group(&group)?;
         names::check_version(&version)?;
@@ -354,9 +354,14 @@ impl Project {
     ) -> Result<(), ScaffoldError> {
         let position = self.position(group, kind)?;
         let resource = &mut self.resources[position];
-        if resource.origin == Origin::Builtin {
-            let why = format!("{kind} is a kind of Kubernetes");
-            return Err(ScaffoldError::Contradiction { why, hint: "its fields cannot be changed".to_owned() });
+        let whose = match resource.origin {
+            Origin::Builtin => Some(("a kind of Kubernetes", "its fields cannot be changed")),
+            Origin::Imported => Some(("imported", "its types are yours: edit them, or import a newer definition")),
+            Origin::Own | Origin::Foreign => None,
+        };
+        if let Some((what, hint)) = whose {
+            let why = format!("{kind} is {what}");
+            return Err(ScaffoldError::Contradiction { why, hint: hint.to_owned() });
         }
         check_fields(&add)?;
         let version = version.unwrap_or(&resource.storage_version).to_owned();

@@ -82,6 +82,8 @@ pub enum Origin {
     Builtin,
     /// Another project defines it; this one knows some of its fields.
     Foreign,
+    /// Another project defines it; its types were made from its definition, and are the user's.
+    Imported,
 }
 
 /// A version of a resource.

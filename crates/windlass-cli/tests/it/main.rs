@@ -2,11 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may end so")]
 
+mod background;
 mod crd;
 mod deploy;
+mod demo;
+mod doctor;
 mod failures;
 mod generate;
 mod golden;
 mod process;
+mod run;
 mod scaffold;
 mod serving;

@@ -35,6 +35,10 @@ pub(super) fn add(resource: &Resource, values: &Values, files: &mut Files) {
     let names = resource.versions.iter().map(|version| version.name.as_str());
     let kind = values.clone().with("modules", modules("pub ", names));
     files.insert(format!("src/api/{}.rs", resource.module), render(KIND, &kind));
+    if resource.origin == Origin::Imported {
+        // Its types are the user's.
+        return;
+    }
     for version in &resource.versions {
         files.insert(types_path(resource, &version.name), types(resource, version, values));
     }

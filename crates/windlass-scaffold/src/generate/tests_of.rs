@@ -37,9 +37,11 @@ pub(super) fn add(project: &Project, values: &Values, files: &mut Files) {
     files.insert("tests/it/manifests.rs".to_owned(), render(MANIFESTS, &values));
 }
 
-/// Whether there is something to test: objects of Kubernetes that cannot be made out of nothing are left to the user.
+/// Whether there is something to test: objects of Kubernetes and of others that cannot be made out of nothing are left to
+/// the user.
 fn is_tested(resource: &Resource) -> bool {
     match resource.builtin() {
+        _ if resource.origin == Origin::Imported => false,
         Some(builtin) => has_webhook(resource) || (resource.controller && builtin.fixture.is_some()),
         None => true,
     }

@@ -1,0 +1,168 @@
+//! What stands before the types: how the resource is called and served.
+
+use serde_json::Value;
+
+use super::{Definition, Object, literal, model::Model, schema::is_set, text_of};
+
+/// Fields that every object has.
+const OF_ALL: &[&str] = &["apiVersion", "kind", "metadata"];
+
+/// How an object is laid out.
+pub(super) struct Shape {
+    /// Whether its fields stand at its top instead of under `spec`.
+    no_spec: bool,
+    status: bool,
+}
+
+/// Makes the structs of spec and status.
+pub(super) fn shape(model: &mut Model, version: &Object, root: &Object) -> Shape {
+    let kind = model.kind.clone();
+    let (spec_name, status_name) = (model.take(&format!("{kind}Spec")), model.take(&format!("{kind}Status")));
+    let empty = Object::new();
+    let properties = root.get("properties").and_then(Value::as_object).unwrap_or(&empty);
+    let others = properties.keys().any(|name| !OF_ALL.contains(&name.as_str()) && name != "spec" && name != "status");
+    let spec = properties.get("spec").and_then(Value::as_object).filter(|spec| is_struct(spec) && !others);
+    match spec {
+        Some(spec) => {
+            model.structure(&spec_name, &kind, spec, &[]);
+            let required = root.get("required").and_then(Value::as_array).into_iter().flatten();
+            if !required.into_iter().any(|name| name == "spec") {
+                model.notes.push("spec: may be left out by the definition, but not by the types".to_owned());
+            }
+        }
+        None => {
+            let keep = |(keyword, _): &(&String, &Value)| ["description", "properties", "required"].contains(&keyword.as_str());
+            let fields = root.iter().filter(keep).map(|(keyword, value)| (keyword.clone(), value.clone())).collect();
+            model.structure(&spec_name, &kind, &fields, &["apiVersion", "kind", "metadata", "status"]);
+        }
+    }
+    let served = version.get("subresources").and_then(|all| all.get("status")).is_some_and(|status| !status.is_null());
+    let status = match properties.get("status").and_then(Value::as_object) {
+        Some(status) if is_struct(status) => {
+            if !served {
+                model.notes.push("status: becomes a subresource, which it was not".to_owned());
+            }
+            model.structure(&status_name, &status_name, status, &[]);
+            true
+        }
+        Some(_) => {
+            model.notes.push("status: is no object with fields, and is left out".to_owned());
+            false
+        }
+        None if served => {
+            let nothing = [("type".to_owned(), "object".into())].into_iter().collect();
+            model.structure(&status_name, &status_name, &nothing, &[]);
+            true
+        }
+        None => false,
+    };
+    left_out(root, properties, &mut model.notes);
+    Shape { no_spec: spec.is_none(), status }
+}
+
+/// Says what of the root cannot be said by types.
+fn left_out(root: &Object, properties: &Object, notes: &mut Vec<String>) {
+    let said = ["type", "properties", "required", "description", "x-kubernetes-validations"];
+    for keyword in root.keys().filter(|keyword| !said.contains(&keyword.as_str())) {
+        notes.push(format!("the object: {keyword} is left out"));
+    }
+    if properties.get("metadata").is_some_and(|metadata| metadata.get("properties").is_some()) {
+        notes.push("metadata: what is asked of it is left out".to_owned());
+    }
+}
+
+/// Whether a schema is that of an object with fields, or of one about which nothing is known.
+fn is_struct(schema: &Object) -> bool {
+    text_of(schema, "type") == "object"
+        && !schema.contains_key("additionalProperties")
+        && !is_set(schema, "x-kubernetes-embedded-resource")
+}
+
+/// The lines of the attribute.
+pub(super) fn head(
+    definition: &Definition,
+    version: &Object,
+    root: &Object,
+    shape: &Shape,
+    notes: &mut Vec<String>,
+) -> Vec<String> {
+    let kind = &definition.kind;
+    let is = |name: &str, value: &str| format!("{name} = {}", literal::text(value));
+    let mut lines = vec![
+        is("group", &definition.group),
+        is("version", text_of(version, "name")),
+        is("kind", kind),
+        is("plural", &definition.plural),
+    ];
+    let description = text_of(root, "description").trim();
+    if !description.is_empty() {
+        lines.push(is("doc", description));
+    }
+    let singular = text_of(&definition.names, "singular");
+    if !singular.is_empty() && singular != kind.to_ascii_lowercase() {
+        lines.push(is("singular", singular));
+    }
+    let list_kind = text_of(&definition.names, "listKind");
+    if !list_kind.is_empty() && list_kind != format!("{kind}List") {
+        notes.push(format!("names: the kind of lists is {kind}List, not {list_kind}"));
+    }
+    lines.extend(texts(&definition.names, "shortNames").map(|name| is("shortname", name)));
+    lines.extend(texts(&definition.names, "categories").map(|name| is("category", name)));
+    if definition.namespaced {
+        lines.push("namespaced".to_owned());
+    }
+    if shape.no_spec {
+        lines.push("no_spec".to_owned());
+    }
+    if shape.status {
+        lines.push(is("status", &format!("{kind}Status")));
+    }
+    for flag in ["served", "storage"] {
+        if version.get(flag) == Some(&Value::Bool(false)) {
+            lines.push(format!("{flag} = false"));
+        }
+    }
+    match (is_set(version, "deprecated"), text_of(version, "deprecationWarning")) {
+        (true, "") => lines.push("deprecated".to_owned()),
+        (true, warning) => lines.push(is("deprecated", warning)),
+        _ => {}
+    }
+    if let Some(scale) = version.get("subresources").and_then(|all| all.get("scale")).filter(|scale| !scale.is_null()) {
+        lines.push(is("scale", &scale.to_string()));
+    }
+    let objects = |name: &str| version.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
+    for column in objects("additionalPrinterColumns") {
+        lines.push(is("printcolumn", &column.to_string()));
+    }
+    for field in objects("selectableFields") {
+        lines.push(is("selectable", field.get("jsonPath").and_then(Value::as_str).unwrap_or_default()));
+    }
+    let rules = root.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten();
+    lines.extend(rules.filter_map(Value::as_object).map(rule));
+    lines
+}
+
+fn texts<'a>(object: &'a Object, name: &str) -> impl Iterator<Item = &'a str> + use<'a> {
+    object.get(name).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// A rule about the whole object.
+fn rule(rule: &Object) -> String {
+    let mut text = format!("validation = Rule::new({})", literal::text(text_of(rule, "rule")));
+    match (text_of(rule, "message"), text_of(rule, "messageExpression")) {
+        ("", "") => {}
+        ("", expression) => text += &format!(".message(Message::Expression({}.to_owned()))", literal::text(expression)),
+        (message, _) => text += &format!(".message({})", literal::text(message)),
+    }
+    let reasons = ["FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate"];
+    if let Some(reason) = reasons.into_iter().find(|reason| *reason == text_of(rule, "reason")) {
+        text += &format!(".reason(Reason::{reason})");
+    }
+    if !text_of(rule, "fieldPath").is_empty() {
+        text += &format!(".field_path({})", literal::text(text_of(rule, "fieldPath")));
+    }
+    if is_set(rule, "optionalOldSelf") {
+        text += ".optional_old_self(true)";
+    }
+    text
+}

@@ -1,0 +1,92 @@
+//! Names in Rust for names in definitions, which may be anything.
+
+use std::collections::BTreeSet;
+
+use crate::names;
+
+/// Types that a module imports, or that every module has.
+const TAKEN: &[&str] = &[
+    "BTreeMap", "Box", "ByteString", "Clone", "Copy", "CustomResource", "Debug", "Default", "Deserialize", "Eq",
+    "IntOrString", "JsonSchema", "None", "Option", "PartialEq", "Self", "Serialize", "Some", "String", "Time", "Vec",
+];
+
+/// Names of which none is given twice.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Idents(BTreeSet<String>);
+
+impl Idents {
+    /// For the types of a module.
+    pub(super) fn of_types() -> Self {
+        Self(TAKEN.iter().map(|name| (*name).to_owned()).collect())
+    }
+
+    /// The name itself, or one with a number.
+    pub(super) fn unique(&mut self, name: &str, between: &str) -> String {
+        let numbered = (2..).map(|number| format!("{name}{between}{number}"));
+        let mut candidates = std::iter::once(name.to_owned()).chain(numbered);
+        let free = candidates.find(|candidate| !self.0.contains(candidate)).expect("numbers must not run out");
+        self.0.insert(free.clone());
+        free
+    }
+
+    /// The name of a field, without the sign of raw identifiers.
+    pub(super) fn field(&mut self, name: &str) -> String {
+        let snake = names::snake(name);
+        let word = match snake.as_str() {
+            "" => "field".to_owned(),
+            // These cannot be written as raw identifiers.
+            "self" | "super" | "crate" => snake + "_",
+            word if word.starts_with(|letter: char| letter.is_ascii_digit()) => format!("n{word}"),
+            word => word.to_owned(),
+        };
+        self.unique(&word, "_")
+    }
+
+    /// The name of a variant.
+    pub(super) fn variant(&mut self, value: &str) -> String {
+        let camel = camel(value);
+        let word = match camel.as_str() {
+            "" => "Empty".to_owned(),
+            "Self" => "SelfValue".to_owned(),
+            word if word.starts_with(|letter: char| letter.is_ascii_digit()) => format!("N{word}"),
+            word => word.to_owned(),
+        };
+        self.unique(&word, "Or")
+    }
+}
+
+/// A name as part of the name of a type.
+pub(super) fn camel(name: &str) -> String {
+    names::upper_camel(&names::snake(name))
+}
+
+/// As it is written: words of Rust are raw identifiers.
+pub(super) fn written(ident: &str) -> String {
+    if names::is_keyword(ident) { format!("r#{ident}") } else { ident.to_owned() }
+}
+
+/// Whether serde, which is told to use camelCase, finds the name by itself.
+pub(super) fn is_found(ident: &str, name: &str) -> bool {
+    names::lower_camel(ident) == name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_a_name_is_it_becomes_another_ident() {
+        let mut fields = Idents::default();
+        let given = ["fooBar", "foo_bar", "foo-bar", "type", "self", "", "-", "3d", "ü"].map(|name| fields.field(name));
+        assert_eq!(given, ["foo_bar", "foo_bar_2", "foo_bar_3", "type", "self_", "field", "field_2", "n3d", "field_3"]);
+        assert_eq!(written("type"), "r#type");
+        assert!(is_found("foo_bar", "fooBar") && !is_found("foo_bar_2", "foo_bar"));
+    }
+
+    #[test]
+    fn variants_are_told_apart() {
+        let mut variants = Idents::default();
+        let given = ["a4", "A4", "", "self", "4", "soft-cover"].map(|value| variants.variant(value));
+        assert_eq!(given, ["A4", "A4Or2", "Empty", "SelfValue", "N4", "SoftCover"]);
+    }
+}

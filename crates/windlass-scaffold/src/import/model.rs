@@ -1,0 +1,285 @@
+//! The types that a schema asks for.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::{
+    Object,
+    idents::{Idents, camel},
+    literal,
+    schema::{is_int_or_string, is_set, without_words},
+    text_of,
+};
+
+/// JSON of any sort.
+const ANY: &str = "serde_json::Value";
+
+/// All that is in a module.
+#[derive(Debug)]
+pub(super) struct Model {
+    pub(super) kind: String,
+    pub(super) items: Vec<Item>,
+    pub(super) functions: Vec<Function>,
+    /// Types that have to be imported.
+    pub(super) uses: BTreeSet<&'static str>,
+    pub(super) notes: Vec<String>,
+    types: Idents,
+    function_names: Idents,
+}
+
+/// A type of the module.
+#[derive(Debug)]
+pub(super) struct Item {
+    pub(super) name: String,
+    pub(super) doc: String,
+    /// Keywords of its schema that the type does not imply.
+    pub(super) keywords: Object,
+    pub(super) body: Body,
+}
+
+#[derive(Debug)]
+pub(super) enum Body {
+    /// Fields, and the one with those that have no names, if there may be any.
+    Fields(Vec<FieldOf>, Option<String>),
+    /// Names and values.
+    Variants(Vec<(String, String)>),
+}
+
+/// A field of a struct.
+#[derive(Debug)]
+pub(super) struct FieldOf {
+    pub(super) name: String,
+    pub(super) ident: String,
+    pub(super) doc: String,
+    pub(super) rust: String,
+    /// Whether it may be left out, and is nothing then.
+    pub(super) optional: bool,
+    /// The function that makes it when it is left out.
+    pub(super) default: Option<String>,
+    /// The type whose schema it has, if it is not its own.
+    pub(super) with: Option<String>,
+    pub(super) keywords: Object,
+}
+
+/// A function that makes a default.
+#[derive(Debug)]
+pub(super) struct Function {
+    pub(super) name: String,
+    pub(super) rust: String,
+    pub(super) value: String,
+}
+
+/// What a schema is in Rust.
+struct Typed {
+    rust: String,
+    /// The type whose schema it has.
+    schema: String,
+    /// Keywords that this does not imply.
+    keywords: Object,
+}
+
+impl Typed {
+    fn of(rust: impl Into<String>, schema: &Object, implied: &[&str]) -> Self {
+        let rust = rust.into();
+        Self { schema: rust.clone(), rust, keywords: keywords(schema, implied) }
+    }
+
+    fn with(mut self, schema: &str) -> Self {
+        self.schema = schema.to_owned();
+        self
+    }
+}
+
+impl Model {
+    pub(super) fn new(kind: &str, notes: Vec<String>) -> Self {
+        let mut types = Idents::of_types();
+        types.unique(kind, "");
+        let (items, functions, uses) = (Vec::new(), Vec::new(), BTreeSet::new());
+        let kind = kind.to_owned();
+        Self { kind, items, functions, uses, notes, types, function_names: Idents::default() }
+    }
+
+    /// Takes the name of a type.
+    pub(super) fn take(&mut self, name: &str) -> String {
+        self.types.unique(name, "")
+    }
+
+    /// Makes a struct of an object, even if nothing is known of its fields. Types within are named after `base`.
+    pub(super) fn structure(&mut self, name: &str, base: &str, schema: &Object, without: &[&str]) {
+        let place = self.items.len();
+        let doc = text_of(schema, "description").to_owned();
+        let keywords = keywords(schema, &["type", "properties", "required"]);
+        let body = Body::Fields(Vec::new(), None);
+        // Before those that are within it.
+        self.items.push(Item { name: name.to_owned(), doc, keywords, body });
+        let required: BTreeSet<&str> =
+            schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let mut names: Vec<&String> = properties.into_iter().flat_map(Object::keys).collect();
+        names.sort();
+        let mut idents = Idents::default();
+        let mut fields = Vec::new();
+        for property in names.into_iter().filter(|property| !without.contains(&property.as_str())) {
+            let empty = Object::new();
+            let inner = properties.and_then(|all| all.get(property)).and_then(Value::as_object).unwrap_or(&empty);
+            let ident = idents.field(property);
+            fields.push(self.field(property, ident, base, inner, required.contains(property.as_str())));
+        }
+        let open = is_set(schema, "x-kubernetes-preserve-unknown-fields");
+        if open {
+            self.uses.insert("std::collections::BTreeMap");
+        }
+        self.items[place].body = Body::Fields(fields, open.then(|| idents.field("rest")));
+    }
+
+    fn field(&mut self, name: &str, ident: String, base: &str, schema: &Object, required: bool) -> FieldOf {
+        let part = match camel(name) {
+            part if part.is_empty() => "Field".to_owned(),
+            part => part,
+        };
+        let Typed { rust, schema: of, mut keywords } = self.typed(&format!("{base}{part}"), schema);
+        let nullable = is_set(schema, "nullable");
+        let mut field = FieldOf {
+            name: name.to_owned(),
+            doc: text_of(schema, "description").to_owned(),
+            with: (of != rust).then(|| of.clone()),
+            rust,
+            optional: false,
+            default: None,
+            keywords: Object::new(),
+            ident,
+        };
+        if !required && !nullable {
+            field.default = keywords.get("default").and_then(|value| self.default(base, &field, value));
+        }
+        if field.default.is_some() {
+            keywords.remove("default");
+        } else if !required || nullable {
+            field.rust = format!("Option<{}>", field.rust);
+            field.with = Some(of);
+            field.optional = !required;
+        }
+        field.keywords = keywords;
+        field
+    }
+
+    /// The function that makes the default of a field, if there is an expression for it.
+    fn default(&mut self, base: &str, field: &FieldOf, value: &Value) -> Option<String> {
+        let value = match (field.rust.as_str(), value) {
+            ("String", Value::String(value)) => format!("{}.to_owned()", literal::text(value)),
+            ("bool", Value::Bool(value)) => value.to_string(),
+            ("i32", Value::Number(value)) => i32::try_from(value.as_i64()?).ok()?.to_string(),
+            ("i64", Value::Number(value)) => value.as_i64()?.to_string(),
+            ("f64", Value::Number(value)) if value.is_f64() => format!("{:?}", value.as_f64()?),
+            (rust, Value::String(value)) => {
+                let item = self.items.iter().find(|item| item.name == rust)?;
+                let Body::Variants(variants) = &item.body else { return None };
+                let (variant, _) = variants.iter().find(|(_, one)| one == value)?;
+                format!("{rust}::{variant}")
+            }
+            _ => return None,
+        };
+        let name = format!("default_{}_{}", crate::names::snake(base), field.ident);
+        let name = self.function_names.unique(&name, "_");
+        self.functions.push(Function { name: name.clone(), rust: field.rust.clone(), value });
+        Some(name)
+    }
+
+    fn typed(&mut self, name: &str, schema: &Object) -> Typed {
+        let open = is_set(schema, "x-kubernetes-preserve-unknown-fields");
+        if is_set(schema, "x-kubernetes-embedded-resource") {
+            return Typed::of(ANY, schema, &[]);
+        }
+        if is_int_or_string(schema) {
+            self.uses.insert("k8s_openapi::apimachinery::pkg::util::intstr::IntOrString");
+            return Typed::of("IntOrString", schema, &[]).with(ANY);
+        }
+        let has = |keyword: &str| schema.get(keyword).and_then(Value::as_object).is_some_and(|inner| !inner.is_empty());
+        match text_of(schema, "type") {
+            "object" if has("properties") => self.structured(name, schema),
+            "object" if has("additionalProperties") => {
+                self.uses.insert("std::collections::BTreeMap");
+                self.container("BTreeMap<String, ", "additionalProperties", name, schema)
+            }
+            "object" if is_set(schema, "additionalProperties") && !open => {
+                self.uses.insert("std::collections::BTreeMap");
+                Typed::of(format!("BTreeMap<String, {ANY}>"), schema, &["type", "additionalProperties"])
+            }
+            "object" if !open && !schema.contains_key("additionalProperties") => self.structured(name, schema),
+            "array" if has("items") => self.container("Vec<", "items", name, schema),
+            "string" => self.string(name, schema),
+            "integer" => match text_of(schema, "format") {
+                "int32" => Typed::of("i32", schema, &["type", "format"]),
+                "int64" => Typed::of("i64", schema, &["type", "format"]),
+                _ => Typed::of("i64", schema, &["type"]),
+            },
+            "number" => match text_of(schema, "format") {
+                "double" => Typed::of("f64", schema, &["type", "format"]),
+                _ => Typed::of("f64", schema, &["type"]),
+            },
+            "boolean" => Typed::of("bool", schema, &["type"]),
+            _ => Typed::of(ANY, schema, &[]),
+        }
+    }
+
+    fn structured(&mut self, name: &str, schema: &Object) -> Typed {
+        let name = self.take(name);
+        self.structure(&name, &name, schema, &[]);
+        // All of it is with the type.
+        Typed { schema: name.clone(), rust: name, keywords: Object::new() }
+    }
+
+    /// A list or a map. What its items say beyond their type is said here.
+    fn container(&mut self, begin: &str, keyword: &str, name: &str, schema: &Object) -> Typed {
+        let empty = Object::new();
+        let inner = schema.get(keyword).and_then(Value::as_object).unwrap_or(&empty);
+        let typed = self.typed(name, inner);
+        let mut keywords = keywords(schema, &["type", keyword]);
+        if !typed.keywords.is_empty() {
+            keywords.insert(keyword.to_owned(), without_words(&Value::Object(inner.clone())));
+        }
+        Typed { rust: format!("{begin}{}>", typed.rust), schema: format!("{begin}{}>", typed.schema), keywords }
+    }
+
+    fn string(&mut self, name: &str, schema: &Object) -> Typed {
+        let values = schema.get("enum").and_then(Value::as_array);
+        let words: Option<Vec<&str>> = values.and_then(|values| values.iter().map(Value::as_str).collect());
+        if let Some(words) = words.filter(|words| !words.is_empty()) {
+            let name = self.take(name);
+            let mut idents = Idents::default();
+            let mut seen = BTreeSet::new();
+            let variants: Vec<(String, String)> = words
+                .into_iter()
+                .filter(|word| seen.insert(*word))
+                .map(|word| (idents.variant(word), word.to_owned()))
+                .collect();
+            let doc = text_of(schema, "description").to_owned();
+            let mut keywords = keywords(schema, &["type", "enum"]);
+            let default = keywords.remove("default");
+            self.items.push(Item { name: name.clone(), doc, keywords, body: Body::Variants(variants) });
+            let keywords = default.map(|value| ("default".to_owned(), value)).into_iter().collect();
+            return Typed { schema: name.clone(), rust: name, keywords };
+        }
+        match text_of(schema, "format") {
+            "date-time" if values.is_none() => {
+                self.uses.insert("k8s_openapi::apimachinery::pkg::apis::meta::v1::Time");
+                Typed::of("Time", schema, &["type"]).with("String")
+            }
+            "byte" if values.is_none() => {
+                self.uses.insert("k8s_openapi::ByteString");
+                Typed::of("ByteString", schema, &["type"]).with("String")
+            }
+            _ => Typed::of("String", schema, &["type"]),
+        }
+    }
+}
+
+/// The keywords of a schema that are not implied, without words.
+fn keywords(schema: &Object, implied: &[&str]) -> Object {
+    let Value::Object(bare) = without_words(&Value::Object(schema.clone())) else { return Object::new() };
+    let is_said = |keyword: &str, value: &Value| {
+        !implied.contains(&keyword) && !(keyword == "required" && value.as_array().is_some_and(Vec::is_empty))
+    };
+    bare.into_iter().filter(|(keyword, value)| is_said(keyword, value)).collect()
+}

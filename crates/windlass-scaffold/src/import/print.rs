@@ -1,0 +1,185 @@
+//! Types as text.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use super::{
+    Object,
+    idents::{is_found, written},
+    literal,
+    model::{Body, FieldOf, Item, Model},
+};
+
+/// Where lines of comments are broken.
+const WIDTH: usize = 112;
+
+/// The whole module.
+pub(super) fn module(kind: &str, version: &str, group: &str, head: &[String], model: &Model) -> String {
+    let mut text = format!(
+        "//! {kind} {version}.\n//!\n//! Imported from the definition of `{group}`, whose words and names these are.\n\n\
+         #![allow(clippy::all, rustdoc::all)]\n\n"
+    );
+    let (std, others): (Vec<&str>, Vec<&str>) = model.uses.iter().partition(|path| path.starts_with("std::"));
+    for path in &std {
+        let _ = writeln!(text, "use {path};");
+    }
+    if !std.is_empty() {
+        text.push('\n');
+    }
+    for path in others.into_iter().chain(["kube::CustomResource", "schemars::JsonSchema", "serde::{Deserialize, Serialize}"]) {
+        let _ = writeln!(text, "use {path};");
+    }
+    for (place, item) in model.items.iter().enumerate() {
+        text.push('\n');
+        print_item(&mut text, item, (place == 0).then_some(head));
+    }
+    for function in &model.functions {
+        let _ = write!(text, "\nfn {}() -> {} {{\n    {}\n}}\n", function.name, function.rust, function.value);
+    }
+    text
+}
+
+fn print_item(text: &mut String, item: &Item, head: Option<&[String]>) {
+    let words = if item.doc.trim().is_empty() { fallback(item, head.is_some()) } else { item.doc.clone() };
+    doc(text, "", &words);
+    let mut derives = vec!["Clone", "Debug"];
+    match &item.body {
+        Body::Variants(_) => derives.insert(1, "Copy"),
+        // Without anything that must be there, nothing is a good value.
+        Body::Fields(fields, _) if fields.iter().all(|field| field.optional) => derives.push("Default"),
+        Body::Fields(..) => {}
+    }
+    derives.push("PartialEq");
+    if matches!(item.body, Body::Variants(_)) {
+        derives.push("Eq");
+    }
+    derives.extend(["Deserialize", "Serialize", "JsonSchema"]);
+    if head.is_some() {
+        derives.insert(0, "CustomResource");
+    }
+    let _ = writeln!(text, "#[derive({})]", derives.join(", "));
+    if let Some(head) = head {
+        text.push_str("#[kube(\n");
+        for line in head {
+            let _ = writeln!(text, "    {line},");
+        }
+        text.push_str(")]\n");
+    }
+    if matches!(item.body, Body::Fields(..)) {
+        text.push_str("#[serde(rename_all = \"camelCase\")]\n");
+    }
+    attribute(text, "", extend(&item.keywords).into_iter().collect());
+    match &item.body {
+        Body::Variants(variants) => {
+            let _ = writeln!(text, "pub enum {} {{", item.name);
+            for (variant, value) in variants {
+                if variant != value {
+                    let _ = writeln!(text, "    #[serde(rename = {})]", literal::text(value));
+                }
+                let _ = writeln!(text, "    {variant},");
+            }
+            text.push_str("}\n");
+        }
+        Body::Fields(fields, None) if fields.is_empty() => {
+            let _ = writeln!(text, "pub struct {} {{}}", item.name);
+        }
+        Body::Fields(fields, rest) => {
+            let _ = writeln!(text, "pub struct {} {{", item.name);
+            fields.iter().for_each(|field| print_field(text, field));
+            if let Some(rest) = rest {
+                let _ = write!(
+                    text,
+                    "    /// Fields that the definition does not name.\n    #[serde(flatten)]\n    #[schemars(skip)]\n    \
+                     pub {}: BTreeMap<String, serde_json::Value>,\n",
+                    written(rest)
+                );
+            }
+            text.push_str("}\n");
+        }
+    }
+}
+
+fn fallback(item: &Item, is_spec: bool) -> String {
+    match (&item.body, is_spec) {
+        (_, true) => "What is to be.".to_owned(),
+        (Body::Variants(_), _) => "One of these.".to_owned(),
+        (Body::Fields(..), _) => format!("`{}`.", item.name),
+    }
+}
+
+fn print_field(text: &mut String, field: &FieldOf) {
+    let words = if field.doc.trim().is_empty() { format!("`{}`.", plain(&field.name)) } else { field.doc.clone() };
+    doc(text, "    ", &words);
+    let mut serde = Vec::new();
+    if !is_found(&field.ident, &field.name) {
+        serde.push(format!("rename = {}", literal::text(&field.name)));
+    }
+    if let Some(function) = &field.default {
+        serde.push(format!("default = \"{function}\""));
+    } else if field.optional {
+        serde.push("default, skip_serializing_if = \"Option::is_none\"".to_owned());
+    }
+    if !serde.is_empty() {
+        let _ = writeln!(text, "    #[serde({})]", serde.join(", "));
+    }
+    let mut schemars = Vec::new();
+    if let Some(with) = &field.with {
+        schemars.push(format!("with = \"{with}\""));
+    }
+    schemars.extend(extend(&field.keywords));
+    attribute(text, "    ", schemars);
+    let _ = writeln!(text, "    pub {}: {},", written(&field.ident), field.rust);
+}
+
+fn attribute(text: &mut String, indentation: &str, parts: Vec<String>) {
+    if !parts.is_empty() {
+        let _ = writeln!(text, "{indentation}#[schemars({})]", parts.join(", "));
+    }
+}
+
+/// Keywords of a schema, as schemars takes them.
+fn extend(keywords: &Object) -> Option<String> {
+    let said: Vec<String> =
+        keywords.iter().map(|(keyword, value): (&String, &Value)| format!("{} = {}", literal::text(keyword), literal::json(value))).collect();
+    (!said.is_empty()).then(|| format!("extend({})", said.join(", ")))
+}
+
+/// Without what would end or begin something in a comment.
+fn plain(name: &str) -> String {
+    name.chars().filter(|letter| !letter.is_control() && *letter != '`').collect()
+}
+
+/// Words as a comment. Nothing in them is code, which would be compiled as an example.
+fn doc(text: &mut String, indentation: &str, words: &str) {
+    let mut within_code = false;
+    for line in words.trim().lines() {
+        let mut line: String = line.trim().chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+        if line.starts_with("```") || line.starts_with("~~~") {
+            within_code = !within_code;
+            line = if within_code { "```text".to_owned() } else { "```".to_owned() };
+        }
+        for part in wrap(&line, WIDTH - indentation.len(), within_code) {
+            let _ = writeln!(text, "{}", format!("{indentation}/// {part}").trim_end());
+        }
+    }
+    if within_code {
+        let _ = writeln!(text, "{indentation}/// ```");
+    }
+}
+
+fn wrap(line: &str, width: usize, as_it_is: bool) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    for word in line.split(' ') {
+        let part = parts.last_mut().expect("there must be a part");
+        if !as_it_is && !part.is_empty() && part.chars().count() + 1 + word.chars().count() > width {
+            parts.push(word.to_owned());
+        } else {
+            if !part.is_empty() {
+                part.push(' ');
+            }
+            part.push_str(word);
+        }
+    }
+    parts
+}

@@ -1,0 +1,54 @@
+//! An imported definition in a project.
+
+use super::Definition;
+use crate::{ApiOptions, Origin, Project, ScaffoldError, Version, names};
+
+/// What `import crd` makes.
+#[derive(Clone, Debug)]
+pub struct ImportOptions<'a> {
+    /// The definition.
+    pub definition: &'a Definition,
+    /// The versions whose types are wanted.
+    pub versions: Vec<String>,
+    /// Whether there is a controller.
+    pub controller: bool,
+}
+
+impl Project {
+    /// Adds a resource of somebody else whose types are imported, or takes in another state of its definition.
+    pub fn import(&mut self, options: ImportOptions<'_>) -> Result<(), ScaffoldError> {
+        let ImportOptions { definition, mut versions, controller } = options;
+        versions.sort_by_key(|version| names::version_order(version));
+        let stored = definition.storage_version();
+        let storage = versions.iter().find(|version| *version == stored).or(versions.last()).cloned();
+        let Some(storage) = storage else {
+            let what = format!("version of {} to import", definition.name());
+            return Err(ScaffoldError::Missing { what, hint: "choose others with --version".to_owned() });
+        };
+        let found = |one: &&mut crate::Resource| one.group == definition.group && one.kind == definition.kind;
+        let versions = versions.into_iter().map(|name| Version { name, fields: Vec::new() }).collect();
+        if let Some(resource) = self.resources.iter_mut().find(found) {
+            if resource.origin != Origin::Imported {
+                let hint = "remove it with `windlass delete api` first".to_owned();
+                return Err(ScaffoldError::Exists { what: format!("{} of {}", resource.kind, resource.group), hint });
+            }
+            resource.storage_version = storage;
+            resource.versions = versions;
+            resource.plural.clone_from(&definition.plural);
+            resource.namespaced = definition.namespaced;
+            resource.controller |= controller;
+            return Ok(());
+        }
+        let api = ApiOptions {
+            plural: Some(definition.plural.clone()),
+            namespaced: definition.namespaced,
+            controller,
+            ..ApiOptions::new("", storage, definition.kind.as_str())
+        };
+        self.add(definition.group.clone(), api, Origin::Imported)?;
+        if let Some(resource) = self.resources.last_mut() {
+            resource.versions = versions;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,110 @@
+//! Schemas before types are made of them.
+
+use serde_json::Value;
+
+use super::Object;
+
+/// Keywords whose value is a schema, or a list or map of schemas.
+const ONE: &[&str] = &["items", "additionalProperties", "not"];
+const SEVERAL: &[&str] = &["allOf", "anyOf", "oneOf"];
+
+/// Takes out of a schema what kube-derive would misread, and says so where it matters.
+pub(super) fn prepare(schema: &mut Object, path: &str, notes: &mut Vec<String>) {
+    if is_int_or_string(schema) {
+        // These only repeat it.
+        if schema.get("anyOf").is_some_and(is_integer_or_string) {
+            schema.remove("anyOf");
+        }
+        if let Some(Value::Array(all)) = schema.get_mut("allOf") {
+            all.retain(|one| !one.get("anyOf").is_some_and(is_integer_or_string));
+            if all.is_empty() {
+                schema.remove("allOf");
+            }
+        }
+        // kube-derive lets it be null unless it is told not to.
+        schema.entry("nullable").or_insert(Value::Bool(false));
+    }
+    for keyword in ["anyOf", "oneOf"] {
+        let branches = schema.get(keyword).and_then(Value::as_array).into_iter().flatten();
+        // kube-derive takes these for Rust's enumerations and puts what is in them together.
+        let misread = branches.filter_map(Value::as_object).any(|branch| {
+            ["properties", "enum", "additionalProperties"].iter().any(|keyword| branch.contains_key(*keyword))
+        });
+        if misread {
+            schema.remove(keyword);
+            notes.push(format!("{}: {keyword} over fields is left out: say it with a CEL rule", place(path)));
+        }
+    }
+    if schema.get("additionalProperties").is_some() && schema.contains_key("properties") {
+        schema.remove("additionalProperties");
+        notes.push(format!("{}: has fields and other ones; only the fields are there", place(path)));
+    }
+    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        for (name, property) in properties {
+            prepare_value(property, &format!("{path}.{name}"), notes);
+        }
+    }
+    for keyword in ONE {
+        if let Some(inner) = schema.get_mut(*keyword) {
+            let end = if *keyword == "items" { "[]" } else { "" };
+            prepare_value(inner, &format!("{path}{end}"), notes);
+        }
+    }
+    for keyword in SEVERAL {
+        if let Some(Value::Array(inner)) = schema.get_mut(*keyword) {
+            inner.iter_mut().for_each(|inner| prepare_value(inner, path, notes));
+        }
+    }
+}
+
+fn prepare_value(schema: &mut Value, path: &str, notes: &mut Vec<String>) {
+    if let Value::Object(schema) = schema {
+        prepare(schema, path, notes);
+    }
+}
+
+fn place(path: &str) -> &str {
+    if path.is_empty() { "the object" } else { path.trim_start_matches('.') }
+}
+
+/// Whether a keyword is set.
+pub(super) fn is_set(schema: &Object, keyword: &str) -> bool {
+    schema.get(keyword) == Some(&Value::Bool(true))
+}
+
+pub(super) fn is_int_or_string(schema: &Object) -> bool {
+    is_set(schema, "x-kubernetes-int-or-string")
+}
+
+/// `[{type: integer}, {type: string}]`
+fn is_integer_or_string(branches: &Value) -> bool {
+    let types = branches.as_array().into_iter().flatten().map(|branch| branch.get("type").and_then(Value::as_str));
+    types.eq([Some("integer"), Some("string")])
+}
+
+/// The schema without its words, which are in comments.
+pub(super) fn without_words(schema: &Value) -> Value {
+    let Value::Object(schema) = schema else { return schema.clone() };
+    let mut bare = Object::new();
+    for (keyword, value) in schema {
+        let value = match keyword.as_str() {
+            "description" | "externalDocs" | "example" | "title" | "$schema" | "id" => continue,
+            "properties" => match value {
+                Value::Object(properties) => properties
+                    .iter()
+                    .map(|(name, property)| (name.clone(), without_words(property)))
+                    .collect::<Object>()
+                    .into(),
+                other => other.clone(),
+            },
+            keyword if ONE.contains(&keyword) => without_words(value),
+            keyword if SEVERAL.contains(&keyword) => match value {
+                Value::Array(schemas) => schemas.iter().map(without_words).collect::<Vec<_>>().into(),
+                other => other.clone(),
+            },
+            _ => value.clone(),
+        };
+        bare.insert(keyword.clone(), value);
+    }
+    Value::Object(bare)
+}

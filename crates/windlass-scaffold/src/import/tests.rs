@@ -1,0 +1,141 @@
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn definition(spec: Value) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "spec": {
+            "group": "example.com",
+            "names": {"kind": "Foo", "plural": "foos"},
+            "scope": "Namespaced",
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "required": ["spec"], "properties": {"spec": spec}}},
+            }],
+        },
+    })
+}
+
+/// The module of a spec, which must be Rust. Names of types and fields must be unique.
+fn module(spec: &Value) -> String {
+    let types = Definition::read(&definition(spec.clone())).unwrap().types("v1").unwrap();
+    let file = syn::parse_file(&types.text).unwrap_or_else(|error| panic!("{error}\n{}", types.text));
+    let mut names = BTreeSet::new();
+    for item in &file.items {
+        match item {
+            syn::Item::Struct(item) => {
+                assert!(names.insert(item.ident.to_string()), "{} twice\n{}", item.ident, types.text);
+                let mut fields = BTreeSet::new();
+                for field in &item.fields {
+                    assert!(fields.insert(field.ident.clone()), "{:?} twice\n{}", field.ident, types.text);
+                }
+            }
+            syn::Item::Enum(item) => {
+                assert!(names.insert(item.ident.to_string()), "{} twice\n{}", item.ident, types.text);
+                let variants: BTreeSet<_> = item.variants.iter().map(|variant| variant.ident.clone()).collect();
+                assert_eq!(variants.len(), item.variants.len(), "{}", types.text);
+            }
+            syn::Item::Fn(item) => assert!(names.insert(item.sig.ident.to_string()), "{}", types.text),
+            _ => {}
+        }
+    }
+    types.text
+}
+
+#[test]
+fn what_types_cannot_say_is_told() {
+    let mut crd = definition(json!({"type": "object", "oneOf": [{"properties": {"a": {"minimum": 1}}}]}));
+    let version = &mut crd["spec"]["versions"][0];
+    version["schema"]["openAPIV3Schema"]["required"] = json!([]);
+    version["schema"]["openAPIV3Schema"]["properties"]["status"] = json!({"type": "object"});
+    let types = Definition::read(&crd).unwrap().types("v1").unwrap();
+    assert_eq!(
+        types.notes,
+        [
+            "spec: oneOf over fields is left out: say it with a CEL rule",
+            "spec: may be left out by the definition, but not by the types",
+            "status: becomes a subresource, which it was not",
+        ]
+    );
+}
+
+#[test]
+fn what_is_no_definition_is_refused() {
+    let refused = |value: Value| Definition::read(&value).unwrap_err().to_string();
+    assert_eq!(refused(json!({"kind": "Pod", "apiVersion": "v1"})), "this is Pod of \"v1\", not a CustomResourceDefinition");
+    assert!(refused(json!(null)).starts_with("this is something without a kind"));
+    let mut crd = definition(json!({}));
+    crd["spec"]["versions"][0].as_object_mut().unwrap().remove("schema");
+    assert_eq!(refused(crd), "there is no the schema of version v1 in the definition");
+}
+
+#[test]
+fn examples_in_words_are_not_compiled() {
+    let words = "Do:\n```\nlet x = 1;\n```\n    fn f() {}\n\n~~~ yaml\na: b";
+    let text = module(&json!({"type": "object", "properties": {"a": {"type": "string", "description": words}}}));
+    let docs: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("    ///")).collect();
+    assert_eq!(docs, [" Do:", " ```text", " let x = 1;", " ```", " fn f() {}", "", " ```text", " a: b", " ```"]);
+}
+
+fn names() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[a-c]{1,2}(-|_|[A-C]){0,2}[a-c0-9]{0,2}",
+        prop::sample::select(vec!["type", "self", "rest", "spec", "status", "fooSpec", "", "r#x", "Kind", "1"])
+            .prop_map(str::to_owned),
+        ".{0,6}",
+    ]
+}
+
+fn schemas() -> impl Strategy<Value = Value> {
+    let words = prop::collection::vec(names(), 1..4);
+    let leaf = prop_oneof![
+        (prop::option::of(any::<String>()), any::<String>())
+            .prop_map(|(default, pattern)| json!({"type": "string", "default": default, "pattern": pattern})),
+        (words, any::<String>()).prop_map(|(words, text)| {
+            json!({"type": "string", "enum": words, "default": words[0], "description": text})
+        }),
+        (any::<i64>(), any::<f64>()).prop_map(|(default, most)| json!({"type": "integer", "default": default, "maximum": most})),
+        any::<u64>().prop_map(|least| json!({"type": "number", "minimum": least, "default": 0.5})),
+        prop::sample::select(vec![
+            json!({"type": "string", "format": "date-time"}),
+            json!({"type": "string", "format": "byte", "nullable": true}),
+            json!({"type": "boolean", "default": true}),
+            json!({"type": "object"}),
+            json!({"x-kubernetes-preserve-unknown-fields": true}),
+            json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]}),
+            json!({"type": "object", "x-kubernetes-embedded-resource": true}),
+            json!({"type": "array"}),
+            json!({"type": 3}),
+        ]),
+    ];
+    leaf.prop_recursive(4, 40, 6, |inner| {
+        prop_oneof![
+            inner.clone().prop_map(|items| json!({"type": "array", "items": items, "maxItems": 3})),
+            inner.clone().prop_map(|values| json!({"type": "object", "additionalProperties": values})),
+            (prop::collection::btree_map(names(), inner, 0..6), any::<bool>(), any::<bool>()).prop_map(
+                |(properties, open, required)| {
+                    let required: Vec<&String> = properties.keys().filter(|_| required).collect();
+                    json!({
+                        "type": "object", "required": required, "properties": properties,
+                        "x-kubernetes-preserve-unknown-fields": open,
+                    })
+                }
+            ),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_a_schema_says_it_becomes_rust(schema in schemas()) {
+        module(&schema);
+        module(&json!({"type": "object", "properties": {"a": schema}}));
+    }
+}

@@ -1,0 +1,164 @@
+//! `UPDATE=1` writes the checked-in types anew.
+
+use std::{env, fs, path::PathBuf};
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt;
+use serde_json::{Value, json};
+use windlass_scaffold::Definition;
+
+#[rustfmt::skip]
+#[path = "../../testdata/import/certificate_v1.rs"]
+mod certificate_v1;
+#[rustfmt::skip]
+#[path = "../../testdata/import/cron_tab_v1.rs"]
+mod cron_tab_v1;
+#[rustfmt::skip]
+#[path = "../../testdata/import/cron_tab_v1beta1.rs"]
+mod cron_tab_v1beta1;
+#[rustfmt::skip]
+#[path = "../../testdata/import/cron_workflow_v1alpha1.rs"]
+mod cron_workflow_v1alpha1;
+#[rustfmt::skip]
+#[path = "../../testdata/import/price_list_v1.rs"]
+mod price_list_v1;
+#[rustfmt::skip]
+#[path = "../../testdata/import/service_monitor_v1.rs"]
+mod service_monitor_v1;
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("testdata/import")
+}
+
+fn manifest(name: &str) -> Value {
+    let text = fs::read_to_string(folder().join(format!("{name}.yaml"))).unwrap();
+    serde_saphyr::from_str(&text).unwrap()
+}
+
+/// The types are those that are checked in, and their definition is the one that was imported.
+#[track_caller]
+fn check<K: CustomResourceExt>(name: &str, version: &str) {
+    let imported = manifest(name);
+    let types = Definition::read(&imported).unwrap().types(version).unwrap();
+    assert_eq!(types.notes, Vec::<String>::new(), "nothing is lost");
+    let file = folder().join(format!("{name}_{version}.rs"));
+    if env::var_os("UPDATE").is_some_and(|value| !value.is_empty()) {
+        fs::write(&file, &types.text).unwrap();
+    }
+    assert_eq!(types.text, fs::read_to_string(&file).unwrap(), "{} is stale: UPDATE=1 writes it", file.display());
+
+    // Both as Kubernetes reads them.
+    let imported: CustomResourceDefinition = serde_json::from_value(imported).unwrap();
+    let mut imported = serde_json::to_value(imported).unwrap();
+    let mut derived = serde_json::to_value(K::crd()).unwrap();
+    imported["spec"]["versions"].as_array_mut().unwrap().retain(|one| one["name"] == version);
+    for definition in [&mut imported, &mut derived] {
+        let names = definition["spec"]["names"].as_object_mut().unwrap();
+        names.remove("listKind");
+        let kind = names["kind"].as_str().unwrap().to_lowercase();
+        names.entry("singular").or_insert_with(|| kind.into());
+        let version = &mut definition["spec"]["versions"][0];
+        let root = &mut version["schema"]["openAPIV3Schema"];
+        // These are the server's business. The status is an Option in kube-derive, which may be null.
+        for name in ["apiVersion", "kind", "metadata"] {
+            root["properties"].as_object_mut().unwrap().remove(name);
+        }
+        if let Some(required) = root["required"].as_array_mut() {
+            required.retain(|name| name != "metadata");
+        }
+        if let Some(status) = root["properties"].get_mut("status") {
+            status.as_object_mut().unwrap().remove("nullable");
+        }
+        normalize(root);
+    }
+    let text = |value: &Value| serde_json::to_string_pretty(value).unwrap();
+    assert_eq!(text(&derived["spec"]), text(&imported["spec"]));
+    assert_eq!(derived["metadata"]["name"], imported["metadata"]["name"]);
+}
+
+/// Takes away what makes no difference to anybody who is served.
+fn normalize(schema: &mut Value) {
+    let Some(object) = schema.as_object_mut() else { return };
+    object.remove("description");
+    object.remove("title");
+    let implied = [("integer", "int64"), ("number", "double")];
+    if implied.iter().any(|(of, format)| object.get("type") == Some(&json!(of)) && object.get("format") == Some(&json!(format))) {
+        object.remove("format");
+    }
+    if object.get("nullable") == Some(&json!(false)) {
+        object.remove("nullable");
+    }
+    if object.get("x-kubernetes-int-or-string") == Some(&json!(true)) {
+        object.remove("anyOf");
+    }
+    if let Some(required) = object.get_mut("required").and_then(Value::as_array_mut) {
+        required.sort_by_key(Value::to_string);
+    }
+    for keyword in ["items", "additionalProperties"] {
+        if let Some(inner) = object.get_mut(keyword) {
+            normalize(inner);
+        }
+    }
+    if let Some(properties) = object.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.values_mut().for_each(normalize);
+    }
+}
+
+#[test]
+fn certificates_are_what_they_were() {
+    check::<certificate_v1::Certificate>("certificate", "v1");
+}
+
+#[test]
+fn monitors_of_services_are_what_they_were() {
+    check::<service_monitor_v1::ServiceMonitor>("service_monitor", "v1");
+}
+
+#[test]
+fn workflows_are_what_they_were() {
+    check::<cron_workflow_v1alpha1::CronWorkflow>("cron_workflow", "v1alpha1");
+}
+
+#[test]
+fn crontabs_are_what_they_were() {
+    check::<cron_tab_v1::CronTab>("cron_tab", "v1");
+    check::<cron_tab_v1beta1::CronTab>("cron_tab", "v1beta1");
+}
+
+#[test]
+fn objects_without_a_spec_are_what_they_were() {
+    check::<price_list_v1::PriceTable>("price_list", "v1");
+}
+
+/// What one server has, another gets back.
+#[test]
+fn objects_survive_the_types() {
+    let workflow = json!({
+        "apiVersion": "flows.example.org/v1alpha1",
+        "kind": "CronWorkflow",
+        "metadata": {"name": "nightly"},
+        "spec": {
+            "schedules": ["0 0 * * *"],
+            "workflowSpec": {
+                "entrypoint": "main",
+                "unknown": {"kept": [1, 2]},
+                "storage": 5,
+                "resources": {"cpu": "100m", "memory": 1000},
+                "volumes": [{"name": "work", "emptyDir": {}}],
+            },
+        },
+        "status": {"phase": "Active"},
+    });
+    let read: cron_workflow_v1alpha1::CronWorkflow = serde_json::from_value(workflow.clone()).unwrap();
+    assert_eq!(read.spec.workflow_spec.entrypoint, "main");
+    assert_eq!(serde_json::to_value(read).unwrap(), workflow);
+    let table = json!({
+        "apiVersion": "shop.example.org/v1",
+        "kind": "PriceTable",
+        "metadata": {"name": "books"},
+        "currency": "EUR",
+        "prices": {"hardcover": {"amount": 20.5, "since": "2026-01-02T03:04:05Z"}},
+    });
+    let read: price_list_v1::PriceTable = serde_json::from_value(table.clone()).unwrap();
+    assert_eq!(serde_json::to_value(read).unwrap(), table);
+}
