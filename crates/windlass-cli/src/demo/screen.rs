@@ -106,15 +106,15 @@ impl Screen {
         })
     }
 
-    /// Ends what a command printed.
+    /// Ends what a command printed, or what came true after it: there is time to look.
     pub(super) async fn end_of_output(&self) -> io::Result<()> {
         self.print("\n")?;
         self.rest(LOOKING).await;
         Ok(())
     }
 
-    /// Says what has come true, and after how long.
-    pub(super) async fn come_true(&self, what: &str, after: Option<Duration>) -> io::Result<()> {
+    /// Says what has come true, and after how long. What comes true next is not kept waiting.
+    pub(super) fn come_true(&self, what: &str, after: Option<Duration>) -> io::Result<()> {
         let mark = self.styled(Style::Good, "✓");
         let line = match after.map(milliseconds) {
             Some(after) => {
@@ -123,9 +123,7 @@ impl Screen {
             }
             None => what.to_owned(),
         };
-        self.print(&format!("{INDENT}{mark} {line}\n\n"))?;
-        self.rest(LOOKING).await;
-        Ok(())
+        self.print(&format!("{INDENT}{mark} {line}\n"))
     }
 
     /// Waits until somebody wants to go on.
