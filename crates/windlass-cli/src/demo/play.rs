@@ -195,7 +195,7 @@ impl<'a> Teller<'a> {
         let Line::Get(selection, _) = Line::parse(text)? else { bail!("only get watches") };
         let [kind] = selection.kinds[..] else { bail!("only one kind is watched") };
         let since = self.done;
-        self.screen.command(text).await?;
+        self.screen.command_at_once(text)?;
         let (mut seen, mut widths, mut headed) = (BTreeMap::new(), Vec::new(), false);
         loop {
             // Asked first: what made it true is printed, too.
@@ -209,7 +209,7 @@ impl<'a> Teller<'a> {
                 self.screen.table(&news.lines(&mut widths).join("\n"))?;
             }
             match holds {
-                Ok(()) => return Ok(self.screen.end_of_output().await?),
+                Ok(()) => return Ok(self.screen.print("\n")?),
                 Err(why) if since.elapsed() > DEADLINE => return Err(late(text, &why)),
                 Err(_) => tokio::time::sleep(AGAIN).await,
             }

@@ -73,15 +73,21 @@ impl Screen {
 
     /// Shows a line that one would type.
     pub(super) async fn command(&self, line: &str) -> io::Result<()> {
-        self.print(&format!("{INDENT}{} ", self.styled(Style::Quiet, "$")))?;
         if self.pace == Pace::Fast {
-            return self.print(&format!("{}\n", self.styled(Style::Command, line)));
+            return self.command_at_once(line);
         }
+        self.print(&format!("{INDENT}{} ", self.styled(Style::Quiet, "$")))?;
         for character in line.chars() {
             self.print(&self.styled(Style::Command, &character.to_string()))?;
             tokio::time::sleep(TYPING).await;
         }
         self.print("\n")
+    }
+
+    /// The same, where something happens meanwhile that is to be seen.
+    pub(super) fn command_at_once(&self, line: &str) -> io::Result<()> {
+        let (prompt, line) = (self.styled(Style::Quiet, "$"), self.styled(Style::Command, line));
+        self.print(&format!("{INDENT}{prompt} {line}\n"))
     }
 
     /// Shows a table or a file. Lines that are too long are cut, as nobody can read a table that is wrapped.
