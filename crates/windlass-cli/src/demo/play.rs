@@ -126,7 +126,7 @@ impl<'a> Teller<'a> {
             Step::Show(name) => {
                 let (_, text) = FILES.iter().find(|(known, _)| known == name).context("there is no such file")?;
                 self.screen.command(&format!("cat {name}")).await?;
-                self.screen.output(text, false)?;
+                self.screen.table(text)?;
                 self.screen.end_of_output().await?;
             }
             Step::Do(line) => self.run(line, false).await?,
@@ -135,6 +135,10 @@ impl<'a> Teller<'a> {
             Step::Comes(what, until) => {
                 let after = self.wait(what, until).await?;
                 self.screen.come_true(what, Some(after)).await?;
+            }
+            Step::Stays(what, until) => {
+                self.wait(what, until).await?;
+                self.screen.come_true(what, None).await?;
             }
             Step::Heals(what, until) => {
                 let after = self.wait(what, until).await?;
@@ -167,8 +171,9 @@ impl<'a> Teller<'a> {
         let printed = self.kubectl.run(&line).await.with_context(|| text.to_owned())?;
         self.done = Instant::now();
         match (printed, refused) {
-            (Printed::Done(printed), false) => self.screen.output(&printed, false)?,
-            (Printed::Refused(printed), true) => self.screen.output(&printed, true)?,
+            (Printed::Done(printed), false) if matches!(line, Line::Get(..)) => self.screen.table(&printed)?,
+            (Printed::Done(printed), false) => self.screen.output(&printed)?,
+            (Printed::Refused(printed), true) => self.screen.refusal(&printed)?,
             (Printed::Done(_), true) => bail!("`{text}` was to be refused, and was not"),
             (Printed::Refused(printed), false) => bail!("`{text}` was refused: {}", printed.trim_end()),
         }
@@ -194,10 +199,10 @@ impl<'a> Teller<'a> {
             let news = self.kubectl.rows(kind, &selection).await?.news(&mut seen);
             if !news.is_empty() {
                 if !headed {
-                    self.screen.output(&news.head(&mut widths), false)?;
+                    self.screen.table(&news.head(&mut widths))?;
                     headed = true;
                 }
-                self.screen.output(&news.lines(&mut widths).join("\n"), false)?;
+                self.screen.table(&news.lines(&mut widths).join("\n"))?;
             }
             match holds {
                 Ok(()) => return Ok(self.screen.end_of_output().await?),
