@@ -5,6 +5,7 @@
 //! what is compiled once is not compiled again, and nothing is downloaded.
 
 mod run;
+mod servers;
 
 use std::{
     ffi::OsStr,
@@ -15,8 +16,6 @@ use std::{
 };
 
 use anyhow::{Context as _, bail, ensure};
-
-mod servers;
 
 use crate::peers;
 

@@ -1,5 +1,5 @@
-//! What is made from what the program of the golden project says about itself. `helm` and the validators of the Operator
-//! Lifecycle Manager read it in `cargo xtask scaffold`.
+//! What is made from what the program of the golden project says about itself. Servers and helm judge it in
+//! `cargo xtask scaffold`.
 
 use std::fs;
 
