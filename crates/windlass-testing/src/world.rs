@@ -185,9 +185,9 @@ impl World {
         self.webhooks.lock().expect("nobody panics with it").push(served.clone());
         let (client, end) = (self.client(), shutdown.clone());
         let running = tokio::spawn(async move {
-            webhooks::configure(&client, &manifests).await;
-            let connecting = webhooks::connect(&client, &manifests, &state, serving);
-            let running = operator.run_with(client.clone(), options, end);
+            webhooks::configure(client.clone(), manifests.clone()).await;
+            let connecting = webhooks::connect(client.clone(), manifests, state, serving);
+            let running = operator.run_with(client, options, end);
             let (running, connecting) = (std::pin::pin!(running), std::pin::pin!(connecting));
             match futures_util::future::select(running, connecting).await {
                 Either::Left((outcome, _)) => outcome,

@@ -40,7 +40,10 @@ pub(crate) struct Converter {
 
 /// Objects that were converted for an endpoint, by uid, and the revision that got them their content.
 #[derive(Default)]
-pub(crate) struct Converted(Mutex<HashMap<Box<str>, (Revision, Arc<StoredObject>)>>);
+pub(crate) struct Converted(Mutex<HashMap<Box<str>, Known>>);
+
+/// A converted object, with the revision at which it got its content.
+type Known = (Revision, Arc<StoredObject>);
 
 impl Converter {
     /// What the `spec.conversion.webhook` of a definition says.

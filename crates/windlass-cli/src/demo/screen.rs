@@ -73,15 +73,21 @@ impl Screen {
 
     /// Shows a line that one would type.
     pub(super) async fn command(&self, line: &str) -> io::Result<()> {
-        self.print(&format!("{INDENT}{} ", self.styled(Style::Quiet, "$")))?;
         if self.pace == Pace::Fast {
-            return self.print(&format!("{}\n", self.styled(Style::Command, line)));
+            return self.command_at_once(line);
         }
+        self.print(&format!("{INDENT}{} ", self.styled(Style::Quiet, "$")))?;
         for character in line.chars() {
             self.print(&self.styled(Style::Command, &character.to_string()))?;
             tokio::time::sleep(TYPING).await;
         }
         self.print("\n")
+    }
+
+    /// The same, where something happens meanwhile that is to be seen.
+    pub(super) fn command_at_once(&self, line: &str) -> io::Result<()> {
+        let (prompt, line) = (self.styled(Style::Quiet, "$"), self.styled(Style::Command, line));
+        self.print(&format!("{INDENT}{prompt} {line}\n"))
     }
 
     /// Shows a table or a file. Lines that are too long are cut, as nobody can read a table that is wrapped.
@@ -106,15 +112,15 @@ impl Screen {
         })
     }
 
-    /// Ends what a command printed.
+    /// Ends what a command printed, or what came true after it: there is time to look.
     pub(super) async fn end_of_output(&self) -> io::Result<()> {
         self.print("\n")?;
         self.rest(LOOKING).await;
         Ok(())
     }
 
-    /// Says what has come true, and after how long.
-    pub(super) async fn come_true(&self, what: &str, after: Option<Duration>) -> io::Result<()> {
+    /// Says what has come true, and after how long. What comes true next is not kept waiting.
+    pub(super) fn come_true(&self, what: &str, after: Option<Duration>) -> io::Result<()> {
         let mark = self.styled(Style::Good, "✓");
         let line = match after.map(milliseconds) {
             Some(after) => {
@@ -123,9 +129,7 @@ impl Screen {
             }
             None => what.to_owned(),
         };
-        self.print(&format!("{INDENT}{mark} {line}\n\n"))?;
-        self.rest(LOOKING).await;
-        Ok(())
+        self.print(&format!("{INDENT}{mark} {line}\n"))
     }
 
     /// Waits until somebody wants to go on.

@@ -34,6 +34,13 @@ pub(super) enum Step {
     InSwitch { network: &'static str, there: bool },
 }
 
+impl Step {
+    /// Whether it looks for something, without anything that is typed or said.
+    pub(super) fn is_promise(&self) -> bool {
+        matches!(self, Comes(..) | Stays(..) | Heals(..) | StartOperators | InSwitch { .. })
+    }
+}
+
 /// The files that commands use.
 pub(super) const FILES: &[(&str, &str)] = &[
     ("network.yaml", include_str!("files/network.yaml")),

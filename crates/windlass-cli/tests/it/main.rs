@@ -4,8 +4,8 @@
 
 mod background;
 mod crd;
-mod deploy;
 mod demo;
+mod deploy;
 mod doctor;
 mod failures;
 mod generate;

@@ -25,9 +25,9 @@ mod old {
 
     #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
     #[kube(group = "garden.example.com", version = "v1alpha1", kind = "Bed", namespaced)]
-    pub struct BedSpec {
-        pub seed: String,
-        pub rows: Option<i32>,
+    pub(super) struct BedSpec {
+        pub(super) seed: String,
+        pub(super) rows: Option<i32>,
     }
 }
 
