@@ -17,9 +17,11 @@ mod create;
 mod delete;
 mod edit;
 mod failure;
+mod import;
 mod init;
 mod logging;
 mod project;
+mod rbac;
 mod ready_file;
 mod signals;
 mod up;
@@ -47,9 +49,11 @@ enum Command {
     Create(create::CreateArgs),
     Edit(edit::EditArgs),
     Delete(delete::DeleteArgs),
+    Import(import::ImportArgs),
     Upgrade(upgrade::UpgradeArgs),
     Up(up::UpArgs),
     Crd(crd::CrdArgs),
+    Rbac(rbac::RbacArgs),
     Completion(completion::CompletionArgs),
     Version(version::VersionArgs),
 }
@@ -68,9 +72,11 @@ fn main() -> ExitCode {
         Command::Create(args) => create::run(args),
         Command::Edit(args) => edit::run(args),
         Command::Delete(args) => delete::run(args),
+        Command::Import(args) => import::run(args),
         Command::Upgrade(args) => upgrade::run(args),
         Command::Up(args) => up::run(args),
         Command::Crd(args) => crd::run(args),
+        Command::Rbac(args) => rbac::run(args),
         Command::Completion(args) => completion::run(args),
         Command::Version(args) => version::run(args),
     };

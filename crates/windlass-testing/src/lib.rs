@@ -21,6 +21,7 @@ mod expect;
 pub mod fixtures;
 mod history;
 mod plane;
+mod recording;
 mod world;
 
 pub use expect::Expectation;

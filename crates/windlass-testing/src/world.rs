@@ -26,7 +26,10 @@ use windlass_runtime::{
 };
 use windlass_store::MemoryStore;
 
-use crate::history::{self, Story};
+use crate::{
+    history::{self, Story},
+    recording::recorded,
+};
 
 /// How long anything may take before a test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -157,7 +160,8 @@ impl World {
         // Other tests serve theirs at the same time.
         options.webhooks.port = 0;
         options.webhooks.namespace = self.namespace.clone();
-        let running = tokio::spawn(operator.run_with(self.client(), options, shutdown.clone()));
+        let client = recorded(self.client(), &self.namespace);
+        let running = tokio::spawn(operator.run_with(client, options, shutdown.clone()));
         RunningOperator { shutdown, running: Some(running) }
     }
 }

@@ -4,6 +4,8 @@
 
 mod crd;
 mod failures;
+mod import;
+mod learn;
 mod process;
 mod scaffold;
 mod serving;

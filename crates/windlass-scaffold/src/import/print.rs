@@ -27,7 +27,9 @@ pub(super) fn module(kind: &str, version: &str, group: &str, head: &[String], mo
     if !std.is_empty() {
         text.push('\n');
     }
-    for path in others.into_iter().chain(["kube::CustomResource", "schemars::JsonSchema", "serde::{Deserialize, Serialize}"]) {
+    for path in
+        others.into_iter().chain(["kube::CustomResource", "schemars::JsonSchema", "serde::{Deserialize, Serialize}"])
+    {
         let _ = writeln!(text, "use {path};");
     }
     for (place, item) in model.items.iter().enumerate() {
@@ -41,8 +43,7 @@ pub(super) fn module(kind: &str, version: &str, group: &str, head: &[String], mo
 }
 
 fn print_item(text: &mut String, item: &Item, head: Option<&[String]>) {
-    let words = if item.doc.trim().is_empty() { fallback(item, head.is_some()) } else { item.doc.clone() };
-    doc(text, "", &words);
+    doc(text, "", &item.doc);
     let mut derives = vec!["Clone", "Debug"];
     match &item.body {
         Body::Variants(_) => derives.insert(1, "Copy"),
@@ -100,17 +101,8 @@ fn print_item(text: &mut String, item: &Item, head: Option<&[String]>) {
     }
 }
 
-fn fallback(item: &Item, is_spec: bool) -> String {
-    match (&item.body, is_spec) {
-        (_, true) => "What is to be.".to_owned(),
-        (Body::Variants(_), _) => "One of these.".to_owned(),
-        (Body::Fields(..), _) => format!("`{}`.", item.name),
-    }
-}
-
 fn print_field(text: &mut String, field: &FieldOf) {
-    let words = if field.doc.trim().is_empty() { format!("`{}`.", plain(&field.name)) } else { field.doc.clone() };
-    doc(text, "    ", &words);
+    doc(text, "    ", &field.doc);
     let mut serde = Vec::new();
     if !is_found(&field.ident, &field.name) {
         serde.push(format!("rename = {}", literal::text(&field.name)));
@@ -140,21 +132,19 @@ fn attribute(text: &mut String, indentation: &str, parts: Vec<String>) {
 
 /// Keywords of a schema, as schemars takes them.
 fn extend(keywords: &Object) -> Option<String> {
-    let said: Vec<String> =
-        keywords.iter().map(|(keyword, value): (&String, &Value)| format!("{} = {}", literal::text(keyword), literal::json(value))).collect();
+    let said: Vec<String> = keywords
+        .iter()
+        .map(|(keyword, value): (&String, &Value)| format!("{} = {}", literal::text(keyword), literal::json(value)))
+        .collect();
     (!said.is_empty()).then(|| format!("extend({})", said.join(", ")))
-}
-
-/// Without what would end or begin something in a comment.
-fn plain(name: &str) -> String {
-    name.chars().filter(|letter| !letter.is_control() && *letter != '`').collect()
 }
 
 /// Words as a comment. Nothing in them is code, which would be compiled as an example.
 fn doc(text: &mut String, indentation: &str, words: &str) {
     let mut within_code = false;
     for line in words.trim().lines() {
-        let mut line: String = line.trim().chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+        let mut line: String =
+            line.trim().chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
         if line.starts_with("```") || line.starts_with("~~~") {
             within_code = !within_code;
             line = if within_code { "```text".to_owned() } else { "```".to_owned() };
