@@ -79,9 +79,20 @@ fn an_operator_is_granted_what_it_uses() {
     let (code, out, err) = learn(folder.path(), &["-o", "table", "--compare", granted.to_str().unwrap()]);
     assert_eq!(code, Some(0), "{err}\n{out}");
     assert!(err.contains("everything that was used is granted"), "{err}");
-    let rules: Vec<Vec<&str>> = out.lines().map(|line| line.split_whitespace().collect()).collect();
-    let expected: &[&[&str]] = &[];
-    assert_eq!(rules, expected, "{out}");
+    // Whether it looks before it applies depends on what its caches have by then.
+    let out = out.replace("get,list", "list");
+    let rules: Vec<String> =
+        out.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(
+        rules,
+        [
+            "* core configmaps - list,watch",
+            "* core services - list,watch,patch",
+            "* apps deployments - list,watch,patch",
+            "* webapp.tutorial.kubebuilder.io guestbooks - list,watch",
+            "* webapp.tutorial.kubebuilder.io guestbooks/status - patch",
+        ]
+    );
 }
 
 #[test]
