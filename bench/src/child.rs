@@ -69,7 +69,7 @@ impl Server {
     pub fn processor_time(&self) -> anyhow::Result<Duration> {
         let path = format!("/proc/{}/stat", self.child.id());
         let stat = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-        ticks(&stat).map(|ticks| TICK * ticks).with_context(|| format!("{path} has no processor time"))
+        ticks(&stat, OWN).map(|ticks| TICK * ticks).with_context(|| format!("{path} has no processor time"))
     }
 }
 
@@ -92,9 +92,19 @@ pub fn memory_of(status: &str, name: &str) -> Option<u64> {
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
+/// The processor time of all processes that this one has started and waited for, with those that they waited for.
+pub fn processor_time_of_children() -> anyhow::Result<Duration> {
+    let stat = fs::read_to_string("/proc/self/stat").context("cannot read /proc/self/stat")?;
+    ticks(&stat, CHILDREN).map(|ticks| TICK * ticks).context("/proc/self/stat has no processor time")
+}
+
+/// Where user and system time stand, of a process itself and of its children.
+const OWN: usize = 11;
+const CHILDREN: usize = 13;
+
 /// User and system time. The fields are counted behind the name, which may hold anything, spaces included.
-fn ticks(stat: &str) -> Option<u32> {
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+fn ticks(stat: &str, whose: usize) -> Option<u32> {
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(whose);
     Some(fields.next()?.parse::<u32>().ok()? + fields.next()?.parse::<u32>().ok()?)
 }
 
@@ -107,8 +117,8 @@ mod tests {
         let status = "Name:\tx\nVmHWM:\t  20 kB\nVmRSS:\t   12 kB\nThreads:\t1\n";
         assert_eq!((memory_of(status, "VmRSS"), memory_of(status, "VmHWM")), (Some(12 * 1024), Some(20 * 1024)));
         assert_eq!((memory_of("Name:\tx\n", "VmRSS"), memory_of(status, "Vm")), (None, None));
-        let stat = "7 (a) b) S 1 7 7 0 -1 4194304 100 0 0 0 31 11 0 0 20 0 1 0 5 100 20 18446744073709551615";
-        assert_eq!(ticks(stat), Some(42));
+        let stat = "7 (a) b) S 1 7 7 0 -1 4194304 100 0 0 0 31 11 5 2 20 0 1 0 5 100 20 18446744073709551615";
+        assert_eq!((ticks(stat, OWN), ticks(stat, CHILDREN)), (Some(42), Some(7)));
     }
 
     #[test]

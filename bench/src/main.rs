@@ -12,6 +12,7 @@ mod kind;
 mod load;
 mod phase;
 mod pki;
+mod projects;
 mod report;
 mod servers;
 mod setup;
@@ -51,6 +52,7 @@ enum Task {
     Pair(PairArgs),
     Definitions(definitions::DefinitionsArgs),
     Soak(soak::SoakArgs),
+    Projects(projects::ProjectsArgs),
     #[command(hide = true)]
     Floor(floor::FloorArgs),
 }
@@ -87,6 +89,8 @@ async fn main() -> anyhow::Result<()> {
             Some(Task::Pair(args)) => pair(args).await,
             Some(Task::Definitions(args)) => definitions::run(args).await,
             Some(Task::Soak(args)) => soak::run(args).await,
+            // Nothing else is to be done meanwhile.
+            Some(Task::Projects(args)) => tokio::task::block_in_place(|| projects::run(args)),
             None => bench(cli.bench).await,
         }
     };

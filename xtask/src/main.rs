@@ -10,8 +10,7 @@ mod tidy;
 
 use anyhow::bail;
 
-const USAGE: &str =
-    "usage: cargo xtask builtins [--check | --openapi | --vectors [FOLDER...]] | e2e [FLAGS] | peers | scaffold | tidy";
+const USAGE: &str = "usage: cargo xtask builtins [--check | --openapi | --vectors [FOLDER...]] | e2e [FLAGS] | peers | scaffold [FLAGS] | tidy";
 
 fn main() -> anyhow::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();

@@ -1,8 +1,10 @@
-//! `cargo xtask scaffold`: projects that `windlass` makes are built, linted and tested, and a server accepts their
-//! manifests.
+//! `cargo xtask scaffold`: projects that `windlass` makes are built, linted, tested and run, and a server accepts their
+//! manifests, from kustomize, the installer and the chart.
 //!
 //! They lie in `target/scaffold`, depend on this workspace by its path, and share its target folder and its lock file:
 //! what is compiled once is not compiled again, and nothing is downloaded.
+
+mod run;
 
 use std::{
     ffi::OsStr,
@@ -12,9 +14,14 @@ use std::{
     time::Instant,
 };
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 
-use crate::{e2e::server::Server, peers};
+mod servers;
+
+use crate::peers;
+
+const USAGE: &str =
+    "usage: cargo xtask scaffold [--peers DIR] [--against windlass|kubernetes|KUBECONFIG] [--only STORY]";
 
 /// A project: what is typed after `windlass`, a line a command.
 struct Story {
@@ -72,20 +79,27 @@ const STORIES: &[Story] = &[
 
 /// Makes the projects and checks them.
 pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
-    ensure!(args.is_empty(), "usage: cargo xtask scaffold");
+    let mut servers = servers::Options { against: "windlass".to_owned(), peers: peers::folder() };
+    let mut only = None;
+    for pair in args.chunks(2) {
+        match pair {
+            ["--against", server] => servers.against = (*server).to_owned(),
+            ["--peers", folder] => servers.peers = folder.into(),
+            ["--only", story] => only = Some(*story),
+            _ => bail!("{USAGE}"),
+        }
+    }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask must lie in the workspace");
     let target = std::path::absolute(peers::target())?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     execute(Command::new(&cargo).current_dir(root).args(["build", "--package", "windlass-cli"]))?;
     let windlass = target.join("debug/windlass");
-    let profile = profile(root)?;
     let folder = target.join("scaffold");
-    fs::create_dir_all(&folder)?;
-    let has_kubectl = Command::new("kubectl").args(["version", "--client"]).output().is_ok();
-    if !has_kubectl {
-        println!("there is no kubectl: whether a server accepts the manifests is not looked at");
-    }
-    for story in STORIES {
+    // Cargo finds it above each project, whoever calls it.
+    fs::create_dir_all(folder.join(".cargo"))?;
+    fs::write(folder.join(".cargo/config.toml"), settings(root)?)?;
+    let tools = servers.tools();
+    for story in STORIES.iter().filter(|story| only.is_none_or(|only| only == story.name)) {
         let start = Instant::now();
         let project = make(story, root, &folder, &windlass).with_context(|| story.name.to_owned())?;
         let made = start.elapsed();
@@ -94,13 +108,19 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
             command.current_dir(&project).env("CARGO_TARGET_DIR", &target).env_remove("CI").args(arguments);
             execute(&mut command).with_context(|| story.name.to_owned())
         };
-        let profile: Vec<&str> = profile.iter().flat_map(|setting| ["--config", setting]).collect();
         cargo(&["fmt", "--check"])?;
-        cargo(&[&["test", "--offline", "--quiet"], &profile[..]].concat())?;
-        let lints = &["--all-targets", "--", "-D", "warnings"][..];
-        cargo(&[&["clippy", "--offline", "--quiet"], &profile[..], lints].concat())?;
-        if has_kubectl {
-            apply(story, &project).with_context(|| story.name.to_owned())?;
+        cargo(&["test", "--quiet"])?;
+        cargo(&["clippy", "--quiet", "--all-targets", "--", "-D", "warnings"])?;
+        if story.has_samples {
+            run::until_ready(&windlass, &project, &target).with_context(|| story.name.to_owned())?;
+        }
+        for flags in [&["generate"][..], &["generate", "--check"]] {
+            let mut generate = Command::new(&windlass);
+            generate.current_dir(&project).args(flags).env("CARGO_TARGET_DIR", &target);
+            execute(&mut generate).with_context(|| story.name.to_owned())?;
+        }
+        if let Some(tools) = &tools {
+            servers.check(tools, &project, story.has_samples).with_context(|| story.name.to_owned())?;
         }
         println!("{}: made in {made:.1?}, all in {:.1?}", story.name, start.elapsed());
     }
@@ -109,13 +129,12 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
 
 /// How the workspace compiles what others wrote, and what is its own: crates that are compiled the same way are compiled
 /// once.
-fn profile(root: &Path) -> anyhow::Result<Vec<String>> {
-    let mut settings =
-        vec!["profile.dev.package.\"*\".debug=false".to_owned(), "profile.dev.package.\"*\".opt-level=1".to_owned()];
+fn settings(root: &Path) -> anyhow::Result<String> {
+    let mut settings = "net.offline = true\nprofile.dev.package.\"*\" = { debug = false, opt-level = 1 }\n".to_owned();
     for entry in fs::read_dir(root.join("crates"))? {
         let name = entry?.file_name();
         let name = name.to_str().context("a crate must have a name in UTF-8")?;
-        settings.push(format!("profile.dev.package.{name}.opt-level=0"));
+        settings.push_str(&format!("profile.dev.package.{name}.opt-level = 0\n"));
     }
     Ok(settings)
 }
@@ -137,20 +156,6 @@ fn make(story: &Story, root: &Path, folder: &Path, windlass: &Path) -> anyhow::R
     }
     fs::copy(Path::new(root).join("Cargo.lock"), project.join("Cargo.lock"))?;
     Ok(project)
-}
-
-/// Puts the manifests together and applies them to a server. Samples come before webhooks, which nobody serves.
-fn apply(story: &Story, project: &Path) -> anyhow::Result<()> {
-    let folder = project.with_extension("server");
-    fs::create_dir_all(&folder)?;
-    let server = Server::start("windlass", &folder, &folder)?;
-    let parts: &[&str] = if story.has_samples { &["crd", "samples", "default"] } else { &["default"] };
-    for part in parts {
-        let mut kubectl = Command::new("kubectl");
-        kubectl.args(["apply", "--kustomize"]).arg(project.join("deploy").join(part));
-        execute(kubectl.arg("--kubeconfig").arg(server.kubeconfig()))?;
-    }
-    server.stop()
 }
 
 fn execute(command: &mut Command) -> anyhow::Result<()> {

@@ -25,10 +25,12 @@ pub(crate) enum Contender {
     KubeRuntime,
     /// The one of kubebuilder, in Go
     ControllerRuntime,
+    /// None: a watch whose lines are thrown away
+    Floor,
 }
 
 impl Contender {
-    pub(crate) const ALL: [Self; 3] = [Self::KubeRuntime, Self::ControllerRuntime, Self::Windlass];
+    pub(crate) const ALL: [Self; 4] = [Self::Floor, Self::KubeRuntime, Self::ControllerRuntime, Self::Windlass];
 
     /// What people call it.
     pub(crate) fn title(self) -> &'static str {
@@ -36,6 +38,7 @@ impl Contender {
             Self::Windlass => "Windlass",
             Self::KubeRuntime => "kube-runtime",
             Self::ControllerRuntime => "controller-runtime",
+            Self::Floor => "floor",
         }
     }
 }
@@ -59,6 +62,13 @@ impl Programs {
         }
         Ok(Self { rust, go })
     }
+
+    /// This program, as one that is measured.
+    fn subject(&self, name: &str) -> Command {
+        let mut command = Command::new(&self.rust);
+        command.args(["subject", name]);
+        command
+    }
 }
 
 /// A contender on a server.
@@ -80,16 +90,19 @@ impl Run<'_> {
         self.start("reconcile", objects)?.result()
     }
 
-    /// Times writes at a steady rate.
+    /// Times writes at a steady rate, from its second second on: in the first, the server and the runtime get warm.
     pub(crate) async fn latency(&self, objects: usize, rate: u32, writes: usize) -> anyhow::Result<Latencies> {
         let mut process = self.start("latency", objects)?;
         let ready = process.line()?;
         ensure!(ready == "ready", "{} said {ready:?}", self.contender.title());
-        self.server.write_steadily(objects, rate, writes).await?;
+        let warm_up = rate as usize;
+        self.server.write_steadily(objects, rate, warm_up + writes).await?;
         // The last events are on their way.
         tokio::time::sleep(std::time::Duration::from_millis(500)).await;
         process.child.stdin.take().context("its input is piped")?.write_all(b"stop\n")?;
-        process.result()
+        let mut latencies: Latencies = process.result()?;
+        latencies.micros.drain(..warm_up.min(latencies.micros.len()));
+        Ok(latencies)
     }
 
     /// Sends keys through a queue.
@@ -100,12 +113,9 @@ impl Run<'_> {
     fn start(&self, scenario: &str, objects: usize) -> anyhow::Result<Process> {
         let mut command = match self.contender {
             Contender::ControllerRuntime => Command::new(&self.programs.go),
-            Contender::Windlass | Contender::KubeRuntime => {
-                let mut command = Command::new(&self.programs.rust);
-                let name = if self.contender == Contender::Windlass { "windlass" } else { "kube-runtime" };
-                command.args(["subject", name]);
-                command
-            }
+            Contender::Windlass => self.programs.subject("windlass"),
+            Contender::KubeRuntime => self.programs.subject("kube-runtime"),
+            Contender::Floor => self.programs.subject("floor"),
         };
         let mut child = command
             .args(["--scenario", scenario, "--kubeconfig"])

@@ -51,13 +51,13 @@ struct BenchArgs {
     #[arg(long, default_value_t = 8)]
     concurrency: u16,
     /// Objects that are there while writes are timed
-    #[arg(long, default_value_t = 1000)]
+    #[arg(long, default_value_t = 10_000)]
     latency_objects: usize,
-    /// Writes in a second while they are timed
-    #[arg(long, default_value_t = 200)]
-    rate: u32,
-    /// Writes that are timed
-    #[arg(long, default_value_t = 4000)]
+    /// Writes in a second while they are timed, one after the other
+    #[arg(long, value_delimiter = ',', default_values_t = [200, 1000])]
+    rate: Vec<u32>,
+    /// Writes that are timed at each rate
+    #[arg(long, default_value_t = 10_000)]
     writes: usize,
     /// Measure so many times, and take the median of each number
     #[arg(long, default_value_t = 1)]
@@ -95,7 +95,7 @@ async fn measure(args: BenchArgs) -> anyhow::Result<()> {
         eprintln!("run {run} of {}: making {} widgets", args.runs, args.objects);
         let server = Server::start(&windlass, &data).await?;
         server.populate(args.objects).await?;
-        for &contender in &contenders {
+        for &contender in contenders.iter().filter(|contender| **contender != Contender::Floor) {
             let run = Run { contender, programs: &programs, server: &server, concurrency: args.concurrency };
             eprintln!("{}", contender.title());
             let synced = run.sync(args.objects)?;
@@ -109,7 +109,12 @@ async fn measure(args: BenchArgs) -> anyhow::Result<()> {
         for &contender in &contenders {
             eprintln!("{}: latency and queue", contender.title());
             let run = Run { contender, programs: &programs, server: &server, concurrency: args.concurrency };
-            figures.latencies(contender, run.latency(args.latency_objects, args.rate, args.writes).await?);
+            for &rate in &args.rate {
+                figures.latencies(contender, rate, run.latency(args.latency_objects, rate, args.writes).await?);
+            }
+            if contender == Contender::Floor {
+                continue;
+            }
             for keys in [args.keys / 100, args.keys / 10, args.keys] {
                 figures.queued(contender, run.queue(keys)?);
             }

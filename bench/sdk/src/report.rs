@@ -16,8 +16,10 @@ enum Measure {
     PeakMemory,
     MemoryPerObject,
     Reconciles,
-    LatencyMedian,
-    LatencyTail,
+    /// By writes in a second.
+    LatencyMedian(u32),
+    /// By writes in a second.
+    LatencyTail(u32),
     /// By number of keys.
     Queue(usize),
 }
@@ -38,7 +40,7 @@ impl Figures {
         self.add(Measure::Reconciles, contender, reconciled.reconciles as f64 / reconciled.seconds);
     }
 
-    pub(crate) fn latencies(&mut self, contender: Contender, mut latencies: Latencies) {
+    pub(crate) fn latencies(&mut self, contender: Contender, rate: u32, mut latencies: Latencies) {
         latencies.micros.sort_unstable();
         let at = |share: f64| {
             let place =
@@ -47,8 +49,8 @@ impl Figures {
         };
         let (median, tail) = (at(0.5), at(0.99));
         eprintln!("  {} writes seen, p50 {median} us, p99 {tail} us", latencies.micros.len());
-        self.add(Measure::LatencyMedian, contender, median);
-        self.add(Measure::LatencyTail, contender, tail);
+        self.add(Measure::LatencyMedian(rate), contender, median);
+        self.add(Measure::LatencyTail(rate), contender, tail);
     }
 
     pub(crate) fn queued(&mut self, contender: Contender, queued: Queued) {
@@ -104,8 +106,8 @@ impl Measure {
             Self::PeakMemory => "sync, peak memory".to_owned(),
             Self::MemoryPerObject => "memory for an object".to_owned(),
             Self::Reconciles => "no-op reconciles".to_owned(),
-            Self::LatencyMedian => "write to reconcile, p50".to_owned(),
-            Self::LatencyTail => "write to reconcile, p99".to_owned(),
+            Self::LatencyMedian(rate) => format!("write to reconcile at {rate} /s, p50"),
+            Self::LatencyTail(rate) => format!("write to reconcile at {rate} /s, p99"),
             Self::Queue(keys) => format!("queue of {keys} keys, add and get"),
         }
     }
@@ -116,7 +118,7 @@ impl Measure {
             Self::PeakMemory => format!("{:.0} MB", value / 1e6),
             Self::MemoryPerObject => format!("{value:.0} bytes"),
             Self::Reconciles | Self::Queue(_) => format!("{value:.0} /s"),
-            Self::LatencyMedian | Self::LatencyTail => format!("{:.2} ms", value / 1e3),
+            Self::LatencyMedian(_) | Self::LatencyTail(_) => format!("{:.2} ms", value / 1e3),
         }
     }
 
@@ -127,9 +129,9 @@ impl Measure {
     /// Against the better of the others.
     fn target(self) -> Option<f64> {
         match self {
-            Self::SyncTime | Self::PeakMemory | Self::MemoryPerObject | Self::LatencyTail => Some(0.5),
+            Self::SyncTime | Self::PeakMemory | Self::MemoryPerObject | Self::LatencyTail(_) => Some(0.5),
             Self::Reconciles => Some(2.0),
-            Self::LatencyMedian | Self::Queue(_) => None,
+            Self::LatencyMedian(_) | Self::Queue(_) => None,
         }
     }
 }

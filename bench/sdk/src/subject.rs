@@ -12,7 +12,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
 use kube::{
     Client, Config,
@@ -34,6 +34,8 @@ pub(crate) enum Subject {
     Windlass,
     /// kube's
     KubeRuntime,
+    /// None
+    Floor,
 }
 
 /// What is measured.
@@ -108,6 +110,8 @@ pub(crate) async fn run(args: SubjectArgs) -> anyhow::Result<()> {
             serde_json::to_string(&subjects::kube_runtime::latency(&args).await?)
         }
         (Subject::KubeRuntime, Scenario::Queue) => serde_json::to_string(&subjects::kube_runtime::queue(&args).await?),
+        (Subject::Floor, Scenario::Latency) => serde_json::to_string(&subjects::floor::latency(&args).await?),
+        (Subject::Floor, _) => bail!("without a runtime only latencies are measured"),
     }?;
     println!("{result}");
     Ok(())
@@ -192,11 +196,16 @@ impl Times {
             let mut noted = self.noted.lock();
             if noted.last.get(name) != Some(sent) {
                 noted.last.insert(name.clone(), sent.clone());
-                let sent = sent.parse::<i64>().expect("the time must be a number");
-                if sent >= self.since {
-                    noted.micros.push(now - sent);
-                }
+                drop(noted);
+                self.took(now, sent.parse::<i64>().expect("the time must be a number"));
             }
+        }
+    }
+
+    /// A write was seen.
+    pub(crate) fn took(&self, now: i64, sent: i64) {
+        if sent >= self.since {
+            self.noted.lock().micros.push(now - sent);
         }
     }
 

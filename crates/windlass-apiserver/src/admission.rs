@@ -36,6 +36,7 @@ use crate::{
     status::{ApiError, Result},
     storage::ResourceCache,
     user::User,
+    webhooks::{Rounds, Subject},
 };
 
 /// What a request does.
@@ -47,6 +48,20 @@ pub enum Operation {
     Update,
     /// Deletes an object.
     Delete,
+    /// Connects to what runs behind an object.
+    Connect,
+}
+
+impl Operation {
+    /// The name that rules and webhooks know it by.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+            Self::Connect => "CONNECT",
+        }
+    }
 }
 
 /// A write, as plugins see it.
@@ -108,51 +123,58 @@ pub trait Admission: Send + Sync {
 }
 
 impl Call<'_> {
-    /// Runs the mutating plugins.
-    pub(crate) async fn admit(
-        &self,
-        operation: Operation,
-        object: &mut Value,
-        old: Option<&Value>,
-        dry_run: bool,
-    ) -> Result<()> {
+    /// Runs the mutating plugins, then asks the mutating webhooks. Says whether these have changed the object.
+    pub(crate) async fn admit(&self, subject: &Subject<'_>, object: &mut Value, old: Option<&Value>) -> Result<bool> {
+        self.run_mutating_plugins(subject, object, old).await?;
+        let Some(hooks) = self.hooks() else { return Ok(false) };
+        let mut rounds = Rounds::default();
+        Box::pin(self.mutate(&hooks, subject, object, old, &mut rounds)).await?;
+        if !rounds.begin_again() {
+            return Ok(false);
+        }
+        // What the plugins or webhooks have seen may not be what is there now.
+        self.run_mutating_plugins(subject, object, old).await?;
+        Box::pin(self.mutate(&hooks, subject, object, old, &mut rounds)).await?;
+        Ok(true)
+    }
+
+    async fn run_mutating_plugins(&self, subject: &Subject<'_>, object: &mut Value, old: Option<&Value>) -> Result<()> {
         for plugin in &self.server.admission {
             let name = meta::text(object, "name").to_owned();
-            plugin.mutate(&self.attributes(operation, &name, old, dry_run), object).await?;
+            plugin.mutate(&self.attributes(subject, &name, old), object).await?;
         }
         Ok(())
     }
 
-    /// Runs the validating plugins.
+    /// Runs the validating plugins, then asks the webhooks. For a deletion `object` is the object to be deleted.
     pub(crate) async fn validate_admission(
         &self,
-        operation: Operation,
+        subject: &Subject<'_>,
         object: &Value,
         old: Option<&Value>,
-        dry_run: bool,
     ) -> Result<()> {
         for plugin in &self.server.admission {
             let name = meta::text(object, "name");
-            plugin.validate(&self.attributes(operation, name, old, dry_run), object).await?;
+            plugin.validate(&self.attributes(subject, name, old), object).await?;
         }
-        Ok(())
+        let Some(hooks) = self.hooks() else { return Ok(()) };
+        if subject.operation != Operation::Delete {
+            return Box::pin(self.refuse(&hooks, subject, object, old)).await;
+        }
+        let mut nothing = Value::Null;
+        Box::pin(self.mutate(&hooks, subject, &mut nothing, old, &mut Rounds::default())).await?;
+        Box::pin(self.refuse(&hooks, subject, &Value::Null, old)).await
     }
 
-    fn attributes<'a>(
-        &'a self,
-        operation: Operation,
-        name: &'a str,
-        old: Option<&'a Value>,
-        dry_run: bool,
-    ) -> Attributes<'a> {
+    fn attributes<'a>(&'a self, subject: &Subject<'_>, name: &'a str, old: Option<&'a Value>) -> Attributes<'a> {
         Attributes {
-            operation,
+            operation: subject.operation,
             resource: &self.endpoint.resource,
             subresource: self.target.subresource,
             namespace: self.target.namespace,
             name,
             user: self.user,
-            dry_run,
+            dry_run: subject.is_dry_run(),
             old,
         }
     }

@@ -38,6 +38,8 @@ pub(crate) struct Call<'a> {
     /// How to take over the connection, where that is possible.
     pub(crate) upgrade: Option<OnUpgrade>,
     pub(crate) warnings: Warnings,
+    /// Whether webhooks are asked about what is written.
+    pub(crate) asks_webhooks: bool,
 }
 
 /// Warnings for the client, in the order they came up.
@@ -145,6 +147,7 @@ impl<'a> Call<'a> {
             accept: Representation::plain(),
             upgrade: None,
             warnings: Warnings::default(),
+            asks_webhooks: false,
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::{
     status::{ApiError, Result},
     subresource, tokens,
     user::User,
-    verbs,
+    verbs, webhooks,
 };
 
 /// The largest body that is read.
@@ -196,6 +196,7 @@ impl Inner {
             accept,
             upgrade: parts.extensions.get().cloned(),
             warnings: Warnings::default(),
+            asks_webhooks: true,
         };
         let deprecated = deprecated(resource).or_else(|| custom?.warning.as_deref());
         if let Some(warning) = deprecated {
@@ -209,6 +210,10 @@ impl Inner {
         {
             // A definition is effective when its write is acknowledged.
             self.definitions.reached(object.revision).await;
+        }
+        if webhooks::is_configuration(endpoint) && !matches!(verb, "get" | "list" | "watch") {
+            self.storage.fresh().await?;
+            self.webhooks.refresh();
         }
         let warnings = call.warnings.take();
         let mut response = match answer.and_then(|answer| represent::answer(&call, answer)) {

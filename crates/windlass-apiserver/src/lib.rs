@@ -41,5 +41,6 @@ mod tls;
 pub mod tokens;
 pub mod user;
 mod verbs;
+pub mod webhooks;
 
 pub use server::{BoxError, BuildError, Server, ServerBuilder};

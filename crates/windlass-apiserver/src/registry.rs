@@ -215,6 +215,15 @@ impl Registry {
         versions.filter_map(move |resources| resources.get(plural))
     }
 
+    /// All versions of a resource, in whatever group.
+    pub(crate) fn equivalents<'a>(&'a self, endpoint: &'a Endpoint) -> impl Iterator<Item = &'a Arc<Endpoint>> {
+        let resource = &*endpoint.resource;
+        let versions = self.builtin.values().flat_map(HashMap::values);
+        let builtin = versions.filter_map(|resources| resources.get(&*resource.plural));
+        let builtin = builtin.filter(|other| Arc::ptr_eq(&other.cache, &endpoint.cache));
+        builtin.chain(self.versions_of(&resource.group, &resource.plural))
+    }
+
     /// All group versions with custom resources.
     pub(crate) fn custom_versions(&self) -> impl Iterator<Item = (&str, &str)> {
         self.custom

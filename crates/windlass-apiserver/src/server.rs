@@ -34,6 +34,7 @@ use crate::{
     storage::Storage,
     tokens::TokenKey,
     user::User,
+    webhooks::{EndpointSlices, ServiceResolver, Webhooks},
 };
 
 /// An error of whatever carries a request's body.
@@ -62,6 +63,7 @@ pub(crate) struct Inner {
     pub(crate) metrics: Metrics,
     pub(crate) openapi: OpenApi,
     pub(crate) pod_connections: Option<Arc<dyn PodConnections>>,
+    pub(crate) webhooks: Webhooks,
     stop: watch::Sender<bool>,
     tasks: Mutex<Vec<AbortHandle>>,
 }
@@ -81,6 +83,7 @@ pub struct ServerBuilder {
     pod_connections: Option<Arc<dyn PodConnections>>,
     service_accounts: bool,
     token_key: Option<TokenKey>,
+    service_resolver: Option<Arc<dyn ServiceResolver>>,
 }
 
 /// Why a server could not be built.
@@ -110,6 +113,7 @@ impl Server {
             pod_connections: None,
             service_accounts: false,
             token_key: None,
+            service_resolver: None,
         }
     }
 
@@ -185,6 +189,13 @@ impl ServerBuilder {
         self
     }
 
+    /// Where services that webhooks name are reached. Without it, by the addresses in their EndpointSlices.
+    #[must_use]
+    pub fn service_resolver(mut self, resolver: Arc<dyn ServiceResolver>) -> Self {
+        self.service_resolver = Some(resolver);
+        self
+    }
+
     /// Loads the store and starts the server. Must be called within a tokio runtime.
     pub async fn build(self) -> Result<Server, BuildError> {
         let storage = Storage::open(self.store).await.map_err(BuildError::Load)?;
@@ -224,6 +235,8 @@ impl ServerBuilder {
             tokio::spawn(storage.clone().follow()).abort_handle(),
             tokio::spawn(compaction::run(storage.clone())).abort_handle(),
         ];
+        let resolver = self.service_resolver.unwrap_or_else(|| Arc::new(EndpointSlices::new(&storage)));
+        let webhooks = Webhooks::new(&storage, resolver);
         let inner = Inner {
             storage,
             registry: ArcSwap::from_pointee(registry),
@@ -236,6 +249,7 @@ impl ServerBuilder {
             metrics: Metrics::default(),
             openapi: OpenApi::default(),
             pod_connections: self.pod_connections,
+            webhooks,
             stop: watch::Sender::new(false),
             tasks: Mutex::new(tasks),
         };

@@ -26,6 +26,8 @@ pub struct ApiError {
     pub continue_token: Option<Box<str>>,
     /// Whether the answer is the bare text of the router instead of a Status.
     pub plain: bool,
+    /// A Status that somebody else has made (a webhook), which is answered as it is.
+    pub foreign: Option<Box<Value>>,
 }
 
 /// The result of a request's handling.
@@ -49,7 +51,16 @@ fn details(name: &str, group: &str, kind: &str) -> Map<String, Value> {
 impl ApiError {
     /// An error with neither details nor cause.
     pub fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: None, cause: None, continue_token: None, plain: false }
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            details: None,
+            cause: None,
+            continue_token: None,
+            plain: false,
+            foreign: None,
+        }
     }
 
     /// 400.
@@ -188,6 +199,9 @@ impl ApiError {
 
     /// The Status object.
     pub fn to_status(&self) -> Value {
+        if let Some(status) = &self.foreign {
+            return (**status).clone();
+        }
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": self.message, "code": self.code.as_u16(),

@@ -23,10 +23,9 @@ pub(crate) async fn dispatch(call: &Call<'_>, verb: &str) -> Option<Result<Answe
         ("", "pods", "binding") | ("", "bindings", "") => binding::create(call).await,
         ("", "pods", "eviction") => eviction::create(call).await,
         ("", "pods", "log") => connect::log(call).await,
-        ("", "pods", "exec") => connect::exec(call).await,
-        ("", "pods", "attach") => connect::attach(call).await,
-        ("", "pods", "portforward") => connect::port_forward(call).await,
-        ("", "pods" | "services" | "nodes", "proxy") => connect::refuse(call).await,
+        ("", "pods" | "services" | "nodes", "exec" | "attach" | "portforward" | "proxy") => {
+            connect::connect(call).await
+        }
         ("", "componentstatuses", "") if verb == "get" => Err(call.not_found()),
         ("", "serviceaccounts", "token") => token::create(call).await,
         ("authentication.k8s.io", "selfsubjectreviews", "") => review::self_subject(call),

@@ -54,6 +54,7 @@ pub mod stateful_set;
 pub mod storage_class;
 pub mod volume_attachment;
 pub mod volume_attributes_class;
+pub mod webhook_configuration;
 
 use crate::strategy::Strategy;
 
@@ -77,6 +78,12 @@ pub fn strategy(group: &str, resource: &str) -> &'static dyn Strategy {
         ("", "secrets") => &secret::Secret,
         ("", "services") => &service::Service,
         ("", "serviceaccounts") => &service_account::ServiceAccount,
+        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations") => {
+            &webhook_configuration::WebhookConfiguration::MUTATING
+        }
+        ("admissionregistration.k8s.io", "validatingwebhookconfigurations") => {
+            &webhook_configuration::WebhookConfiguration::VALIDATING
+        }
         ("apiextensions.k8s.io", "customresourcedefinitions") => &custom_resource_definition::CustomResourceDefinition,
         ("certificates.k8s.io", "certificatesigningrequests") => {
             &certificate_signing_request::CertificateSigningRequest

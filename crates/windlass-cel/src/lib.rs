@@ -3,6 +3,7 @@
 //!
 //! Pure: no tokio, no network, no disk.
 
+pub mod admission;
 pub mod ast;
 pub mod checker;
 pub mod cost;

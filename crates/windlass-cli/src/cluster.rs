@@ -11,6 +11,7 @@
 //! is of a definition only once it is served.
 
 mod apply;
+mod available;
 mod delete;
 pub(crate) mod documents;
 mod order;
@@ -19,10 +20,14 @@ mod resources;
 mod target;
 mod wait;
 
-use kube::Client;
+use std::{fmt, future::Future, io::Write as _};
+
+use anyhow::Context as _;
+use kube::{Client, api::ListParams};
+use serde_json::Value;
 
 pub(crate) use apply::{Applied, ApplyOptions, Outcome};
-pub(crate) use delete::{DeleteOptions, Deleted};
+pub(crate) use delete::DeleteOptions;
 pub(crate) use reference::Reference;
 pub(crate) use target::ClusterArgs;
 
@@ -40,4 +45,55 @@ pub(crate) struct Cluster {
     pub(crate) namespace: String,
     /// Where its address is from, in words: `context a of /home/me/.kube/config`.
     pub(crate) origin: String,
+}
+
+impl Cluster {
+    /// Says which cluster it is, before anything is done there.
+    pub(crate) fn announce(&self) {
+        eprintln!("cluster {} ({})", self.url, self.origin);
+    }
+
+    /// How many objects there are of definitions, in words, for those that have some.
+    pub(crate) async fn objects_of(&self, definitions: &[Value]) -> anyhow::Result<Vec<String>> {
+        let mut resources = resources::Resources::new(self.client.clone(), self.namespace.clone());
+        let mut found = Vec::new();
+        for definition in definitions {
+            let text = |path: &str| definition.pointer(path).and_then(Value::as_str).unwrap_or_default();
+            let versions = definition.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
+            let stored = versions.filter(|version| version["storage"] == true).find_map(|one| one["name"].as_str());
+            let reference = Reference {
+                api_version: format!("{}/{}", text("/spec/group"), stored.unwrap_or_default()),
+                kind: text("/spec/names/kind").to_owned(),
+                namespace: None,
+                name: String::new(),
+            };
+            let name = text("/metadata/name");
+            let all = resources.everywhere(&reference).await.with_context(|| format!("cannot look for {name}"))?;
+            let Some(all) = all else { continue };
+            let list = all.list_metadata(&ListParams::default().limit(1)).await;
+            let list = list.with_context(|| format!("cannot count the objects of {name}"))?;
+            let count = list.items.len() as i64 + list.metadata.remaining_item_count.unwrap_or(0);
+            match count {
+                0 => {}
+                1 => found.push(format!("an object of {name}")),
+                count => found.push(format!("{count} objects of {name}")),
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Tells what was done. What would be done is what was asked for, and goes to standard output.
+pub(crate) fn tell(done: &(impl fmt::Display + ?Sized), dry_run: bool) {
+    match dry_run {
+        // Whoever closed the pipe has seen enough.
+        true => drop(writeln!(std::io::stdout(), "{done}")),
+        false => eprintln!("{done}"),
+    }
+}
+
+/// Does work with a cluster.
+pub(crate) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start threads")?;
+    runtime.block_on(work)
 }

@@ -1,8 +1,16 @@
-//! Logs, on standard error.
+//! Logs, on standard error, or wherever a command that has the terminal for itself wants them.
 
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _};
 
-use tracing_subscriber::EnvFilter;
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
+
+/// How many lines may wait. Further ones are lost: a log must not stop what it tells of.
+const WAITING: usize = 256;
+
+/// Who has the logs instead of standard error.
+static DIVERTED: Mutex<Option<mpsc::Sender<String>>> = Mutex::new(None);
 
 /// Starts logging: warnings, and more of Windlass's own for every `-v`. `RUST_LOG` decides where it is set.
 pub(crate) fn start(verbose: u8) {
@@ -15,6 +23,44 @@ pub(crate) fn start(verbose: u8) {
             _ => "debug,windlass=trace",
         }),
     };
-    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colour).init();
+    let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(Logs).with_ansi(colour).init();
+}
+
+/// Takes the logs until the receiver is dropped.
+pub(crate) fn divert() -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel(WAITING);
+    *DIVERTED.lock() = Some(sender);
+    receiver
+}
+
+struct Logs;
+
+impl<'a> MakeWriter<'a> for Logs {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        Self
+    }
+}
+
+impl io::Write for Logs {
+    /// A whole line at a time, as the formatter does it.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut diverted = DIVERTED.lock();
+        if let Some(sender) = diverted.as_ref() {
+            let line = String::from_utf8_lossy(bytes).trim_end().to_owned();
+            match sender.try_send(line) {
+                Ok(()) | Err(mpsc::error::TrySendError::Full(_)) => return Ok(bytes.len()),
+                Err(mpsc::error::TrySendError::Closed(_)) => *diverted = None,
+            }
+        }
+        drop(diverted);
+        io::stderr().write_all(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
 }

@@ -10,20 +10,39 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may fail")]
+mod book;
 mod cluster;
 mod completion;
+mod confirm;
 mod crd;
 mod create;
+mod data_dir;
 mod delete;
+mod demo;
+mod deploy;
+mod doctor;
+mod down;
 mod edit;
 mod failure;
+mod generate;
 mod import;
 mod init;
+mod install;
+mod kubectl_env;
 mod logging;
+mod output;
 mod project;
 mod rbac;
 mod ready_file;
+mod run;
+mod running;
+mod shell;
 mod signals;
+mod status;
+mod undeploy;
+mod uninstall;
 mod up;
 mod upgrade;
 mod version;
@@ -45,13 +64,24 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Demo(demo::DemoArgs),
     Init(init::InitArgs),
     Create(create::CreateArgs),
     Edit(edit::EditArgs),
     Delete(delete::DeleteArgs),
     Import(import::ImportArgs),
     Upgrade(upgrade::UpgradeArgs),
+    Generate(generate::GenerateArgs),
+    Install(install::InstallArgs),
+    Uninstall(uninstall::UninstallArgs),
+    Deploy(deploy::DeployArgs),
+    Undeploy(undeploy::UndeployArgs),
+    Run(run::RunArgs),
     Up(up::UpArgs),
+    Down(down::DownArgs),
+    Status(status::StatusArgs),
+    KubectlEnv(kubectl_env::KubectlEnvArgs),
+    Doctor(doctor::DoctorArgs),
     Crd(crd::CrdArgs),
     Rbac(rbac::RbacArgs),
     Completion(completion::CompletionArgs),
@@ -66,15 +96,29 @@ fn main() -> ExitCode {
         return failure::report(&anyhow::Error::new(error).context("cannot start a process of a pod"));
     }
     let cli = Cli::parse();
-    logging::start(cli.verbose);
+    // What the demo breaks on purpose need not be logged between its lines.
+    if !matches!(cli.command, Command::Demo(_)) || cli.verbose > 0 {
+        logging::start(cli.verbose);
+    }
     let result = match cli.command {
+        Command::Demo(args) => demo::run(args),
         Command::Init(args) => init::run(args),
         Command::Create(args) => create::run(args),
         Command::Edit(args) => edit::run(args),
         Command::Delete(args) => delete::run(args),
         Command::Import(args) => import::run(args),
         Command::Upgrade(args) => upgrade::run(args),
+        Command::Generate(args) => generate::run(args),
+        Command::Install(args) => install::run(args),
+        Command::Uninstall(args) => uninstall::run(args),
+        Command::Deploy(args) => deploy::run(args),
+        Command::Undeploy(args) => undeploy::run(args),
+        Command::Run(args) => run::run(args),
         Command::Up(args) => up::run(args),
+        Command::Down(args) => down::run(args),
+        Command::Status(args) => status::run(args),
+        Command::KubectlEnv(args) => kubectl_env::run(args),
+        Command::Doctor(args) => doctor::run(args),
         Command::Crd(args) => crd::run(args),
         Command::Rbac(args) => rbac::run(args),
         Command::Completion(args) => completion::run(args),

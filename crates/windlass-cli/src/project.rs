@@ -2,7 +2,9 @@
 
 mod ask;
 mod format;
+mod program;
 mod source;
+mod tree;
 mod write;
 
 use std::{
@@ -18,7 +20,9 @@ use windlass_scaffold::{
 };
 
 pub(crate) use format::{format_all, style_of};
+pub(crate) use program::{Place, Program};
 pub(crate) use source::SourceArgs;
+pub(crate) use tree::{Tree, roles, samples};
 pub(crate) use write::all as write_all;
 
 use crate::failure::Advised;
@@ -132,7 +136,7 @@ impl Step<'_> {
         ask::resolve(&mut plan, writing)?;
         plan.changes.extend(self.project_file(&wanted.project)?);
         if writing.dry_run {
-            show(&plan)?;
+            show_changes(&plan.changes)?;
         } else {
             write::all(self.root, &plan.changes)?;
         }
@@ -180,10 +184,10 @@ pub(crate) fn read(root: &Path, paths: &BTreeSet<String>) -> anyhow::Result<File
 }
 
 /// Prints what would be done.
-fn show(plan: &Plan) -> anyhow::Result<()> {
+pub(crate) fn show_changes(changes: &[Change]) -> anyhow::Result<()> {
     use std::io::Write as _;
     let mut out = io::stdout().lock();
-    for Change { path, old, new, .. } in &plan.changes {
+    for Change { path, old, new, .. } in changes {
         match out.write_all(difference(path, old.as_deref(), new.as_deref()).as_bytes()) {
             // Whoever closed the pipe has seen enough.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),

@@ -23,10 +23,15 @@ impl ReadyFile {
 
     /// Makes the file appear, complete, with the server's URL in it.
     pub(crate) fn announce(&self, url: &str) -> anyhow::Result<()> {
-        let mut temporary = self.0.clone().into_os_string();
-        temporary.push(format!(".{}.tmp", std::process::id()));
-        fs::write(Path::new(&temporary), format!("{url}\n"))
-            .and_then(|()| fs::rename(&temporary, &self.0))
-            .with_context(|| format!("cannot write {}", self.0.display()))
+        appear(&self.0, &format!("{url}\n"))
     }
+}
+
+/// Makes a file appear, complete, in place of what was there.
+pub(crate) fn appear(path: &Path, text: &str) -> anyhow::Result<()> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(format!(".{}.tmp", std::process::id()));
+    fs::write(Path::new(&temporary), text)
+        .and_then(|()| fs::rename(&temporary, path))
+        .with_context(|| format!("cannot write {}", path.display()))
 }

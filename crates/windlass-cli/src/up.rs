@@ -1,5 +1,7 @@
 //! `windlass up`: the embedded control plane, until a signal stops it.
 
+pub(crate) mod background;
+
 use std::{
     env, fs, io,
     io::Write as _,
@@ -14,20 +16,36 @@ use windlass_plane::{
     NodeOptions, Plane, PlaneOptions, ProcessOptions, Processes, Runtime, Selection, Stages, StoreKind, UnknownLoop,
 };
 
-use crate::{failure::Advised, ready_file::ReadyFile, signals::Signals, version};
+use crate::{
+    data_dir::DataDirArgs,
+    failure::Advised,
+    ready_file::ReadyFile,
+    running::{self, Presence},
+    shell::Shell,
+    signals::Signals,
+    version,
+};
 
 /// How long threads that are busy with the disk may keep the process once everything else has ended.
 const THREADS_DEADLINE: Duration = Duration::from_millis(300);
 
 /// Run a Kubernetes control plane on this machine
 ///
-/// Makes certificates and a kubeconfig in the data folder, prints what to export, and serves until Ctrl-C or SIGTERM.
-/// A second start resumes with the data.
+/// Makes certificates and a kubeconfig in the data folder, prints what to export, and serves until Ctrl-C or SIGTERM;
+/// with --background, until `windlass down`. A second start resumes with the data.
 #[derive(Debug, Args)]
 pub(crate) struct UpArgs {
-    /// Folder of the objects, certificates and kubeconfig [default: windlass in the user's data folder]
-    #[arg(long, value_name = "DIR", env = "WINDLASS_DATA_DIR")]
-    data_dir: Option<PathBuf>,
+    /// Run on after the terminal is closed; returns once the plane serves. `windlass down` stops it
+    #[arg(short = 'd', long, visible_alias = "detach")]
+    background: bool,
+    /// Become the process in the background
+    #[arg(long, hide = true)]
+    detached: bool,
+    /// How many seconds a plane in the background may take until it serves
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    wait: u16,
+    #[command(flatten)]
+    data_dir: DataDirArgs,
     /// Address to listen on
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     address: IpAddr,
@@ -73,7 +91,7 @@ enum StoreArg {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum RuntimeArg {
+pub(crate) enum RuntimeArg {
     /// Nothing: stages say what becomes of pods
     Simulated,
     /// Processes of this machine: no container engine, no root
@@ -83,15 +101,15 @@ enum RuntimeArg {
 /// Serves until a signal, then drains.
 pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
     let controllers = controllers(&args.controllers)?;
-    let data_dir = match args.data_dir {
-        Some(folder) => folder,
-        None => default_data_dir(&|name| env::var_os(name).map(PathBuf::from)).ok_or_else(|| Advised {
-            message: "there is no folder to keep data in: neither XDG_DATA_HOME nor HOME is set".into(),
-            hint: "give one with --data-dir".into(),
-        })?,
-    };
-    // What is printed is used elsewhere: by shells in other folders.
-    let data_dir = std::path::absolute(&data_dir).with_context(|| format!("cannot use {}", data_dir.display()))?;
+    let data_dir = args.data_dir.resolve()?;
+    if args.background && !args.detached {
+        return background::start(&data_dir, &args.data_dir.option(), Duration::from_secs(args.wait.into()));
+    }
+    match Presence::of(&data_dir)? {
+        Presence::Serving(running) => return Err(background::taken(&data_dir, &running, &args.data_dir.option())),
+        Presence::Busy { pid } => return Err(background::busy(&data_dir, pid, &args.data_dir.option())),
+        Presence::Nobody => {}
+    }
     let nodes = NodeOptions {
         count: args.nodes.into(),
         runtime: match args.runtime {
@@ -111,10 +129,14 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
         old_definitions: !args.no_old_definitions,
         controllers,
         nodes,
-        ..PlaneOptions::new(data_dir)
+        ..PlaneOptions::new(&data_dir)
     };
+    let ready_file = args.ready_file.map(std::path::absolute).transpose().context("cannot use the ready file")?;
+    if args.detached {
+        background::leave_terminal(&data_dir)?;
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
-    let result = runtime.block_on(serve(options, args.ready_file));
+    let result = runtime.block_on(serve(options, ready_file));
     runtime.shutdown_timeout(THREADS_DEADLINE);
     result
 }
@@ -122,15 +144,17 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
 async fn serve(options: PlaneOptions, ready_file: Option<PathBuf>) -> anyhow::Result<()> {
     let mut signals = Signals::catch().context("cannot catch signals")?;
     let ready_file = ready_file.map(ReadyFile::prepare).transpose()?;
+    let data_dir = options.data_dir.clone();
     let plane = tokio::select! {
         plane = Plane::start(options) => plane?,
         () = signals.first() => return Ok(()),
     };
-    announce(&plane, ready_file.as_ref())?;
+    announce(&plane, &data_dir, ready_file.as_ref())?;
     plane
         .run(async {
             signals.first().await;
             eprintln!("stopping");
+            running::retract(&data_dir);
             tokio::spawn(signals.abort_on_next());
         })
         .await?;
@@ -147,7 +171,7 @@ fn controllers(list: &str) -> anyhow::Result<Selection> {
 }
 
 /// Pods as processes, which this program starts for the plane.
-fn processes(data_dir: &Path, images: Option<PathBuf>) -> anyhow::Result<Processes> {
+pub(crate) fn processes(data_dir: &Path, images: Option<PathBuf>) -> anyhow::Result<Processes> {
     let images = images.unwrap_or_else(|| data_dir.join("images.yaml"));
     let images = std::path::absolute(&images).with_context(|| format!("cannot use {}", images.display()))?;
     let options = ProcessOptions {
@@ -165,50 +189,18 @@ fn stages(file: &Path) -> anyhow::Result<Stages> {
     Ok(Stages::default().with(&stages))
 }
 
-fn announce(plane: &Plane, ready_file: Option<&ReadyFile>) -> anyhow::Result<()> {
+fn announce(plane: &Plane, data_dir: &Path, ready_file: Option<&ReadyFile>) -> anyhow::Result<()> {
     eprintln!("windlass serves Kubernetes {} on {}; Ctrl-C stops it", version::KUBERNETES, plane.url());
-    // Whoever closed the pipe does not want to know.
-    let _ = writeln!(io::stdout(), "export KUBECONFIG={}", shell_word(plane.kubeconfig_path()));
+    export(plane.kubeconfig_path());
+    running::announce(data_dir, plane.url())?;
     match ready_file {
         Some(file) => file.announce(plane.url()),
         None => Ok(()),
     }
 }
 
-/// `$XDG_DATA_HOME/windlass`, or where that is by convention. Relative folders do not count, as the convention says.
-pub(crate) fn default_data_dir(variable: &dyn Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
-    let absolute = |name| variable(name).filter(|path| path.is_absolute());
-    let data = absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")))?;
-    Some(data.join("windlass"))
-}
-
-/// The path as one word of a shell command.
-fn shell_word(path: &Path) -> String {
-    let text = path.display().to_string();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);
-    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn data_goes_to_the_users_data_folder() {
-        let folder = |variables: &[(&str, &str)]| {
-            default_data_dir(&|name| {
-                variables.iter().find(|(known, _)| *known == name).map(|(_, value)| PathBuf::from(value))
-            })
-        };
-        assert_eq!(folder(&[("XDG_DATA_HOME", "/x"), ("HOME", "/h")]), Some("/x/windlass".into()));
-        assert_eq!(folder(&[("XDG_DATA_HOME", "x"), ("HOME", "/h")]), Some("/h/.local/share/windlass".into()));
-        assert_eq!(folder(&[("HOME", "/h")]), Some("/h/.local/share/windlass".into()));
-        assert_eq!(folder(&[]), None);
-    }
-
-    #[test]
-    fn a_path_stays_one_word_in_a_shell() {
-        assert_eq!(shell_word(Path::new("/tmp/a-b_1.2/kubeconfig")), "/tmp/a-b_1.2/kubeconfig");
-        assert_eq!(shell_word(Path::new("/tmp/it's $HOME")), r"'/tmp/it'\''s $HOME'");
-    }
+/// Prints what a shell needs.
+fn export(kubeconfig: &Path) {
+    // Whoever closed the pipe does not want to know.
+    let _ = writeln!(io::stdout(), "{}", Shell::Sh.export("KUBECONFIG", kubeconfig));
 }

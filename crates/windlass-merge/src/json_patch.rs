@@ -121,6 +121,11 @@ impl Patch {
         Ok(Self { operations, complaints })
     }
 
+    /// Whether it does nothing.
+    pub fn is_empty(&self) -> bool {
+        self.operations.is_empty()
+    }
+
     /// What strict decoding found: `json patch unknown field "[0].foo"`. A warning each, or together an error.
     pub fn complaints(&self) -> &[String] {
         &self.complaints

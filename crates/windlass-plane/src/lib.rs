@@ -30,7 +30,7 @@ mod processes;
 mod running;
 
 pub use kubeconfig::kubeconfig;
-pub use lock::{FolderLock, LockError};
+pub use lock::{FolderLock, Holder, LockError};
 pub use loops::{Selection, UnknownLoop};
 pub use nodes::{NodeOptions, Runtime, StageError, Stages};
 pub use pki::{CertificateAndKey, Pki, PkiError};

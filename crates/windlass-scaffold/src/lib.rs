@@ -28,6 +28,7 @@ mod generate;
 mod import;
 mod merge;
 pub mod names;
+pub mod package;
 mod plan;
 mod project;
 mod template;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Field, ScaffoldError, builtin::Builtin, names};
 
 /// The version of what is generated: raised with every change of it that upgrades have to know about.
-pub const SCAFFOLD: u32 = 1;
+pub const SCAFFOLD: u32 = 2;
 
 const HEAD: &str =
     "# What windlass generated, and from what. Commands of windlass keep it; edit it with `windlass edit`.\n";

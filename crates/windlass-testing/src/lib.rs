@@ -27,8 +27,3 @@ mod world;
 pub use expect::Expectation;
 pub use plane::{Plane, PlaneBuilder};
 pub use world::{RunningOperator, World, eventually};
-
-/// The code of the book compiles and runs.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/testing.md")]
-struct Book;

@@ -66,8 +66,3 @@ pub mod prelude {
         scope::Scope,
     };
 }
-
-/// The code of the book compiles.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/sdk.md")]
-struct Book;

@@ -4,5 +4,5 @@ use std::process::ExitCode;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    crontab_operator::controller::operator().main().await
+    crontab_operator::operator::operator().main().await
 }

@@ -9,7 +9,7 @@ use k8s_openapi::api::{
 };
 use kube::{ResourceExt, api::ObjectMeta};
 
-use crate::api::{CronTab, CronTabSpec};
+use crate::api::cron_tab::{CronTab, CronTabSpec};
 
 /// The label that says whose Job it is.
 pub const LABEL: &str = "stable.example.com/crontab";

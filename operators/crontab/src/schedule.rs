@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 use windlass_schema::cron::{Schedule, time_zone};
 
-use crate::api::CronTabSpec;
+use crate::api::cron_tab::CronTabSpec;
 
 /// How many missed runs are counted: more are too many to tell.
 const COUNTED: usize = 100;

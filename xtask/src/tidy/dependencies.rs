@@ -39,8 +39,11 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("windlass-scaffold", &[]),
     (
         "windlass-cli",
-        // Schema and built-ins for work on manifests, which needs no server.
+        // Schema and built-ins for work on manifests, which needs no server; two operators for the demo.
         &[
+            "windlass-clock",
+            "guestbook-operator",
+            "network-operator",
             "windlass-schema",
             "windlass-builtins",
             "windlass-plane",
@@ -62,6 +65,8 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     // Drives servers from the outside.
     ("windlass-bench", &[]),
     ("windlass-bench-sdk", &["windlass", "windlass-bench"]),
+    // Its tests may know everything.
+    ("windlass-book", &[]),
     ("xtask", &["windlass-schema", "windlass-builtins"]),
 ];
 

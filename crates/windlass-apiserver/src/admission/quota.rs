@@ -19,6 +19,7 @@ use crate::{
     status::{ApiError, Result},
     user::User,
     verbs::update::{Owners, Race, update_object},
+    webhooks::{Options, Subject},
 };
 
 /// What writes of the server's own are attributed to.
@@ -161,6 +162,8 @@ impl Call<'_> {
 
     fn over_quota(&self, write: Write<'_>, why: &str) -> ApiError {
         let name = crate::meta::text(write.object, "name");
-        self.attributes(Operation::Create, name, None, false).forbidden(write.object, why)
+        let options = WriteOptions::internal();
+        let subject = Subject { operation: Operation::Create, name, options: Options::Write(&options) };
+        self.attributes(&subject, name, None).forbidden(write.object, why)
     }
 }

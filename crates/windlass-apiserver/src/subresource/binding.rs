@@ -5,6 +5,7 @@ use serde_json::Value;
 use windlass_builtins::kinds::pod;
 
 use crate::{
+    admission::Operation,
     call::{Answer, Call},
     meta,
     options::{FieldValidation, WriteKind, WriteOptions},
@@ -12,17 +13,20 @@ use crate::{
     status::{ApiError, Result, aggregate},
     subresource::eviction::success,
     verbs::update::{Owners, Race, update_object},
+    webhooks::{Options, Subject, name_of},
 };
 
 /// POST of a Binding to a pod, or to the old collection of bindings.
 pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
     let options = WriteOptions::parse(&call.query, WriteKind::Create)?;
-    let binding = call.decode_body(FieldValidation::Ignore)?;
-    let name = if call.target.name.is_empty() { meta::text(&binding, "name") } else { call.target.name };
+    let mut binding = call.decode_body(FieldValidation::Ignore)?;
+    let name = name_of(call, &binding).to_owned();
+    let subject = Subject { operation: Operation::Create, name: &name, options: Options::Write(&options) };
+    call.ask_about(&subject, &mut binding).await?;
     let registry = call.server.registry.load_full();
     let endpoint = registry.endpoint("", "v1", "pods").ok_or_else(ApiError::no_such_resource)?;
     // The binding is written into the pod, past the rules for ordinary updates.
-    let target = ResourceRequest { resource: "pods", name, subresource: "binding", ..call.target.clone() };
+    let target = ResourceRequest { resource: "pods", name: &name, subresource: "binding", ..call.target.clone() };
     let pods = call.redirected(endpoint, target);
     let now = call.server.now();
     let written = update_object(&pods, &options, Race::Retry, Owners::Settled, |old| {

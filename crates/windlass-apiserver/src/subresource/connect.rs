@@ -15,13 +15,15 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use k8s_openapi::api::core::v1::Pod;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use crate::{
+    admission::Operation,
     call::{Answer, Call},
     pod_connections::{PodConnections, Streams},
     status::{ApiError, Result},
+    webhooks::{Options, Subject},
 };
 
 pub(crate) use self::log::log;
@@ -42,8 +44,48 @@ async fn next_piece(from: &mut (impl AsyncRead + Unpin), buffer: &mut BytesMut) 
     }
 }
 
+/// Connects to whatever the subresource names, if nobody objects.
+pub(crate) async fn connect(call: &Call<'_>) -> Result<Answer> {
+    let subject = Subject { operation: Operation::Connect, name: call.target.name, options: Options::Connect };
+    call.ask_about(&subject, &mut options(call)).await?;
+    match call.target.subresource {
+        "exec" => exec(call).await,
+        "attach" => attach(call).await,
+        "portforward" => port_forward(call).await,
+        _ => refuse(call).await,
+    }
+}
+
+/// The query as the object that webhooks get to see.
+fn options(call: &Call<'_>) -> Value {
+    let (api_version, kind) = call.body_kind();
+    let mut options = json!({"apiVersion": api_version, "kind": kind});
+    for flag in ["stdin", "stdout", "stderr", "tty"] {
+        if call.query.flag(flag) {
+            options[flag] = true.into();
+        }
+    }
+    let path = match call.target.rest {
+        "" if call.target.subresource == "proxy" => "/".to_owned(),
+        rest => format!("/{rest}").replacen("//", "/", 1),
+    };
+    let texts = [("container", call.query.text("container")), ("path", if path == "/" { "" } else { path.as_str() })];
+    for (field, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
+        options[field] = text.into();
+    }
+    if !call.query.all("command").is_empty() {
+        options["command"] = json!(call.query.all("command"));
+    }
+    let ports = call.query.all("ports");
+    let ports: Vec<i64> = ports.iter().flat_map(|list| list.split(',')).filter_map(|port| port.parse().ok()).collect();
+    if !ports.is_empty() {
+        options["ports"] = json!(ports);
+    }
+    options
+}
+
 /// Runs a command in a container.
-pub(crate) async fn exec(call: &Call<'_>) -> Result<Answer> {
+async fn exec(call: &Call<'_>) -> Result<Answer> {
     let pod = current(call).await?;
     let container = container(&pod, call.query.text("container"), call.target.name)?;
     let target = target(call, &pod)?;
@@ -58,7 +100,7 @@ pub(crate) async fn exec(call: &Call<'_>) -> Result<Answer> {
 }
 
 /// Connects to a container's process.
-pub(crate) async fn attach(call: &Call<'_>) -> Result<Answer> {
+async fn attach(call: &Call<'_>) -> Result<Answer> {
     let pod = current(call).await?;
     let container = container(&pod, call.query.text("container"), call.target.name)?;
     let target = target(call, &pod)?;
@@ -71,14 +113,14 @@ pub(crate) async fn attach(call: &Call<'_>) -> Result<Answer> {
 }
 
 /// Connects to ports of a pod.
-pub(crate) async fn port_forward(call: &Call<'_>) -> Result<Answer> {
+async fn port_forward(call: &Call<'_>) -> Result<Answer> {
     let pod = current(call).await?;
     let target = target(call, &pod)?;
     upgrade::port_forward(call, target)
 }
 
 /// Proxies, which nobody answers for.
-pub(crate) async fn refuse(call: &Call<'_>) -> Result<Answer> {
+async fn refuse(call: &Call<'_>) -> Result<Answer> {
     let object = current(call).await?;
     let name = call.target.name;
     if !call.is_core("pods") {

@@ -12,7 +12,7 @@ use windlass_builtins::kinds::{
 };
 
 use crate::{
-    admission::MANAGER,
+    admission::{MANAGER, Operation},
     call::{Answer, Call},
     meta,
     options::{DeleteOptions, WriteKind, WriteOptions},
@@ -24,6 +24,7 @@ use crate::{
         update::{Owners, Race, update_object},
         write::Written,
     },
+    webhooks::{Options, Subject},
 };
 
 /// How often an eviction that loses races is tried.
@@ -40,6 +41,8 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
     if meta::text(&eviction, "name") != call.target.name {
         return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
     }
+    let subject = Subject { operation: Operation::Create, name: call.target.name, options: Options::Write(&write) };
+    call.ask_about(&subject, &mut eviction).await?;
     let options = DeleteOptions::from_body(&eviction["deleteOptions"])?;
     let options = DeleteOptions { dry_run: options.dry_run || write.dry_run, ..options };
     evict(call, options).await?;
@@ -173,7 +176,9 @@ async fn delete(call: &Call<'_>, mut options: DeleteOptions) -> Result<()> {
             options.resource_version = Some(pod.revision.to_string());
         }
     }
-    delete_named(call, call.target.namespace, call.target.name, &options).await.map(drop)
+    // Webhooks were asked about the eviction already.
+    let pods = call.redirected(call.endpoint, call.target.clone());
+    delete_named(&pods, call.target.namespace, call.target.name, &options).await.map(drop)
 }
 
 /// A Status that says that all went well.

@@ -8,6 +8,7 @@ use windlass_builtins::kinds::{
 };
 
 use crate::{
+    admission::Operation,
     call::{Answer, Call},
     custom,
     managed_fields::{owners_after_scale, owners_of_scale},
@@ -21,7 +22,11 @@ use crate::{
         update::{Owners, Race, check_uid, update_object},
         write::Written,
     },
+    webhooks::{Hooks, Options, Rounds, Subject},
 };
+
+/// How often a scale is asked about anew after somebody else has changed the object.
+const ATTEMPTS: usize = 10;
 
 /// GET, PUT and PATCH of a scale.
 pub(crate) async fn dispatch(call: &Call<'_>, verb: &str) -> Result<Answer> {
@@ -44,27 +49,73 @@ pub(crate) async fn dispatch(call: &Call<'_>, verb: &str) -> Result<Answer> {
             // That of a custom resource without a resource version means whatever there is.
             let stated = scale_of(call.endpoint).is_none() || !meta::text(&scale, "resourceVersion").is_empty();
             let race = if stated { Race::Fail } else { Race::Retry };
-            let written = update_object(&object, &options, race, Owners::Settled, |old| {
+            let wish = |old: &Value| {
                 if scale_of(call.endpoint).is_some() {
                     check_uid(&object, &scale, old)?;
                 }
                 let mut scale = scale.clone();
                 call.track(&options, Some(&view(call.endpoint, old)?), &mut scale);
-                rescaled(call.endpoint, old, &scale)
-            });
-            answer(call.endpoint, written.await?)
+                Ok(scale)
+            };
+            write(call, &object, &options, race, wish).await
         }
         "patch" => {
             let media_type = patch::media_type(call)?;
             let options = WriteOptions::parse(&call.query, patch::kind(media_type))?;
             let patch = patch::Patch::decode(call, media_type, &options)?;
-            let written = update_object(&object, &options, Race::Retry, Owners::Settled, |old| {
-                let scale = patch.changed(call, &view(call.endpoint, old)?, &options)?;
-                rescaled(call.endpoint, old, &scale)
-            });
-            answer(call.endpoint, written.await?)
+            let wish = |old: &Value| patch.changed(call, &view(call.endpoint, old)?, &options);
+            write(call, &object, &options, Race::Retry, wish).await
         }
         _ => Err(ApiError::method_not_allowed()),
+    }
+}
+
+/// Writes the scale that is wished for into the object behind it.
+async fn write(
+    call: &Call<'_>,
+    object: &Call<'_>,
+    options: &WriteOptions,
+    race: Race,
+    wish: impl Fn(&Value) -> Result<Value>,
+) -> Result<Answer> {
+    let endpoint = call.endpoint;
+    for _ in 0..ATTEMPTS {
+        let Some(hooks) = call.hooks() else { break };
+        let current = call.current().await?.ok_or_else(|| call.not_found())?;
+        let old = endpoint.read(&current);
+        let wished = ask(call, &hooks, options, &old, wish(&old)?).await?;
+        // What webhooks have agreed to is good for the object that they were told of, and for no other.
+        let written = update_object(object, options, Race::Fail, Owners::Settled, |present| {
+            match meta::text(present, "resourceVersion") == meta::text(&old, "resourceVersion") {
+                true => Ok(wished.clone()),
+                false => Err(call.modified(call.target.name)),
+            }
+        });
+        match written.await {
+            Err(error) if error.reason == "Conflict" && race == Race::Retry => {}
+            written => return answer(endpoint, written?),
+        }
+    }
+    let written = update_object(object, options, race, Owners::Settled, |old| rescaled(endpoint, old, &wish(old)?));
+    answer(endpoint, written.await?)
+}
+
+/// Asks webhooks about a scale; gives the object with it.
+async fn ask(call: &Call<'_>, hooks: &Hooks, options: &WriteOptions, old: &Value, mut scale: Value) -> Result<Value> {
+    let endpoint = call.endpoint;
+    let subject = Subject { operation: Operation::Update, name: call.target.name, options: Options::Write(options) };
+    let before = plain(endpoint, old)?;
+    Box::pin(call.mutate(hooks, &subject, &mut scale, Some(&before), &mut Rounds::default())).await?;
+    let wished = rescaled(endpoint, old, &scale)?;
+    Box::pin(call.refuse(hooks, &subject, &plain(endpoint, &wished)?, Some(&before))).await?;
+    Ok(wished)
+}
+
+/// The scale of an object, as it is shown.
+fn plain(endpoint: &Endpoint, object: &Value) -> Result<Value> {
+    match scale_of(endpoint) {
+        Some(paths) => Ok(custom::scale::shown(custom::scale::view(paths, object)?)),
+        None => Ok(to_scale(object)),
     }
 }
 
@@ -110,9 +161,5 @@ fn answer(endpoint: &Endpoint, written: Written) -> Result<Answer> {
         Written::Stored(object) => endpoint.read(&object),
         Written::DryRun(object) => object,
     };
-    let value = match scale_of(endpoint) {
-        Some(paths) => custom::scale::shown(custom::scale::view(paths, &object)?),
-        None => to_scale(&object),
-    };
-    Ok(Answer::Value { code: StatusCode::OK, value })
+    Ok(Answer::Value { code: StatusCode::OK, value: plain(endpoint, &object)? })
 }

@@ -5,11 +5,13 @@ use serde_json::{Value, json};
 use windlass_schema::field::{ErrorList, FieldError, Path};
 
 use crate::{
+    admission::Operation,
     call::{Answer, Call},
     meta,
     options::{WriteKind, WriteOptions},
     status::{ApiError, Result},
     tokens::{Bound, Claims, ISSUER, Reference},
+    webhooks::{Options, Subject},
 };
 
 const GROUP: &str = "authentication.k8s.io";
@@ -35,6 +37,8 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
         request["spec"]["boundObjectRef"] = bound.clone();
     }
     call.track(&options, None, &mut request);
+    let subject = Subject { operation: Operation::Create, name: call.target.name, options: Options::Write(&options) };
+    call.ask_about(&subject, &mut request).await?;
     for (field, have) in [("name", call.target.name), ("namespace", call.target.namespace)] {
         let given = meta::text(&request, field);
         if !given.is_empty() && given != have {

@@ -16,6 +16,7 @@ use crate::{
         update::Owners,
         write::{Written, check_object},
     },
+    webhooks::{Options, Subject, name_of},
 };
 
 /// How often a generated name is tried anew when it is taken.
@@ -46,21 +47,31 @@ pub(crate) async fn create_object(
     if owners == Owners::Track {
         call.heavily(|| call.track(options, None, &mut object));
     }
-    call.admit(Operation::Create, &mut object, None, options.dry_run).await?;
+    let name = name_of(call, &object).to_owned();
+    let subject = Subject { operation: Operation::Create, name: &name, options: Options::Write(options) };
+    if call.admit(&subject, &mut object, None).await? {
+        wipe_system_fields(&mut object);
+        call.match_namespace(&mut object)?;
+    }
     let generated = meta::text(&object, "name").is_empty() && !meta::text(&object, "generateName").is_empty();
     if !generated {
-        return create_once(call, object, options).await;
+        return create_once(call, object, &subject, options).await;
     }
     for _ in 1..NAME_ATTEMPTS {
-        match create_once(call, object.clone(), options).await {
+        match create_once(call, object.clone(), &subject, options).await {
             Err(error) if error.reason == "AlreadyExists" => {}
             result => return result,
         }
     }
-    create_once(call, object, options).await
+    create_once(call, object, &subject, options).await
 }
 
-async fn create_once(call: &Call<'_>, mut object: Value, options: &WriteOptions) -> Result<Written> {
+async fn create_once(
+    call: &Call<'_>,
+    mut object: Value,
+    subject: &Subject<'_>,
+    options: &WriteOptions,
+) -> Result<Written> {
     let endpoint = call.endpoint;
     let strategy = endpoint.strategy;
     let resource = &*endpoint.resource;
@@ -84,7 +95,7 @@ async fn create_once(call: &Call<'_>, mut object: Value, options: &WriteOptions)
     for warning in strategy.warnings(&object, None) {
         call.warnings.add(warning);
     }
-    call.validate_admission(Operation::Create, &object, None, options.dry_run).await?;
+    call.validate_admission(subject, &object, None).await?;
     let charges = call.charge(Operation::Create, &object, None, options.dry_run).await?;
 
     let name = meta::text(&object, "name").to_owned();

@@ -16,6 +16,7 @@ use crate::{
     selection::Selection,
     status::{ApiError, Result},
     storage::{StoredObject, encode},
+    webhooks::{Options, Subject},
 };
 
 /// How often a deletion is computed anew after losing a race.
@@ -122,7 +123,9 @@ pub(crate) async fn delete_named(
         let current = endpoint.cache.get(&key).ok_or_else(missing)?;
         let object = endpoint.read(&current);
         check_preconditions(call, options, &object, name)?;
-        call.validate_admission(Operation::Delete, &object, Some(&object), options.dry_run).await?;
+        let subject =
+            Subject { operation: Operation::Delete, name: call.target.name, options: Options::Delete(options) };
+        call.validate_admission(&subject, &object, Some(&object)).await?;
         let plan = plan(call, object.clone(), options);
         if options.dry_run {
             return Ok(match plan {

@@ -21,6 +21,7 @@ use crate::{
         create::create_object,
         write::{Written, check_object},
     },
+    webhooks::{Options, Subject},
 };
 
 /// How often an update is computed anew after losing a race.
@@ -155,7 +156,10 @@ async fn update_once(
     if owners == Owners::Track {
         call.track(options, Some(old), &mut object);
     }
-    call.admit(Operation::Update, &mut object, Some(old), options.dry_run).await?;
+    let subject = Subject { operation: Operation::Update, name: call.target.name, options: Options::Write(options) };
+    if call.admit(&subject, &mut object, Some(old)).await? {
+        call.match_namespace(&mut object)?;
+    }
 
     meta::carry(&mut object, old, "generation");
     let subresource = call.subresource.map(|sub| &*sub.name);
@@ -184,7 +188,7 @@ async fn update_once(
     for warning in strategy.warnings(&object, Some(old)) {
         call.warnings.add(warning);
     }
-    call.validate_admission(Operation::Update, &object, Some(old), options.dry_run).await?;
+    call.validate_admission(&subject, &object, Some(old)).await?;
     let charges = call.charge(Operation::Update, &object, Some(old), options.dry_run).await?;
 
     let gone = meta::is_terminating(&object)

@@ -22,4 +22,6 @@ mod service_accounts;
 mod storage;
 mod subresources;
 mod watches;
+mod webhook_server;
+mod webhooks;
 mod writes;

@@ -6,7 +6,7 @@
 
 mod approval;
 pub mod conditions;
-mod conversion;
+pub(crate) mod conversion;
 mod defaults;
 mod definition;
 mod formats;

@@ -39,16 +39,7 @@ impl Resources {
         &mut self,
         reference: &Reference,
     ) -> Result<Option<(Api<DynamicObject>, Reference)>, kube::Error> {
-        let key = (reference.api_version.clone(), reference.kind.clone());
-        let found = match self.known.get(&key) {
-            Some(found) => found.clone(),
-            None => {
-                let found = self.ask(reference).await?;
-                self.known.insert(key, found.clone());
-                found
-            }
-        };
-        Ok(found.map(|(resource, scope)| {
+        Ok(self.resource(reference).await?.map(|(resource, scope)| {
             let mut reference = reference.clone();
             let api = match scope {
                 Scope::Cluster => {
@@ -62,6 +53,25 @@ impl Resources {
             };
             (api, reference)
         }))
+    }
+
+    /// Where all objects of the kind are.
+    pub(super) async fn everywhere(
+        &mut self,
+        reference: &Reference,
+    ) -> Result<Option<Api<DynamicObject>>, kube::Error> {
+        let found = self.resource(reference).await?;
+        Ok(found.map(|(resource, _)| Api::all_with(self.client.clone(), &resource)))
+    }
+
+    async fn resource(&mut self, reference: &Reference) -> Result<Option<(ApiResource, Scope)>, kube::Error> {
+        let key = (reference.api_version.clone(), reference.kind.clone());
+        if let Some(found) = self.known.get(&key) {
+            return Ok(found.clone());
+        }
+        let found = self.ask(reference).await?;
+        self.known.insert(key, found.clone());
+        Ok(found)
     }
 
     async fn ask(&self, reference: &Reference) -> Result<Option<(ApiResource, Scope)>, kube::Error> {

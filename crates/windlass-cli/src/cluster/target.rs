@@ -16,7 +16,7 @@ use kube::{
 use windlass::client::{self, ClientOptions};
 
 use super::{Cluster, MANAGER};
-use crate::{failure::Advised, up};
+use crate::{data_dir, failure::Advised};
 
 /// A server that cannot be reached is told after this long.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
@@ -124,8 +124,7 @@ fn files(given: Option<&Path>, variable: &dyn Fn(&str) -> Option<OsString>) -> a
     }
     let home = variable("HOME").map(|home| PathBuf::from(home).join(".kube/config"));
     let path = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let plane =
-        path("WINDLASS_DATA_DIR").or_else(|| up::default_data_dir(&path)).map(|folder| folder.join("kubeconfig"));
+    let plane = path("WINDLASS_DATA_DIR").or_else(|| data_dir::usual(&path)).map(|folder| folder.join("kubeconfig"));
     Ok([home, plane].into_iter().flatten().find(|file| file.is_file()).into_iter().collect())
 }
 

@@ -2,11 +2,7 @@
 
 mod source;
 
-use std::{
-    collections::BTreeSet,
-    io::{self, Write as _},
-    path::PathBuf,
-};
+use std::{collections::BTreeSet, path::PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -15,6 +11,7 @@ use windlass_scaffold::{Definition, Files, ImportOptions, ScaffoldError, types_p
 use crate::{
     cluster::ClusterArgs,
     failure::Advised,
+    output,
     project::{self, Wanted, Writing},
 };
 
@@ -119,14 +116,6 @@ fn print(imported: Vec<(&Definition, String, String)>) -> anyhow::Result<()> {
     let paths: BTreeSet<String> = files.keys().cloned().collect();
     let here = std::env::current_dir().context("cannot find the working directory")?;
     project::format_all(&mut files, &paths, &project::style_of(&here));
-    let mut out = io::stdout().lock();
-    for (path, text) in files {
-        let head = if one { String::new() } else { format!("// {path}\n\n") };
-        match write!(out, "{head}{text}") {
-            // Whoever closed the pipe has seen enough.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
-            result => result.context("cannot write to standard output")?,
-        }
-    }
-    Ok(())
+    let text = |(path, text): (String, String)| if one { text } else { format!("// {path}\n\n{text}") };
+    output::print(&files.into_iter().map(text).collect::<String>())
 }

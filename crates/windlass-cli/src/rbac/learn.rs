@@ -6,14 +6,13 @@ mod records;
 mod scene;
 
 use std::{
-    io::{self, Write as _},
     path::{Path, PathBuf},
     process::ExitStatus,
     time::Duration,
 };
 
 use anyhow::Context as _;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::json;
 
 use self::{records::Records, scene::Scene};
@@ -23,7 +22,13 @@ use super::{
     print::{self, Owner},
     rules::{Narrow, Roles},
 };
-use crate::{cluster::ClusterArgs, failure::Advised, project, signals::Signals};
+use crate::{
+    cluster::ClusterArgs,
+    failure::Advised,
+    output::{self, Format},
+    project,
+    signals::Signals,
+};
 
 /// The file that tests of operators write requests to, as windlass-testing knows it.
 const RECORD_REQUESTS: &str = "WINDLASS_RECORD_REQUESTS";
@@ -65,21 +70,11 @@ pub(crate) struct LearnArgs {
     #[arg(long, value_name = "PATH")]
     compare: Option<PathBuf>,
     /// How to print the roles
-    #[arg(short, long, value_enum, default_value_t = Output::Yaml)]
-    output: Output,
+    #[arg(short, long, value_enum, default_value_t = Format::Yaml)]
+    output: Format,
     /// What to run
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Output {
-    /// Roles and bindings
-    Yaml,
-    /// The same
-    Json,
-    /// A line a rule
-    Table,
 }
 
 /// Runs the command, and prints the roles.
@@ -96,7 +91,7 @@ pub(crate) fn run(args: LearnArgs) -> anyhow::Result<()> {
         eprintln!("nothing has to be allowed");
     } else {
         let narrow = Narrow { namespaces: args.namespace_scoped, names: !args.no_names };
-        print(&Roles::of(&needs, narrow), &owner(&args), args.output)?;
+        output::print(&text(&Roles::of(&needs, narrow), &owner(&args), args.output)?)?;
     }
     if let Some(status) = ended.filter(|status| !status.success()) {
         let message = format!("{} ended with {status}", args.command.first().map_or("the command", String::as_str));
@@ -184,19 +179,12 @@ fn owner(args: &LearnArgs) -> Owner {
     Owner { name, namespace }
 }
 
-fn print(roles: &Roles, owner: &Owner, output: Output) -> anyhow::Result<()> {
-    let text = match output {
-        Output::Yaml => print::to_yaml(&print::manifests(roles, owner)),
-        Output::Json => {
-            let list = json!({"apiVersion": "v1", "kind": "List", "items": print::manifests(roles, owner)});
-            serde_json::to_string_pretty(&list).context("cannot print")? + "\n"
-        }
-        Output::Table => print::table(roles),
-    };
-    match io::stdout().write_all(text.as_bytes()) {
-        // Whoever closed the pipe has seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => result.context("cannot write to standard output"),
+fn text(roles: &Roles, owner: &Owner, output: Format) -> anyhow::Result<String> {
+    let manifests = print::manifests(roles, owner);
+    match output {
+        // A document a role, as it is applied.
+        Format::Yaml => Ok(print::to_yaml(&manifests)),
+        other => other.text(&json!({"apiVersion": "v1", "kind": "List", "items": manifests}), || print::table(roles)),
     }
 }
 

@@ -58,14 +58,10 @@ impl Roles {
         for needs in by_base.values() {
             let named = narrow.names && has_fixed_names(needs);
             let scope = scope(needs);
-            let mut verbs: BTreeMap<(Option<&str>, &Need), ()> = BTreeMap::new();
-            for need in needs {
-                let scope = if narrow.namespaces { need.namespace.as_deref() } else { scope };
-                verbs.insert((scope, need), ());
-            }
             // Names by scope, resource and verb; nothing if all objects are meant.
             let mut names: BTreeMap<(Option<&str>, &str, &str), Option<BTreeSet<&str>>> = BTreeMap::new();
-            for (scope, need) in verbs.into_keys() {
+            for need in needs {
+                let scope = if narrow.namespaces { need.namespace.as_deref() } else { scope };
                 let entry = names.entry((scope, &need.resource, need.verb)).or_insert_with(|| Some(BTreeSet::new()));
                 match (&need.name, &mut *entry) {
                     (Some(name), Some(names)) if named => {

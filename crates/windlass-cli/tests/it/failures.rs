@@ -25,9 +25,11 @@ async fn a_second_server_on_the_folder_is_told_who_has_it() {
         assert_eq!(
             said,
             format!(
-                "error: {} is in use by another windlass (process {pid})\n\
-                 hint: stop process {pid}, or choose another data folder\n",
-                data_dir.display()
+                "error: a plane runs in {0} already: {1} (process {pid})\n\
+                 hint: `windlass down --data-dir {0}` stops it, `windlass kubectl-env --data-dir {0}` says how to use \
+                 it; --data-dir chooses another folder\n",
+                data_dir.display(),
+                up.url()
             )
         );
     }
@@ -125,7 +127,9 @@ fn wrong_usage_ends_with_two() {
         &["up", "--nodes", "-1"],
         &["up", "--runtime", "docker"],
         &["up", "--address", "nowhere"],
-        &["down"],
+        &["down", "--wait", "-1"],
+        &["kubectl-env", "--shell", "cmd"],
+        &["status", "-o", "xml"],
         &[],
         &["completion", "sh"],
     ] {

@@ -2,10 +2,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may end so")]
 
+mod background;
 mod crd;
+mod demo;
+mod deploy;
+mod doctor;
 mod failures;
+mod generate;
+mod golden;
 mod import;
 mod learn;
 mod process;
+mod run;
 mod scaffold;
 mod serving;

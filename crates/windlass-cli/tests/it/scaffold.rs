@@ -6,7 +6,7 @@ use std::{
     process::Command,
 };
 
-use windlass_scaffold::fingerprint;
+use windlass_scaffold::{SCAFFOLD, fingerprint};
 
 use crate::process::{output, windlass};
 
@@ -254,7 +254,7 @@ fn an_upgrade_replaces_merges_and_marks_conflicts() {
     age(&project, "src/operator.rs", &old);
     fs::write(base.join("src/operator.rs"), &old).unwrap();
     project.edit("src/operator.rs", "all that it watches", "what I watch");
-    project.edit("PROJECT", "scaffold: 1", "scaffold: 0");
+    project.edit("PROJECT", &format!("scaffold: {SCAFFOLD}"), "scaffold: 0");
 
     let said = project.run(PEN);
     assert!(said.err.contains("hint: run `windlass upgrade` first"), "{}", said.err);
@@ -284,5 +284,5 @@ fn an_upgrade_replaces_merges_and_marks_conflicts() {
     assert!(merged.starts_with("//! Runs the operator.") && merged.contains("// Mine.\nasync fn main"), "{merged}");
     let marked = project.read("src/operator.rs");
     assert!(marked.contains("<<<<<<<") && marked.contains("what I watch"), "{marked}");
-    assert!(project.read("PROJECT").contains("scaffold: 1"));
+    assert!(project.read("PROJECT").contains(&format!("scaffold: {SCAFFOLD}")));
 }

@@ -2,7 +2,7 @@
 //!
 //! A stage says of which objects it is ([`selector`]), how long they stay as they are ([`delay`](choose)), and what
 //! becomes of them ([`transition`]). All of it is pure: an object, what is known beside it and a number for chance in, a
-//! transition out. The default stages are in `default.yaml`; `docs/nodes.md` describes the format.
+//! transition out. The default stages are in `default.yaml`; `docs/src/nodes.md` describes the format.
 
 mod choose;
 mod facts;

@@ -19,7 +19,7 @@ pub(super) fn add(project: &Project, values: &Values, files: &mut Files) {
         files.insert(format!("deploy/{folder}/kustomization.yaml"), render(PART, &values));
     };
     if !own.is_empty() {
-        part("crd", "The definitions; `cargo test manifests` writes them.", &["crds.yaml".to_owned()]);
+        part("crd", "The definitions; `windlass generate` writes them.", &["crds.yaml".to_owned()]);
         let samples: Vec<String> =
             own.iter().flat_map(|one| one.versions.iter().map(|version| sample_name(one, &version.name))).collect();
         part("samples", "Examples.", &samples);

@@ -2,8 +2,6 @@
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
-
 use super::{
     Object,
     idents::{is_found, written},
@@ -13,6 +11,8 @@ use super::{
 
 /// Where lines of comments are broken.
 const WIDTH: usize = 112;
+/// Longer lines of attributes are broken.
+const LONGEST: usize = 120;
 
 /// The whole module.
 pub(super) fn module(kind: &str, version: &str, group: &str, head: &[String], model: &Model) -> String {
@@ -70,7 +70,7 @@ fn print_item(text: &mut String, item: &Item, head: Option<&[String]>) {
     if matches!(item.body, Body::Fields(..)) {
         text.push_str("#[serde(rename_all = \"camelCase\")]\n");
     }
-    attribute(text, "", extend(&item.keywords).into_iter().collect());
+    attribute(text, "", None, &item.keywords);
     match &item.body {
         Body::Variants(variants) => {
             let _ = writeln!(text, "pub enum {} {{", item.name);
@@ -115,28 +115,34 @@ fn print_field(text: &mut String, field: &FieldOf) {
     if !serde.is_empty() {
         let _ = writeln!(text, "    #[serde({})]", serde.join(", "));
     }
-    let mut schemars = Vec::new();
-    if let Some(with) = &field.with {
-        schemars.push(format!("with = \"{with}\""));
-    }
-    schemars.extend(extend(&field.keywords));
-    attribute(text, "    ", schemars);
+    attribute(text, "    ", field.with.as_deref(), &field.keywords);
     let _ = writeln!(text, "    pub {}: {},", written(&field.ident), field.rust);
 }
 
-fn attribute(text: &mut String, indentation: &str, parts: Vec<String>) {
-    if !parts.is_empty() {
-        let _ = writeln!(text, "{indentation}#[schemars({})]", parts.join(", "));
-    }
-}
-
-/// Keywords of a schema, as schemars takes them.
-fn extend(keywords: &Object) -> Option<String> {
-    let said: Vec<String> = keywords
+/// The type whose schema it is, and keywords of its schema, as schemars takes them.
+fn attribute(text: &mut String, indentation: &str, with: Option<&str>, keywords: &Object) {
+    let with = with.map(|with| format!("with = \"{with}\""));
+    let keywords: Vec<String> = keywords
         .iter()
-        .map(|(keyword, value): (&String, &Value)| format!("{} = {}", literal::text(keyword), literal::json(value)))
+        .map(|(keyword, value)| format!("{} = {}", literal::text(keyword), literal::json(value)))
         .collect();
-    (!said.is_empty()).then(|| format!("extend({})", said.join(", ")))
+    let extend = |before: &str, between: &str, after: &str| {
+        (!keywords.is_empty()).then(|| format!("extend({before}{}{after})", keywords.join(between)))
+    };
+    let parts: Vec<String> = with.iter().cloned().chain(extend("", ", ", "")).collect();
+    let line = format!("{indentation}#[schemars({})]", parts.join(", "));
+    if parts.is_empty() {
+        return;
+    }
+    if line.len() <= LONGEST {
+        let _ = writeln!(text, "{line}");
+        return;
+    }
+    // rustfmt leaves such attributes as they are.
+    let deeper = format!("\n{indentation}        ");
+    let extend = extend(&deeper, &format!(",{deeper}"), &format!("\n{indentation}    "));
+    let parts: Vec<String> = with.into_iter().chain(extend).map(|part| format!("{indentation}    {part}")).collect();
+    let _ = write!(text, "{indentation}#[schemars(\n{}\n{indentation})]\n", parts.join(",\n"));
 }
 
 /// Words as a comment. Nothing in them is code, which would be compiled as an example.

@@ -16,7 +16,7 @@ fn it_is_written_in_the_manner_of_kubebuilder_and_read_again() {
     let text = project.write();
     expect![[r##"
         # What windlass generated, and from what. Commands of windlass keep it; edit it with `windlass edit`.
-        scaffold: 1
+        scaffold: 2
         projectName: bookshop
         domain: example.com
         description: The operator bookshop
@@ -54,7 +54,7 @@ fn what_is_wrong_is_said_with_its_line() {
         ("kind: Book", "kind: ../../Book", "must be letters and digits in CamelCase"),
         ("module: book", "module: ../book", "is no name of a module"),
         ("storageVersion: v1", "storageVersion: v2", "Book has no version v2"),
-        ("scaffold: 1", "scaffold: 99", "this windlass makes scaffold"),
+        ("scaffold: 2", "scaffold: 99", "this windlass makes scaffold"),
     ] {
         assert!(text.contains(from), "{from} in {text}");
         let error = Project::read(&text.replace(from, to)).unwrap_err();

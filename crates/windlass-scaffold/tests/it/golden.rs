@@ -12,7 +12,8 @@ use windlass_scaffold::{
     ApiOptions, Files, Project, ProjectOptions, WebhookOptions, Webhooks, difference, fingerprint, generate,
 };
 
-fn golden() -> Files {
+/// The project, with all its files.
+pub(crate) fn project() -> (Project, Files) {
     let mut options = ProjectOptions::new("guestbook", "example.com");
     options.description = Some("Runs guestbooks".to_owned());
     let mut project = Project::new(options).unwrap();
@@ -26,11 +27,12 @@ fn golden() -> Files {
     let mut files = generate(&project);
     project.files = files.iter().map(|(path, text)| (path.clone(), fingerprint(text))).collect();
     files.insert("PROJECT".to_owned(), project.write());
-    files
+    (project, files)
 }
 
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/guestbook")
+/// A folder of golden files.
+pub(crate) fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata").join(name)
 }
 
 fn read(folder: &Path, prefix: &str, files: &mut BTreeMap<String, String>) {
@@ -48,14 +50,20 @@ fn read(folder: &Path, prefix: &str, files: &mut BTreeMap<String, String>) {
 
 #[test]
 fn the_golden_project_is_what_is_generated() {
-    let (folder, wanted) = (folder(), golden());
+    check("guestbook", &project().1);
+}
+
+/// Compares a folder with what should be in it, or writes it.
+#[track_caller]
+pub(crate) fn check(name: &str, wanted: &Files) {
+    let folder = folder(name);
     let mut there = BTreeMap::new();
     if folder.exists() {
         read(&folder, "", &mut there);
     }
     if env::var_os("UPDATE").is_some() {
         let _ = fs::remove_dir_all(&folder);
-        for (path, text) in &wanted {
+        for (path, text) in wanted {
             let file = folder.join(path);
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, text).unwrap();

@@ -1,6 +1,8 @@
-//! Types that are imported, compiled: the definition that kube-derive makes of them is the one that was imported.
+//! The scaffold as a whole.
 
-#![allow(clippy::unwrap_used, reason = "a test may end so")]
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
 #![allow(unreachable_pub, reason = "imported types are those of a library")]
 
+mod golden;
 mod import;
+mod package;

@@ -95,7 +95,7 @@ fn client_config(config: &Value, path: &Path, rules: Rules) -> ErrorList {
     errors
 }
 
-fn webhook_url(url: &str, path: &Path) -> ErrorList {
+pub(crate) fn webhook_url(url: &str, path: &Path) -> ErrorList {
     const FORM: &str = "; desired format: https://host[/path]";
     let url = match go_url::parse(url) {
         Ok(url) => url,
@@ -121,7 +121,7 @@ fn webhook_url(url: &str, path: &Path) -> ErrorList {
     errors
 }
 
-fn webhook_service(service: &Value, path: &Path) -> ErrorList {
+pub(crate) fn webhook_service(service: &Value, path: &Path) -> ErrorList {
     let mut errors = ErrorList::new();
     // The real server hands the two over in the other order, so each is missed under the other's name.
     if text(service, "/namespace").is_empty() {

@@ -2,13 +2,14 @@
 
 use std::{
     fs, io,
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use anyhow::Context as _;
 use kube::Client;
+use tempfile::TempDir;
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 use windlass_plane::{NodeOptions, Pki, Plane, PlaneOptions, StoreKind, kubeconfig};
 
@@ -21,7 +22,7 @@ pub(super) struct Scene {
     proxy: JoinHandle<io::Result<()>>,
     plane: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
     // The last, as the others use it.
-    folder: Folder,
+    folder: TempDir,
 }
 
 impl Scene {
@@ -32,7 +33,7 @@ impl Scene {
         agent: Option<String>,
         records: &Records,
     ) -> anyhow::Result<Self> {
-        let folder = Folder::make()?;
+        let folder = tempfile::Builder::new().prefix("windlass-learn-").tempdir().context("cannot make a folder")?;
         let (upstream, url, plane) = match cluster {
             Some(args) => {
                 let (mut config, _) = args.configuration().await?;
@@ -46,7 +47,7 @@ impl Scene {
             None => {
                 let nodes = NodeOptions { count: 1, ..NodeOptions::default() };
                 let options =
-                    PlaneOptions { store: StoreKind::Memory, nodes, ..PlaneOptions::new(folder.0.join("plane")) };
+                    PlaneOptions { store: StoreKind::Memory, nodes, ..PlaneOptions::new(folder.path().join("plane")) };
                 let plane = Plane::start(options).await?;
                 let (client, url) = (plane.server().client(), plane.url().to_owned());
                 let (stop, stopped) = oneshot::channel::<()>();
@@ -63,11 +64,11 @@ impl Scene {
         };
         prepare(&upstream, &url, apply).await?;
 
-        let pki = Pki::load_or_create(&folder.0.join("pki"), &[]).context("cannot make certificates")?;
+        let pki = Pki::load_or_create(&folder.path().join("pki"), &[]).context("cannot make certificates")?;
         let tls = Arc::new(pki.server_config().context("cannot use the certificates")?);
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.context("cannot listen")?;
         let address = listener.local_addr().context("cannot listen")?;
-        let path = folder.0.join("kubeconfig");
+        let path = folder.path().join("kubeconfig");
         let written = write_secret(&path, &kubeconfig(&pki, &format!("https://{address}")));
         written.with_context(|| format!("cannot write {}", path.display()))?;
         let proxy = Proxy { upstream, within: plane.is_some(), agent, records: records.clone() };
@@ -81,7 +82,7 @@ impl Scene {
 
     /// A folder that is gone afterwards.
     pub(super) fn folder(&self) -> &Path {
-        &self.folder.0
+        self.folder.path()
     }
 
     /// Ends all of it.
@@ -118,28 +119,6 @@ async fn prepare(client: &Client, url: &str, files: &[PathBuf]) -> anyhow::Resul
     };
     cluster.apply(&objects, ApplyOptions::default(), &mut |applied| eprintln!("{applied}")).await?;
     Ok(())
-}
-
-/// A folder for nobody else, removed when dropped.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn make() -> anyhow::Result<Self> {
-        let nanos =
-            std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().subsec_nanos();
-        let path = std::env::temp_dir().join(format!("windlass-learn-{}-{nanos}", std::process::id()));
-        let made = fs::DirBuilder::new().mode(0o700).create(&path);
-        made.with_context(|| format!("cannot make {}", path.display()))?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.0) {
-            tracing::debug!(folder = %self.0.display(), %error, "it could not be removed");
-        }
-    }
 }
 
 fn write_secret(path: &Path, text: &str) -> io::Result<()> {

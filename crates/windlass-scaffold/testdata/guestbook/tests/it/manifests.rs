@@ -35,7 +35,7 @@ fn the_manifests_are_those_of_the_program() {
                 fs::write(&file, text).unwrap();
             }
         } else {
-            let hint = "`UPDATE=1 cargo test manifests` writes it";
+            let hint = "`windlass generate` or `UPDATE=1 cargo test manifests` writes it";
             assert!(there == text, "deploy/{name} is stale: {hint}");
         }
     }

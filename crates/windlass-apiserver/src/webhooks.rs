@@ -1,0 +1,120 @@
+//! Webhooks: who is asked over HTTPS before a write is stored, and for objects in another version.
+//!
+//! What the configurations say is compiled into a [`Hooks`] that never changes; a write takes the present one, and one
+//! without webhooks pays for nothing else. A configuration is effective when its write is acknowledged, as the writer
+//! makes the next [`Hooks`] before it answers.
+
+mod admit;
+mod client;
+mod configuration;
+mod matching;
+mod resolver;
+mod review;
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+
+use self::configuration::{Configuration, Hook};
+pub use self::resolver::ServiceResolver;
+pub(crate) use self::{
+    admit::{Options, Rounds, Subject, name_of},
+    client::Client,
+    resolver::EndpointSlices,
+};
+use crate::{
+    endpoint::Endpoint,
+    storage::{ResourceCache, Storage},
+};
+
+pub(crate) const GROUP: &str = "admissionregistration.k8s.io";
+const MUTATING: &str = "mutatingwebhookconfigurations";
+const VALIDATING: &str = "validatingwebhookconfigurations";
+
+/// The webhooks of a server.
+pub(crate) struct Webhooks {
+    pub(crate) client: Client,
+    mutating: Arc<ResourceCache>,
+    validating: Arc<ResourceCache>,
+    hooks: ArcSwap<Hooks>,
+    /// Held while the next `hooks` are made, so that the newest are the last.
+    refreshing: Mutex<()>,
+}
+
+/// All webhooks, in the order they are asked.
+#[derive(Default)]
+pub(crate) struct Hooks {
+    mutating: Vec<Arc<Configuration>>,
+    validating: Vec<Arc<Configuration>>,
+}
+
+impl Hooks {
+    /// Those that may change an object.
+    fn mutating(&self) -> impl Iterator<Item = &Arc<Hook>> {
+        self.mutating.iter().flat_map(|configuration| &configuration.hooks)
+    }
+
+    /// Those that may only refuse.
+    fn validating(&self) -> impl Iterator<Item = &Arc<Hook>> {
+        self.validating.iter().flat_map(|configuration| &configuration.hooks)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.mutating.is_empty() && self.validating.is_empty()
+    }
+}
+
+impl Webhooks {
+    pub(crate) fn new(storage: &Storage, resolver: Arc<dyn ServiceResolver>) -> Self {
+        let webhooks = Self {
+            client: Client::new(resolver),
+            mutating: storage.cache(&format!("/{GROUP}/{MUTATING}/")),
+            validating: storage.cache(&format!("/{GROUP}/{VALIDATING}/")),
+            hooks: ArcSwap::default(),
+            refreshing: Mutex::new(()),
+        };
+        webhooks.refresh();
+        webhooks
+    }
+
+    /// Takes over what the caches hold of the configurations.
+    pub(crate) fn refresh(&self) {
+        let _turn = self.refreshing.lock();
+        let before = self.hooks.load_full();
+        let hooks = Hooks {
+            mutating: self.compile(&self.mutating, &before.mutating),
+            validating: self.compile(&self.validating, &before.validating),
+        };
+        self.hooks.store(Arc::new(hooks));
+    }
+
+    /// The configurations of a cache by name, those that have not changed as they were.
+    fn compile(&self, cache: &ResourceCache, before: &[Arc<Configuration>]) -> Vec<Arc<Configuration>> {
+        let snapshot = cache.snapshot();
+        let mut compiled: Vec<Arc<Configuration>> = Vec::new();
+        for object in snapshot.objects() {
+            let same = before.iter().find(|known| known.revision == object.revision);
+            compiled.push(same.cloned().unwrap_or_else(|| Arc::new(Configuration::new(object, &self.client))));
+        }
+        compiled.sort_by(|a, b| a.name.cmp(&b.name));
+        compiled.retain(|configuration| !configuration.hooks.is_empty());
+        compiled
+    }
+
+    /// The webhooks to ask about writes of an endpoint, if there are any.
+    fn hooks_for(&self, endpoint: &Endpoint) -> Option<Arc<Hooks>> {
+        let hooks = self.hooks.load();
+        // Nobody is asked about what says who is asked.
+        if hooks.is_empty() || &*endpoint.resource.group == GROUP {
+            return None;
+        }
+        Some(hooks.clone())
+    }
+}
+
+/// Whether an endpoint has configurations of webhooks.
+pub(crate) fn is_configuration(endpoint: &Endpoint) -> bool {
+    let resource = &*endpoint.resource;
+    &*resource.group == GROUP && matches!(&*resource.plural, MUTATING | VALIDATING)
+}

@@ -1,0 +1,117 @@
+//! The objects of a request in the version that a webhook wants them in.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use windlass_builtins::table::object_meta;
+use windlass_schema::structural::AdmitOptions;
+
+use crate::{
+    call::Call,
+    endpoint::{Endpoint, Form},
+    status::{ApiError, Result},
+};
+
+/// An object and what it was before, in a version.
+pub(super) struct Versions<'a> {
+    call: &'a Call<'a>,
+    endpoint: Arc<Endpoint>,
+    object: Value,
+    old: Value,
+    /// Whether a webhook has changed the object.
+    changed: bool,
+}
+
+impl<'a> Versions<'a> {
+    /// In the version of the request; null stands for what is not there.
+    pub(super) fn new(call: &'a Call<'a>, object: Value, old: Value) -> Self {
+        Self { call, endpoint: call.endpoint.clone(), object, old, changed: false }
+    }
+
+    pub(super) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    pub(super) fn object(&self) -> &Value {
+        &self.object
+    }
+
+    pub(super) fn old(&self) -> &Value {
+        &self.old
+    }
+
+    pub(super) fn is_in(&self, endpoint: &Arc<Endpoint>) -> bool {
+        Arc::ptr_eq(&self.endpoint, endpoint)
+    }
+
+    /// Goes over to another version.
+    pub(super) async fn convert(&mut self, to: &Arc<Endpoint>) -> Result<()> {
+        if self.is_in(to) {
+            return Ok(());
+        }
+        // What a subresource has of its own is the same in all versions.
+        if self.call.is_own_kind() {
+            let from = self.endpoint.clone();
+            for object in [&mut self.object, &mut self.old].into_iter().filter(|object| !object.is_null()) {
+                *object = self.call.in_version(object.take(), &from, to).await?;
+            }
+        }
+        self.endpoint = to.clone();
+        Ok(())
+    }
+
+    /// Takes over an object that a webhook has changed, made to fit its kind again; says whether it is another one.
+    pub(super) fn replace(&mut self, mut object: Value) -> Result<bool> {
+        let changed = object != self.object;
+        self.call.settle_patched(&self.endpoint, &mut object)?;
+        self.object = object;
+        self.changed = true;
+        Ok(changed)
+    }
+
+    /// The object in the version of the request.
+    pub(super) async fn finish(mut self) -> Result<Value> {
+        let own = self.call.endpoint.clone();
+        if !self.changed && self.is_in(&own) {
+            return Ok(self.object);
+        }
+        self.old = Value::Null;
+        self.convert(&own).await?;
+        if let Some(custom) = own.custom().filter(|_| self.changed && self.call.is_own_kind()) {
+            let fits = self.object["kind"] == *own.resource.kind;
+            custom.fit(&mut self.object, fits).map_err(ApiError::unexpected)?;
+        }
+        Ok(self.object)
+    }
+}
+
+impl Call<'_> {
+    /// An object of one version of a resource in another.
+    async fn in_version(&self, mut object: Value, from: &Endpoint, to: &Endpoint) -> Result<Value> {
+        match &to.form {
+            Form::Custom(custom) => {
+                object["apiVersion"] = to.resource.api_version().into();
+                let options = AdmitOptions { drop_invalid_metadata: true, unknown_fields: false, default: false };
+                let _ = custom.compiled().schema.admit(&mut object, object_meta(), options);
+                Ok(object)
+            }
+            Form::Stored | Form::Converted(_) => Ok(to.convert(from.store(object))),
+        }
+    }
+
+    /// Makes an object that a webhook has changed fit its kind again.
+    fn settle_patched(&self, endpoint: &Endpoint, object: &mut Value) -> Result<()> {
+        if !object.is_object() {
+            return Err(ApiError::internal("the patched object is none"));
+        }
+        if !std::ptr::eq(endpoint, &**self.endpoint) && endpoint.custom().is_none() {
+            *object = endpoint.normalize(object.take());
+            endpoint.strategy.default(object);
+            return Ok(());
+        }
+        match endpoint.custom().filter(|_| self.is_own_kind()) {
+            Some(custom) => custom.compiled().schema.apply_defaults(object).map_err(ApiError::internal),
+            None => self.decode_value(object).map(drop).map_err(ApiError::internal),
+        }
+    }
+}

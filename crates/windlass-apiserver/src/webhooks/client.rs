@@ -1,0 +1,159 @@
+//! Calling a webhook: one POST over TLS, on a connection that is kept, and errors in the words of client-go.
+
+mod dial;
+mod trust;
+mod words;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Uri, header};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::{client::legacy, rt::TokioExecutor};
+use parking_lot::Mutex;
+use serde_json::Value;
+use windlass_schema::{go_url, json, yaml};
+
+use self::dial::{Dial, Service};
+use super::resolver::ServiceResolver;
+
+/// The largest answer that is read.
+const ANSWER_LIMIT: usize = 64 << 20;
+
+type Connections = legacy::Client<HttpsConnector<Dial>, Full<Bytes>>;
+
+/// Makes connections to webhooks; those that trust the same certificates share theirs.
+pub(crate) struct Client {
+    resolver: Arc<dyn ServiceResolver>,
+    known: Mutex<HashMap<Peer, Weak<Connections>>>,
+}
+
+/// What tells connections apart that may not be shared.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Peer {
+    ca_bundle: String,
+    service: Option<Service>,
+}
+
+/// Where a webhook is called.
+pub(crate) struct Target {
+    connections: Arc<Connections>,
+    /// The address, as errors show it.
+    url: String,
+}
+
+/// How a call is made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// How long it may take.
+    pub(crate) timeout: Duration,
+    /// Whether the webhook is told so.
+    pub(crate) announced: bool,
+}
+
+impl Client {
+    pub(crate) fn new(resolver: Arc<dyn ServiceResolver>) -> Self {
+        Self { resolver, known: Mutex::default() }
+    }
+
+    /// What a `clientConfig` names.
+    ///
+    /// # Errors
+    /// What is wrong with it, to be told when the webhook is called.
+    pub(crate) fn target(&self, config: &Value) -> Result<Target, String> {
+        let ca_bundle = config["caBundle"].as_str().unwrap_or_default().to_owned();
+        let service = Service::of(&config["service"]);
+        let url = match (&service, config["url"].as_str()) {
+            (Some(service), _) => service.url(config["service"]["path"].as_str().unwrap_or_default()),
+            (None, Some(url)) => {
+                let parsed = go_url::parse(url).map_err(|error| error.to_string())?;
+                format!("{}://{}{}", parsed.scheme, parsed.host, clean(&parsed.escaped_path))
+            }
+            (None, None) => return Err("webhook configuration must have either service or URL".to_owned()),
+        };
+        Ok(Target { connections: self.connections(Peer { ca_bundle, service })?, url })
+    }
+
+    fn connections(&self, peer: Peer) -> Result<Arc<Connections>, String> {
+        let mut known = self.known.lock();
+        if let Some(connections) = known.get(&peer).and_then(Weak::upgrade) {
+            return Ok(connections);
+        }
+        let tls = trust::config(&peer.ca_bundle)?;
+        let dial = Dial { service: peer.service.clone(), resolver: self.resolver.clone() };
+        let connector =
+            HttpsConnectorBuilder::new().with_tls_config(tls).https_only().enable_all_versions().wrap_connector(dial);
+        let connections = Arc::new(legacy::Client::builder(TokioExecutor::new()).build(connector));
+        known.retain(|_, connections| connections.strong_count() > 0);
+        known.insert(peer, Arc::downgrade(&connections));
+        Ok(connections)
+    }
+}
+
+/// A path without empty steps.
+fn clean(path: &str) -> String {
+    let steps: Vec<&str> = path.split('/').filter(|step| !step.is_empty()).collect();
+    format!("/{}", steps.join("/"))
+}
+
+impl Target {
+    /// Posts a review and gives the answer, whatever object it is.
+    ///
+    /// # Errors
+    /// Why there is none, in the words of the real server.
+    pub(crate) async fn post(&self, review: &Value, limits: Limits) -> Result<Value, String> {
+        let url = match limits.announced {
+            true => format!("{}?timeout={}s", self.url, limits.timeout.as_secs()),
+            false => self.url.clone(),
+        };
+        let failed = |why: String| format!("Post \"{url}\": {why}");
+        let uri: Uri = url.parse().map_err(|error: http::uri::InvalidUri| failed(error.to_string()))?;
+        let call = async {
+            let request = Request::builder()
+                .method(Method::POST)
+                .uri(uri)
+                .header(header::CONTENT_TYPE, "application/json")
+                .header(header::ACCEPT, "application/json, */*")
+                .header(header::USER_AGENT, "kube-apiserver-admission")
+                .body(Full::new(Bytes::from(json::encode_object(review))))
+                .map_err(|error| failed(error.to_string()))?;
+            let response = self.connections.request(request).await.map_err(|error| failed(words::of(&error)))?;
+            let (parts, body) = response.into_parts();
+            let body = Limited::new(body, ANSWER_LIMIT).collect().await;
+            let body = body.map_err(|error| {
+                format!("unexpected error when reading response body. Please retry. Original error: {error}")
+            })?;
+            answer(parts.status.as_u16(), &parts.headers, &body.to_bytes())
+        };
+        match tokio::time::timeout(limits.timeout, call).await {
+            Ok(answer) => answer,
+            Err(_) => Err(failed("context deadline exceeded".to_owned())),
+        }
+    }
+}
+
+/// Reads an answer: JSON, or YAML, of which JSON is a part.
+fn answer(code: u16, headers: &HeaderMap, body: &[u8]) -> Result<Value, String> {
+    if !(200..=206).contains(&code) {
+        return Err(words::of_status(code, headers, body));
+    }
+    if body.is_empty() {
+        let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        return Err(format!("0-length response with status code: {code} and content type: {content_type}"));
+    }
+    let unread = |error: String| format!("couldn't get version/kind; json parse error: {error}");
+    let document = match json::parse(body) {
+        Ok(document) => document,
+        Err(_) => yaml::parse(body).map_err(|error| format!("error converting YAML to JSON: {error}"))?,
+    };
+    let given = windlass_schema::decode::type_meta(&document.value).map_err(unread)?;
+    if given.kind.is_empty() {
+        return Err(format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(body)));
+    }
+    Ok(document.value)
+}

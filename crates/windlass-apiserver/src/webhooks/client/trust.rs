@@ -1,0 +1,96 @@
+//! Whom webhooks are to be: those that the bundle of certificates vouches for, and nobody else.
+
+use std::sync::Arc;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use rustls::{
+    ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    client::{
+        WebPkiServerVerifier,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+        verify_server_name,
+    },
+    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject as _},
+    server::ParsedCertificate,
+};
+
+/// The TLS of a client that trusts a bundle; one without a bundle trusts nobody.
+pub(super) fn config(ca_bundle: &str) -> Result<ClientConfig, String> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    let pem = STANDARD.decode(ca_bundle).unwrap_or_default();
+    if pem.trim_ascii().is_empty() {
+        return Ok(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth());
+    }
+    let refused = |why: &str| format!("unable to load root certificates: {why}");
+    let bundle: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&pem).flatten().collect();
+    if bundle.is_empty() {
+        return Err(refused("unable to parse bytes as PEM block"));
+    }
+    let mut roots = RootCertStore::empty();
+    let (added, _) = roots.add_parsable_certificates(bundle.iter().cloned());
+    if added == 0 {
+        return Err(refused("failed to parse certificate: x509: malformed certificate"));
+    }
+    let roots = WebPkiServerVerifier::builder_with_provider(roots.into(), provider).build();
+    let roots = roots.map_err(|error| refused(&error.to_string()))?;
+    let verifier = Arc::new(Trust { roots, bundle });
+    Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
+}
+
+/// Trusts what the bundle has signed, and, as Go does, a certificate that stands in the bundle itself: those that sign
+/// themselves are often marked as authorities, which webpki does not take from a server.
+#[derive(Debug)]
+struct Trust {
+    roots: Arc<WebPkiServerVerifier>,
+    bundle: Vec<CertificateDer<'static>>,
+}
+
+impl ServerCertVerifier for Trust {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let verdict = self.roots.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+        if verdict.is_ok() || !self.bundle.contains(end_entity) || !is_valid_at(end_entity, now) {
+            return verdict;
+        }
+        verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.roots.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.roots.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.roots.supported_verify_schemes()
+    }
+}
+
+fn is_valid_at(certificate: &CertificateDer<'_>, now: UnixTime) -> bool {
+    let Ok((_, parsed)) = x509_parser::parse_x509_certificate(certificate) else { return false };
+    let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+    let validity = parsed.validity();
+    (validity.not_before.timestamp()..=validity.not_after.timestamp()).contains(&now)
+}

@@ -1,0 +1,204 @@
+//! Admission webhooks, asked over HTTPS.
+
+use serde_json::{Value, json};
+
+use crate::{
+    client::{CONFIG_MAPS, Client, config_map, labelled},
+    webhook_server::{WebhookServer, admission, denied, patched},
+};
+
+const MUTATING: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
+const VALIDATING: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+
+/// A webhook for config maps.
+fn webhook(name: &str, config: Value, more: &Value) -> Value {
+    let mut webhook = json!({
+        "name": format!("{name}.example.com"), "clientConfig": config, "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}],
+    });
+    for (field, value) in more.as_object().into_iter().flatten() {
+        webhook[field] = value.clone();
+    }
+    webhook
+}
+
+async fn configure(client: &Client, path: &str, name: &str, webhooks: &[Value]) {
+    client.post(path, &json!({"metadata": {"name": name}, "webhooks": webhooks})).await.expect(201);
+}
+
+/// Adds a letter to `data.a` for `/x`.
+fn append(path: &str, review: &Value) -> (u16, Value) {
+    let had = review["request"]["object"]["data"]["a"].as_str().unwrap_or_default();
+    patched(review, &json!([{"op": "add", "path": "/data/a", "value": format!("{had}{}", &path[1..])}]))
+}
+
+#[tokio::test]
+async fn a_mutating_webhook_changes_what_is_stored() {
+    let client = Client::new().await;
+    let server = WebhookServer::start(&[], |_, review| {
+        patched(review, &json!([{"op": "add", "path": "/metadata/labels", "value": {"seen": "yes"}}]))
+    });
+    let server = server.await;
+    configure(&client, MUTATING, "m", &[webhook("a", server.at("/label"), &json!({}))]).await;
+    let made = client.post(CONFIG_MAPS, &config_map("one")).await.expect(201);
+    assert_eq!(made["metadata"]["labels"], json!({"seen": "yes"}));
+    let stored = client.get(&format!("{CONFIG_MAPS}/one")).await.expect(200);
+    assert_eq!(stored["metadata"]["labels"], json!({"seen": "yes"}));
+    // What webhooks add belongs to nobody.
+    assert_eq!(stored["metadata"]["managedFields"][0]["fieldsV1"].get("f:metadata"), None);
+
+    let seen = server.take_seen();
+    let (path, review) = &seen[0];
+    assert_eq!((seen.len(), path.as_str()), (1, "/label?timeout=10s"));
+    assert_eq!((&review["kind"], &review["apiVersion"]), (&json!("AdmissionReview"), &json!("admission.k8s.io/v1")));
+    let request = &review["request"];
+    assert_eq!(request["operation"], "CREATE");
+    assert_eq!(request["kind"], json!({"group": "", "version": "v1", "kind": "ConfigMap"}));
+    assert_eq!(request["requestResource"], json!({"group": "", "version": "v1", "resource": "configmaps"}));
+    assert_eq!((&request["name"], &request["namespace"]), (&json!("one"), &json!("default")));
+    assert_eq!(request["userInfo"]["username"], "admin");
+    assert_eq!((&request["oldObject"], &request["dryRun"]), (&Value::Null, &json!(false)));
+    assert_eq!(request["object"]["data"], json!({"a": "1"}));
+
+    client.merge(&format!("{CONFIG_MAPS}/one"), &json!({"data": {"a": "2"}})).await.expect(200);
+    client.delete(&format!("{CONFIG_MAPS}/one")).await.expect(500);
+    // A connection serves them all.
+    assert_eq!((server.take_seen().len(), server.connections()), (2, 1));
+}
+
+#[tokio::test]
+async fn a_validating_webhook_refuses_every_kind_of_write() {
+    let client = Client::new().await;
+    client.post(CONFIG_MAPS, &labelled("kept", "keep", "yes")).await.expect(201);
+    let server = WebhookServer::start(&[], |_, review| denied(review, "keep it")).await;
+    let only = json!({"objectSelector": {"matchLabels": {"keep": "yes"}}});
+    configure(&client, VALIDATING, "v", &[webhook("a", server.at("/deny"), &only)]).await;
+    let kept = format!("{CONFIG_MAPS}/kept");
+    let message = "admission webhook \"a.example.com\" denied the request: keep it";
+    for answer in [
+        client.post(CONFIG_MAPS, &labelled("other", "keep", "yes")).await,
+        client.merge(&kept, &json!({"data": {"a": "2"}})).await,
+        // Its labels before count as well.
+        client.merge(&kept, &json!({"metadata": {"labels": {"keep": "no"}}})).await,
+        client.put(&kept, &labelled("kept", "keep", "no")).await,
+        client.delete(&kept).await,
+        client.delete(CONFIG_MAPS).await,
+    ] {
+        assert_eq!((answer.code, answer.message()), (403, message.to_owned()));
+    }
+    let seen = server.take_seen();
+    let operations: Vec<&str> =
+        seen.iter().map(|(_, review)| review["request"]["operation"].as_str().unwrap()).collect();
+    assert_eq!(operations, ["CREATE", "UPDATE", "UPDATE", "UPDATE", "DELETE", "DELETE"]);
+    client.post(CONFIG_MAPS, &config_map("free")).await.expect(201);
+    client.delete(&format!("{VALIDATING}/v")).await.expect(200);
+    client.delete(&kept).await.expect(200);
+}
+
+#[tokio::test]
+async fn webhooks_are_asked_by_name_and_again_if_needed() {
+    let client = Client::new().await;
+    let server = WebhookServer::start(&[], append).await;
+    let again = json!({"reinvocationPolicy": "IfNeeded"});
+    configure(&client, MUTATING, "b", &[webhook("a", server.at("/3"), &json!({}))]).await;
+    let first = [webhook("z", server.at("/1"), &again), webhook("a", server.at("/2"), &json!({}))];
+    configure(&client, MUTATING, "a", &first).await;
+    let made = client.post(CONFIG_MAPS, &config_map("one")).await.expect(201);
+    assert_eq!(made["data"]["a"], "11231");
+}
+
+#[tokio::test]
+async fn a_call_that_fails_is_a_failure_unless_it_may() {
+    let client = Client::new().await;
+    let server = WebhookServer::start(&[], |_, _| (500, json!({}))).await;
+    configure(&client, VALIDATING, "v", &[webhook("a", server.at("/x"), &json!({}))]).await;
+    let answer = client.post(CONFIG_MAPS, &config_map("one")).await;
+    assert_eq!(
+        (answer.code, answer.message().as_str()),
+        (
+            500,
+            "Internal error occurred: failed calling webhook \"a.example.com\": failed to call webhook: an error on the \
+             server (\"unknown\") has prevented the request from succeeding"
+        )
+    );
+    client.delete(&format!("{VALIDATING}/v")).await.expect(200);
+    configure(&client, VALIDATING, "v", &[webhook("a", server.at("/x"), &json!({"failurePolicy": "Ignore"}))]).await;
+    client.post(CONFIG_MAPS, &config_map("one")).await.expect(201);
+}
+
+#[tokio::test]
+async fn a_server_that_the_bundle_does_not_vouch_for_is_not_asked() {
+    let client = Client::new().await;
+    let server = WebhookServer::start(&[], |_, review| admission(review, json!({"allowed": true}))).await;
+    let other = WebhookServer::start(&[], |_, review| admission(review, json!({"allowed": true}))).await;
+    let mut config = server.at("/x");
+    config["caBundle"] = other.ca_bundle.clone().into();
+    configure(&client, VALIDATING, "v", &[webhook("a", config, &json!({}))]).await;
+    let message = client.post(CONFIG_MAPS, &config_map("one")).await.message();
+    let why = "tls: failed to verify certificate: x509: certificate signed by unknown authority";
+    assert!(message.ends_with(&format!("/x?timeout=10s\": {why}")), "{message}");
+    assert_eq!(server.take_seen(), []);
+}
+
+#[tokio::test]
+async fn services_are_reached_by_their_endpoint_slices() {
+    let client = Client::new().await;
+    let server = WebhookServer::start(&["hooks.default.svc"], |_, review| denied(review, "no")).await;
+    let config = json!({
+        "service": {"name": "hooks", "namespace": "default", "path": "/p", "port": 8443}, "caBundle": server.ca_bundle,
+    });
+    configure(&client, VALIDATING, "v", &[webhook("a", config, &json!({}))]).await;
+    let failed = |why: &str| {
+        format!(
+            "Internal error occurred: failed calling webhook \"a.example.com\": failed to call webhook: Post \
+             \"https://hooks.default.svc:8443/p?timeout=10s\": {why}"
+        )
+    };
+    let ask = || async { client.post(CONFIG_MAPS, &config_map("one")).await.message() };
+    assert_eq!(ask().await, failed("service \"hooks\" not found"));
+    let service = json!({"metadata": {"name": "hooks"}, "spec": {"ports": [{"port": 8443}]}});
+    client.post("/api/v1/namespaces/default/services", &service).await.expect(201);
+    assert_eq!(ask().await, failed("no endpoints available for service \"hooks\""));
+    let slice = json!({
+        "metadata": {"name": "hooks-1", "labels": {"kubernetes.io/service-name": "hooks"}}, "addressType": "IPv4",
+        "ports": [{"name": "", "port": server.address.port()}], "endpoints": [{"addresses": ["127.0.0.1"]}],
+    });
+    client.post("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", &slice).await.expect(201);
+    assert_eq!(ask().await, "admission webhook \"a.example.com\" denied the request: no");
+}
+
+#[tokio::test]
+async fn webhooks_are_not_asked_about_webhooks() {
+    let client = Client::new().await;
+    let server = WebhookServer::start(&[], |_, review| denied(review, "no")).await;
+    let rules =
+        json!({"rules": [{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}]});
+    configure(&client, VALIDATING, "v", &[webhook("a", server.at("/x"), &rules)]).await;
+    client.post(CONFIG_MAPS, &config_map("one")).await.expect(403);
+    client.delete(&format!("{VALIDATING}/v")).await.expect(200);
+    client.post(CONFIG_MAPS, &config_map("one")).await.expect(201);
+}
+
+#[tokio::test]
+async fn warnings_and_conditions() {
+    let client = Client::new().await;
+    let server = WebhookServer::start(&[], |_, review| {
+        admission(review, json!({"allowed": true, "warnings": ["mind the gap"]}))
+    });
+    let server = server.await;
+    let condition = json!({"matchConditions": [{"name": "c", "expression": "object.data.a == 'b'"}]});
+    configure(&client, VALIDATING, "v", &[webhook("a", server.at("/x"), &condition)]).await;
+    let answer = client.post(CONFIG_MAPS, &config_map("one")).await;
+    assert_eq!((answer.code, answer.headers.get("warning")), (201, None));
+    let answer = client.merge(&format!("{CONFIG_MAPS}/one"), &json!({"data": {"a": "b"}})).await;
+    assert_eq!(answer.headers["warning"], "299 - \"mind the gap\"");
+}
+
+#[tokio::test]
+async fn webhooks_are_still_asked_after_a_restart() {
+    let client = Client::new().await;
+    let server = WebhookServer::start(&[], |_, review| denied(review, "no")).await;
+    configure(&client, VALIDATING, "v", &[webhook("a", server.at("/x"), &json!({}))]).await;
+    client.restarted().await.post(CONFIG_MAPS, &config_map("one")).await.expect(403);
+}

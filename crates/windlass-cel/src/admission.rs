@@ -1,0 +1,181 @@
+//! Conditions over a request that is to be admitted: the `matchConditions` of webhooks.
+//!
+//! An expression sees `object`, `oldObject` and `request`; what the first two look like is not known when it is
+//! compiled. `namespaceObject` is always null, and `authorizer` and `authorizer.requestResource` are declared but have
+//! nobody behind them: a condition that asks them fails when it runs.
+
+use std::sync::{Arc, LazyLock};
+
+use serde_json::Value as Json;
+use windlass_schema::go_regex;
+
+use crate::checker::{self, Environment, TypeProvider};
+use crate::interpreter::{Bindings, Program};
+use crate::parser;
+use crate::rules::PER_CALL_LIMIT;
+use crate::types::Type;
+use crate::value::Value;
+
+/// The most that all conditions of one webhook may cost.
+pub const CONDITIONS_BUDGET: i64 = 2_500_000;
+
+/// A condition, ready to run.
+#[derive(Debug)]
+pub struct Condition {
+    text: String,
+    program: Program,
+}
+
+/// What a condition is about.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// The object after the request; null for a deletion.
+    pub object: &'a Json,
+    /// The object before the request; null for a new one.
+    pub old_object: &'a Json,
+    /// The request as a webhook is told it, without the objects.
+    pub request: &'a Json,
+}
+
+impl Condition {
+    /// Compiles an expression.
+    ///
+    /// # Errors
+    /// What the real server has against it, in its words.
+    pub fn compile(text: &str) -> Result<Self, String> {
+        let failed = |issues: crate::source::Errors| format!("compilation failed: {issues}");
+        let parsed = parser::parse(text, parser::Options::KUBERNETES).map_err(failed)?;
+        let checked = checker::check(&parsed, &ENVIRONMENT).map_err(failed)?;
+        let result = checked.result_type();
+        if *result != Type::Bool {
+            return Err(format!("must evaluate to bool but got {result}"));
+        }
+        let program = go_regex::bounded(|| Program::new(&checked));
+        let program = program.map_err(|error| format!("program instantiation failed: {error}"))?;
+        Ok(Self { text: text.to_owned(), program })
+    }
+
+    /// Whether the condition holds. What it costs is taken from the budget.
+    ///
+    /// # Errors
+    /// Why it cannot be told.
+    pub fn holds(&self, about: Request<'_>, budget: &mut i64) -> Result<bool, String> {
+        let bindings = Bindings::new()
+            .with("object", Value::untyped(about.object))
+            .with("oldObject", Value::untyped(about.old_object))
+            .with("request", Value::untyped(about.request))
+            .with("namespaceObject", Value::Null);
+        let evaluation = self.program.eval(&bindings, Some(PER_CALL_LIMIT));
+        *budget = budget.saturating_sub(i64::try_from(evaluation.cost).unwrap_or(i64::MAX));
+        if *budget < 0 {
+            return Err("validation failed due to running out of cost budget, no further validation rules will be run"
+                .to_owned());
+        }
+        let failed = |error: String| format!("expression '{}' resulted in error: {error}", self.text);
+        let value = evaluation.result.map_err(|error| failed(error.to_string()))?;
+        value.as_bool().ok_or_else(|| failed("the result is not a bool".to_owned()))
+    }
+}
+
+static ENVIRONMENT: LazyLock<Environment> = LazyLock::new(|| {
+    Environment::standard_kubernetes()
+        .clone()
+        .with_provider(Arc::new(RequestTypes))
+        .with_variable("object", Type::Dyn)
+        .with_variable("oldObject", Type::Dyn)
+        .with_variable("request", Type::object("kubernetes.AdmissionRequest"))
+        .with_variable("namespaceObject", Type::object("kubernetes.Namespace"))
+        .with_variable("authorizer", Type::opaque("kubernetes.authorization.Authorizer"))
+        .with_variable("authorizer.requestResource", Type::opaque("kubernetes.authorization.ResourceCheck"))
+});
+
+/// The types of `request` and `namespaceObject`.
+struct RequestTypes;
+
+const OBJECTS: &[&str] = &[
+    "kubernetes.AdmissionRequest",
+    "kubernetes.GroupVersionKind",
+    "kubernetes.GroupVersionResource",
+    "kubernetes.Namespace",
+    "kubernetes.NamespaceCondition",
+    "kubernetes.NamespaceMetadata",
+    "kubernetes.NamespaceSpec",
+    "kubernetes.NamespaceStatus",
+    "kubernetes.UserInfo",
+];
+
+impl TypeProvider for RequestTypes {
+    fn find_type(&self, name: &str) -> Option<Type> {
+        OBJECTS.contains(&name).then(|| Type::object(name))
+    }
+
+    fn find_field(&self, object: &str, field: &str) -> Option<Type> {
+        let object_type = |name: &str| Type::object(&format!("kubernetes.{name}"));
+        let texts = || Type::list(Type::String);
+        let text_map = || Type::map(Type::String, Type::String);
+        Some(match (object.strip_prefix("kubernetes.")?, field) {
+            ("AdmissionRequest", "kind" | "requestKind") => object_type("GroupVersionKind"),
+            ("AdmissionRequest", "resource" | "requestResource") => object_type("GroupVersionResource"),
+            ("AdmissionRequest", "subResource" | "requestSubResource" | "name" | "namespace" | "operation") => {
+                Type::String
+            }
+            ("AdmissionRequest", "userInfo") => object_type("UserInfo"),
+            ("AdmissionRequest", "dryRun") => Type::Bool,
+            ("AdmissionRequest", "options") => Type::Dyn,
+            ("GroupVersionKind", "group" | "version" | "kind") => Type::String,
+            ("GroupVersionResource", "group" | "version" | "resource") => Type::String,
+            ("UserInfo", "username" | "uid") => Type::String,
+            ("UserInfo", "groups") => texts(),
+            ("UserInfo", "extra") => Type::map(Type::String, texts()),
+            ("Namespace", "metadata") => object_type("NamespaceMetadata"),
+            ("Namespace", "spec") => object_type("NamespaceSpec"),
+            ("Namespace", "status") => object_type("NamespaceStatus"),
+            ("NamespaceMetadata", "name" | "generateName" | "namespace" | "UID" | "resourceVersion") => Type::String,
+            ("NamespaceMetadata", "labels" | "annotations") => text_map(),
+            ("NamespaceMetadata", "creationTimestamp" | "deletionTimestamp") => Type::Timestamp,
+            ("NamespaceMetadata", "deletionGracePeriodSeconds" | "generation") => Type::Int,
+            ("NamespaceMetadata" | "NamespaceSpec", "finalizers") => texts(),
+            ("NamespaceStatus", "conditions") => Type::list(object_type("NamespaceCondition")),
+            ("NamespaceStatus", "phase") => Type::String,
+            ("NamespaceCondition", "status" | "type" | "message" | "reason") => Type::String,
+            ("NamespaceCondition", "lastTransitionTime") => Type::Timestamp,
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn holds(text: &str) -> Result<bool, String> {
+        let request = json!({"operation": "UPDATE", "userInfo": {"username": "jane", "groups": ["a"]}});
+        let about = Request {
+            object: &json!({"spec": {"open": true}}),
+            old_object: &json!({"spec": {"open": false}}),
+            request: &request,
+        };
+        Condition::compile(text)?.holds(about, &mut CONDITIONS_BUDGET.clone())
+    }
+
+    #[test]
+    fn conditions_see_the_objects_and_the_request() {
+        assert_eq!(holds("object.spec.open && !oldObject.spec.open"), Ok(true));
+        assert_eq!(holds("request.userInfo.username == 'jane' && 'a' in request.userInfo.groups"), Ok(true));
+        assert_eq!(holds("request.operation == 'CREATE'"), Ok(false));
+        assert_eq!(holds("has(request.namespace)"), Ok(false));
+        assert_eq!(holds("oldObject == null"), Ok(false));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_as_the_real_server_does() {
+        let failed = "expression 'object.spec.note.startsWith('x')' resulted in error: no such key: note";
+        assert_eq!(holds("object.spec.note.startsWith('x')"), Err(failed.to_owned()));
+        assert_eq!(holds("'text'"), Err("must evaluate to bool but got string".to_owned()));
+        assert_eq!(holds("object.spec.open"), Err("must evaluate to bool but got dyn".to_owned()));
+        assert!(holds("request.nothing == 1").unwrap_err().contains("undefined field 'nothing'"));
+        assert!(holds("authorizer.path('/x').check('get').allowed()").is_err());
+    }
+}

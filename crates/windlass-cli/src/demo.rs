@@ -1,0 +1,184 @@
+//! `windlass demo`: what all of this is about, in a minute.
+//!
+//! A plane in memory with two simulated nodes, two operators in the same process, and a story that breaks things and
+//! watches them heal. Nothing in it is canned: every line is sent to the server, and every promise is looked for.
+
+mod kubectl;
+mod play;
+mod screen;
+mod story;
+mod until;
+
+use std::{
+    fs,
+    io::{self, IsTerminal as _},
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context as _;
+use clap::Args;
+use kube::CustomResourceExt as _;
+use tokio::{sync::oneshot, task::JoinSet};
+use windlass_plane::{NodeOptions, Plane, PlaneError, PlaneOptions, Runtime, Stages, StoreKind};
+use windlass_schema::yaml;
+
+use self::{
+    play::{Operators, Teller},
+    screen::{Pace, Screen, milliseconds},
+};
+use crate::{
+    failure::Interrupted,
+    shell::{self, Shell},
+    signals::Signals,
+    status,
+};
+
+/// How long operators may take to finish what they do.
+const DRAIN: Duration = Duration::from_secs(2);
+/// How long threads that wait for Enter may keep the process.
+const THREADS_DEADLINE: Duration = Duration::from_millis(100);
+
+/// Show in a minute what this is about: a cluster in this process, two operators, and what breaks heals
+///
+/// Ends by itself where there is no terminal, with exit code 1 if a step did not come true; else Ctrl-C ends it. Nothing
+/// is left behind.
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// Wait for Enter between chapters
+    #[arg(long, conflicts_with = "fast")]
+    pause: bool,
+    /// No pauses to read
+    #[arg(long)]
+    fast: bool,
+    /// End after the story, and do not leave the plane to play on
+    #[arg(long)]
+    no_wait: bool,
+}
+
+/// Tells the story.
+pub(crate) fn run(args: DemoArgs) -> anyhow::Result<()> {
+    let terminal = io::stdout().is_terminal() && io::stdin().is_terminal();
+    let pace = match (args.pause, args.fast || !io::stdout().is_terminal()) {
+        (true, _) => Pace::Enter,
+        (false, true) => Pace::Fast,
+        (false, false) => Pace::Reading,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
+    let result = runtime.block_on(demo(&Screen::of_process(pace), terminal && !args.no_wait));
+    runtime.shutdown_timeout(THREADS_DEADLINE);
+    match result {
+        // Whoever closed the pipe has seen enough.
+        Err(error) if error.root_cause().downcast_ref().is_some_and(is_closed) => Ok(()),
+        result => result,
+    }
+}
+
+fn is_closed(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::BrokenPipe
+}
+
+async fn demo(screen: &Screen, waits: bool) -> anyhow::Result<()> {
+    let mut signals = Signals::catch().context("cannot catch signals")?;
+    let folder = tempfile::Builder::new().prefix("windlass-demo-").tempdir().context("cannot make a folder")?;
+    write_files(folder.path())?;
+
+    let started = Instant::now();
+    let plane = Plane::start(options(folder.path())?).await?;
+    let kubeconfig = plane.kubeconfig_path().to_owned();
+    let url = plane.url().to_owned();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let mut serving: JoinSet<Result<(), PlaneError>> = JoinSet::new();
+    serving.spawn(plane.run(async {
+        // An error means that the sender is gone, which is a reason to stop as well.
+        let _ = stopped.await;
+    }));
+    let client = status::client(&kubeconfig).await?;
+    client.apiserver_version().await.context("the plane does not answer")?;
+    let after = milliseconds(started.elapsed());
+    screen.print(&format!(
+        "\n   windlass serves Kubernetes {} on {url}, {after} after its start\n",
+        crate::version::KUBERNETES
+    ))?;
+
+    // They work on while one plays.
+    let mut operators = Operators::new(client.clone());
+    let told = {
+        let story = Teller::new(client, folder.path(), screen, &mut operators).tell(story::CHAPTERS);
+        tokio::select! {
+            healed = story => healed.map(Some),
+            () = signals.first() => Ok(None),
+            failed = serving.join_next() => Err(ended(failed)),
+        }
+    };
+    let result = match told {
+        Ok(Some(healed)) => {
+            summarise(screen, &healed)?;
+            if waits {
+                your_turn(screen, folder.path(), &kubeconfig)?;
+                tokio::select! {
+                    () = signals.first() => screen.print("\n").map_err(Into::into),
+                    failed = serving.join_next() => Err(ended(failed)),
+                    error = operators.failed() => Err(error),
+                }
+            } else {
+                Ok(())
+            }
+        }
+        Ok(None) => Err(Interrupted.into()),
+        Err(error) => Err(error),
+    };
+    tokio::spawn(signals.abort_on_next());
+    // While the server still answers.
+    let _ = tokio::time::timeout(DRAIN, operators.stop()).await;
+    drop(stop);
+    let stopped = serving.join_next().await.transpose();
+    folder.close().context("cannot remove the folder of the demo")?;
+    result?;
+    stopped.context("the plane failed")?.transpose()?;
+    Ok(())
+}
+
+fn options(folder: &Path) -> anyhow::Result<PlaneOptions> {
+    let stages = Stages::parse(include_str!("demo/files/stages.yaml")).context("cannot read the stages")?;
+    let nodes = NodeOptions { count: 2, runtime: Runtime::Simulated, stages: Some(Stages::default().with(&stages)) };
+    Ok(PlaneOptions { store: StoreKind::Memory, nodes, ..PlaneOptions::new(folder.join("plane")) })
+}
+
+/// The files that the lines of the story name.
+fn write_files(folder: &Path) -> anyhow::Result<()> {
+    let definitions = [network_operator::api::Network::crd(), guestbook_operator::api::Guestbook::crd()];
+    let mut documents = Vec::new();
+    for definition in definitions {
+        let definition = serde_json::to_value(definition).context("cannot write a definition")?;
+        documents.push(yaml::to_yaml(&definition));
+    }
+    let definitions = documents.join("---\n");
+    for (name, text) in story::FILES.iter().copied().chain([("definitions.yaml", definitions.as_str())]) {
+        fs::write(folder.join(name), text).with_context(|| format!("cannot write {name}"))?;
+    }
+    Ok(())
+}
+
+fn ended(failed: Option<Result<Result<(), PlaneError>, tokio::task::JoinError>>) -> anyhow::Error {
+    match failed {
+        Some(Ok(Err(error))) => error.into(),
+        Some(Err(error)) => anyhow::Error::new(error).context("the plane failed"),
+        _ => anyhow::anyhow!("the plane has ended"),
+    }
+}
+
+/// What healed, once more.
+fn summarise(screen: &Screen, healed: &[(&str, Duration)]) -> io::Result<()> {
+    let lines = healed.iter().map(|(what, after)| format!("   {:>7}   {what}\n", milliseconds(*after)));
+    screen.print(&format!("━━ What was broken is whole again\n\n{}\n", lines.collect::<String>()))
+}
+
+fn your_turn(screen: &Screen, folder: &Path, kubeconfig: &Path) -> io::Result<()> {
+    screen.print(&format!(
+        "   Your turn, until Ctrl-C. The operators are at work; in another terminal:\n\n   {}\n   cd {}\n   kubectl \
+         apply -f guestbook.yaml && kubectl get guestbooks -w\n\n",
+        Shell::Sh.export("KUBECONFIG", kubeconfig),
+        shell::word(folder),
+    ))
+}

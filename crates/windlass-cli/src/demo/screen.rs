@@ -1,0 +1,199 @@
+//! How the story looks: eighty columns, a little colour, and time to read.
+
+use std::{
+    io::{self, IsTerminal as _, Write as _},
+    time::Duration,
+};
+
+/// Where text begins.
+const INDENT: &str = "   ";
+/// Lines of the story are no longer, however wide the terminal is.
+const TEXT: usize = 80;
+/// How long a person reads a character, and types one.
+const READING: Duration = Duration::from_millis(18);
+const TYPING: Duration = Duration::from_millis(14);
+/// How long one looks at what a command printed.
+const LOOKING: Duration = Duration::from_millis(1200);
+
+/// How fast the story is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// At once.
+    Fast,
+    /// With pauses to read.
+    Reading,
+    /// Each chapter when somebody presses Enter.
+    Enter,
+}
+
+/// Standard output, with manners.
+pub(super) struct Screen {
+    pub(super) pace: Pace,
+    colour: bool,
+    /// What is printed is cut here, as what is wrapped by a terminal cannot be read.
+    width: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Style {
+    Title,
+    Command,
+    Good,
+    Bad,
+    Quiet,
+}
+
+impl Screen {
+    /// The screen of this process.
+    pub(super) fn of_process(pace: Pace) -> Self {
+        let terminal = io::stdout().is_terminal();
+        let colour = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let size = terminal.then(|| rustix::termios::tcgetwinsize(io::stdout()).ok()).flatten();
+        let width = size.map(|size| usize::from(size.ws_col)).filter(|width| *width > 0).unwrap_or(TEXT);
+        Self { pace, colour, width: width.max(40) }
+    }
+
+    /// Begins a chapter.
+    pub(super) fn title(&self, number: usize, title: &str) -> io::Result<()> {
+        let line = format!("━━ {number} · {title} ");
+        let rule = "━".repeat(self.width.min(TEXT).saturating_sub(line.chars().count()));
+        self.print(&format!("\n{}\n\n", self.styled(Style::Title, &format!("{line}{rule}"))))
+    }
+
+    /// Says something, in paragraphs.
+    pub(super) async fn say(&self, text: &str) -> io::Result<()> {
+        for line in wrap(text, self.width.min(TEXT) - 2 * INDENT.len()) {
+            self.print(&format!("{INDENT}{line}\n"))?;
+        }
+        self.print("\n")?;
+        let length = u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
+        self.rest(READING.saturating_mul(length)).await;
+        Ok(())
+    }
+
+    /// Shows a line that one would type.
+    pub(super) async fn command(&self, line: &str) -> io::Result<()> {
+        self.print(&format!("{INDENT}{} ", self.styled(Style::Quiet, "$")))?;
+        if self.pace == Pace::Fast {
+            return self.print(&format!("{}\n", self.styled(Style::Command, line)));
+        }
+        for character in line.chars() {
+            self.print(&self.styled(Style::Command, &character.to_string()))?;
+            tokio::time::sleep(TYPING).await;
+        }
+        self.print("\n")
+    }
+
+    /// Shows what it printed.
+    pub(super) fn output(&self, text: &str, refused: bool) -> io::Result<()> {
+        for line in text.lines() {
+            let line = cut(line, self.width - INDENT.len());
+            let line = if refused { self.styled(Style::Bad, &line) } else { line };
+            self.print(&format!("{INDENT}{line}\n"))?;
+        }
+        Ok(())
+    }
+
+    /// Ends what a command printed.
+    pub(super) async fn end_of_output(&self) -> io::Result<()> {
+        self.print("\n")?;
+        self.rest(LOOKING).await;
+        Ok(())
+    }
+
+    /// Says what has come true, and after how long.
+    pub(super) async fn come_true(&self, what: &str, after: Option<Duration>) -> io::Result<()> {
+        let after = after.map(milliseconds).unwrap_or_default();
+        let room = self.width.min(TEXT).saturating_sub(2 * INDENT.len() + 2 + after.chars().count());
+        let mark = self.styled(Style::Good, "✓");
+        self.print(&format!("{INDENT}{mark} {what:<room$}{}\n\n", self.styled(Style::Quiet, &after)))?;
+        self.rest(LOOKING).await;
+        Ok(())
+    }
+
+    /// Waits until somebody wants to go on.
+    pub(super) async fn between_chapters(&self) -> io::Result<()> {
+        if self.pace != Pace::Enter {
+            return Ok(());
+        }
+        self.print(&format!("{INDENT}{}", self.styled(Style::Quiet, "Enter goes on ")))?;
+        let read = tokio::task::spawn_blocking(|| io::stdin().read_line(&mut String::new()));
+        // At the end of the input nobody will ever press it.
+        read.await.map_err(io::Error::other)?.map(|_| ())
+    }
+
+    async fn rest(&self, duration: Duration) {
+        if self.pace != Pace::Fast {
+            tokio::time::sleep(duration).await;
+        }
+    }
+
+    fn styled(&self, style: Style, text: &str) -> String {
+        if !self.colour {
+            return text.to_owned();
+        }
+        let code = match style {
+            Style::Title => "1;36",
+            Style::Command => "1",
+            Style::Good => "32",
+            Style::Bad => "33",
+            Style::Quiet => "2",
+        };
+        format!("\x1b[{code}m{text}\x1b[0m")
+    }
+
+    pub(super) fn print(&self, text: &str) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        out.write_all(text.as_bytes())?;
+        out.flush()
+    }
+}
+
+/// As one would say it.
+pub(super) fn milliseconds(duration: Duration) -> String {
+    match duration.as_millis() {
+        milliseconds @ ..1000 => format!("{milliseconds} ms"),
+        _ => format!("{:.1} s", duration.as_secs_f64()),
+    }
+}
+
+/// Lines of whole words.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+fn cut(line: &str, width: usize) -> String {
+    if line.chars().count() <= width {
+        return line.to_owned();
+    }
+    line.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_wrapped_at_words_and_cut_at_the_edge() {
+        assert_eq!(wrap("one two  three\nfour", 9), ["one two", "three", "four"]);
+        assert_eq!(wrap("averylongword a", 5), ["averylongword", "a"]);
+        assert_eq!(cut("12345", 5), "12345");
+        assert_eq!(cut("123456", 5), "1234…");
+    }
+
+    #[test]
+    fn times_are_in_units_that_one_would_use() {
+        assert_eq!(milliseconds(Duration::from_micros(12_700)), "12 ms");
+        assert_eq!(milliseconds(Duration::from_millis(1250)), "1.2 s");
+    }
+}

@@ -1,0 +1,290 @@
+//! From facts to findings. All of it is pure.
+
+use serde::Serialize;
+
+use super::facts::{Cluster, Facts, Folder, Machine, Port, ProjectFacts, Terminal, Tools};
+use crate::output::bytes;
+
+/// The Rust that Windlass and its projects need.
+const RUST: &str = env!("CARGO_PKG_RUST_VERSION");
+/// The minor version of the Kubernetes that is served.
+const MINOR: u64 = 36;
+/// Less than this is too little on a disk, or soon will be.
+const LITTLE: u64 = 100_000_000;
+const ENOUGH: u64 = 2_000_000_000;
+/// How many files and how many programs should be able to be looked after.
+const WATCHES: u64 = 8192;
+const INSTANCES: u64 = 64;
+/// No clock is right that is before this: the beginning of 2026.
+const PAST: i64 = 1_767_225_600;
+/// How far clocks may be apart, in seconds, before tokens and certificates are affected.
+const APART: i64 = 30;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Level {
+    Ok,
+    /// Something will not work, or not as well as it could.
+    Warning,
+    /// What is here cannot work.
+    Problem,
+}
+
+/// What came of a check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Finding {
+    pub(super) check: &'static str,
+    #[serde(rename = "result")]
+    pub(super) level: Level,
+    pub(super) said: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) hint: Option<String>,
+}
+
+fn ok(check: &'static str, said: impl Into<String>) -> Finding {
+    Finding { check, level: Level::Ok, said: said.into(), hint: None }
+}
+
+fn warning<S: Into<String>, H: Into<String>>(check: &'static str, said: S, hint: H) -> Finding {
+    Finding { check, level: Level::Warning, said: said.into(), hint: Some(hint.into()) }
+}
+
+fn problem<S: Into<String>, H: Into<String>>(check: &'static str, said: S, hint: H) -> Finding {
+    Finding { check, level: Level::Problem, said: said.into(), hint: Some(hint.into()) }
+}
+
+/// All checks, in the order in which they are told.
+pub(super) fn all(facts: &Facts) -> Vec<Finding> {
+    let Facts { tools, machine, folder, cluster, project, terminal } = facts;
+    let mut findings = vec![
+        rust(tools, project.is_some()),
+        cargo(tools, project.is_some()),
+        component("rustfmt", &tools.rustfmt, "formats generated code", "rustup component add rustfmt"),
+        component("clippy", &tools.clippy, "lints projects", "rustup component add clippy"),
+        component("git", &tools.git, "lets you see what a command changed", "install git"),
+        kubectl(tools),
+        component("images", &tools.engine, "builds images of operators", "install docker or podman"),
+    ];
+    findings.extend(tools.musl.as_ref().map(|(target, installed)| static_programs(target, *installed)));
+    findings.extend(disk(machine));
+    findings.extend(inotify(machine));
+    findings.push(port(machine));
+    findings.push(data(folder));
+    findings.extend(clock(machine, cluster));
+    findings.push(reached(cluster));
+    findings.extend(project.iter().flat_map(of_project));
+    findings.extend(of_terminal(terminal));
+    findings
+}
+
+fn rust(tools: &Tools, in_project: bool) -> Finding {
+    let severe = if in_project { problem::<String, &str> } else { warning::<String, &str> };
+    let Some(said) = &tools.rustc else {
+        let none = "there is no Rust: projects cannot be built".to_owned();
+        return severe("rust", none, "install it from https://rustup.rs");
+    };
+    match (number(said), number(RUST)) {
+        (Some(there), Some(wanted)) if there < wanted => {
+            severe("rust", format!("{said}, which is older than {RUST}"), "rustup update stable")
+        }
+        _ => ok("rust", said),
+    }
+}
+
+fn cargo(tools: &Tools, in_project: bool) -> Finding {
+    match &tools.cargo {
+        Some(said) => ok("cargo", said),
+        None if in_project => problem("cargo", "there is no cargo", "install it from https://rustup.rs"),
+        None => warning("cargo", "there is no cargo", "install it from https://rustup.rs"),
+    }
+}
+
+/// Something that is good to have, and what for.
+fn component(check: &'static str, said: &Option<String>, purpose: &str, hint: &str) -> Finding {
+    match said {
+        Some(said) => ok(check, said),
+        None => warning(check, format!("there is none; it {purpose}"), hint),
+    }
+}
+
+fn kubectl(tools: &Tools) -> Finding {
+    let Some(version) = &tools.kubectl else {
+        return warning(
+            "kubectl",
+            "there is none; clusters are looked at with it",
+            "install it from https://kubernetes.io/docs/tasks/tools",
+        );
+    };
+    match number(version) {
+        Some((1, minor)) if minor.abs_diff(MINOR) > 1 => warning(
+            "kubectl",
+            format!("kubectl {version} is more than one version away from v1.{MINOR}"),
+            format!("install kubectl v1.{MINOR}; others mostly work"),
+        ),
+        _ => ok("kubectl", format!("kubectl {version}")),
+    }
+}
+
+fn static_programs(target: &str, installed: bool) -> Finding {
+    match installed {
+        true => ok("static", format!("{target} is installed")),
+        false => warning(
+            "static",
+            format!("{target} is not installed; programs for images without a system are built for it"),
+            format!("rustup target add {target}; the generated Dockerfile needs nothing"),
+        ),
+    }
+}
+
+fn disk(machine: &Machine) -> Option<Finding> {
+    let free = machine.free?;
+    let said = format!("{} free for the data folder", bytes(free));
+    Some(match free {
+        ..LITTLE => problem("disk", said, "make room, or choose another disk with --data-dir"),
+        ..ENOUGH => warning("disk", said, "builds and stores grow: make room soon"),
+        _ => ok("disk", said),
+    })
+}
+
+fn inotify(machine: &Machine) -> Option<Finding> {
+    let (watches, instances) = (machine.inotify_watches?, machine.inotify_instances?);
+    let said = format!("{watches} files and {instances} programs can be watched");
+    Some(if watches < WATCHES {
+        warning("inotify", said, "sudo sysctl fs.inotify.max_user_watches=524288, or changes of files are missed")
+    } else if instances < INSTANCES {
+        warning("inotify", said, "sudo sysctl fs.inotify.max_user_instances=512, or changes of files are missed")
+    } else {
+        ok("inotify", said)
+    })
+}
+
+fn port(machine: &Machine) -> Finding {
+    match &machine.port {
+        Port::Free => ok("port", "6443 is free"),
+        Port::Ours => ok("port", "6443 is the running plane's"),
+        Port::Taken => {
+            warning("port", "something else listens on 6443", "windlass up --port 0 picks another; or stop the other")
+        }
+        Port::Unusable(why) => {
+            warning("port", format!("6443 cannot be listened on: {why}"), "windlass up --port 0 picks another")
+        }
+    }
+}
+
+fn data(folder: &Folder) -> Finding {
+    let path = folder.path.display();
+    if let Some(why) = &folder.problem {
+        return problem("data", format!("{path}: {why}"), "choose a data folder that you may write to");
+    }
+    if !folder.open_secrets.is_empty() {
+        let names: Vec<String> = folder.open_secrets.iter().map(|file| crate::shell::word(file)).collect();
+        let names = names.join(" ");
+        return problem("data", format!("others may read {names}"), format!("chmod 600 {names}"));
+    }
+    match (folder.mode, &folder.serves) {
+        (None, _) => ok("data", format!("{path} will be made")),
+        (Some(mode), _) if mode & 0o022 != 0 => warning(
+            "data",
+            format!("others may write to {path}"),
+            format!("chmod 700 {}", crate::shell::word(&folder.path)),
+        ),
+        (_, Some(url)) => ok("data", format!("{path}, a plane serves it on {url}")),
+        (_, None) => ok("data", path.to_string()),
+    }
+}
+
+fn clock(machine: &Machine, cluster: &Cluster) -> Vec<Finding> {
+    if machine.now < PAST {
+        return vec![problem(
+            "clock",
+            "the clock is years behind: no certificate will be valid",
+            "set the clock, as with `timedatectl set-ntp true`",
+        )];
+    }
+    match &cluster.answer {
+        Some(Ok((_, Some(ahead)))) if ahead.abs() > APART => vec![warning(
+            "clock",
+            format!("the cluster's clock is {} s {}", ahead.abs(), if *ahead > 0 { "ahead" } else { "behind" }),
+            "set the clocks: tokens, leases and certificates depend on them",
+        )],
+        _ => vec![ok("clock", "the clock is right")],
+    }
+}
+
+fn reached(cluster: &Cluster) -> Finding {
+    let Some(path) = &cluster.kubeconfig else {
+        return ok("cluster", "no kubeconfig; `windlass up` makes one");
+    };
+    let path = path.display();
+    match &cluster.answer {
+        None => ok("cluster", format!("{path} was not tried")),
+        Some(Ok((version, _))) => match number(version) {
+            Some((1, minor)) if minor + 3 < MINOR => warning(
+                "cluster",
+                format!("Kubernetes {version} by {path} is old"),
+                "what needs a newer API will not work there",
+            ),
+            _ => ok("cluster", format!("Kubernetes {version} by {path}")),
+        },
+        Some(Err(why)) => warning(
+            "cluster",
+            format!("the cluster of {path} does not answer: {why}"),
+            "start it, or `windlass up --background` and eval \"$(windlass kubectl-env)\"",
+        ),
+    }
+}
+
+fn of_project(project: &ProjectFacts) -> Vec<Finding> {
+    let root = project.root.display();
+    if let Some((why, hint)) = &project.problem {
+        return vec![problem("project", why.clone(), hint.clone())];
+    }
+    let mut findings = vec![ok("project", root.to_string())];
+    let ours = env!("CARGO_PKG_VERSION");
+    if let Some(version) = &project.dependency {
+        findings.push(match number(version) == number(ours) {
+            true => ok("dependency", format!("windlass {version}")),
+            false => warning(
+                "dependency",
+                format!("the project uses windlass {version}, and this is windlass {ours}"),
+                "`windlass upgrade`, or use the windlass of that version",
+            ),
+        });
+    }
+    if project.stale {
+        findings.push(warning(
+            "manifests",
+            "types were changed after deploy/crd was written",
+            "`windlass generate --check` says what is stale, `windlass generate` writes it",
+        ));
+    }
+    findings
+}
+
+fn of_terminal(terminal: &Terminal) -> Option<Finding> {
+    if !terminal.is_terminal {
+        return None;
+    }
+    let columns = terminal.columns.unwrap_or(80);
+    let colours = if terminal.colour { "colours" } else { "no colours" };
+    let said = format!("{columns} columns, {colours}");
+    Some(if !terminal.utf8 {
+        warning("terminal", format!("{said}, no UTF-8"), "set LANG to a UTF-8 locale, as C.UTF-8, for lines and marks")
+    } else if columns < 80 {
+        warning("terminal", said, "make it wider: tables are cut below 80 columns")
+    } else {
+        ok("terminal", said)
+    })
+}
+
+/// The first two numbers of the first version in a text: `rustc 1.95.0 (…)` is (1, 95).
+fn number(text: &str) -> Option<(u64, u64)> {
+    text.split([' ', 'v', '(', '+']).find_map(|word| {
+        let mut parts = word.split('.');
+        Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+    })
+}
+
+#[cfg(test)]
+mod tests;

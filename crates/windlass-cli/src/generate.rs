@@ -1,0 +1,140 @@
+//! `windlass generate`: manifests, installer, chart, bundle and dashboard, from what the program says about itself.
+
+mod files;
+
+use std::collections::BTreeSet;
+
+use clap::{Args, ValueEnum};
+use windlass_scaffold::{
+    Change,
+    package::{Image, Product},
+};
+
+use crate::{
+    failure::Advised,
+    project::{self, Program, Tree},
+};
+
+/// Write manifests, installer, Helm chart, OLM bundle and dashboard from what the program says about itself
+///
+/// Builds the program and asks it. Files that are generated whole say so in their first line; those that are yours
+/// (Chart.yaml, values.yaml and NOTES.txt of the chart, deploy/bundle) are begun once and never overwritten.
+#[derive(Debug, Args)]
+pub(crate) struct GenerateArgs {
+    /// Only these, comma-separated
+    #[arg(long, value_name = "PARTS", value_enum, value_delimiter = ',')]
+    only: Vec<Part>,
+    /// Write nothing; fail if something is stale, and say what
+    #[arg(long, conflicts_with = "dry_run")]
+    check: bool,
+    /// Print what would be done as a diff, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Image of the operator, from now on: it is written into deploy/default
+    #[arg(long, value_name = "IMAGE")]
+    image: Option<Image>,
+    /// Namespace of the operator, from now on: it is written into deploy/default
+    #[arg(long, value_name = "NAME")]
+    namespace: Option<String>,
+}
+
+/// What can be generated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(super) enum Part {
+    /// deploy/crd
+    Crds,
+    /// deploy/rbac
+    Rbac,
+    /// deploy/webhook
+    Webhooks,
+    /// deploy/manager, deploy/metrics and deploy/network-policy
+    Manager,
+    /// dist/install.yaml
+    Installer,
+    /// dist/chart
+    Chart,
+    /// bundle and bundle.Dockerfile
+    Bundle,
+    /// dist/grafana
+    Dashboard,
+}
+
+/// Generates, or says what is stale.
+pub(crate) fn run(args: GenerateArgs) -> anyhow::Result<()> {
+    let opened = project::open_current()?;
+    let tree = Tree::read(&opened, args.image.as_ref(), args.namespace.as_deref())?;
+    let program = Program::build(&opened.root, &opened.project.project_name)?;
+    let parts: BTreeSet<Part> = match args.only.is_empty() {
+        true => Part::value_variants().iter().copied().collect(),
+        false => args.only.iter().copied().collect(),
+    };
+    let mut changes: Vec<Change> = tree.change()?.cloned().into_iter().collect();
+    changes.extend(files::tree(&opened, &program, &parts)?);
+    // kustomize reads files: what it is to read is written before it is asked.
+    let early = !tree.says.foreign.is_empty() && !args.check && !args.dry_run;
+    if early {
+        project::write_all(&opened.root, &changes)?;
+        tell(&changes);
+        changes.clear();
+    }
+    let tree = if early { Tree::read(&opened, None, None)? } else { tree };
+    changes.extend(files::products(&opened, &program, &tree, &parts)?);
+
+    if args.check {
+        return check(&changes);
+    }
+    if args.dry_run {
+        return project::show_changes(&changes);
+    }
+    project::write_all(&opened.root, &changes)?;
+    tell(&changes);
+    if changes.is_empty() && !early {
+        eprintln!("everything is up to date");
+    }
+    Ok(())
+}
+
+fn tell(changes: &[Change]) {
+    for Change { path, old, new, .. } in changes {
+        let done = match (old, new) {
+            (None, _) => "created",
+            (_, None) => "removed",
+            _ => "changed",
+        };
+        eprintln!("{done} {path}");
+    }
+}
+
+/// Fails if there is something to do.
+fn check(changes: &[Change]) -> anyhow::Result<()> {
+    if changes.is_empty() {
+        eprintln!("everything is up to date");
+        return Ok(());
+    }
+    let stale: Vec<String> = changes.iter().map(|change| format!("{}: {}", change.path, summary(change))).collect();
+    let message =
+        format!("{} stale:\n  {}", if stale.len() == 1 { "a file is" } else { "some files are" }, stale.join("\n  "));
+    Err(Advised { message, hint: "run `windlass generate`, look at what it changes, and commit that".into() }.into())
+}
+
+fn summary(change: &Change) -> String {
+    let (Some(old), Some(new)) = (&change.old, &change.new) else {
+        return if change.new.is_none() { "is not generated any more" } else { "is missing" }.to_owned();
+    };
+    let diff = windlass_scaffold::difference(&change.path, Some(old), Some(new));
+    let count =
+        |sign: char, head: &str| diff.lines().filter(|line| line.starts_with(sign) && !line.starts_with(head)).count();
+    format!("+{} -{} lines", count('+', "+++ "), count('-', "--- "))
+}
+
+impl Part {
+    fn product(self) -> Option<Product> {
+        match self {
+            Self::Installer => Some(Product::Installer),
+            Self::Chart => Some(Product::Chart),
+            Self::Bundle => Some(Product::Bundle),
+            Self::Dashboard => Some(Product::Dashboard),
+            Self::Crds | Self::Rbac | Self::Webhooks | Self::Manager => None,
+        }
+    }
+}

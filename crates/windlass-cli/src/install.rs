@@ -1,0 +1,48 @@
+//! `windlass install`: the definitions of a project, in a cluster.
+
+use clap::Args;
+
+use crate::{
+    cluster::{self, ApplyOptions, ClusterArgs},
+    project::{self, Place, Program},
+};
+
+/// Apply the project's definitions to a cluster, and wait until they are served
+#[derive(Debug, Args)]
+pub(crate) struct InstallArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// Namespace of the operator, for definitions that it converts [default: as deploy/default says]
+    #[arg(long, value_name = "NAME")]
+    namespace: Option<String>,
+    /// Take over fields that others have set
+    #[arg(long)]
+    force_conflicts: bool,
+    /// Print what the server would change, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Applies them.
+pub(crate) fn run(args: InstallArgs) -> anyhow::Result<()> {
+    let definitions = definitions(args.namespace.as_deref())?;
+    cluster::block_on(async {
+        let cluster = args.cluster.connect().await?;
+        cluster.announce();
+        let options = ApplyOptions { dry_run: args.dry_run, force_conflicts: args.force_conflicts };
+        cluster.apply(&definitions, options, &mut |applied| cluster::tell(applied, args.dry_run)).await?;
+        if definitions.is_empty() {
+            eprintln!("the project defines no resources");
+        }
+        Ok(())
+    })
+}
+
+/// The definitions of the project.
+pub(crate) fn definitions(namespace: Option<&str>) -> anyhow::Result<Vec<serde_json::Value>> {
+    let opened = project::open()?;
+    let tree = project::Tree::read(&opened, None, namespace)?;
+    let program = Program::build(&opened.root, &opened.project.project_name)?;
+    let image = tree.says.image.to_string();
+    program.manifests(&Place { namespace: &tree.says.namespace, image: &image }, &["--only", "crds"])
+}

@@ -1,0 +1,198 @@
+//! `windlass run`: builds the project's operator and runs it here, again after each change.
+
+mod build;
+mod changes;
+mod embedded;
+mod event;
+mod install;
+mod lifecycle;
+mod numbers;
+mod operator;
+mod plain;
+mod process;
+mod resources;
+mod supervisor;
+mod tunnel;
+mod view;
+
+use std::{
+    ffi::OsString,
+    fs,
+    io::{self, IsTerminal as _},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use clap::Args;
+use tokio::sync::mpsc;
+
+use self::{
+    build::Recipe,
+    changes::Changes,
+    embedded::{Embedded, EmbeddedArgs},
+    event::{Event, Reporter},
+    install::Installer,
+    operator::Surroundings,
+    plain::{Plain, colour_allowed},
+    resources::Resources,
+    supervisor::{Command, Supervisor},
+    tunnel::Tunnel,
+};
+use crate::{
+    cluster::ClusterArgs,
+    failure::Advised,
+    project::{self, Opened},
+    signals::Signals,
+};
+
+/// How long threads that are busy with the disk may keep the process once everything else has ended.
+const THREADS_DEADLINE: Duration = Duration::from_millis(300);
+/// A user presses few keys at a time.
+const COMMANDS: usize = 8;
+/// Where a run keeps certificates and kubeconfig: in a folder that version control ignores.
+const FOLDER: &str = "target/windlass";
+const SAMPLES: &str = "deploy/samples";
+
+/// Build the project's operator and run it here, again after each change
+///
+/// Runs against a control plane of its own, in this process, or the cluster of --kubeconfig and --context. Definitions
+/// are applied before the operator starts, and webhooks lead to it for as long as it runs.
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// Kubeconfig of the cluster to run against [default: an embedded control plane]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+    /// Name or address of this machine by which the cluster reaches webhooks [default: the address on the way to it]
+    #[arg(long, value_name = "ADDRESS")]
+    webhook_host: Option<String>,
+    /// Build once, and leave changes alone
+    #[arg(long)]
+    no_watch: bool,
+    /// Print lines instead of the live view; the default where there is no terminal
+    #[arg(long)]
+    plain: bool,
+    /// Build with optimisations
+    #[arg(long)]
+    release: bool,
+    /// Apply the manifests in deploy/samples once the operator is ready
+    #[arg(long)]
+    samples: bool,
+    #[command(flatten)]
+    embedded: EmbeddedArgs,
+    /// Further arguments of the operator
+    #[arg(last = true, value_name = "ARGUMENTS")]
+    arguments: Vec<OsString>,
+}
+
+/// Runs until Ctrl-C, SIGTERM or `q`.
+pub(crate) fn run(args: RunArgs) -> anyhow::Result<()> {
+    let opened = project::open()?;
+    let samples = opened.root.join(SAMPLES);
+    if args.samples && !samples.is_dir() {
+        let message = format!("there are no samples: {} is no folder", samples.display());
+        return Err(Advised { message, hint: "leave out --samples".into() }.into());
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
+    let result = runtime.block_on(serve(args, opened));
+    runtime.shutdown_timeout(THREADS_DEADLINE);
+    result
+}
+
+async fn serve(args: RunArgs, opened: Opened) -> anyhow::Result<()> {
+    let mut signals = Signals::catch().context("cannot catch signals")?;
+    let folder = opened.root.join(FOLDER);
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let is_foreign = args.kubeconfig.is_some() || args.context.is_some();
+    let embedded = match is_foreign {
+        true => None,
+        false => Some(Embedded::start(&args.embedded, &folder).await?),
+    };
+    let kubeconfig = match &embedded {
+        Some(embedded) => Some(embedded.kubeconfig.clone()),
+        None => args.kubeconfig.as_deref().map(std::path::absolute).transpose().context("cannot use the kubeconfig")?,
+    };
+
+    let (reporter, events) = Reporter::new();
+    let (commands, asked) = mpsc::channel(COMMANDS);
+    let has_view = !args.plain && io::stdout().is_terminal() && io::stdin().is_terminal();
+    let supervisor = prepare(&args, &opened, &folder, kubeconfig, has_view, &reporter).await?;
+    let name = opened.project.project_name.clone();
+    let showing = async {
+        match has_view {
+            true => view::show(name, events, commands).await,
+            false => {
+                Plain::new().show_all(events).await;
+                drop(commands);
+            }
+        }
+    };
+    drop(reporter);
+    let stop = async move {
+        signals.first().await;
+        tokio::spawn(signals.abort_on_next());
+    };
+    let (outcome, ()) = tokio::join!(work(supervisor, asked, stop, embedded), showing);
+    outcome
+}
+
+/// Supervises, with the plane around it. Nothing reports any longer when this is over.
+async fn work(
+    supervisor: Supervisor,
+    asked: mpsc::Receiver<Command>,
+    stop: impl Future<Output = ()>,
+    embedded: Option<Embedded>,
+) -> anyhow::Result<()> {
+    let Some(mut embedded) = embedded else { return supervisor.run(asked, stop).await };
+    let outcome = tokio::select! {
+        outcome = supervisor.run(asked, stop) => outcome,
+        error = embedded.failed() => return Err(error),
+    };
+    outcome.and(embedded.stop().await)
+}
+
+/// Finds the cluster, and puts together all that the run consists of.
+async fn prepare(
+    args: &RunArgs,
+    opened: &Opened,
+    folder: &Path,
+    kubeconfig: Option<PathBuf>,
+    has_view: bool,
+    reporter: &Reporter,
+) -> anyhow::Result<Supervisor> {
+    let name = &opened.project.project_name;
+    let target = ClusterArgs { kubeconfig: kubeconfig.clone(), context: args.context.clone() };
+    let cluster = target.connect().await?;
+    let shown = kubeconfig.as_ref().map(|path| path.display().to_string());
+    reporter.tell(Event::Cluster { server: cluster.url.clone(), kubeconfig: shown }).await;
+    let host = args.webhook_host.clone().unwrap_or_else(|| tunnel::own_address(&cluster.url).to_string());
+    let port = operator::free_port_everywhere().context("there is no free port for the webhooks")?;
+    let tunnel = Tunnel::prepare(&folder.join("webhook"), name, host, port)?;
+    let surroundings = Surroundings {
+        root: opened.root.clone(),
+        kubeconfig,
+        context: args.context.clone(),
+        arguments: args.arguments.clone(),
+        webhook_port: port,
+        certificates: tunnel.certificates.clone(),
+    };
+    let recipe = Recipe {
+        root: opened.root.clone(),
+        name: name.clone(),
+        release: args.release,
+        colour: !has_view && colour_allowed() && io::stderr().is_terminal(),
+    };
+    Ok(Supervisor {
+        recipe,
+        surroundings,
+        resources: Resources::new(cluster.client.clone(), reporter.clone()),
+        installer: Installer::new(cluster, tunnel, reporter.clone()),
+        reporter: reporter.clone(),
+        changes: if args.no_watch { None } else { Some(Changes::watch(&opened.root)?) },
+        samples: args.samples.then(|| opened.root.join(SAMPLES)),
+        must_build: args.no_watch && !has_view,
+    })
+}

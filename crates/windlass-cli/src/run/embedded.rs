@@ -1,0 +1,78 @@
+//! A control plane for the run, in this process.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::Args;
+use tokio::{sync::oneshot, task::JoinHandle};
+use windlass_plane::{NodeOptions, Plane, PlaneError, PlaneOptions, Runtime, StoreKind};
+
+use crate::up::{self, RuntimeArg};
+
+/// What the plane of a run is like.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Embedded control plane")]
+pub(crate) struct EmbeddedArgs {
+    /// Folder to keep the objects in [default: in memory, gone at the end]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["kubeconfig", "context"])]
+    data_dir: Option<PathBuf>,
+    /// Port of the API server; 0 picks a free one
+    #[arg(long, default_value_t = 0, conflicts_with_all = ["kubeconfig", "context"])]
+    port: u16,
+    /// How many nodes there are for pods to run on
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(0..=5000))]
+    #[arg(conflicts_with_all = ["kubeconfig", "context"])]
+    nodes: u16,
+    /// What runs the pods of nodes
+    #[arg(long, value_enum, default_value_t = RuntimeArg::Simulated, conflicts_with_all = ["kubeconfig", "context"])]
+    runtime: RuntimeArg,
+}
+
+/// The plane, which serves until it is stopped.
+pub(crate) struct Embedded {
+    pub(crate) kubeconfig: PathBuf,
+    stop: oneshot::Sender<()>,
+    serving: JoinHandle<Result<(), PlaneError>>,
+}
+
+impl Embedded {
+    /// Starts one. Without a folder for its data, certificates and kubeconfig are in the other.
+    pub(crate) async fn start(args: &EmbeddedArgs, folder: &Path) -> anyhow::Result<Self> {
+        let data_dir = args.data_dir.as_deref().unwrap_or(folder);
+        let data_dir = std::path::absolute(data_dir).with_context(|| format!("cannot use {}", data_dir.display()))?;
+        let runtime = match args.runtime {
+            RuntimeArg::Simulated => Runtime::Simulated,
+            RuntimeArg::Process => Runtime::Processes(up::processes(&data_dir, None)?),
+        };
+        let options = PlaneOptions {
+            port: args.port,
+            store: if args.data_dir.is_some() { StoreKind::Embedded } else { StoreKind::Memory },
+            nodes: NodeOptions { count: args.nodes.into(), runtime, ..NodeOptions::default() },
+            ..PlaneOptions::new(data_dir)
+        };
+        let plane = Plane::start(options).await?;
+        let kubeconfig = plane.kubeconfig_path().to_owned();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let serving = tokio::spawn(plane.run(async {
+            // An error means that the other side is gone, which is a reason to stop as well.
+            let _ = stopped.await;
+        }));
+        Ok(Self { kubeconfig, stop, serving })
+    }
+
+    /// Waits until it ends without having been stopped.
+    pub(crate) async fn failed(&mut self) -> anyhow::Error {
+        match (&mut self.serving).await {
+            Ok(Ok(())) => anyhow::anyhow!("the control plane has ended"),
+            Ok(Err(error)) => error.into(),
+            Err(error) => anyhow::Error::new(error).context("the control plane has failed"),
+        }
+    }
+
+    /// Lets requests in flight finish.
+    pub(crate) async fn stop(self) -> anyhow::Result<()> {
+        drop(self.stop);
+        self.serving.await.context("the control plane has failed")??;
+        Ok(())
+    }
+}

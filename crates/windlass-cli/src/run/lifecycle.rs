@@ -1,0 +1,205 @@
+//! When to build, install, start and wait: decided without doing any of it.
+//!
+//! A build that fails leaves the running operator alone. A build that changes nothing does not restart it, unless that
+//! was asked for. An operator that ends by itself is started again, later each time, or at once after a change.
+
+use std::time::Duration;
+
+/// How long to wait after the first crash; twice as long after each further one.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// An operator that ran for so long has not crashed again, but for the first time.
+const STABLE: Duration = Duration::from_secs(60);
+
+/// What has happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Input {
+    /// Sources have changed.
+    Changed,
+    /// A build has ended well; fresh if there was nothing to compile.
+    Built { fresh: bool },
+    /// A build has failed.
+    BuildFailed,
+    /// The cluster has what the operator needs.
+    Installed,
+    /// The cluster has not.
+    InstallFailed,
+    /// The operator has ended, after this time.
+    Exited { after: Duration },
+    /// The wait is over.
+    Due,
+    /// The user wants it to be built and started again.
+    Restart,
+    /// The user wants changes to be left alone, or not any longer.
+    Pause,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Nothing,
+    /// Build, in place of a build or installation that is under way.
+    Build,
+    /// Bring into the cluster what the operator needs.
+    Install,
+    /// End the operator if it runs, and start it.
+    Start,
+    /// Wait before starting it.
+    Wait(Duration),
+}
+
+/// Where the run is.
+#[derive(Debug, Default)]
+pub(crate) struct Lifecycle {
+    running: bool,
+    /// There is a program that can be started.
+    startable: bool,
+    /// A build or an installation is under way.
+    busy: bool,
+    /// The next good build is started even if it is the same.
+    wanted: bool,
+    paused: bool,
+    /// Something changed while paused.
+    pending: bool,
+    crashes: u32,
+}
+
+impl Lifecycle {
+    /// Whether changes are left alone.
+    pub(crate) fn paused(&self) -> bool {
+        self.paused
+    }
+
+    /// What to do about it.
+    pub(crate) fn on(&mut self, input: Input) -> Action {
+        match input {
+            Input::Changed if self.paused => {
+                self.pending = true;
+                Action::Nothing
+            }
+            Input::Changed => self.build(),
+            Input::Restart => {
+                self.wanted = true;
+                self.build()
+            }
+            Input::Pause => {
+                self.paused = !self.paused;
+                if !self.paused && std::mem::take(&mut self.pending) { self.build() } else { Action::Nothing }
+            }
+            Input::Built { fresh } => {
+                if fresh && self.running && !self.wanted {
+                    self.busy = false;
+                    Action::Nothing
+                } else {
+                    Action::Install
+                }
+            }
+            Input::BuildFailed => {
+                self.busy = false;
+                // It has ended meanwhile; what it was started from is still there.
+                if self.startable && !self.running { Action::Wait(self.wait()) } else { Action::Nothing }
+            }
+            Input::InstallFailed => {
+                self.busy = false;
+                // The next build may have nothing to compile, and still there is something to start.
+                self.wanted = true;
+                Action::Nothing
+            }
+            Input::Installed | Input::Due if !(input == Input::Due && self.busy) => {
+                self.busy = false;
+                self.wanted = false;
+                self.running = true;
+                self.startable = true;
+                Action::Start
+            }
+            Input::Installed | Input::Due => Action::Nothing,
+            Input::Exited { after } => {
+                self.running = false;
+                self.crashes = if after >= STABLE { 1 } else { self.crashes.saturating_add(1) };
+                if self.busy { Action::Nothing } else { Action::Wait(self.wait()) }
+            }
+        }
+    }
+
+    fn build(&mut self) -> Action {
+        self.busy = true;
+        self.crashes = 0;
+        Action::Build
+    }
+
+    fn wait(&self) -> Duration {
+        let doublings = self.crashes.saturating_sub(1).min(8);
+        FIRST_WAIT.saturating_mul(1 << doublings).min(LONGEST_WAIT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Action::*, Input, *};
+
+    fn check(steps: &[(Input, Action)]) {
+        let mut lifecycle = Lifecycle::default();
+        for (number, (input, expected)) in steps.iter().enumerate() {
+            assert_eq!(lifecycle.on(*input), *expected, "step {number}: {input:?}");
+        }
+    }
+
+    const BUILT: Input = Input::Built { fresh: false };
+    const FRESH: Input = Input::Built { fresh: true };
+    const CRASHED: Input = Input::Exited { after: Duration::from_millis(5) };
+    const UP: [(Input, Action); 3] = [(Input::Restart, Build), (BUILT, Install), (Input::Installed, Start)];
+
+    #[test]
+    fn a_change_builds_installs_and_starts() {
+        check(&[&UP[..], &[(Input::Changed, Build), (BUILT, Install), (Input::Installed, Start)]].concat());
+    }
+
+    #[test]
+    fn a_failed_build_leaves_the_operator_running() {
+        check(&[&UP[..], &[(Input::Changed, Build), (Input::BuildFailed, Nothing), (Input::Changed, Build)]].concat());
+    }
+
+    #[test]
+    fn what_is_the_same_is_not_started_again_unless_asked_for() {
+        check(&[&UP[..], &[(Input::Changed, Build), (FRESH, Nothing)]].concat());
+        check(&[&UP[..], &[(Input::Restart, Build), (FRESH, Install), (Input::Installed, Start)]].concat());
+    }
+
+    #[test]
+    fn what_could_not_be_installed_is_tried_again_though_it_is_the_same() {
+        let tail = [(BUILT, Install), (Input::InstallFailed, Nothing), (Input::Changed, Build), (FRESH, Install)];
+        check(&[&UP[..], &[(Input::Changed, Build)], &tail].concat());
+    }
+
+    #[test]
+    fn changes_wait_while_paused() {
+        check(
+            &[
+                &UP[..],
+                &[(Input::Pause, Nothing), (Input::Changed, Nothing), (Input::Pause, Build)],
+                &[(Input::Pause, Nothing), (Input::Pause, Nothing)],
+            ]
+            .concat(),
+        );
+    }
+
+    #[test]
+    fn crashes_are_waited_for_longer_each_time_until_something_changes() {
+        let wait = |seconds| Wait(Duration::from_secs(seconds));
+        let mut steps = UP.to_vec();
+        for seconds in [1, 2, 4, 8, 16, 30, 30] {
+            steps.extend([(CRASHED, wait(seconds)), (Input::Due, Start)]);
+        }
+        steps.extend([(Input::Exited { after: STABLE }, wait(1)), (Input::Due, Start), (CRASHED, wait(2))]);
+        steps.extend([(Input::Changed, Build), (Input::Due, Nothing), (BUILT, Install), (Input::Installed, Start)]);
+        steps.extend([(CRASHED, wait(1))]);
+        check(&steps);
+    }
+
+    #[test]
+    fn an_operator_that_ends_during_a_build_waits_for_the_build() {
+        check(&[&UP[..], &[(Input::Changed, Build), (CRASHED, Nothing), (FRESH, Install)]].concat());
+        let failed = [(CRASHED, Nothing), (Input::BuildFailed, Wait(FIRST_WAIT)), (Input::Due, Start)];
+        check(&[&UP[..], &[(Input::Changed, Build)], &failed].concat());
+    }
+}

@@ -1,0 +1,101 @@
+//! Showing a run line by line, for files, pipes and those who like it.
+//!
+//! What the operator prints goes to standard output, the rest to standard error; both with a prefix that says whose it
+//! is.
+
+use std::{
+    collections::HashMap,
+    io::{self, IsTerminal as _, Write as _},
+};
+
+use tokio::sync::mpsc;
+
+use super::event::{Event, Resource, Source};
+
+/// Shows events as lines.
+#[derive(Debug)]
+pub(crate) struct Plain {
+    out_colour: bool,
+    err_colour: bool,
+    /// What was said last of each object: what has not changed is not said again.
+    said: HashMap<(String, Option<String>, String), String>,
+}
+
+impl Plain {
+    /// In colour where it goes to a terminal, unless `NO_COLOR` is set.
+    pub(crate) fn new() -> Self {
+        let allowed = colour_allowed();
+        Self {
+            out_colour: allowed && io::stdout().is_terminal(),
+            err_colour: allowed && io::stderr().is_terminal(),
+            said: HashMap::new(),
+        }
+    }
+
+    /// Shows events until there are no more.
+    pub(crate) async fn show_all(mut self, mut events: mpsc::Receiver<Event>) {
+        while let Some(event) = events.recv().await {
+            self.show(event);
+        }
+    }
+
+    /// Shows an event.
+    pub(crate) fn show(&mut self, event: Event) {
+        match event {
+            Event::Resources { objects, .. } => objects.into_iter().for_each(|object| self.resource(&object)),
+            Event::Resource(object) => self.resource(&object),
+            Event::Gone { kind, namespace, name } => {
+                let place = namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
+                self.line(Source::Windlass, &format!("{kind} {place}{name}: is gone"));
+                self.said.remove(&(kind, namespace, name));
+            }
+            event => {
+                if let Some((source, text)) = event.sentence() {
+                    self.line(source, &text);
+                }
+            }
+        }
+    }
+
+    fn resource(&mut self, object: &Resource) {
+        let sentence = object.sentence();
+        let key = (object.kind.clone(), object.namespace.clone(), object.name.clone());
+        if self.said.insert(key, sentence.clone()).as_ref() != Some(&sentence) {
+            self.line(Source::Windlass, &sentence);
+        }
+    }
+
+    fn line(&self, source: Source, text: &str) {
+        // Whoever closed the pipe does not want to know.
+        let _ = match source {
+            Source::Operator => writeln!(io::stdout(), "{}", prefixed(source, text, self.out_colour)),
+            _ => writeln!(io::stderr(), "{}", prefixed(source, text, self.err_colour)),
+        };
+    }
+}
+
+/// Whether the environment allows colours.
+pub(crate) fn colour_allowed() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+fn prefixed(source: Source, text: &str, colour: bool) -> String {
+    let (name, code) = match source {
+        Source::Cargo => ("   cargo", 36),
+        Source::Operator => ("operator", 32),
+        Source::Windlass => ("windlass", 34),
+        Source::Trouble => ("windlass", 31),
+    };
+    if colour { format!("\u{1b}[{code}m{name} |\u{1b}[0m {text}") } else { format!("{name} | {text}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_say_whose_they_are() {
+        assert_eq!(prefixed(Source::Cargo, "Compiling", false), "   cargo | Compiling");
+        assert_eq!(prefixed(Source::Operator, "started", true), "\u{1b}[32moperator |\u{1b}[0m started");
+    }
+}

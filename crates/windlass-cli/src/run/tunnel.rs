@@ -1,0 +1,184 @@
+//! Webhooks that are answered by a process on this machine.
+//!
+//! A cluster calls webhooks through a Service, which leads to pods. During a run there is no pod: definitions and webhook
+//! configurations name the address of this machine instead, and an authority that was made for the run. Configurations
+//! have names of their own, so that those of a deployed operator are left alone, and a label that tells who made them.
+
+use std::{
+    fs,
+    net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _, UdpSocket},
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context as _;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde_json::{Value, json};
+use windlass_plane::Pki;
+
+/// Label of what a run has made; its value is the name of the operator.
+pub(crate) const LABEL: &str = "windlass.dev/run";
+
+/// The way from an API server to this machine.
+#[derive(Clone, Debug)]
+pub(crate) struct Tunnel {
+    /// Name of the operator.
+    pub(crate) operator: String,
+    /// Name or address of this machine, as the API server knows it.
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    /// Folder with `tls.crt` and `tls.key` for the process.
+    pub(crate) certificates: PathBuf,
+    /// The authority, in PEM.
+    authority: String,
+}
+
+/// What a run brings into a cluster.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Installation {
+    pub(crate) definitions: Vec<Value>,
+    pub(crate) configurations: Vec<Value>,
+}
+
+impl Tunnel {
+    /// Makes certificates in a folder; those that are there and good are used again.
+    pub(crate) fn prepare(folder: &Path, operator: &str, host: String, port: u16) -> anyhow::Result<Self> {
+        let pki = folder.join("pki");
+        let made = Pki::load_or_create(&pki, std::slice::from_ref(&host)).context("no certificate for the webhooks")?;
+        for (from, to) in [("server.crt", "tls.crt"), ("server.key", "tls.key")] {
+            let to = folder.join(to);
+            fs::copy(pki.join(from), &to).with_context(|| format!("cannot write {}", to.display()))?;
+        }
+        Ok(Self {
+            operator: operator.to_owned(),
+            host,
+            port,
+            certificates: folder.to_owned(),
+            authority: made.ca().certificate.clone(),
+        })
+    }
+
+    /// What an operator says that a cluster needs, so that webhooks lead here. Other objects are left out.
+    pub(crate) fn redirect(&self, objects: Vec<Value>) -> Installation {
+        let mut installation = Installation::default();
+        for mut object in objects {
+            match object["kind"].as_str().unwrap_or_default() {
+                "CustomResourceDefinition" => {
+                    if let Some(client) = object.pointer_mut("/spec/conversion/webhook/clientConfig") {
+                        self.redirect_client(client);
+                        object["metadata"]["labels"][LABEL] = json!(self.operator);
+                    }
+                    installation.definitions.push(object);
+                }
+                "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => {
+                    for webhook in object["webhooks"].as_array_mut().into_iter().flatten() {
+                        self.redirect_client(&mut webhook["clientConfig"]);
+                    }
+                    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+                    object["metadata"]["name"] = json!(format!("{name}-run"));
+                    object["metadata"]["labels"][LABEL] = json!(self.operator);
+                    installation.configurations.push(object);
+                }
+                _ => {}
+            }
+        }
+        installation
+    }
+
+    fn redirect_client(&self, client: &mut Value) {
+        let path = client.pointer("/service/path").and_then(Value::as_str).unwrap_or("/").trim_start_matches('/');
+        let Self { port, .. } = self;
+        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        *client = json!({
+            "url": format!("https://{host}:{port}/{path}"), "caBundle": STANDARD.encode(&self.authority),
+        });
+    }
+}
+
+/// The address of this machine that a server can be expected to reach: the one from which the server is reached.
+pub(crate) fn own_address(server: &str) -> IpAddr {
+    let loopback = IpAddr::from(Ipv4Addr::LOCALHOST);
+    let found = || -> Option<IpAddr> {
+        let uri: http::Uri = server.parse().ok()?;
+        let host = uri.host()?.trim_matches(['[', ']']);
+        let to = (host, uri.port_u16().unwrap_or(443)).to_socket_addrs().ok()?.next()?;
+        let any: SocketAddr = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }.parse().ok()?;
+        // Nothing is sent: the system only looks for a route.
+        let socket = UdpSocket::bind(any).ok()?;
+        socket.connect(to).ok()?;
+        Some(socket.local_addr().ok()?.ip())
+    };
+    found().unwrap_or(loopback)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tunnel(host: &str) -> Tunnel {
+        Tunnel {
+            operator: "shop".into(),
+            host: host.into(),
+            port: 4433,
+            certificates: "/nowhere".into(),
+            authority: "PEM".into(),
+        }
+    }
+
+    fn service(path: &str) -> Value {
+        json!({ "service": { "name": "shop-webhook", "namespace": "shop-system", "path": path, "port": 443 } })
+    }
+
+    #[test]
+    fn configurations_lead_to_this_machine_under_names_of_their_own() {
+        let configuration = json!({
+            "kind": "ValidatingWebhookConfiguration", "metadata": { "name": "shop", "labels": { "a": "b" } },
+            "webhooks": [{ "name": "a", "clientConfig": service("/a") }, { "name": "b", "clientConfig": service("/b") }],
+        });
+        let installation = tunnel("127.0.0.1").redirect(vec![configuration, json!({ "kind": "Issuer" })]);
+        let expected = json!({
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": { "name": "shop-run", "labels": { "a": "b", "windlass.dev/run": "shop" } },
+            "webhooks": [
+                { "name": "a", "clientConfig": { "url": "https://127.0.0.1:4433/a", "caBundle": "UEVN" } },
+                { "name": "b", "clientConfig": { "url": "https://127.0.0.1:4433/b", "caBundle": "UEVN" } },
+            ],
+        });
+        assert_eq!(installation, Installation { definitions: vec![], configurations: vec![expected] });
+    }
+
+    #[test]
+    fn definitions_that_are_converted_lead_to_this_machine_and_others_stay() {
+        let conversion =
+            json!({ "strategy": "Webhook", "webhook": { "clientConfig": service("/convert"), "versions": ["v1"] } });
+        let converted =
+            json!({ "kind": "CustomResourceDefinition", "metadata": {}, "spec": { "conversion": conversion } });
+        let plain = json!({ "kind": "CustomResourceDefinition", "metadata": {}, "spec": {} });
+        let installation = tunnel("fd00::1").redirect(vec![converted, plain.clone()]);
+        let [converted, other] = &installation.definitions[..] else { panic!("{installation:?}") };
+        let webhook = &converted["spec"]["conversion"]["webhook"];
+        assert_eq!(webhook["clientConfig"]["url"], "https://[fd00::1]:4433/convert");
+        assert_eq!(webhook["versions"], json!(["v1"]));
+        assert_eq!(converted["metadata"]["labels"][LABEL], "shop");
+        assert_eq!(*other, plain);
+    }
+
+    #[test]
+    fn a_server_on_this_machine_reaches_it_by_the_loopback_address() {
+        for server in ["https://127.0.0.1:6443", "https://localhost", "nonsense"] {
+            assert!(own_address(server).is_loopback(), "{server}");
+        }
+        assert_eq!(own_address("https://127.0.0.1:6443").to_string(), "127.0.0.1");
+    }
+
+    #[test]
+    fn certificates_are_where_the_operator_looks_for_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = Tunnel::prepare(folder.path(), "shop", "10.1.2.3".into(), 1).unwrap();
+        for file in ["tls.crt", "tls.key"] {
+            assert!(fs::read_to_string(made.certificates.join(file)).unwrap().starts_with("-----BEGIN"));
+        }
+        assert!(made.authority.starts_with("-----BEGIN CERTIFICATE"));
+        let again = Tunnel::prepare(folder.path(), "shop", "10.1.2.3".into(), 1).unwrap();
+        assert_eq!(made.authority, again.authority);
+    }
+}

@@ -1,0 +1,268 @@
+//! Pictures of states.
+
+use std::time::Duration;
+
+use expect_test::{Expect, expect};
+use jiff::Timestamp;
+use ratatui::{Terminal, backend::TestBackend, style::Color};
+
+use super::{super::keys::Key, *};
+use crate::run::event::{Build, Condition, ControllerNumbers, Event, Operator, Resource, Source};
+
+fn now(seconds: u64) -> Now {
+    let day: Timestamp = "2026-05-06T07:08:09Z".parse().unwrap();
+    Now { instant: Duration::from_secs(seconds), day: day + Duration::from_secs(seconds) }
+}
+
+fn terminal(width: u16, height: u16, state: &mut State, colour: bool) -> Terminal<TestBackend> {
+    state.resize(heights(Rect::new(0, 0, width, height), state));
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| draw(frame, state, now(30), colour)).unwrap();
+    terminal
+}
+
+fn check(width: u16, height: u16, state: &mut State, expected: Expect) {
+    let terminal = terminal(width, height, state, true);
+    let buffer = terminal.backend().buffer();
+    let line = |y: u16| -> String { (0..width).map(|x| buffer[(x, y)].symbol()).collect() };
+    let lines: Vec<String> = (0..height).map(|y| line(y).trim_end().to_owned()).collect();
+    expected.assert_eq(&lines.join("\n"));
+}
+
+fn condition(kind: &str, status: &str, reason: &str, message: &str) -> Condition {
+    Condition { kind: kind.into(), status: status.into(), reason: reason.into(), message: message.into() }
+}
+
+fn book(name: &str, conditions: Vec<Condition>) -> Event {
+    Event::Resource(Resource {
+        kind: "Guestbook".into(),
+        namespace: Some("default".into()),
+        name: name.into(),
+        generation: Some(2),
+        observed: (name != "slow").then_some(2).or(Some(1)),
+        created: Some(now(0).day),
+        deleting: false,
+        conditions,
+        phase: None,
+    })
+}
+
+/// An operator that has run for a while.
+fn busy() -> State {
+    let mut state = State::new("guestbook".into());
+    let kubeconfig = Some("/home/me/guestbook/target/windlass/kubeconfig".into());
+    let buckets = vec![(0.005, 30.0), (0.01, 38.0), (0.1, 39.0), (f64::INFINITY, 40.0)];
+    let numbers = |name: &str, reconciles, errors| ControllerNumbers {
+        name: name.into(),
+        reconciles,
+        errors,
+        queued: errors,
+        active: 0.0,
+        buckets: if reconciles > 0.0 { buckets.clone() } else { Vec::new() },
+    };
+    let events = [
+        Event::Cluster { server: "https://127.0.0.1:40173".into(), kubeconfig },
+        Event::Kinds(vec!["Guestbook".into()]),
+        Event::Build(Build::Done { took: Duration::from_secs(3), fresh: false }),
+        Event::Operator(Operator::Starting { process: 7 }),
+        Event::Line(
+            Source::Operator,
+            "2026-05-06T07:08:10Z  INFO windlass_runtime::operator: serving metrics address=127.0.0.1:1".into(),
+        ),
+        book("first", vec![condition("Ready", "True", "Reconciled", "all is as it should be")]),
+        book("slow", vec![condition("Progressing", "True", "Waiting", ""), condition("Ready", "Unknown", "New", "")]),
+        book("wrong", vec![condition("Ready", "False", "NoSuchMap", "there is no ConfigMap example")]),
+        book("young", vec![]),
+        Event::Numbers(vec![numbers("guestbook", 1.0, 0.0), numbers("pages", 0.0, 0.0)]),
+        Event::Numbers(vec![numbers("guestbook", 4.0, 0.0), numbers("pages", 0.0, 0.0)]),
+        Event::Numbers(vec![numbers("guestbook", 10.0, 2.0), numbers("pages", 0.0, 0.0)]),
+        Event::Operator(Operator::Ready),
+        Event::Line(
+            Source::Operator,
+            "2026-05-06T07:08:20Z ERROR reconcile{controller=\"guestbook\"}: shop: it failed error=\"no map\"".into(),
+        ),
+    ];
+    for (second, event) in events.into_iter().enumerate() {
+        state.on(event, now(second as u64));
+    }
+    state
+}
+
+#[test]
+fn at_the_start_there_is_little_to_see() {
+    let mut state = State::new("guestbook".into());
+    state.on(Event::Build(Build::Started), now(18));
+    state.on(Event::Line(Source::Cargo, "   Compiling guestbook v0.1.0".into()), now(19));
+    check(
+        80,
+        18,
+        &mut state,
+        expect![[r#"
+         windlass  guestbook   BUILDING  ⣾ 12s  Compiling guestbook v0.1.0
+        ╭ objects ─────────────────────────────────────────────────────────────────────╮
+        │ none yet                                                                     │
+        │                                                                              │
+        ╰──────────────────────────────────────────────────────────────────────────────╯
+        ╭ controllers ─────────────────────────────────────────────────────────────────╮
+        │ no numbers yet                                                               │
+        │                                                                              │
+        ╰──────────────────────────────────────────────────────────────────────────────╯
+        ╭ log ─────────────────────────────────────────────────────────────────────────╮
+        │ 07:08:27     » building                                                      │
+        │ 07:08:28 cargo    Compiling guestbook v0.1.0                                 │
+        │                                                                              │
+        │                                                                              │
+        │                                                                              │
+        │                                                                              │
+        ╰──────────────────────────────────────────────────────────────────────────────╯
+         q quit  r restart  p pause  / filter  tab focus  ↑↓ scroll  ? help"#]],
+    );
+}
+
+#[test]
+fn a_narrow_terminal_has_everything_one_below_the_other() {
+    check(
+        80,
+        24,
+        &mut busy(),
+        expect![[r#"
+             windlass  guestbook  RUNNING  18s  1 build             https://127.0.0.1:40173
+            ╭ objects 4 ───────────────────────────────────────────────────────────────────╮
+            │ KIND       NAMESPACE  NAME   GEN    CONDITIONS                           AGE │
+            │ Guestbook  default    first  2      ● Ready Reconciled                   30s │
+            │ Guestbook  default    slow   1/2    ◌ Ready New  ◌ Progressing Waitin    30s │
+            │ Guestbook  default    wrong  2      ✗ Ready NoSuchMap: there is no Co    30s │
+            │ Guestbook  default    young  2      –                                    30s │
+            ╰──────────────────────────────────────────────────────────────────────────────╯
+            ╭ controllers ─────────────────────────────────────────────────────────────────╮
+            │ CONTROLLER RECONCILES                             ERRORS QUEUE    P50    P99 │
+            │ guestbook       3.3/s                         ▃▅█      2     2   <5ms >100ms │
+            │ pages           0.0/s                         ▁▁▁      0     0      –      – │
+            ╰──────────────────────────────────────────────────────────────────────────────╯
+            ╭ log ─────────────────────────────────────────────────────────────────────────╮
+            │ 07:08:09     » Kubernetes is at https://127.0.0.1:40173: export KUBECONFIG=/ │
+            │ 07:08:11     » built in 3.0 s                                                │
+            │ 07:08:12     » started the operator, process 7                               │
+            │ 07:08:10  INFO serving metrics address=127.0.0.1:1                           │
+            │ 07:08:21     » the operator is ready                                         │
+            │ 07:08:20 ERROR reconcile{controller="guestbook"} it failed error="no map"    │
+            │                                                                              │
+            │                                                                              │
+            ╰──────────────────────────────────────────────────────────────────────────────╯
+             q quit  r restart  p pause  / filter  tab focus  ↑↓ scroll  ? help"#]],
+    );
+}
+
+#[test]
+fn a_wide_terminal_has_controllers_beside_objects() {
+    check(
+        130,
+        22,
+        &mut busy(),
+        expect![[r#"
+             windlass  guestbook  RUNNING  18s  1 build                                                               https://127.0.0.1:40173
+            ╭ objects 4 ───────────────────────────────────────────────────────────╮╭ controllers ───────────────────────────────────────────╮
+            │ KIND       NAMESPACE  NAME   GEN    CONDITIONS                   AGE ││ CONTROLLER RECONCILES       ERRORS QUEUE    P50    P99 │
+            │ Guestbook  default    first  2      ● Ready Reconciled           30s ││ guestbook       3.3/s   ▃▅█      2     2   <5ms >100ms │
+            │ Guestbook  default    slow   1/2    ◌ Ready New  ◌ Progressin    30s ││ pages           0.0/s   ▁▁▁      0     0      –      – │
+            │ Guestbook  default    wrong  2      ✗ Ready NoSuchMap: there     30s ││                                                        │
+            │ Guestbook  default    young  2      –                            30s ││                                                        │
+            ╰──────────────────────────────────────────────────────────────────────╯╰────────────────────────────────────────────────────────╯
+            ╭ log ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────╮
+            │ 07:08:09     » Kubernetes is at https://127.0.0.1:40173: export KUBECONFIG=/home/me/guestbook/target/windlass/kubeconfig       │
+            │ 07:08:11     » built in 3.0 s                                                                                                  │
+            │ 07:08:12     » started the operator, process 7                                                                                 │
+            │ 07:08:10  INFO serving metrics address=127.0.0.1:1                                                                             │
+            │ 07:08:21     » the operator is ready                                                                                           │
+            │ 07:08:20 ERROR reconcile{controller="guestbook"} it failed error="no map"                                                      │
+            │                                                                                                                                │
+            │                                                                                                                                │
+            │                                                                                                                                │
+            │                                                                                                                                │
+            │                                                                                                                                │
+            ╰────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────╯
+             q quit  r restart  p pause  / filter  tab focus  ↑↓ scroll  ? help      KUBECONFIG=/home/me/guestbook/target/windlass/kubeconfig"#]],
+    );
+}
+
+#[test]
+fn a_low_terminal_has_the_log() {
+    let mut state = busy();
+    state.key(Key::Letter('/'));
+    "FAIL".chars().for_each(|letter| assert_eq!(state.key(Key::Letter(letter)), None));
+    check(
+        60,
+        8,
+        &mut state,
+        expect![[r#"
+             windlass  guestbook  RUNNING  18s  1 build
+            ╭ log ───────────────────────────────── 1 line with “FAIL” ╮
+            │ 07:08:20 ERROR reconcile{controller="guestbook"} it fail │
+            │                                                          │
+            │                                                          │
+            │                                                          │
+            ╰──────────────────────────────────────────────────────────╯
+             /FAIL█  enter keeps it, esc removes it"#]],
+    );
+}
+
+#[test]
+fn trouble_is_named_at_the_top() {
+    let mut state = busy();
+    state.on(Event::Build(Build::Failed { why: "the build ended with code 101".into() }), now(20));
+    state.on(Event::Paused(true), now(21));
+    let crashed = Operator::Crashed { how: "ended with code 1".into(), again: Duration::from_secs(2) };
+    state.on(Event::Operator(crashed), now(28));
+    state.key(Key::Letter('?'));
+    check(
+        100,
+        24,
+        &mut state,
+        expect![[r#"
+             windlass  guestbook  CRASHED  2s  BUILD FAILED   PAUSED   ended with code 1
+            ╭ objects 4 ───────────────────────────────────────────────────────────────────────────────────────╮
+            │ KIND       NAMESPACE  NAME   GEN    CONDITIONS                                               AGE │
+            │ Guestbook  default    first  2      ● Ready Reconciled                                       30s │
+            │ Guestbook  default    slow   1/2    ◌ Ready New  ◌ Progressing Waiting                       30s │
+            │ Guestbook  default    wrong  2      ✗ Ready NoSuchMap: there is no ConfigMap example         30s │
+            │ Guestbook  default╭ keys ────────────────────────────────────────────────────╮               30s │
+            ╰───────────────────│   q, ctrl-c  stop the operator and leave                 │───────────────────╯
+            ╭ controllers ──────│           r  build and start it again                    │───────────────────╮
+            │ CONTROLLER RECONCI│           p  leave changes alone, or act on them again   │UEUE    P50    P99 │
+            │ guestbook       3.│         tab  the arrows move objects, or the log         │   0   <5ms >100ms │
+            │ pages           0.│    ↑ ↓, j k  a line up or down                           │   0      –      – │
+            ╰───────────────────│  PgUp, PgDn  a page up or down                           │───────────────────╯
+            ╭ log ──────────────│   home, end  to the first or the last line               │───────────────────╮
+            │ 07:08:11     » bui│         ← →  the log sideways                            │                   │
+            │ 07:08:12     » sta│           /  only lines of the log with a text in them   │                   │
+            │ 07:08:10  INFO ser│         esc  all lines again                             │                   │
+            │ 07:08:21     » the│           ?  this                                        │                   │
+            │ 07:08:20 ERROR rec╰──────────────────────────────────────────────────────────╯                   │
+            │ 07:08:29     » the build ended with code 101                                                     │
+            │ 07:08:30     » paused: changes are not acted on                                                  │
+            │ 07:08:37     » the operator ended with code 1; it is started again in 2 s                        │
+            ╰──────────────────────────────────────────────────────────────────────────────────────────────────╯
+             q quit  r restart  p pause  / filter  tab focus  ↑↓ scroll  ? help"#]],
+    );
+}
+
+#[test]
+fn nothing_is_drawn_outside_of_the_smallest_terminal() {
+    for (width, height) in [(1, 1), (10, 3), (20, 14), (121, 14), (3, 40)] {
+        let mut state = busy();
+        terminal(width, height, &mut state, true);
+        state.key(Key::Letter('?'));
+        terminal(width, height, &mut state, true);
+    }
+}
+
+#[test]
+fn without_colour_there_is_none() {
+    let mut state = busy();
+    let colours = |terminal: Terminal<TestBackend>| {
+        let cells = terminal.backend().buffer().content.clone();
+        cells.iter().filter(|cell| cell.fg != Color::Reset || cell.bg != Color::Reset).count()
+    };
+    assert_eq!(colours(terminal(80, 24, &mut state, false)), 0);
+    assert!(colours(terminal(80, 24, &mut state, true)) > 100);
+}

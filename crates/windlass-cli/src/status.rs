@@ -1,0 +1,287 @@
+//! `windlass status`: what runs in a data folder, and how it is.
+
+use std::{fmt::Write as _, path::Path, time::Duration};
+
+use anyhow::Context as _;
+use clap::Args;
+use http::Request;
+use k8s_openapi::{
+    api::core::v1::{Namespace, Node, Pod},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, Client, Config, Resource,
+    api::ListParams,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use serde::Serialize;
+
+use crate::{
+    data_dir::{self, DataDirArgs},
+    failure::Told,
+    output::{self, Format},
+    running::Presence,
+    up::background,
+    version,
+};
+
+/// How long a plane that is well may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Say whether a plane runs, and how it is
+///
+/// Exit codes: 0 if one runs and is ready, 1 if not, 2 for wrong usage.
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    data_dir: DataDirArgs,
+    /// How to print it
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Format,
+}
+
+/// What there is to say.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Status {
+    state: State,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    objects: Option<Objects>,
+    data_dir: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kubeconfig: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+enum State {
+    /// No process has the folder.
+    #[default]
+    Stopped,
+    /// One has it, and does not serve: it starts, or stops.
+    Busy,
+    /// It should serve, and does not say that it is ready.
+    Unhealthy,
+    /// All is well.
+    Running,
+}
+
+/// How many there are of some kinds.
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Objects {
+    nodes: usize,
+    ready_nodes: usize,
+    pods: usize,
+    running_pods: usize,
+    namespaces: usize,
+    definitions: usize,
+}
+
+/// Prints the status; fails without a word if no plane is ready.
+pub(crate) fn run(args: StatusArgs) -> anyhow::Result<()> {
+    let folder = args.data_dir.resolve()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start threads")?;
+    let status = runtime.block_on(gather(&folder))?;
+    output::print(&args.output.text(&status, || table(&status, jiff::Timestamp::now()))?)?;
+    match status.state {
+        State::Running => Ok(()),
+        _ => Err(Told.into()),
+    }
+}
+
+async fn gather(folder: &Path) -> anyhow::Result<Status> {
+    let existing = |name: &Path| name.exists().then(|| name.display().to_string());
+    let mut status = Status {
+        data_dir: folder.display().to_string(),
+        data_bytes: data_dir::size(folder).ok(),
+        kubeconfig: existing(&folder.join("kubeconfig")),
+        log: existing(&background::log(folder)),
+        ..Status::default()
+    };
+    match Presence::of(folder)? {
+        Presence::Nobody => {}
+        Presence::Busy { pid } => (status.state, status.pid) = (State::Busy, pid),
+        Presence::Serving(running) => {
+            status.pid = Some(running.pid);
+            status.url = Some(running.url);
+            status.version = Some(running.version);
+            status.since = Some(running.since);
+            let asked = tokio::time::timeout(PATIENCE, ask(&folder.join("kubeconfig"))).await;
+            match asked.unwrap_or_else(|_| Err(anyhow::anyhow!("no answer within {} s", PATIENCE.as_secs()))) {
+                Ok(objects) => (status.state, status.objects) = (State::Running, Some(objects)),
+                Err(error) => (status.state, status.problem) = (State::Unhealthy, Some(format!("{error:#}"))),
+            }
+        }
+    }
+    Ok(status)
+}
+
+/// Asks the server itself.
+async fn ask(kubeconfig: &Path) -> anyhow::Result<Objects> {
+    let client = client(kubeconfig).await?;
+    let request = Request::get("/readyz").body(Vec::new()).context("cannot ask")?;
+    client.request_text(request).await.context("the server is not ready")?;
+    let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await.context("cannot list nodes")?;
+    let ready = |node: &&Node| {
+        let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    };
+    let running = ListParams::default().fields("status.phase=Running");
+    Ok(Objects {
+        nodes: nodes.items.len(),
+        ready_nodes: nodes.items.iter().filter(ready).count(),
+        pods: count::<Pod>(&client, ListParams::default()).await?,
+        running_pods: count_all(&Api::<Pod>::all(client.clone()), running).await?,
+        namespaces: count::<Namespace>(&client, ListParams::default()).await?,
+        definitions: count::<CustomResourceDefinition>(&client, ListParams::default()).await?,
+    })
+}
+
+/// A client that is the administrator of the plane.
+pub(crate) async fn client(kubeconfig: &Path) -> anyhow::Result<Client> {
+    let text = Kubeconfig::read_from(kubeconfig).with_context(|| format!("cannot use {}", kubeconfig.display()))?;
+    let config = Config::from_custom_kubeconfig(text, &KubeConfigOptions::default()).await;
+    let config = config.with_context(|| format!("cannot use {}", kubeconfig.display()))?;
+    Client::try_from(config).context("cannot make a client")
+}
+
+/// How many there are, of which one is sent and the others are only counted.
+async fn count<K>(client: &Client, params: ListParams) -> anyhow::Result<usize>
+where
+    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+{
+    let list = Api::<K>::all(client.clone()).list_metadata(&params.limit(1)).await;
+    let list = list.with_context(|| format!("cannot count {}", K::plural(&())))?;
+    let rest = list.metadata.remaining_item_count.and_then(|rest| usize::try_from(rest).ok());
+    Ok(list.items.len() + rest.unwrap_or(0))
+}
+
+/// The same with a selector, with which servers do not count what they do not send.
+async fn count_all(pods: &Api<Pod>, params: ListParams) -> anyhow::Result<usize> {
+    Ok(pods.list_metadata(&params).await.context("cannot count pods")?.items.len())
+}
+
+/// For people.
+fn table(status: &Status, now: jiff::Timestamp) -> String {
+    let state = match status.state {
+        State::Running => "running",
+        State::Stopped => "stopped",
+        State::Busy => "starting or stopping",
+        State::Unhealthy => "not healthy",
+    };
+    let mut lines = vec![("plane", state.to_owned())];
+    let mut add = |name, value: Option<String>| lines.extend(value.map(|value| (name, value)));
+    add("problem", status.problem.clone());
+    add("url", status.url.clone());
+    add("process", status.pid.map(|pid| pid.to_string()));
+    add("version", status.version.as_ref().map(|version| format!("v{version} (Kubernetes {})", version::KUBERNETES)));
+    let for_how_long = |since: &String| {
+        let begun: jiff::Timestamp = since.parse().ok()?;
+        let seconds = u64::try_from((now - begun).get_seconds()).ok()?;
+        Some(format!("{since} ({})", duration(seconds)))
+    };
+    add("since", status.since.as_ref().map(|since| for_how_long(since).unwrap_or_else(|| since.clone())));
+    if let Some(objects) = &status.objects {
+        add("nodes", Some(format!("{} of {} ready", objects.ready_nodes, objects.nodes)));
+        add("pods", Some(format!("{} of {} running", objects.running_pods, objects.pods)));
+        add("namespaces", Some(objects.namespaces.to_string()));
+        add("definitions", Some(objects.definitions.to_string()));
+    }
+    let size = status.data_bytes.map(|size| format!(" ({})", output::bytes(size))).unwrap_or_default();
+    add("data", Some(format!("{}{size}", status.data_dir)));
+    add("kubeconfig", status.kubeconfig.clone());
+    add("log", status.log.clone());
+    lines.iter().fold(String::new(), |mut text, (name, value)| {
+        let _ = writeln!(text, "{name:<12} {value}");
+        text
+    })
+}
+
+/// Two units of time at most: `3d 4h`.
+fn duration(seconds: u64) -> String {
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds}s"),
+        (0, 0, minutes) => format!("{minutes}m {}s", seconds % 60),
+        (0, hours, minutes) => format!("{hours}h {minutes}m"),
+        (days, hours, _) => format!("{days}d {hours}h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn a_running_plane_is_told_on_a_page() {
+        let status = Status {
+            state: State::Running,
+            pid: Some(7),
+            url: Some("https://127.0.0.1:6443".into()),
+            version: Some("0.1.0".into()),
+            since: Some("2026-01-01T00:00:00Z".into()),
+            objects: Some(Objects {
+                nodes: 2,
+                ready_nodes: 1,
+                pods: 4,
+                running_pods: 3,
+                namespaces: 4,
+                definitions: 0,
+            }),
+            data_dir: "/data".into(),
+            data_bytes: Some(1_500_000),
+            kubeconfig: Some("/data/kubeconfig".into()),
+            ..Status::default()
+        };
+        let now = "2026-01-01T01:01:01Z".parse().unwrap();
+        expect![[r#"
+            plane        running
+            url          https://127.0.0.1:6443
+            process      7
+            version      v0.1.0 (Kubernetes v1.36)
+            since        2026-01-01T00:00:00Z (1h 1m)
+            nodes        1 of 2 ready
+            pods         3 of 4 running
+            namespaces   4
+            definitions  0
+            data         /data (1.5 MB)
+            kubeconfig   /data/kubeconfig
+        "#]]
+        .assert_eq(&table(&status, now));
+    }
+
+    #[test]
+    fn a_stopped_one_in_a_line_or_two() {
+        let status = Status { data_dir: "/data".into(), ..Status::default() };
+        expect![[r#"
+            plane        stopped
+            data         /data
+        "#]]
+        .assert_eq(&table(&status, jiff::Timestamp::UNIX_EPOCH));
+    }
+
+    #[test]
+    fn durations_have_two_units() {
+        for (seconds, expected) in
+            [(0, "0s"), (59, "59s"), (61, "1m 1s"), (3660, "1h 1m"), (90_000, "1d 1h"), (864_000, "10d 0h")]
+        {
+            assert_eq!(duration(seconds), expected);
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! `windlass undeploy`: the operator of a project, gone from a cluster.
+
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::Value;
+
+use crate::{
+    cluster::{self, ClusterArgs, DeleteOptions},
+    confirm::confirm,
+    deploy,
+};
+
+/// Delete what `windlass deploy` applied
+///
+/// Definitions go first, while the operator still runs: it may have to clean up after their objects.
+#[derive(Debug, Args)]
+pub(crate) struct UndeployArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// Namespace of the operator [default: as deploy/default says]
+    #[arg(long, value_name = "NAME")]
+    namespace: Option<String>,
+    /// Leave the definitions, with all objects that are of them
+    #[arg(long)]
+    keep_crds: bool,
+    /// Delete definitions that have objects without asking
+    #[arg(long)]
+    force: bool,
+    /// Seconds to wait until all are gone; 0 does not wait
+    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    timeout: u64,
+    /// Print what would be deleted, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Deletes it.
+pub(crate) fn run(args: UndeployArgs) -> anyhow::Result<()> {
+    let objects = deploy::objects(None, args.namespace.as_deref())?;
+    let is_definition = |object: &Value| object["kind"] == "CustomResourceDefinition";
+    let (definitions, rest): (Vec<Value>, Vec<Value>) = objects.into_iter().partition(is_definition);
+    let definitions = if args.keep_crds { Vec::new() } else { definitions };
+    cluster::block_on(async {
+        let cluster = args.cluster.connect().await?;
+        cluster.announce();
+        let lost = cluster.objects_of(&definitions).await?;
+        if !lost.is_empty() && !args.dry_run {
+            confirm(&format!("{} would be deleted", lost.join(", ")), args.force)?;
+        }
+        let wait = (args.timeout > 0).then(|| Duration::from_secs(args.timeout));
+        let options = DeleteOptions { dry_run: args.dry_run, wait };
+        for objects in [definitions, rest] {
+            cluster.delete(&objects, options, &mut |deleted| cluster::tell(deleted, args.dry_run)).await?;
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,44 @@
+//! `windlass uninstall`: the definitions of a project, gone from a cluster.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::{
+    cluster::{self, ClusterArgs, DeleteOptions},
+    confirm::confirm,
+    install,
+};
+
+/// Delete the project's definitions from a cluster, with all objects that are of them
+#[derive(Debug, Args)]
+pub(crate) struct UninstallArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    /// Delete definitions that have objects without asking
+    #[arg(long)]
+    force: bool,
+    /// Seconds to wait until all are gone; 0 does not wait
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    timeout: u64,
+    /// Print what would be deleted, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Deletes them.
+pub(crate) fn run(args: UninstallArgs) -> anyhow::Result<()> {
+    let definitions = install::definitions(None)?;
+    cluster::block_on(async {
+        let cluster = args.cluster.connect().await?;
+        cluster.announce();
+        let objects = cluster.objects_of(&definitions).await?;
+        if !objects.is_empty() && !args.dry_run {
+            confirm(&format!("{} would be deleted", objects.join(", ")), args.force)?;
+        }
+        let wait = (args.timeout > 0).then(|| Duration::from_secs(args.timeout));
+        let options = DeleteOptions { dry_run: args.dry_run, wait };
+        cluster.delete(&definitions, options, &mut |deleted| cluster::tell(deleted, args.dry_run)).await?;
+        Ok(())
+    })
+}

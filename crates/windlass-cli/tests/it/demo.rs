@@ -1,0 +1,116 @@
+//! The demo, from its first line to its last.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::process::{output, windlass};
+
+/// What the story must have told, in this order. All but the titles comes from the server.
+const TOLD: &[&str] = &[
+    "windlass serves Kubernetes v1.36 on https://127.0.0.1:",
+    "━━ 1 · A cluster, in this process ━",
+    "$ kubectl get nodes",
+    "node-1   Ready ",
+    "node-2   Ready ",
+    "━━ 2 · Two new kinds of objects ━",
+    "customresourcedefinition.apiextensions.k8s.io/networks.samplecrd.k8s.io created",
+    "No resources found in default namespace.",
+    "━━ 3 · Say what you want ━",
+    "network.samplecrd.k8s.io/office created",
+    "✓ the network is there",
+    "guestbook.webapp.tutorial.kubebuilder.io/visitors created",
+    "$ kubectl get deployments -w",
+    "visitors   4/4 ",
+    "✓ four pods serve, on both nodes",
+    "guestbook.webapp.tutorial.kubebuilder.io/visitors   4      True    http://visitors.default.svc",
+    "━━ 4 · Break it: delete every pod ━",
+    "deleted from default namespace",
+    "✓ four new pods serve",
+    "━━ 5 · Break it: behind the operator's back ━",
+    "deployment.apps/visitors scaled",
+    "✓ the Deployment has its four pods again",
+    "━━ 6 · Break it: a node fails ━",
+    "node/node-1 tainted",
+    "✓ all four pods serve from node-2",
+    "node/node-1 untainted",
+    "━━ 7 · Wishes that cannot be ━",
+    "The Guestbook \"crowd\" is invalid: spec.size: Invalid value: 400",
+    "The Network \"no-gateway\" is invalid: ",
+    "spec.gateway: Required value",
+    "✓ the operator refuses",
+    "192.168.7.0/24 ",
+    " Overlap ",
+    "━━ 8 · A goodbye that takes its time ━",
+    "[samplecrd.k8s.io/release]",
+    "✓ the network is released and gone",
+    "✓ the annex has its addresses",
+    "━━ 9 · Nothing is left behind ━",
+    "service/visitors ",
+    "✓ all of it is gone",
+    "No resources found in default namespace.",
+    "━━ What was broken is whole again",
+];
+
+fn demo(temporary: &Path) -> Command {
+    let mut command = windlass();
+    command.args(["demo", "--no-wait"]).env("TMPDIR", temporary);
+    command
+}
+
+fn start(temporary: &Path) -> (Child, String, BufReader<std::process::ChildStdout>) {
+    let mut child = demo(temporary).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut first = String::new();
+    while !first.contains("windlass serves") {
+        first.clear();
+        assert!(out.read_line(&mut first).unwrap() > 0, "it must begin");
+    }
+    (child, first, out)
+}
+
+fn left(temporary: &Path) -> usize {
+    fs::read_dir(temporary).unwrap().count()
+}
+
+#[test]
+fn every_chapter_comes_true_and_nothing_is_left() {
+    let temporary = tempfile::tempdir().unwrap();
+    let output = output(&mut demo(temporary.path()));
+    let told = String::from_utf8(output.stdout).unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), said.as_str()), (Some(0), ""), "{told}");
+    let mut rest = told.as_str();
+    for expected in TOLD {
+        let at = rest.find(expected).unwrap_or_else(|| panic!("{expected:?} is not in what follows:\n{rest}"));
+        rest = &rest[at + expected.len()..];
+    }
+    assert!(!told.contains('\x1b'), "colours are for terminals");
+    let longest = told.lines().map(|line| line.chars().count()).max();
+    assert!(longest <= Some(80), "{longest:?} columns: {told}");
+    assert_eq!(left(temporary.path()), 0);
+}
+
+#[test]
+fn a_signal_ends_it_in_the_middle_and_nothing_is_left() {
+    let temporary = tempfile::tempdir().unwrap();
+    let (mut child, _, _out) = start(temporary.path());
+    assert_eq!(left(temporary.path()), 1);
+    kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(left(temporary.path()), 0);
+}
+
+#[test]
+fn whoever_closes_the_pipe_has_seen_enough() {
+    let temporary = tempfile::tempdir().unwrap();
+    let (mut child, _, out) = start(temporary.path());
+    drop(out);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(left(temporary.path()), 0);
+}

@@ -1,0 +1,132 @@
+//! `windlass install`, `deploy`, `undeploy` and `uninstall`, with a control plane of their own.
+
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Namespace};
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams, PostParams},
+    core::{DynamicObject, GroupVersionKind},
+    discovery::ApiResource,
+};
+use serde_json::json;
+
+use crate::{golden::Golden, process::Up};
+
+fn guestbooks(client: Client) -> Api<DynamicObject> {
+    let kind = GroupVersionKind::gvk("webapp.example.com", "v1", "Guestbook");
+    Api::namespaced_with(client, "default", &ApiResource::from_gvk_with_plural(&kind, "guestbooks"))
+}
+
+async fn make_guestbook(client: Client) {
+    let guestbook = json!({
+        "apiVersion": "webapp.example.com/v1", "kind": "Guestbook", "metadata": {"name": "guests"},
+        "spec": {"configMapName": "settings"},
+    });
+    let guestbook = serde_json::from_value(guestbook).unwrap();
+    guestbooks(client).create(&PostParams::default(), &guestbook).await.unwrap();
+}
+
+#[tokio::test]
+async fn definitions_come_and_go_but_not_with_objects_unless_one_insists() {
+    let golden = Golden::new();
+    let up = Up::start(&golden.beside("plane"), &[]);
+    let kubeconfig = golden.beside("plane/kubeconfig");
+    let cluster = ["--kubeconfig", kubeconfig.to_str().unwrap()];
+    let run = |command: &[&str]| golden.run(&[command, &cluster].concat());
+
+    let name = "CustomResourceDefinition guestbooks.webapp.example.com";
+    let said = run(&["install", "--dry-run"]);
+    assert_eq!((said.code, said.out), (Some(0), format!("{name}: would be created\n")), "{}", said.err);
+    let said = run(&["install"]);
+    assert_eq!((said.code, said.out.as_str()), (Some(0), ""));
+    assert!(said.err.starts_with(&format!("cluster {}", up.url())), "{}", said.err);
+    assert!(said.err.ends_with(&format!("{name}: created\n")), "{}", said.err);
+    assert!(run(&["install"]).err.ends_with(&format!("{name}: unchanged\n")));
+
+    make_guestbook(up.admin().await).await;
+    let said = run(&["uninstall"]);
+    assert_eq!(said.code, Some(1));
+    let lost = "nothing was done: an object of guestbooks.webapp.example.com would be deleted";
+    assert!(said.err.contains(lost) && said.err.contains("hint: --force"), "{}", said.err);
+    assert!(guestbooks(up.admin().await).get_opt("guests").await.unwrap().is_some());
+    let said = run(&["uninstall", "--force"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.err.ends_with(&format!("{name}: deleted\n")), "{}", said.err);
+    assert!(run(&["uninstall"]).err.ends_with(&format!("{name}: was not there\n")));
+}
+
+#[tokio::test]
+async fn an_operator_is_deployed_changed_and_taken_away() {
+    let golden = Golden::new();
+    let up = Up::start(&golden.beside("plane"), &[]);
+    let kubeconfig = golden.beside("plane/kubeconfig");
+    let cluster = ["--kubeconfig", kubeconfig.to_str().unwrap()];
+    let run = |command: &[&str]| golden.run(&[command, &cluster].concat());
+
+    let said = run(&["deploy", "--dry-run"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.out.contains("Deployment guestbook-system/guestbook: would be created\n"), "{}", said.out);
+    let said = run(&["deploy"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let last = "Deployment guestbook-system/guestbook: 1 of 1 available\n";
+    assert!(said.err.ends_with(last), "{}", said.err);
+    let client = up.admin().await;
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), "guestbook-system");
+    assert!(deployments.get("guestbook").await.unwrap().status.unwrap().available_replicas == Some(1));
+
+    // Only what is different is told, with its place.
+    let said = run(&["deploy", "--dry-run", "--image", "guestbook:v2"]);
+    let changed = r#"Deployment guestbook-system/guestbook: would be changed (spec.template.spec.containers[0].image: "guestbook:latest" -> "guestbook:v2")"#;
+    assert!(said.out.contains(changed), "{}", said.out);
+    assert_eq!(said.out.lines().filter(|line| !line.ends_with(": unchanged")).count(), 1, "{}", said.out);
+
+    // What somebody else has set is not taken from him unless one insists.
+    let theirs = json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 2}});
+    let parameters = PatchParams::apply("scaler").force();
+    deployments.patch("guestbook", &parameters, &Patch::Apply(&theirs)).await.unwrap();
+    let said = run(&["deploy"]);
+    assert_eq!(said.code, Some(1));
+    assert!(
+        said.err.contains("cannot apply Deployment guestbook-system/guestbook: ") && said.err.contains("scaler"),
+        "{}",
+        said.err
+    );
+    assert!(said.err.contains("hint: --force-conflicts takes these fields over"), "{}", said.err);
+    assert_eq!(run(&["deploy", "--force-conflicts"]).code, Some(0));
+
+    make_guestbook_without_webhooks(&client).await;
+    assert_eq!(run(&["undeploy"]).code, Some(1));
+    let said = run(&["undeploy", "--force"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.err.contains("Namespace guestbook-system: deleted"), "{}", said.err);
+    let namespaces: Api<Namespace> = Api::all(client);
+    assert!(namespaces.get_opt("guestbook-system").await.unwrap().is_none());
+}
+
+/// Nobody serves the webhooks of an operator whose pods are simulated.
+async fn make_guestbook_without_webhooks(client: &Client) {
+    use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+    let mutating: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+    let validating: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
+    mutating.delete("guestbook", &Default::default()).await.unwrap();
+    validating.delete("guestbook", &Default::default()).await.unwrap();
+    make_guestbook(client.clone()).await;
+}
+
+#[test]
+fn a_cluster_that_is_not_there_is_told_with_what_to_do() {
+    let golden = Golden::new();
+    let said = golden.run(&["install", "--kubeconfig", "/nowhere/at/all"]);
+    assert_eq!(said.code, Some(1));
+    assert!(said.err.contains("cannot use the kubeconfig /nowhere/at/all"), "{}", said.err);
+    let kubeconfig = golden.beside("kubeconfig");
+    let text = "apiVersion: v1\nkind: Config\ncurrent-context: a\nclusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]\n\
+                contexts: [{name: a, context: {cluster: a, user: a}}]\nusers: [{name: a, user: {}}]\n";
+    std::fs::write(&kubeconfig, text).unwrap();
+    let kubeconfig = kubeconfig.to_str().unwrap();
+    let said = golden.run(&["install", "--kubeconfig", kubeconfig, "--context", "b"]);
+    assert!(said.err.contains("has no context \"b\"\nhint: choose one with --context: a\n"), "{}", said.err);
+    let said = golden.run(&["install", "--kubeconfig", kubeconfig]);
+    assert_eq!(said.code, Some(1));
+    assert!(said.err.contains("cannot talk to http://127.0.0.1:1 (context a of "), "{}", said.err);
+    assert!(said.err.contains("\nhint: check that the cluster runs"), "{}", said.err);
+}

@@ -1,0 +1,128 @@
+//! `windlass generate`: what is made, what is stale, and what is left alone.
+
+use std::{env, fs, process::Command};
+
+use serde_json::{Value, json};
+use windlass_schema::yaml;
+
+use crate::{
+    golden::{Golden, checked_in, program},
+    process::output,
+};
+
+/// What the program says is what the golden files of windlass-scaffold are made from.
+#[test]
+fn the_recorded_manifests_are_those_of_the_program() {
+    let manifests = |flags: &[&str]| -> Value {
+        let image = ["--image", "registry.example.com/guestbook:v1", "--namespace", "guestbook-system"];
+        let said = output(
+            Command::new(program()).args(["manifests", "-o", "json", "--network-policy"]).args(image).args(flags),
+        );
+        let list: Value = serde_json::from_slice(&said.stdout).unwrap();
+        list["items"].clone()
+    };
+    let file = |path: &str| -> Vec<Value> {
+        let text = fs::read_to_string(checked_in().join("guestbook").join(path)).unwrap();
+        text.split("---\n").map(|document| yaml::to_json_value(document).unwrap()).collect()
+    };
+    let said = json!({
+        "manifests": manifests(&[]),
+        "withCertManager": manifests(&["--cert-manager"]),
+        "roles": file("deploy/rbac/guestbook.yaml"),
+        "samples": file("deploy/samples/guestbook_v1.yaml"),
+    });
+    let recorded = checked_in().join("packaged/input.json");
+    if env::var_os("UPDATE").is_some() {
+        fs::write(&recorded, format!("{said:#}\n")).unwrap();
+    }
+    let there: Value = serde_json::from_str(&fs::read_to_string(&recorded).unwrap()).unwrap();
+    assert!(there == said, "`UPDATE=1 cargo test -p windlass-cli` writes {} anew", recorded.display());
+}
+
+#[test]
+fn everything_is_made_once_and_then_it_is_up_to_date() {
+    let golden = Golden::new();
+    let stale = golden.run(&["generate", "--check"]);
+    assert_eq!((stale.code, stale.out.as_str()), (Some(1), ""));
+    assert!(stale.err.contains("dist/chart/Chart.yaml: is missing\n"), "{}", stale.err);
+    assert!(stale.err.contains("\nhint: run `windlass generate`"), "{}", stale.err);
+    assert!(!golden.root().join("dist").exists());
+
+    let said = golden.must(&["generate"]);
+    for path in [
+        "deploy/crd/crds.yaml",
+        "deploy/rbac/rbac.yaml",
+        "deploy/webhook/webhooks.yaml",
+        "deploy/manager/manager.yaml",
+        "dist/install.yaml",
+        "dist/chart/values.yaml",
+        "dist/chart/templates/crds/guestbooks.webapp.example.com.yaml",
+        "bundle/manifests/guestbook.clusterserviceversion.yaml",
+        "bundle.Dockerfile",
+        "dist/grafana/guestbook.json",
+    ] {
+        assert!(said.err.contains(&format!("created {path}\n")), "{path} in {}", said.err);
+        assert!(!golden.read(path).is_empty());
+    }
+    assert_eq!(golden.must(&["generate", "--check"]).err, "everything is up to date\n");
+    assert_eq!(golden.must(&["generate"]).err, "everything is up to date\n");
+}
+
+#[test]
+fn what_is_stale_is_named_and_what_is_the_users_is_not_lost() {
+    let golden = Golden::new();
+    golden.must(&["generate"]);
+    golden.edit("dist/chart/values.yaml", "replicas: 1", "replicas: 3");
+    golden.edit("dist/chart/Chart.yaml", "version: 0.1.0", "version: 0.0.1");
+    golden.edit("deploy/bundle/clusterserviceversion.yaml", "displayName: Guestbook", "displayName: Our guests");
+    golden.edit("deploy/crd/crds.yaml", "shortNames: []", "shortNames: [gb]");
+    fs::write(golden.root().join("dist/chart/templates/mine.yaml"), "# mine\n").unwrap();
+    let old = golden.read("dist/chart/templates/rbac.yaml");
+    fs::write(golden.root().join("dist/chart/templates/old.yaml"), old).unwrap();
+
+    let said = golden.run(&["generate", "--check"]);
+    assert_eq!(said.code, Some(1));
+    for line in [
+        "deploy/crd/crds.yaml: +1 -1 lines\n",
+        "dist/chart/Chart.yaml: +1 -1 lines\n",
+        "dist/chart/templates/old.yaml: is not generated any more\n",
+        "bundle/manifests/guestbook.clusterserviceversion.yaml: +1 -1 lines\n",
+    ] {
+        assert!(said.err.contains(line), "{line} in {}", said.err);
+    }
+    assert!(!said.err.contains("values.yaml") && !said.err.contains("mine.yaml"), "{}", said.err);
+
+    let shown = golden.must(&["generate", "--dry-run", "--only", "crds"]);
+    assert!(shown.out.contains("-") && shown.out.contains("+++ b/deploy/crd/crds.yaml"), "{}", shown.out);
+    assert!(!shown.out.contains("chart"), "{}", shown.out);
+
+    golden.must(&["generate"]);
+    assert!(golden.read("dist/chart/values.yaml").contains("replicas: 3"));
+    assert!(golden.read("dist/chart/Chart.yaml").contains("\nversion: 0.1.0\n"));
+    assert!(golden.read("bundle/manifests/guestbook.clusterserviceversion.yaml").contains("displayName: Our guests"));
+    assert_eq!(golden.read("dist/chart/templates/mine.yaml"), "# mine\n");
+    assert!(!golden.root().join("dist/chart/templates/old.yaml").exists());
+    assert_eq!(golden.must(&["generate", "--check"]).err, "everything is up to date\n");
+}
+
+#[test]
+fn image_and_namespace_are_remembered_where_kustomize_has_them() {
+    let golden = Golden::new();
+    golden.must(&["generate", "--image", "registry.example.com/guests:v2", "--namespace", "guests"]);
+    let root = golden.read("deploy/default/kustomization.yaml");
+    assert!(
+        root.contains("namespace: guests\n") && root.contains("newName: registry.example.com/guests\n    newTag: v2\n"),
+        "{root}"
+    );
+    let installer = golden.read("dist/install.yaml");
+    assert!(installer.contains("image: registry.example.com/guests:v2\n"), "{installer}");
+    assert!(!installer.contains("guestbook-system") && !installer.contains("ServiceMonitor"), "{installer}");
+    assert_eq!(golden.must(&["generate", "--check"]).err, "everything is up to date\n");
+
+    let said = golden.run(&["generate", "--image", "No Image"]);
+    assert_eq!(said.code, Some(2), "{}", said.err);
+    golden.edit("deploy/default/kustomization.yaml", "images:", "pictures:");
+    let said = golden.run(&["generate", "--image", "guests:v3"]);
+    assert_eq!(said.code, Some(1));
+    assert!(said.err.contains("deploy/default/kustomization.yaml has no place for the image"), "{}", said.err);
+}

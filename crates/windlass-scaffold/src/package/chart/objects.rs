@@ -1,0 +1,198 @@
+//! Templates of what comes from the program: definitions, rights and webhook configurations.
+
+use serde_json::{Map, Value, json};
+
+use super::{header, literal};
+use crate::package::{Package, yaml};
+
+/// Kinds of webhook configurations.
+pub(super) const CONFIGURATIONS: [&str; 2] = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
+
+const RIGHTS: [&str; 4] = ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"];
+
+/// What stands in the YAML for what the release says. They are plain words, so that nothing quotes them.
+const FULL_NAME: &str = "windlassXfullname";
+const NAMESPACE: &str = "windlassXnamespace";
+const ACCOUNT: &str = "windlassXaccount";
+const SERVICE: &str = "windlassXservice";
+const LABELS: &str = "windlassXlabels: here";
+const SHARDS: &str = "windlassXshards";
+const ANNOTATIONS: &str = "windlassXannotations: here";
+
+/// Names of templates, and their texts.
+pub(super) fn templates(package: &Package<'_>) -> Vec<(String, String)> {
+    let text = Texts { package, operator: package.name(), namespace: namespace(package) };
+    let mut templates = Vec::new();
+    for definition in package.of_kind("CustomResourceDefinition") {
+        let name = definition["metadata"]["name"].as_str().unwrap_or_default();
+        templates.push((format!("crds/{name}.yaml"), text.definition(definition)));
+    }
+    templates.push(("rbac.yaml".to_owned(), text.rights()));
+    if !package.roles.is_empty() {
+        templates.push(("roles.yaml".to_owned(), text.roles()));
+    }
+    if CONFIGURATIONS.iter().any(|kind| package.of_kind(kind).next().is_some()) {
+        templates.push(("webhooks.yaml".to_owned(), text.configurations()));
+    }
+    templates
+}
+
+/// Where the manifests say that the operator is.
+fn namespace<'a>(package: &Package<'a>) -> &'a str {
+    let deployment = package.of_kind("Deployment").next();
+    deployment.and_then(|deployment| deployment["metadata"]["namespace"].as_str()).unwrap_or_default()
+}
+
+struct Texts<'p, 'a> {
+    package: &'p Package<'a>,
+    operator: &'a str,
+    namespace: &'a str,
+}
+
+impl Texts<'_, '_> {
+    fn definition(&self, definition: &Value) -> String {
+        let mut object = definition.clone();
+        let converted = object.pointer("/spec/conversion/webhook").is_some();
+        if let Some(client) = object.pointer_mut("/spec/conversion/webhook/clientConfig") {
+            self.through_service(client);
+        }
+        prepare(&mut object, true);
+        let mut annotations = "{{- if .Values.crds.keep }}\nhelm.sh/resource-policy: keep\n{{- end }}\n".to_owned();
+        if converted {
+            annotations.push_str(&self.authority());
+        }
+        let text = self.filled(&object, &annotations);
+        format!("{}\n{{{{- if .Values.crds.enabled }}}}\n{text}{{{{- end }}}}\n", header())
+    }
+
+    /// Rights are fewer where others make the certificates.
+    fn rights(&self) -> String {
+        let of = |manifests: &[Value]| {
+            let objects = manifests.iter().filter(|object| RIGHTS.iter().any(|kind| object["kind"] == **kind));
+            let texts: Vec<String> = objects.map(|object| self.right(object)).collect();
+            texts.join("---\n")
+        };
+        let (own, others) = (of(self.package.manifests), of(self.package.with_cert_manager));
+        let text = match own == others {
+            true => own,
+            false => format!(
+                "{{{{- if .Values.webhooks.certManager.enabled }}}}\n{others}{{{{- else }}}}\n{own}{{{{- end }}}}\n"
+            ),
+        };
+        format!("{}\n{{{{- if .Values.rbac.create }}}}\n{text}{{{{- end }}}}\n", header())
+    }
+
+    fn right(&self, object: &Value) -> String {
+        let mut object = object.clone();
+        object["metadata"]["name"] = FULL_NAME.into();
+        if object["metadata"]["namespace"] == *self.namespace {
+            object["metadata"]["namespace"] = NAMESPACE.into();
+        }
+        if let Some(reference) = object.get_mut("roleRef") {
+            reference["name"] = FULL_NAME.into();
+        }
+        for subject in object.get_mut("subjects").and_then(Value::as_array_mut).into_iter().flatten() {
+            *subject = json!({ "kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE });
+        }
+        let service = format!("{}-webhook", self.operator);
+        for rule in object.get_mut("rules").and_then(Value::as_array_mut).into_iter().flatten() {
+            if rule["resources"] == json!(["leases"])
+                && let Some(verbs) = rule["verbs"].as_array_mut()
+            {
+                verbs.push(SHARDS.into());
+            }
+            let names = rule.get_mut("resourceNames").and_then(Value::as_array_mut);
+            for name in names.into_iter().flatten() {
+                // The Secret of the certificates is named after the Service.
+                let rest = name.as_str().and_then(|name| name.strip_prefix(&service)).map(str::to_owned);
+                if let Some(rest) = rest {
+                    *name = format!("{SERVICE}{rest}").into();
+                }
+            }
+        }
+        prepare(&mut object, false);
+        self.filled(&object, "")
+    }
+
+    fn roles(&self) -> String {
+        let roles = self.package.roles.iter().map(|role| {
+            let mut role = role.clone();
+            let name = role["metadata"]["name"].as_str().unwrap_or_default();
+            let rest = name.strip_prefix(self.operator).filter(|rest| rest.starts_with('-'));
+            role["metadata"]["name"] = format!("{FULL_NAME}{}", rest.unwrap_or("-role")).into();
+            // What makes it a part of the roles that every cluster has stays.
+            let labels = role["metadata"]["labels"].take();
+            prepare(&mut role, false);
+            let kept: Map<String, Value> = match labels {
+                Value::Object(labels) => {
+                    labels.into_iter().filter(|(name, _)| !name.starts_with("app.kubernetes.io/")).collect()
+                }
+                _ => Map::new(),
+            };
+            if let Some(labels) = role["metadata"]["labels"].as_object_mut() {
+                labels.extend(kept);
+            }
+            self.filled(&role, "")
+        });
+        let text = roles.collect::<Vec<_>>().join("---\n");
+        format!("{}\n{{{{- if .Values.rbac.aggregate }}}}\n{text}{{{{- end }}}}\n", header())
+    }
+
+    fn configurations(&self) -> String {
+        let all = CONFIGURATIONS.iter().flat_map(|kind| self.package.of_kind(kind));
+        let texts = all.map(|configuration| {
+            let mut object = configuration.clone();
+            for webhook in object["webhooks"].as_array_mut().into_iter().flatten() {
+                self.through_service(&mut webhook["clientConfig"]);
+            }
+            prepare(&mut object, true);
+            self.filled(&object, &self.authority())
+        });
+        let text = texts.collect::<Vec<_>>().join("---\n");
+        format!("{}\n{{{{- if .Values.webhooks.enabled }}}}\n{text}{{{{- end }}}}\n", header())
+    }
+
+    fn through_service(&self, client: &mut Value) {
+        if let Some(service) = client.get_mut("service") {
+            service["name"] = SERVICE.into();
+            service["namespace"] = NAMESPACE.into();
+        }
+    }
+
+    /// Lets cert-manager tell the API server whom to trust.
+    fn authority(&self) -> String {
+        let certificate =
+            format!("{{{{ .Release.Namespace }}}}/{{{{ include \"{}.webhookService\" . }}}}", self.operator);
+        format!(
+            "{{{{- if .Values.webhooks.certManager.enabled }}}}\n\
+             cert-manager.io/inject-ca-from: {certificate}\n{{{{- end }}}}\n"
+        )
+    }
+
+    /// The YAML of an object with what the release says in its places.
+    fn filled(&self, object: &Value, annotations: &str) -> String {
+        let name = self.operator;
+        let included = |what: &str| format!("{{{{ include \"{name}.{what}\" . }}}}");
+        let mut text = literal(&yaml::write(object))
+            .replace(FULL_NAME, &included("fullname"))
+            .replace(NAMESPACE, "{{ .Release.Namespace }}")
+            .replace(ACCOUNT, &included("serviceAccountName"))
+            .replace(SERVICE, &included("webhookService"));
+        // Replicas that share the work look at each other's leases.
+        let shards = "{{- if eq .Values.coordination \"shards\" }}\n  - delete\n  - list\n  {{- end }}";
+        text = text.replace(&format!("- {SHARDS}"), shards);
+        let labels = format!("{{{{- include \"{name}.labels\" . | nindent 4 }}}}");
+        text = text.replace(LABELS, &labels);
+        let annotations: Vec<&str> = annotations.lines().collect();
+        text.replace(ANNOTATIONS, &annotations.join("\n    "))
+    }
+}
+
+/// Has the labels of the chart in place of those of the manifests, and a place for annotations.
+fn prepare(object: &mut Value, annotated: bool) {
+    let place = |mark: &str| mark.split(':').next().unwrap_or_default().to_owned();
+    object["metadata"]["labels"] = json!({ place(LABELS): "here" });
+    if annotated {
+        object["metadata"]["annotations"][place(ANNOTATIONS)] = "here".into();
+    }
+}

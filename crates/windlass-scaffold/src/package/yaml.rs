@@ -1,0 +1,13 @@
+//! Writing YAML.
+
+use serde::Serialize;
+
+/// A document, with a line break at its end.
+pub(super) fn write(value: &impl Serialize) -> String {
+    let options = serde_saphyr::ser_options! { folded_wrap_chars: 120 };
+    let mut text = serde_saphyr::to_string_with_options(value, options).expect("a JSON value must have a YAML form");
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text
+}

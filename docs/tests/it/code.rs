@@ -1,0 +1,49 @@
+//! Code is code that is tested.
+
+use std::fs;
+
+use crate::page::{Page, pages, root};
+
+/// Languages of blocks. One without a language would be Rust for rustdoc.
+const LANGUAGES: &[&str] =
+    &["console", "dockerfile", "go", "java", "promql", "python", "rust", "sh", "text", "toml", "yaml"];
+
+#[test]
+fn blocks_have_a_language_and_rust_is_never_ignored() {
+    for page in pages().into_iter().chain([Page::read(root().join("README.md"))]) {
+        for block in page.blocks() {
+            let place = format!("{}:{}", page.name(), block.line);
+            assert!(LANGUAGES.contains(&block.language()), "{place}: {:?} is no language", block.info);
+            let attributes: Vec<&str> = block.info.split(',').skip(1).collect();
+            let allowed = |attribute: &&str| ["no_run", "should_panic", "compile_fail"].contains(attribute);
+            assert!(attributes.iter().all(allowed), "{place}: {attributes:?}");
+        }
+    }
+}
+
+#[test]
+fn what_the_tutorial_calls_a_file_is_a_part_of_that_file() {
+    let mut files = 0;
+    for page in pages().iter().filter(|page| page.path.parent().unwrap().ends_with("tutorial")) {
+        for block in page.blocks().iter().filter(|block| block.language() == "rust") {
+            let Some(before) = block.before.strip_suffix("`:") else { continue };
+            let path = before.rsplit('`').next().unwrap();
+            if !path.ends_with(".rs") {
+                continue;
+            }
+            let place = format!("{}:{}", page.name(), block.line);
+            let file = root().join("operators/crontab").join(path);
+            let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{place}: {path}: {error}"));
+            let shown = block.shown();
+            // `// ...` stands for what is left out.
+            let mut rest = text.as_str();
+            for piece in shown.split("// ...").map(str::trim).filter(|piece| !piece.is_empty()) {
+                let found = rest.find(piece);
+                assert!(found.is_some(), "{place}: this is not in {}, or not in this order:\n{piece}", file.display());
+                rest = &rest[found.unwrap() + piece.len()..];
+            }
+            files += 1;
+        }
+    }
+    assert!(files >= 5, "the tutorial shows {files} files");
+}

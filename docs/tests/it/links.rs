@@ -1,0 +1,74 @@
+//! Pages can be found, and lead somewhere.
+
+use crate::page::{Page, folder, pages, root};
+
+/// Pages of the repository that link to the book, or that the book is like.
+const OTHERS: &[&str] = &["README.md", "ARCHITECTURE.md", "docs/README.md", "bench/README.md"];
+
+#[test]
+fn every_page_is_in_the_summary_once() {
+    let summary = Page::read(folder().join("SUMMARY.md"));
+    let listed: Vec<_> = summary.links().into_iter().map(|(_, target)| folder().join(target)).collect();
+    for page in pages().iter().filter(|page| !page.path.ends_with("SUMMARY.md")) {
+        let times = listed.iter().filter(|path| **path == page.path).count();
+        assert_eq!(times, 1, "{} in SUMMARY.md", page.name());
+    }
+}
+
+#[test]
+fn links_anchors_and_pictures_lead_somewhere() {
+    let mut wrong = Vec::new();
+    let others = OTHERS.iter().map(|path| Page::read(root().join(path)));
+    for page in pages().into_iter().chain(others) {
+        for (line, target) in page.links() {
+            if let Some(why) = broken(&page, &target) {
+                wrong.push(format!("{}:{line}: {target}: {why}", page.name()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What lies outside of the book is linked to where the repository is.
+const REPOSITORY: &str = "https://github.com/windlass-rs/windlass/";
+
+fn broken(page: &Page, target: &str) -> Option<&'static str> {
+    if let Some(within) = target.strip_prefix(REPOSITORY) {
+        let path = within.strip_prefix("blob/main/").or_else(|| within.strip_prefix("tree/main/"));
+        return (!path.is_some_and(|path| root().join(path).exists())).then_some("is not in the repository");
+    }
+    if ["http://", "https://", "mailto:"].iter().any(|scheme| target.starts_with(scheme)) {
+        return None;
+    }
+    let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
+    let file = match path {
+        "" => page.path.clone(),
+        path => page.path.parent().unwrap().join(path),
+    };
+    if !file.exists() {
+        return Some("is not there");
+    }
+    if page.path.starts_with(folder()) && !file.canonicalize().unwrap().starts_with(folder().canonicalize().unwrap()) {
+        return Some("is outside of the book: link to the repository");
+    }
+    let has_anchor = || Page::read(file).anchors().iter().any(|other| other == anchor);
+    (!anchor.is_empty() && !has_anchor()).then_some("there is no such heading")
+}
+
+#[test]
+fn pictures_are_described_and_fit_light_and_dark() {
+    for page in pages() {
+        for (line, text) in page.prose().filter(|(_, text)| text.contains("![")) {
+            assert!(!text.contains("![]("), "{}:{line}: a picture without a description", page.name());
+        }
+    }
+    for entry in std::fs::read_dir(folder().join("images")).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains("prefers-color-scheme: dark"), "{} knows no dark", path.display());
+        let used = |page: &Page| {
+            page.links().iter().any(|(_, target)| target.ends_with(path.file_name().unwrap().to_str().unwrap()))
+        };
+        assert!(pages().iter().any(used), "{} is on no page", path.display());
+    }
+}

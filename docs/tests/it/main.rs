@@ -1,0 +1,8 @@
+//! What the book says is so: pages, links, code and manifests.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod code;
+mod links;
+mod manifests;
+mod page;

@@ -1,0 +1,104 @@
+//! Begins the runs of CronTabs when they are due.
+
+use jiff::Timestamp;
+use k8s_openapi::{api::batch::v1::Job, apimachinery::pkg::apis::meta::v1::Time};
+use kube::{ResourceExt, api::DeleteParams};
+use windlass::{clock, prelude::*};
+
+use crate::{
+    api::cron_tab::{ConcurrencyPolicy, CronTab, CronTabStatus},
+    runs::{Runs, job},
+    schedule::Timetable,
+};
+
+/// What keeps a CronTab from vanishing while a run is under way.
+pub const FINALIZER: &str = "stable.example.com/end-runs";
+
+/// What is watched, and what is done about it.
+pub fn controller() -> Controller<CronTab> {
+    Controller::new("crontab", reconcile).owns::<Job>().finalizer(FINALIZER, end_runs).concurrency(4)
+}
+
+async fn reconcile(crontab: Arc<CronTab>, ctx: Context) -> Result<Action> {
+    let mut runs = Runs::new(&crontab.spec, ctx.owned(&crontab)?);
+    for job in &runs.forgotten {
+        ctx.delete(job).await?;
+    }
+    let before = crontab.status.clone().unwrap_or_default();
+    let mut status = CronTabStatus {
+        last_schedule_time: before.last_schedule_time.clone(),
+        last_successful_time: runs.last_success.max(before.last_successful_time.map(|time| time.0)).map(Time),
+        ..CronTabStatus::default()
+    };
+    let mut action = Action::done();
+    match Timetable::new(&crontab.spec) {
+        Err(why) => {
+            ctx.event(&crontab).warning("InvalidSchedule", &why);
+            status.set_condition(ready(false).reason("InvalidSchedule").message(why));
+        }
+        Ok(_) if crontab.spec.suspend => {
+            status.set_condition(ready(false).reason("Suspended").message("no new runs begin"));
+        }
+        Ok(timetable) => {
+            let now = clock::now();
+            let made = crontab.metadata.creation_timestamp.as_ref().map(|time| time.0);
+            let since = before.last_schedule_time.map(|time| time.0).max(made).unwrap_or(now);
+            let due = timetable.due(since, now);
+            if let Some(time) = due.run
+                && begin(&crontab, &ctx, &mut runs, time, due.missed).await?
+            {
+                status.last_schedule_time = Some(Time(time));
+            }
+            if let Some(next) = due.next {
+                action = Action::requeue_after(next.duration_since(now).unsigned_abs());
+            }
+            status.set_condition(ready(true).reason("Scheduled").message("the schedule is followed"));
+        }
+    }
+    status.active = runs.active.iter().map(|job| job.name_any()).collect();
+    status.replicas = runs.replicas;
+    ctx.set_status(&crontab, status).await?;
+    Ok(action)
+}
+
+/// Begins the run of a time, if it may begin. It may not while another is under way that it must not overlap with: the
+/// end of that one is heard of.
+async fn begin(crontab: &Arc<CronTab>, ctx: &Context, runs: &mut Runs, time: Timestamp, missed: usize) -> Result<bool> {
+    if missed > 1 {
+        let message = format!("{} runs were missed; the last of them is made up for", missed - 1);
+        ctx.event(crontab).warning("MissedRuns", &message);
+    }
+    match crontab.spec.concurrency_policy {
+        ConcurrencyPolicy::Forbid if !runs.active.is_empty() => {
+            ctx.event(crontab).normal("StillRunning", "a run waits until the one before it has ended");
+            return Ok(false);
+        }
+        ConcurrencyPolicy::Replace => {
+            for other in runs.active.drain(..) {
+                ctx.delete_with(&other, &DeleteParams::background()).await?;
+                ctx.event(crontab).normal("Replaced", &format!("ended {}", other.name_any()));
+            }
+        }
+        _ => {}
+    }
+    match ctx.create_owned(crontab, job(crontab, time)).await {
+        Ok(job) => {
+            ctx.event(crontab).normal("Started", &format!("began {}", job.name_any()));
+            runs.active.push(job);
+        }
+        // It was begun before, and that was not written down any more.
+        Err(error) if error.is_already_exists() => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(true)
+}
+
+/// No run outlives its CronTab.
+async fn end_runs(crontab: Arc<CronTab>, ctx: Context) -> Result<Action> {
+    let jobs: Vec<Arc<Job>> = ctx.owned(&crontab)?;
+    for job in jobs.iter().filter(|job| job.metadata.deletion_timestamp.is_none()) {
+        ctx.delete_with(job, &DeleteParams::foreground()).await?;
+    }
+    // The end of each is heard of.
+    Ok(if jobs.is_empty() { Action::done() } else { Action::requeue_after(Duration::from_secs(60)) })
+}

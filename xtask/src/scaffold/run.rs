@@ -1,0 +1,66 @@
+//! A generated operator, run as its author would: `windlass run --samples` until a sample is ready, then Ctrl-C.
+
+use std::{
+    io::{BufRead as _, BufReader},
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, bail, ensure};
+
+/// The build is over by then: everything but the program itself was built for the tests.
+const READY_WITHIN: Duration = Duration::from_secs(600);
+const ENDS_WITHIN: Duration = Duration::from_secs(20);
+
+/// Ends what it holds.
+struct Run(Child);
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        // Both fail when it has ended already, which is as well.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs the operator of a project until an object of it is ready.
+pub(super) fn until_ready(windlass: &Path, project: &Path, target: &Path) -> anyhow::Result<()> {
+    let mut command = Command::new(windlass);
+    command.args(["run", "--plain", "--samples", "--no-watch"]).current_dir(project.join("src"));
+    command.env("CARGO_TARGET_DIR", target).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut run = Run(command.spawn().with_context(|| format!("cannot run {}", windlass.display()))?);
+    let said = run.0.stderr.take().context("what it says must be piped")?;
+    let (sender, lines) = mpsc::sync_channel(64);
+    thread::spawn(move || {
+        for line in BufReader::new(said).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    let mut all = Vec::new();
+    let end = Instant::now() + READY_WITHIN;
+    loop {
+        match lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            Ok(line) if line.contains(": Ready=True") => break,
+            Ok(line) => all.push(line),
+            Err(_) => bail!("windlass run has made nothing ready:\n{}", all.join("\n")),
+        }
+    }
+    // Nobody reads any longer, but the other side must be able to write.
+    thread::spawn(move || lines.into_iter().for_each(drop));
+    let told = Command::new("kill").args(["-s", "INT", &run.0.id().to_string()]).status();
+    ensure!(told.context("cannot run kill")?.success(), "windlass run could not be interrupted");
+    let end = Instant::now() + ENDS_WITHIN;
+    loop {
+        if let Some(status) = run.0.try_wait()? {
+            ensure!(status.success(), "windlass run ended with {status}");
+            return Ok(());
+        }
+        ensure!(Instant::now() < end, "windlass run has not ended");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
