@@ -33,7 +33,11 @@ use serde::{Deserialize, Serialize};
     validation = Rule::new("self.spec.secretName != self.metadata.name").message(Message::Expression(r#""the secret must not be called " + self.metadata.name"#.to_owned())).reason(Reason::FieldValueForbidden).field_path(".spec.secretName"),
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = [{"message": "a certificate is for somebody", "rule": "has(self.dnsNames) || has(self.commonName)"}]))]
+#[schemars(
+    extend(
+        "x-kubernetes-validations" = [{"message": "a certificate is for somebody", "rule": "has(self.dnsNames) || has(self.commonName)"}]
+    )
+)]
 pub struct CertificateSpec {
     /// The common name.
     /// For example:
@@ -47,7 +51,15 @@ pub struct CertificateSpec {
     #[schemars(with = "String", extend("maxLength" = 64))]
     pub common_name: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Vec<String>", extend("items" = {"maxLength": 253, "pattern": r"^(\*\.)?[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", "type": "string"}, "maxItems" = 100, "minItems" = 1, "x-kubernetes-list-type" = "set"))]
+    #[schemars(
+        with = "Vec<String>",
+        extend(
+            "items" = {"maxLength": 253, "pattern": r"^(\*\.)?[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", "type": "string"},
+            "maxItems" = 100,
+            "minItems" = 1,
+            "x-kubernetes-list-type" = "set"
+        )
+    )]
     pub dns_names: Option<Vec<String>>,
     /// How long it is good, as "2160h".
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -166,7 +178,13 @@ pub struct CertificateSecretTemplate {
     #[schemars(with = "BTreeMap<String, String>")]
     pub annotations: Option<BTreeMap<String, String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "BTreeMap<String, String>", extend("additionalProperties" = {"maxLength": 63, "type": "string"}, "maxProperties" = 16))]
+    #[schemars(
+        with = "BTreeMap<String, String>",
+        extend(
+            "additionalProperties" = {"maxLength": 63, "type": "string"},
+            "maxProperties" = 16
+        )
+    )]
     pub labels: Option<BTreeMap<String, String>>,
 }
 
@@ -187,7 +205,13 @@ pub enum CertificateUsages {
 #[serde(rename_all = "camelCase")]
 pub struct CertificateStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Vec<CertificateStatusConditions>", extend("x-kubernetes-list-map-keys" = ["type"], "x-kubernetes-list-type" = "map"))]
+    #[schemars(
+        with = "Vec<CertificateStatusConditions>",
+        extend(
+            "x-kubernetes-list-map-keys" = ["type"],
+            "x-kubernetes-list-type" = "map"
+        )
+    )]
     pub conditions: Option<Vec<CertificateStatusConditions>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i64")]

@@ -32,7 +32,13 @@ pub struct CronTabSpec {
     #[schemars(with = "String")]
     pub image: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Vec<i32>", extend("default" = [1, 2], "items" = {"format": "int32", "minimum": -1, "type": "integer"}))]
+    #[schemars(
+        with = "Vec<i32>",
+        extend(
+            "default" = [1, 2],
+            "items" = {"format": "int32", "minimum": -1, "type": "integer"}
+        )
+    )]
     pub limits: Option<Vec<i32>>,
     #[serde(rename = "log-level", default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i64", extend("enum" = [1, 2, 3000000000i64]))]
@@ -48,7 +54,12 @@ pub struct CronTabSpec {
     #[serde(rename = r#"odd "name""#, default = "default_cron_tab_odd_name")]
     pub odd_name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Vec<Vec<String>>", extend("items" = {"items": {"type": "string"}, "maxItems": 2, "type": "array"}))]
+    #[schemars(
+        with = "Vec<Vec<String>>",
+        extend(
+            "items" = {"items": {"type": "string"}, "maxItems": 2, "type": "array"}
+        )
+    )]
     pub pair: Option<Vec<Vec<String>>>,
     #[serde(default = "default_cron_tab_replicas")]
     #[schemars(extend("maximum" = 10, "minimum" = 1))]

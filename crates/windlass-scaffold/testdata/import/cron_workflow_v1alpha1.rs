@@ -52,16 +52,35 @@ pub struct CronWorkflowWorkflowSpec {
     pub arguments: Option<CronWorkflowWorkflowSpecArguments>,
     pub entrypoint: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "serde_json::Value", extend("type" = "object", "x-kubernetes-embedded-resource" = true, "x-kubernetes-preserve-unknown-fields" = true))]
+    #[schemars(
+        with = "serde_json::Value",
+        extend(
+            "type" = "object",
+            "x-kubernetes-embedded-resource" = true,
+            "x-kubernetes-preserve-unknown-fields" = true
+        )
+    )]
     pub pod_template: Option<serde_json::Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i32")]
     pub priority: Option<i32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "BTreeMap<String, serde_json::Value>", extend("additionalProperties" = {"nullable": false, "pattern": r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$", "x-kubernetes-int-or-string": true}))]
+    #[schemars(
+        with = "BTreeMap<String, serde_json::Value>",
+        extend(
+            "additionalProperties" = {"nullable": false, "pattern": r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$", "x-kubernetes-int-or-string": true}
+        )
+    )]
     pub resources: Option<BTreeMap<String, IntOrString>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "serde_json::Value", extend("nullable" = false, "pattern" = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$", "x-kubernetes-int-or-string" = true))]
+    #[schemars(
+        with = "serde_json::Value",
+        extend(
+            "nullable" = false,
+            "pattern" = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$",
+            "x-kubernetes-int-or-string" = true
+        )
+    )]
     pub storage: Option<IntOrString>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<CronWorkflowWorkflowSpecVolumes>")]

@@ -63,7 +63,12 @@ pub struct ServiceMonitorEndpoints {
     #[serde(default = "default_service_monitor_endpoints_honor_labels")]
     pub honor_labels: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", extend("pattern" = "^(0|(([0-9]+)y)?(([0-9]+)w)?(([0-9]+)d)?(([0-9]+)h)?(([0-9]+)m)?(([0-9]+)s)?(([0-9]+)ms)?)$"))]
+    #[schemars(
+        with = "String",
+        extend(
+            "pattern" = "^(0|(([0-9]+)y)?(([0-9]+)w)?(([0-9]+)d)?(([0-9]+)h)?(([0-9]+)m)?(([0-9]+)s)?(([0-9]+)ms)?)$"
+        )
+    )]
     pub interval: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<ServiceMonitorEndpointsMetricRelabelings>")]
