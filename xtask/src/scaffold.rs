@@ -66,6 +66,8 @@ const STORIES: &[Story] = &[
             "create controller --kind Namespace",
             "create controller --kind Node",
             "create controller --group cert-manager.io --version v1 --kind Certificate --field secretName:string",
+            "import crd {testdata}/certificate.yaml --controller --version v1",
+            "import crd {testdata}/cron_tab.yaml",
             "edit --group other --kind Book --field shelf:int32?",
             "create api --group shop --version v1 --kind Passing",
             "delete api --kind Passing",
@@ -145,9 +147,11 @@ fn make(story: &Story, root: &Path, folder: &Path, windlass: &Path) -> anyhow::R
     let root = root.to_str().context("the workspace must have a name in UTF-8")?;
     let init = ["init", story.name, "--domain", "example.com", "--path", root];
     execute(Command::new(windlass).current_dir(folder).args(init))?;
+    let testdata = format!("{root}/crates/windlass-scaffold/testdata/import");
     for command in story.commands {
+        let words = command.split_whitespace().map(|word| word.replace("{testdata}", &testdata));
         // From any folder of the project.
-        execute(Command::new(windlass).current_dir(project.join("src")).args(command.split_whitespace()))?;
+        execute(Command::new(windlass).current_dir(project.join("src")).args(words))?;
     }
     fs::copy(Path::new(root).join("Cargo.lock"), project.join("Cargo.lock"))?;
     Ok(project)

@@ -1,5 +1,9 @@
 //! Authorization: whether somebody may do what they ask.
 
+mod permission;
+
+pub use permission::Permission;
+
 use crate::{request_info::ResourceRequest, status::ApiError, user::User};
 
 /// What is asked.

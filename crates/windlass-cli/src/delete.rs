@@ -2,6 +2,8 @@
 
 use clap::{Args, Subcommand};
 
+use windlass_scaffold::Origin;
+
 use crate::project::{self, Writing};
 
 /// Remove a resource from the project
@@ -36,6 +38,11 @@ struct DeleteApiArgs {
 pub(crate) fn run(args: DeleteArgs) -> anyhow::Result<()> {
     let DeleteCommand::Api(args) = args.command;
     let opened = project::open_current()?;
-    opened
-        .change(args.writing, |project| project.delete_api(args.group.as_deref(), &args.kind, args.version.as_deref()))
+    let group = args.group.as_deref();
+    if let Ok(resource) = opened.project.resource(group, &args.kind)
+        && resource.origin == Origin::Imported
+    {
+        eprintln!("the imported types in src/api/{} are yours, and stay until you remove them", resource.module);
+    }
+    opened.change(args.writing, |project| project.delete_api(group, &args.kind, args.version.as_deref()))
 }

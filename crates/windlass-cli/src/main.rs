@@ -27,12 +27,14 @@ mod down;
 mod edit;
 mod failure;
 mod generate;
+mod import;
 mod init;
 mod install;
 mod kubectl_env;
 mod logging;
 mod output;
 mod project;
+mod rbac;
 mod ready_file;
 mod run;
 mod running;
@@ -67,6 +69,7 @@ enum Command {
     Create(create::CreateArgs),
     Edit(edit::EditArgs),
     Delete(delete::DeleteArgs),
+    Import(import::ImportArgs),
     Upgrade(upgrade::UpgradeArgs),
     Generate(generate::GenerateArgs),
     Install(install::InstallArgs),
@@ -80,6 +83,7 @@ enum Command {
     KubectlEnv(kubectl_env::KubectlEnvArgs),
     Doctor(doctor::DoctorArgs),
     Crd(crd::CrdArgs),
+    Rbac(rbac::RbacArgs),
     Completion(completion::CompletionArgs),
     Version(version::VersionArgs),
 }
@@ -102,6 +106,7 @@ fn main() -> ExitCode {
         Command::Create(args) => create::run(args),
         Command::Edit(args) => edit::run(args),
         Command::Delete(args) => delete::run(args),
+        Command::Import(args) => import::run(args),
         Command::Upgrade(args) => upgrade::run(args),
         Command::Generate(args) => generate::run(args),
         Command::Install(args) => install::run(args),
@@ -115,6 +120,7 @@ fn main() -> ExitCode {
         Command::KubectlEnv(args) => kubectl_env::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Crd(args) => crd::run(args),
+        Command::Rbac(args) => rbac::run(args),
         Command::Completion(args) => completion::run(args),
         Command::Version(args) => version::run(args),
     };

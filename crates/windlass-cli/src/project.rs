@@ -125,9 +125,13 @@ impl Step<'_> {
         format_all(&mut self.before, &changed, &style);
         format_all(&mut after, &changed, &style);
         wanted.project.files = self.fingerprints(&changed, &after);
+        // Those that nothing is generated for are only ever written once, and belong to the user from then on.
+        let others: BTreeSet<String> =
+            wanted.instead.keys().filter(|path| !after.contains_key(*path)).cloned().collect();
+        format_all(&mut wanted.instead, &others, &style);
         after.extend(wanted.instead);
 
-        let there = read(self.root, &changed)?;
+        let there = read(self.root, &changed.union(&others).cloned().collect())?;
         let mut plan = plan(self.recorded, &self.before, &after, &|path| there.get(path).cloned(), self.conflicts);
         ask::resolve(&mut plan, writing)?;
         plan.changes.extend(self.project_file(&wanted.project)?);

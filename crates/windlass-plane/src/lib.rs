@@ -37,3 +37,4 @@ pub use pki::{CertificateAndKey, Pki, PkiError};
 pub use plane::{Plane, PlaneError, PlaneOptions, StoreKind};
 pub use processes::{POD_PROCESS, ProcessOptions, Processes, become_pod_process};
 pub use running::{LoopOptions, Loops};
+pub use windlass_apiserver::authorization::Permission;

@@ -81,7 +81,7 @@ impl Definition {
             read.schema(version)?;
         }
         if !read.versions.iter().any(|version| version.get("storage") == Some(&Value::Bool(true))) {
-            return Err(missing("a stored version in spec.versions"));
+            return Err(missing("stored version in spec.versions"));
         }
         Ok(read)
     }
@@ -131,7 +131,7 @@ impl Definition {
     fn schema(&self, version: &str) -> Result<&Object, ScaffoldError> {
         let entry = self.version(version);
         let schema = entry.and_then(|entry| entry.get("schema")?.get("openAPIV3Schema")?.as_object());
-        schema.ok_or_else(|| missing(&format!("the schema of version {version}")))
+        schema.ok_or_else(|| missing(&format!("schema of version {version}")))
     }
 }
 

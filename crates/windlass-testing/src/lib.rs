@@ -21,6 +21,7 @@ mod expect;
 pub mod fixtures;
 mod history;
 mod plane;
+mod recording;
 mod webhooks;
 mod world;
 

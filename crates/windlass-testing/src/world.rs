@@ -30,6 +30,7 @@ use windlass_store::MemoryStore;
 
 use crate::{
     history::{self, Story},
+    recording::recorded,
     webhooks,
 };
 
@@ -176,18 +177,19 @@ impl World {
         options.webhooks.namespace = self.namespace.clone();
         let manifests = operator.manifests(&self.namespace, "");
         if self.server.is_none() || manifests.webhooks.is_empty() {
-            let running = tokio::spawn(operator.run_with(self.client(), options, shutdown.clone()));
+            let client = recorded(self.client(), &self.namespace);
+            let running = tokio::spawn(operator.run_with(client, options, shutdown.clone()));
             return RunningOperator { shutdown, running: Some(running), served: None };
         }
         let (serving, served) = watch::channel(false);
         let state = operator.state().clone();
         options.install_definitions = manifests.webhooks.iter().any(|webhook| webhook.endpoint == Endpoint::Conversion);
         self.webhooks.lock().expect("nobody panics with it").push(served.clone());
-        let (client, end) = (self.client(), shutdown.clone());
+        let (client, own_client, end) = (self.client(), recorded(self.client(), &self.namespace), shutdown.clone());
         let running = tokio::spawn(async move {
             webhooks::configure(client.clone(), manifests.clone()).await;
-            let connecting = webhooks::connect(client.clone(), manifests, state, serving);
-            let running = operator.run_with(client, options, end);
+            let connecting = webhooks::connect(client, manifests, state, serving);
+            let running = operator.run_with(own_client, options, end);
             let (running, connecting) = (std::pin::pin!(running), std::pin::pin!(connecting));
             match futures_util::future::select(running, connecting).await {
                 Either::Left((outcome, _)) => outcome,

@@ -10,6 +10,8 @@ mod doctor;
 mod failures;
 mod generate;
 mod golden;
+mod import;
+mod learn;
 mod process;
 mod run;
 mod scaffold;

@@ -31,7 +31,9 @@ pub(super) fn shape(model: &mut Model, version: &Object, root: &Object) -> Shape
             }
         }
         None => {
-            let keep = |(keyword, _): &(&String, &Value)| ["description", "properties", "required"].contains(&keyword.as_str());
+            let keep = |(keyword, _): &(&String, &Value)| {
+                ["description", "properties", "required"].contains(&keyword.as_str())
+            };
             let fields = root.iter().filter(keep).map(|(keyword, value)| (keyword.clone(), value.clone())).collect();
             model.structure(&spec_name, &kind, &fields, &["apiVersion", "kind", "metadata", "status"]);
         }

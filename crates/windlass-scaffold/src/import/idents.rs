@@ -6,8 +6,27 @@ use crate::names;
 
 /// Types that a module imports, or that every module has.
 const TAKEN: &[&str] = &[
-    "BTreeMap", "Box", "ByteString", "Clone", "Copy", "CustomResource", "Debug", "Default", "Deserialize", "Eq",
-    "IntOrString", "JsonSchema", "None", "Option", "PartialEq", "Self", "Serialize", "Some", "String", "Time", "Vec",
+    "BTreeMap",
+    "Box",
+    "ByteString",
+    "Clone",
+    "Copy",
+    "CustomResource",
+    "Debug",
+    "Default",
+    "Deserialize",
+    "Eq",
+    "IntOrString",
+    "JsonSchema",
+    "None",
+    "Option",
+    "PartialEq",
+    "Self",
+    "Serialize",
+    "Some",
+    "String",
+    "Time",
+    "Vec",
 ];
 
 /// Names of which none is given twice.

@@ -52,8 +52,6 @@ pub(super) fn number(value: &Number) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::*;
-
     #[test]
     fn values_are_what_the_macro_reads() {
         for (value, expected) in [

@@ -1,12 +1,12 @@
 //! The types that a schema asks for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
 use super::{
     Object,
-    idents::{Idents, camel},
+    idents::{Idents, camel, is_found},
     literal,
     schema::{is_int_or_string, is_set, without_words},
     text_of,
@@ -119,11 +119,16 @@ impl Model {
         let mut names: Vec<&String> = properties.into_iter().flat_map(Object::keys).collect();
         names.sort();
         let mut idents = Idents::default();
+        // Those that are as serde would have them come first to what they are called.
+        let (plain, odd): (Vec<&String>, Vec<&String>) =
+            names.iter().partition(|name| is_found(&crate::names::snake(name), name));
+        let named: BTreeMap<&String, String> =
+            plain.into_iter().chain(odd).map(|name| (name, idents.field(name))).collect();
         let mut fields = Vec::new();
         for property in names.into_iter().filter(|property| !without.contains(&property.as_str())) {
             let empty = Object::new();
             let inner = properties.and_then(|all| all.get(property)).and_then(Value::as_object).unwrap_or(&empty);
-            let ident = idents.field(property);
+            let ident = named.get(property).cloned().unwrap_or_default();
             fields.push(self.field(property, ident, base, inner, required.contains(property.as_str())));
         }
         let open = is_set(schema, "x-kubernetes-preserve-unknown-fields");

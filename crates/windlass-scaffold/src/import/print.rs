@@ -2,8 +2,6 @@
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
-
 use super::{
     Object,
     idents::{is_found, written},
@@ -13,6 +11,8 @@ use super::{
 
 /// Where lines of comments are broken.
 const WIDTH: usize = 112;
+/// Longer lines of attributes are broken.
+const LONGEST: usize = 120;
 
 /// The whole module.
 pub(super) fn module(kind: &str, version: &str, group: &str, head: &[String], model: &Model) -> String {
@@ -27,7 +27,9 @@ pub(super) fn module(kind: &str, version: &str, group: &str, head: &[String], mo
     if !std.is_empty() {
         text.push('\n');
     }
-    for path in others.into_iter().chain(["kube::CustomResource", "schemars::JsonSchema", "serde::{Deserialize, Serialize}"]) {
+    for path in
+        others.into_iter().chain(["kube::CustomResource", "schemars::JsonSchema", "serde::{Deserialize, Serialize}"])
+    {
         let _ = writeln!(text, "use {path};");
     }
     for (place, item) in model.items.iter().enumerate() {
@@ -41,8 +43,7 @@ pub(super) fn module(kind: &str, version: &str, group: &str, head: &[String], mo
 }
 
 fn print_item(text: &mut String, item: &Item, head: Option<&[String]>) {
-    let words = if item.doc.trim().is_empty() { fallback(item, head.is_some()) } else { item.doc.clone() };
-    doc(text, "", &words);
+    doc(text, "", &item.doc);
     let mut derives = vec!["Clone", "Debug"];
     match &item.body {
         Body::Variants(_) => derives.insert(1, "Copy"),
@@ -69,7 +70,7 @@ fn print_item(text: &mut String, item: &Item, head: Option<&[String]>) {
     if matches!(item.body, Body::Fields(..)) {
         text.push_str("#[serde(rename_all = \"camelCase\")]\n");
     }
-    attribute(text, "", extend(&item.keywords).into_iter().collect());
+    attribute(text, "", None, &item.keywords);
     match &item.body {
         Body::Variants(variants) => {
             let _ = writeln!(text, "pub enum {} {{", item.name);
@@ -100,17 +101,8 @@ fn print_item(text: &mut String, item: &Item, head: Option<&[String]>) {
     }
 }
 
-fn fallback(item: &Item, is_spec: bool) -> String {
-    match (&item.body, is_spec) {
-        (_, true) => "What is to be.".to_owned(),
-        (Body::Variants(_), _) => "One of these.".to_owned(),
-        (Body::Fields(..), _) => format!("`{}`.", item.name),
-    }
-}
-
 fn print_field(text: &mut String, field: &FieldOf) {
-    let words = if field.doc.trim().is_empty() { format!("`{}`.", plain(&field.name)) } else { field.doc.clone() };
-    doc(text, "    ", &words);
+    doc(text, "    ", &field.doc);
     let mut serde = Vec::new();
     if !is_found(&field.ident, &field.name) {
         serde.push(format!("rename = {}", literal::text(&field.name)));
@@ -123,38 +115,42 @@ fn print_field(text: &mut String, field: &FieldOf) {
     if !serde.is_empty() {
         let _ = writeln!(text, "    #[serde({})]", serde.join(", "));
     }
-    let mut schemars = Vec::new();
-    if let Some(with) = &field.with {
-        schemars.push(format!("with = \"{with}\""));
-    }
-    schemars.extend(extend(&field.keywords));
-    attribute(text, "    ", schemars);
+    attribute(text, "    ", field.with.as_deref(), &field.keywords);
     let _ = writeln!(text, "    pub {}: {},", written(&field.ident), field.rust);
 }
 
-fn attribute(text: &mut String, indentation: &str, parts: Vec<String>) {
-    if !parts.is_empty() {
-        let _ = writeln!(text, "{indentation}#[schemars({})]", parts.join(", "));
+/// The type whose schema it is, and keywords of its schema, as schemars takes them.
+fn attribute(text: &mut String, indentation: &str, with: Option<&str>, keywords: &Object) {
+    let with = with.map(|with| format!("with = \"{with}\""));
+    let keywords: Vec<String> = keywords
+        .iter()
+        .map(|(keyword, value)| format!("{} = {}", literal::text(keyword), literal::json(value)))
+        .collect();
+    let extend = |before: &str, between: &str, after: &str| {
+        (!keywords.is_empty()).then(|| format!("extend({before}{}{after})", keywords.join(between)))
+    };
+    let parts: Vec<String> = with.iter().cloned().chain(extend("", ", ", "")).collect();
+    let line = format!("{indentation}#[schemars({})]", parts.join(", "));
+    if parts.is_empty() {
+        return;
     }
-}
-
-/// Keywords of a schema, as schemars takes them.
-fn extend(keywords: &Object) -> Option<String> {
-    let said: Vec<String> =
-        keywords.iter().map(|(keyword, value): (&String, &Value)| format!("{} = {}", literal::text(keyword), literal::json(value))).collect();
-    (!said.is_empty()).then(|| format!("extend({})", said.join(", ")))
-}
-
-/// Without what would end or begin something in a comment.
-fn plain(name: &str) -> String {
-    name.chars().filter(|letter| !letter.is_control() && *letter != '`').collect()
+    if line.len() <= LONGEST {
+        let _ = writeln!(text, "{line}");
+        return;
+    }
+    // rustfmt leaves such attributes as they are.
+    let deeper = format!("\n{indentation}        ");
+    let extend = extend(&deeper, &format!(",{deeper}"), &format!("\n{indentation}    "));
+    let parts: Vec<String> = with.into_iter().chain(extend).map(|part| format!("{indentation}    {part}")).collect();
+    let _ = write!(text, "{indentation}#[schemars(\n{}\n{indentation})]\n", parts.join(",\n"));
 }
 
 /// Words as a comment. Nothing in them is code, which would be compiled as an example.
 fn doc(text: &mut String, indentation: &str, words: &str) {
     let mut within_code = false;
     for line in words.trim().lines() {
-        let mut line: String = line.trim().chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+        let mut line: String =
+            line.trim().chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
         if line.starts_with("```") || line.starts_with("~~~") {
             within_code = !within_code;
             line = if within_code { "```text".to_owned() } else { "```".to_owned() };

@@ -67,11 +67,14 @@ fn what_types_cannot_say_is_told() {
 #[test]
 fn what_is_no_definition_is_refused() {
     let refused = |value: Value| Definition::read(&value).unwrap_err().to_string();
-    assert_eq!(refused(json!({"kind": "Pod", "apiVersion": "v1"})), "this is Pod of \"v1\", not a CustomResourceDefinition");
+    assert_eq!(
+        refused(json!({"kind": "Pod", "apiVersion": "v1"})),
+        "this is Pod of \"v1\", not a CustomResourceDefinition"
+    );
     assert!(refused(json!(null)).starts_with("this is something without a kind"));
     let mut crd = definition(json!({}));
     crd["spec"]["versions"][0].as_object_mut().unwrap().remove("schema");
-    assert_eq!(refused(crd), "there is no the schema of version v1 in the definition");
+    assert_eq!(refused(crd), "there is no schema of version v1 in the definition");
 }
 
 #[test]
@@ -99,7 +102,8 @@ fn schemas() -> impl Strategy<Value = Value> {
         (words, any::<String>()).prop_map(|(words, text)| {
             json!({"type": "string", "enum": words, "default": words[0], "description": text})
         }),
-        (any::<i64>(), any::<f64>()).prop_map(|(default, most)| json!({"type": "integer", "default": default, "maximum": most})),
+        (any::<i64>(), any::<f64>())
+            .prop_map(|(default, most)| json!({"type": "integer", "default": default, "maximum": most})),
         any::<u64>().prop_map(|least| json!({"type": "number", "minimum": least, "default": 0.5})),
         prop::sample::select(vec![
             json!({"type": "string", "format": "date-time"}),

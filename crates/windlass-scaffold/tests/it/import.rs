@@ -82,7 +82,10 @@ fn normalize(schema: &mut Value) {
     object.remove("description");
     object.remove("title");
     let implied = [("integer", "int64"), ("number", "double")];
-    if implied.iter().any(|(of, format)| object.get("type") == Some(&json!(of)) && object.get("format") == Some(&json!(format))) {
+    if implied
+        .iter()
+        .any(|(of, format)| object.get("type") == Some(&json!(of)) && object.get("format") == Some(&json!(format)))
+    {
         object.remove("format");
     }
     if object.get("nullable") == Some(&json!(false)) {

@@ -1,6 +1,7 @@
 //! The scaffold as a whole.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
+#![allow(unreachable_pub, reason = "imported types are those of a library")]
 
 mod golden;
 mod import;

@@ -1,0 +1,104 @@
+//! Where definitions are from: manifests and clusters.
+
+use std::{
+    fs,
+    io::{self, Read as _},
+    path::Path,
+};
+
+use anyhow::Context as _;
+use serde_json::Value;
+use windlass_builtins::upgrade::{self, Note};
+
+use crate::{
+    cluster::{ClusterArgs, documents},
+    failure::Advised,
+};
+
+/// Where a server has its definitions.
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// The name of a definition, or what can be said instead.
+pub(super) fn name_of(object: &Value) -> String {
+    object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("without a name").to_owned()
+}
+
+/// The definitions of a manifest, as v1. Whatever else is in it is passed over.
+pub(super) fn from_file(file: &Path) -> anyhow::Result<Vec<Value>> {
+    let (name, text) = match file == Path::new("-") {
+        true => {
+            let mut text = String::new();
+            ("standard input".to_owned(), io::stdin().read_to_string(&mut text).map(|_| text))
+        }
+        false => (file.display().to_string(), fs::read_to_string(file)),
+    };
+    let text = text.with_context(|| format!("cannot read {name}"))?;
+    let mut definitions = Vec::new();
+    for object in documents::read(&text).with_context(|| name.clone())? {
+        if object.get("kind").and_then(Value::as_str) != Some("CustomResourceDefinition") {
+            continue;
+        }
+        if !upgrade::is_old(&object) {
+            definitions.push(object);
+            continue;
+        }
+        let of = name_of(&object);
+        let upgraded = upgrade::upgrade(&object).with_context(|| format!("{name}: {of}"))?;
+        for Note(note) in &upgraded.notes {
+            eprintln!("{of}: {note}");
+        }
+        definitions.push(upgraded.definition);
+    }
+    Ok(definitions)
+}
+
+/// A definition of a cluster.
+pub(super) fn from_cluster(cluster: &ClusterArgs, name: &str) -> anyhow::Result<Value> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
+    runtime.block_on(async {
+        let cluster = cluster.connect().await?;
+        let ask = async |path: String| {
+            let request = http::Request::get(path).body(Vec::new()).context("the name cannot be asked for")?;
+            anyhow::Ok(cluster.client.request::<Value>(request).await?)
+        };
+        if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-".contains(&byte)) {
+            return Err(unknown(name, &[]).into());
+        }
+        match ask(format!("{DEFINITIONS}/{name}")).await {
+            Err(error) if is_not_found(&error) => {
+                let all = ask(DEFINITIONS.to_owned()).await.context("cannot list the definitions")?;
+                let items = all.get("items").and_then(Value::as_array).cloned().unwrap_or_default();
+                Err(unknown(name, &items).into())
+            }
+            found => {
+                let mut found = found.with_context(|| format!("cannot get {name} from {}", cluster.url))?;
+                // Items of lists may come without.
+                found["apiVersion"] = "apiextensions.k8s.io/v1".into();
+                found["kind"] = "CustomResourceDefinition".into();
+                Ok(found)
+            }
+        }
+    })
+}
+
+fn is_not_found(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref::<kube::Error>(), Some(kube::Error::Api(status)) if status.code == 404)
+}
+
+/// Says which names are like the one that is not there.
+fn unknown(name: &str, items: &[Value]) -> Advised {
+    let word = name.split('.').next().unwrap_or_default().to_ascii_lowercase();
+    let is_like = |item: &&Value| {
+        let names = ["/spec/names/plural", "/spec/names/singular", "/spec/names/kind"];
+        names.iter().any(|path| {
+            let known = item.pointer(path).and_then(Value::as_str).unwrap_or_default().to_ascii_lowercase();
+            !word.is_empty() && known == word
+        })
+    };
+    let like: Vec<String> = items.iter().filter(is_like).map(name_of).collect();
+    let hint = match like.is_empty() {
+        true => "give PLURAL.GROUP, as `kubectl get crds` lists them".to_owned(),
+        false => format!("there is {}", like.join(", ")),
+    };
+    Advised { message: format!("the cluster has no definition {name:?}"), hint: hint.into() }
+}

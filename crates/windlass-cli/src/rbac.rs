@@ -1,0 +1,28 @@
+//! `windlass rbac`: what programs may do, and what they do.
+
+use clap::{Args, Subcommand};
+
+mod compare;
+mod learn;
+mod needs;
+mod print;
+mod rules;
+
+/// Find out what a program has to be allowed
+#[derive(Debug, Args)]
+pub(crate) struct RbacArgs {
+    #[command(subcommand)]
+    command: RbacCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum RbacCommand {
+    Learn(learn::LearnArgs),
+}
+
+/// Runs the subcommand.
+pub(crate) fn run(args: RbacArgs) -> anyhow::Result<()> {
+    match args.command {
+        RbacCommand::Learn(args) => learn::run(args),
+    }
+}

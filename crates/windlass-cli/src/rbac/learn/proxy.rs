@@ -1,0 +1,173 @@
+//! A server in front of another that passes everything on, and writes down what was asked.
+
+use std::{convert::Infallible, io, sync::Arc, time::Duration};
+
+use http::{HeaderMap, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::{body::Incoming, upgrade::OnUpgrade};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo},
+    server::conn::auto,
+};
+use kube::{Client, client::Body};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+};
+use tokio_rustls::TlsAcceptor;
+
+use super::records::Records;
+use crate::rbac::needs::Recorded;
+
+/// More than any server takes in a request.
+const LONGEST_BODY: usize = 64 << 20;
+/// How long a client may take for its handshake.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Headers that are about a connection, and who a client is to the proxy.
+const OF_CONNECTION: &[&str] = &["authorization", "host", "keep-alive", "proxy-connection", "te", "transfer-encoding"];
+
+/// What is passed on, and how.
+#[derive(Clone)]
+pub(super) struct Proxy {
+    /// The server behind.
+    pub(super) upstream: Client,
+    /// Whether the server is in this process, and takes over connections itself.
+    pub(super) within: bool,
+    /// Only requests of clients whose names begin so are written down.
+    pub(super) agent: Option<String>,
+    /// Where it is written down.
+    pub(super) records: Records,
+}
+
+impl Proxy {
+    /// Serves clients that show a certificate, until it is dropped.
+    pub(super) async fn serve(self, listener: TcpListener, tls: Arc<rustls::ServerConfig>) -> io::Result<()> {
+        let acceptor = TlsAcceptor::from(tls);
+        let mut connections = JoinSet::new();
+        loop {
+            tokio::select! {
+                accepted = listener.accept() => {
+                    let (stream, _) = accepted?;
+                    connections.spawn(self.clone().connection(acceptor.clone(), stream));
+                }
+                Some(_) = connections.join_next() => {}
+            }
+        }
+    }
+
+    async fn connection(self, acceptor: TlsAcceptor, stream: TcpStream) {
+        let _ = stream.set_nodelay(true);
+        let stream = match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake failed"),
+            Err(_) => return tracing::debug!("TLS handshake took too long"),
+        };
+        let known = stream.get_ref().1.peer_certificates().is_some_and(|chain| !chain.is_empty());
+        let service = hyper::service::service_fn(move |request| {
+            let proxy = self.clone();
+            async move {
+                Ok::<_, Infallible>(match known {
+                    true => proxy.pass(request).await,
+                    false => answer(StatusCode::UNAUTHORIZED, "use the kubeconfig that was made for this"),
+                })
+            }
+        });
+        let builder = auto::Builder::new(TokioExecutor::new());
+        if let Err(error) = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).await {
+            tracing::debug!(%error, "connection ended");
+        }
+    }
+
+    async fn pass(self, request: Request<Incoming>) -> Response<Body> {
+        let recorded = self.record(&request);
+        let answer = self.forward(request).await;
+        let answer = answer.unwrap_or_else(|error| answer_failed(&error));
+        if let Some(mut recorded) = recorded {
+            recorded.status = answer.status().as_u16();
+            self.records.add(recorded);
+        }
+        answer
+    }
+
+    /// The request, if it is one of those that are written down.
+    fn record(&self, request: &Request<Incoming>) -> Option<Recorded> {
+        let agent = request.headers().get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
+        let counts = self.agent.as_ref().is_none_or(|begin| agent.starts_with(begin.as_str()));
+        counts.then(|| Recorded {
+            method: request.method().to_string(),
+            uri: request.uri().path_and_query().map(ToString::to_string).unwrap_or_default(),
+            status: 0,
+            any_namespace: None,
+        })
+    }
+
+    async fn forward(&self, request: Request<Incoming>) -> anyhow::Result<Response<Body>> {
+        let (mut parts, body) = request.into_parts();
+        let upgrades = parts.headers.contains_key(header::UPGRADE);
+        let client = if self.within { None } else { parts.extensions.remove::<OnUpgrade>() };
+        let body = match Limited::new(body, LONGEST_BODY).collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(error) => anyhow::bail!("cannot read the request: {error}"),
+        };
+        let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+        let mut passed = Request::builder().method(parts.method.clone()).uri(path).body(Body::from(body))?;
+        *passed.headers_mut() = headers(&parts.headers, upgrades);
+        if self.within {
+            *passed.extensions_mut() = std::mem::take(&mut parts.extensions);
+        }
+        let mut answer = self.upstream.send(passed).await?;
+        if answer.status() == StatusCode::SWITCHING_PROTOCOLS
+            && let Some(client) = client
+        {
+            let server = hyper::upgrade::on(&mut answer);
+            // Ends when either side does.
+            tokio::spawn(join(client, server));
+        }
+        if !upgrades {
+            answer.headers_mut().remove(header::CONNECTION);
+            answer.headers_mut().remove(header::TRANSFER_ENCODING);
+        }
+        Ok(answer)
+    }
+}
+
+/// The headers that are passed on.
+fn headers(from: &HeaderMap, upgrades: bool) -> HeaderMap {
+    let mut headers = from.clone();
+    for name in OF_CONNECTION {
+        headers.remove(*name);
+    }
+    if !upgrades {
+        headers.remove(header::CONNECTION);
+    }
+    // The body is passed on as a whole.
+    headers.remove(header::CONTENT_LENGTH);
+    headers
+}
+
+/// Carries bytes between two connections that speak something else from now on.
+async fn join(client: OnUpgrade, server: OnUpgrade) {
+    let (Ok(client), Ok(server)) = tokio::join!(client, server) else { return };
+    let (mut client, mut server) = (TokioIo::new(client), TokioIo::new(server));
+    if let Err(error) = tokio::io::copy_bidirectional(&mut client, &mut server).await {
+        tracing::debug!(%error, "an upgraded connection ended");
+    }
+}
+
+fn answer_failed(error: &anyhow::Error) -> Response<Body> {
+    tracing::warn!("cannot pass a request on: {error:#}");
+    answer(StatusCode::BAD_GATEWAY, &format!("the server behind cannot be reached: {error:#}"))
+}
+
+/// A status as Kubernetes has it.
+fn answer(status: StatusCode, message: &str) -> Response<Body> {
+    let text = serde_json::json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message,
+        "code": status.as_u16(),
+    });
+    let mut answer = Response::new(Body::from(text.to_string().into_bytes()));
+    *answer.status_mut() = status;
+    let json = header::HeaderValue::from_static("application/json");
+    answer.headers_mut().insert(header::CONTENT_TYPE, json);
+    answer
+}

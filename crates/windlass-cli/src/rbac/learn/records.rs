@@ -1,0 +1,63 @@
+//! What was asked so far.
+
+use std::{
+    collections::BTreeSet,
+    fs, io,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use crate::rbac::needs::Recorded;
+
+/// Parameters of a query that say what is asked; others only say how.
+const TELLING: &[&str] = &["fieldSelector", "watch"];
+
+/// Requests, each kept once, however often it is made.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Records(Arc<Mutex<BTreeSet<Recorded>>>);
+
+impl Records {
+    pub(super) fn add(&self, mut recorded: Recorded) {
+        recorded.uri = shorten(&recorded.uri);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(recorded);
+    }
+
+    /// Adds what tests have written into a file, if they have.
+    pub(super) fn add_file(&self, file: &Path) -> io::Result<()> {
+        match fs::read_to_string(file) {
+            Ok(text) => text.lines().filter_map(Recorded::read).for_each(|recorded| self.add(recorded)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> Vec<Recorded> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+}
+
+fn shorten(uri: &str) -> String {
+    let Some((path, query)) = uri.split_once('?') else { return uri.to_owned() };
+    let tells = |pair: &&str| TELLING.contains(&pair.split('=').next().unwrap_or_default());
+    let telling: Vec<&str> = query.split('&').filter(tells).collect();
+    if telling.is_empty() { path.to_owned() } else { format!("{path}?{}", telling.join("&")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_request_is_kept_once() {
+        let records = Records::default();
+        for version in 0..3 {
+            let uri = format!("/api/v1/pods?resourceVersion={version}&watch=true&fieldSelector=metadata.name%3Da");
+            records.add(Recorded { method: "GET".to_owned(), uri, status: 200, any_namespace: None });
+        }
+        let all = records.all();
+        assert_eq!(all.len(), 1);
+        assert_eq!(all[0].uri, "/api/v1/pods?watch=true&fieldSelector=metadata.name%3Da");
+    }
+}

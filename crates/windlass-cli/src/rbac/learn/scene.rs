@@ -1,0 +1,128 @@
+//! Where a program is watched: a server, and the proxy in front of it.
+
+use std::{
+    fs, io,
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use anyhow::Context as _;
+use kube::Client;
+use tempfile::TempDir;
+use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
+use windlass_plane::{NodeOptions, Pki, Plane, PlaneOptions, StoreKind, kubeconfig};
+
+use super::{proxy::Proxy, records::Records};
+use crate::cluster::{ApplyOptions, Cluster, ClusterArgs, documents};
+
+/// A server and a proxy at work.
+pub(super) struct Scene {
+    kubeconfig: PathBuf,
+    proxy: JoinHandle<io::Result<()>>,
+    plane: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
+    // The last, as the others use it.
+    folder: TempDir,
+}
+
+impl Scene {
+    /// In front of a cluster, or of a plane of its own.
+    pub(super) async fn open(
+        cluster: Option<&ClusterArgs>,
+        apply: &[PathBuf],
+        agent: Option<String>,
+        records: &Records,
+    ) -> anyhow::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("windlass-learn-").tempdir().context("cannot make a folder")?;
+        let (upstream, url, plane) = match cluster {
+            Some(args) => {
+                let (mut config, _) = args.configuration().await?;
+                // Watches may be silent for long.
+                config.read_timeout = None;
+                let url = config.cluster_url.to_string();
+                // HTTP/1.1, as connections are taken over for exec and the like.
+                let client = Client::try_from(config).context("cannot use the kubeconfig")?;
+                (client, url, None)
+            }
+            None => {
+                let nodes = NodeOptions { count: 1, ..NodeOptions::default() };
+                let options =
+                    PlaneOptions { store: StoreKind::Memory, nodes, ..PlaneOptions::new(folder.path().join("plane")) };
+                let plane = Plane::start(options).await?;
+                let (client, url) = (plane.server().client(), plane.url().to_owned());
+                let (stop, stopped) = oneshot::channel::<()>();
+                let running = tokio::spawn(async move {
+                    let stopped = async {
+                        let _ = stopped.await;
+                    };
+                    if let Err(error) = plane.run(stopped).await {
+                        tracing::error!(%error, "the plane has ended");
+                    }
+                });
+                (client, url, Some((stop, running)))
+            }
+        };
+        prepare(&upstream, &url, apply).await?;
+
+        let pki = Pki::load_or_create(&folder.path().join("pki"), &[]).context("cannot make certificates")?;
+        let tls = Arc::new(pki.server_config().context("cannot use the certificates")?);
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.context("cannot listen")?;
+        let address = listener.local_addr().context("cannot listen")?;
+        let path = folder.path().join("kubeconfig");
+        let written = write_secret(&path, &kubeconfig(&pki, &format!("https://{address}")));
+        written.with_context(|| format!("cannot write {}", path.display()))?;
+        let proxy = Proxy { upstream, within: plane.is_some(), agent, records: records.clone() };
+        Ok(Self { kubeconfig: path, proxy: tokio::spawn(proxy.serve(listener, tls)), plane, folder })
+    }
+
+    /// The kubeconfig that leads to the proxy.
+    pub(super) fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// A folder that is gone afterwards.
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Ends all of it.
+    pub(super) async fn close(mut self) {
+        self.proxy.abort();
+        if let Some((stop, running)) = self.plane.take() {
+            let _ = stop.send(());
+            let _ = running.await;
+        }
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        self.proxy.abort();
+    }
+}
+
+/// Applies manifests, past the proxy.
+async fn prepare(client: &Client, url: &str, files: &[PathBuf]) -> anyhow::Result<()> {
+    let mut objects = Vec::new();
+    for file in files {
+        let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+        objects.extend(documents::read(&text).with_context(|| file.display().to_string())?);
+    }
+    if objects.is_empty() {
+        return Ok(());
+    }
+    let cluster = Cluster {
+        client: client.clone(),
+        url: url.to_owned(),
+        namespace: client.default_namespace().to_owned(),
+        origin: "the server that is watched".to_owned(),
+    };
+    cluster.apply(&objects, ApplyOptions::default(), &mut |applied| eprintln!("{applied}")).await?;
+    Ok(())
+}
+
+fn write_secret(path: &Path, text: &str) -> io::Result<()> {
+    use io::Write as _;
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(text.as_bytes())
+}

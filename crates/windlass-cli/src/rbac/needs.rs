@@ -1,0 +1,176 @@
+//! What was asked of a server, and what has to be allowed for it.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use windlass_plane::Permission;
+
+/// A request, as it was recorded.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Recorded {
+    pub(super) method: String,
+    /// The path with its query.
+    pub(super) uri: String,
+    pub(super) status: u16,
+    /// The namespace that stands for any: that of a test.
+    pub(super) any_namespace: Option<String>,
+}
+
+/// Something that has to be allowed about a resource.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Need {
+    pub(super) group: String,
+    /// With its subresource: `pods/log`.
+    pub(super) resource: String,
+    pub(super) verb: &'static str,
+    /// Nothing for the whole cluster.
+    pub(super) namespace: Option<String>,
+    /// Nothing for all objects.
+    pub(super) name: Option<String>,
+}
+
+/// All that has to be allowed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Needs {
+    pub(super) resources: BTreeSet<Need>,
+    /// Verbs and paths that are no resources.
+    pub(super) paths: BTreeSet<(String, String)>,
+}
+
+/// Subresources that connections are upgraded for.
+const CONNECTS: &[&str] = &["attach", "exec", "portforward"];
+
+impl Recorded {
+    /// Reads a line as tests write it; nothing if it is none.
+    pub(super) fn read(line: &str) -> Option<Self> {
+        let value: Value = serde_json::from_str(line).ok()?;
+        let text = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
+        let status = value.get("status").and_then(Value::as_u64).and_then(|status| u16::try_from(status).ok())?;
+        Some(Self { method: text("method")?, uri: text("uri")?, status, any_namespace: text("namespace") })
+    }
+
+    pub(super) fn is_refused(&self) -> bool {
+        self.status == 403
+    }
+}
+
+impl Need {
+    /// The resource without its subresource.
+    pub(super) fn base(&self) -> &str {
+        self.resource.split('/').next().unwrap_or_default()
+    }
+
+    /// Whether every user who is known may do so by the roles that every cluster has.
+    fn is_everybodys(&self) -> bool {
+        let reviews = ["selfsubjectaccessreviews", "selfsubjectreviews", "selfsubjectrulesreviews"];
+        self.verb == "create" && self.group.ends_with(".k8s.io") && reviews.contains(&self.resource.as_str())
+    }
+}
+
+impl Needs {
+    /// What these requests need, apart from what everybody may do.
+    pub(super) fn of<'a>(requests: impl IntoIterator<Item = &'a Recorded>) -> Self {
+        let mut needs = Self::default();
+        for request in requests {
+            let (Ok(method), Ok(uri)) = (request.method.parse(), request.uri.parse()) else { continue };
+            match Permission::of(&method, &uri) {
+                Some(Permission::Path { verb, path }) => {
+                    if !is_everybodys_path(&verb, &path) {
+                        needs.paths.insert((verb, path));
+                    }
+                }
+                Some(Permission::Resource { verb, group, resource, subresource, namespace, name })
+                    if !verb.is_empty() =>
+                {
+                    let connects = verb == "get" && CONNECTS.contains(&subresource.as_str());
+                    let some = |text: String| Some(text).filter(|text| !text.is_empty());
+                    let need = Need {
+                        group,
+                        resource: if subresource.is_empty() { resource } else { format!("{resource}/{subresource}") },
+                        verb,
+                        namespace: some(namespace)
+                            .filter(|namespace| request.any_namespace.as_ref() != Some(namespace)),
+                        name: some(name),
+                    };
+                    if connects {
+                        // Since 1.35, upgrades of GET need this, too.
+                        needs.resources.insert(Need { verb: "create", ..need.clone() });
+                    }
+                    if !need.is_everybodys() {
+                        needs.resources.insert(need);
+                    }
+                }
+                _ => {}
+            }
+        }
+        needs
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.resources.is_empty() && self.paths.is_empty()
+    }
+
+    /// Whether roles or bindings were written, for which a server asks more than can be seen.
+    pub(super) fn grants_rights(&self) -> bool {
+        let writes = ["create", "update", "patch"];
+        self.resources.iter().any(|need| need.group == "rbac.authorization.k8s.io" && writes.contains(&need.verb))
+    }
+}
+
+/// What `system:discovery` and `system:public-info-viewer` allow.
+fn is_everybodys_path(verb: &str, path: &str) -> bool {
+    let first = path.trim_matches('/').split('/').next().unwrap_or_default();
+    let trees = ["api", "apis", "openapi"];
+    let alone = ["healthz", "livez", "readyz", "version"];
+    verb == "get" && (trees.contains(&first) || (alone.contains(&first) && path.trim_matches('/') == first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recorded(method: &str, uri: &str) -> Recorded {
+        Recorded {
+            method: method.to_owned(),
+            uri: uri.to_owned(),
+            status: 200,
+            any_namespace: Some("test-1".to_owned()),
+        }
+    }
+
+    #[test]
+    fn what_everybody_may_do_is_not_needed() {
+        let needs = Needs::of(&[
+            recorded("GET", "/apis/apps/v1"),
+            recorded("GET", "/version"),
+            recorded("GET", "/metrics"),
+            recorded("GET", "/livez/ping"),
+            recorded("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"),
+        ]);
+        assert!(needs.resources.is_empty(), "{needs:?}");
+        assert_eq!(needs.paths.iter().map(|(_, path)| path.as_str()).collect::<Vec<_>>(), ["/livez/ping", "/metrics"]);
+    }
+
+    #[test]
+    fn the_namespace_of_a_test_stands_for_any() {
+        let needs = Needs::of(&[
+            recorded("GET", "/api/v1/namespaces/test-1/pods/a"),
+            recorded("GET", "/api/v1/namespaces/other/pods/a/exec"),
+        ]);
+        let text: Vec<String> = needs
+            .resources
+            .iter()
+            .map(|need| format!("{} {} {:?}", need.verb, need.resource, need.namespace.as_deref()))
+            .collect();
+        assert_eq!(text, ["get pods None", "create pods/exec Some(\"other\")", "get pods/exec Some(\"other\")"]);
+    }
+
+    #[test]
+    fn lines_are_read_and_others_passed_over() {
+        let line = r#"{"method":"GET","uri":"/api/v1/pods?watch=1","status":200,"namespace":"test-1"}"#;
+        assert_eq!(Recorded::read(line), Some(recorded("GET", "/api/v1/pods?watch=1")));
+        for line in ["", "{", "[]", "{\"method\":\"GET\"}", "{\"method\":1,\"uri\":\"/\",\"status\":70000}"] {
+            assert_eq!(Recorded::read(line), None);
+        }
+    }
+}

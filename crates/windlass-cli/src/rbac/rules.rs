@@ -1,0 +1,193 @@
+//! The fewest rules that allow what is needed, and no more.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use super::needs::{Need, Needs};
+
+/// More names than these are not fixed: they come from objects.
+const MOST_NAMES: usize = 5;
+
+/// The verbs, in the order in which they are printed.
+const VERBS: &[&str] = &["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
+
+/// A rule of a role.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Rule {
+    pub(super) groups: Vec<String>,
+    pub(super) resources: Vec<String>,
+    /// Only these objects, if there are any.
+    pub(super) names: Vec<String>,
+    pub(super) urls: Vec<String>,
+    pub(super) verbs: Vec<String>,
+}
+
+/// How narrow the rules are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Narrow {
+    /// What was in a namespace is allowed only there, even if there were several.
+    pub(super) namespaces: bool,
+    /// What was done with few objects is allowed only for those.
+    pub(super) names: bool,
+}
+
+/// The rules of roles.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Roles {
+    /// For the whole cluster.
+    pub(super) cluster: Vec<Rule>,
+    /// For namespaces.
+    pub(super) namespaces: BTreeMap<String, Vec<Rule>>,
+}
+
+/// A resource without subresources, by group and plural.
+type Base<'a> = (&'a str, &'a str);
+
+impl Roles {
+    /// The rules that allow all that is needed.
+    ///
+    /// What was asked about a resource is allowed in one namespace if all of it was there, else everywhere. Names are
+    /// fixed if nobody has listed or watched the resource as a whole: who does has them from there.
+    pub(super) fn of(needs: &Needs, narrow: Narrow) -> Self {
+        let mut by_base: BTreeMap<Base<'_>, Vec<&Need>> = BTreeMap::new();
+        for need in &needs.resources {
+            by_base.entry((&need.group, need.base())).or_default().push(need);
+        }
+        let mut scopes: BTreeMap<Option<&str>, Vec<Rule>> = BTreeMap::new();
+        for needs in by_base.values() {
+            let named = narrow.names && has_fixed_names(needs);
+            let scope = scope(needs);
+            // Names by scope, resource and verb; nothing if all objects are meant.
+            let mut names: BTreeMap<(Option<&str>, &str, &str), Option<BTreeSet<&str>>> = BTreeMap::new();
+            for need in needs {
+                let scope = if narrow.namespaces { need.namespace.as_deref() } else { scope };
+                let entry = names.entry((scope, &need.resource, need.verb)).or_insert_with(|| Some(BTreeSet::new()));
+                match (&need.name, &mut *entry) {
+                    (Some(name), Some(names)) if named => {
+                        names.insert(name);
+                    }
+                    _ => *entry = None,
+                }
+            }
+            for ((scope, resource, verb), names) in names {
+                scopes.entry(scope).or_default().push(Rule {
+                    groups: vec![needs[0].group.clone()],
+                    resources: vec![resource.to_owned()],
+                    names: names.into_iter().flatten().map(str::to_owned).collect(),
+                    verbs: vec![verb.to_owned()],
+                    ..Rule::default()
+                });
+            }
+        }
+        let mut cluster = scopes.remove(&None).map(merge).unwrap_or_default();
+        cluster.extend(path_rules(needs));
+        let namespaces =
+            scopes.into_iter().filter_map(|(scope, rules)| Some((scope?.to_owned(), merge(rules)))).collect();
+        Self { cluster, namespaces }
+    }
+
+    /// Whether something is allowed.
+    #[cfg(test)]
+    fn allows(&self, need: &Need) -> bool {
+        let there = need.namespace.as_ref().and_then(|namespace| self.namespaces.get(namespace));
+        self.cluster.iter().chain(there.into_iter().flatten()).any(|rule| rule.allows(need))
+    }
+}
+
+/// The one namespace that everything was in.
+fn scope<'a>(needs: &[&'a Need]) -> Option<&'a str> {
+    let mut namespaces = needs.iter().map(|need| need.namespace.as_deref());
+    let first = namespaces.next().flatten()?;
+    namespaces.all(|namespace| namespace == Some(first)).then_some(first)
+}
+
+fn has_fixed_names(needs: &[&Need]) -> bool {
+    let of_all = |need: &&&Need| need.name.is_none() && ["list", "watch", "deletecollection"].contains(&need.verb);
+    let names: BTreeSet<&String> = needs.iter().filter_map(|need| need.name.as_ref()).collect();
+    needs.iter().find(of_all).is_none() && names.len() <= MOST_NAMES
+}
+
+/// Rules with as few words as possible: first verbs of a resource, then resources of a group, then groups.
+fn merge(rules: Vec<Rule>) -> Vec<Rule> {
+    let rules = merge_by(rules, |rule| &mut rule.verbs);
+    let rules = merge_by(rules, |rule| &mut rule.resources);
+    merge_by(rules, |rule| &mut rule.groups)
+}
+
+/// Puts rules together that differ in nothing but one list.
+fn merge_by(rules: Vec<Rule>, list: impl Fn(&mut Rule) -> &mut Vec<String>) -> Vec<Rule> {
+    let mut merged: BTreeMap<Rule, Vec<String>> = BTreeMap::new();
+    for mut rule in rules {
+        let words = std::mem::take(list(&mut rule));
+        merged.entry(rule).or_default().extend(words);
+    }
+    let mut rules: Vec<Rule> = Vec::with_capacity(merged.len());
+    for (mut rule, mut words) in merged {
+        words.sort_by_key(|word| (VERBS.iter().position(|verb| verb == word), word.clone()));
+        words.dedup();
+        *list(&mut rule) = words;
+        rules.push(rule);
+    }
+    rules.sort();
+    rules
+}
+
+fn path_rules(needs: &Needs) -> Vec<Rule> {
+    let rules = needs.paths.iter().map(|(verb, path)| Rule {
+        urls: vec![path.clone()],
+        verbs: vec![verb.clone()],
+        ..Rule::default()
+    });
+    merge_by(merge_by(rules.collect(), |rule| &mut rule.verbs), |rule| &mut rule.urls)
+}
+
+impl Rule {
+    /// A rule of a manifest.
+    pub(super) fn read(rule: &Value) -> Self {
+        let list = |name: &str| {
+            let words = rule.get(name).and_then(Value::as_array).into_iter().flatten();
+            words.filter_map(Value::as_str).map(str::to_owned).collect()
+        };
+        Self {
+            groups: list("apiGroups"),
+            resources: list("resources"),
+            names: list("resourceNames"),
+            urls: list("nonResourceURLs"),
+            verbs: list("verbs"),
+        }
+    }
+
+    /// The rule of a manifest.
+    pub(super) fn write(&self) -> Value {
+        if !self.urls.is_empty() {
+            return json!({"nonResourceURLs": self.urls, "verbs": self.verbs});
+        }
+        let mut rule = json!({"apiGroups": self.groups, "resources": self.resources, "verbs": self.verbs});
+        if !self.names.is_empty() {
+            rule["resourceNames"] = json!(self.names);
+        }
+        rule
+    }
+
+    /// Whether it allows something, in the manner of Kubernetes.
+    pub(super) fn allows(&self, need: &Need) -> bool {
+        let has = |list: &[String], word: &str| list.iter().any(|one| one == "*" || one == word);
+        let resource = has(&self.resources, &need.resource)
+            || need.resource.split_once('/').is_some_and(|(_, sub)| has(&self.resources, &format!("*/{sub}")));
+        let name = self.names.is_empty() || need.name.as_ref().is_some_and(|name| self.names.contains(name));
+        has(&self.verbs, need.verb) && has(&self.groups, &need.group) && resource && name
+    }
+
+    /// Whether it allows a path, in the manner of Kubernetes.
+    pub(super) fn allows_path(&self, verb: &str, path: &str) -> bool {
+        let covers = |url: &String| match url.strip_suffix('*') {
+            Some(begin) => path.starts_with(begin),
+            None => url == path,
+        };
+        self.verbs.iter().any(|one| one == "*" || one == verb) && self.urls.iter().any(covers)
+    }
+}
+
+#[cfg(test)]
+mod tests;

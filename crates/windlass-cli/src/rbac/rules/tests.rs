@@ -1,0 +1,162 @@
+use super::*;
+use crate::rbac::needs::Recorded;
+
+const USUAL: Narrow = Narrow { namespaces: false, names: true };
+
+fn needs(requests: &[&str]) -> Needs {
+    let recorded: Vec<Recorded> = requests
+        .iter()
+        .map(|request| {
+            let (method, uri) = request.split_once(' ').unwrap();
+            Recorded { method: method.to_owned(), uri: uri.to_owned(), status: 200, any_namespace: None }
+        })
+        .collect();
+    Needs::of(&recorded)
+}
+
+fn text(roles: &Roles) -> Vec<String> {
+    let line = |scope: &str, rule: &Rule| {
+        let Rule { groups, resources, names, urls, verbs } = rule;
+        let names = if names.is_empty() { String::new() } else { format!(" ({})", names.join(",")) };
+        let what =
+            if urls.is_empty() { format!("{}: {}", groups.join(","), resources.join(",")) } else { urls.join(",") };
+        format!("{scope} {what}{names} {}", verbs.join(","))
+    };
+    let cluster = roles.cluster.iter().map(|rule| line("*", rule));
+    let namespaces = roles.namespaces.iter().flat_map(|(name, rules)| rules.iter().map(move |rule| line(name, rule)));
+    cluster.chain(namespaces).collect()
+}
+
+#[track_caller]
+fn check(requests: &[&str], narrow: Narrow, expected: &[&str]) {
+    let needs = needs(requests);
+    let roles = Roles::of(&needs, narrow);
+    assert_eq!(text(&roles), expected);
+    assert!(needs.resources.iter().all(|need| roles.allows(need)));
+}
+
+#[test]
+fn an_operator_needs_what_it_watches_and_writes() {
+    check(
+        &[
+            "GET /apis/a.example.com/v1/foos?limit=500",
+            "GET /apis/a.example.com/v1/foos?watch=true",
+            "PATCH /apis/a.example.com/v1/namespaces/x/foos/one/status",
+            "GET /apis/apps/v1/deployments",
+            "GET /apis/apps/v1/deployments?watch=true",
+            "PATCH /apis/apps/v1/namespaces/x/deployments/one",
+            "GET /api/v1/secrets",
+            "GET /api/v1/secrets?watch=1",
+            "PATCH /api/v1/namespaces/y/secrets/one",
+            "POST /apis/events.k8s.io/v1/namespaces/x/events",
+            "POST /apis/events.k8s.io/v1/namespaces/y/events",
+        ],
+        USUAL,
+        &[
+            "* : secrets list,watch,patch",
+            "* a.example.com: foos list,watch",
+            "* a.example.com: foos/status patch",
+            "* apps: deployments list,watch,patch",
+            "* events.k8s.io: events create",
+        ],
+    );
+}
+
+#[test]
+fn what_is_in_one_namespace_stays_there_and_fixed_names_are_named() {
+    check(
+        &[
+            "POST /apis/coordination.k8s.io/v1/namespaces/system/leases",
+            "GET /apis/coordination.k8s.io/v1/namespaces/system/leases/me",
+            "PUT /apis/coordination.k8s.io/v1/namespaces/system/leases/me",
+            "GET /api/v1/namespaces/system/configmaps?fieldSelector=metadata.name=settings&watch=true",
+            "GET /api/v1/namespaces/system",
+            "GET /metrics",
+            "GET /logs/",
+        ],
+        USUAL,
+        &[
+            "* : namespaces (system) get",
+            "* /logs/,/metrics get",
+            "system : configmaps (settings) watch",
+            "system coordination.k8s.io: leases create",
+            "system coordination.k8s.io: leases (me) get,update",
+        ],
+    );
+}
+
+#[test]
+fn names_and_namespaces_are_as_narrow_as_is_asked_for() {
+    let requests = &["GET /api/v1/namespaces/a/secrets/x", "GET /api/v1/namespaces/b/secrets/y"];
+    check(requests, USUAL, &["* : secrets (x,y) get"]);
+    check(requests, Narrow { namespaces: true, names: true }, &["a : secrets (x) get", "b : secrets (y) get"]);
+    check(requests, Narrow { namespaces: false, names: false }, &["* : secrets get"]);
+}
+
+#[test]
+fn rules_of_manifests_allow_what_kubernetes_would() {
+    let rule = |value: Value| Rule::read(&value);
+    let need = &needs(&["GET /api/v1/namespaces/a/pods/b/log"]).resources.pop_first().unwrap();
+    for (allowed, value) in [
+        (true, json!({"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]})),
+        (true, json!({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]})),
+        (true, json!({"apiGroups": [""], "resources": ["*/log"], "verbs": ["get"]})),
+        (true, json!({"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"], "resourceNames": ["b"]})),
+        (false, json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]})),
+        (false, json!({"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"], "resourceNames": ["c"]})),
+        (false, json!({"apiGroups": ["apps"], "resources": ["pods/log"], "verbs": ["get"]})),
+        (false, json!({})),
+    ] {
+        assert_eq!(rule(value.clone()).allows(need), allowed, "{value}");
+    }
+    assert!(rule(json!({"nonResourceURLs": ["/logs/*"], "verbs": ["get"]})).allows_path("get", "/logs/a"));
+}
+
+mod properties {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn any_need() -> impl Strategy<Value = Need> {
+        let word = |words: &'static [&'static str]| prop::sample::select(words);
+        (
+            word(&["", "apps"]),
+            word(&["pods", "pods/log", "secrets", "foos", "foos/status"]),
+            word(VERBS),
+            prop::option::of(word(&["a", "b"])),
+            prop::option::of(word(&["x", "y", "z", "1", "2", "3", "4"])),
+        )
+            .prop_map(|(group, resource, verb, namespace, name)| Need {
+                group: group.to_owned(),
+                resource: resource.to_owned(),
+                verb,
+                namespace: namespace.map(str::to_owned),
+                name: name.map(str::to_owned),
+            })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Everything that was asked is allowed, and nothing about a resource or a verb that was not.
+        #[test]
+        fn all_that_is_needed_is_allowed_and_no_other_verb(
+            needed in prop::collection::btree_set(any_need(), 0..30),
+            other in any_need(),
+            namespaces: bool,
+            names: bool,
+        ) {
+            let needs = Needs { resources: needed, ..Needs::default() };
+            let roles = Roles::of(&needs, Narrow { namespaces, names });
+            for need in &needs.resources {
+                prop_assert!(roles.allows(need), "{need:?} in {roles:?}");
+            }
+            let same = |need: &Need| {
+                (&need.group, &need.resource, need.verb) == (&other.group, &other.resource, other.verb)
+            };
+            if !needs.resources.iter().any(same) {
+                prop_assert!(!roles.allows(&other), "{other:?} in {roles:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! `windlass rbac learn`: an operator, watched.
+
+use std::{env, fs, path::Path, process::Command};
+
+use guestbook_operator::{api::Guestbook, controller::operator};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::{
+    Api, Client, Config, CustomResourceExt as _,
+    api::{ListParams, PostParams},
+};
+use serde_json::json;
+use windlass::{
+    client::{ClientOptions, connect},
+    manifests::{Part, to_yaml},
+    operator::Options,
+    shutdown::Shutdown,
+};
+
+use crate::process::{Up, output, windlass};
+
+/// Set in the process that is watched.
+const AS_PROGRAM: &str = "WINDLASS_TEST_AS_PROGRAM";
+
+/// Not a test, but the program that is watched: the operator, until its guestbook serves.
+#[tokio::test]
+async fn as_a_program() {
+    let Ok(program) = env::var(AS_PROGRAM) else { return };
+    let config = Config::infer().await.unwrap();
+    if program == "look" {
+        let client = Client::try_from(config).unwrap();
+        Api::<ConfigMap>::all(client.clone()).list(&ListParams::default()).await.unwrap();
+        let secrets: Api<Secret> = Api::namespaced(client, "kube-system");
+        assert!(secrets.get_opt("nothing").await.unwrap().is_none());
+        secrets.create(&PostParams::default(), &Secret::default()).await.unwrap_err();
+        return;
+    }
+    let shutdown = Shutdown::new();
+    let client = connect(&config, ClientOptions::new("guestbook-operator/1")).unwrap();
+    let running = tokio::spawn(operator().run_with(client, Options::default(), shutdown.clone()));
+    let guestbooks: Api<Guestbook> = Api::default_namespaced(Client::try_from(config).unwrap());
+    windlass_testing::eventually("the guestbook serves", async || {
+        let guestbook = guestbooks.get("example").await.unwrap();
+        (guestbook.status?.ready_replicas == 1).then_some(())
+    })
+    .await;
+    shutdown.drain();
+    running.await.unwrap().unwrap();
+}
+
+/// Watches it, with a definition and a guestbook applied before.
+fn learn(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let objects = json!({"apiVersion": "v1", "kind": "List", "items": [
+        Guestbook::crd(),
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "default"}},
+        {
+            "apiVersion": "webapp.tutorial.kubebuilder.io/v1",
+            "kind": "Guestbook",
+            "metadata": {"name": "example", "namespace": "default"},
+            "spec": {"size": 1, "configMapName": "settings"},
+        },
+    ]});
+    let file = folder.join("objects.json");
+    fs::write(&file, objects.to_string()).unwrap();
+    let mut command: Command = windlass();
+    command.args(["rbac", "learn", "--user-agent", "guestbook-operator/", "--apply"]);
+    command.arg(&file).args(arguments).arg("--");
+    command.arg(env::current_exe().unwrap()).args(["--exact", "learn::as_a_program", "--nocapture"]);
+    let output = output(command.env(AS_PROGRAM, "operate").env_remove("WINDLASS_TEST_KUBECONFIG"));
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn an_operator_is_granted_what_it_uses() {
+    let folder = tempfile::tempdir().unwrap();
+    let manifests = operator().manifests("guestbook-system", "guestbook:latest").build().unwrap();
+    let granted = folder.path().join("rbac.yaml");
+    fs::write(&granted, to_yaml(manifests.iter().filter(|manifest| manifest.part == Part::Rbac))).unwrap();
+    let (code, out, err) = learn(folder.path(), &["-o", "table", "--compare", granted.to_str().unwrap()]);
+    assert_eq!(code, Some(0), "{err}\n{out}");
+    assert!(err.contains("everything that was used is granted"), "{err}");
+    // Whether it looks before it applies depends on what its caches have by then.
+    let out = out.replace("get,list", "list");
+    let rules: Vec<String> =
+        out.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(
+        rules,
+        [
+            "* core configmaps - list,watch",
+            "* core services - list,watch,patch",
+            "* apps deployments - list,watch,patch",
+            "* webapp.tutorial.kubebuilder.io guestbooks - list,watch",
+            "* webapp.tutorial.kubebuilder.io guestbooks/status - patch",
+        ]
+    );
+}
+
+#[test]
+fn a_cluster_is_watched_as_well() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let up = Up::start(&data, &["--store", "memory", "--controllers", "", "--nodes", "0"]);
+    let mut command = windlass();
+    command.args(["rbac", "learn", "--name", "looker", "--kubeconfig"]).arg(data.join("kubeconfig")).arg("--");
+    command.arg(env::current_exe().unwrap()).args(["--exact", "learn::as_a_program"]);
+    let said = output(command.env(AS_PROGRAM, "look"));
+    up.stop("TERM");
+    let (out, err) = (String::from_utf8(said.stdout).unwrap(), String::from_utf8_lossy(&said.stderr).into_owned());
+    assert!(said.status.success(), "{err}");
+    let expected = "\
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: looker
+rules:
+- apiGroups:
+  - \"\"
+  resources:
+  - configmaps
+  verbs:
+  - list
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: looker
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: ClusterRole
+  name: looker
+subjects:
+- kind: ServiceAccount
+  name: looker
+  namespace: looker-system
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: looker
+  namespace: kube-system
+rules:
+- apiGroups:
+  - \"\"
+  resources:
+  - secrets
+  verbs:
+  - create
+- apiGroups:
+  - \"\"
+  resourceNames:
+  - nothing
+  resources:
+  - secrets
+  verbs:
+  - get
+---
+";
+    assert!(out.starts_with(expected), "{out}");
+}
+
+#[test]
+fn a_command_that_fails_is_told() {
+    let failed = output(windlass().args(["rbac", "learn", "--", "false"]));
+    let err = String::from_utf8(failed.stderr).unwrap();
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(failed.stdout.is_empty() && err.contains("nothing has to be allowed"), "{err}");
+    assert!(err.contains("error: false ended with exit status: 1\nhint: "), "{err}");
+    let nothing = output(windlass().args(["rbac", "learn", "--", "/nothing/there"]));
+    assert!(String::from_utf8_lossy(&nothing.stderr).contains("error: cannot run /nothing/there"));
+}
