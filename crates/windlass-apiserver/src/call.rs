@@ -21,6 +21,7 @@ use crate::{
     status::{ApiError, Result},
     storage::{ListBody, StoredObject},
     user::User,
+    webhooks::Memory,
 };
 
 /// What a verb's handler has to work with.
@@ -40,6 +41,8 @@ pub(crate) struct Call<'a> {
     pub(crate) warnings: Warnings,
     /// Whether webhooks are asked about what is written.
     pub(crate) asks_webhooks: bool,
+    /// What was converted for the managed fields.
+    pub(crate) memory: Memory,
 }
 
 /// Warnings for the client, in the order they came up.
@@ -148,6 +151,7 @@ impl<'a> Call<'a> {
             upgrade: None,
             warnings: Warnings::default(),
             asks_webhooks: false,
+            memory: Memory::default(),
         }
     }
 }

@@ -37,6 +37,7 @@ use crate::{
     endpoint::{Endpoint, Form},
     heavy,
     storage::{ResourceCache, Storage, StoredObject},
+    webhooks::{Converted, Converter},
 };
 
 /// The verbs of every custom resource, as discovery lists them.
@@ -59,8 +60,10 @@ pub(crate) struct Custom {
     pub(crate) warning: Option<String>,
     /// Where the scale is found.
     pub(crate) scale: Option<Scale>,
-    /// Whether only a webhook knows how to get from what is stored to this version.
-    pub(crate) needs_webhook: bool,
+    /// The webhook that knows how to get from a version to another; without it only `apiVersion` changes.
+    pub(crate) converter: Option<Arc<Converter>>,
+    /// What it has converted to this version.
+    pub(crate) conversions: Converted,
     /// Whether the definition is being deleted: no more objects then.
     terminating: AtomicBool,
     as_stored_after: AtomicU64,
@@ -150,7 +153,9 @@ pub(crate) fn storage_endpoint(
     table: &'static Table,
     storage: &Storage,
 ) -> Option<Arc<Endpoint>> {
-    let maker = Maker::new(definition, source, table, storage, storage.applied())?;
+    let mut maker = Maker::new(definition, source, table, storage, storage.applied())?;
+    // It deletes what is left of a definition, whoever could have converted that.
+    maker.converter = None;
     Some(maker.endpoint(maker.stored))
 }
 
@@ -165,6 +170,7 @@ struct Maker<'a> {
     /// The revision after which objects of the storage version are as this definition has them.
     as_stored_after: u64,
     schemas: Schemas,
+    converter: Option<Arc<Converter>>,
 }
 
 /// The schemas of all versions of a definition by name, each compiled once, when it is first wanted.
@@ -189,7 +195,9 @@ impl<'a> Maker<'a> {
         let stored_resource = Arc::new(resource(definition, stored, stored, table));
         let as_stored_after = if empty { 0 } else { known.0 };
         let schemas = definition.versions.iter().map(|version| (version.name.clone(), OnceLock::new())).collect();
-        Some(Self { definition, source, table, cache, stored, stored_resource, as_stored_after, schemas })
+        let webhook = || Arc::new(Converter::new(&source.to_value()["spec"]["conversion"]["webhook"]));
+        let converter = (definition.conversion != Conversion::None).then(webhook);
+        Some(Self { definition, source, table, cache, stored, stored_resource, as_stored_after, schemas, converter })
     }
 
     fn endpoint(&self, version: &Version) -> Arc<Endpoint> {
@@ -203,7 +211,8 @@ impl<'a> Maker<'a> {
             list_kind: definition.accepted_names.list_kind.clone(),
             warning: definition.deprecation_warning(version),
             scale: version.scale.clone(),
-            needs_webhook: !version.storage && definition.conversion != Conversion::None,
+            converter: self.converter.clone(),
+            conversions: Converted::default(),
             terminating: AtomicBool::new(definition.terminating),
             as_stored_after: AtomicU64::new(if version.storage { self.as_stored_after } else { u64::MAX }),
             compiled: OnceLock::new(),
@@ -300,20 +309,31 @@ impl Custom {
         &self.source
     }
 
+    /// The apiVersion that is served.
+    pub(crate) fn api_version(&self) -> &str {
+        &self.api_version
+    }
+
     /// An object that was stored under another version or schema, as it is served now.
     ///
     /// Defaults are those of the version it is stored in.
-    pub(crate) fn read(&self, mut object: Value) -> Value {
-        let meta = object_meta();
-        // What is dropped here was stored by somebody with other rules: nobody is left to be told.
-        let options = AdmitOptions { drop_invalid_metadata: true, unknown_fields: false, default: true };
-        let stored = object["apiVersion"].as_str().and_then(|version| version.rsplit('/').next()).unwrap_or_default();
-        if let Some(schema) = self.schema_of(stored) {
-            let _ = schema.admit(&mut object, meta, options);
-        }
+    pub(crate) fn read(&self, object: Value) -> Value {
+        let mut object = self.complete(object);
         if object["apiVersion"] != *self.api_version {
             object["apiVersion"] = self.api_version.as_str().into();
-            let _ = self.compiled().schema.admit(&mut object, meta, AdmitOptions { default: false, ..options });
+            let options = AdmitOptions { drop_invalid_metadata: true, unknown_fields: false, default: false };
+            let _ = self.compiled().schema.admit(&mut object, object_meta(), options);
+        }
+        object
+    }
+
+    /// An object made complete by the schema of the version that it says it is in.
+    pub(crate) fn complete(&self, mut object: Value) -> Value {
+        // What is dropped here was stored by somebody with other rules: nobody is left to be told.
+        let options = AdmitOptions { drop_invalid_metadata: true, unknown_fields: false, default: true };
+        let version = object["apiVersion"].as_str().and_then(|version| version.rsplit('/').next()).unwrap_or_default();
+        if let Some(schema) = self.schema_of(version) {
+            let _ = schema.admit(&mut object, object_meta(), options);
         }
         object
     }
@@ -338,12 +358,7 @@ impl Custom {
             return object;
         }
         object["apiVersion"] = self.stored_api_version.as_str().into();
-        let version = self.stored_api_version.rsplit('/').next().unwrap_or_default();
-        if let Some(schema) = self.schema_of(version) {
-            let options = AdmitOptions { drop_invalid_metadata: true, unknown_fields: false, default: true };
-            let _ = schema.admit(&mut object, object_meta(), options);
-        }
-        object
+        self.complete(object)
     }
 
     /// The schema of a version of the definition.

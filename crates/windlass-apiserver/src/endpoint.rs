@@ -135,6 +135,6 @@ impl Endpoint {
 
     /// Whether an object is stored as it is served.
     pub(crate) fn is_as_stored(&self, object: &StoredObject) -> bool {
-        object.written > self.as_stored_after()
+        object.is_converted() || object.written > self.as_stored_after()
     }
 }

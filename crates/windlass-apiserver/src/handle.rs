@@ -172,16 +172,6 @@ impl Inner {
             _ if parts.method == Method::HEAD => return Err(ApiError::method_not_allowed()),
             _ => {}
         }
-        if custom.is_some_and(|custom| custom.needs_webhook) {
-            let message = format!(
-                "conversion webhook for {}, Kind={} failed: conversion webhooks are not served yet; use the storage version \
-                 {}",
-                resource.api_version(),
-                resource.kind,
-                endpoint.stored.version
-            );
-            return Err(ApiError::unexpected(message));
-        }
         let accept = negotiate::accept(&parts.headers, verb == "watch", parts.uri.query(), custom.is_some())?;
         let body = read_body(&parts.method, body).await?;
         let call = Call {
@@ -197,6 +187,7 @@ impl Inner {
             upgrade: parts.extensions.get().cloned(),
             warnings: Warnings::default(),
             asks_webhooks: true,
+            memory: webhooks::Memory::default(),
         };
         let deprecated = deprecated(resource).or_else(|| custom?.warning.as_deref());
         if let Some(warning) = deprecated {

@@ -31,8 +31,7 @@ impl Versions for CallVersions<'_> {
                 let schema = (group == &*endpoint.resource.group).then(|| custom.schema_of(version)).flatten();
                 let schema = schema
                     .ok_or_else(|| format!("request to convert CR to an invalid group/version: {api_version}"))?;
-                let mut object = object.clone();
-                object["apiVersion"] = api_version.into();
+                let object = self.0.remembered(object, api_version)?;
                 let types = TypeRef::custom(schema, &endpoint.table.types, endpoint.object_meta());
                 Ok(Some((object, types)))
             }
@@ -70,6 +69,27 @@ impl Call<'_> {
     pub(crate) fn track(&self, options: &WriteOptions, live: Option<&Value>, object: &mut Value) {
         let manager = self.manager(options);
         self.with_field_manager(|fields| fields.update(live, object, &manager, self.now()));
+    }
+
+    /// The same, where it may take a webhook to compare versions.
+    pub(crate) async fn track_converted(
+        &self,
+        options: &WriteOptions,
+        live: Option<&Value>,
+        object: &mut Value,
+    ) -> Result<()> {
+        if !self.needs_converter() {
+            self.heavily(|| self.track(options, live, object));
+            return Ok(());
+        }
+        loop {
+            let mut tracked = object.clone();
+            self.track(options, live, &mut tracked);
+            if !self.convert_wanted().await? {
+                *object = tracked;
+                return Ok(());
+            }
+        }
     }
 
     /// Applies a configuration to an object, or makes it from nothing.

@@ -221,8 +221,9 @@ pub(crate) fn compressed(headers: &HeaderMap, response: Response<Body>) -> Respo
 
 /// `Warning` headers.
 pub(crate) fn add_warnings(headers: &mut HeaderMap, warnings: &[String]) {
-    for warning in warnings {
-        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
+    // One with a line break in it cannot be said in a header, and is left out.
+    for warning in warnings.iter().filter(|warning| !warning.chars().any(char::is_control)) {
+        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()) {
             headers.append(header::WARNING, value);
         }

@@ -71,6 +71,21 @@ impl Selection {
         self.prefix.is_empty() || self.prefix.strip_suffix('/') == Some(&*object.header.namespace)
     }
 
+    /// The selected objects of a snapshot as the endpoint serves them, where that takes a webhook, with their keys.
+    pub(crate) async fn served(
+        &self,
+        call: &Call<'_>,
+        snapshot: &Snapshot,
+        after: Option<&str>,
+    ) -> Result<Vec<(String, Arc<StoredObject>)>> {
+        let all = snapshot.range(&self.prefix, after);
+        let (keys, objects): (Vec<String>, Vec<_>) =
+            all.map(|(key, cached)| (key.to_owned(), cached.object.clone())).unzip();
+        let objects = Box::pin(call.server.served(call.endpoint, objects)).await?;
+        let selected = |(_, object): &(String, Arc<StoredObject>)| self.matches(call.endpoint, object);
+        Ok(keys.into_iter().zip(objects).filter(selected).collect())
+    }
+
     /// The selected objects of a snapshot with their keys, after a key if one is given.
     pub(crate) fn select<'s>(
         &'s self,

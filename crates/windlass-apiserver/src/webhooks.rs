@@ -7,7 +7,9 @@
 mod admit;
 mod client;
 mod configuration;
+mod conversion;
 mod matching;
+mod memory;
 mod resolver;
 mod review;
 
@@ -21,6 +23,8 @@ pub use self::resolver::ServiceResolver;
 pub(crate) use self::{
     admit::{Options, Rounds, Subject, name_of},
     client::Client,
+    conversion::{Converted, Converter},
+    memory::Memory,
     resolver::EndpointSlices,
 };
 use crate::{

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 // It has a style of its own, and is the code of a user.
 #[rustfmt::skip]
-#[allow(missing_docs)]
+#[allow(missing_docs, unreachable_pub)]
 #[path = "../../windlass-scaffold/testdata/guestbook/src"]
 mod code {
     pub mod api;

@@ -97,7 +97,7 @@ async fn demo(screen: &Screen, waits: bool) -> anyhow::Result<()> {
     client.apiserver_version().await.context("the plane does not answer")?;
     let after = milliseconds(started.elapsed());
     screen.print(&format!(
-        "\n   windlass serves Kubernetes {} on {url}, {after} after its start\n",
+        "\n   windlass serves Kubernetes {} on {url}, after {after}\n\n",
         crate::version::KUBERNETES
     ))?;
 

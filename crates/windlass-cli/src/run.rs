@@ -119,7 +119,10 @@ async fn serve(args: RunArgs, opened: Opened) -> anyhow::Result<()> {
     let (reporter, events) = Reporter::new();
     let (commands, asked) = mpsc::channel(COMMANDS);
     let has_view = !args.plain && io::stdout().is_terminal() && io::stdin().is_terminal();
-    let supervisor = prepare(&args, &opened, &folder, kubeconfig, has_view, &reporter).await?;
+    let supervisor = tokio::select! {
+        supervisor = prepare(&args, &opened, &folder, kubeconfig, has_view, &reporter) => supervisor?,
+        () = signals.first() => return Ok(()),
+    };
     let name = opened.project.project_name.clone();
     let showing = async {
         match has_view {

@@ -5,6 +5,7 @@ use std::{ffi::OsStr, path::Path};
 use clap::ValueEnum;
 
 /// A shell, by how it sets variables.
+#[allow(clippy::enum_variant_names, reason = "PowerShell is called so")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Shell {
     Bash,

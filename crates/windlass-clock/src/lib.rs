@@ -43,6 +43,12 @@ static VIRTUAL: LazyLock<RwLock<HashMap<Id, Anchor>>> = LazyLock::new(Default::d
 /// How many runtimes there are in `VIRTUAL`: programs that have none need no lock.
 static RUNTIMES: AtomicUsize = AtomicUsize::new(0);
 
+/// Whether the time of this runtime is [virtual](virtual_time).
+pub fn is_virtual() -> bool {
+    let runtime = || Handle::try_current().ok().map(|runtime| runtime.id());
+    RUNTIMES.load(Ordering::Acquire) > 0 && runtime().is_some_and(|runtime| VIRTUAL.read().contains_key(&runtime))
+}
+
 /// The time of day.
 pub fn now() -> Timestamp {
     if RUNTIMES.load(Ordering::Acquire) == 0 {

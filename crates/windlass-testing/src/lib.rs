@@ -22,6 +22,7 @@ pub mod fixtures;
 mod history;
 mod plane;
 mod recording;
+mod webhooks;
 mod world;
 
 pub use expect::Expectation;

@@ -3,10 +3,11 @@
 use std::{
     any::TypeId,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
+use futures_util::future::Either;
 use k8s_openapi::{
     ClusterResourceScope, NamespaceResourceScope, api::core::v1::Namespace,
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -18,17 +19,19 @@ use kube::{
     core::Request,
 };
 use serde::{Serialize, de::DeserializeOwned};
-use tokio::task::JoinHandle;
+use tokio::{sync::watch, task::JoinHandle};
 use windlass_apiserver::Server;
 use windlass_runtime::{
     operator::{Operator, OperatorError, Options},
     shutdown::Shutdown,
+    webhook::Endpoint,
 };
 use windlass_store::MemoryStore;
 
 use crate::{
     history::{self, Story},
     recording::recorded,
+    webhooks,
 };
 
 /// How long anything may take before a test fails.
@@ -51,6 +54,8 @@ pub struct World {
     began: String,
     /// How to get there again, when it is a cluster.
     kubeconfig: Option<PathBuf>,
+    /// Whether the webhooks of the operators that were run are served.
+    webhooks: Mutex<Vec<watch::Receiver<bool>>>,
 }
 
 impl World {
@@ -67,7 +72,8 @@ impl World {
         };
         let before = Api::<Namespace>::all(client.clone()).list_metadata(&ListParams::default().limit(1)).await;
         let began = before.expect("namespaces must be listed").metadata.resource_version.unwrap_or_default();
-        let world = Self { client, namespace: Self::unique("test"), server, began, kubeconfig };
+        let world =
+            Self { client, namespace: Self::unique("test"), server, began, kubeconfig, webhooks: Mutex::default() };
         let mut namespace = Namespace::default();
         namespace.metadata.name = Some(world.namespace.clone());
         let created = Api::all(world.client()).create(&PostParams::default(), &namespace).await;
@@ -98,7 +104,8 @@ impl World {
         Api::namespaced(self.client(), &self.namespace)
     }
 
-    /// Creates an object: in the test's namespace, unless it names another or its kind has none.
+    /// Creates an object: in the test's namespace, unless it names another or its kind has none. Operators that were run
+    /// before get the time to serve their webhooks.
     ///
     /// # Panics
     ///
@@ -107,6 +114,11 @@ impl World {
     where
         K: Resource<DynamicType = (), Scope: 'static> + DeserializeOwned + Serialize,
     {
+        let webhooks = self.webhooks.lock().expect("nobody panics with it").clone();
+        for mut served in webhooks {
+            // An operator that has ended has nothing to wait for.
+            let _ = tokio::time::timeout(PATIENCE, served.wait_for(|served| *served)).await;
+        }
         let of_cluster = TypeId::of::<K::Scope>() == TypeId::of::<ClusterResourceScope>();
         let namespace = object.meta().namespace.as_deref().unwrap_or(&self.namespace);
         let request = Request::new(K::url_path(&(), (!of_cluster).then_some(namespace)));
@@ -154,15 +166,37 @@ impl World {
 
     /// Runs an operator against the server, until it is stopped or dropped. What it watches in all namespaces, it
     /// watches in the test's own: on a cluster, operators of other tests run at the same time.
+    ///
+    /// The embedded server asks its webhooks, from when [`RunningOperator::webhooks_served`] says so: configurations, the
+    /// Service and definitions with their conversion are made as its manifests have them. A cluster cannot reach a test.
     pub fn run(&self, operator: Operator) -> RunningOperator {
         let shutdown = Shutdown::new();
         let mut options = Options { namespaces: vec![self.namespace.clone()], ..Options::default() };
         // Other tests serve theirs at the same time.
         options.webhooks.port = 0;
         options.webhooks.namespace = self.namespace.clone();
-        let client = recorded(self.client(), &self.namespace);
-        let running = tokio::spawn(operator.run_with(client, options, shutdown.clone()));
-        RunningOperator { shutdown, running: Some(running) }
+        let recorded = recorded(self.client(), &self.namespace);
+        let manifests = operator.manifests(&self.namespace, "");
+        if self.server.is_none() || manifests.webhooks.is_empty() {
+            let running = tokio::spawn(operator.run_with(recorded, options, shutdown.clone()));
+            return RunningOperator { shutdown, running: Some(running), served: None };
+        }
+        let (serving, served) = watch::channel(false);
+        let state = operator.state().clone();
+        options.install_definitions = manifests.webhooks.iter().any(|webhook| webhook.endpoint == Endpoint::Conversion);
+        self.webhooks.lock().expect("nobody panics with it").push(served.clone());
+        let (client, end) = (self.client(), shutdown.clone());
+        let running = tokio::spawn(async move {
+            webhooks::configure(client.clone(), manifests.clone()).await;
+            let connecting = webhooks::connect(client, manifests, state, serving);
+            let running = operator.run_with(recorded, options, end);
+            let (running, connecting) = (std::pin::pin!(running), std::pin::pin!(connecting));
+            match futures_util::future::select(running, connecting).await {
+                Either::Left((outcome, _)) => outcome,
+                Either::Right(((), running)) => running.await,
+            }
+        });
+        RunningOperator { shutdown, running: Some(running), served: Some(served) }
     }
 }
 
@@ -237,9 +271,24 @@ async fn connect(kubeconfig: &Path) -> Client {
 pub struct RunningOperator {
     shutdown: Shutdown,
     running: Option<JoinHandle<Result<(), OperatorError>>>,
+    /// Whether its webhooks are served, if it has any.
+    served: Option<watch::Receiver<bool>>,
 }
 
 impl RunningOperator {
+    /// Waits until the API server can ask the operator's webhooks: before, writes of what they are about are refused.
+    ///
+    /// # Panics
+    ///
+    /// If the operator ends before.
+    pub async fn webhooks_served(&self) {
+        if let Some(served) = &self.served {
+            let mut served = served.clone();
+            let served = tokio::time::timeout(PATIENCE, served.wait_for(|served| *served)).await;
+            served.expect("webhooks must be served in time").expect("the operator must run");
+        }
+    }
+
     /// Lets it finish what it does, and answers how it ended.
     pub async fn stop(mut self) -> Result<(), OperatorError> {
         self.shutdown.drain();

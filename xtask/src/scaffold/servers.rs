@@ -132,7 +132,7 @@ impl Chart<'_> {
                 "--kube-version",
                 "1.36.0",
             ]);
-            values.iter().for_each(|value| drop(command.args(["--set", value])));
+            command.args(values.iter().flat_map(|value| ["--set", value]));
             let output = command.output().context("cannot run helm")?;
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
             ensure!(output.status.success(), "helm template with {values:?} failed\n{said}");

@@ -27,6 +27,8 @@ pub struct StoredObject {
     pub written: Revision,
     /// The parsed parts.
     pub header: Header,
+    /// Whether it is in the version that is served, though it is not stored so.
+    is_converted: bool,
 }
 
 /// What is parsed of an object.
@@ -100,13 +102,38 @@ impl StoredObject {
         let (object, frame) =
             Self::assemble(head, tail, self.metadata_at as usize, revision, self.header.clone(), before, after)
                 .expect("an object that was assembled once must fit again");
-        (Self { written: self.written, ..object }, frame)
+        (Self { written: self.written, is_converted: self.is_converted, ..object }, frame)
     }
 
     /// The same object as the last state before a deletion at `revision`.
     #[must_use]
     pub fn deleted_at(&self, revision: Revision) -> Self {
         self.deleted_in(revision, b"", b"").0
+    }
+
+    /// The same object as a webhook has converted it, encoded as for the store. `None` if that is no object.
+    pub fn converted(&self, raw: &[u8]) -> Option<Self> {
+        let converted = Self::parse(raw, self.revision)?;
+        Some(Self { written: self.written, is_converted: true, ..converted })
+    }
+
+    /// Whether it is in the version that is served, though it is not stored so.
+    pub fn is_converted(&self) -> bool {
+        self.is_converted
+    }
+
+    /// The apiVersion that it is stored in.
+    pub fn api_version(&self) -> String {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Beginning {
+            api_version: String,
+        }
+        // It stands before the metadata.
+        let mut head = self.bytes[..self.metadata_at as usize].trim_ascii_end().to_vec();
+        head.pop_if(|last| *last == b',');
+        head.push(b'}');
+        serde_json::from_slice::<Beginning>(&head).map(|beginning| beginning.api_version).unwrap_or_default()
     }
 
     /// The JSON of its metadata.
@@ -153,6 +180,7 @@ impl StoredObject {
             revision,
             written: revision,
             header,
+            is_converted: false,
         };
         Some((object, frame))
     }

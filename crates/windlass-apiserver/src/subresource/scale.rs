@@ -34,7 +34,7 @@ pub(crate) async fn dispatch(call: &Call<'_>, verb: &str) -> Result<Answer> {
     match verb {
         "get" => {
             let current = call.current().await?.ok_or_else(|| call.not_found())?;
-            let object = call.endpoint.read(&current);
+            let object = call.read(current).await?;
             let value = match scale_of(call.endpoint) {
                 Some(paths) => custom::scale::read(paths, &object)?,
                 None => to_scale(&object),
@@ -82,7 +82,7 @@ async fn write(
     for _ in 0..ATTEMPTS {
         let Some(hooks) = call.hooks() else { break };
         let current = call.current().await?.ok_or_else(|| call.not_found())?;
-        let old = endpoint.read(&current);
+        let old = call.read(current).await?;
         let wished = ask(call, &hooks, options, &old, wish(&old)?).await?;
         // What webhooks have agreed to is good for the object that they were told of, and for no other.
         let written = update_object(object, options, Race::Fail, Owners::Settled, |present| {

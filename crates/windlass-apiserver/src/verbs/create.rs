@@ -45,7 +45,7 @@ pub(crate) async fn create_object(
         return Err(ApiError::forbidden(&resource.plural, &resource.group, meta::text(&object, "name"), why));
     }
     if owners == Owners::Track {
-        call.heavily(|| call.track(options, None, &mut object));
+        call.track_converted(options, None, &mut object).await?;
     }
     let name = name_of(call, &object).to_owned();
     let subject = Subject { operation: Operation::Create, name: &name, options: Options::Write(options) };
@@ -117,12 +117,13 @@ async fn create_once(
             None => Ok(Written::DryRun(object)),
         };
     }
-    let bytes = crate::storage::encode(&mut endpoint.store(object));
+    let bytes = crate::storage::encode(&mut call.stored(object).await?);
     match call.server.storage.store().create(&endpoint.store_key(&key), bytes.clone()).await {
         Ok(revision) => {
             call.note_written(revision);
             allocation.keep();
-            Ok(Written::Stored(StoredObject::parse(&bytes, revision).expect("a just encoded object must parse").into()))
+            let stored = StoredObject::parse(&bytes, revision).expect("a just encoded object must parse");
+            Ok(Written::Stored(call.served(stored.into()).await?))
         }
         Err(error) => {
             call.give_back(charges).await;

@@ -56,6 +56,7 @@ pub(crate) async fn delete(call: &Call<'_>) -> Result<Answer> {
     let resource = &*call.endpoint.resource;
     Ok(match deleted {
         Deleted::Marked(object) => {
+            let object = call.served(object).await?;
             let code = if waits { StatusCode::ACCEPTED } else { StatusCode::OK };
             Answer::Stored { code, object }
         }
@@ -90,7 +91,10 @@ pub(crate) async fn delete_collection(call: &Call<'_>) -> Result<Answer> {
     warn_about_dependents(call, &options);
     let revision = call.server.storage.fresh().await?;
     let snapshot = call.endpoint.cache.snapshot();
-    let selected: Vec<_> = selection.select(call.endpoint, &snapshot, None).map(|(_, object)| object.clone()).collect();
+    let selected: Vec<_> = match call.needs_converter() {
+        true => selection.served(call, &snapshot, None).await?.into_iter().map(|(_, object)| object).collect(),
+        false => selection.select(call.endpoint, &snapshot, None).map(|(_, object)| object.clone()).collect(),
+    };
     for object in &selected {
         let header = &object.header;
         match delete_named(call, &header.namespace, &header.name, &options).await {
@@ -121,7 +125,7 @@ pub(crate) async fn delete_named(
         storage.fresh().await?;
         let missing = || ApiError::not_found(&resource.plural, &resource.group, name);
         let current = endpoint.cache.get(&key).ok_or_else(missing)?;
-        let object = endpoint.read(&current);
+        let object = call.read(current.clone()).await?;
         check_preconditions(call, options, &object, name)?;
         let subject =
             Subject { operation: Operation::Delete, name: call.target.name, options: Options::Delete(options) };
@@ -140,8 +144,10 @@ pub(crate) async fn delete_named(
                 let result = storage.store().delete(&store_key, current.revision).await;
                 result.map(|revision| Deleted::Gone(Arc::new(current.deleted_at(revision))))
             }
-            Plan::Mark(object) => mark(call, &store_key, &current, object).await.map(Deleted::Marked),
-            Plan::MarkAndRemove(object) => match mark(call, &store_key, &current, object).await {
+            Plan::Mark(marked) => {
+                mark(call, &store_key, &current, call.stored(marked).await?).await.map(Deleted::Marked)
+            }
+            Plan::MarkAndRemove(marked) => match mark(call, &store_key, &current, call.stored(marked).await?).await {
                 Ok(marked) => {
                     let result = storage.store().delete(&store_key, marked.revision).await;
                     result.map(|revision| Deleted::Gone(Arc::new(marked.deleted_at(revision))))
@@ -169,9 +175,9 @@ async fn mark(
     call: &Call<'_>,
     store_key: &str,
     current: &Arc<StoredObject>,
-    object: Value,
+    mut stored: Value,
 ) -> Result<Arc<StoredObject>, StoreError> {
-    let bytes = encode(&mut call.endpoint.store(object));
+    let bytes = encode(&mut stored);
     if current.is_stored_as(&bytes) {
         return Ok(current.clone());
     }

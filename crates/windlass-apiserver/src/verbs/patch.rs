@@ -80,7 +80,12 @@ async fn update_patched(call: &Call<'_>, patch: &Patch, options: &WriteOptions) 
 
 /// An object made by an apply.
 async fn create_applied(call: &Call<'_>, patch: &Patch, options: &WriteOptions) -> Result<Written> {
-    let mut object = call.heavily(|| patch.changed(call, call.endpoint.empty(), options))?;
+    let mut object = loop {
+        let changed = call.heavily(|| patch.changed(call, call.endpoint.empty(), options));
+        if !call.convert_wanted().await? {
+            break changed?;
+        }
+    };
     let uid = meta::text(&object, "uid");
     if !uid.is_empty() {
         let resource = &*call.endpoint.resource;

@@ -32,6 +32,7 @@ pub(crate) async fn get(call: &Call<'_>) -> Result<Answer> {
         }
     }
     let object = call.endpoint.cache.get(&call.key()).ok_or_else(|| call.not_found())?;
+    let object = call.served(object).await?;
     Ok(Answer::Stored { code: StatusCode::OK, object })
 }
 
@@ -64,11 +65,16 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Answer> {
             options.limit
         }
     };
-    Ok(list_newest(call, &selection, None, limit))
+    list_newest(call, &selection, None, limit).await
 }
 
 /// The newest state, after a key (relative to the selection's prefix).
-fn list_newest(call: &Call<'_>, selection: &Selection, after: Option<&str>, limit: Option<usize>) -> Answer {
+async fn list_newest(
+    call: &Call<'_>,
+    selection: &Selection,
+    after: Option<&str>,
+    limit: Option<usize>,
+) -> Result<Answer> {
     let applied = call.server.storage.applied();
     let snapshot = call.endpoint.cache.snapshot();
     let revision = applied.max(snapshot.revision);
@@ -79,9 +85,16 @@ fn list_newest(call: &Call<'_>, selection: &Selection, after: Option<&str>, limi
         && let Some(body) = call.endpoint.cache.last_list(&selection.prefix, snapshot.revision)
         && represent::sends_stored_bytes(call)
     {
-        return Answer::KnownList { body, revision: revision.0 };
+        return Ok(Answer::KnownList { body, revision: revision.0 });
     }
-    let mut range = selection.select(call.endpoint, &snapshot, after.as_deref());
+    // What only a webhook can convert is selected when it is converted.
+    let converted = match call.needs_converter() {
+        true => selection.served(call, &snapshot, after.as_deref()).await?,
+        false => Vec::new(),
+    };
+    let stored = (!call.needs_converter()).then(|| selection.select(call.endpoint, &snapshot, after.as_deref()));
+    let converted = converted.iter().map(|(key, object)| (key.as_str(), object));
+    let mut range = stored.into_iter().flatten().chain(converted);
     let mut selected = Vec::new();
     let mut last = "";
     let mut more = false;
@@ -95,8 +108,8 @@ fn list_newest(call: &Call<'_>, selection: &Selection, after: Option<&str>, limi
     }
     let remaining = (more && everything).then(|| 1 + range.count());
     let mut list = page(selection, selected, revision, more.then_some(last), remaining);
-    list.whole = whole.then(|| (selection.prefix.clone(), snapshot.revision));
-    Answer::List(list)
+    list.whole = (whole && !call.needs_converter()).then(|| (selection.prefix.clone(), snapshot.revision));
+    Ok(Answer::List(list))
 }
 
 fn page(
@@ -123,7 +136,7 @@ async fn go_on(call: &Call<'_>, options: &ListOptions, selection: &Selection) ->
         Ok(revision) => list_at(call, selection, revision, Some(&token.after), options.limit).await,
         Err(_) => {
             call.server.storage.fresh().await?;
-            Ok(list_newest(call, selection, Some(&token.after), options.limit))
+            list_newest(call, selection, Some(&token.after), options.limit).await
         }
     }
 }
@@ -153,8 +166,12 @@ async fn list_at(
     let mut objects = Vec::new();
     let mut last = None;
     let mut more = page_of_store.remaining > 0;
-    for entry in page_of_store.entries {
-        let Some(object) = StoredObject::parse(&entry.value, entry.revision) else { continue };
+    let found = page_of_store.entries.into_iter();
+    let found =
+        found.filter_map(|entry| Some((entry.key, Arc::new(StoredObject::parse(&entry.value, entry.revision)?))));
+    let (keys, found): (Vec<_>, Vec<_>) = found.unzip();
+    let found = Box::pin(call.server.served(call.endpoint, found)).await?;
+    for (key, object) in keys.into_iter().zip(found) {
         if !everything && !selection.matches(call.endpoint, &object) {
             continue;
         }
@@ -162,8 +179,8 @@ async fn list_at(
             more = true;
             break;
         }
-        last = Some(entry.key[call.endpoint.cache.prefix().len()..].to_owned());
-        objects.push(Arc::new(object));
+        last = Some(key[call.endpoint.cache.prefix().len()..].to_owned());
+        objects.push(object);
     }
     let last = last.filter(|_| more);
     let remaining = (more && everything).then_some(page_of_store.remaining);

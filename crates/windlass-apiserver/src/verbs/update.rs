@@ -59,8 +59,13 @@ pub(crate) async fn update_object(
 ) -> Result<Written> {
     for _ in 0..ATTEMPTS {
         let current = call.current().await?.ok_or_else(|| call.not_found())?;
-        let old = call.endpoint.read(&current);
-        let wished = change(&old)?;
+        let old = call.read(current.clone()).await?;
+        let wished = loop {
+            let wished = change(&old);
+            if !call.convert_wanted().await? {
+                break wished?;
+            }
+        };
         check_version(call, &wished, &current)?;
         match update_once(call, options, &current, &old, owners, wished).await {
             Err(Attempt::Lost) if race == Race::Fail => return Err(call.modified(call.target.name)),
@@ -154,7 +159,7 @@ async fn update_once(
     let strategy = endpoint.strategy;
     meta::carry(&mut object, old, "resourceVersion");
     if owners == Owners::Track {
-        call.track(options, Some(old), &mut object);
+        call.track_converted(options, Some(old), &mut object).await?;
     }
     let subject = Subject { operation: Operation::Update, name: call.target.name, options: Options::Write(options) };
     if call.admit(&subject, &mut object, Some(old)).await? {
@@ -204,13 +209,13 @@ async fn update_once(
     keep_times_if_unchanged(old, &mut object);
     let key = endpoint.store_key(&call.key());
     let store = call.server.storage.store();
-    let mut stored = endpoint.store(object);
+    let mut stored = call.stored(object).await?;
     let bytes = encode(&mut stored);
     let result = if gone {
         store.delete(&key, current.revision).await
     } else if current.is_stored_as(&bytes) {
         // Nothing changed, so nothing is written and the resource version stays.
-        return Ok(Written::Stored(current.clone()));
+        return Ok(Written::Stored(call.served(current.clone()).await?));
     } else {
         store.update(&key, current.revision, bytes.clone()).await
     };
@@ -223,7 +228,8 @@ async fn update_once(
             }
             // Who removes the last finalizer sees the object go as it was last.
             let revision = if gone { current.revision } else { revision };
-            Ok(Written::Stored(StoredObject::parse(&bytes, revision).expect("a just encoded object must parse").into()))
+            let stored = StoredObject::parse(&bytes, revision).expect("a just encoded object must parse");
+            Ok(Written::Stored(call.served(stored.into()).await?))
         }
         Err(error) => {
             call.give_back(charges).await;

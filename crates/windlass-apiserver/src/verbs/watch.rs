@@ -38,6 +38,8 @@ struct Watcher {
     announce_end: bool,
     bookmarks: Option<Interval>,
     deadline: Instant,
+    /// Whether a webhook converts the objects.
+    converts: bool,
     finished: bool,
 }
 
@@ -68,8 +70,10 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<Answer> {
     let (initial, cursor) = if from_state {
         let applied = storage.applied();
         let snapshot = call.endpoint.cache.snapshot();
-        let selected: Vec<_> =
-            selection.select(call.endpoint, &snapshot, None).map(|(_, object)| object.clone()).collect();
+        let selected: Vec<_> = match call.needs_converter() {
+            true => selection.served(call, &snapshot, None).await?.into_iter().map(|(_, object)| object).collect(),
+            false => selection.select(call.endpoint, &snapshot, None).map(|(_, object)| object.clone()).collect(),
+        };
         (selected, applied.max(snapshot.revision))
     } else {
         (Vec::new(), given.filter(|revision| *revision > 0).map_or_else(|| storage.applied(), Revision))
@@ -91,6 +95,7 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<Answer> {
         announce_end: options.send_initial_events == Some(true) && options.bookmarks,
         bookmarks,
         deadline: Instant::now() + timeout(options.timeout_seconds),
+        converts: call.needs_converter(),
         finished: false,
     };
     let chunks = futures_util::stream::unfold(watcher, |mut watcher| async move {
@@ -137,9 +142,20 @@ impl Watcher {
             changed.as_mut().enable();
             // Read before the log: with an empty answer from the log, everything up to here has been sent.
             let applied = self.server.storage.applied();
-            let Some((to, chunk)) = self.lines() else {
-                self.finished = true;
-                return Some(self.expired(applied));
+            let lines = match self.converts {
+                true => self.converted_lines().await,
+                false => Ok(self.lines()),
+            };
+            let (to, chunk) = match lines {
+                Ok(Some(lines)) => lines,
+                Ok(None) => {
+                    self.finished = true;
+                    return Some(self.expired(applied));
+                }
+                Err(error) => {
+                    self.finished = true;
+                    return Some(self.format.event(&self.endpoint, "ERROR", error.to_status()));
+                }
             };
             let advanced = to > self.cursor;
             self.cursor = to;
@@ -194,6 +210,23 @@ impl Watcher {
         Some((to, out.into()))
     }
 
+    /// The same, where it takes a webhook to convert the objects.
+    async fn converted_lines(&mut self) -> Result<Option<(Revision, Bytes)>> {
+        let Some(events) = self.endpoint.cache.events_after(self.cursor, BATCH) else { return Ok(None) };
+        let to = events.last().map_or(self.cursor, |event| event.object.revision);
+        let now = events.iter().map(|event| event.object.clone()).collect();
+        let before = events.iter().filter_map(|event| event.previous.clone()).collect();
+        let now = Box::pin(self.server.served(&self.endpoint, now)).await?;
+        let mut before = Box::pin(self.server.served(&self.endpoint, before)).await?.into_iter();
+        let mut out = Vec::new();
+        for (event, object) in events.iter().zip(now) {
+            let previous = event.previous.as_ref().and_then(|_| before.next());
+            let event = CacheEvent { change: event.change, object, previous, frame: event.frame.clone() };
+            self.write(&event, &mut out);
+        }
+        Ok(Some((to, out.into())))
+    }
+
     fn write(&mut self, event: &CacheEvent, out: &mut Vec<u8>) {
         if !self.selection.in_scope(&event.object) {
             return;
@@ -207,7 +240,7 @@ impl Watcher {
             (true, false) => Change::Deleted,
             (false, false) => return,
         };
-        let as_stored = self.endpoint.is_as_stored(&event.object);
+        let as_stored = self.endpoint.is_as_stored(&event.object) && !event.object.is_converted();
         if change == event.change && self.format.is_plain_json() && as_stored {
             out.extend_from_slice(&event.frame);
         } else if change == Change::Deleted {

@@ -6,7 +6,7 @@ mod words;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Weak},
+    sync::{Arc, Weak, mpsc},
     time::Duration,
 };
 
@@ -130,11 +130,22 @@ impl Target {
             })?;
             answer(parts.status.as_u16(), &parts.headers, &body.to_bytes())
         };
+        let _hold = hold_time(limits.timeout);
         match tokio::time::timeout(limits.timeout, call).await {
             Ok(answer) => answer,
             Err(_) => Err(failed("context deadline exceeded".to_owned())),
         }
     }
+}
+
+/// Keeps virtual time from running ahead while an answer is on its way, for as long as that may really take. Tokio's
+/// clock stands still while somebody works in a thread of its own.
+fn hold_time(limit: Duration) -> Option<mpsc::Sender<()>> {
+    windlass_clock::is_virtual().then(|| {
+        let (hold, held) = mpsc::channel();
+        tokio::task::spawn_blocking(move || held.recv_timeout(limit));
+        hold
+    })
 }
 
 /// Reads an answer: JSON, or YAML, of which JSON is a part.

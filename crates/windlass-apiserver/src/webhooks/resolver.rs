@@ -15,15 +15,22 @@ pub trait ServiceResolver: Send + Sync {
     async fn resolve(&self, namespace: &str, name: &str, port: u16) -> Result<Vec<SocketAddr>, String>;
 }
 
-/// The addresses that the EndpointSlices of a service have. Nobody forwards cluster IPs here, so these are not used.
+/// The addresses that the EndpointSlices of a service have; without any, those of the pods that it selects, as slices may
+/// not have loopback addresses, which pods that are processes of this machine do. An external name is looked up; the
+/// `targetPort` of a port counts there, too. Nobody forwards cluster IPs here, so these are not used.
 pub(crate) struct EndpointSlices {
     services: Arc<ResourceCache>,
     slices: Arc<ResourceCache>,
+    pods: Arc<ResourceCache>,
 }
 
 impl EndpointSlices {
     pub(crate) fn new(storage: &Storage) -> Self {
-        Self { services: storage.cache("/core/services/"), slices: storage.cache("/discovery.k8s.io/endpointslices/") }
+        Self {
+            services: storage.cache("/core/services/"),
+            slices: storage.cache("/discovery.k8s.io/endpointslices/"),
+            pods: storage.cache("/core/pods/"),
+        }
     }
 
     /// The addresses of the endpoints that are ready.
@@ -34,6 +41,39 @@ impl EndpointSlices {
         let of_service = of_service.filter(|slice| slice.header.label("kubernetes.io/service-name") == Some(name));
         of_service.flat_map(|slice| addresses_in(&slice.to_value(), port)).collect()
     }
+
+    /// The addresses of the pods that a service selects and that are ready.
+    fn pods(&self, namespace: &str, spec: &Value, port: &Value) -> Vec<SocketAddr> {
+        let Some(selector) = spec["selector"].as_object().filter(|selector| !selector.is_empty()) else {
+            return Vec::new();
+        };
+        let snapshot = self.pods.snapshot();
+        let prefix = format!("{namespace}/");
+        let pods = snapshot.range(&prefix, None).map(|(_, cached)| &cached.object);
+        let selected = pods.filter(|pod| {
+            selector.iter().all(|(key, value)| value.as_str().is_some_and(|value| pod.header.label(key) == Some(value)))
+        });
+        selected.filter_map(|pod| address_of(&pod.to_value(), port)).collect()
+    }
+}
+
+/// The address of a port of a service in a pod, if that is ready.
+fn address_of(pod: &Value, port: &Value) -> Option<SocketAddr> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let is_ready = |condition: &Value| condition["type"] == "Ready" && condition["status"] == "True";
+    if !list(&pod["status"]["conditions"]).iter().any(is_ready) {
+        return None;
+    }
+    let number = match &port["targetPort"] {
+        Value::String(name) => {
+            let containers = list(&pod["spec"]["containers"]);
+            let mut ports = containers.iter().flat_map(|container| list(&container["ports"]));
+            ports.find(|have| have["name"] == **name)?["containerPort"].as_u64()?
+        }
+        target => target.as_u64().filter(|target| *target > 0).or_else(|| port["port"].as_u64())?,
+    };
+    let address = pod["status"]["podIP"].as_str()?.parse().ok()?;
+    Some(SocketAddr::new(address, u16::try_from(number).ok()?))
 }
 
 /// The addresses of a port in a slice.
@@ -54,17 +94,20 @@ impl ServiceResolver for EndpointSlices {
         let service = self.services.get(&format!("{namespace}/{name}"));
         let service = service.ok_or_else(|| format!("service \"{name}\" not found"))?.to_value();
         let spec = &service["spec"];
+        let found = spec["ports"].as_array().into_iter().flatten().find(|have| have["port"] == port);
         if let (Some("ExternalName"), Some(host)) = (spec["type"].as_str(), spec["externalName"].as_str()) {
-            let found = tokio::net::lookup_host((host, port)).await;
+            let target = found.and_then(|found| u16::try_from(found["targetPort"].as_u64()?).ok());
+            let found = tokio::net::lookup_host((host, target.unwrap_or(port))).await;
             return found.map(Iterator::collect).map_err(|error| format!("lookup {host}: {error}"));
         }
-        let mut ports = spec["ports"].as_array().into_iter().flatten();
-        let Some(found) = ports.find(|have| have["port"] == port) else {
-            return Err(format!("no service port {port} found for service \"{name}\""));
-        };
-        match self.addresses(namespace, name, found["name"].as_str().unwrap_or_default()) {
-            none if none.is_empty() => Err(format!("no endpoints available for service \"{name}\"")),
-            addresses => Ok(addresses),
+        let found = found.ok_or_else(|| format!("no service port {port} found for service \"{name}\""))?;
+        let mut addresses = self.addresses(namespace, name, found["name"].as_str().unwrap_or_default());
+        if addresses.is_empty() {
+            addresses = self.pods(namespace, spec, found);
+        }
+        match addresses.is_empty() {
+            true => Err(format!("no endpoints available for service \"{name}\"")),
+            false => Ok(addresses),
         }
     }
 }

@@ -5,6 +5,7 @@
 mod access;
 mod apply;
 mod client;
+mod conversions;
 mod custom_resources;
 mod definitions;
 mod deletion;

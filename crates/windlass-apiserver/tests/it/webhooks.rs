@@ -142,13 +142,13 @@ async fn a_server_that_the_bundle_does_not_vouch_for_is_not_asked() {
 }
 
 #[tokio::test]
-async fn services_are_reached_by_their_endpoint_slices() {
+async fn services_are_reached_by_their_pods_or_their_external_name() {
     let client = Client::new().await;
     let server = WebhookServer::start(&["hooks.default.svc"], |_, review| denied(review, "no")).await;
     let config = json!({
         "service": {"name": "hooks", "namespace": "default", "path": "/p", "port": 8443}, "caBundle": server.ca_bundle,
     });
-    configure(&client, VALIDATING, "v", &[webhook("a", config, &json!({}))]).await;
+    configure(&client, VALIDATING, "v", &[webhook("a", config.clone(), &json!({}))]).await;
     let failed = |why: &str| {
         format!(
             "Internal error occurred: failed calling webhook \"a.example.com\": failed to call webhook: Post \
@@ -157,15 +157,32 @@ async fn services_are_reached_by_their_endpoint_slices() {
     };
     let ask = || async { client.post(CONFIG_MAPS, &config_map("one")).await.message() };
     assert_eq!(ask().await, failed("service \"hooks\" not found"));
-    let service = json!({"metadata": {"name": "hooks"}, "spec": {"ports": [{"port": 8443}]}});
-    client.post("/api/v1/namespaces/default/services", &service).await.expect(201);
+    let services = "/api/v1/namespaces/default/services";
+    let port = server.address.port();
+    let service = json!({"metadata": {"name": "hooks"}, "spec": {"selector": {"app": "hooks"}, "ports": [
+        {"port": 8443, "targetPort": "https"}]}});
+    client.post(services, &service).await.expect(201);
     assert_eq!(ask().await, failed("no endpoints available for service \"hooks\""));
-    let slice = json!({
-        "metadata": {"name": "hooks-1", "labels": {"kubernetes.io/service-name": "hooks"}}, "addressType": "IPv4",
-        "ports": [{"name": "", "port": server.address.port()}], "endpoints": [{"addresses": ["127.0.0.1"]}],
-    });
-    client.post("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", &slice).await.expect(201);
-    assert_eq!(ask().await, "admission webhook \"a.example.com\" denied the request: no");
+
+    let pods = "/api/v1/namespaces/default/pods";
+    let container = json!({"name": "c", "image": "i", "ports": [{"name": "https", "containerPort": port}]});
+    let pod = json!({"metadata": {"name": "hooks", "labels": {"app": "hooks"}}, "spec": {"containers": [container]}});
+    client.post(pods, &pod).await.expect(201);
+    let status = json!({"status": {"podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}], "conditions": [
+        {"type": "Ready", "status": "True"}]}});
+    client.merge(&format!("{pods}/hooks/status"), &status).await.expect(200);
+    let denied = "admission webhook \"a.example.com\" denied the request: no";
+    assert_eq!(ask().await, denied);
+
+    // A service may also lead to a process of this machine.
+    client.delete(&format!("{services}/hooks")).await.expect(200);
+    client.delete(&format!("{VALIDATING}/v")).await.expect(200);
+    client.delete(&format!("{pods}/hooks?gracePeriodSeconds=0")).await.expect(200);
+    let local = json!({"metadata": {"name": "hooks"}, "spec": {"type": "ExternalName", "externalName": "localhost",
+        "ports": [{"port": 8443, "targetPort": port}]}});
+    client.post(services, &local).await.expect(201);
+    configure(&client, VALIDATING, "v", &[webhook("a", config, &json!({}))]).await;
+    assert_eq!(ask().await, denied);
 }
 
 #[tokio::test]

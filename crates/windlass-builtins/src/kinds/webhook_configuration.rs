@@ -32,7 +32,7 @@ impl WebhookConfiguration {
 
 impl Strategy for WebhookConfiguration {
     fn default(&self, object: &mut Value) {
-        for webhook in object["webhooks"].as_array_mut().into_iter().flatten() {
+        for webhook in list_mut(object, "webhooks") {
             set_default(webhook, "/failurePolicy", "Fail");
             set_default(webhook, "/matchPolicy", "Equivalent");
             set_default(webhook, "/namespaceSelector", json!({}));
@@ -44,7 +44,7 @@ impl Strategy for WebhookConfiguration {
             if is_set(webhook, "/clientConfig/service") {
                 set_default(webhook, "/clientConfig/service/port", 443);
             }
-            for rule in webhook["rules"].as_array_mut().into_iter().flatten() {
+            for rule in list_mut(webhook, "rules") {
                 set_default(rule, "/scope", "*");
             }
         }
@@ -74,6 +74,10 @@ impl Strategy for WebhookConfiguration {
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
         self.printer().map(|printer| (printer.cells)(object, now)).unwrap_or_default()
     }
+}
+
+fn list_mut<'a>(value: &'a mut Value, field: &str) -> impl Iterator<Item = &'a mut Value> {
+    value.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten()
 }
 
 #[cfg(test)]

@@ -80,6 +80,14 @@ impl Kubectl<'_> {
     }
 
     async fn get(&self, selection: &Selection, output: &Output) -> anyhow::Result<String> {
+        if let (Output::Field(path), [kind], Some(name)) = (output, &selection.kinds[..], &selection.name) {
+            let object = self.request(Method::GET, &kind.object(name), None, None).await?;
+            return Ok(match table::field(&object, path) {
+                Value::Null => String::new(),
+                Value::String(text) => format!("{text}\n"),
+                other => format!("{other}\n"),
+            });
+        }
         let mut tables = Vec::new();
         for kind in &selection.kinds {
             let table = match output {
@@ -87,6 +95,7 @@ impl Kubectl<'_> {
                     let prefix = (selection.kinds.len() > 1).then(|| kind.printed());
                     self.rows(kind, selection).await?.table(prefix.as_deref())
                 }
+                Output::Field(_) => anyhow::bail!("a field is one of one object"),
                 Output::Columns(columns) => Table::custom(columns, &self.list(kind, selection).await?),
             };
             tables.extend((!table.is_empty()).then(|| table.to_string()));

@@ -112,9 +112,13 @@ impl<'a> Teller<'a> {
                 self.screen.between_chapters().await?;
             }
             self.screen.title(number + 1, chapter.title)?;
-            for step in chapter.steps {
+            for (at, step) in chapter.steps.iter().enumerate() {
                 let told = self.take(step).await;
                 told.with_context(|| format!("chapter {}, “{}”", number + 1, chapter.title))?;
+                // What comes true one after the other is told in one go, lest times to read are measured.
+                if step.is_promise() && !chapter.steps.get(at + 1).is_some_and(Step::is_promise) {
+                    self.screen.end_of_output().await?;
+                }
             }
         }
         Ok(self.healed)
@@ -126,7 +130,7 @@ impl<'a> Teller<'a> {
             Step::Show(name) => {
                 let (_, text) = FILES.iter().find(|(known, _)| known == name).context("there is no such file")?;
                 self.screen.command(&format!("cat {name}")).await?;
-                self.screen.output(text, false)?;
+                self.screen.table(text)?;
                 self.screen.end_of_output().await?;
             }
             Step::Do(line) => self.run(line, false).await?,
@@ -134,16 +138,20 @@ impl<'a> Teller<'a> {
             Step::Watch(line, until) => self.watch(line, until).await?,
             Step::Comes(what, until) => {
                 let after = self.wait(what, until).await?;
-                self.screen.come_true(what, Some(after)).await?;
+                self.screen.come_true(what, Some(after))?;
+            }
+            Step::Stays(what, until) => {
+                self.wait(what, until).await?;
+                self.screen.come_true(what, None)?;
             }
             Step::Heals(what, until) => {
                 let after = self.wait(what, until).await?;
                 self.healed.push((what, after));
-                self.screen.come_true(what, Some(after)).await?;
+                self.screen.come_true(what, Some(after))?;
             }
             Step::StartOperators => {
                 self.operators.start();
-                self.screen.come_true("network-operator and guestbook-operator work", None).await?;
+                self.screen.come_true("network-operator and guestbook-operator work", None)?;
             }
             Step::Switch(broken) => {
                 self.operators.switch.fail_with(*broken);
@@ -167,8 +175,9 @@ impl<'a> Teller<'a> {
         let printed = self.kubectl.run(&line).await.with_context(|| text.to_owned())?;
         self.done = Instant::now();
         match (printed, refused) {
-            (Printed::Done(printed), false) => self.screen.output(&printed, false)?,
-            (Printed::Refused(printed), true) => self.screen.output(&printed, true)?,
+            (Printed::Done(printed), false) if matches!(line, Line::Get(..)) => self.screen.table(&printed)?,
+            (Printed::Done(printed), false) => self.screen.output(&printed)?,
+            (Printed::Refused(printed), true) => self.screen.refusal(&printed)?,
             (Printed::Done(_), true) => bail!("`{text}` was to be refused, and was not"),
             (Printed::Refused(printed), false) => bail!("`{text}` was refused: {}", printed.trim_end()),
         }
@@ -186,7 +195,7 @@ impl<'a> Teller<'a> {
         let Line::Get(selection, _) = Line::parse(text)? else { bail!("only get watches") };
         let [kind] = selection.kinds[..] else { bail!("only one kind is watched") };
         let since = self.done;
-        self.screen.command(text).await?;
+        self.screen.command_at_once(text)?;
         let (mut seen, mut widths, mut headed) = (BTreeMap::new(), Vec::new(), false);
         loop {
             // Asked first: what made it true is printed, too.
@@ -194,13 +203,13 @@ impl<'a> Teller<'a> {
             let news = self.kubectl.rows(kind, &selection).await?.news(&mut seen);
             if !news.is_empty() {
                 if !headed {
-                    self.screen.output(&news.head(&mut widths), false)?;
+                    self.screen.table(&news.head(&mut widths))?;
                     headed = true;
                 }
-                self.screen.output(&news.lines(&mut widths).join("\n"), false)?;
+                self.screen.table(&news.lines(&mut widths).join("\n"))?;
             }
             match holds {
-                Ok(()) => return Ok(self.screen.end_of_output().await?),
+                Ok(()) => return Ok(self.screen.print("\n")?),
                 Err(why) if since.elapsed() > DEADLINE => return Err(late(text, &why)),
                 Err(_) => tokio::time::sleep(AGAIN).await,
             }

@@ -57,7 +57,7 @@ impl Screen {
     pub(super) fn title(&self, number: usize, title: &str) -> io::Result<()> {
         let line = format!("━━ {number} · {title} ");
         let rule = "━".repeat(self.width.min(TEXT).saturating_sub(line.chars().count()));
-        self.print(&format!("\n{}\n\n", self.styled(Style::Title, &format!("{line}{rule}"))))
+        self.print(&format!("{}\n\n", self.styled(Style::Title, &format!("{line}{rule}"))))
     }
 
     /// Says something, in paragraphs.
@@ -73,10 +73,10 @@ impl Screen {
 
     /// Shows a line that one would type.
     pub(super) async fn command(&self, line: &str) -> io::Result<()> {
-        self.print(&format!("{INDENT}{} ", self.styled(Style::Quiet, "$")))?;
         if self.pace == Pace::Fast {
-            return self.print(&format!("{}\n", self.styled(Style::Command, line)));
+            return self.command_at_once(line);
         }
+        self.print(&format!("{INDENT}{} ", self.styled(Style::Quiet, "$")))?;
         for character in line.chars() {
             self.print(&self.styled(Style::Command, &character.to_string()))?;
             tokio::time::sleep(TYPING).await;
@@ -84,31 +84,52 @@ impl Screen {
         self.print("\n")
     }
 
-    /// Shows what it printed.
-    pub(super) fn output(&self, text: &str, refused: bool) -> io::Result<()> {
-        for line in text.lines() {
-            let line = cut(line, self.width - INDENT.len());
-            let line = if refused { self.styled(Style::Bad, &line) } else { line };
-            self.print(&format!("{INDENT}{line}\n"))?;
-        }
-        Ok(())
+    /// The same, where something happens meanwhile that is to be seen.
+    pub(super) fn command_at_once(&self, line: &str) -> io::Result<()> {
+        let (prompt, line) = (self.styled(Style::Quiet, "$"), self.styled(Style::Command, line));
+        self.print(&format!("{INDENT}{prompt} {line}\n"))
     }
 
-    /// Ends what a command printed.
+    /// Shows a table or a file. Lines that are too long are cut, as nobody can read a table that is wrapped.
+    pub(super) fn table(&self, text: &str) -> io::Result<()> {
+        self.lines(text.lines().map(|line| cut(line, self.width - INDENT.len())))
+    }
+
+    /// Shows what else a command printed.
+    pub(super) fn output(&self, text: &str) -> io::Result<()> {
+        self.lines(text.lines().flat_map(|line| wrap(line, self.width - INDENT.len())))
+    }
+
+    /// Shows that it was refused.
+    pub(super) fn refusal(&self, text: &str) -> io::Result<()> {
+        let lines = text.lines().flat_map(|line| wrap(line, self.width - INDENT.len()));
+        self.lines(lines.map(|line| self.styled(Style::Bad, &line)))
+    }
+
+    fn lines(&self, mut lines: impl Iterator<Item = String>) -> io::Result<()> {
+        lines.try_for_each(|line| {
+            self.print(&if line.is_empty() { "\n".to_owned() } else { format!("{INDENT}{line}\n") })
+        })
+    }
+
+    /// Ends what a command printed, or what came true after it: there is time to look.
     pub(super) async fn end_of_output(&self) -> io::Result<()> {
         self.print("\n")?;
         self.rest(LOOKING).await;
         Ok(())
     }
 
-    /// Says what has come true, and after how long.
-    pub(super) async fn come_true(&self, what: &str, after: Option<Duration>) -> io::Result<()> {
-        let after = after.map(milliseconds).unwrap_or_default();
-        let room = self.width.min(TEXT).saturating_sub(2 * INDENT.len() + 2 + after.chars().count());
+    /// Says what has come true, and after how long. What comes true next is not kept waiting.
+    pub(super) fn come_true(&self, what: &str, after: Option<Duration>) -> io::Result<()> {
         let mark = self.styled(Style::Good, "✓");
-        self.print(&format!("{INDENT}{mark} {what:<room$}{}\n\n", self.styled(Style::Quiet, &after)))?;
-        self.rest(LOOKING).await;
-        Ok(())
+        let line = match after.map(milliseconds) {
+            Some(after) => {
+                let room = self.width.min(TEXT).saturating_sub(2 * INDENT.len() + 2 + after.chars().count());
+                format!("{what:<room$}{}", self.styled(Style::Quiet, &after))
+            }
+            None => what.to_owned(),
+        };
+        self.print(&format!("{INDENT}{mark} {line}\n"))
     }
 
     /// Waits until somebody wants to go on.
@@ -157,16 +178,19 @@ pub(super) fn milliseconds(duration: Duration) -> String {
     }
 }
 
-/// Lines of whole words.
+/// Lines of whole words, as far as these are not too long themselves.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
+        let characters: Vec<char> = word.chars().collect();
+        for part in characters.chunks(width.max(1)) {
+            match lines.last_mut() {
+                Some(line) if line.chars().count() + 1 + part.len() <= width => {
+                    line.push(' ');
+                    line.extend(part);
+                }
+                _ => lines.push(part.iter().collect()),
             }
-            _ => lines.push(word.to_owned()),
         }
     }
     lines
@@ -186,7 +210,7 @@ mod tests {
     #[test]
     fn text_is_wrapped_at_words_and_cut_at_the_edge() {
         assert_eq!(wrap("one two  three\nfour", 9), ["one two", "three", "four"]);
-        assert_eq!(wrap("averylongword a", 5), ["averylongword", "a"]);
+        assert_eq!(wrap("averylongword a", 5), ["avery", "longw", "ord a"]);
         assert_eq!(cut("12345", 5), "12345");
         assert_eq!(cut("123456", 5), "1234…");
     }

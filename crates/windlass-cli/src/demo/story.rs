@@ -22,7 +22,9 @@ pub(super) enum Step {
     Watch(&'static str, Until),
     /// Something that becomes true by itself after the last line.
     Comes(&'static str, Until),
-    /// The same, of something that was broken. It is told again in the end.
+    /// Something that is true, and does not change.
+    Stays(&'static str, Until),
+    /// Something that was broken, and becomes true by itself. It is told again in the end.
     Heals(&'static str, Until),
     /// The operators begin to work.
     StartOperators,
@@ -30,6 +32,13 @@ pub(super) enum Step {
     Switch(Option<&'static str>),
     /// The network is or is not there, in the switch itself.
     InSwitch { network: &'static str, there: bool },
+}
+
+impl Step {
+    /// Whether it looks for something, without anything that is typed or said.
+    pub(super) fn is_promise(&self) -> bool {
+        matches!(self, Comes(..) | Stays(..) | Heals(..) | StartOperators | InSwitch { .. })
+    }
 }
 
 /// The files that commands use.
@@ -44,7 +53,7 @@ pub(super) const FILES: &[(&str, &str)] = &[
 /// The label of everything that a guestbook is made of.
 const VISITORS: &str = "webapp.tutorial.kubebuilder.io/guestbook=visitors";
 
-use Step::{Comes, Do, Heals, InSwitch, Refused, Say, Show, StartOperators, Switch, Watch};
+use Step::{Comes, Do, Heals, InSwitch, Refused, Say, Show, StartOperators, Stays, Switch, Watch};
 
 /// All of it.
 pub(super) const CHAPTERS: &[Chapter] = &[
@@ -82,7 +91,7 @@ pub(super) const CHAPTERS: &[Chapter] = &[
             Do("kubectl apply -f guestbook.yaml"),
             Watch("kubectl get deployments -w", Until::Ready { kind: "guestbooks", name: "visitors", is: "True" }),
             Comes("four pods serve, on both nodes", Until::Pods { count: 4, nodes: &["node-1", "node-2"] }),
-            Do("kubectl get networks,guestbooks"),
+            Do("kubectl get guestbooks"),
             Do("kubectl get pods -o custom-columns=POD:.metadata.name,NODE:.spec.nodeName"),
         ],
     },
@@ -131,6 +140,7 @@ pub(super) const CHAPTERS: &[Chapter] = &[
             Do("kubectl apply -f annex.yaml"),
             Comes("the operator refuses", Until::Ready { kind: "networks", name: "annex", is: "False" }),
             Do("kubectl get networks"),
+            Do("kubectl get network annex -o jsonpath='{.status.conditions[0].message}'"),
             Do("kubectl get events --field-selector involvedObject.kind=Network"),
         ],
     },
@@ -143,9 +153,9 @@ pub(super) const CHAPTERS: &[Chapter] = &[
             ),
             Switch(Some("the switch does not answer")),
             Do("kubectl delete networks office --wait=false"),
-            Comes("it is to go, and stays", Until::Leaving { kind: "networks", name: "office" }),
+            Stays("it is to go, and stays", Until::Leaving { kind: "networks", name: "office" }),
             InSwitch { network: "office", there: true },
-            Do("kubectl get networks -o custom-columns=NETWORK:.metadata.name,KEPT_BY:.metadata.finalizers"),
+            Do("kubectl get network office -o jsonpath='{.metadata.finalizers}'"),
             Say("The switch answers again. The operator has not given up."),
             Switch(None),
             Heals("the network is released and gone", Until::Gone { kind: "networks", name: "office" }),
@@ -161,13 +171,13 @@ pub(super) const CHAPTERS: &[Chapter] = &[
                 "The Deployment, its ReplicaSet, the pods and the Service belong to the guestbook, and go with it: the \
                  garbage collector sees to that.",
             ),
-            Do("kubectl get deploy,rs,po,svc -l webapp.tutorial.kubebuilder.io/guestbook=visitors"),
+            Do("kubectl get deployments,replicasets,pods,services"),
             Do("kubectl delete guestbook visitors"),
             Comes(
                 "all of it is gone",
                 Until::NoneLeft { kinds: &["deployments", "replicasets", "pods", "services"], labels: VISITORS },
             ),
-            Do("kubectl get deploy,rs,po,svc -l webapp.tutorial.kubebuilder.io/guestbook=visitors"),
+            Do("kubectl get deployments,replicasets,pods,services"),
         ],
     },
 ];
@@ -191,7 +201,7 @@ mod tests {
     #[test]
     fn everything_that_must_come_true_is_about_kinds_that_there_are() {
         for step in CHAPTERS.iter().flat_map(|chapter| chapter.steps) {
-            let (Watch(_, until) | Comes(_, until) | Heals(_, until)) = step else { continue };
+            let (Watch(_, until) | Comes(_, until) | Stays(_, until) | Heals(_, until)) = step else { continue };
             let kinds = until.about().kinds.len();
             let expected = if let Until::NoneLeft { kinds, .. } = until { kinds.len() } else { 1 };
             assert_eq!(kinds, expected, "{until:?}");

@@ -171,7 +171,7 @@ mod tests {
         let object = json!({"metadata": {"name": "n"}});
         let leaving = json!({"metadata": {"name": "n", "deletionTimestamp": "now"}});
         let wants = Until::Leaving { kind: "networks", name: "n" };
-        assert!(why(&wants, &[object.clone()], &[]).is_err() && why(&wants, &[], &[]).is_err());
+        assert!(why(&wants, std::slice::from_ref(&object), &[]).is_err() && why(&wants, &[], &[]).is_err());
         assert_eq!(why(&wants, &[leaving], &[]), Ok(()));
         let gone = Until::Gone { kind: "networks", name: "n" };
         assert_eq!(why(&gone, &[object], &[]), Err("n is still there".into()));

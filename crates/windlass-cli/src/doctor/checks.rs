@@ -142,7 +142,7 @@ fn disk(machine: &Machine) -> Option<Finding> {
     let said = format!("{} free for the data folder", bytes(free));
     Some(match free {
         ..LITTLE => problem("disk", said, "make room, or choose another disk with --data-dir"),
-        ..ENOUGH => warning("disk", said, "builds and stores grow: make room soon"),
+        LITTLE..ENOUGH => warning("disk", said, "builds and stores grow: make room soon"),
         _ => ok("disk", said),
     })
 }

@@ -1,93 +1,93 @@
 //! Watching the sources.
+//!
+//! They are looked at again and again, which costs next to nothing for the files of a project, and works on every file
+//! system and in every container.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
+    fs,
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use anyhow::Context as _;
-use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
-use tokio::{sync::mpsc, time::Instant};
 
-/// Editors write in several steps, and version control many files: what follows so soon belongs together.
-const QUIET: Duration = Duration::from_millis(200);
-/// Somebody who never stops writing is not waited for any longer.
-const LONGEST: Duration = Duration::from_secs(2);
-/// How many changes may wait. More of them tell nothing new.
-const WAITING: usize = 256;
+/// How often they are looked at. Editors write in several steps, and version control many files: what changes from one
+/// look to the next belongs together.
+const EVERY: Duration = Duration::from_millis(250);
 /// What programs are made of, in the folder of the project. Folders are watched with all that is in them.
 const WATCHED: &[&str] = &["src", "Cargo.toml", "Cargo.lock", "build.rs", ".cargo", "crates", "templates"];
 
-/// Changes of the sources. Ends when dropped.
+/// The files and what tells whether they have changed.
+type Stamps = BTreeMap<PathBuf, (Option<SystemTime>, u64)>;
+
+/// Changes of the sources.
 pub(crate) struct Changes {
     root: PathBuf,
-    changed: mpsc::Receiver<PathBuf>,
-    /// What has changed already, and until when others may.
+    seen: Stamps,
+    /// What has changed since it was told last.
     gathered: BTreeSet<PathBuf>,
-    end: Instant,
-    _watcher: RecommendedWatcher,
 }
 
 impl Changes {
     /// Watches the sources of a project from now on.
     pub(crate) fn watch(root: &Path) -> anyhow::Result<Self> {
-        // What the system names has no links in it.
-        let root = root.canonicalize().with_context(|| format!("cannot watch {}", root.display()))?;
-        let (sender, changed) = mpsc::channel(WAITING);
-        let of = root.clone();
-        let take = move |event: notify::Result<notify::Event>| {
-            let Ok(event) = event else { return };
-            if matches!(event.kind, EventKind::Access(_)) {
-                return;
-            }
-            for path in event.paths.into_iter().filter(|path| is_source(&of, path)) {
-                // If there is no room, enough is known to have changed.
-                let _ = sender.try_send(path);
-            }
-        };
-        let mut watcher = notify::recommended_watcher(take).context("cannot watch files")?;
-        // The folder, as files are often replaced by others of the same name, which have to be noticed, too.
-        let watching = watcher.watch(&root, RecursiveMode::NonRecursive);
-        watching.with_context(|| format!("cannot watch {}", root.display()))?;
-        for folder in WATCHED.iter().map(|name| root.join(name)).filter(|path| path.is_dir()) {
-            let watching = watcher.watch(&folder, RecursiveMode::Recursive);
-            watching.with_context(|| format!("cannot watch {}", folder.display()))?;
-        }
-        Ok(Self { root, changed, gathered: BTreeSet::new(), end: Instant::now(), _watcher: watcher })
+        fs::read_dir(root).with_context(|| format!("cannot watch {}", root.display()))?;
+        Ok(Self { root: root.to_owned(), seen: look(root), gathered: BTreeSet::new() })
     }
 
     /// Waits for changes: the files, relative to the project, that have changed one soon after the other. May be dropped
     /// and called again.
     pub(crate) async fn next(&mut self) -> Vec<String> {
-        if self.gathered.is_empty() {
-            let Some(first) = self.changed.recv().await else { return std::future::pending().await };
-            self.gathered.insert(first);
-            self.end = Instant::now() + LONGEST;
-        }
         loop {
-            let quiet = self.end.min(Instant::now() + QUIET);
-            match tokio::time::timeout_at(quiet, self.changed.recv()).await {
-                Ok(Some(path)) => self.gathered.insert(path),
-                _ => break,
-            };
+            tokio::time::sleep(EVERY).await;
+            let root = self.root.clone();
+            let Ok(now) = tokio::task::spawn_blocking(move || look(&root)).await else { continue };
+            let changed = differences(&self.seen, &now);
+            self.seen = now;
+            let is_quiet = changed.is_empty();
+            self.gathered.extend(changed);
+            if is_quiet && !self.gathered.is_empty() {
+                let relative = |path: PathBuf| path.strip_prefix(&self.root).unwrap_or(&path).display().to_string();
+                return std::mem::take(&mut self.gathered).into_iter().map(relative).collect();
+            }
         }
-        let relative = |path: PathBuf| path.strip_prefix(&self.root).unwrap_or(&path).display().to_string();
-        std::mem::take(&mut self.gathered).into_iter().map(relative).collect()
     }
 }
 
-/// Whether a file belongs to the sources, and is not something that an editor keeps beside them.
-fn is_source(root: &Path, path: &Path) -> bool {
-    let Ok(relative) = path.strip_prefix(root) else { return false };
-    let Some(first) = relative.iter().next().and_then(|first| first.to_str()) else { return false };
-    let name = relative.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+/// Files that are new, gone or different.
+fn differences(before: &Stamps, now: &Stamps) -> Vec<PathBuf> {
+    let changed = now.iter().filter(|(path, stamp)| before.get(*path) != Some(stamp));
+    let gone = before.keys().filter(|path| !now.contains_key(*path));
+    changed.map(|(path, _)| path).chain(gone).cloned().collect()
+}
+
+/// All sources. What cannot be read is not there.
+fn look(root: &Path) -> Stamps {
+    let mut stamps = Stamps::new();
+    let mut pending: Vec<PathBuf> = WATCHED.iter().map(|name| root.join(name)).collect();
+    while let Some(path) = pending.pop() {
+        // Links are not followed: they may lead in circles.
+        let Ok(found) = path.symlink_metadata() else { continue };
+        if !found.is_dir() {
+            stamps.insert(path, (found.modified().ok(), found.len()));
+            continue;
+        }
+        let entries = fs::read_dir(&path).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+        pending.extend(entries.filter(|path| is_source(path)));
+    }
+    stamps
+}
+
+/// Whether a file is something that is compiled, and not what an editor or cargo keeps beside it.
+fn is_source(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let by_editor = name.ends_with('~')
         || name.starts_with(".#")
         || name.starts_with('#')
         || [".swp", ".swx", ".swo", ".tmp", ".bak"].iter().any(|end| name.ends_with(end))
         || name == "4913";
-    WATCHED.contains(&first) && !by_editor
+    !by_editor && name != "target" && !name.is_empty()
 }
 
 #[cfg(test)]
@@ -96,36 +96,45 @@ mod tests {
 
     #[test]
     fn sources_are_told_from_what_lies_beside_them() {
-        for (path, expected) in [
-            ("src/main.rs", true),
-            ("src/api/book/v1.rs", true),
-            ("Cargo.toml", true),
-            ("Cargo.lock", true),
-            ("target/debug/shop", false),
-            ("deploy/crd/x.yaml", false),
-            ("src/.main.rs.swp", false),
-            ("src/main.rs~", false),
-            ("src/.#main.rs", false),
-            ("src/4913", false),
-            ("README.md", false),
-            ("", false),
-        ] {
-            assert_eq!(is_source(Path::new("/p"), &Path::new("/p").join(path)), expected, "{path}");
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let files = [
+            "src/main.rs",
+            "src/api/book/v1.rs",
+            "Cargo.toml",
+            "target/debug/shop",
+            "crates/a/target/x",
+            "deploy/crd/x.yaml",
+            "src/.main.rs.swp",
+            "src/main.rs~",
+            "src/.#main.rs",
+            "src/4913",
+            "README.md",
+        ];
+        for file in files.map(|file| root.join(file)) {
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, "").unwrap();
         }
-        assert!(!is_source(Path::new("/p"), Path::new("/q/src/main.rs")));
+        std::os::unix::fs::symlink(root, root.join("src/circle")).unwrap();
+        let expected = ["Cargo.toml", "src/api/book/v1.rs", "src/circle", "src/main.rs"].map(|file| root.join(file));
+        assert_eq!(look(root).into_keys().collect::<Vec<_>>(), expected);
     }
 
     #[tokio::test]
     async fn files_that_change_together_are_told_together() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
-        std::fs::create_dir(root.join("src")).unwrap();
+        fs::create_dir(root.join("src")).unwrap();
+        fs::write(root.join("src/old.rs"), "").unwrap();
+        fs::write(root.join("src/same.rs"), "").unwrap();
         let mut changes = Changes::watch(root).unwrap();
-        std::fs::write(root.join("README.md"), "no source").unwrap();
-        std::fs::write(root.join("src/main.rs"), "fn main() {}").unwrap();
+        fs::write(root.join("README.md"), "no source").unwrap();
+        fs::write(root.join("src/main.rs"), "fn main() {}").unwrap();
+        fs::remove_file(root.join("src/old.rs")).unwrap();
         // As editors do it.
-        std::fs::write(root.join("Cargo.toml.tmp"), "[package]").unwrap();
-        std::fs::rename(root.join("Cargo.toml.tmp"), root.join("Cargo.toml")).unwrap();
-        assert_eq!(changes.next().await, ["Cargo.toml", "src/main.rs"]);
+        fs::write(root.join("Cargo.toml.tmp"), "[package]").unwrap();
+        fs::rename(root.join("Cargo.toml.tmp"), root.join("Cargo.toml")).unwrap();
+        assert_eq!(changes.next().await, ["Cargo.toml", "src/main.rs", "src/old.rs"]);
+        assert!(Changes::watch(&root.join("nowhere")).is_err());
     }
 }

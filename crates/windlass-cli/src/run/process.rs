@@ -13,7 +13,7 @@ use std::{
 
 use rustix::process::{Pid, Signal};
 use tokio::{
-    io::{AsyncBufReadExt as _, AsyncRead, BufReader},
+    io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader},
     process::{Child, Command},
     task::JoinSet,
 };
@@ -22,8 +22,8 @@ use super::event::{Event, Reporter, Source};
 
 /// How long output may go on after the end: somebody else may have inherited the pipe.
 const LAST_WORDS: Duration = Duration::from_millis(500);
-/// Longer lines are cut: they are for people.
-const LONGEST_LINE: usize = 4096;
+/// Longer lines become several.
+const LONGEST_LINE: u64 = 8192;
 
 /// A program that has been started; killed, with all that it started, when dropped.
 pub(crate) struct Process {
@@ -128,16 +128,8 @@ pub(crate) fn ending(status: io::Result<ExitStatus>) -> String {
 async fn report(stream: impl AsyncRead + Unpin, source: Source, reporter: Reporter) {
     let mut stream = BufReader::new(stream);
     let mut bytes = Vec::new();
-    while let Ok(read) = stream.read_until(b'\n', &mut bytes).await {
-        if read == 0 {
-            return;
-        }
-        let line = String::from_utf8_lossy(&bytes);
-        let mut line = line.trim_end().to_owned();
-        if line.len() > LONGEST_LINE {
-            line.truncate(line.floor_char_boundary(LONGEST_LINE));
-            line.push('…');
-        }
+    while let Ok(1..) = (&mut stream).take(LONGEST_LINE).read_until(b'\n', &mut bytes).await {
+        let line = String::from_utf8_lossy(&bytes).trim_end().to_owned();
         reporter.tell(Event::Line(source, line)).await;
         bytes.clear();
     }

@@ -81,10 +81,14 @@ impl Supervisor {
                     Command::Restart => Some(Input::Restart),
                     Command::Pause => Some(Input::Pause),
                 },
-                paths = changed(&mut self.changes) => {
-                    self.reporter.tell(Event::Changed(paths)).await;
-                    Some(Input::Changed)
-                }
+                paths = changed(&mut self.changes) => match paths == ["Cargo.lock"] && moment.work.is_some() {
+                    // Cargo writes it when it begins.
+                    true => None,
+                    false => {
+                        self.reporter.tell(Event::Changed(paths)).await;
+                        Some(Input::Changed)
+                    }
+                },
                 done = finished(&mut moment.work) => {
                     moment.work = None;
                     match self.worked(done, &mut moment).await {

@@ -132,7 +132,8 @@ fn wait(mut child: Child, folder: &Path, log: &Path, patience: Duration) -> anyh
         }
     };
     let tail = tail(log).unwrap_or_default();
-    let said = tail.iter().map(|line| format!("\n  {line}")).collect::<String>();
+    let said =
+        tail.iter().filter(|line| !line.starts_with("hint: ")).map(|line| format!("\n  {line}")).collect::<String>();
     Err(Advised { message: format!("{message}{said}"), hint: hint(&tail, log).into() }.into())
 }
 

@@ -75,7 +75,7 @@ fn what_is_stale_is_named_and_what_is_the_users_is_not_lost() {
     golden.edit("dist/chart/values.yaml", "replicas: 1", "replicas: 3");
     golden.edit("dist/chart/Chart.yaml", "version: 0.1.0", "version: 0.0.1");
     golden.edit("deploy/bundle/clusterserviceversion.yaml", "displayName: Guestbook", "displayName: Our guests");
-    golden.edit("deploy/crd/crds.yaml", "shortNames: []", "shortNames: [gb]");
+    golden.edit("deploy/crd/crds.yaml", "served: true", "served: false");
     fs::write(golden.root().join("dist/chart/templates/mine.yaml"), "# mine\n").unwrap();
     let old = golden.read("dist/chart/templates/rbac.yaml");
     fs::write(golden.root().join("dist/chart/templates/old.yaml"), old).unwrap();

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+mod webhooks;
+
 use std::{collections::BTreeSet, time::Duration};
 
 use futures_util::future::join_all;

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use windlass_builtins::table::object_meta;
-use windlass_schema::structural::AdmitOptions;
 
 use crate::{
     call::Call,
@@ -87,13 +85,12 @@ impl<'a> Versions<'a> {
 
 impl Call<'_> {
     /// An object of one version of a resource in another.
-    async fn in_version(&self, mut object: Value, from: &Endpoint, to: &Endpoint) -> Result<Value> {
+    async fn in_version(&self, object: Value, from: &Endpoint, to: &Endpoint) -> Result<Value> {
         match &to.form {
             Form::Custom(custom) => {
-                object["apiVersion"] = to.resource.api_version().into();
-                let options = AdmitOptions { drop_invalid_metadata: true, unknown_fields: false, default: false };
-                let _ = custom.compiled().schema.admit(&mut object, object_meta(), options);
-                Ok(object)
+                let converted = custom.converted(self.server, vec![object], custom.api_version()).await;
+                // As the real server does, which does not expect this here.
+                Ok(converted.map_err(|error| ApiError::internal(error.message))?.swap_remove(0))
             }
             Form::Stored | Form::Converted(_) => Ok(to.convert(from.store(object))),
         }

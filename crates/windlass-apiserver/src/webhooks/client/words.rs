@@ -46,7 +46,8 @@ pub(super) fn of(error: &(dyn Error + 'static)) -> String {
 fn of_tls(error: &rustls::Error) -> String {
     let unverified = |why: &str| format!("tls: failed to verify certificate: x509: {why}");
     match error {
-        rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
+        // The second is a bundle with another authority of the same name.
+        rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => {
             unverified("certificate signed by unknown authority")
         }
         rustls::Error::InvalidCertificate(CertificateError::NotValidForNameContext { expected, presented }) => {

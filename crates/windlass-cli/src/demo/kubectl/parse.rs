@@ -30,6 +30,8 @@ pub(in super::super) enum Output {
     Table,
     /// With these: a heading and a path each.
     Columns(Vec<(String, String)>),
+    /// One field of an object.
+    Field(String),
 }
 
 /// What becomes of the taints of a node.
@@ -53,7 +55,7 @@ impl Line {
                 let output = words.option("-o")?;
                 // The story itself watches until something is true.
                 words.flag("-w");
-                Self::Get(words.selection()?, output.map_or(Ok(Output::Table), |text| columns(&text))?)
+                Self::Get(words.selection()?, output.map_or(Ok(Output::Table), |text| shown(&text))?)
             }
             "apply" => Self::Apply { file: words.option("-f")?.context("apply needs -f")? },
             "delete" => {
@@ -82,8 +84,11 @@ impl Line {
     }
 }
 
-fn columns(output: &str) -> anyhow::Result<Output> {
-    let columns = output.strip_prefix("custom-columns=").context("-o is for custom-columns")?;
+fn shown(output: &str) -> anyhow::Result<Output> {
+    if let Some(path) = output.strip_prefix("jsonpath='{").and_then(|rest| rest.strip_suffix("}'")) {
+        return Ok(Output::Field(path.to_owned()));
+    }
+    let columns = output.strip_prefix("custom-columns=").context("-o is for custom-columns and jsonpath")?;
     let column = |text: &str| {
         let (heading, path) = text.split_once(':').context("a column is HEADING:PATH")?;
         Ok((heading.to_owned(), path.to_owned()))

@@ -66,12 +66,9 @@ impl Table {
         let row = |object: &Value| {
             columns
                 .iter()
-                .map(|(_, path)| {
-                    let value = path.split('.').filter(|name| !name.is_empty()).fold(object, |at, name| &at[name]);
-                    match value {
-                        Value::Array(items) => format!("[{}]", items.iter().map(cell).collect::<Vec<_>>().join(" ")),
-                        value => cell(value),
-                    }
+                .map(|(_, path)| match field(object, path) {
+                    Value::Array(items) => format!("[{}]", items.iter().map(cell).collect::<Vec<_>>().join(" ")),
+                    value => cell(value),
                 })
                 .collect()
         };
@@ -111,6 +108,14 @@ impl fmt::Display for Table {
         writeln!(f, "{}", self.head(&mut widths))?;
         self.lines(&mut widths).iter().try_for_each(|line| writeln!(f, "{line}"))
     }
+}
+
+/// The field with a path such as `.status.conditions[0].message`.
+pub(super) fn field<'a>(object: &'a Value, path: &str) -> &'a Value {
+    path.split(['.', '[', ']']).filter(|name| !name.is_empty()).fold(object, |at, name| match name.parse::<usize>() {
+        Ok(index) if at.is_array() => &at[index],
+        _ => &at[name],
+    })
 }
 
 fn line(cells: &[String], widths: &[usize]) -> String {
@@ -173,6 +178,13 @@ mod tests {
         assert_eq!(news("1", "0/2"), ["one          0/2     1s", "twenty-two   7       <none>"]);
         assert!(news("1", "0/2").is_empty());
         assert_eq!(news("2", "2/2"), ["one          2/2     1s"]);
+    }
+
+    #[test]
+    fn fields_are_found_by_their_path() {
+        let object = json!({"status": {"conditions": [{"message": "why"}]}});
+        assert_eq!(field(&object, ".status.conditions[0].message"), "why");
+        assert!(field(&object, ".status.conditions[1].message").is_null());
     }
 
     #[test]

@@ -121,7 +121,6 @@ impl Line {
             text: text.to_owned(),
         };
         match source {
-            Source::Windlass => whole(Level::Info, &text),
             Source::Trouble => whole(Level::Error, &text),
             Source::Cargo => {
                 let level = match text.trim_start() {
@@ -131,7 +130,9 @@ impl Line {
                 };
                 whole(level, &text)
             }
-            Source::Operator => Self::traced(source, &text).unwrap_or_else(|| whole(Level::Info, &text)),
+            Source::Operator | Source::Windlass => {
+                Self::traced(source, &text).unwrap_or_else(|| whole(Level::Info, &text))
+            }
         }
     }
 

@@ -30,7 +30,7 @@ const KEYS: [(&str, &str); 7] = [
 /// The project, the state of operator and build, and the server.
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, now: Now) {
     let mut spans = vec![
-        Span::styled(" windlass ", Style::new().fg(Color::Black).bg(Color::Cyan).add_modifier(Modifier::BOLD)),
+        Span::styled(" windlass ", Style::new().fg(Color::Black).bg(Color::Cyan)),
         Span::styled(format!(" {} ", state.project), Style::new().add_modifier(Modifier::BOLD)),
     ];
     spans.extend(operator(state, now));
@@ -63,11 +63,17 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, now: Now) {
         let detail = Line::styled(fit(&detail, room), quiet());
         frame.render_widget(detail, Rect { x: area.x + used as u16 + 2, width: room as u16, ..area });
     }
-    frame.render_widget(Line::styled(server, quiet()).right_aligned(), area);
+    frame.render_widget(at_the_right(server), area);
 }
 
+/// The style is that of the text alone: what is at the left keeps its own.
+fn at_the_right(text: String) -> Line<'static> {
+    Line::from(Span::styled(text, quiet())).right_aligned()
+}
+
+/// Not bold: that makes black a grey in many terminals.
 fn chip(text: &str, colour: Color) -> Span<'static> {
-    Span::styled(format!(" {text} "), Style::new().fg(Color::Black).bg(colour).add_modifier(Modifier::BOLD))
+    Span::styled(format!(" {text} "), Style::new().fg(Color::Black).bg(colour))
 }
 
 fn operator(state: &State, now: Now) -> Vec<Span<'static>> {
@@ -120,7 +126,7 @@ pub(super) fn draw_footer(frame: &mut Frame<'_>, area: Rect, state: &State) {
     if let Some(kubeconfig) = &state.kubeconfig {
         let text = format!("KUBECONFIG={kubeconfig} ");
         if used + text.chars().count() <= usize::from(area.width) {
-            frame.render_widget(Line::styled(text, quiet()).right_aligned(), area);
+            frame.render_widget(at_the_right(text), area);
         }
     }
 }

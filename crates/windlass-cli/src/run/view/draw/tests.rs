@@ -247,6 +247,28 @@ fn trouble_is_named_at_the_top() {
 }
 
 #[test]
+fn how_it_goes_is_told_by_colours() {
+    let mut state = busy();
+    let terminal = terminal(80, 24, &mut state, true);
+    let buffer = terminal.backend().buffer();
+    let at = |text: &str| -> (Color, Color) {
+        let rows = (0..24).map(|y| (0..80).map(|x| buffer[(x, y)].symbol()).collect::<Vec<_>>());
+        let found = rows.enumerate().find_map(|(y, row)| {
+            let starts = |x: &usize| row[*x..].concat().starts_with(text);
+            (0..row.len()).find(starts).map(|x| &buffer[(x as u16, y as u16)])
+        });
+        found.map(|cell| (cell.fg, cell.bg)).unwrap_or_else(|| panic!("{text} is nowhere"))
+    };
+    assert_eq!(at("RUNNING"), (Color::Black, Color::Green));
+    assert_eq!(at("https://"), (Color::DarkGray, Color::Reset));
+    assert_eq!(at("● Ready"), (Color::Green, Color::Reset));
+    assert_eq!(at("✗ Ready"), (Color::Red, Color::Reset));
+    assert_eq!(at("1/2"), (Color::Yellow, Color::Reset));
+    assert_eq!(at("ERROR reconcile"), (Color::Red, Color::Reset));
+    assert_eq!(at("quit"), (Color::DarkGray, Color::Reset));
+}
+
+#[test]
 fn nothing_is_drawn_outside_of_the_smallest_terminal() {
     for (width, height) in [(1, 1), (10, 3), (20, 14), (121, 14), (3, 40)] {
         let mut state = busy();

@@ -43,3 +43,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) }}
 {{- end }}
 {{- end }}
+
+{{- define "guestbook.webhookService" -}}
+{{ include "guestbook.fullname" . }}-webhook
+{{- end }}
+
+{{- define "guestbook.certificateSecret" -}}
+{{ include "guestbook.webhookService" . }}-tls
+{{- end }}

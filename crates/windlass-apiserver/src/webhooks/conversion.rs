@@ -1,0 +1,280 @@
+//! Conversion webhooks: objects of a custom resource in another version than they are stored in.
+//!
+//! What was converted is kept beside the endpoint until the object changes, so that a read, a list and every watcher
+//! ask the webhook once.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use serde_json::{Map, Value, json};
+use windlass_builtins::table::object_meta;
+use windlass_schema::structural::AdmitOptions;
+use windlass_store::Revision;
+
+use super::client::{Client, Limits, Target};
+use crate::{
+    call::Call,
+    custom::Custom,
+    endpoint::Endpoint,
+    meta,
+    server::Inner,
+    status::{ApiError, Result},
+    storage::{StoredObject, encode},
+};
+
+/// How long a conversion may take.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// How many objects are sent at once.
+const BATCH: usize = 500;
+
+/// The webhook of a definition.
+pub(crate) struct Converter {
+    config: Value,
+    review_versions: Vec<String>,
+    target: OnceLock<Result<Target, String>>,
+}
+
+/// Objects that were converted for an endpoint, by uid, and the revision that got them their content.
+#[derive(Default)]
+pub(crate) struct Converted(Mutex<HashMap<Box<str>, Known>>);
+
+/// A converted object, with the revision at which it got its content.
+type Known = (Revision, Arc<StoredObject>);
+
+impl Converter {
+    /// What the `spec.conversion.webhook` of a definition says.
+    pub(crate) fn new(webhook: &Value) -> Self {
+        let versions = webhook["conversionReviewVersions"].as_array().into_iter().flatten();
+        Self {
+            config: webhook["clientConfig"].clone(),
+            review_versions: versions.filter_map(|version| version.as_str().map(str::to_owned)).collect(),
+            target: OnceLock::new(),
+        }
+    }
+
+    /// Objects of one kind in another version; none may be in it already.
+    async fn convert(&self, client: &Client, objects: &[Value], to: &str) -> Result<Vec<Value>> {
+        let Some(first) = objects.first() else { return Ok(Vec::new()) };
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let about = format!("conversion webhook for {}, Kind={}", text(&first["apiVersion"]), text(&first["kind"]));
+        let failed = |why: String| ApiError::unexpected(format!("{about} failed: {why}"));
+        let mut known = self.review_versions.iter().filter(|version| matches!(version.as_str(), "v1" | "v1beta1"));
+        let version = known.next().ok_or_else(|| ApiError::unexpected("no supported conversion review versions"))?;
+        let target = self.target.get_or_init(|| client.target(&self.config));
+        let target = target.as_ref().map_err(|error| failed(error.clone()))?;
+        let uid = meta::new_uid();
+        let api_version = format!("apiextensions.k8s.io/{version}");
+        let review = json!({
+            "kind": "ConversionReview", "apiVersion": api_version,
+            "request": {"uid": uid, "desiredAPIVersion": to, "objects": objects},
+            "response": {"uid": "", "convertedObjects": null, "result": {"metadata": {}}},
+        });
+        let answer = target.post(&review, Limits { timeout: TIMEOUT, announced: false }).await.map_err(failed)?;
+        if version == "v1" {
+            let wanted = format!("{api_version}, Kind=ConversionReview");
+            let given = format!("{}, Kind={}", text(&answer["apiVersion"]), text(&answer["kind"]));
+            if given != wanted {
+                return Err(failed(format!("expected webhook response of {wanted}, got {given}")));
+            }
+        }
+        let response = &answer["response"];
+        if !response.is_object() {
+            return Err(failed("no response provided".to_owned()));
+        }
+        let given = text(&response["uid"]);
+        if version == "v1" && given != uid {
+            return Err(failed(format!("expected response.uid={uid:?}, got {given:?}")));
+        }
+        let status = text(&response["result"]["status"]);
+        if status != "Success" {
+            return Err(failed(match text(&response["result"]["message"]) {
+                none if none.is_empty() => format!("response.result.status was '{status}', not 'Success'"),
+                message => message,
+            }));
+        }
+        let converted = response["convertedObjects"].as_array().cloned().unwrap_or_default();
+        if converted.len() != objects.len() {
+            let (returned, expected) = (converted.len(), objects.len());
+            return Err(ApiError::unexpected(format!("{about} returned {returned} objects, expected {expected}")));
+        }
+        let pairs = objects.iter().zip(converted);
+        pairs
+            .map(|(from, into)| accept(from, into, to).map_err(|why| ApiError::unexpected(format!("{about} {why}"))))
+            .collect()
+    }
+}
+
+/// An object as a webhook has converted it, with the metadata that no conversion may change.
+fn accept(from: &Value, mut into: Value, to: &str) -> Result<Value, String> {
+    let text = |object: &Value, field: &str| object[field].as_str().unwrap_or_default().to_owned();
+    let differs = |field: &str, expected: String, received: String| {
+        format!("returned invalid object at index 0: invalid {field} (expected {expected}, received {received})")
+    };
+    if text(&into, "apiVersion") != to {
+        return Err(differs("groupVersion", to.to_owned(), text(&into, "apiVersion")));
+    }
+    if into["kind"] != from["kind"] {
+        return Err(differs("kind", text(from, "kind"), text(&into, "kind")));
+    }
+    for (field, name) in [("name", "name"), ("namespace", "namespace"), ("uid", "UID")] {
+        let (expected, received) = (meta::text(from, field), meta::text(&into, field));
+        if expected != received {
+            return Err(format!("returned invalid object: must have the same {name}: {expected} != {received}"));
+        }
+    }
+    let Some(converted) = into["metadata"].as_object_mut().map(std::mem::take) else {
+        return Err("returned invalid metadata: missing metadata in converted object".to_owned());
+    };
+    let mut metadata: Map<String, Value> = from["metadata"].as_object().cloned().unwrap_or_default();
+    for field in ["labels", "annotations"] {
+        match converted.get(field) {
+            Some(value) if !value.is_null() => metadata.insert(field.to_owned(), value.clone()),
+            _ => metadata.remove(field),
+        };
+    }
+    into["metadata"] = metadata.into();
+    Ok(into)
+}
+
+impl Custom {
+    /// Objects in another version of their definition, which fit its schema then. Those that are in it stay as they are.
+    pub(crate) async fn converted(&self, server: &Inner, mut objects: Vec<Value>, to: &str) -> Result<Vec<Value>> {
+        let Some(converter) = &self.converter else {
+            objects.iter_mut().for_each(|object| object["apiVersion"] = to.into());
+            return Ok(self.fitted(objects, to));
+        };
+        let others: Vec<usize> = (0..objects.len()).filter(|at| objects[*at]["apiVersion"] != to).collect();
+        for batch in others.chunks(BATCH) {
+            // An object of which nothing is set needs nobody to convert it.
+            let (empty, full): (Vec<usize>, Vec<usize>) = batch.iter().partition(|at| is_empty(&objects[**at]));
+            empty.into_iter().for_each(|at| objects[at]["apiVersion"] = to.into());
+            let mut versions = Vec::new();
+            let sent: Vec<Value> = full
+                .iter()
+                .map(|at| {
+                    let mut object = objects[*at].clone();
+                    versions.push(meta::metadata_mut(&mut object).remove("resourceVersion"));
+                    object
+                })
+                .collect();
+            let converted = converter.convert(&server.webhooks.client, &sent, to).await?;
+            for ((at, mut object), version) in full.into_iter().zip(converted).zip(versions) {
+                if let Some(version) = version {
+                    meta::set(&mut object, "resourceVersion", version);
+                }
+                objects[at] = object;
+            }
+        }
+        Ok(self.fitted(objects, to))
+    }
+
+    fn fitted(&self, mut objects: Vec<Value>, to: &str) -> Vec<Value> {
+        let version = to.rsplit('/').next().unwrap_or_default();
+        if let Some(schema) = self.schema_of(version) {
+            let options = AdmitOptions { drop_invalid_metadata: true, unknown_fields: false, default: false };
+            for object in &mut objects {
+                let _ = schema.admit(object, object_meta(), options);
+            }
+        }
+        objects
+    }
+}
+
+fn is_empty(object: &Value) -> bool {
+    object.as_object().is_some_and(|map| map.keys().all(|field| matches!(field.as_str(), "apiVersion" | "kind")))
+}
+
+impl Inner {
+    /// Stored objects as an endpoint serves them, where that takes a webhook; others are left as they are.
+    pub(crate) async fn served(
+        &self,
+        endpoint: &Endpoint,
+        mut objects: Vec<Arc<StoredObject>>,
+    ) -> Result<Vec<Arc<StoredObject>>> {
+        let Some(custom) = endpoint.custom().filter(|custom| custom.converter.is_some()) else { return Ok(objects) };
+        let to = custom.api_version();
+        let mut missing = Vec::new();
+        for (at, object) in objects.iter_mut().enumerate() {
+            if object.is_converted() || object.api_version() == to {
+                continue;
+            }
+            match custom.conversions.find(object) {
+                Some(known) => *object = known,
+                None => missing.push(at),
+            }
+        }
+        if missing.is_empty() {
+            return Ok(objects);
+        }
+        let alive = endpoint.cache.snapshot().objects().count();
+        let values = missing.iter().map(|at| custom.complete(objects[*at].to_value())).collect();
+        let converted = custom.converted(self, values, to).await?;
+        for (at, mut value) in missing.into_iter().zip(converted) {
+            let object = objects[at].converted(&encode(&mut value));
+            let object = Arc::new(object.ok_or_else(|| ApiError::internal("a converted object cannot be read"))?);
+            custom.conversions.keep(&object, alive);
+            objects[at] = object;
+        }
+        Ok(objects)
+    }
+}
+
+impl Converted {
+    fn find(&self, object: &StoredObject) -> Option<Arc<StoredObject>> {
+        let known = self.0.lock();
+        let (written, converted) = known.get(&object.header.uid)?;
+        if *written != object.written {
+            return None;
+        }
+        Some(match converted.revision == object.revision {
+            true => converted.clone(),
+            // A deletion tells the last state at the revision of the deletion.
+            false => Arc::new(converted.deleted_at(object.revision)),
+        })
+    }
+
+    /// Keeps a converted object; what belongs to objects that are gone goes when there is too much.
+    fn keep(&self, object: &Arc<StoredObject>, alive: usize) {
+        let mut known = self.0.lock();
+        if known.len() > 2 * alive + BATCH {
+            known.clear();
+        }
+        known.insert(object.header.uid.clone(), (object.written, object.clone()));
+    }
+}
+
+impl Call<'_> {
+    /// Whether objects of the endpoint may have to be converted by a webhook.
+    pub(crate) fn needs_converter(&self) -> bool {
+        self.endpoint.custom().is_some_and(|custom| custom.converter.is_some())
+    }
+
+    /// A stored object as the endpoint serves it, where that takes a webhook.
+    pub(crate) async fn served(&self, object: Arc<StoredObject>) -> Result<Arc<StoredObject>> {
+        if !self.needs_converter() {
+            return Ok(object);
+        }
+        let mut served = Box::pin(self.server.served(self.endpoint, vec![object])).await?;
+        Ok(served.swap_remove(0))
+    }
+
+    /// The value of a stored object as the endpoint serves it.
+    pub(crate) async fn read(&self, object: Arc<StoredObject>) -> Result<Value> {
+        let served = self.served(object).await?;
+        Ok(self.endpoint.read(&served))
+    }
+
+    /// An object of the endpoint's version as it is stored.
+    pub(crate) async fn stored(&self, object: Value) -> Result<Value> {
+        let Some(custom) = self.endpoint.custom().filter(|custom| custom.converter.is_some()) else {
+            return Ok(self.endpoint.store(object));
+        };
+        let to = &custom.stored_api_version;
+        let mut converted = Box::pin(custom.converted(self.server, vec![object], to)).await?;
+        Ok(custom.complete(converted.swap_remove(0)))
+    }
+}
