@@ -175,21 +175,21 @@ impl World {
         // Other tests serve theirs at the same time.
         options.webhooks.port = 0;
         options.webhooks.namespace = self.namespace.clone();
+        let recorded = recorded(self.client(), &self.namespace);
         let manifests = operator.manifests(&self.namespace, "");
         if self.server.is_none() || manifests.webhooks.is_empty() {
-            let client = recorded(self.client(), &self.namespace);
-            let running = tokio::spawn(operator.run_with(client, options, shutdown.clone()));
+            let running = tokio::spawn(operator.run_with(recorded, options, shutdown.clone()));
             return RunningOperator { shutdown, running: Some(running), served: None };
         }
         let (serving, served) = watch::channel(false);
         let state = operator.state().clone();
         options.install_definitions = manifests.webhooks.iter().any(|webhook| webhook.endpoint == Endpoint::Conversion);
         self.webhooks.lock().expect("nobody panics with it").push(served.clone());
-        let (client, own_client, end) = (self.client(), recorded(self.client(), &self.namespace), shutdown.clone());
+        let (client, end) = (self.client(), shutdown.clone());
         let running = tokio::spawn(async move {
             webhooks::configure(client.clone(), manifests.clone()).await;
             let connecting = webhooks::connect(client, manifests, state, serving);
-            let running = operator.run_with(own_client, options, end);
+            let running = operator.run_with(recorded, options, end);
             let (running, connecting) = (std::pin::pin!(running), std::pin::pin!(connecting));
             match futures_util::future::select(running, connecting).await {
                 Either::Left((outcome, _)) => outcome,

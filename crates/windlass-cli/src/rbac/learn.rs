@@ -79,7 +79,10 @@ pub(crate) struct LearnArgs {
 
 /// Runs the command, and prints the roles.
 pub(crate) fn run(args: LearnArgs) -> anyhow::Result<()> {
-    let granted = args.compare.as_deref().map(compare::read).transpose()?;
+    if let Some(path) = args.compare.as_deref().filter(|path| !path.exists()) {
+        let message = format!("there is no {}", path.display());
+        return Err(Advised { message, hint: "give a file or folder with ClusterRoles or Roles".into() }.into());
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
     let (recorded, ended) = runtime.block_on(watch(&args))?;
     runtime.shutdown_timeout(Duration::from_millis(300));
@@ -98,6 +101,8 @@ pub(crate) fn run(args: LearnArgs) -> anyhow::Result<()> {
         let hint = "the roles are those of what it asked before that; mend it, and learn again";
         return Err(Advised { message, hint: hint.into() }.into());
     }
+    // Only now, as tests may have written them.
+    let granted = args.compare.as_deref().map(compare::read).transpose()?;
     granted.map_or(Ok(()), |granted| tell_difference(&compare::compare(&granted, &needs)))
 }
 

@@ -284,7 +284,8 @@ impl Model {
 fn keywords(schema: &Object, implied: &[&str]) -> Object {
     let Value::Object(bare) = without_words(&Value::Object(schema.clone())) else { return Object::new() };
     let is_said = |keyword: &str, value: &Value| {
-        !implied.contains(&keyword) && !(keyword == "required" && value.as_array().is_some_and(Vec::is_empty))
+        let says_nothing = keyword == "required" && value.as_array().is_some_and(Vec::is_empty);
+        !implied.contains(&keyword) && !says_nothing
     };
     bare.into_iter().filter(|(keyword, value)| is_said(keyword, value)).collect()
 }
