@@ -74,10 +74,8 @@ impl Needs {
         for request in requests {
             let (Ok(method), Ok(uri)) = (request.method.parse(), request.uri.parse()) else { continue };
             match Permission::of(&method, &uri) {
-                Some(Permission::Path { verb, path }) => {
-                    if !is_everybodys_path(&verb, &path) {
-                        needs.paths.insert((verb, path));
-                    }
+                Some(Permission::Path { verb, path }) if !is_everybodys_path(&verb, &path) => {
+                    needs.paths.insert((verb, path));
                 }
                 Some(Permission::Resource { verb, group, resource, subresource, namespace, name })
                     if !verb.is_empty() =>

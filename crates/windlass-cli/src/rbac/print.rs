@@ -49,7 +49,7 @@ pub(super) fn manifests(roles: &Roles, owner: &Owner) -> Vec<Value> {
 
 /// The manifests as text.
 pub(super) fn to_yaml(manifests: &[Value]) -> String {
-    manifests.iter().map(|manifest| yaml::to_yaml(manifest)).collect::<Vec<_>>().join("---\n")
+    manifests.iter().map(yaml::to_yaml).collect::<Vec<_>>().join("---\n")
 }
 
 /// A line a rule.

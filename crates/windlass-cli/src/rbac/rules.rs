@@ -43,6 +43,8 @@ pub(super) struct Roles {
 
 /// A resource without subresources, by group and plural.
 type Base<'a> = (&'a str, &'a str);
+/// Names of objects; nothing if all are meant.
+type Names<'a> = Option<BTreeSet<&'a str>>;
 
 impl Roles {
     /// The rules that allow all that is needed.
@@ -58,8 +60,8 @@ impl Roles {
         for needs in by_base.values() {
             let named = narrow.names && has_fixed_names(needs);
             let scope = scope(needs);
-            // Names by scope, resource and verb; nothing if all objects are meant.
-            let mut names: BTreeMap<(Option<&str>, &str, &str), Option<BTreeSet<&str>>> = BTreeMap::new();
+            // By scope, resource and verb.
+            let mut names: BTreeMap<(Option<&str>, &str, &str), Names<'_>> = BTreeMap::new();
             for need in needs {
                 let scope = if narrow.namespaces { need.namespace.as_deref() } else { scope };
                 let entry = names.entry((scope, &need.resource, need.verb)).or_insert_with(|| Some(BTreeSet::new()));
