@@ -20,7 +20,7 @@ mod resources;
 mod target;
 mod wait;
 
-use std::{fmt, future::Future, io::Write as _};
+use std::{fmt, io::Write as _};
 
 use anyhow::Context as _;
 use kube::{Client, api::ListParams};
@@ -90,10 +90,4 @@ pub(crate) fn tell(done: &(impl fmt::Display + ?Sized), dry_run: bool) {
         true => drop(writeln!(std::io::stdout(), "{done}")),
         false => eprintln!("{done}"),
     }
-}
-
-/// Does work with a cluster.
-pub(crate) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start threads")?;
-    runtime.block_on(work)
 }

@@ -28,16 +28,15 @@ use self::{
     screen::{Pace, Screen, milliseconds},
 };
 use crate::{
+    cluster::ClusterArgs,
     failure::Interrupted,
     shell::{self, Shell},
     signals::Signals,
-    status,
+    threads,
 };
 
 /// How long operators may take to finish what they do.
 const DRAIN: Duration = Duration::from_secs(2);
-/// How long threads that wait for Enter may keep the process.
-const THREADS_DEADLINE: Duration = Duration::from_millis(100);
 
 /// Show in a minute what this is about: a cluster in this process, two operators, and what breaks heals
 ///
@@ -64,10 +63,7 @@ pub(crate) fn run(args: DemoArgs) -> anyhow::Result<()> {
         (false, true) => Pace::Fast,
         (false, false) => Pace::Reading,
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
-    let result = runtime.block_on(demo(&Screen::of_process(pace), terminal && !args.no_wait));
-    runtime.shutdown_timeout(THREADS_DEADLINE);
-    match result {
+    match threads::block_on_all(demo(&Screen::of_process(pace), terminal && !args.no_wait)) {
         // Whoever closed the pipe has seen enough.
         Err(error) if error.root_cause().downcast_ref().is_some_and(is_closed) => Ok(()),
         result => result,
@@ -93,8 +89,7 @@ async fn demo(screen: &Screen, waits: bool) -> anyhow::Result<()> {
         // An error means that the sender is gone, which is a reason to stop as well.
         let _ = stopped.await;
     }));
-    let client = status::client(&kubeconfig).await?;
-    client.apiserver_version().await.context("the plane does not answer")?;
+    let client = ClusterArgs::of(&kubeconfig).connect().await?.client;
     let after = milliseconds(started.elapsed());
     screen.print(&format!(
         "\n   windlass serves Kubernetes {} on {url}, after {after}\n\n",

@@ -9,6 +9,7 @@ use windlass_scaffold::package::Image;
 use crate::{
     cluster::{self, ApplyOptions, ClusterArgs, Reference},
     project::{self, Program, Tree},
+    threads,
 };
 
 /// Apply everything that the operator needs to a cluster, and wait until it runs
@@ -39,7 +40,7 @@ pub(crate) struct DeployArgs {
 /// Applies it, and waits.
 pub(crate) fn run(args: DeployArgs) -> anyhow::Result<()> {
     let objects = objects(args.image.as_ref(), args.namespace.as_deref())?;
-    cluster::block_on(async {
+    threads::block_on(async {
         let cluster = args.cluster.connect().await?;
         cluster.announce();
         let options = ApplyOptions { dry_run: args.dry_run, force_conflicts: args.force_conflicts };

@@ -6,7 +6,6 @@ mod gather;
 
 use std::fmt::Write as _;
 
-use anyhow::Context as _;
 use clap::Args;
 use serde::Serialize;
 
@@ -15,6 +14,7 @@ use crate::{
     data_dir::DataDirArgs,
     failure::Told,
     output::{self, Format},
+    threads,
 };
 
 /// Check what commands need, and say what to do
@@ -37,8 +37,7 @@ struct Report<'a> {
 /// Gathers facts, judges them, and prints what was found.
 pub(crate) fn run(args: DoctorArgs) -> anyhow::Result<()> {
     let folder = args.data_dir.resolve()?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start threads")?;
-    let facts = runtime.block_on(gather::all(&folder));
+    let facts = threads::block_on(async { Ok(gather::all(&folder).await) })?;
     let findings = checks::all(&facts);
     let colour = facts.terminal.is_terminal && facts.terminal.colour;
     output::print(&args.output.text(&Report { checks: &findings }, || table(&findings, colour))?)?;

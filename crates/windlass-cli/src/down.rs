@@ -1,8 +1,7 @@
 //! `windlass down`: stops the plane of a data folder.
 
 use std::{
-    fs,
-    io::{self, BufRead as _, IsTerminal as _, Write as _},
+    fs, io,
     path::Path,
     time::{Duration, Instant},
 };
@@ -13,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use windlass_plane::FolderLock;
 
 use crate::{
+    confirm,
     data_dir::{self, DataDirArgs},
     failure::Advised,
     output,
@@ -110,7 +110,7 @@ fn send(process: Pid, signal: Signal) -> anyhow::Result<()> {
 }
 
 fn agreed(folder: &Path) -> anyhow::Result<bool> {
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+    if !confirm::can_ask() {
         return Err(Advised {
             message: format!("nothing was done, as the data in {} would be lost", folder.display()),
             hint: "--force removes it without asking".into(),
@@ -118,11 +118,8 @@ fn agreed(folder: &Path) -> anyhow::Result<bool> {
         .into());
     }
     let size = data_dir::size(folder).map_or_else(|_| String::new(), |size| format!(" ({})", output::bytes(size)));
-    eprint!("remove all objects, certificates and the kubeconfig in {}{size}? [y/N] ", folder.display());
-    io::stderr().flush().context("cannot ask")?;
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer).context("cannot read the answer")?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    let question = format!("remove all objects, certificates and the kubeconfig in {}{size}? [y/N]", folder.display());
+    Ok(confirm::is_yes(&confirm::ask(&question)?))
 }
 
 /// Removes what planes made, and the folder if nothing else is in it.

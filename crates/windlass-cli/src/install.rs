@@ -5,6 +5,7 @@ use clap::Args;
 use crate::{
     cluster::{self, ApplyOptions, ClusterArgs},
     project::{self, Place, Program},
+    threads,
 };
 
 /// Apply the project's definitions to a cluster, and wait until they are served
@@ -26,7 +27,7 @@ pub(crate) struct InstallArgs {
 /// Applies them.
 pub(crate) fn run(args: InstallArgs) -> anyhow::Result<()> {
     let definitions = definitions(args.namespace.as_deref())?;
-    cluster::block_on(async {
+    threads::block_on(async {
         let cluster = args.cluster.connect().await?;
         cluster.announce();
         let options = ApplyOptions { dry_run: args.dry_run, force_conflicts: args.force_conflicts };

@@ -6,6 +6,8 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
 
+use crate::output;
+
 /// How many lines may wait. Further ones are lost: a log must not stop what it tells of.
 const WAITING: usize = 256;
 
@@ -23,7 +25,7 @@ pub(crate) fn start(verbose: u8) {
             _ => "debug,windlass=trace",
         }),
     };
-    let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let colour = io::stderr().is_terminal() && output::colour_allowed();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(Logs).with_ansi(colour).init();
 }
 

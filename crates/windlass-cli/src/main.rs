@@ -41,6 +41,7 @@ mod running;
 mod shell;
 mod signals;
 mod status;
+mod threads;
 mod undeploy;
 mod uninstall;
 mod up;

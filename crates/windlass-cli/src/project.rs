@@ -1,6 +1,7 @@
 //! Projects on the disk: finding one, and bringing it from one state to another.
 
 mod ask;
+mod cargo;
 mod format;
 mod program;
 mod source;
@@ -19,13 +20,14 @@ use windlass_scaffold::{
     Change, Conflicts, Files, Plan, Project, ScaffoldError, difference, fingerprint, generate, plan,
 };
 
+pub(crate) use cargo::{Artifact, artifact, cargo};
 pub(crate) use format::{format_all, style_of};
 pub(crate) use program::{Place, Program};
 pub(crate) use source::SourceArgs;
 pub(crate) use tree::{Tree, roles, samples};
 pub(crate) use write::all as write_all;
 
-use crate::failure::Advised;
+use crate::{failure::Advised, output};
 
 /// The file that makes a folder a project.
 const PROJECT: &str = "PROJECT";
@@ -185,16 +187,9 @@ pub(crate) fn read(root: &Path, paths: &BTreeSet<String>) -> anyhow::Result<File
 
 /// Prints what would be done.
 pub(crate) fn show_changes(changes: &[Change]) -> anyhow::Result<()> {
-    use std::io::Write as _;
-    let mut out = io::stdout().lock();
-    for Change { path, old, new, .. } in changes {
-        match out.write_all(difference(path, old.as_deref(), new.as_deref()).as_bytes()) {
-            // Whoever closed the pipe has seen enough.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
-            result => result.context("cannot write to standard output")?,
-        }
-    }
-    Ok(())
+    let all: String =
+        changes.iter().map(|change| difference(&change.path, change.old.as_deref(), change.new.as_deref())).collect();
+    output::print(&all)
 }
 
 /// Says what was done, and what is left to do.

@@ -20,7 +20,6 @@ use std::{
     fs,
     io::{self, IsTerminal as _},
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 use anyhow::Context as _;
@@ -34,7 +33,7 @@ use self::{
     event::{Event, Reporter},
     install::Installer,
     operator::Surroundings,
-    plain::{Plain, colour_allowed},
+    plain::Plain,
     resources::Resources,
     supervisor::{Command, Supervisor},
     tunnel::Tunnel,
@@ -42,12 +41,12 @@ use self::{
 use crate::{
     cluster::ClusterArgs,
     failure::Advised,
+    output::colour_allowed,
     project::{self, Opened},
     signals::Signals,
+    threads,
 };
 
-/// How long threads that are busy with the disk may keep the process once everything else has ended.
-const THREADS_DEADLINE: Duration = Duration::from_millis(300);
 /// A user presses few keys at a time.
 const COMMANDS: usize = 8;
 /// Where a run keeps certificates and kubeconfig: in a folder that version control ignores.
@@ -96,10 +95,7 @@ pub(crate) fn run(args: RunArgs) -> anyhow::Result<()> {
         let message = format!("there are no samples: {} is no folder", samples.display());
         return Err(Advised { message, hint: "leave out --samples".into() }.into());
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
-    let result = runtime.block_on(serve(args, opened));
-    runtime.shutdown_timeout(THREADS_DEADLINE);
-    result
+    threads::block_on_all(serve(args, opened))
 }
 
 async fn serve(args: RunArgs, opened: Opened) -> anyhow::Result<()> {

@@ -9,18 +9,16 @@ use k8s_openapi::{
     api::core::v1::{Namespace, Node, Pod},
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
-use kube::{
-    Api, Client, Config, Resource,
-    api::ListParams,
-    config::{KubeConfigOptions, Kubeconfig},
-};
+use kube::{Api, Client, Resource, api::ListParams};
 use serde::Serialize;
 
 use crate::{
+    cluster::ClusterArgs,
     data_dir::{self, DataDirArgs},
     failure::Told,
     output::{self, Format},
     running::Presence,
+    threads,
     up::background,
     version,
 };
@@ -94,8 +92,7 @@ struct Objects {
 /// Prints the status; fails without a word if no plane is ready.
 pub(crate) fn run(args: StatusArgs) -> anyhow::Result<()> {
     let folder = args.data_dir.resolve()?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start threads")?;
-    let status = runtime.block_on(gather(&folder))?;
+    let status = threads::block_on(gather(&folder))?;
     output::print(&args.output.text(&status, || table(&status, jiff::Timestamp::now()))?)?;
     match status.state {
         State::Running => Ok(()),
@@ -132,7 +129,7 @@ async fn gather(folder: &Path) -> anyhow::Result<Status> {
 
 /// Asks the server itself.
 async fn ask(kubeconfig: &Path) -> anyhow::Result<Objects> {
-    let client = client(kubeconfig).await?;
+    let client = ClusterArgs::of(kubeconfig).prepare().await?.client;
     let request = Request::get("/readyz").body(Vec::new()).context("cannot ask")?;
     client.request_text(request).await.context("the server is not ready")?;
     let nodes = Api::<Node>::all(client.clone()).list(&ListParams::default()).await.context("cannot list nodes")?;
@@ -149,14 +146,6 @@ async fn ask(kubeconfig: &Path) -> anyhow::Result<Objects> {
         namespaces: count::<Namespace>(&client, ListParams::default()).await?,
         definitions: count::<CustomResourceDefinition>(&client, ListParams::default()).await?,
     })
-}
-
-/// A client that is the administrator of the plane.
-pub(crate) async fn client(kubeconfig: &Path) -> anyhow::Result<Client> {
-    let text = Kubeconfig::read_from(kubeconfig).with_context(|| format!("cannot use {}", kubeconfig.display()))?;
-    let config = Config::from_custom_kubeconfig(text, &KubeConfigOptions::default()).await;
-    let config = config.with_context(|| format!("cannot use {}", kubeconfig.display()))?;
-    Client::try_from(config).context("cannot make a client")
 }
 
 /// How many there are, of which one is sent and the others are only counted.

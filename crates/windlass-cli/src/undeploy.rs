@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::{
     cluster::{self, ClusterArgs, DeleteOptions},
     confirm::confirm,
-    deploy,
+    deploy, threads,
 };
 
 /// Delete what `windlass deploy` applied
@@ -41,7 +41,7 @@ pub(crate) fn run(args: UndeployArgs) -> anyhow::Result<()> {
     let is_definition = |object: &Value| object["kind"] == "CustomResourceDefinition";
     let (definitions, rest): (Vec<Value>, Vec<Value>) = objects.into_iter().partition(is_definition);
     let definitions = if args.keep_crds { Vec::new() } else { definitions };
-    cluster::block_on(async {
+    threads::block_on(async {
         let cluster = args.cluster.connect().await?;
         cluster.announce();
         let lost = cluster.objects_of(&definitions).await?;

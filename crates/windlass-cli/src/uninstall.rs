@@ -7,7 +7,7 @@ use clap::Args;
 use crate::{
     cluster::{self, ClusterArgs, DeleteOptions},
     confirm::confirm,
-    install,
+    install, threads,
 };
 
 /// Delete the project's definitions from a cluster, with all objects that are of them
@@ -29,7 +29,7 @@ pub(crate) struct UninstallArgs {
 /// Deletes them.
 pub(crate) fn run(args: UninstallArgs) -> anyhow::Result<()> {
     let definitions = install::definitions(None)?;
-    cluster::block_on(async {
+    threads::block_on(async {
         let cluster = args.cluster.connect().await?;
         cluster.announce();
         let objects = cluster.objects_of(&definitions).await?;

@@ -23,11 +23,8 @@ use crate::{
     running::{self, Presence},
     shell::Shell,
     signals::Signals,
-    version,
+    threads, version,
 };
-
-/// How long threads that are busy with the disk may keep the process once everything else has ended.
-const THREADS_DEADLINE: Duration = Duration::from_millis(300);
 
 /// Run a Kubernetes control plane on this machine
 ///
@@ -135,10 +132,7 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<()> {
     if args.detached {
         background::leave_terminal(&data_dir)?;
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
-    let result = runtime.block_on(serve(options, ready_file));
-    runtime.shutdown_timeout(THREADS_DEADLINE);
-    result
+    threads::block_on_all(serve(options, ready_file))
 }
 
 async fn serve(options: PlaneOptions, ready_file: Option<PathBuf>) -> anyhow::Result<()> {

@@ -75,14 +75,26 @@ impl ClusterArgs {
         Ok((config, format!("context {context} of {names}")))
     }
 
-    /// Connects, and makes sure that the server is there.
-    pub(crate) async fn connect(&self) -> anyhow::Result<Cluster> {
+    /// That of a file, whatever the environment says.
+    pub(crate) fn of(kubeconfig: &Path) -> Self {
+        Self { kubeconfig: Some(kubeconfig.to_owned()), context: None }
+    }
+
+    /// The cluster, whether or not it is there.
+    pub(crate) async fn prepare(&self) -> anyhow::Result<Cluster> {
         let (mut config, origin) = self.configuration().await?;
         config.connect_timeout = Some(CONNECT_WITHIN);
         let version = env!("CARGO_PKG_VERSION");
         let client = client::connect(&config, ClientOptions::new(format!("{MANAGER}/{version}")))
             .with_context(|| format!("cannot use the {origin}"))?;
         let url = config.cluster_url.to_string().trim_end_matches('/').to_owned();
+        Ok(Cluster { client, url, namespace: config.default_namespace, origin })
+    }
+
+    /// Connects, and makes sure that the server is there.
+    pub(crate) async fn connect(&self) -> anyhow::Result<Cluster> {
+        let cluster = self.prepare().await?;
+        let Cluster { client, url, origin, .. } = &cluster;
         let asked = tokio::time::timeout(2 * CONNECT_WITHIN, client.apiserver_version()).await;
         let failed = match asked {
             Ok(Ok(_)) => None,
@@ -100,7 +112,7 @@ impl ClusterArgs {
             };
             return Err(Advised { message, hint: hint.into() }.into());
         }
-        Ok(Cluster { client, url, namespace: config.default_namespace, origin })
+        Ok(cluster)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{self, Read as _, Write as _},
+    io::{self, Read as _},
     path::{Path, PathBuf},
 };
 
@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use clap::Args;
 
 use super::{manifest, replace};
-use crate::failure::Advised;
+use crate::{failure::Advised, output};
 
 /// Turn definitions of apiextensions.k8s.io/v1beta1 into apiextensions.k8s.io/v1
 ///
@@ -60,11 +60,7 @@ pub(crate) fn run(args: UpgradeArgs) -> anyhow::Result<()> {
         let text = manifest::join(manifests.iter().map(|(_, _, manifest)| manifest.text.as_str()));
         match &args.output {
             Some(file) => replace::all([(file.as_path(), text.as_str())])?,
-            None => match io::stdout().write_all(text.as_bytes()) {
-                // Whoever closed the pipe has seen enough.
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-                result => result.context("cannot write to standard output")?,
-            },
+            None => output::print(&text)?,
         }
     }
     match count {

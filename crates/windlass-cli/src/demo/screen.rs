@@ -5,6 +5,8 @@ use std::{
     time::Duration,
 };
 
+use crate::output;
+
 /// Where text begins.
 const INDENT: &str = "   ";
 /// Lines of the story are no longer, however wide the terminal is.
@@ -47,7 +49,7 @@ impl Screen {
     /// The screen of this process.
     pub(super) fn of_process(pace: Pace) -> Self {
         let terminal = io::stdout().is_terminal();
-        let colour = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let colour = terminal && output::colour_allowed();
         let size = terminal.then(|| rustix::termios::tcgetwinsize(io::stdout()).ok()).flatten();
         let width = size.map(|size| usize::from(size.ws_col)).filter(|width| *width > 0).unwrap_or(TEXT);
         Self { pace, colour, width: width.max(40) }

@@ -24,7 +24,7 @@ use windlass_scaffold::ScaffoldError;
 use super::facts::{Cluster, Facts, Folder, Machine, Port, ProjectFacts, Terminal, Tools};
 use crate::{
     failure::Advised,
-    project,
+    output, project,
     running::{Presence, Running},
 };
 
@@ -203,7 +203,7 @@ fn terminal() -> Terminal {
     Terminal {
         is_terminal: io::stdout().is_terminal(),
         columns: rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col).filter(|width| *width > 0),
-        colour: variable("NO_COLOR").is_none() && variable("TERM").is_none_or(|term| term != "dumb"),
+        colour: output::colour_allowed() && variable("TERM").is_none_or(|term| term != "dumb"),
         utf8: locale.contains("UTF-8") || locale.contains("UTF8"),
     }
 }

@@ -67,7 +67,7 @@ pub(super) fn products(
     let catalog = catalog(&opened.root)?;
     let package = Package {
         project: &opened.project,
-        version: &program.version,
+        version: program.version(),
         image: &tree.says.image,
         install: &install,
         manifests: &manifests,

@@ -28,6 +28,7 @@ use crate::{
     output::{self, Format},
     project,
     signals::Signals,
+    threads,
 };
 
 /// The file that tests of operators write requests to, as windlass-testing knows it.
@@ -83,9 +84,7 @@ pub(crate) fn run(args: LearnArgs) -> anyhow::Result<()> {
         let message = format!("there is no {}", path.display());
         return Err(Advised { message, hint: "give a file or folder with ClusterRoles or Roles".into() }.into());
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
-    let (recorded, ended) = runtime.block_on(watch(&args))?;
-    runtime.shutdown_timeout(Duration::from_millis(300));
+    let (recorded, ended) = threads::block_on_all(watch(&args))?;
 
     let (refused, answered): (Vec<Recorded>, Vec<Recorded>) = recorded.into_iter().partition(Recorded::is_refused);
     let needs = Needs::of(&answered);

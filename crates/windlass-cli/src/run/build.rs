@@ -9,12 +9,12 @@ use std::{
 
 use anyhow::Context as _;
 use parking_lot::Mutex;
-use serde_json::Value;
 
 use super::{
     event::{Reporter, Source},
     process::{Plan, Process, ending},
 };
+use crate::project::{Artifact, artifact, cargo};
 
 /// What is built, and how.
 #[derive(Clone, Debug)]
@@ -43,16 +43,10 @@ pub(crate) struct Building {
     since: Instant,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Artifact {
-    program: PathBuf,
-    fresh: bool,
-}
-
 impl Recipe {
     /// Starts cargo. Its output is reported.
     pub(crate) fn start(&self, reporter: &Reporter) -> anyhow::Result<Building> {
-        let cargo = std::env::var_os("CARGO").filter(|cargo| !cargo.is_empty()).unwrap_or_else(|| "cargo".into());
+        let cargo = cargo();
         let plan =
             Plan { program: cargo.clone(), arguments: self.arguments(), variables: Vec::new(), source: Source::Cargo };
         let found: Arc<Mutex<Option<Artifact>>> = Arc::default();
@@ -84,40 +78,8 @@ impl Building {
             anyhow::bail!("the build {}", ending(status));
         }
         let found = self.found.lock().take();
-        let Artifact { program, fresh } = found.with_context(|| format!("cargo has built no program {}", self.name))?;
+        let Artifact { executable: program, fresh, .. } =
+            found.with_context(|| format!("cargo has built no program {}", self.name))?;
         Ok(Built { program, fresh, took: self.since.elapsed() })
-    }
-}
-
-/// The program, if this line of cargo's messages is about it.
-fn artifact(line: &str, name: &str) -> Option<Artifact> {
-    let message: Value = serde_json::from_str(line).ok()?;
-    let is_program = message["reason"] == "compiler-artifact" && message["target"]["name"] == name;
-    let program = message["executable"].as_str().filter(|_| is_program)?;
-    Some(Artifact { program: program.into(), fresh: message["fresh"] == true })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_program_is_found_among_what_cargo_says() {
-        let line = |name: &str, executable: &str, fresh: bool| {
-            format!(
-                r#"{{"reason":"compiler-artifact","target":{{"name":"{name}"}},"executable":{executable},"fresh":{fresh}}}"#
-            )
-        };
-        let found = |program: &str, fresh| Some(Artifact { program: program.into(), fresh });
-        for (line, expected) in [
-            (line("shop", r#""/t/shop""#, false), found("/t/shop", false)),
-            (line("shop", r#""/t/shop""#, true), found("/t/shop", true)),
-            (line("shop", "null", true), None),
-            (line("other", r#""/t/other""#, true), None),
-            (r#"{"reason":"build-finished","success":true}"#.to_owned(), None),
-            ("a warning".to_owned(), None),
-        ] {
-            assert_eq!(artifact(&line, "shop"), expected, "{line}");
-        }
     }
 }

@@ -12,6 +12,8 @@ use tokio::sync::mpsc;
 
 use super::event::{Event, Resource, Source};
 
+use crate::output;
+
 /// Shows events as lines.
 #[derive(Debug)]
 pub(crate) struct Plain {
@@ -24,7 +26,7 @@ pub(crate) struct Plain {
 impl Plain {
     /// In colour where it goes to a terminal, unless `NO_COLOR` is set.
     pub(crate) fn new() -> Self {
-        let allowed = colour_allowed();
+        let allowed = output::colour_allowed();
         Self {
             out_colour: allowed && io::stdout().is_terminal(),
             err_colour: allowed && io::stderr().is_terminal(),
@@ -72,11 +74,6 @@ impl Plain {
             _ => writeln!(io::stderr(), "{}", prefixed(source, text, self.err_colour)),
         };
     }
-}
-
-/// Whether the environment allows colours.
-pub(crate) fn colour_allowed() -> bool {
-    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 fn prefixed(source: Source, text: &str, colour: bool) -> String {

@@ -20,12 +20,8 @@ use self::{
     keys::Key,
     state::{Now, State},
 };
-use super::{
-    event::Event,
-    plain::{Plain, colour_allowed},
-    supervisor::Command,
-};
-use crate::logging;
+use super::{event::Event, plain::Plain, supervisor::Command};
+use crate::{logging, output::colour_allowed};
 
 /// At most so often, however much happens.
 const FRAME: Duration = Duration::from_millis(40);

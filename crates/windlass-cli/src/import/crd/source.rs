@@ -13,6 +13,7 @@ use windlass_builtins::upgrade::{self, Note};
 use crate::{
     cluster::{ClusterArgs, documents},
     failure::Advised,
+    threads,
 };
 
 /// Where a server has its definitions.
@@ -54,8 +55,7 @@ pub(super) fn from_file(file: &Path) -> anyhow::Result<Vec<Value>> {
 
 /// A definition of a cluster.
 pub(super) fn from_cluster(cluster: &ClusterArgs, name: &str) -> anyhow::Result<Value> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start")?;
-    runtime.block_on(async {
+    threads::block_on(async {
         let cluster = cluster.connect().await?;
         let ask = async |path: String| {
             let request = http::Request::get(path).body(Vec::new()).context("the name cannot be asked for")?;
