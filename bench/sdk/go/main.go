@@ -18,6 +18,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/transport"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -76,7 +77,7 @@ func reconcileAll() any {
 	mgr := start(reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
 		count.Add(1)
 		return reconcile.Result{}, nil
-	}), channel)
+	}), channel, nil)
 	wait(func() bool { return count.Load() >= int64(*objects) })
 	list := &widgetList{}
 	fail(mgr.GetCache().List(context.Background(), list))
@@ -93,7 +94,8 @@ func latency() any {
 	var lock sync.Mutex
 	var ready atomic.Int64
 	seen := map[string]string{}
-	micros, since := []int64{}, time.Now().UnixMicro()
+	writes, events, since := []int64{}, []int64{}, time.Now().UnixMicro()
+	arrivals := newArrivals()
 	var mgr manager.Manager
 	started := make(chan struct{})
 	mgr = start(reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
@@ -113,17 +115,20 @@ func latency() any {
 			fail(err)
 			// Earlier ones are of another contender.
 			if sent >= since {
-				micros = append(micros, now.UnixMicro()-sent)
+				writes = append(writes, now.UnixMicro()-sent)
+				if arrived, found := arrivals.take(at); found {
+					events = append(events, now.UnixMicro()-arrived)
+				}
 			}
 		}
 		return reconcile.Result{}, nil
-	}), nil)
+	}), nil, arrivals.watching)
 	close(started)
 	wait(func() bool { return ready.Load() >= int64(*objects) })
 	fmt.Println("ready")
 	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
 	lock.Lock()
-	return map[string]any{"micros": micros}
+	return map[string]any{"writes": writes, "events": events}
 }
 
 // queue adds keys and takes them out again.
@@ -146,15 +151,17 @@ func queue() any {
 	return map[string]any{"keys": len(keys), "seconds": took.Seconds()}
 }
 
-// start runs a manager with one controller of widgets.
-func start(r reconcile.Reconciler, channel chan event.GenericEvent) manager.Manager {
-	mgr, err := manager.New(config(), manager.Options{Scheme: scheme(), Metrics: server.Options{BindAddress: "0"}})
+// start runs a manager with one controller of widgets, whose connections may be wrapped.
+func start(r reconcile.Reconciler, channel chan event.GenericEvent, wrap transport.WrapperFunc) manager.Manager {
+	c := config()
+	c.Wrap(wrap)
+	mgr, err := manager.New(c, manager.Options{Scheme: scheme(), Metrics: server.Options{BindAddress: "0"}})
 	fail(err)
-	c, err := controller.New("widget", mgr, controller.Options{Reconciler: r, MaxConcurrentReconciles: *concurrency})
+	widgets, err := controller.New("widget", mgr, controller.Options{Reconciler: r, MaxConcurrentReconciles: *concurrency})
 	fail(err)
-	fail(c.Watch(source.Kind(mgr.GetCache(), &widget{}, &handler.TypedEnqueueRequestForObject[*widget]{})))
+	fail(widgets.Watch(source.Kind(mgr.GetCache(), &widget{}, &handler.TypedEnqueueRequestForObject[*widget]{})))
 	if channel != nil {
-		fail(c.Watch(source.Channel(channel, &handler.EnqueueRequestForObject{})))
+		fail(widgets.Watch(source.Channel(channel, &handler.EnqueueRequestForObject{})))
 	}
 	go func() { fail(mgr.Start(context.Background())) }()
 	return mgr

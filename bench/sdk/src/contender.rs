@@ -101,7 +101,9 @@ impl Run<'_> {
         tokio::time::sleep(std::time::Duration::from_millis(500)).await;
         process.child.stdin.take().context("its input is piped")?.write_all(b"stop\n")?;
         let mut latencies: Latencies = process.result()?;
-        latencies.micros.drain(..warm_up.min(latencies.micros.len()));
+        for micros in [&mut latencies.writes, &mut latencies.events] {
+            micros.drain(..warm_up.min(micros.len()));
+        }
         Ok(latencies)
     }
 

@@ -16,10 +16,12 @@ enum Measure {
     PeakMemory,
     MemoryPerObject,
     Reconciles,
-    /// By writes in a second.
-    LatencyMedian(u32),
-    /// By writes in a second.
-    LatencyTail(u32),
+    /// By writes in a second, from the sending of a write.
+    WriteMedian(u32),
+    WriteTail(u32),
+    /// By writes in a second, from the reading of its event.
+    EventMedian(u32),
+    EventTail(u32),
     /// By number of keys.
     Queue(usize),
 }
@@ -40,17 +42,21 @@ impl Figures {
         self.add(Measure::Reconciles, contender, reconciled.reconciles as f64 / reconciled.seconds);
     }
 
-    pub(crate) fn latencies(&mut self, contender: Contender, rate: u32, mut latencies: Latencies) {
-        latencies.micros.sort_unstable();
-        let at = |share: f64| {
-            let place =
-                ((latencies.micros.len() as f64 * share) as usize).min(latencies.micros.len().saturating_sub(1));
-            latencies.micros.get(place).map_or(f64::NAN, |micros| *micros as f64)
-        };
-        let (median, tail) = (at(0.5), at(0.99));
-        eprintln!("  {} writes seen, p50 {median} us, p99 {tail} us", latencies.micros.len());
-        self.add(Measure::LatencyMedian(rate), contender, median);
-        self.add(Measure::LatencyTail(rate), contender, tail);
+    pub(crate) fn latencies(&mut self, contender: Contender, rate: u32, latencies: Latencies) {
+        let (writes, events) = (latencies.writes, latencies.events);
+        eprintln!("  {} writes seen, {} as events", writes.len(), events.len());
+        for (mut micros, median, tail) in [
+            (writes, Measure::WriteMedian(rate), Measure::WriteTail(rate)),
+            (events, Measure::EventMedian(rate), Measure::EventTail(rate)),
+        ] {
+            micros.sort_unstable();
+            let at = |share: f64| micros.get((micros.len() as f64 * share) as usize).map(|micros| *micros as f64);
+            // Without a runtime there are no events.
+            if let (Some(middle), Some(high)) = (at(0.5), at(0.99)) {
+                self.add(median, contender, middle);
+                self.add(tail, contender, high);
+            }
+        }
     }
 
     pub(crate) fn queued(&mut self, contender: Contender, queued: Queued) {
@@ -106,8 +112,10 @@ impl Measure {
             Self::PeakMemory => "sync, peak memory".to_owned(),
             Self::MemoryPerObject => "memory for an object".to_owned(),
             Self::Reconciles => "no-op reconciles".to_owned(),
-            Self::LatencyMedian(rate) => format!("write to reconcile at {rate} /s, p50"),
-            Self::LatencyTail(rate) => format!("write to reconcile at {rate} /s, p99"),
+            Self::WriteMedian(rate) => format!("write to reconcile at {rate} /s, p50"),
+            Self::WriteTail(rate) => format!("write to reconcile at {rate} /s, p99"),
+            Self::EventMedian(rate) => format!("event to reconcile at {rate} /s, p50"),
+            Self::EventTail(rate) => format!("event to reconcile at {rate} /s, p99"),
             Self::Queue(keys) => format!("queue of {keys} keys, add and get"),
         }
     }
@@ -118,7 +126,9 @@ impl Measure {
             Self::PeakMemory => format!("{:.0} MB", value / 1e6),
             Self::MemoryPerObject => format!("{value:.0} bytes"),
             Self::Reconciles | Self::Queue(_) => format!("{value:.0} /s"),
-            Self::LatencyMedian(_) | Self::LatencyTail(_) => format!("{:.2} ms", value / 1e3),
+            Self::WriteMedian(_) | Self::WriteTail(_) | Self::EventMedian(_) | Self::EventTail(_) => {
+                format!("{:.2} ms", value / 1e3)
+            }
         }
     }
 
@@ -129,9 +139,11 @@ impl Measure {
     /// Against the better of the others.
     fn target(self) -> Option<f64> {
         match self {
-            Self::SyncTime | Self::PeakMemory | Self::MemoryPerObject | Self::LatencyTail(_) => Some(0.5),
+            Self::SyncTime | Self::PeakMemory | Self::MemoryPerObject | Self::WriteTail(_) | Self::EventTail(_) => {
+                Some(0.5)
+            }
             Self::Reconciles => Some(2.0),
-            Self::LatencyMedian(_) | Self::Queue(_) => None,
+            Self::WriteMedian(_) | Self::EventMedian(_) | Self::Queue(_) => None,
         }
     }
 }

@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use windlass_bench::child::memory_of;
 
 use crate::{
+    arrivals::Arrivals,
     subjects,
     widget::{SENT_AT, Widget},
 };
@@ -82,10 +83,11 @@ pub(crate) struct Reconciled {
     pub(crate) seconds: f64,
 }
 
-/// Times from a write to its reconcile.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// How long before their reconciles writes were sent, and their events read from the connection, in microseconds.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Latencies {
-    pub(crate) micros: Vec<i64>,
+    pub(crate) writes: Vec<i64>,
+    pub(crate) events: Vec<i64>,
 }
 
 /// Keys went through a queue.
@@ -168,6 +170,7 @@ impl Count {
 #[derive(Debug, Clone)]
 pub(crate) struct Times {
     pub(crate) reconciles: Count,
+    pub(crate) arrivals: Arrivals,
     noted: Arc<Mutex<Noted>>,
     /// Writes that were sent before are of another contender.
     since: i64,
@@ -177,13 +180,13 @@ pub(crate) struct Times {
 struct Noted {
     /// The last write of each object that was reconciled.
     last: HashMap<String, String>,
-    micros: Vec<i64>,
+    latencies: Latencies,
 }
 
 impl Times {
     /// Of writes from now on.
     pub(crate) fn new() -> Self {
-        Self { reconciles: Count::default(), noted: Arc::default(), since: now() }
+        Self { reconciles: Count::default(), arrivals: Arrivals::default(), noted: Arc::default(), since: now() }
     }
 
     /// An object is reconciled now.
@@ -205,13 +208,16 @@ impl Times {
     /// A write was seen.
     pub(crate) fn took(&self, now: i64, sent: i64) {
         if sent >= self.since {
-            self.noted.lock().micros.push(now - sent);
+            let arrived = self.arrivals.take(sent);
+            let latencies = &mut self.noted.lock().latencies;
+            latencies.writes.push(now - sent);
+            latencies.events.extend(arrived.map(|arrived| now - arrived));
         }
     }
 
     /// All times so far.
     pub(crate) fn latencies(&self) -> Latencies {
-        Latencies { micros: self.noted.lock().micros.clone() }
+        self.noted.lock().latencies.clone()
     }
 }
 

@@ -5,8 +5,9 @@ use futures_util::{AsyncBufReadExt as _, TryStreamExt as _};
 use kube::{Api, Client, api::ListParams, api::WatchParams, core::Request};
 
 use crate::{
+    arrivals::sent_at,
     subject::{Latencies, SubjectArgs, Times, now, while_writing},
-    widget::{NAMESPACE, SENT_AT, Widget},
+    widget::{NAMESPACE, Widget},
 };
 
 pub(crate) async fn latency(args: &SubjectArgs) -> anyhow::Result<Latencies> {
@@ -29,10 +30,4 @@ async fn watch(client: Client, times: Times) -> anyhow::Result<()> {
         }
     }
     Ok(())
-}
-
-/// When the write was sent: the text behind the annotation's name.
-fn sent_at(line: &str) -> Option<i64> {
-    let (_, behind) = line.split_once(SENT_AT)?;
-    behind.split('"').find(|text| text.starts_with(|first: char| first.is_ascii_digit()))?.parse().ok()
 }

@@ -67,7 +67,8 @@ pub(crate) async fn latency(args: &SubjectArgs) -> anyhow::Result<Latencies> {
         times.note(&widget);
         Ok::<_, Infallible>(Action::await_change())
     };
-    let controller = Controller::new(Api::<Widget>::all(args.client().await?), watcher::Config::default())
+    let client = times.arrivals.watching(args.client().await?);
+    let controller = Controller::new(Api::<Widget>::all(client), watcher::Config::default())
         .with_config(Config::default().concurrency(args.concurrency))
         .run(reconcile, |_, _, _| Action::await_change(), Arc::new(times.clone()));
     tokio::spawn(controller.for_each(|_| ready(())));

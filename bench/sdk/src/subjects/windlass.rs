@@ -39,7 +39,7 @@ pub(crate) async fn reconcile(args: &SubjectArgs) -> anyhow::Result<Reconciled> 
         counting.add();
         async { Ok(Action::done()) }
     });
-    run(args, controller.source(&trigger)).await?;
+    run(client(args).await?, args, controller.source(&trigger));
     count.reaches(args.objects).await;
     let (start, already) = (Instant::now(), count.get());
     trigger.enqueue_everything();
@@ -54,7 +54,7 @@ pub(crate) async fn latency(args: &SubjectArgs) -> anyhow::Result<Latencies> {
         noting.note(&widget);
         async { Ok(Action::done()) }
     });
-    run(args, controller).await?;
+    run(times.arrivals.watching(client(args).await?), args, controller);
     times.reconciles.reaches(args.objects).await;
     while_writing().await?;
     Ok(times.latencies())
@@ -81,9 +81,7 @@ async fn client(args: &SubjectArgs) -> anyhow::Result<kube::Client> {
     Ok(client::connect(&args.config().await?, ClientOptions::new("windlass-bench-sdk"))?)
 }
 
-async fn run(args: &SubjectArgs, controller: Controller<Widget>) -> anyhow::Result<()> {
+fn run(client: kube::Client, args: &SubjectArgs, controller: Controller<Widget>) {
     let operator = Operator::new("bench").controller(controller.concurrency(args.concurrency.into()));
-    let client = client(args).await?;
     tokio::spawn(operator.run_with(client, Options::default(), Shutdown::new()));
-    Ok(())
 }
