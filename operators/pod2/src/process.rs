@@ -46,6 +46,11 @@ impl Process {
         self.signal(Signal::TERM);
     }
 
+    /// Ends it; it has ended an instant later.
+    pub(crate) fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
     fn signal(&self, signal: Signal) {
         // A group that is gone needs no signal.
         if let Some(group) = self.group {
@@ -56,7 +61,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.signal(Signal::KILL);
+        self.kill();
     }
 }
 

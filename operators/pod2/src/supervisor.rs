@@ -152,11 +152,11 @@ impl Life {
             stop = self.stopping.wait_for(Option::is_some) => stop.ok().and_then(|time| *time).unwrap_or_default(),
         };
         process.terminate();
-        match tokio::time::timeout(grace, process.ended()).await {
-            Ok(code) => (code, String::new()),
-            // It is killed when it is dropped.
-            Err(_) => (137, "Killed".to_owned()),
+        if let Ok(code) = tokio::time::timeout(grace, process.ended()).await {
+            return (code, String::new());
         }
+        process.kill();
+        (process.ended().await, "Killed".to_owned())
     }
 
     fn become_(&self, change: impl FnOnce(&mut ContainerStatus)) {
