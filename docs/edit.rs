@@ -102,8 +102,9 @@ impl Edit {
                 Ok(format!("{}{shown}\n{}", &file[..place.start], &file[place.end..]))
             }
             Place::End => {
-                let (uses, shown) = shown.split_once(LEFT_OUT).unwrap_or(("", shown));
-                let top = file.find("use ").filter(|_| !uses.is_empty()).unwrap_or(0);
+                let (uses, shown) = shown.split_once(&format!("\n{LEFT_OUT}\n")).unwrap_or(("", shown));
+                let first = lines(file).find(|place| file[place.clone()].starts_with("use "));
+                let top = first.map_or(0, |place| place.start);
                 let between = if file.trim_end().ends_with('}') { "\n" } else { "" };
                 Ok(format!("{}{uses}{}{between}{}\n", &file[..top], &file[top..], shown.trim_start()))
             }
@@ -207,8 +208,8 @@ mod tests {
             ("At the end of `a/a.rs`:", "fn x() {}", format!("{FILE}\nfn x() {{}}\n")),
             (
                 "At the end of `a/a.rs`:",
-                "use a;\n\n// ...\n\nfn x() {}",
-                format!("{}\nfn x() {{}}\n", FILE.replace("use b", "use a;\n\nuse b")),
+                "use a;\n\n// ...\n\nfn x() {\n    // ...\n}",
+                format!("{}\nfn x() {{\n    // ...\n}}\n", FILE.replace("use b", "use a;\nuse b")),
             ),
             ("In `a/a.rs`, in place of `one`:", "x", format!("{}x\n\n{}", &FILE[..18], &FILE[55..])),
             ("In `a/a.rs`, in place of `ones`:", "x", FILE.replace("fn ones() {}", "x")),

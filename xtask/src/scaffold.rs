@@ -172,7 +172,7 @@ impl Workshop {
         self.cargo(project, &["test", "--quiet"])?;
         self.cargo(project, CLIPPY)?;
         if has_samples {
-            run::until_ready(&self.windlass, project, &self.target)?;
+            run::until_ready(self, project)?;
         }
         self.windlass(project, &["generate"])?;
         self.windlass(project, &["generate", "--check"])
@@ -187,9 +187,20 @@ impl Workshop {
     }
 
     fn execute(&self, program: &Path, folder: &Path, arguments: &[&str]) -> anyhow::Result<()> {
+        execute(self.command(program, folder).args(arguments))
+    }
+
+    fn command(&self, program: &Path, folder: &Path) -> Command {
         let mut command = Command::new(program);
-        command.current_dir(folder).env("CARGO_TARGET_DIR", &self.target).env_remove("CI").args(arguments);
-        execute(&mut command)
+        command.current_dir(folder).env("CARGO_TARGET_DIR", &self.target).env_remove("CI");
+        // What cargo tells this program about itself is not for others: build scripts would run anew because of it, and
+        // after that of ring most of what there is would be compiled anew.
+        for (name, _) in std::env::vars_os() {
+            if ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
+                command.env_remove(name);
+            }
+        }
+        command
     }
 }
 

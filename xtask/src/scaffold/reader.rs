@@ -77,15 +77,15 @@ impl<'a> Reader<'a> {
     }
 
     fn command(&mut self, words: &[&str]) -> anyhow::Result<()> {
-        let Workshop { root, windlass, target, .. } = self.workshop;
         match words {
             ["cd", folder] => self.folder.push(folder),
             ["windlass", init @ ..] if init.starts_with(&["init"]) => drop(self.workshop.init(init)?),
-            ["windlass", "run", ..] => run::until_ready(windlass, &self.folder, target)?,
+            ["windlass", "run", ..] => run::until_ready(self.workshop, &self.folder)?,
             ["windlass", arguments @ ..] => self.workshop.windlass(&self.folder, arguments)?,
             // What is not published is where it is.
             ["cargo", "add", name] if name.starts_with("windlass") => {
-                self.workshop.cargo(&self.folder, &["add", "--path", &format!("{root}/crates/{name}")])?;
+                self.workshop
+                    .cargo(&self.folder, &["add", "--path", &format!("{}/crates/{name}", self.workshop.root)])?;
             }
             ["cargo", arguments @ ..] => self.workshop.cargo(&self.folder, arguments)?,
             _ => bail!("this cannot be typed"),
