@@ -12,6 +12,7 @@ mod plain;
 mod process;
 mod resources;
 mod supervisor;
+pub(crate) mod trace;
 mod tunnel;
 mod view;
 

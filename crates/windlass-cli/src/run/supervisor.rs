@@ -69,6 +69,8 @@ impl Supervisor {
         mut commands: mpsc::Receiver<Command>,
         stop: impl Future<Output = ()>,
     ) -> anyhow::Result<()> {
+        // One that was killed may have left a cluster in which nothing can be written, and a build takes its time.
+        self.withdraw("webhooks of an earlier run are left").await;
         let mut moment = Moment::default();
         let action = moment.lifecycle.on(Input::Restart);
         self.act(action, &mut moment).await;
@@ -196,13 +198,17 @@ impl Supervisor {
     /// Webhooks go first: while there is nobody to answer them, nothing could be written.
     async fn end(self, mut moment: Moment) {
         moment.work = None;
+        self.withdraw("webhooks of this run are left").await;
+        if let Some(operator) = moment.operator {
+            operator.stop().await;
+        }
+    }
+
+    async fn withdraw(&self, otherwise: &'static str) {
         let withdrawn = tokio::time::timeout(WITHDRAWING, self.installer.withdraw()).await;
         let withdrawn = withdrawn.unwrap_or_else(|_| Err(anyhow::anyhow!("the cluster does not answer")));
         if let Err(error) = withdrawn {
-            self.reporter.complain(&error.context("webhooks of this run are left")).await;
-        }
-        if let Some(operator) = moment.operator {
-            operator.stop().await;
+            self.reporter.complain(&error.context(otherwise)).await;
         }
     }
 }
