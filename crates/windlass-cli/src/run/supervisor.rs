@@ -10,7 +10,7 @@ use super::{
     event::{Build, Event, Operator, Reporter, in_words},
     install::Installer,
     lifecycle::{Action, Input, Lifecycle},
-    operator::{Afterwards, Running, Surroundings},
+    operator::{Afterwards, Running, Samples, Surroundings},
     process::ending,
     resources::Resources,
     tunnel::Installation,
@@ -38,7 +38,7 @@ pub(crate) struct Supervisor {
     /// Sources to watch, if they are.
     pub(crate) changes: Option<Changes>,
     /// A folder of manifests to apply once.
-    pub(crate) samples: Option<PathBuf>,
+    pub(crate) samples: Samples,
     /// A first build that fails ends the run: nobody would mend it.
     pub(crate) must_build: bool,
 }
@@ -154,7 +154,7 @@ impl Supervisor {
         let after = Afterwards {
             installer: self.installer.clone(),
             installation: moment.installation.clone(),
-            samples: self.samples.take(),
+            samples: self.samples.clone(),
         };
         let program = moment.program.clone().unwrap_or_default();
         match self.surroundings.start(&program, after, &self.reporter) {

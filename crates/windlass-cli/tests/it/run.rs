@@ -230,6 +230,7 @@ async fn an_operator_is_run_again_after_each_change_that_can_be_built() {
     assert!(webhooks.get_opt("shop-run").await.unwrap().is_none());
     answer_probe(&first.probes);
     run.until_said("windlass | Book default/book-example: created");
+    run.until_said("windlass | the samples are in place");
     let webhook = webhooks.get("shop-run").await.unwrap().webhooks.unwrap().remove(0);
     let url = format!("https://127.0.0.1:{}/validate", first.webhook_port);
     assert_eq!(webhook.client_config.url, Some(url));
