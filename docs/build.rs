@@ -3,7 +3,7 @@
 //! Pages show code as it stands in a project, so three things are different for rustdoc:
 //!
 //! - `crate::` is the operator of the tutorial, `crontab_operator`.
-//! - Tests (`#[test]`, `#[tokio::test]`) are called by a `main`, so that they run.
+//! - Tests (`#[test]`, `#[tokio::test]`) are called by a `main`, so that they run, also those of a `mod tests`.
 //! - The lines of a comment `<!-- hidden` before a block are hidden lines of it. In the book itself lines that begin
 //!   with `# ` are hidden, but the README is read where they would be shown.
 
@@ -72,13 +72,19 @@ fn of_block(lines: &[&str]) -> String {
     let mut calls = String::new();
     let mut attribute = None;
     for line in lines {
-        match (line.trim_start_matches("# "), attribute.take()) {
+        match (line.trim_start_matches("# ").trim_start(), attribute.take()) {
+            ("#[cfg(test)]", _) => {}
             (test @ ("#[test]" | "#[tokio::test]"), _) => attribute = Some(test),
             (function, Some(test)) => {
                 let name = function.split_once("fn ").unwrap().1.split('(').next().unwrap();
                 let waits = if test == "#[tokio::test]" { ".await" } else { "" };
-                write!(calls, "{name}(){waits}; ").unwrap();
-                writeln!(block, "{line}").unwrap();
+                if line.starts_with(' ') {
+                    write!(calls, "tests::{name}(){waits}; ").unwrap();
+                    writeln!(block, "pub {}", line.trim_start()).unwrap();
+                } else {
+                    write!(calls, "{name}(){waits}; ").unwrap();
+                    writeln!(block, "{line}").unwrap();
+                }
             }
             _ => writeln!(block, "{}", line.replace("crate::", "crontab_operator::")).unwrap(),
         }

@@ -1,9 +1,10 @@
 //! `cargo xtask scaffold`: projects that `windlass` makes are built, linted, tested and run, and a server accepts their
-//! manifests, from kustomize, the installer and the chart.
+//! manifests, from kustomize, the installer and the chart. So are those that a reader of the book makes.
 //!
 //! They lie in `target/scaffold`, depend on this workspace by its path, and share its target folder and its lock file:
 //! what is compiled once is not compiled again, and nothing is downloaded.
 
+mod reader;
 mod run;
 mod servers;
 
@@ -17,34 +18,44 @@ use std::{
 
 use anyhow::{Context as _, bail, ensure};
 
+use self::reader::Reader;
 use crate::peers;
 
 const USAGE: &str =
     "usage: cargo xtask scaffold [--peers DIR] [--against windlass|kubernetes|KUBECONFIG] [--only STORY]";
 
-/// A project: what is typed after `windlass`, a line a command.
+const CLIPPY: &[&str] = &["clippy", "--quiet", "--all-targets", "--", "-D", "warnings"];
+
+/// A project, and how it comes to be.
 struct Story {
     name: &'static str,
     /// Whether samples can be created while nobody converts between versions.
     has_samples: bool,
-    commands: &'static [&'static str],
+    making: Making,
 }
 
-/// The first is what the quick start shows; the second has everything that can be generated.
+enum Making {
+    /// What is typed after `windlass`, a line a command.
+    Commands(&'static [&'static str]),
+    /// The pages of the book whose paths begin so, typed as a reader does.
+    Pages(&'static str),
+}
+
+/// The second has everything that can be generated.
 const STORIES: &[Story] = &[
     Story {
         name: "guestbook",
         has_samples: true,
-        commands: &[
+        making: Making::Commands(&[
             "create api --group webapp --version v1 --kind Guestbook --field size:int32=1..10,default=1 \
              --field configMapName:string=1..63 --field type:enum(Phone|Address|Name),default=Phone",
             "create webhook --kind Guestbook --defaulting --validating",
-        ],
+        ]),
     },
     Story {
         name: "everything-with-a-long-name",
         has_samples: false,
-        commands: &[
+        making: Making::Commands(&[
             "create api --group shop --version v1 --kind Book --plural books --field title:string=1..63 \
              --field code:string,pattern=^[a-z\"]{1,3}$,example=abc --field pages:int32=1..5000,default=100 \
              --field price:number=0.5.. --field stock:int --field sold:bool,default=false \
@@ -71,9 +82,11 @@ const STORIES: &[Story] = &[
             "edit --group other --kind Book --field shelf:int32?",
             "create api --group shop --version v1 --kind Passing",
             "delete api --kind Passing",
-        ],
+        ]),
     },
-    Story { name: "nothing", has_samples: false, commands: &[] },
+    Story { name: "nothing", has_samples: false, making: Making::Commands(&[]) },
+    Story { name: "quick-start", has_samples: true, making: Making::Pages("quick-start.md") },
+    Story { name: "tutorial", has_samples: false, making: Making::Pages("tutorial/") },
 ];
 
 /// Makes the projects and checks them.
@@ -88,42 +101,107 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
             _ => bail!("{USAGE}"),
         }
     }
+    let is_meant = |story: &&Story| only.is_none_or(|only| only == story.name);
+    ensure!(STORIES.iter().any(|story| is_meant(&story)), "there is no such story\n{USAGE}");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask must lie in the workspace");
     let target = std::path::absolute(peers::target())?;
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    execute(Command::new(&cargo).current_dir(root).args(["build", "--package", "windlass-cli"]))?;
-    let windlass = target.join("debug/windlass");
-    let folder = target.join("scaffold");
+    let workshop = Workshop {
+        root: root.to_str().context("the workspace must have a name in UTF-8")?.to_owned(),
+        cargo: std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()).into(),
+        windlass: target.join("debug/windlass"),
+        folder: target.join("scaffold"),
+        target,
+    };
+    workshop.cargo(root, &["build", "--package", "windlass-cli"])?;
     // Cargo finds it above each project, whoever calls it.
-    fs::create_dir_all(folder.join(".cargo"))?;
-    fs::write(folder.join(".cargo/config.toml"), settings(root)?)?;
+    fs::create_dir_all(workshop.folder.join(".cargo"))?;
+    fs::write(workshop.folder.join(".cargo/config.toml"), settings(root)?)?;
     let tools = servers.tools();
-    for story in STORIES.iter().filter(|story| only.is_none_or(|only| only == story.name)) {
+    for story in STORIES.iter().filter(is_meant) {
         let start = Instant::now();
-        let project = make(story, root, &folder, &windlass).with_context(|| story.name.to_owned())?;
+        let project = workshop.make(story).with_context(|| story.name.to_owned())?;
         let made = start.elapsed();
-        let cargo = |arguments: &[&str]| {
-            let mut command = Command::new(&cargo);
-            command.current_dir(&project).env("CARGO_TARGET_DIR", &target).env_remove("CI").args(arguments);
-            execute(&mut command).with_context(|| story.name.to_owned())
-        };
-        cargo(&["fmt", "--check"])?;
-        cargo(&["test", "--quiet"])?;
-        cargo(&["clippy", "--quiet", "--all-targets", "--", "-D", "warnings"])?;
-        if story.has_samples {
-            run::until_ready(&windlass, &project, &target).with_context(|| story.name.to_owned())?;
-        }
-        for flags in [&["generate"][..], &["generate", "--check"]] {
-            let mut generate = Command::new(&windlass);
-            generate.current_dir(&project).args(flags).env("CARGO_TARGET_DIR", &target);
-            execute(&mut generate).with_context(|| story.name.to_owned())?;
-        }
+        workshop.check(&project, story.has_samples).with_context(|| story.name.to_owned())?;
         if let Some(tools) = &tools {
             servers.check(tools, &project, story.has_samples).with_context(|| story.name.to_owned())?;
         }
         println!("{}: made in {made:.1?}, all in {:.1?}", story.name, start.elapsed());
     }
     Ok(())
+}
+
+/// Where projects are made, and what with.
+struct Workshop {
+    root: String,
+    cargo: PathBuf,
+    windlass: PathBuf,
+    target: PathBuf,
+    folder: PathBuf,
+}
+
+impl Workshop {
+    fn make(&self, story: &Story) -> anyhow::Result<PathBuf> {
+        let commands = match story.making {
+            Making::Commands(commands) => commands,
+            Making::Pages(pages) => return Reader::new(self).read(pages),
+        };
+        let project = self.init(&["init", story.name, "--domain", "example.com"])?;
+        let testdata = format!("{}/crates/windlass-scaffold/testdata/import", self.root);
+        for command in commands {
+            let words: Vec<String> =
+                command.split_whitespace().map(|word| word.replace("{testdata}", &testdata)).collect();
+            // From any folder of the project.
+            self.windlass(&project.join("src"), &words.iter().map(String::as_str).collect::<Vec<_>>())?;
+        }
+        Ok(project)
+    }
+
+    /// A new project, which depends on this workspace.
+    fn init(&self, words: &[&str]) -> anyhow::Result<PathBuf> {
+        let project = self.folder.join(words[1]);
+        if project.exists() {
+            fs::remove_dir_all(&project)?;
+        }
+        self.windlass(&self.folder, &[words, &["--path", &self.root]].concat())?;
+        fs::copy(Path::new(&self.root).join("Cargo.lock"), project.join("Cargo.lock"))?;
+        Ok(project)
+    }
+
+    fn check(&self, project: &Path, has_samples: bool) -> anyhow::Result<()> {
+        self.cargo(project, &["fmt", "--check"])?;
+        self.cargo(project, &["test", "--quiet"])?;
+        self.cargo(project, CLIPPY)?;
+        if has_samples {
+            run::until_ready(self, project)?;
+        }
+        self.windlass(project, &["generate"])?;
+        self.windlass(project, &["generate", "--check"])
+    }
+
+    fn cargo(&self, folder: &Path, arguments: &[&str]) -> anyhow::Result<()> {
+        self.execute(&self.cargo, folder, arguments)
+    }
+
+    fn windlass(&self, folder: &Path, arguments: &[&str]) -> anyhow::Result<()> {
+        self.execute(&self.windlass, folder, arguments)
+    }
+
+    fn execute(&self, program: &Path, folder: &Path, arguments: &[&str]) -> anyhow::Result<()> {
+        execute(self.command(program, folder).args(arguments))
+    }
+
+    fn command(&self, program: &Path, folder: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(folder).env("CARGO_TARGET_DIR", &self.target).env_remove("CI");
+        // What cargo tells this program about itself is not for others: build scripts would run anew because of it, and
+        // after that of ring most of what there is would be compiled anew.
+        for (name, _) in std::env::vars_os() {
+            if ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
+                command.env_remove(name);
+            }
+        }
+        command
+    }
 }
 
 /// How the workspace compiles what others wrote, and what is its own: crates that are compiled the same way are compiled
@@ -136,25 +214,6 @@ fn settings(root: &Path) -> anyhow::Result<String> {
         settings.push_str(&format!("profile.dev.package.{name}.opt-level = 0\n"));
     }
     Ok(settings)
-}
-
-/// Types the commands of a story.
-fn make(story: &Story, root: &Path, folder: &Path, windlass: &Path) -> anyhow::Result<PathBuf> {
-    let project = folder.join(story.name);
-    if project.exists() {
-        fs::remove_dir_all(&project)?;
-    }
-    let root = root.to_str().context("the workspace must have a name in UTF-8")?;
-    let init = ["init", story.name, "--domain", "example.com", "--path", root];
-    execute(Command::new(windlass).current_dir(folder).args(init))?;
-    let testdata = format!("{root}/crates/windlass-scaffold/testdata/import");
-    for command in story.commands {
-        let words = command.split_whitespace().map(|word| word.replace("{testdata}", &testdata));
-        // From any folder of the project.
-        execute(Command::new(windlass).current_dir(project.join("src")).args(words))?;
-    }
-    fs::copy(Path::new(root).join("Cargo.lock"), project.join("Cargo.lock"))?;
-    Ok(project)
 }
 
 fn execute(command: &mut Command) -> anyhow::Result<()> {

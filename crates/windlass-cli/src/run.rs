@@ -12,6 +12,7 @@ mod plain;
 mod process;
 mod resources;
 mod supervisor;
+pub(crate) mod trace;
 mod tunnel;
 mod view;
 
@@ -20,10 +21,12 @@ use std::{
     fs,
     io::{self, IsTerminal as _},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use anyhow::Context as _;
 use clap::Args;
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use self::{
@@ -191,7 +194,7 @@ async fn prepare(
         installer: Installer::new(cluster, tunnel, reporter.clone()),
         reporter: reporter.clone(),
         changes: if args.no_watch { None } else { Some(Changes::watch(&opened.root)?) },
-        samples: args.samples.then(|| opened.root.join(SAMPLES)),
+        samples: Arc::new(Mutex::new(args.samples.then(|| opened.root.join(SAMPLES)))),
         must_build: args.no_watch && !has_view,
     })
 }

@@ -8,12 +8,15 @@ use serde_json::Value;
 use crate::{
     cluster::{self, ClusterArgs, DeleteOptions},
     confirm::confirm,
-    deploy, threads,
+    deploy, project,
+    run::trace::Trace,
+    threads,
 };
 
 /// Delete what `windlass deploy` applied
 ///
-/// Definitions go first, while the operator still runs: it may have to clean up after their objects.
+/// Definitions go first, while the operator still runs: it may have to clean up after their objects. Webhooks that a
+/// `windlass run` has left, as it was killed, go before that.
 #[derive(Debug, Args)]
 pub(crate) struct UndeployArgs {
     #[command(flatten)]
@@ -48,6 +51,8 @@ pub(crate) fn run(args: UndeployArgs) -> anyhow::Result<()> {
         if !lost.is_empty() && !args.dry_run {
             confirm(&format!("{} would be deleted", lost.join(", ")), args.force)?;
         }
+        let trace = Trace::new(cluster.client.clone(), project::open()?.project.project_name);
+        trace.withdraw(args.dry_run, &mut |line| cluster::tell(&line, args.dry_run)).await?;
         let wait = (args.timeout > 0).then(|| Duration::from_secs(args.timeout));
         let options = DeleteOptions { dry_run: args.dry_run, wait };
         for objects in [definitions, rest] {

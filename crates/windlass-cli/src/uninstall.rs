@@ -7,10 +7,14 @@ use clap::Args;
 use crate::{
     cluster::{self, ClusterArgs, DeleteOptions},
     confirm::confirm,
-    install, threads,
+    install, project,
+    run::trace::Trace,
+    threads,
 };
 
 /// Delete the project's definitions from a cluster, with all objects that are of them
+///
+/// Webhooks that a `windlass run` has left, as it was killed, go first: they would be in the way.
 #[derive(Debug, Args)]
 pub(crate) struct UninstallArgs {
     #[command(flatten)]
@@ -36,6 +40,8 @@ pub(crate) fn run(args: UninstallArgs) -> anyhow::Result<()> {
         if !objects.is_empty() && !args.dry_run {
             confirm(&format!("{} would be deleted", objects.join(", ")), args.force)?;
         }
+        let trace = Trace::new(cluster.client.clone(), project::open()?.project.project_name);
+        trace.withdraw(args.dry_run, &mut |line| cluster::tell(&line, args.dry_run)).await?;
         let wait = (args.timeout > 0).then(|| Duration::from_secs(args.timeout));
         let options = DeleteOptions { dry_run: args.dry_run, wait };
         cluster.delete(&definitions, options, &mut |deleted| cluster::tell(deleted, args.dry_run)).await?;

@@ -3,7 +3,7 @@
 //! First as version control does it, with what was generated before as the common ancestor. Where that conflicts, which
 //! it does as soon as neighbouring lines have changed, each change is tried by itself: lines are added beside the line
 //! they follow or precede, if that is still there and there is only one like it; a call in a chain may follow any call
-//! that came before it. What then remains is for a person.
+//! that came before it; an item at the end stays at the end. What then remains is for a person.
 
 use diffy::{DiffOptions, Line};
 
@@ -100,6 +100,13 @@ fn place(lines: &mut Vec<String>, group: &Group) -> bool {
                 None => return false,
             }
         }
+        // Items at the end come after those of others, if what they followed is still there.
+        (None, None) if group.after.is_none() && group.added.first().is_some_and(|line| line.trim().is_empty()) => {
+            match group.before.iter().find(|line| says_something(line)).and_then(only) {
+                Some(_) => lines.len(),
+                None => return false,
+            }
+        }
         (None, None) => return false,
     };
     lines.splice(start..start, group.added.iter().cloned());
@@ -108,13 +115,17 @@ fn place(lines: &mut Vec<String>, group: &Group) -> bool {
 
 /// Where these lines are, if they are there once, and say something.
 fn find(lines: &[String], wanted: &[String]) -> Option<usize> {
-    if !wanted.iter().any(|line| line.chars().any(char::is_alphanumeric)) {
+    if !wanted.iter().any(|line| says_something(line)) {
         return None;
     }
     let mut places = (0..(lines.len() + 1).saturating_sub(wanted.len()))
         .filter(|start| lines[*start..start + wanted.len()].iter().zip(wanted).all(|(a, b)| a.trim() == b.trim()));
     let place = places.next()?;
     places.next().is_none().then_some(place)
+}
+
+fn says_something(line: &str) -> bool {
+    line.chars().any(char::is_alphanumeric)
 }
 
 /// The number of the line near which a change belongs.
@@ -160,6 +171,16 @@ mod tests {
         let merged = merge(base, &base.replace("a: i32", "a: i64"), theirs);
         assert_eq!(merged.text, base.replace("a: i32", "a: i64"));
         assert_eq!(merged.remaining[0].added, ["    b: i32,\n"]);
+    }
+
+    #[test]
+    fn items_that_both_sides_add_at_the_end_are_all_there() {
+        let (base, mine, theirs) =
+            ("fn a() {\n    1;\n}\n", "\nfn mine() {\n    2;\n}\n", "\nfn theirs() {\n    3;\n}\n");
+        let merged = merge(base, &format!("{base}{mine}"), &format!("{base}{theirs}"));
+        assert_eq!((merged.text, merged.remaining), (format!("{base}{mine}{theirs}"), Vec::new()));
+        let merged = merge(base, mine, &format!("{base}{theirs}"));
+        assert_eq!((merged.text.as_str(), merged.remaining.len()), (mine, 1), "the file is another");
     }
 
     #[test]

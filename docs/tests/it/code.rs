@@ -2,7 +2,10 @@
 
 use std::fs;
 
-use crate::page::{Page, pages, root};
+use windlass_book::{
+    edit::{Edit, missing},
+    page::{Page, pages, root},
+};
 
 /// Languages of blocks. One without a language would be Rust for rustdoc.
 const LANGUAGES: &[&str] =
@@ -26,24 +29,16 @@ fn what_the_tutorial_calls_a_file_is_a_part_of_that_file() {
     let mut files = 0;
     for page in pages().iter().filter(|page| page.path.parent().unwrap().ends_with("tutorial")) {
         for block in page.blocks().iter().filter(|block| block.language() == "rust") {
-            let Some(before) = block.before.strip_suffix("`:") else { continue };
-            let path = before.rsplit('`').next().unwrap();
-            if !path.ends_with(".rs") {
-                continue;
-            }
             let place = format!("{}:{}", page.name(), block.line);
-            let file = root().join("operators/crontab").join(path);
-            let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{place}: {path}: {error}"));
-            let shown = block.shown();
-            // `// ...` stands for what is left out.
-            let mut rest = text.as_str();
-            for piece in shown.split("// ...").map(str::trim).filter(|piece| !piece.is_empty()) {
-                let found = rest.find(piece);
-                assert!(found.is_some(), "{place}: this is not in {}, or not in this order:\n{piece}", file.display());
-                rest = &rest[found.unwrap() + piece.len()..];
+            let edit = Edit::of(block).unwrap_or_else(|why| panic!("{place}: {why}"));
+            let Some(edit) = edit.filter(|edit| edit.stays) else { continue };
+            let file = root().join("operators/crontab").join(&edit.path);
+            let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{place}: {}: {error}", edit.path));
+            if let Some(piece) = missing(&text, &block.shown()) {
+                panic!("{place}: this is not in {}, or not in this order:\n{piece}", file.display());
             }
             files += 1;
         }
     }
-    assert!(files >= 5, "the tutorial shows {files} files");
+    assert!(files >= 10, "the tutorial shows {files} files");
 }

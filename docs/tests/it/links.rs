@@ -1,6 +1,6 @@
 //! Pages can be found, and lead somewhere.
 
-use crate::page::{Page, folder, pages, root};
+use windlass_book::page::{Page, folder, pages, root};
 
 /// Pages of the repository that link to the book, or that the book is like.
 const OTHERS: &[&str] = &["README.md", "ARCHITECTURE.md", "docs/README.md", "bench/README.md"];

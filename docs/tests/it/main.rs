@@ -5,4 +5,3 @@
 mod code;
 mod links;
 mod manifests;
-mod page;

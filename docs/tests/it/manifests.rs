@@ -10,10 +10,11 @@ use serde_json::Value;
 use windlass_plane::Stages;
 use windlass_testing::Plane;
 
-use crate::page::{Page, pages};
+use windlass_book::page::{Page, pages};
 
-/// What only other programs read, or a cluster with more on it.
-const ELSEWHERE: &[&str] = &["kustomize.config.k8s.io", "monitoring.coreos.com", "windlass.dev"];
+/// What only other programs read, or a cluster with more on it: the second version is that of a reader.
+const ELSEWHERE: &[&str] =
+    &["kustomize.config.k8s.io", "monitoring.coreos.com", "stable.example.com/v2", "windlass.dev"];
 
 #[tokio::test]
 async fn manifests_are_accepted_by_a_plane() {

@@ -14,6 +14,37 @@ use crate::api::cron_tab::{CronTab, CronTabSpec};
 /// The label that says whose Job it is.
 pub const LABEL: &str = "stable.example.com/crontab";
 
+/// The name of the run of a time. The same time has the same name, so no run begins twice.
+pub fn job_name(crontab: &str, time: Timestamp) -> String {
+    format!("{crontab}-{}", time.as_second() / 60)
+}
+
+/// The run of a time.
+pub fn job(crontab: &CronTab, time: Timestamp) -> Job {
+    let spec = &crontab.spec;
+    let labels = BTreeMap::from([(LABEL.to_owned(), crontab.name_any())]);
+    let container = Container { name: "main".to_owned(), image: Some(spec.image.clone()), ..Container::default() };
+    let pod =
+        PodSpec { containers: vec![container], restart_policy: Some("OnFailure".to_owned()), ..PodSpec::default() };
+    Job {
+        metadata: ObjectMeta {
+            name: Some(job_name(&crontab.name_any(), time)),
+            labels: Some(labels.clone()),
+            ..ObjectMeta::default()
+        },
+        spec: Some(JobSpec {
+            parallelism: Some(spec.replicas),
+            completions: Some(spec.replicas),
+            template: PodTemplateSpec {
+                metadata: Some(ObjectMeta { labels: Some(labels), ..ObjectMeta::default() }),
+                spec: Some(pod),
+            },
+            ..JobSpec::default()
+        }),
+        ..Job::default()
+    }
+}
+
 /// The Jobs of a CronTab, by what has become of them.
 #[derive(Default)]
 pub struct Runs {
@@ -63,37 +94,6 @@ fn outcome(job: &Job) -> Option<&str> {
     let mut conditions = job.status.as_ref()?.conditions.as_ref()?.iter();
     let over = |kind: &str| matches!(kind, "Complete" | "Failed");
     Some(conditions.find(|condition| over(&condition.type_) && condition.status == "True")?.type_.as_str())
-}
-
-/// The name of the run of a time. The same time has the same name, so no run begins twice.
-pub fn job_name(crontab: &str, time: Timestamp) -> String {
-    format!("{crontab}-{}", time.as_second() / 60)
-}
-
-/// The run of a time.
-pub fn job(crontab: &CronTab, time: Timestamp) -> Job {
-    let spec = &crontab.spec;
-    let labels = BTreeMap::from([(LABEL.to_owned(), crontab.name_any())]);
-    let container = Container { name: "main".to_owned(), image: Some(spec.image.clone()), ..Container::default() };
-    let pod =
-        PodSpec { containers: vec![container], restart_policy: Some("OnFailure".to_owned()), ..PodSpec::default() };
-    Job {
-        metadata: ObjectMeta {
-            name: Some(job_name(&crontab.name_any(), time)),
-            labels: Some(labels.clone()),
-            ..ObjectMeta::default()
-        },
-        spec: Some(JobSpec {
-            parallelism: Some(spec.replicas),
-            completions: Some(spec.replicas),
-            template: PodTemplateSpec {
-                metadata: Some(ObjectMeta { labels: Some(labels), ..ObjectMeta::default() }),
-                spec: Some(pod),
-            },
-            ..JobSpec::default()
-        }),
-        ..Job::default()
-    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,8 @@ use std::{
 
 use anyhow::{Context as _, bail, ensure};
 
+use super::Workshop;
+
 /// The build is over by then: everything but the program itself was built for the tests.
 const READY_WITHIN: Duration = Duration::from_secs(600);
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
@@ -27,11 +29,11 @@ impl Drop for Run {
 }
 
 /// Runs the operator of a project until an object of it is ready.
-pub(super) fn until_ready(windlass: &Path, project: &Path, target: &Path) -> anyhow::Result<()> {
-    let mut command = Command::new(windlass);
-    command.args(["run", "--plain", "--samples", "--no-watch"]).current_dir(project.join("src"));
-    command.env("CARGO_TARGET_DIR", target).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut run = Run(command.spawn().with_context(|| format!("cannot run {}", windlass.display()))?);
+pub(super) fn until_ready(workshop: &Workshop, project: &Path) -> anyhow::Result<()> {
+    let mut command = workshop.command(&workshop.windlass, &project.join("src"));
+    command.args(["run", "--plain", "--samples", "--no-watch"]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut run = Run(command.spawn().with_context(|| format!("cannot run {}", workshop.windlass.display()))?);
     let said = run.0.stderr.take().context("what it says must be piped")?;
     let (sender, lines) = mpsc::sync_channel(64);
     thread::spawn(move || {

@@ -67,7 +67,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("windlass-bench-sdk", &["windlass", "windlass-bench"]),
     // Its tests may know everything.
     ("windlass-book", &[]),
-    ("xtask", &["windlass-schema", "windlass-builtins"]),
+    ("xtask", &["windlass-schema", "windlass-builtins", "windlass-book"]),
 ];
 
 /// Crates that never touch tokio, the network or the disk, not even through others.

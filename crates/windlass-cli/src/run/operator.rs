@@ -11,6 +11,7 @@ use std::{
 };
 
 use anyhow::Context as _;
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 use super::{
@@ -40,12 +41,15 @@ pub(crate) struct Surroundings {
     pub(crate) certificates: PathBuf,
 }
 
+/// A folder of manifests, taken by the first operator that is ready.
+pub(crate) type Samples = Arc<Mutex<Option<PathBuf>>>;
+
 /// What is done once it is ready.
 pub(crate) struct Afterwards {
     pub(crate) installer: Installer,
     pub(crate) installation: Arc<Installation>,
-    /// A folder of manifests to apply.
-    pub(crate) samples: Option<PathBuf>,
+    /// A folder of manifests to apply, unless that has been done.
+    pub(crate) samples: Samples,
 }
 
 /// An operator that has been started. What looks after it ends with it.
@@ -138,10 +142,10 @@ async fn become_ready(probes: u16, after: Afterwards, reporter: Reporter) {
         reporter.complain(&error.context("webhooks are not called")).await;
     }
     reporter.tell(Event::Operator(Operator::Ready)).await;
-    if let Some(folder) = samples
-        && let Err(error) = installer.apply_folder(&folder).await
-    {
-        reporter.complain(&error).await;
+    let Some(folder) = samples.lock().take() else { return };
+    match installer.apply_folder(&folder).await {
+        Ok(()) => reporter.say("the samples are in place").await,
+        Err(error) => reporter.complain(&error).await,
     }
 }
 

@@ -10,7 +10,7 @@ use super::{
     event::{Build, Event, Operator, Reporter, in_words},
     install::Installer,
     lifecycle::{Action, Input, Lifecycle},
-    operator::{Afterwards, Running, Surroundings},
+    operator::{Afterwards, Running, Samples, Surroundings},
     process::ending,
     resources::Resources,
     tunnel::Installation,
@@ -38,7 +38,7 @@ pub(crate) struct Supervisor {
     /// Sources to watch, if they are.
     pub(crate) changes: Option<Changes>,
     /// A folder of manifests to apply once.
-    pub(crate) samples: Option<PathBuf>,
+    pub(crate) samples: Samples,
     /// A first build that fails ends the run: nobody would mend it.
     pub(crate) must_build: bool,
 }
@@ -69,6 +69,8 @@ impl Supervisor {
         mut commands: mpsc::Receiver<Command>,
         stop: impl Future<Output = ()>,
     ) -> anyhow::Result<()> {
+        // One that was killed may have left a cluster in which nothing can be written, and a build takes its time.
+        self.withdraw("webhooks of an earlier run are left").await;
         let mut moment = Moment::default();
         let action = moment.lifecycle.on(Input::Restart);
         self.act(action, &mut moment).await;
@@ -152,7 +154,7 @@ impl Supervisor {
         let after = Afterwards {
             installer: self.installer.clone(),
             installation: moment.installation.clone(),
-            samples: self.samples.take(),
+            samples: self.samples.clone(),
         };
         let program = moment.program.clone().unwrap_or_default();
         match self.surroundings.start(&program, after, &self.reporter) {
@@ -196,13 +198,17 @@ impl Supervisor {
     /// Webhooks go first: while there is nobody to answer them, nothing could be written.
     async fn end(self, mut moment: Moment) {
         moment.work = None;
+        self.withdraw("webhooks of this run are left").await;
+        if let Some(operator) = moment.operator {
+            operator.stop().await;
+        }
+    }
+
+    async fn withdraw(&self, otherwise: &'static str) {
         let withdrawn = tokio::time::timeout(WITHDRAWING, self.installer.withdraw()).await;
         let withdrawn = withdrawn.unwrap_or_else(|_| Err(anyhow::anyhow!("the cluster does not answer")));
         if let Err(error) = withdrawn {
-            self.reporter.complain(&error.context("webhooks of this run are left")).await;
-        }
-        if let Some(operator) = moment.operator {
-            operator.stop().await;
+            self.reporter.complain(&error.context(otherwise)).await;
         }
     }
 }

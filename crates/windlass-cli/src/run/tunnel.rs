@@ -15,8 +15,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use windlass_plane::Pki;
 
-/// Label of what a run has made; its value is the name of the operator.
-pub(crate) const LABEL: &str = "windlass.dev/run";
+use super::trace::LABEL;
 
 /// The way from an API server to this machine.
 #[derive(Clone, Debug)]
@@ -94,6 +93,23 @@ impl Tunnel {
     }
 }
 
+impl Installation {
+    /// The definitions that are converted, with something that no API server understands in a place where that is
+    /// allowed: servers keep what was converted until a definition changes, and another operator may convert in another
+    /// way.
+    pub(crate) fn converted_anew(&self, number: usize) -> Vec<Value> {
+        let mut definitions = self.definitions.clone();
+        definitions.retain_mut(|definition| {
+            let versions = definition.pointer_mut("/spec/conversion/webhook/conversionReviewVersions");
+            versions
+                .and_then(Value::as_array_mut)
+                .map(|versions| versions.push(json!(format!("run-{number}"))))
+                .is_some()
+        });
+        definitions
+    }
+}
+
 /// The address of this machine that a server can be expected to reach: the one from which the server is reached.
 pub(crate) fn own_address(server: &str) -> IpAddr {
     let loopback = IpAddr::from(Ipv4Addr::LOCALHOST);
@@ -113,6 +129,8 @@ pub(crate) fn own_address(server: &str) -> IpAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const VERSIONS: &str = "conversionReviewVersions";
 
     fn tunnel(host: &str) -> Tunnel {
         Tunnel {
@@ -149,7 +167,7 @@ mod tests {
     #[test]
     fn definitions_that_are_converted_lead_to_this_machine_and_others_stay() {
         let conversion =
-            json!({ "strategy": "Webhook", "webhook": { "clientConfig": service("/convert"), "versions": ["v1"] } });
+            json!({ "strategy": "Webhook", "webhook": { "clientConfig": service("/convert"), VERSIONS: ["v1"] } });
         let converted =
             json!({ "kind": "CustomResourceDefinition", "metadata": {}, "spec": { "conversion": conversion } });
         let plain = json!({ "kind": "CustomResourceDefinition", "metadata": {}, "spec": {} });
@@ -157,9 +175,12 @@ mod tests {
         let [converted, other] = &installation.definitions[..] else { panic!("{installation:?}") };
         let webhook = &converted["spec"]["conversion"]["webhook"];
         assert_eq!(webhook["clientConfig"]["url"], "https://[fd00::1]:4433/convert");
-        assert_eq!(webhook["versions"], json!(["v1"]));
+        assert_eq!(webhook[VERSIONS], json!(["v1"]));
         assert_eq!(converted["metadata"]["labels"][LABEL], "shop");
         assert_eq!(*other, plain);
+        let mut anew = converted.clone();
+        anew["spec"]["conversion"]["webhook"][VERSIONS] = json!(["v1", "run-3"]);
+        assert_eq!(installation.converted_anew(3), [anew]);
     }
 
     #[test]

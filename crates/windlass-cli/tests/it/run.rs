@@ -1,5 +1,7 @@
 //! `windlass run`, with scripts in place of cargo and the operator.
 
+mod conversion;
+
 use std::{
     fs,
     io::{Read as _, Write as _},
@@ -32,7 +34,10 @@ echo '{"reason":"compiler-artifact","target":{"name":"shop"},"executable":"'"$OP
 /// Says what it needs and how it was started, and runs until it is told to end.
 const OPERATOR: &str = r#"#!/bin/sh
 here=$(dirname "$0")
-[ "$1" = manifests ] && { cat "$here/manifests.json"; exit; }
+case "$*" in
+manifests*crds,webhooks*) cat "$here/manifests.json"; exit ;;
+manifests*crds*) cat "$here/crds.json"; exit ;;
+esac
 trap 'echo bye; exit 0' TERM
 echo "started with $*"
 echo "$$ $WINDLASS_HEALTH_PROBE_BIND_ADDRESS $WINDLASS_WEBHOOK_PORT $WINDLASS_LEADER_ELECT $KUBECONFIG" >> "$here/starts"
@@ -73,6 +78,11 @@ struct Run {
 
 impl Project {
     fn new() -> Self {
+        Self::with(MANIFESTS)
+    }
+
+    /// One whose operator needs this.
+    fn with(manifests: &str) -> Self {
         let project = Self { folder: tempfile::tempdir().unwrap() };
         let make = |folder: &Path, arguments: &[&str]| {
             let made = output(windlass().args(arguments).current_dir(folder));
@@ -80,7 +90,7 @@ impl Project {
         };
         make(project.folder.path(), &["init", "shop", "--domain", "example.com"]);
         make(&project.root(), &["create", "api", "--group", "store", "--version", "v1", "--kind", "Book"]);
-        fs::write(project.root().join("manifests.json"), MANIFESTS).unwrap();
+        fs::write(project.root().join("manifests.json"), manifests).unwrap();
         for (name, script) in [("cargo", CARGO), ("operator", OPERATOR)] {
             // Not written by this process: another thread may fork meanwhile, and nobody can run a file that is open for
             // writing.
@@ -100,7 +110,7 @@ impl Project {
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = windlass();
-        command.arg("run").args(arguments).current_dir(self.root().join("src"));
+        command.args(arguments).current_dir(self.root().join("src"));
         command.env("CARGO", self.root().join("cargo")).env("OPERATOR", self.root().join("operator"));
         command
     }
@@ -108,7 +118,7 @@ impl Project {
     fn run(&self, arguments: &[&str]) -> Run {
         let log = self.folder.path().join("log");
         let file = fs::File::create(&log).unwrap();
-        let mut command = self.command(arguments);
+        let mut command = self.command(&[&["run", "--plain"], arguments].concat());
         command.stdout(file.try_clone().unwrap()).stderr(file);
         Run { child: command.spawn().unwrap(), log }
     }
@@ -205,7 +215,7 @@ fn is_alive(process: &str) -> bool {
 #[tokio::test]
 async fn an_operator_is_run_again_after_each_change_that_can_be_built() {
     let project = Project::new();
-    let mut run = project.run(&["--plain", "--samples", "--", "--moon=up"]);
+    let mut run = project.run(&["--samples", "--", "--moon=up"]);
     let first = run.until("the first start", || project.start(1));
     assert_eq!(first.leader_elect, "false");
     assert_eq!(first.kubeconfig, project.root().join("target/windlass/kubeconfig"));
@@ -220,6 +230,7 @@ async fn an_operator_is_run_again_after_each_change_that_can_be_built() {
     assert!(webhooks.get_opt("shop-run").await.unwrap().is_none());
     answer_probe(&first.probes);
     run.until_said("windlass | Book default/book-example: created");
+    run.until_said("windlass | the samples are in place");
     let webhook = webhooks.get("shop-run").await.unwrap().webhooks.unwrap().remove(0);
     let url = format!("https://127.0.0.1:{}/validate", first.webhook_port);
     assert_eq!(webhook.client_config.url, Some(url));
@@ -251,7 +262,7 @@ async fn an_operator_is_run_again_after_each_change_that_can_be_built() {
 fn a_build_that_fails_and_that_nobody_will_mend_is_a_failure() {
     let project = Project::new();
     project.append("src/lib.rs", "// BROKEN\n");
-    let said = output(&mut project.command(&["--plain", "--no-watch"]));
+    let said = output(&mut project.command(&["run", "--plain", "--no-watch"]));
     let err = String::from_utf8(said.stderr).unwrap();
     assert_eq!(said.status.code(), Some(1), "{err}");
     assert!(err.contains("   cargo | error: it is broken\n"), "{err}");
@@ -264,8 +275,8 @@ fn a_build_that_fails_and_that_nobody_will_mend_is_a_failure() {
 fn what_cannot_be_run_is_told() {
     let project = Project::new();
     for (arguments, code, expected) in [
-        (&["--kubeconfig", "/nowhere"][..], 1, "/nowhere"),
-        (&["--kubeconfig", "/nowhere", "--port", "1"], 2, "cannot be used with"),
+        (&["run", "--kubeconfig", "/nowhere"][..], 1, "/nowhere"),
+        (&["run", "--kubeconfig", "/nowhere", "--port", "1"], 2, "cannot be used with"),
     ] {
         let said = output(&mut project.command(arguments));
         let err = String::from_utf8(said.stderr).unwrap();
@@ -273,7 +284,7 @@ fn what_cannot_be_run_is_told() {
         assert!(err.contains(expected), "{err}");
     }
     fs::remove_dir_all(project.root().join("deploy/samples")).unwrap();
-    let said = output(&mut project.command(&["--samples"]));
+    let said = output(&mut project.command(&["run", "--samples"]));
     assert!(String::from_utf8(said.stderr).unwrap().contains("there are no samples: "));
     let outside = output(windlass().arg("run").current_dir(project.folder.path()));
     assert!(String::from_utf8(outside.stderr).unwrap().contains("is in no project"));

@@ -89,7 +89,10 @@ fn deployment(operator: &OperatorManifests) -> Manifest {
 }
 
 fn container(operator: &OperatorManifests) -> Value {
-    let downward = |name: &str, path: &str| json!({ "name": name, "valueFrom": { "fieldRef": { "fieldPath": path } } });
+    let downward = |name: &str, path: &str| {
+        // The version is what a server fills in. Said here, applying this and what a server has filled in is the same.
+        json!({ "name": name, "valueFrom": { "fieldRef": { "apiVersion": "v1", "fieldPath": path } } })
+    };
     let mut environment = vec![downward("POD_NAME", "metadata.name"), downward("POD_NAMESPACE", "metadata.namespace")];
     environment.extend(operator.environment.iter().map(|(name, value)| json!({ "name": name, "value": value })));
     let probe = |path: &str| json!({ "httpGet": { "path": path, "port": "probes" } });

@@ -6,7 +6,7 @@ use kube::{ResourceExt, api::DeleteParams};
 use windlass::{clock, prelude::*};
 
 use crate::{
-    api::cron_tab::{ConcurrencyPolicy, CronTab, CronTabStatus},
+    api::cron_tab::{CronTab, CronTabConcurrencyPolicy, CronTabStatus},
     runs::{Runs, job},
     schedule::Timetable,
 };
@@ -16,7 +16,7 @@ pub const FINALIZER: &str = "stable.example.com/end-runs";
 
 /// What is watched, and what is done about it.
 pub fn controller() -> Controller<CronTab> {
-    Controller::new("crontab", reconcile).owns::<Job>().finalizer(FINALIZER, end_runs).concurrency(4)
+    Controller::new("cron-tab", reconcile).owns::<Job>().finalizer(FINALIZER, end_runs).concurrency(4)
 }
 
 async fn reconcile(crontab: Arc<CronTab>, ctx: Context) -> Result<Action> {
@@ -69,11 +69,11 @@ async fn begin(crontab: &Arc<CronTab>, ctx: &Context, runs: &mut Runs, time: Tim
         ctx.event(crontab).warning("MissedRuns", &message);
     }
     match crontab.spec.concurrency_policy {
-        ConcurrencyPolicy::Forbid if !runs.active.is_empty() => {
+        CronTabConcurrencyPolicy::Forbid if !runs.active.is_empty() => {
             ctx.event(crontab).normal("StillRunning", "a run waits until the one before it has ended");
             return Ok(false);
         }
-        ConcurrencyPolicy::Replace => {
+        CronTabConcurrencyPolicy::Replace => {
             for other in runs.active.drain(..) {
                 ctx.delete_with(&other, &DeleteParams::background()).await?;
                 ctx.event(crontab).normal("Replaced", &format!("ended {}", other.name_any()));

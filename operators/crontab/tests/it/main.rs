@@ -2,4 +2,4 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
-mod cron_tab;
+mod runs;

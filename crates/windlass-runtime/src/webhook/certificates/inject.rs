@@ -9,6 +9,8 @@ use tracing::{info, warn};
 
 use crate::webhook::{Description, Endpoint, patch::Patch};
 
+/// Label of what `windlass run` has led to the machine that it runs on.
+const RUN: &str = "windlass.dev/run";
 /// How often a write that met another one is tried again at once.
 const TRIES: usize = 5;
 
@@ -198,6 +200,8 @@ fn bundles_of(object: &Value, kind: TargetKind, ours: &Ours) -> Vec<String> {
 /// Where an object says how webhooks are reached.
 fn client_configs(object: &Value, kind: TargetKind) -> Vec<String> {
     match kind {
+        // Its author runs the operator elsewhere for now, and it leads there.
+        _ if object.pointer("/metadata/labels").is_some_and(|labels| labels.get(RUN).is_some()) => Vec::new(),
         TargetKind::Definition => vec!["/spec/conversion/webhook/clientConfig".to_owned()],
         TargetKind::Mutating | TargetKind::Validating => {
             let webhooks = object.get("webhooks").and_then(Value::as_array).map_or(0, Vec::len);
@@ -251,6 +255,15 @@ mod tests {
         let webhooks = [service("web", None), service("other", Some("theirs")), service("web", Some("CA"))];
         let object = json!({"webhooks": webhooks});
         assert_eq!(bundles_of(&object, TargetKind::Validating, &ours()), ["CA"]);
+    }
+
+    #[test]
+    fn what_leads_to_the_machine_of_an_author_for_now_is_left_alone() {
+        let conversion = json!({"webhook": {"clientConfig": {"url": "https://10.0.0.1:4433/convert"}}});
+        let mut object = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"conversion": conversion}});
+        assert!(bundle_patch(&object, TargetKind::Definition, &ours(), "CA").is_some());
+        object["metadata"]["labels"][RUN] = "shop".into();
+        assert_eq!(bundle_patch(&object, TargetKind::Definition, &ours(), "CA"), None);
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub struct CronTabSpec {
     pub replicas: i32,
     /// What to do when a run is due while another is under way.
     #[serde(default)]
-    pub concurrency_policy: ConcurrencyPolicy,
+    pub concurrency_policy: CronTabConcurrencyPolicy,
     /// How late a run may start; as late as it gets, if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
@@ -67,7 +67,7 @@ fn three() -> i32 {
 
 /// What to do when a run is due while another is under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-pub enum ConcurrencyPolicy {
+pub enum CronTabConcurrencyPolicy {
     /// Run both.
     #[default]
     Allow,

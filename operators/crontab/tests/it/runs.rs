@@ -1,4 +1,4 @@
-//! CronTab, in a time that passes at once.
+//! Runs of CronTabs, in a time that passes at once.
 
 use std::time::Duration;
 
