@@ -211,7 +211,8 @@ fn settings(root: &Path) -> anyhow::Result<String> {
     for entry in fs::read_dir(root.join("crates"))? {
         let name = entry?.file_name();
         let name = name.to_str().context("a crate must have a name in UTF-8")?;
-        settings.push_str(&format!("profile.dev.package.{name}.opt-level = 0\n"));
+        let settings_of = "{ debug = \"line-tables-only\", opt-level = 0 }";
+        settings.push_str(&format!("profile.dev.package.{name} = {settings_of}\n"));
     }
     Ok(settings)
 }
