@@ -179,8 +179,8 @@ mod tests {
             ("fn a() {\n    1;\n}\n", "\nfn mine() {\n    2;\n}\n", "\nfn theirs() {\n    3;\n}\n");
         let merged = merge(base, &format!("{base}{mine}"), &format!("{base}{theirs}"));
         assert_eq!((merged.text, merged.remaining), (format!("{base}{mine}{theirs}"), Vec::new()));
-        let merged = merge(base, mine, &format!("{base}{theirs}"));
-        assert_eq!((merged.text.as_str(), merged.remaining.len()), (mine, 1), "the file is another");
+        let merged = merge(base, "mod mine;\n", &format!("{base}{theirs}"));
+        assert_eq!((merged.text.as_str(), merged.remaining.len()), ("mod mine;\n", 1), "the file is another");
     }
 
     #[test]
