@@ -110,7 +110,7 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
         cargo(&["fmt", "--check"])?;
         cargo(&["test", "--quiet"])?;
         cargo(&["clippy", "--quiet", "--all-targets", "--", "-D", "warnings"])?;
-        if story.has_samples {
+        if !story.commands.is_empty() {
             run::until_ready(&windlass, &project, &target).with_context(|| story.name.to_owned())?;
         }
         for flags in [&["generate"][..], &["generate", "--check"]] {

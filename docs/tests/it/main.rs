@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod code;
+mod examples;
 mod links;
 mod manifests;
 mod page;
