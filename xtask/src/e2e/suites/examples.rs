@@ -47,7 +47,8 @@ pub(super) fn java(folder: &Path, _: &Path) -> anyhow::Result<Command> {
 /// A check of a program that has no words for it: what is added to the command must end well.
 fn checked(what: &str) -> Command {
     let mut command = Command::new("sh");
-    command.args(["-c", r#"what=$1; shift; "$@" && echo "ok $what""#, "sh", what]);
+    // In a line of its own: Maven ends with colours, and without a line's end.
+    command.args(["-c", r#"what=$1; shift; "$@" && printf '\nok %s\n' "$what""#, "sh", what]);
     command
 }
 
