@@ -21,8 +21,7 @@ use anyhow::{Context as _, bail, ensure};
 use self::reader::Reader;
 use crate::peers;
 
-const USAGE: &str =
-    "usage: cargo xtask scaffold [--peers DIR] [--against windlass|kubernetes|KUBECONFIG] [--only STORY]";
+const USAGE: &str = "usage: cargo xtask scaffold [--windlass FILE] [--peers DIR] [--against windlass|kubernetes|KUBECONFIG] [--only STORY]";
 
 const CLIPPY: &[&str] = &["clippy", "--quiet", "--all-targets", "--", "-D", "warnings"];
 
@@ -39,6 +38,13 @@ enum Making {
     Commands(&'static [&'static str]),
     /// The pages of the book whose paths begin so, typed as a reader does.
     Pages(&'static str),
+}
+
+impl Story {
+    /// Whether something is ready when the operator runs with its samples.
+    fn runs(&self) -> bool {
+        self.has_samples || matches!(self.making, Making::Commands([_, ..]))
+    }
 }
 
 /// The second has everything that can be generated.
@@ -92,12 +98,13 @@ const STORIES: &[Story] = &[
 /// Makes the projects and checks them.
 pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
     let mut servers = servers::Options { against: "windlass".to_owned(), peers: peers::folder() };
-    let mut only = None;
+    let (mut only, mut windlass) = (None, None);
     for pair in args.chunks(2) {
         match pair {
             ["--against", server] => servers.against = (*server).to_owned(),
             ["--peers", folder] => servers.peers = folder.into(),
             ["--only", story] => only = Some(*story),
+            ["--windlass", file] => windlass = Some(std::path::absolute(file)?),
             _ => bail!("{USAGE}"),
         }
     }
@@ -108,11 +115,13 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
     let workshop = Workshop {
         root: root.to_str().context("the workspace must have a name in UTF-8")?.to_owned(),
         cargo: std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()).into(),
-        windlass: target.join("debug/windlass"),
+        windlass: windlass.clone().unwrap_or_else(|| target.join("debug/windlass")),
         folder: target.join("scaffold"),
         target,
     };
-    workshop.cargo(root, &["build", "--package", "windlass-cli"])?;
+    if windlass.is_none() {
+        workshop.cargo(root, &["build", "--package", "windlass-cli"])?;
+    }
     // Cargo finds it above each project, whoever calls it.
     fs::create_dir_all(workshop.folder.join(".cargo"))?;
     fs::write(workshop.folder.join(".cargo/config.toml"), settings(root)?)?;
@@ -121,7 +130,7 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
         let start = Instant::now();
         let project = workshop.make(story).with_context(|| story.name.to_owned())?;
         let made = start.elapsed();
-        workshop.check(&project, story.has_samples).with_context(|| story.name.to_owned())?;
+        workshop.check(&project, story.runs()).with_context(|| story.name.to_owned())?;
         if let Some(tools) = &tools {
             servers.check(tools, &project, story.has_samples).with_context(|| story.name.to_owned())?;
         }
@@ -167,11 +176,11 @@ impl Workshop {
         Ok(project)
     }
 
-    fn check(&self, project: &Path, has_samples: bool) -> anyhow::Result<()> {
+    fn check(&self, project: &Path, runs: bool) -> anyhow::Result<()> {
         self.cargo(project, &["fmt", "--check"])?;
         self.cargo(project, &["test", "--quiet"])?;
         self.cargo(project, CLIPPY)?;
-        if has_samples {
+        if runs {
             run::until_ready(self, project)?;
         }
         self.windlass(project, &["generate"])?;
@@ -211,8 +220,7 @@ fn settings(root: &Path) -> anyhow::Result<String> {
     for entry in fs::read_dir(root.join("crates"))? {
         let name = entry?.file_name();
         let name = name.to_str().context("a crate must have a name in UTF-8")?;
-        let settings_of = "{ debug = \"line-tables-only\", opt-level = 0 }";
-        settings.push_str(&format!("profile.dev.package.{name} = {settings_of}\n"));
+        settings.push_str(&format!("profile.dev.package.{name}.opt-level = 0\n"));
     }
     Ok(settings)
 }

@@ -1,5 +1,7 @@
 //! The suites: what each needs, how it runs, and how its checks are counted.
 
+mod examples;
+
 use std::{
     fs,
     io::{BufRead as _, BufReader},
@@ -35,6 +37,9 @@ pub(super) const SUITES: &[Suite] = &[
     Suite { name: "go-operator", prepare: go_operator },
     Suite { name: "kopf", prepare: kopf },
     Suite { name: "sdk", prepare: sdk },
+    Suite { name: "examples-go", prepare: examples::go },
+    Suite { name: "examples-python", prepare: examples::python },
+    Suite { name: "examples-java", prepare: examples::java },
 ];
 
 /// How many checks passed and failed.
@@ -128,7 +133,7 @@ fn kopf(folder: &Path, _: &Path) -> anyhow::Result<Command> {
 
 /// A script with what it needs in a folder of its own.
 fn python_script(venv: &Path, requirements: &str, script: &str) -> anyhow::Result<Command> {
-    install(venv, requirements, |requirements| {
+    install(venv, &scripts().join(requirements), |requirements| {
         must(tool("python3", "--version")?.args(["-m", "venv", "--clear"]).arg(venv))?;
         must(Command::new(venv.join("bin/pip")).args(["install", "--quiet", "--requirement"]).arg(requirements))
     })?;
@@ -140,7 +145,7 @@ fn python_script(venv: &Path, requirements: &str, script: &str) -> anyhow::Resul
 fn javascript(folder: &Path, _: &Path) -> anyhow::Result<Command> {
     let modules = folder.join("javascript");
     let mut command = tool("node", "--version")?;
-    install(&modules, "package.json", |package| {
+    install(&modules, &scripts().join("package.json"), |package| {
         fs::create_dir_all(&modules)?;
         fs::copy(package, modules.join("package.json"))?;
         must(tool("npm", "--version")?.args(["install", "--silent", "--no-audit", "--no-fund"]).current_dir(&modules))
@@ -185,14 +190,13 @@ fn sdk(_: &Path, _: &Path) -> anyhow::Result<Command> {
 }
 
 /// Installs what a file lists, unless that has been done for these contents.
-fn install(folder: &Path, list: &str, install: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
-    let list = scripts().join(list);
-    let wanted = fs::read(&list).with_context(|| format!("cannot read {}", list.display()))?;
+fn install(folder: &Path, list: &Path, install: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let wanted = fs::read(list).with_context(|| format!("cannot read {}", list.display()))?;
     let stamp = folder.join("installed");
     if fs::read(&stamp).is_ok_and(|installed| installed == wanted) {
         return Ok(());
     }
-    install(&list)?;
+    install(list)?;
     fs::write(&stamp, wanted).with_context(|| format!("cannot write {}", stamp.display()))
 }
 

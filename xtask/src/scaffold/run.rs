@@ -1,4 +1,5 @@
-//! A generated operator, run as its author would: `windlass run --samples` until a sample is ready, then Ctrl-C.
+//! A generated operator, run as its author would: `windlass run --samples` until all samples are in place and one is ready,
+//! then Ctrl-C. Samples of several versions are converted by the operator.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -45,10 +46,16 @@ pub(super) fn until_ready(workshop: &Workshop, project: &Path) -> anyhow::Result
     });
     let mut all = Vec::new();
     let end = Instant::now() + READY_WITHIN;
-    loop {
+    let (mut ready, mut samples) = (false, false);
+    while !(ready && samples) {
         match lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
-            Ok(line) if line.contains(": Ready=True") => break,
-            Ok(line) => all.push(line),
+            Ok(line) => {
+                ready |= line.contains(": Ready=True");
+                samples |= line.ends_with("the samples are in place");
+                let refused = line.contains("cannot apply");
+                all.push(line);
+                ensure!(!refused, "windlass run has not applied everything:\n{}", all.join("\n"));
+            }
             Err(_) => bail!("windlass run has made nothing ready:\n{}", all.join("\n")),
         }
     }

@@ -48,7 +48,7 @@ impl Installer {
         for definition in &mut installation.definitions {
             if definition["metadata"]["labels"].get(LABEL).is_some() {
                 let led = self.trace.lead_here(definition).await;
-                led.with_context(|| format!("cannot convert by {}", definition["metadata"]["name"]))?;
+                led.with_context(|| format!("cannot redirect the conversion of {}", definition["metadata"]["name"]))?;
             }
         }
         self.apply(&installation.definitions).await?;

@@ -90,7 +90,8 @@ impl Trace {
         definition["metadata"]["annotations"][BEFORE] = json!(before.to_string());
         let wanted = &definition["spec"]["conversion"];
         self.rewrite(&name, &|found| {
-            if found.data["spec"]["conversion"] == *wanted && found.labels().contains_key(LABEL) {
+            let client = found.data.pointer("/spec/conversion/webhook/clientConfig");
+            if client == wanted.pointer("/webhook/clientConfig") && found.labels().contains_key(LABEL) {
                 return false;
             }
             found.annotations_mut().insert(BEFORE.to_owned(), before.to_string());

@@ -62,6 +62,19 @@ async fn spokes_reach_each_other_through_the_hub() {
 }
 
 #[tokio::test]
+async fn what_is_left_of_an_object_that_is_applied_in_another_version_is_carried_over() {
+    let mut left = object("v1alpha1", "a", json!({}));
+    left.as_object_mut().unwrap().remove("spec");
+    let answer = convert("v1", vec![left.clone()]).await;
+    left["apiVersion"] = json!("webhook.windlass.example/v1");
+    assert_eq!(answer["convertedObjects"], json!([left]));
+    for (from, to) in [("v7", "v1"), ("v1alpha1", "v7")] {
+        left["apiVersion"] = json!(format!("webhook.windlass.example/{from}"));
+        assert_eq!(convert(to, vec![left.clone()]).await["result"]["status"], "Failure", "{from} to {to}");
+    }
+}
+
+#[tokio::test]
 async fn only_labels_and_annotations_of_the_metadata_change() {
     let before = object("v1alpha1", "a", json!({"text": "x*1"}));
     let answer = convert("v1", vec![before.clone()]).await;

@@ -1,0 +1,66 @@
+//! The programs that the book shows in other languages, from `docs/examples`. Each starts planes of its own, with the
+//! `windlass` that is first on the path.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::Context as _;
+
+use super::{install, must, tool, windlass};
+use crate::peers;
+
+pub(super) fn go(_: &Path, _: &Path) -> anyhow::Result<Command> {
+    let sources = examples().join("go");
+    must(tool("go", "version")?.args(["vet", "./..."]).current_dir(&sources))?;
+    let mut command = tool("go", "version")?;
+    command.args(["test", "-count=1", "./..."]).current_dir(sources).env("PATH", path(&[])?);
+    Ok(command)
+}
+
+pub(super) fn python(folder: &Path, peers: &Path) -> anyhow::Result<Command> {
+    let kubectl = std::path::absolute(peers::find(peers, "kubectl")?)?;
+    let venv = std::path::absolute(folder.join("examples-python"))?;
+    let sources = examples().join("python");
+    install(&venv, &sources.join("requirements.txt"), |requirements| {
+        must(tool("python3", "--version")?.args(["-m", "venv", "--clear"]).arg(&venv))?;
+        must(Command::new(venv.join("bin/pip")).args(["install", "--quiet", "--requirement"]).arg(requirements))
+    })?;
+    let mut command = checked("the examples in Python");
+    command.arg(venv.join("bin/python")).args(["-m", "pytest", "-p", "no:cacheprovider"]).current_dir(sources);
+    command.env("PYTHONDONTWRITEBYTECODE", "1").env("PATH", path(&[&kubectl])?);
+    Ok(command)
+}
+
+pub(super) fn java(folder: &Path, _: &Path) -> anyhow::Result<Command> {
+    tool("javac", "-version")?;
+    tool("mvn", "--version")?;
+    let classes = std::path::absolute(folder.join("examples-java"))?;
+    let mut command = checked("the examples in Java");
+    command.args(["mvn", "--quiet", "--batch-mode", "test"]).arg(format!("-Dbuild.folder={}", classes.display()));
+    command.current_dir(examples().join("java")).env("PATH", path(&[])?);
+    Ok(command)
+}
+
+/// A check of a program that has no words for it: what is added to the command must end well.
+fn checked(what: &str) -> Command {
+    let mut command = Command::new("sh");
+    // In a line of its own: Maven ends with colours, and without a line's end.
+    command.args(["-c", r#"what=$1; shift; "$@" && printf '\nok %s\n' "$what""#, "sh", what]);
+    command
+}
+
+/// The path, with windlass and other programs in front.
+fn path(programs: &[&Path]) -> anyhow::Result<std::ffi::OsString> {
+    let windlass = std::path::absolute(windlass()?)?;
+    let folders = [windlass.as_path()].into_iter().chain(programs.iter().copied()).filter_map(Path::parent);
+    let path = env::var_os("PATH").unwrap_or_default();
+    let all: Vec<PathBuf> = folders.map(Path::to_owned).chain(env::split_paths(&path)).collect();
+    env::join_paths(all).context("a folder cannot be on the path")
+}
+
+fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask must lie in the workspace").join("docs/examples")
+}
