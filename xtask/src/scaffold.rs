@@ -21,7 +21,8 @@ use anyhow::{Context as _, bail, ensure};
 use self::reader::Reader;
 use crate::peers;
 
-const USAGE: &str = "usage: cargo xtask scaffold [--windlass FILE] [--peers DIR] [--against windlass|kubernetes|KUBECONFIG] [--only STORY]";
+const USAGE: &str = "usage: cargo xtask scaffold [--only STORY] [--windlass FILE] [--peers DIR] \
+                     [--against windlass|kubernetes|KUBECONFIG]";
 
 const CLIPPY: &[&str] = &["clippy", "--quiet", "--all-targets", "--", "-D", "warnings"];
 
