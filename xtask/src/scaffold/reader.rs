@@ -63,7 +63,7 @@ impl<'a> Reader<'a> {
         let lines = shell::lines(block);
         let others = lines.iter().flat_map(|(_, line)| shell::commands(line)).find(|words| !is_typed(words));
         if let Some(other) = others {
-            println!("{place}: not typed, as it needs {}", other[0]);
+            println!("{place}: not typed, because of {}", other.join(" "));
             return Ok(());
         }
         for (number, line) in lines {
