@@ -16,10 +16,10 @@ pub fn target() -> PathBuf {
 /// Builds windlass as it is used, and says where it is.
 pub fn build_windlass() -> anyhow::Result<PathBuf> {
     let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["build", "--profile", "dist", "--package", "windlass-cli"])
+        .args(["build", "--release", "--package", "windlass-cli"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .status()
         .context("cannot run cargo")?;
     ensure!(status.success(), "windlass does not build; --windlass FILE takes one that is built");
-    Ok(target().join("dist").join("windlass"))
+    Ok(target().join("release").join("windlass"))
 }
