@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use crate::page::{pages, root};
+use windlass_book::page::{pages, root};
 
 /// Languages of programs. Others are what one types, sees or configures.
 const LANGUAGES: &[&str] = &["go", "java", "javascript", "python", "typescript"];
