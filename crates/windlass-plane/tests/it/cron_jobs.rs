@@ -77,8 +77,12 @@ async fn plane() -> Plane {
 
 /// Sleeps until a minute of the hour has come and the loops have dealt with it.
 async fn until_minute(minute: i64) {
-    let now = windlass_clock::now().as_second();
-    let left = (minute * 60 - now).rem_euclid(3600);
+    until(minute * 60, 3600).await;
+}
+
+/// The same of a second of a period.
+async fn until(second: i64, period: i64) {
+    let left = (second - windlass_clock::now().as_second()).rem_euclid(period);
     tokio::time::sleep(Duration::from_secs(u64::try_from(left).unwrap() + 5)).await;
 }
 
@@ -185,6 +189,8 @@ async fn a_suspended_one_starts_nothing_and_makes_up_for_the_newest() {
 async fn a_schedule_is_of_its_zone_and_a_changed_one_counts_from_its_next_time_on() {
     let plane = plane().await;
     let bench = Bench::new(&plane);
+    // Whatever the time is, seven o'clock is far away from now on.
+    until(12 * 3600, 86_400).await;
     bench.create(json!({"schedule": "30 12 * * *", "timeZone": "Asia/Kolkata"})).await;
     tokio::time::sleep(Duration::from_secs(24 * HOUR)).await;
     let jobs = bench.jobs().await;
