@@ -37,7 +37,7 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
         let command = (suite.prepare)(&folder, &options.peers).with_context(|| suite.name)?;
         commands.push((suite.name, command));
     }
-    let mut server = Server::start(&options.against, &options.peers, &folder)?;
+    let mut server = Server::start(&options.against, None, &options.peers, &folder)?;
     let mut total = Count::default();
     for (name, mut command) in commands {
         server.check_running()?;

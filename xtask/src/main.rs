@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool")]
 
 mod builtins;
+mod cargo;
 mod e2e;
 mod peers;
 mod scaffold;

@@ -19,7 +19,7 @@ use std::{
 use anyhow::{Context as _, bail, ensure};
 
 use self::reader::Reader;
-use crate::peers;
+use crate::{cargo, peers};
 
 const USAGE: &str = "usage: cargo xtask scaffold [--only STORY] [--windlass FILE] [--peers DIR] \
                      [--against windlass|kubernetes|KUBECONFIG]";
@@ -98,12 +98,11 @@ const STORIES: &[Story] = &[
 
 /// Makes the projects and checks them.
 pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
-    let mut servers = servers::Options { against: "windlass".to_owned(), peers: peers::folder() };
-    let (mut only, mut windlass) = (None, None);
+    let (mut against, mut peers, mut only, mut windlass) = ("windlass", peers::folder(), None, None);
     for pair in args.chunks(2) {
         match pair {
-            ["--against", server] => servers.against = (*server).to_owned(),
-            ["--peers", folder] => servers.peers = folder.into(),
+            ["--against", server] => against = server,
+            ["--peers", folder] => peers = folder.into(),
             ["--only", story] => only = Some(*story),
             ["--windlass", file] => windlass = Some(std::path::absolute(file)?),
             _ => bail!("{USAGE}"),
@@ -113,16 +112,15 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
     ensure!(STORIES.iter().any(|story| is_meant(&story)), "there is no such story\n{USAGE}");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask must lie in the workspace");
     let target = std::path::absolute(peers::target())?;
+    let windlass = windlass.map_or_else(cargo::windlass, Ok)?;
+    let servers = servers::Options { against: against.to_owned(), windlass: windlass.clone(), peers };
     let workshop = Workshop {
         root: root.to_str().context("the workspace must have a name in UTF-8")?.to_owned(),
-        cargo: std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()).into(),
-        windlass: windlass.clone().unwrap_or_else(|| target.join("debug/windlass")),
+        cargo: cargo::program().into(),
+        windlass,
         folder: target.join("scaffold"),
         target,
     };
-    if windlass.is_none() {
-        workshop.cargo(root, &["build", "--package", "windlass-cli"])?;
-    }
     // Cargo finds it above each project, whoever calls it.
     fs::create_dir_all(workshop.folder.join(".cargo"))?;
     fs::write(workshop.folder.join(".cargo/config.toml"), settings(root)?)?;
@@ -203,13 +201,7 @@ impl Workshop {
     fn command(&self, program: &Path, folder: &Path) -> Command {
         let mut command = Command::new(program);
         command.current_dir(folder).env("CARGO_TARGET_DIR", &self.target).env_remove("CI");
-        // What cargo tells this program about itself is not for others: build scripts would run anew because of it, and
-        // after that of ring most of what there is would be compiled anew.
-        for (name, _) in std::env::vars_os() {
-            if ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
-                command.env_remove(name);
-            }
-        }
+        cargo::forget(&mut command);
         command
     }
 }

@@ -15,6 +15,7 @@ use std::{
 use anyhow::{Context as _, bail, ensure};
 
 use self::dependencies::Metadata;
+use crate::cargo;
 
 /// Whose dependencies are looked at: what only other systems need is not in what is shipped.
 const PLATFORM: &str = "x86_64-unknown-linux-gnu";
@@ -44,8 +45,7 @@ fn root() -> PathBuf {
 }
 
 fn metadata(root: &Path) -> anyhow::Result<Metadata> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
+    let output = Command::new(cargo::program())
         .args(["metadata", "--format-version", "1", "--quiet", "--filter-platform", PLATFORM])
         .current_dir(root)
         .output()

@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context as _, bail, ensure};
 
-use crate::peers;
+use crate::cargo;
 
 const READY_WITHIN: Duration = Duration::from_secs(60);
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
@@ -22,12 +22,23 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts Windlass or Kubernetes, or takes the server of a kubeconfig.
-    pub(crate) fn start(against: &str, programs: &Path, folder: &Path) -> anyhow::Result<Self> {
+    /// Starts Windlass, built unless there is a program, or Kubernetes, or takes the server of a kubeconfig.
+    pub(crate) fn start(against: &str, windlass: Option<&Path>, peers: &Path, folder: &Path) -> anyhow::Result<Self> {
         let data = folder.join("server");
-        let (program, kubeconfig, ready) = match against {
-            "windlass" => ("windlass", data.join("kubeconfig"), data.with_extension("ready")),
-            "kubernetes" => ("windlass-bench", data.join("kubeconfig"), data.join("kubeconfig")),
+        let kubeconfig = data.join("kubeconfig");
+        let (mut command, ready) = match against {
+            "windlass" => {
+                let ready = data.with_extension("ready");
+                let mut command = Command::new(windlass.map_or_else(cargo::windlass, |file| Ok(file.to_owned()))?);
+                command.args(["up", "--controllers", "", "--nodes", "0", "--port", "0", "--data-dir"]).arg(&data);
+                command.arg("--ready-file").arg(&ready);
+                (command, ready)
+            }
+            "kubernetes" => {
+                let mut command = Command::new(cargo::build("windlass-bench", "windlass-bench")?);
+                command.arg("pair").arg("--peers").arg(peers).arg("--kubeconfig").arg(&kubeconfig);
+                (command, kubeconfig.clone())
+            }
             file => {
                 let kubeconfig = std::path::absolute(file)?;
                 ensure!(kubeconfig.is_file(), "there is no kubeconfig {file}");
@@ -38,21 +49,10 @@ impl Server {
             let _ = if stale.is_dir() { fs::remove_dir_all(stale) } else { fs::remove_file(stale) };
         }
         fs::create_dir_all(&data).with_context(|| format!("cannot make {}", data.display()))?;
-        build(if program == "windlass" { "windlass-cli" } else { program })?;
-        let mut command = Command::new(peers::target().join("debug").join(program));
-        if program == "windlass" {
-            command
-                .args(["up", "--controllers", "", "--nodes", "0", "--port", "0", "--data-dir"])
-                .arg(&data)
-                .arg("--ready-file")
-                .arg(&ready);
-        } else {
-            command.arg("pair").arg("--peers").arg(programs).arg("--kubeconfig").arg(&kubeconfig);
-        }
         let log = folder.join("server.log");
         let output = fs::File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         let process = command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output).spawn();
-        let process = process.with_context(|| format!("cannot start {program}"))?;
+        let process = process.with_context(|| format!("cannot start {against}"))?;
         let mut server = Self { kubeconfig, process: Some(process) };
         server.wait_for(&ready, &log)?;
         println!("{against} serves; what it says is in {}", log.display());
@@ -118,13 +118,4 @@ fn terminate(process: &mut Child) -> anyhow::Result<ExitStatus> {
         ensure!(start.elapsed() < ENDS_WITHIN, "the server does not end on SIGTERM");
         thread::sleep(Duration::from_millis(10));
     }
-}
-
-/// Builds a program of the workspace.
-pub(super) fn build(package: &str) -> anyhow::Result<()> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status =
-        Command::new(cargo).args(["build", "--quiet", "--package", package]).status().context("cannot run cargo")?;
-    ensure!(status.success(), "{package} does not build");
-    Ok(())
 }

@@ -15,7 +15,7 @@ use std::{
 
 use anyhow::{Context as _, bail, ensure};
 
-use crate::peers;
+use crate::{cargo, peers};
 
 /// How long a suite may take.
 const DEADLINE: Duration = Duration::from_secs(600);
@@ -115,7 +115,7 @@ fn kubectl_script(script: &str, peers: &Path) -> anyhow::Result<Command> {
     let program = peers::find(peers, "kubectl")?;
     let mut command = tool("python3", "--version")?;
     // Whatever the server is: what `windlass crd upgrade` writes is for every one.
-    command.arg(scripts().join(script)).env("KUBECTL", program).env("WINDLASS", windlass()?);
+    command.arg(scripts().join(script)).env("KUBECTL", program).env("WINDLASS", cargo::windlass()?);
     command.env("PYTHONDONTWRITEBYTECODE", "1");
     Ok(command)
 }
@@ -127,7 +127,7 @@ fn python(folder: &Path, _: &Path) -> anyhow::Result<Command> {
 /// An operator in Python, with a server of its own: it needs control loops and a node.
 fn kopf(folder: &Path, _: &Path) -> anyhow::Result<Command> {
     let mut command = python_script(&folder.join("kopf"), "kopf_requirements.txt", "kopf_checks.py")?;
-    command.env("WINDLASS", windlass()?);
+    command.env("WINDLASS", cargo::windlass()?);
     Ok(command)
 }
 
@@ -166,19 +166,16 @@ fn go(folder: &Path, _: &Path) -> anyhow::Result<Command> {
 /// An operator in Go, with servers of its own: it needs control loops and a node.
 fn go_operator(_: &Path, _: &Path) -> anyhow::Result<Command> {
     let mut command = tool("go", "version")?;
-    command.args(["test", "-count=1", "./operator"]).current_dir(scripts().join("go")).env("WINDLASS", windlass()?);
+    command
+        .args(["test", "-count=1", "./operator"])
+        .current_dir(scripts().join("go"))
+        .env("WINDLASS", cargo::windlass()?);
     Ok(command)
-}
-
-/// The program, built.
-fn windlass() -> anyhow::Result<PathBuf> {
-    super::server::build("windlass-cli")?;
-    Ok(peers::target().join("debug").join("windlass"))
 }
 
 fn sdk(_: &Path, _: &Path) -> anyhow::Result<Command> {
     const TEST: [&str; 5] = ["test", "--package", "windlass-runtime", "--test", "it"];
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let cargo = cargo::program();
     must(Command::new(&cargo).args(TEST).args(["--quiet", "--no-run"]))?;
     // Tests that have the server call this machine need one that does, and that can.
     let script = r#"

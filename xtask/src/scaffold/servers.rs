@@ -46,6 +46,7 @@ const DEFINITIONS: &[&str] = &["crds.keep=false", "rbac.aggregate=false"];
 /// Which server, and where programs are.
 pub(super) struct Options {
     pub(super) against: String,
+    pub(super) windlass: PathBuf,
     pub(super) peers: PathBuf,
 }
 
@@ -80,7 +81,7 @@ impl Options {
     pub(super) fn check(&self, tools: &Tools, project: &Path, has_samples: bool) -> anyhow::Result<()> {
         let folder = project.with_extension("server");
         fs::create_dir_all(&folder)?;
-        let server = Server::start(&self.against, &self.peers, &folder)?;
+        let server = Server::start(&self.against, Some(&self.windlass), &self.peers, &folder)?;
         let kubectl = |arguments: &[&str]| {
             let mut command = Command::new(&tools.kubectl);
             command.arg("--kubeconfig").arg(server.kubeconfig()).args(arguments);

@@ -165,7 +165,8 @@ async fn a_log_can_be_followed_until_the_container_ends() {
     let params = LogParams { follow: true, ..LogParams::default() };
     let mut lines = machine.pods().log_stream("talker", &params).await.unwrap().lines();
     assert_eq!(lines.try_next().await.unwrap().as_deref(), Some("first"));
-    assert_eq!(machine.exec("talker", &["sh", "-c", "touch $HOME/go"], None).await.1, 0);
+    // The end of the container, which this brings about, may come before that of the command, and cut it off.
+    machine.exec("talker", &["sh", "-c", "touch $HOME/go"], None).await;
     assert_eq!(lines.try_next().await.unwrap().as_deref(), Some("last"));
     assert_eq!(lines.try_next().await.unwrap(), None);
     machine.stop().await;

@@ -8,10 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"windlass.dev/examples/plane"
 )
 
 func TestADeploymentBecomesAvailable(t *testing.T) {
-	deployments := kubernetes.NewForConfigOrDie(startPlane(t)).AppsV1().Deployments("default")
+	deployments := kubernetes.NewForConfigOrDie(plane.Start(t)).AppsV1().Deployments("default")
 	labels := map[string]string{"app": "web"}
 	web := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},

@@ -1,11 +1,7 @@
 package site
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,6 +11,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"windlass.dev/examples/plane"
 )
 
 // ANCHOR: envtest
@@ -25,22 +23,7 @@ var environment = &envtest.Environment{UseExistingCluster: ptr.To(true), CRDDire
 // start gives envtest a plane that ends with the test.
 func start(t *testing.T) client.Client {
 	t.Helper()
-	dir := t.TempDir()
-	ready := filepath.Join(dir, "ready")
-	up := exec.Command("windlass", "up", "--port", "0", "--store", "memory", "--data-dir", dir, "--ready-file", ready)
-	if err := up.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = up.Process.Signal(os.Interrupt); _ = up.Wait() })
-	for begun := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-		if _, err := os.Stat(ready); err == nil {
-			break
-		}
-		if time.Since(begun) > 10*time.Second {
-			t.Fatal("the control plane does not start")
-		}
-	}
-	t.Setenv("KUBECONFIG", filepath.Join(dir, "kubeconfig"))
+	environment.Config = plane.Start(t)
 	config, err := environment.Start()
 	if err != nil {
 		t.Fatal(err)

@@ -9,8 +9,8 @@ use std::{
 
 use anyhow::Context as _;
 
-use super::{install, must, tool, windlass};
-use crate::peers;
+use super::{install, must, tool};
+use crate::{cargo, peers};
 
 pub(super) fn go(_: &Path, _: &Path) -> anyhow::Result<Command> {
     let sources = examples().join("go");
@@ -54,7 +54,7 @@ fn checked(what: &str) -> Command {
 
 /// The path, with windlass and other programs in front.
 fn path(programs: &[&Path]) -> anyhow::Result<std::ffi::OsString> {
-    let windlass = std::path::absolute(windlass()?)?;
+    let windlass = cargo::windlass()?;
     let folders = [windlass.as_path()].into_iter().chain(programs.iter().copied()).filter_map(Path::parent);
     let path = env::var_os("PATH").unwrap_or_default();
     let all: Vec<PathBuf> = folders.map(Path::to_owned).chain(env::split_paths(&path)).collect();

@@ -1,5 +1,5 @@
-// Package plane_test shows a control plane for the tests of a package, in the place of envtest.
-package plane_test
+// Package plane is a control plane for tests, in the place of envtest.
+package plane
 
 // ANCHOR: plane
 import (
@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// startPlane starts a control plane that ends with the test.
-func startPlane(t *testing.T) *rest.Config {
+// Start starts a control plane that ends with the test.
+func Start(t *testing.T) *rest.Config {
 	t.Helper()
 	dir := t.TempDir()
 	ready := filepath.Join(dir, "ready")
