@@ -5,8 +5,8 @@
 //!
 //! **Writes** are sent only while this process [leads](crate::lease::Leadership) and the object that is being
 //! reconciled is [its own](crate::lease::Shard), carry the controller's field manager, and are registered with the
-//! caches, so that what a reconcile has written is what the next one reads. A write that would change nothing is not
-//! sent.
+//! caches, so that what a reconcile has written is what the next one reads. An apply or a status that would change
+//! nothing is not sent.
 
 use kube::Client;
 

@@ -35,8 +35,10 @@
 //! - **One at a time.** Two reconciles of the same object never run at once; different objects do, as many as
 //!   [`Controller::concurrency`] says.
 //! - **News first.** What was there at the start, and resyncs, wait until news are dealt with.
-//! - **Reads see its own writes.** A reconcile that wrote an object through its context never reads an older state of
-//!   it.
+//! - **Reads see its own writes.** What was written through the context of a reconcile is what is read from then on, in
+//!   the same process, and the next reconcile of that object waits until it is: also if the one before took too long,
+//!   and if the server's answer got lost. (In a scope by [fields](Scope::fields) other than name and namespace, an
+//!   object that is new is read when the watch has brought it.)
 //! - **Failures are tried again**, later each time; panics and [timeouts](Controller::timeout) are failures and harm
 //!   nobody else. A [terminal](crate::Error::terminal) error is not tried again until something changes.
 //! - **It waits for definitions.** A kind that is not served yet, or not any more, is followed when it comes; see
@@ -118,8 +120,8 @@ struct Plan {
 }
 
 impl<K: Object<DynamicType: Default>> Controller<K> {
-    /// A controller of all objects of a kind. The name is for logs and metrics, and should be unique within an
-    /// operator.
+    /// A controller of all objects of a kind. The name is for logs, metrics and the field manager of writes, and should
+    /// be unique within an operator.
     pub fn new(name: &str, reconciler: impl Reconciler<K>) -> Self {
         Self::of(name, Watch::new(), reconciler)
     }
@@ -199,9 +201,9 @@ impl<K: Object> Controller<K> {
 
     /// Called when an object that was asked for is not there: it was deleted, or never was. An error is tried again.
     ///
-    /// It is not called for objects that went while this process did not run or did not lead; nor while the kind is not
-    /// served, as the objects may be back when it is. What must not be missed belongs into a
-    /// [finalizer](Self::finalizer).
+    /// It is not called for objects that went while this process did not run or did not lead, or in the moment in which
+    /// their keys went from one replica to another; nor while the kind is not served, as the objects may be back when
+    /// it is. What must not be missed belongs into a [finalizer](Self::finalizer).
     #[must_use]
     pub fn on_deleted<Answer>(mut self, call: impl Fn(ObjectKey, Context) -> Answer + Send + Sync + 'static) -> Self
     where
@@ -263,7 +265,7 @@ impl<K: Object> Controller<K> {
         self
     }
 
-    /// Lets the controller work in every process, not only in the one that leads.
+    /// Lets the controller work in every process and on all objects, not only in the one that leads or on its share.
     #[must_use]
     pub fn without_leader(mut self) -> Self {
         self.plan.needs_leader = false;

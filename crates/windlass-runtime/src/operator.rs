@@ -232,8 +232,8 @@ impl Operator {
         self
     }
 
-    /// A check of `/readyz`, beside those that caches are synced, that webhooks are served and that the process does
-    /// not stop.
+    /// A check of `/readyz`, beside those that caches are synced, which they cannot be before webhooks are served, and
+    /// that the process does not stop.
     #[must_use]
     pub fn ready_check(
         self,

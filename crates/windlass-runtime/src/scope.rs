@@ -29,7 +29,9 @@ impl Scope {
         self
     }
 
-    /// Narrows the scope to objects with matching fields.
+    /// Narrows the scope to objects with matching fields. Whether an object matches is known here if the fields are
+    /// `metadata.name` and `metadata.namespace`; else only the server knows, and what was just created is not read from
+    /// a cache of such a scope before the watch has brought it.
     #[must_use]
     pub fn fields(mut self, selector: impl Into<String>) -> Self {
         self.fields = Some(selector.into());

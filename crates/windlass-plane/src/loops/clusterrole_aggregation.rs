@@ -50,8 +50,7 @@ async fn reconcile(role: Arc<ClusterRole>, ctx: Context) -> Result<Action> {
 
 /// The roles that gather, by an index.
 fn gathering(ctx: &Context) -> Result<Vec<Arc<ClusterRole>>> {
-    let informer = ctx.informer::<ClusterRole>()?;
-    Ok(informer.index("aggregates", |role: &ClusterRole| vec![role.aggregation_rule.is_some()])?.get(&true))
+    Ok(ctx.index("aggregates", |role: &ClusterRole| vec![role.aggregation_rule.is_some()])?.get(&true))
 }
 
 /// The selectors of a role that can be understood.

@@ -110,8 +110,8 @@ async fn reconcile_volume(volume: Arc<PersistentVolume>, ctx: Context) -> Result
 async fn reconcile_class(class: Arc<VolumeAttributesClass>, ctx: Context) -> Result<Action> {
     protect(class, &ctx, CLASS, async |class| {
         let name = class.name_any();
-        let claims = ctx.informer::<PersistentVolumeClaim>()?.index("attributes-class", classes_of_claim)?;
-        let volumes = ctx.informer::<PersistentVolume>()?.index("attributes-class", classes_of_volume)?;
+        let claims = ctx.index("attributes-class", classes_of_claim)?;
+        let volumes = ctx.index("attributes-class", classes_of_volume)?;
         Ok(claims.count(&name) + volumes.count(&name) > 0)
     })
     .await
@@ -141,7 +141,7 @@ pub(super) fn pods_by_claim(ctx: &Context) -> Result<Index<Pod, (String, String)
         let namespace = pod.namespace().unwrap_or_default();
         claims_of(pod).into_iter().map(|claim| (namespace.clone(), claim.name)).collect()
     };
-    Ok(ctx.informer::<Pod>()?.index("claim", places)?)
+    Ok(ctx.index("claim", places)?)
 }
 
 /// Whether a pod keeps a claim. A pod without a node does not: it will not start on a claim that is to go.

@@ -110,7 +110,7 @@ fn volumes_by_place(ctx: &Context) -> Result<Index<PersistentVolume, Place>> {
         }
         None => vec![Place::Free(class_of_volume(volume).to_owned())],
     };
-    Ok(ctx.informer::<PersistentVolume>()?.index("place", places)?)
+    Ok(ctx.index("place", places)?)
 }
 
 /// Claims that are not bound, by the class that they ask for.
@@ -141,7 +141,7 @@ pub(crate) fn claims_of_volume(volume: &PersistentVolume, ctx: &Context) -> Vec<
 
 fn claims_by_volume(ctx: &Context) -> Result<Index<PersistentVolumeClaim, String>> {
     let names = |claim: &PersistentVolumeClaim| claim.spec.iter().filter_map(|spec| spec.volume_name.clone()).collect();
-    Ok(ctx.informer::<PersistentVolumeClaim>()?.index("volume", names)?)
+    Ok(ctx.index("volume", names)?)
 }
 
 /// The claims that a class may matter to: those that ask for it, and those that ask for none and may get it.

@@ -67,7 +67,7 @@ fn pods_of_node(node: &Node, ctx: &Context) -> Vec<ObjectKey> {
 /// The pods of nodes.
 fn by_node(ctx: &Context) -> Result<Index<Pod, String>> {
     let values = |pod: &Pod| pod.spec.iter().filter_map(|spec| spec.node_name.clone()).collect();
-    Ok(ctx.informer::<Pod>()?.index("node", values)?)
+    Ok(ctx.index("node", values)?)
 }
 
 struct Shared {

@@ -42,6 +42,9 @@ const BATCH: usize = 128;
 /// What the watch brings, made ready to be kept.
 pub(super) type Kept = Change<dyn AnyObject, Arc<Cell<dyn AnyObject>>>;
 
+/// An informer has died of a panic.
+pub(super) struct Died;
+
 /// What the handles of an informer share with the task that feeds it. Reads are as [`Informer`] says.
 pub(crate) struct AnyInformer {
     pub(super) watched: Watched,
@@ -283,14 +286,16 @@ impl AnyInformer {
     }
 
     /// Feeds it until the source ends, and takes note if that dies.
-    pub(super) async fn live(self: Arc<Self>, source: impl Future<Output = ()> + Send) {
-        if AssertUnwindSafe(source).catch_unwind().await.is_err() {
-            tracing::error!(
-                kind = %self.watched.resource.kind,
-                "an informer has died of a panic, of an index perhaps: what it holds is not current any more"
-            );
-            self.change(|store, _| store.fail());
+    pub(super) async fn live(self: Arc<Self>, source: impl Future<Output = ()> + Send) -> Result<(), Died> {
+        if AssertUnwindSafe(source).catch_unwind().await.is_ok() {
+            return Ok(());
         }
+        tracing::error!(
+            kind = %self.watched.resource.kind,
+            "an informer has died of a panic, of an index perhaps: what it holds is not current any more"
+        );
+        self.change(|store, _| store.fail());
+        Err(Died)
     }
 
     /// Ends all subscriptions.

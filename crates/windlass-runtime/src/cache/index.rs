@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use hashbrown::{HashMap, hash_map::Entry};
+use hashbrown::{HashMap, HashSet, hash_map::Entry};
 
 use super::{
     any_informer::AnyInformer,
@@ -33,6 +33,8 @@ const FEW: usize = 16;
 pub struct Index<K: Object, V> {
     any: Arc<AnyInformer>,
     place: usize,
+    /// Of other scopes, read as one with this.
+    others: Vec<Self>,
     _types: PhantomData<fn() -> (K, V)>,
 }
 
@@ -92,7 +94,14 @@ enum Bucket<K: ?Sized> {
 
 impl<K: Object, V> Index<K, V> {
     pub(super) fn new(any: Arc<AnyInformer>, place: usize) -> Self {
-        Self { any, place, _types: PhantomData }
+        Self { any, place, others: Vec::new(), _types: PhantomData }
+    }
+
+    /// Several of the same name and values, read as one; at least one.
+    pub(crate) fn union(mut indexes: Vec<Self>) -> Option<Self> {
+        let mut first = indexes.pop()?;
+        first.others = indexes;
+        Some(first)
     }
 }
 
@@ -103,7 +112,13 @@ impl<K: Object, V: Hash + Eq + Send + Sync + 'static> Index<K, V> {
         V: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.any.indexed::<V, Q>(self.place, value).into_iter().map(typed).collect()
+        let mut objects: Vec<Arc<K>> = self.any.indexed::<V, Q>(self.place, value).into_iter().map(typed).collect();
+        if !self.others.is_empty() {
+            objects.extend(self.others.iter().flat_map(|other| other.get(value)));
+            let mut seen = HashSet::new();
+            objects.retain(|object| seen.insert(ObjectKey::of(object.as_ref())));
+        }
+        objects
     }
 
     /// How many objects have a value.
@@ -112,6 +127,9 @@ impl<K: Object, V: Hash + Eq + Send + Sync + 'static> Index<K, V> {
         V: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
+        if !self.others.is_empty() {
+            return self.get(value).len();
+        }
         self.any.with_index::<V, _>(self.place, |entries| entries.count(value))
     }
 
@@ -120,13 +138,18 @@ impl<K: Object, V: Hash + Eq + Send + Sync + 'static> Index<K, V> {
     where
         V: Clone,
     {
-        self.any.with_index::<V, _>(self.place, |entries| entries.objects.keys().cloned().collect())
+        let own = self.any.with_index::<V, _>(self.place, |entries| entries.objects.keys().cloned().collect());
+        if self.others.is_empty() {
+            return own;
+        }
+        let all: HashSet<V> = own.into_iter().chain(self.others.iter().flat_map(Self::values)).collect();
+        all.into_iter().collect()
     }
 }
 
 impl<K: Object, V> Clone for Index<K, V> {
     fn clone(&self) -> Self {
-        Self::new(self.any.clone(), self.place)
+        Self { others: self.others.clone(), ..Self::new(self.any.clone(), self.place) }
     }
 }
 

@@ -12,7 +12,10 @@ use kube::{
 };
 use parking_lot::RwLock;
 use serde_json::json;
-use tokio::{sync::mpsc, task::AbortHandle};
+use tokio::{
+    sync::{mpsc, watch},
+    task::AbortHandle,
+};
 use tracing::Instrument;
 
 use super::{
@@ -82,6 +85,8 @@ struct Inner {
     client: Client,
     metrics: OnceLock<(Arc<CacheMetrics>, WatchMetrics)>,
     informers: RwLock<HashMap<Slot, Running>>,
+    /// What an informer that has died of a panic watched.
+    died: Arc<watch::Sender<Option<ApiResource>>>,
     /// For each type, and for some resources of it.
     settings: RwLock<HashMap<SettingsOf, Settings<dyn AnyObject>>>,
 }
@@ -114,8 +119,13 @@ struct Written {
 impl Caches {
     /// No informers yet.
     pub fn new(client: Client) -> Self {
-        let inner =
-            Inner { client, metrics: OnceLock::new(), informers: RwLock::default(), settings: RwLock::default() };
+        let inner = Inner {
+            client,
+            metrics: OnceLock::new(),
+            informers: RwLock::default(),
+            died: Arc::default(),
+            settings: RwLock::default(),
+        };
         Self { inner: Arc::new(inner) }
     }
 
@@ -162,8 +172,8 @@ impl Caches {
         self.inner.find(&Slot::of::<K>(dynamic, scope)).map(Informer::of)
     }
 
-    /// Ends an informer's watch and its subscriptions. Handles of it keep what was known. Asking for it again starts
-    /// another.
+    /// Ends an informer's watch and its subscriptions, for everybody who shares it: handles of it keep what was known,
+    /// and hear no more. Asking for it again starts another.
     pub fn remove<K: Object>(&self, dynamic: &K::DynamicType, scope: &Scope) {
         let mut informers = self.inner.informers.write();
         let removed = informers.remove(&Slot::of::<K>(dynamic, scope));
@@ -217,6 +227,15 @@ impl Caches {
         self.inner.informers.read().values().all(|running| running.informer.progress().borrow().synced)
     }
 
+    /// Resolves when an informer has died of a panic: what it holds is not current any more, and will not be.
+    pub async fn failed(&self) -> ApiResource {
+        let mut died = self.inner.died.subscribe();
+        match died.wait_for(Option::is_some).await.as_deref() {
+            Ok(Some(resource)) => resource.clone(),
+            _ => unreachable!("the caches that are borrowed hold the sender"),
+        }
+    }
+
     /// What all informers are up to, ordered by resource.
     pub fn status(&self) -> Vec<InformerStatus> {
         let mut status: Vec<_> =
@@ -251,7 +270,14 @@ impl Inner {
             return running.informer.clone();
         }
         let shared = self.shared(watched);
-        let task = tokio::spawn(shared.clone().live(self.run(shared.clone()))).abort_handle();
+        let (living, died) = (shared.clone().live(self.run(shared.clone())), self.died.clone());
+        let resource = slot.resource.clone();
+        let task = tokio::spawn(async move {
+            if living.await.is_err() {
+                died.send_replace(Some(resource));
+            }
+        });
+        let task = task.abort_handle();
         informers.insert(slot, Running { informer: shared.clone(), task });
         shared
     }

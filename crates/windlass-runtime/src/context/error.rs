@@ -2,7 +2,7 @@
 
 use kube::core::Status;
 
-use crate::{key::ObjectKey, lease::NotLeading, objects::owner::OwnerError};
+use crate::{cache::IndexError, key::ObjectKey, lease::NotLeading, objects::owner::OwnerError};
 
 /// Why a context could not read or write.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +15,24 @@ pub enum ContextError {
     NotWired {
         /// The kind that was asked for.
         kind: String,
+    },
+    /// The kind has an informer for each of several scopes.
+    #[error(
+        "{kind} is watched in several scopes, and has an informer for each (hint: ctx.index(..), ctx.get(..) and ctx.list() \
+         read all of them)"
+    )]
+    SeveralScopes {
+        /// The kind that was asked for.
+        kind: String,
+    },
+    /// There is no such index.
+    #[error("{kind} cannot be looked up")]
+    Index {
+        /// The kind that was asked for.
+        kind: String,
+        /// Why not.
+        #[source]
+        source: IndexError,
     },
     /// This process must not write.
     #[error("could not {verb} {kind} {key}")]
@@ -183,9 +201,10 @@ impl ContextError {
         }
     }
 
-    /// Whether the object is not there.
+    /// Whether the object is not there. That its kind is not there, or that somebody on the way to the server does not
+    /// know it, is another matter.
     pub fn is_not_found(&self) -> bool {
-        self.status().is_some_and(|status| status.code == 404)
+        self.status().is_some_and(is_not_found)
     }
 
     /// Whether an object of that name is there already.
@@ -193,9 +212,18 @@ impl ContextError {
         self.status().is_some_and(|status| status.reason == "AlreadyExists")
     }
 
-    /// Whether the object has changed in between.
+    /// Whether the object has changed in between; of a set, whether nothing else is wrong with it.
     pub fn is_conflict(&self) -> bool {
-        matches!(self, Self::Conflict { .. })
+        match self {
+            Self::Conflict { .. } => true,
+            Self::Set { failures, .. } => failures.iter().all(Self::is_conflict),
+            _ => false,
+        }
+    }
+
+    /// Whether a write may have been done nevertheless: there was no answer, or none that says.
+    pub(super) fn is_unsure(&self) -> bool {
+        matches!(self, Self::Failed { .. }) || self.status().is_some_and(|status| status.code >= 500)
     }
 
     /// Whether the object is somebody else's.
@@ -225,6 +253,12 @@ impl ContextError {
             _ => false,
         }
     }
+}
+
+/// Whether an answer says that an object is not there: it names it.
+pub(super) fn is_not_found(status: &Status) -> bool {
+    let names_it = status.details.as_ref().is_some_and(|details| !details.name.is_empty());
+    status.code == 404 && status.reason == "NotFound" && names_it
 }
 
 /// Whether an answer says that the object has changed, or is another one. A uid that is applied to an object with

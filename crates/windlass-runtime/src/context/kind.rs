@@ -1,6 +1,6 @@
 //! One kind, as a context reads and writes it.
 
-use std::sync::Arc;
+use std::{hash::Hash, sync::Arc};
 
 use kube::core::{Selector, SelectorExt};
 
@@ -9,7 +9,12 @@ use super::{
     any::{AnyKind, typing},
     wired::Entry,
 };
-use crate::{cache::Informer, key::ObjectKey, object::Object, objects::owner::controller_of};
+use crate::{
+    cache::{Index, Informer},
+    key::ObjectKey,
+    object::Object,
+    objects::owner::controller_of,
+};
 
 /// One kind, as a context reads and writes it. Made by [`Context::kind`] and, for types known at run time, by
 /// [`Context::kind_with`]; everything that a context does to an object is a method of this.
@@ -65,9 +70,33 @@ impl<K: Object> Kind<'_, K> {
         Ok(objects)
     }
 
-    /// The informer, for indexes of one's own; the first, if the kind is watched in several scopes.
+    /// The index of that name over the objects in the cache, of whichever scopes these are; see [`Informer::index`].
+    pub fn index<V, F>(&self, name: &'static str, values: F) -> Result<Index<K, V>, ContextError>
+    where
+        V: Hash + Eq + Send + Sync + 'static,
+        F: Fn(&K) -> Vec<V> + Send + Sync + 'static,
+    {
+        let failed = |source| ContextError::Index { kind: K::kind(&self.dynamic).into_owned(), source };
+        let entries = self.entries()?;
+        if let [entry] = &*entries {
+            return entry.informer::<K>().index(name, values).map_err(failed);
+        }
+        let values = Arc::new(values);
+        let indexes = entries.iter().map(|entry| {
+            let values = values.clone();
+            entry.informer::<K>().index(name, move |object: &K| values(object))
+        });
+        let indexes: Vec<_> = indexes.collect::<Result<_, _>>().map_err(failed)?;
+        Ok(Index::union(indexes).expect("a kind that can be read must have an informer"))
+    }
+
+    /// The informer. An error if the kind is watched in several scopes, and so has several: an operator that was told
+    /// to keep to some namespaces watches each of them.
     pub fn informer(&self) -> Result<Informer<K>, ContextError> {
-        Ok(self.entries()?[0].informer())
+        match &*self.entries()? {
+            [entry] => Ok(entry.informer()),
+            _ => Err(ContextError::SeveralScopes { kind: K::kind(&self.dynamic).into_owned() }),
+        }
     }
 
     /// At least one.

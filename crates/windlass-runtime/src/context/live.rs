@@ -1,6 +1,6 @@
 //! Reads from the server.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::NamespaceResourceScope;
 use kube::{
@@ -8,14 +8,20 @@ use kube::{
     api::{GetParams, ListParams},
     core::{ObjectList, ObjectMeta, PartialObjectMeta, Request},
 };
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::{
     Context, ContextError, Kind,
     any::AnyKind,
-    error::{Target, Verb},
+    error::{Target, Verb, is_not_found},
     write::built,
 };
 use crate::{erased::AnyObject, key::ObjectKey, object::Object};
+
+/// How long to wait after a server could not be asked what came of a write, at first and at most.
+const FIRST_DELAY: Duration = Duration::from_millis(20);
+const LAST_DELAY: Duration = Duration::from_secs(5);
 
 /// Reads from the server instead of a cache: always current, for any kind, and a request each time.
 pub struct Live<'a> {
@@ -79,6 +85,53 @@ impl AnyKind<'_> {
         self.fetch(key, request).await
     }
 
+    /// Looks up what came of a write without an answer, and tells the caches, as soon as the server can be asked. Of an
+    /// object whose name the server makes, only the `prefix` is known.
+    pub(super) async fn look_up(&self, key: &ObjectKey, prefix: Option<&str>) {
+        let mut delay = FIRST_DELAY;
+        while let Err(error) = self.try_look_up(key, prefix).await {
+            tracing::debug!(%error, ?delay, "what came of a write is not known yet");
+            tokio::time::sleep(delay).await;
+            delay = (delay * 2).min(LAST_DELAY);
+        }
+    }
+
+    async fn try_look_up(&self, key: &ObjectKey, prefix: Option<&str>) -> Result<(), ContextError> {
+        let caches = self.cached_in();
+        if caches.is_empty() {
+            return Ok(());
+        }
+        if let Some(prefix) = prefix {
+            return self.look_up_generated(key, prefix).await;
+        }
+        // Before the server is asked: one that comes later is not the one that is gone then.
+        let known: Vec<_> = caches.iter().filter_map(|entry| entry.informer.get(key)).collect();
+        match self.live_text(key).await? {
+            Some(text) => drop(self.register_text(self.target(Verb::Get, key), &text)?),
+            None => {
+                known.iter().for_each(|known| self.is_gone(key, known.metadata().uid.as_deref().unwrap_or_default()))
+            }
+        }
+        Ok(())
+    }
+
+    async fn look_up_generated(&self, key: &ObjectKey, prefix: &str) -> Result<(), ContextError> {
+        #[derive(Deserialize)]
+        struct Items<'a> {
+            #[serde(borrow)]
+            items: Vec<&'a RawValue>,
+        }
+        let (target, text) = self.live_list_text(key.namespace(), &ListParams::default()).await?;
+        let shape = |error| target.clone().shape(error);
+        for item in serde_json::from_str::<Items<'_>>(&text).map_err(shape)?.items {
+            let object: PartialObjectMeta = serde_json::from_str(item.get()).map_err(shape)?;
+            if object.metadata.generate_name.as_deref() == Some(prefix) {
+                self.register_text(target.clone(), item.get())?;
+            }
+        }
+        Ok(())
+    }
+
     /// The JSON of all objects that match, and what was asked for.
     async fn live_list_text(
         &self,
@@ -124,7 +177,7 @@ impl AnyKind<'_> {
         let request = built(&target, request)?;
         match self.context.parts.client.request_text(request).await {
             Ok(text) => Ok(Some(text)),
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+            Err(kube::Error::Api(status)) if is_not_found(&status) => Ok(None),
             Err(error) => Err(target.failed(error)),
         }
     }

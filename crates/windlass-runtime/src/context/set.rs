@@ -9,7 +9,12 @@ use super::{
     Context, ContextError, Existing,
     any::{AnyKind, Reach, Typing, typing},
 };
-use crate::{erased::AnyObject, key::ObjectKey, object::Object, objects::owner::Owner};
+use crate::{
+    erased::AnyObject,
+    key::ObjectKey,
+    object::Object,
+    objects::{meta::label_value, owner::Owner},
+};
 
 /// The label that says to which set of its controller an object belongs.
 pub const SET_LABEL: &str = "windlass.dev/set";
@@ -72,6 +77,7 @@ impl Desired {
 impl Context {
     /// [`apply_set`](Context::apply_set) for an owner whose type is known at run time.
     pub async fn apply_set_of(&self, owner: &Owner, set: &str, desired: &Desired) -> Result<SetOutcome, ContextError> {
+        let set = &label_value(set);
         let mut outcome = SetOutcome::default();
         let mut failures = Vec::new();
         let mut wanted = HashSet::new();
@@ -105,10 +111,11 @@ impl Context {
                 }
             }
         }
-        if failures.is_empty() { Ok(outcome) } else { Err(ContextError::Set { set: set.to_owned(), total, failures }) }
+        if failures.is_empty() { Ok(outcome) } else { Err(ContextError::Set { set: set.clone(), total, failures }) }
     }
 }
 
+/// Whether an object is of a set; `set` is the value of its label.
 fn is_of(set: &str, meta: &ObjectMeta) -> bool {
     meta.labels.as_ref().and_then(|labels| labels.get(SET_LABEL)).is_some_and(|label| label == set)
 }

@@ -1,6 +1,6 @@
 //! The methods of a context: those of [`Kind`], for types known at compile time.
 
-use std::{fmt::Debug, sync::Arc};
+use std::{fmt::Debug, hash::Hash, sync::Arc};
 
 use kube::{
     api::{DeleteParams, Patch},
@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::{Context, ContextError, Desired, Existing, SetOutcome};
 use crate::{
-    cache::Informer,
+    cache::{Index, Informer},
     key::ObjectKey,
     object::Object,
     objects::{AsObject, owner::Owner},
@@ -56,7 +56,28 @@ impl Context {
         self.kind().owned(parent.object().meta().uid.as_deref().unwrap_or_default())
     }
 
-    /// The informer of a kind, for indexes of one's own.
+    /// The index of that name over the objects of a kind, made if it is new. See
+    /// [`Informer::index`](crate::cache::Informer::index).
+    ///
+    /// ```
+    /// # use k8s_openapi::api::core::v1::Pod;
+    /// # use windlass_runtime::{Result, context::Context};
+    /// # fn reconcile(ctx: &Context) -> Result<()> {
+    /// let by_node = ctx.index("node", |pod: &Pod| pod.spec.iter().filter_map(|spec| spec.node_name.clone()).collect())?;
+    /// let on_first: Vec<_> = by_node.get("node-1");
+    /// # Ok(()) }
+    /// ```
+    pub fn index<K, V, F>(&self, name: &'static str, values: F) -> Result<Index<K, V>, ContextError>
+    where
+        K: Object<DynamicType: Default>,
+        V: Hash + Eq + Send + Sync + 'static,
+        F: Fn(&K) -> Vec<V> + Send + Sync + 'static,
+    {
+        self.kind().index(name, values)
+    }
+
+    /// The informer of a kind. An error if the kind is watched in several scopes. See
+    /// [`Kind::informer`](super::Kind::informer).
     pub fn informer<K: Object<DynamicType: Default>>(&self) -> Result<Informer<K>, ContextError> {
         self.kind().informer()
     }

@@ -1,6 +1,6 @@
 //! Writes: the way of each to the server, and of its answer to the caches.
 
-use std::{fmt::Debug, sync::Arc};
+use std::{fmt::Debug, future::Future, sync::Arc};
 
 use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions},
@@ -72,7 +72,8 @@ impl AnyKind<'_> {
         let target = self.target(Verb::Create, &key);
         let body = self.complete(&target, &*object)?;
         let request = self.request(Verb::Create, &key)?.create(&self.post_params(), body);
-        self.write(target, request).await
+        let prefix = object.metadata().generate_name.clone().filter(|_| key.name().is_empty());
+        self.write_named(target, request, prefix).await
     }
 
     /// See [`Kind::update`].
@@ -131,10 +132,14 @@ impl AnyKind<'_> {
         let (context, typing, about) = (self.context.clone(), self.typing.clone(), target.clone());
         let deletion = async move {
             let answer = context.send(&target, request).await;
+            if params.dry_run {
+                return answer.map(drop);
+            }
             let kind = AnyKind::new(&context, typing);
             kind.register_deletion(target, &key, uid.as_deref().unwrap_or_default(), answer)
         };
-        self.context.see_through(about, deletion).await
+        let look_up = self.looking_up(about.key.clone(), None);
+        self.context.see_through(about, deletion, look_up).await
     }
 
     fn register_deletion(
@@ -170,16 +175,28 @@ impl AnyKind<'_> {
 
     /// Sends a write and registers its answer, even if the caller goes away meanwhile.
     pub(super) async fn write(&self, target: Target, request: Built) -> Answer {
+        self.write_named(target, request, None).await
+    }
+
+    /// The same for an object whose name the server makes, if it has a `prefix`.
+    async fn write_named(&self, target: Target, request: Built, prefix: Option<String>) -> Answer {
         let request = built(&target, request)?;
         let (context, typing, about) = (self.context.clone(), self.typing.clone(), target.clone());
         let write = async move {
             let answer = context.send(&target, request).await?;
             AnyKind::new(&context, typing).register_text(target, &answer)
         };
-        self.context.see_through(about, write).await
+        let look_up = self.looking_up(about.key.clone(), prefix);
+        self.context.see_through(about, write, look_up).await
     }
 
-    fn register_text(&self, target: Target, answer: &str) -> Answer {
+    /// See [`AnyKind::look_up`].
+    fn looking_up(&self, key: ObjectKey, prefix: Option<String>) -> impl Future<Output = ()> + Send + 'static {
+        let (context, typing) = (self.context.clone(), self.typing.clone());
+        async move { AnyKind::new(&context, typing).look_up(&key, prefix.as_deref()).await }
+    }
+
+    pub(super) fn register_text(&self, target: Target, answer: &str) -> Answer {
         let mut object = self.typing.read(answer.as_bytes()).map_err(|error| target.shape(error))?;
         if let Some(object) = Arc::get_mut(&mut object) {
             object.metadata_mut().managed_fields = None;

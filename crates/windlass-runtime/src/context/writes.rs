@@ -1,48 +1,70 @@
 //! Writes that are on their way.
 //!
 //! A write is seen through even if its caller goes away (a reconcile that took too long, the siblings of one that
-//! failed): what the server has done is in the caches when the object's turn comes again. It is not seen through when
-//! this process must not write any more, nor when the controller has ended.
+//! failed), and one without an answer is looked up: what the server has done is in the caches when the object's turn
+//! comes again, which waits for that. Nothing is seen through when this process must not write any more, nor when the
+//! controller has ended.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-use tokio::sync::watch;
+use hashbrown::HashMap;
+use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::{Context, ContextError, error::Target};
-use crate::{client::OnlyWhile, lease::NotLeading};
+use crate::{client::OnlyWhile, key::ObjectKey, lease::NotLeading};
 
 /// The writes of a controller that are on their way. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Writes {
-    /// How many.
-    count: Arc<watch::Sender<usize>>,
+    counts: Arc<watch::Sender<Counts>>,
     ended: CancellationToken,
 }
 
+/// How many, by what was being reconciled.
+type Counts = HashMap<Option<ObjectKey>, usize>;
+
 /// One of them, however it ends.
-struct OnItsWay(Arc<watch::Sender<usize>>);
+struct OnItsWay {
+    counts: Arc<watch::Sender<Counts>>,
+    primary: Option<ObjectKey>,
+}
 
 impl OnItsWay {
-    fn new(writes: &Writes) -> Self {
-        writes.count.send_modify(|count| *count += 1);
-        Self(writes.count.clone())
+    fn new(context: &Context) -> Self {
+        let (counts, primary) = (context.writes.counts.clone(), context.primary.clone());
+        counts.send_modify(|counts| *counts.entry(primary.clone()).or_default() += 1);
+        Self { counts, primary }
     }
 }
 
 impl Drop for OnItsWay {
     fn drop(&mut self) {
-        self.0.send_modify(|count| *count -= 1);
+        self.counts.send_modify(|counts| match counts.get_mut(&self.primary) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => drop(counts.remove(&self.primary)),
+        });
     }
 }
 
 impl Writes {
+    /// Resolves when what was written for a key is in the caches.
+    pub(crate) async fn settled(&self, key: &ObjectKey) {
+        // Mostly there are none at all.
+        if self.counts.borrow().is_empty() {
+            return;
+        }
+        let key = Some(key.clone());
+        let _ = self.counts.subscribe().wait_for(|counts| !counts.contains_key(&key)).await;
+    }
+
     /// Lets them finish, but not for longer than `patience`. None is sent after that.
     pub(crate) async fn end(&self, patience: Duration) {
-        let mut count = self.count.subscribe();
-        if tokio::time::timeout(patience, count.wait_for(|count| *count == 0)).await.is_err() {
-            tracing::warn!(writes = *self.count.borrow(), "writes without an answer are given up");
+        let mut counts = self.counts.subscribe();
+        if tokio::time::timeout(patience, counts.wait_for(Counts::is_empty)).await.is_err() {
+            let writes: usize = self.counts.borrow().values().sum();
+            tracing::warn!(writes, "writes without an answer are given up");
         }
         self.ended.cancel();
     }
@@ -93,23 +115,35 @@ impl Context {
         }
     }
 
-    /// Runs a write to its end, whatever becomes of the caller.
+    /// Runs a write to its end, whatever becomes of the caller. If nobody can say what came of it, `look_up` is run,
+    /// which the caller does not wait for.
     pub(super) async fn see_through<T: Send + 'static>(
         &self,
         target: Target,
         write: impl Future<Output = Result<T, ContextError>> + Send + 'static,
+        look_up: impl Future<Output = ()> + Send + 'static,
     ) -> Result<T, ContextError> {
-        let on_its_way = OnItsWay::new(&self.writes);
+        let (on_its_way, context, about) = (OnItsWay::new(self), self.clone(), target.clone());
+        let (tell, told) = oneshot::channel();
         let write = async move {
             let _on_its_way = on_its_way;
-            write.await
+            let answer = write.await;
+            let is_unsure = answer.as_ref().is_err_and(ContextError::is_unsure);
+            let _ = tell.send(answer);
+            if is_unsure && context.may_write(&target).is_ok() {
+                tokio::select! {
+                    () = look_up => {}
+                    () = context.writes.ended.cancelled() => {}
+                }
+            }
         };
-        match tokio::spawn(write.in_current_span()).await {
-            Ok(answer) => answer,
-            Err(ended) => match ended.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                Err(_) => Err(target.failed(interrupted("the process ends"))),
-            },
+        let task = tokio::spawn(write.in_current_span());
+        if let Ok(answer) = told.await {
+            return answer;
+        }
+        match task.await.map_err(tokio::task::JoinError::try_into_panic) {
+            Err(Ok(panic)) => std::panic::resume_unwind(panic),
+            _ => Err(about.failed(interrupted("the process ends"))),
         }
     }
 }

@@ -35,6 +35,8 @@ pub(crate) struct Handler {
 
 impl Handle for Handler {
     async fn handle(&self, key: &ObjectKey) -> Result<Action> {
+        // Those of an attempt that was dropped, or has got no answer, may still be under way.
+        self.context.writes().settled(key).await;
         let context = self.context.for_key(key);
         match (self.get(key), &self.finalizer) {
             (Some(object), Some(finalizer)) => self.keep(finalizer, object, context).await,
@@ -77,9 +79,9 @@ impl Handler {
                 if action.delay().is_some() {
                     return Ok(action);
                 }
-                // The cleanup may have written the object itself.
-                let newest = self.get(&ObjectKey::of_meta(object.metadata()));
-                if let Some(newest) = newest.filter(|newest| newest.metadata().uid == object.metadata().uid) {
+                // The cleanup may have written the object itself, or put it out of this controller's scope.
+                let newest = self.get(&ObjectKey::of_meta(object.metadata())).unwrap_or_else(|| object.clone());
+                if newest.metadata().uid == object.metadata().uid {
                     kind.remove_finalizer(newest, &finalizer.name).await?;
                 }
                 Ok(Action::done())

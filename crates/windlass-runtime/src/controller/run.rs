@@ -1,11 +1,8 @@
 //! The life of a controller: caches get warm, then workers run while this process may.
 
-use std::{future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
-use futures_util::{
-    FutureExt,
-    future::{BoxFuture, join_all},
-};
+use futures_util::future::{BoxFuture, join_all};
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
@@ -40,6 +37,14 @@ pub enum ControllerError {
         /// How it ended.
         #[source]
         source: Option<tokio::task::JoinError>,
+    },
+    /// A source of keys panicked: nothing more would come from it.
+    #[error("a source of the controller {controller:?} panicked: {message}")]
+    SourcePanicked {
+        /// The controller's name.
+        controller: Arc<str>,
+        /// What it said.
+        message: String,
     },
 }
 
@@ -186,19 +191,28 @@ impl Plan {
             parts.events = shared.events.reporting(reporter);
         }
         if !self.needs_leader {
-            parts.leadership = Leadership::always();
+            (parts.leadership, parts.shard) = (Leadership::always(), Shard::whole());
         }
         parts
     }
 
-    async fn live(self, prepared: Prepared, parts: Parts, shutdown: Shutdown) -> Result<(), ControllerError> {
-        let Prepared { wiring, typing, primary, first, others, tasks } = prepared;
+    async fn live(self, mut prepared: Prepared, parts: Parts, shutdown: Shutdown) -> Result<(), ControllerError> {
         // Dropped, and with it all tasks, when this function ends.
         let mut feeding = JoinSet::new();
-        for task in tasks {
-            feeding.spawn(contained(task).in_current_span());
+        for task in std::mem::take(&mut prepared.tasks) {
+            feeding.spawn(task.in_current_span());
         }
-        feeding.spawn(follow_shard(parts.shard.clone(), wiring.everything.clone()).in_current_span());
+        let shard = prepared.wiring.context.parts().shard.clone();
+        feeding.spawn(follow_shard(shard, prepared.wiring.everything.clone()).in_current_span());
+        let controller = self.name.clone();
+        tokio::select! {
+            ended = self.works(prepared, parts, shutdown) => ended,
+            message = panicked(&mut feeding) => Err(ControllerError::SourcePanicked { controller, message }),
+        }
+    }
+
+    async fn works(self, prepared: Prepared, parts: Parts, shutdown: Shutdown) -> Result<(), ControllerError> {
+        let Prepared { wiring, typing, primary, first, others, .. } = prepared;
         let synced = synced(&first, &others, self.absent_grace);
         if unless_draining(&shutdown, synced).await.is_none() {
             wiring.queue.close();
@@ -217,7 +231,7 @@ impl Plan {
             },
             timeout: self.timeout,
             counters: Counters::new(&parts.metrics, &self.name, self.concurrency),
-            shard: parts.shard.clone(),
+            shard: wiring.context.parts().shard.clone(),
         };
         let gate = Gate { leadership: self.needs_leader.then_some(parts.leadership), shutdown };
         if unless_draining(&gate.shutdown, gate.acquired()).await.is_none() {
@@ -341,11 +355,14 @@ async fn follow_shard(mut shard: Shard, everything: Arc<Everything>) {
     }
 }
 
-/// A source that panics brings nothing more, and somebody should know.
-async fn contained(source: impl Future<Output = ()>) {
-    if AssertUnwindSafe(source).catch_unwind().await.is_err() {
-        tracing::error!("a source of keys has panicked: nothing more comes from it");
+/// Resolves, with what it said, when a source of keys has panicked. One that ends has no more to bring.
+async fn panicked(feeding: &mut JoinSet<()>) -> String {
+    while let Some(ended) = feeding.join_next().await {
+        if let Some(panic) = ended.err().and_then(|error| error.try_into_panic().ok()) {
+            return crate::panic::message(panic.as_ref()).to_owned();
+        }
     }
+    std::future::pending().await
 }
 
 /// Waits until all informers have their first state. One whose resource is not served holds up the others for a while

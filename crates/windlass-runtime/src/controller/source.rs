@@ -39,6 +39,9 @@ impl Source {
 
     /// The keys that a stream brings. It is polled while the controller runs; keys that come faster than they are
     /// worked on cost one place in the queue each, however often they come.
+    ///
+    /// Each process has a stream of its own. Where replicas share the objects, each must be brought all keys: those that
+    /// are not its own are passed over.
     pub fn stream(keys: impl Stream<Item = ObjectKey> + Send + 'static) -> Self {
         Self::new(TaskFeed(Box::new(move |wiring: Wiring| {
             Box::pin(async move {
@@ -93,7 +96,8 @@ impl Trigger {
     }
 
     /// Asks for a reconcile of an object. Never waits. What is asked for before the controller is there is kept for it,
-    /// and what is asked for after it has ended is not.
+    /// and what is asked for after it has ended is not. Only this process is asked: where replicas share the objects,
+    /// each must be, as those of others are passed over.
     pub fn enqueue(&self, key: ObjectKey) {
         let mut triggered = self.shared.lock();
         if !triggered.listened {

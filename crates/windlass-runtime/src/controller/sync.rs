@@ -33,7 +33,7 @@ use crate::{
     erased::AnyObject,
     key::ObjectKey,
     object::Object,
-    objects::owner::Owner,
+    objects::owner::{Owner, controller_of},
 };
 
 /// The objects that a parent controls, of the kinds that the controller [owns](Controller::owns), as the caches have
@@ -57,14 +57,15 @@ impl Children<'_> {
         Ok(children)
     }
 
-    /// The child of a name, in the parent's namespace.
+    /// The child of a name, in the parent's namespace. (Parents of the cluster find their children there alone;
+    /// [`list`](Self::list) has those in namespaces.)
     pub fn get<W: Object<DynamicType: Default>>(&self, name: &str) -> Result<Option<Arc<W>>, ContextError> {
         let key = match self.namespace {
             Some(namespace) => ObjectKey::namespaced(namespace, name),
             None => ObjectKey::cluster(name),
         };
         let child = self.context.kind::<W>().get(&key)?;
-        Ok(child.filter(|child| child.meta().owner_references.iter().flatten().any(|owner| owner.uid == self.uid)))
+        Ok(child.filter(|child| controller_of(child.meta()).is_some_and(|owner| owner.uid == self.uid)))
     }
 }
 

@@ -7,7 +7,7 @@ use super::{Coordination, Manifest, OperatorManifests, Part, WebhookCertificates
 /// Where a mounted certificate is.
 const CERTIFICATE_FOLDER: &str = "/var/run/windlass/webhook";
 
-/// Longer than the operator's own patience with work in flight, which is 30 seconds.
+/// Longer than the operator's own patience: 30 seconds with work in flight, and 8 with its last events and its lease.
 const TERMINATION_GRACE_SECONDS: u32 = 40;
 
 pub(super) fn manifests(operator: &OperatorManifests) -> Vec<Manifest> {

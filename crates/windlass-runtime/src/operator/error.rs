@@ -58,6 +58,12 @@ pub enum OperatorError {
         /// Why.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// An informer panicked: what it holds would not be current any more.
+    #[error("the informer of {resource} panicked")]
+    Informer {
+        /// What it watched.
+        resource: String,
+    },
     /// Something panicked.
     #[error("{name} panicked: {message}")]
     Panicked {

@@ -12,7 +12,7 @@ use crate::lease::Timing;
 /// themselves.
 #[derive(Debug)]
 pub struct Options {
-    /// Name of this process, as of its pod: in events and leases.
+    /// Name of this process, as of its pod, in events.
     pub instance: String,
     /// Namespaces to watch; all if empty. Controllers with scopes of their own keep them.
     pub namespaces: Vec<String>,

@@ -23,6 +23,9 @@ use crate::{
 
 /// How long the last events may take to be written. They tell of work that is done, and are not worth more waiting.
 const FLUSH: Duration = Duration::from_secs(3);
+/// How long the lease may take to be given up; it runs out by itself. Together with the patience with work in flight
+/// this must be less than what the manifests grant a pod.
+const SURRENDER: Duration = Duration::from_secs(5);
 
 /// What runs, in the order in which it starts; the lease is held until everything else has ended.
 struct Stages {
@@ -187,7 +190,7 @@ impl Process {
         tokio::select! {
             biased;
             () = shutdown.draining() => return Ok(()),
-            error = self.stages.failure() => return Err(error),
+            error = self.failure() => return Err(error),
             () = leadership.acquired() => {}
         }
         self.run_all(true);
@@ -195,7 +198,15 @@ impl Process {
             biased;
             () = shutdown.draining() => Ok(()),
             () = leadership.lost() => Err(OperatorError::LeaderElectionLost),
-            error = self.stages.failure() => Err(error),
+            error = self.failure() => Err(error),
+        }
+    }
+
+    /// Resolves when something has failed.
+    async fn failure(&mut self) -> OperatorError {
+        tokio::select! {
+            error = self.stages.failure() => error,
+            resource = self.parts.caches.failed() => OperatorError::Informer { resource: state::resource(&resource) },
         }
     }
 
@@ -227,7 +238,7 @@ impl Process {
         // All work is done; a server that does not answer is no reason to fail.
         let ending = async {
             let _ = tokio::time::timeout(FLUSH, self.parts.events.flush()).await;
-            let _ = tokio::time::timeout(grace, replicas.drain()).await;
+            let _ = tokio::time::timeout(SURRENDER, replicas.drain()).await;
         };
         tokio::select! {
             biased;

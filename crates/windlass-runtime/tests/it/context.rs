@@ -13,7 +13,7 @@ use std::sync::{
 };
 
 use k8s_openapi::{
-    api::core::v1::{ConfigMap, Secret},
+    api::core::v1::{ConfigMap, Secret, ServiceAccount},
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
@@ -25,8 +25,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_macros::Conditions;
 use windlass_runtime::{
-    cache::Caches,
-    context::{Context, Parts, Wired},
+    cache::{Caches, Index},
+    context::{Context, ContextError, Parts, Wired},
     events::Recorder,
     key::ObjectKey,
     lease::{Leadership, Shard},
@@ -235,4 +235,39 @@ async fn reads_are_by_key_namespace_selector_and_owner() {
     assert_eq!(names(ctx.select_in(bench.namespace(), &selector).unwrap()), ["a"]);
     assert_eq!(names(ctx.owned(&parent).unwrap()), ["a", "b"]);
     assert!(ctx.owned::<Secret, _>(&parent).unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn an_index_has_the_objects_of_all_scopes() {
+    let bench = Bench::start().await;
+    let ctx = &bench.context;
+    let scope = || Scope::namespace(bench.namespace());
+    for selector in ["team=a", "tier=web", "team=c"] {
+        bench.wire_scope::<ServiceAccount>(&scope().labels(selector)).await;
+    }
+    for (name, team, tier) in [("one", "a", "db"), ("two", "a", "web"), ("three", "b", "web"), ("four", "b", "db")] {
+        let mut account = ServiceAccount::default();
+        (account.metadata.name, account.metadata.namespace) = (Some(name.into()), Some(bench.namespace().into()));
+        account.metadata.labels =
+            Some([("team".to_owned(), team.to_owned()), ("tier".to_owned(), tier.to_owned())].into());
+        ctx.create(account).await.unwrap();
+    }
+    let tier =
+        |account: &ServiceAccount| account.metadata.labels.iter().filter_map(|it| it.get("tier").cloned()).collect();
+    let by_tier: Index<ServiceAccount, String> = ctx.index("tier", tier).unwrap();
+    let names = |tier: &str| {
+        let mut names: Vec<_> = by_tier.get(tier).iter().filter_map(|it| it.metadata.name.clone()).collect();
+        names.sort();
+        names
+    };
+    // `two` is in two scopes, `four` in none.
+    assert_eq!((names("web"), names("db")), (vec!["three".to_owned(), "two".to_owned()], vec!["one".to_owned()]));
+    assert_eq!((by_tier.count("web"), by_tier.count("db"), by_tier.count("none")), (2, 1, 0));
+    let mut values = by_tier.clone().values();
+    values.sort();
+    assert_eq!(values, ["db", "web"]);
+    let error = ctx.informer::<ServiceAccount>().err().unwrap().to_string();
+    assert!(error.contains("several scopes") && error.contains("ctx.index"), "{error}");
+    let error = ctx.index("tier", |_: &ServiceAccount| vec![1]).err().unwrap();
+    assert!(matches!(error, ContextError::Index { .. }), "{error}");
 }

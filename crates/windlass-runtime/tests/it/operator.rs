@@ -298,6 +298,31 @@ async fn a_task_that_fails_or_panics_stops_the_process() {
 }
 
 #[tokio::test]
+async fn an_informer_that_panics_stops_the_process() {
+    #[derive(PartialEq, Eq)]
+    struct Odd(String);
+    impl std::hash::Hash for Odd {
+        fn hash<H: std::hash::Hasher>(&self, hasher: &mut H) {
+            assert!(self.0 != "odd", "of a test");
+            self.0.hash(hasher);
+        }
+    }
+    let world = World::start().await;
+    let scope = Scope::namespace(world.namespace());
+    let operator = Operator::new("odd-operator").task("look", async move |parts, shutdown| {
+        let informer = parts.caches.informer::<ConfigMap>(&scope);
+        informer.index("odd", |map: &ConfigMap| vec![Odd(map.metadata.name.clone().unwrap_or_default())])?;
+        shutdown.draining().await;
+        Ok(())
+    });
+    let running = Running::start(operator, world.client(), Options::default()).await;
+    running.ready().await;
+    create(&world.client(), world.namespace(), "odd").await;
+    let error = running.result.await.unwrap().unwrap_err();
+    assert_eq!(error.to_string(), "the informer of configmaps panicked");
+}
+
+#[tokio::test]
 async fn after_a_failure_it_is_not_ready_while_it_stops() {
     let world = World::start().await;
     let (fail, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));

@@ -1,6 +1,7 @@
 //! Caches that do not know of others' writes yet, and callers that go away.
 
 use kube::api::DeleteParams;
+use serde_json::json;
 use windlass_runtime::objects::owner::is_controlled_by;
 
 use super::*;
@@ -93,6 +94,28 @@ async fn a_write_whose_caller_goes_away_is_in_the_cache() {
     eventually("the cache has all of it", async || {
         let has = |name: &str| bench.context.get::<ConfigMap>(&bench.key(name)).unwrap().is_some();
         (has("created") && has("applied") && !has("doomed")).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_write_without_an_answer_is_looked_up() {
+    let (world, faults) = started().await;
+    let bench = deaf(&faults, world, async |bench| {
+        drop(bench.parent("doomed").await);
+        drop(bench.parent("patched").await);
+    })
+    .await;
+    let (ctx, cached) = (&bench.context, |name: &str| bench.context.get::<ConfigMap>(&bench.key(name)).unwrap());
+    faults.inject(Seen::is_write, 3, Fault::Cut(0));
+    // The server cannot be asked at once either.
+    faults.inject(|seen| !seen.is_watch() && !seen.is_write(), 4, Fault::Refuse);
+    ctx.create(bench.config("created", &[])).await.unwrap_err();
+    ctx.patch(&cached("patched").unwrap(), &Patch::Merge(json!({"data": {"a": "1"}}))).await.unwrap_err();
+    ctx.delete(&cached("doomed").unwrap()).await.unwrap_err();
+    eventually("the cache has all of it", async || {
+        let is_patched = cached("patched").is_some_and(|patched| patched.data.is_some());
+        (cached("created").is_some() && is_patched && cached("doomed").is_none()).then_some(())
     })
     .await;
 }

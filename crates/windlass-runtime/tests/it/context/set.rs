@@ -48,6 +48,17 @@ async fn a_set_is_what_is_desired_and_nothing_that_was() {
 }
 
 #[tokio::test]
+async fn any_text_names_a_set() {
+    let bench = Bench::start().await;
+    let parent = bench.parent("parent").await;
+    let set = "Meine Übersicht";
+    bench.context.apply_set(&parent, set, &Desired::new().with(bench.config("a", &[]))).await.unwrap();
+    assert_eq!(there(&bench).await, ["a", "parent"]);
+    bench.context.apply_set(&parent, set, &Desired::new()).await.unwrap();
+    assert_eq!(there(&bench).await, ["parent"]);
+}
+
+#[tokio::test]
 async fn nothing_is_pruned_if_something_could_not_be_applied() {
     let bench = Bench::start().await;
     let ctx = &bench.context;

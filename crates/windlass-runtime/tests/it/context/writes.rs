@@ -2,6 +2,7 @@ use kube::api::DeleteParams;
 use serde_json::json;
 
 use super::*;
+use crate::faults::{Fault, Faults, Seen};
 
 #[tokio::test]
 async fn reads_see_own_writes_at_once() {
@@ -129,4 +130,26 @@ async fn events_are_about_the_object() {
         .collect();
     seen.sort();
     assert_eq!(seen, [("Odd", "Checking", "Warning"), ("Synced", "Reconcile", "Normal")]);
+}
+
+#[tokio::test]
+async fn what_is_not_deleted_is_still_there() {
+    let world = World::start().await;
+    let faults = Faults::around(world.client());
+    let bench = Bench::over(world, faults.client()).await;
+    let created = bench.context.create(bench.config("one", &[])).await.unwrap();
+    bench.context.delete_with(&created, &DeleteParams::default().dry_run()).await.unwrap();
+    // Of a proxy, or of a server that does not serve the kind for a moment: it does not name the object.
+    faults.inject(Seen::is_write, 2, Fault::status(404));
+    let error = bench.context.delete(&created).await.unwrap_err();
+    assert!(!error.is_not_found(), "{error}");
+    bench.context.remove_finalizer(&with_finalizer(&created), "example.com/guard").await.unwrap_err();
+    let patched = bench.meddle::<ConfigMap>("one", json!({"data": {"a": "1"}})).await;
+    assert_eq!(bench.context.get::<ConfigMap>(&bench.key("one")).unwrap(), Some(patched), "and is followed");
+}
+
+fn with_finalizer(config: &ConfigMap) -> ConfigMap {
+    let mut config = config.clone();
+    config.metadata.finalizers = Some(vec!["example.com/guard".to_owned()]);
+    config
 }

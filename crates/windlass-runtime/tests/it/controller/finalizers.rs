@@ -118,3 +118,23 @@ async fn an_object_that_is_being_deleted_at_first_sight_gets_no_finalizer() {
     merge(&api, "a", json!({"metadata": {"finalizers": null}})).await;
     running.stop().await;
 }
+
+#[tokio::test]
+async fn a_cleanup_may_put_its_object_out_of_scope() {
+    let world = World::start().await;
+    let api: Api<ConfigMap> = Api::namespaced(world.client(), world.namespace());
+    create(&api, labelled("a")).await;
+    let journal = Journal::new();
+    let controller = controller(&world, &journal, Vec::new()).finalizer(
+        OURS,
+        async |config: Arc<ConfigMap>, ctx: windlass_runtime::context::Context| {
+            ctx.patch(&config, &Patch::Merge(json!({"metadata": {"labels": {"test": "over"}}}))).await?;
+            Ok(Action::done())
+        },
+    );
+    let running = Running::start(world.client(), controller);
+    journal.has(1).await;
+    api.delete("a", &Default::default()).await.unwrap();
+    eventually("the object is gone", async || api.get_opt("a").await.unwrap().is_none().then_some(())).await;
+    running.stop().await;
+}

@@ -98,3 +98,12 @@ async fn a_stream_and_an_informer_ask_for_objects() {
     assert_eq!(journal.read(), ["a", "a", "a"]);
     running.stop().await;
 }
+
+#[tokio::test]
+async fn a_source_that_panics_ends_the_controller() {
+    let world = World::start().await;
+    let source = Source::stream(futures_util::stream::poll_fn(|_| panic!("boom")));
+    let mut running = Running::start(world.client(), journaling(&world, &Journal::new()).source(source));
+    let error = (&mut running.task).await.unwrap().unwrap_err();
+    assert_eq!(error.to_string(), "a source of the controller \"configs\" panicked: boom");
+}

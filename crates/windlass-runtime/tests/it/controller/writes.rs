@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{CustomResource, CustomResourceExt};
 use schemars::JsonSchema;
@@ -10,14 +11,17 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use windlass_macros::Conditions;
 use windlass_runtime::{
-    controller::Action,
+    controller::{Action, Trigger, Watch},
     lease::{LeaderElection, Sharding, Timing},
     objects::conditions::{self, Condition, Conditions as _, condition},
     scope::Scope,
 };
 
 use super::*;
-use crate::world::World;
+use crate::{
+    faults::{Fault, Faults, Seen},
+    world::World,
+};
 
 #[derive(CustomResource, Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[kube(group = "controllers.windlass.dev", version = "v1", kind = "Shared", namespaced, status = "SharedStatus")]
@@ -112,7 +116,9 @@ async fn a_controller_without_leader_writes_where_another_process_leads() {
     create(&api, config("a")).await;
     // A candidate that never asks.
     let election = LeaderElection::new(world.client(), world.namespace(), "test");
-    let parts = Parts { leadership: election.leadership(), ..parts(world.client()) };
+    // And a replica that has no share.
+    let sharding = Sharding::new(world.client(), world.namespace(), "test");
+    let parts = Parts { leadership: election.leadership(), shard: sharding.shard(), ..parts(world.client()) };
     let labelling = |label: &'static str| {
         Controller::<ConfigMap>::new(
             label,
@@ -221,5 +227,54 @@ impl Drop for Dropped {
         if let Some(journal) = self.journal.take() {
             journal.write(self.name.clone());
         }
+    }
+}
+
+/// The server has done what a reconcile asked for, and the reconcile does not know.
+#[tokio::test]
+async fn an_attempt_waits_until_it_is_known_what_the_one_before_has_written() {
+    for fault in [Fault::Delay(Duration::from_millis(400)), Fault::Cut(0)] {
+        let world = World::start().await;
+        let faults = Faults::around(world.client());
+        let api: Api<ConfigMap> = Api::namespaced(world.client(), world.namespace());
+        let (journal, begun, trigger) = (Journal::new(), CancellationToken::new(), Trigger::new());
+        let (seen, begins) = (journal.clone(), begun.clone());
+        // Wants one child, whose name the server makes.
+        let reconcile = move |parent: Arc<ConfigMap>, ctx: windlass_runtime::context::Context| {
+            let (seen, begins) = (seen.clone(), begins.clone());
+            async move {
+                if name_of(&*parent) != "parent" {
+                    return Ok(Action::done());
+                }
+                let children: Vec<Arc<Secret>> = ctx.owned(&parent)?;
+                seen.write(children.len());
+                if begins.is_cancelled() && children.is_empty() {
+                    let mut child = Secret::default();
+                    child.metadata.generate_name = Some("child-".into());
+                    ctx.create_owned(&parent, child).await?;
+                }
+                Ok(Action::done())
+            }
+        };
+        let scope = Scope::namespace(world.namespace());
+        let controller = Controller::<ConfigMap>::new("parents", reconcile)
+            .scope(scope.clone())
+            .source(Watch::<Secret>::new().scope(scope).owned())
+            .source(&trigger)
+            .timeout(Duration::from_millis(200));
+        create(&api, config("parent")).await;
+        let running = Running::start(faults.client(), controller);
+        journal.has(1).await;
+        // No watch tells of it either.
+        faults.inject(Seen::is_watch, usize::MAX, Fault::Hang);
+        let before = faults.count(Seen::is_watch);
+        faults.drop_watches();
+        eventually("the watches hang", async || (faults.count(Seen::is_watch) >= before + 2).then_some(())).await;
+        faults.inject(|seen| seen.is_write() && seen.path.ends_with("/secrets"), 1, fault.clone());
+        begun.cancel();
+        trigger.enqueue(ObjectKey::namespaced(world.namespace(), "parent"));
+        journal.until("the child is seen", |counts| counts.contains(&1)).await;
+        assert_eq!(faults.count(|seen| seen.is_write() && seen.path.ends_with("/secrets")), 1, "{fault:?}");
+        running.stop().await;
     }
 }
