@@ -6,7 +6,7 @@ use std::{error::Error as StdError, fmt};
 ///
 /// A failed reconcile is tried again, later each time, unless the error is [terminal](Error::terminal).
 pub struct Error {
-    source: Box<dyn StdError + Send + Sync>,
+    inner: Box<dyn StdError + Send + Sync>,
     terminal: bool,
 }
 
@@ -16,12 +16,12 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     /// An error with a message.
     pub fn new(message: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Self { source: message.into(), terminal: false }
+        Self { inner: message.into(), terminal: false }
     }
 
     /// An error that trying again will not cure. The key is left alone until its object changes.
     pub fn terminal(message: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Self { source: message.into(), terminal: true }
+        Self { inner: message.into(), terminal: true }
     }
 
     /// Whether trying again is of no use.
@@ -30,21 +30,26 @@ impl Error {
     }
 
     /// The error within.
-    pub fn source(&self) -> &(dyn StdError + Send + Sync + 'static) {
-        self.source.as_ref()
+    pub fn inner(&self) -> &(dyn StdError + Send + Sync + 'static) {
+        self.inner.as_ref()
+    }
+
+    /// The error within, if it is of this type.
+    pub fn downcast_ref<E: StdError + 'static>(&self) -> Option<&E> {
+        self.inner.downcast_ref()
     }
 }
 
 impl<E: StdError + Send + Sync + 'static> From<E> for Error {
     fn from(error: E) -> Self {
-        Self { source: Box::new(error), terminal: false }
+        Self { inner: Box::new(error), terminal: false }
     }
 }
 
 /// The whole chain, as in `could not create the volume: connection refused`.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut error: &dyn StdError = self.source.as_ref();
+        let mut error: &dyn StdError = self.inner.as_ref();
         let mut text = error.to_string();
         f.write_str(&text)?;
         while let Some(source) = error.source() {
@@ -78,6 +83,7 @@ mod tests {
         let error = Error::from(Outer(std::io::Error::other("inner")));
         assert_eq!(error.to_string(), "outer: inner");
         assert!(!error.is_terminal());
+        assert!(error.downcast_ref::<Outer>().is_some() && error.downcast_ref::<fmt::Error>().is_none());
         assert!(Error::terminal("bad cidr").is_terminal());
     }
 }

@@ -126,3 +126,26 @@ impl Signals {
         "Ctrl-C"
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{process::Command, time::Duration};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_first_signal_drains_and_the_second_aborts() {
+        let signal = || {
+            let process = std::process::id().to_string();
+            assert!(Command::new("kill").args(["-TERM", &process]).status().unwrap().success());
+        };
+        let soon = Duration::from_secs(30);
+        let shutdown = Shutdown::on_signals().unwrap();
+        assert!(!shutdown.is_draining());
+        signal();
+        tokio::time::timeout(soon, shutdown.draining()).await.unwrap();
+        assert!(!shutdown.is_aborting());
+        signal();
+        tokio::time::timeout(soon, shutdown.aborting()).await.unwrap();
+    }
+}

@@ -65,7 +65,8 @@ impl<H: Handle> Workers<H> {
                 "reconcile",
                 controller = &*self.controller,
                 namespace = key.namespace(),
-                name = key.name(),
+                // Not `name`, which is that of the span in a line of JSON.
+                object = key.name(),
                 reconcile_id = %ids.get(count),
             );
             self.attempt(work).instrument(span).await;
@@ -149,11 +150,11 @@ fn lost(work: Work<ObjectKey>) {
 }
 
 fn is_key_lost(error: &Error) -> bool {
-    error.source().downcast_ref::<ContextError>().is_some_and(ContextError::is_key_lost)
+    error.downcast_ref::<ContextError>().is_some_and(ContextError::is_key_lost)
 }
 
 fn is_conflict(error: &Error) -> bool {
-    match (error.source().downcast_ref::<ContextError>(), error.source().downcast_ref::<kube::Error>()) {
+    match (error.downcast_ref::<ContextError>(), error.downcast_ref::<kube::Error>()) {
         (Some(error), _) => error.is_conflict(),
         (_, Some(kube::Error::Api(status))) => status.code == 409 && status.reason == "Conflict",
         _ => false,

@@ -192,6 +192,24 @@ async fn replicas_share_the_foos_and_take_over_from_one_that_is_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn log_lines_are_json_if_asked_for_and_say_what_was_reconciled() {
+    let server = Server::start().await;
+    let program = server.program("json", &["--log-format=json", "--log-level=debug"], &[]);
+    server.create(["logged".to_owned()]).await;
+    let deployments: Api<Deployment> = server.api();
+    eventually("it is reconciled", async || deployments.get_opt("logged").await.unwrap()).await;
+    let log = program.log.clone();
+    assert!(program.terminate().await.success());
+    let text = std::fs::read_to_string(log).unwrap();
+    let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(lines.iter().all(|line| ["timestamp", "level", "message"].iter().all(|field| line[field].is_string())));
+    let reconcile = lines.iter().find(|line| line["span"]["object"] == "logged").unwrap_or_else(|| panic!("{text}"));
+    let span = &reconcile["span"];
+    assert_eq!((&span["controller"], &span["namespace"]), (&json!("foo"), &json!("default")));
+    assert!(span["reconcile_id"].is_string(), "{span}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn spans_of_reconciles_are_sent_to_the_collector_of_the_environment() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());

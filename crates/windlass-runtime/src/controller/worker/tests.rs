@@ -159,7 +159,7 @@ async fn a_log_line_tells_controller_object_and_reconcile() {
         .lines()
         .zip(["web", "db"])
         .map(|(line, name)| {
-            let span = format!("reconcile{{controller=\"test\" namespace=\"shop\" name=\"{name}\" reconcile_id=");
+            let span = format!("reconcile{{controller=\"test\" namespace=\"shop\" object=\"{name}\" reconcile_id=");
             assert!(line.contains("error=bad cidr"), "{line}");
             let id = line.split_once(&span).unwrap_or_else(|| panic!("{span} in {line}")).1;
             id[..36].parse().unwrap()
