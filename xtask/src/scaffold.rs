@@ -1,9 +1,11 @@
-//! `cargo xtask scaffold`: projects that `windlass` makes are built, linted, tested and run, and a server accepts their
-//! manifests, from kustomize, the installer and the chart. So are those that a reader of the book makes.
+//! `cargo xtask scaffold`: projects that `windlass` makes are built, linted (their Dockerfiles, too), tested and run, and
+//! a server accepts their manifests, from kustomize, the installer and the chart. So are those that a reader of the book
+//! makes.
 //!
 //! They lie in `target/scaffold`, depend on this workspace by its path, and share its target folder and its lock file:
 //! what is compiled once is not compiled again, and nothing is downloaded.
 
+mod images;
 mod reader;
 mod run;
 mod servers;
@@ -124,12 +126,15 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
     // Cargo finds it above each project, whoever calls it.
     fs::create_dir_all(workshop.folder.join(".cargo"))?;
     fs::write(workshop.folder.join(".cargo/config.toml"), settings(root)?)?;
-    let tools = servers.tools();
+    let (tools, linter) = (servers.tools(), images::linter(&workshop.target));
     for story in STORIES.iter().filter(is_meant) {
         let start = Instant::now();
         let project = workshop.make(story).with_context(|| story.name.to_owned())?;
         let made = start.elapsed();
         workshop.check(&project, story.runs()).with_context(|| story.name.to_owned())?;
+        if let Some(linter) = &linter {
+            images::lint(linter, &project).with_context(|| story.name.to_owned())?;
+        }
         if let Some(tools) = &tools {
             servers.check(tools, &project, story.has_samples).with_context(|| story.name.to_owned())?;
         }
