@@ -69,6 +69,7 @@ pub struct Target {
 
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ClientError {
     /// The kubeconfig cannot be used.
     #[error("the kubeconfig cannot be used")]

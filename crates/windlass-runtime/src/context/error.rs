@@ -6,6 +6,7 @@ use crate::{cache::IndexError, key::ObjectKey, lease::NotLeading, objects::owner
 
 /// Why a context could not read or write.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ContextError {
     /// The kind is not in this controller's cache. Reads start no watch of their own.
     #[error(

@@ -28,6 +28,7 @@ use crate::{
 
 /// Why a controller ended although nobody asked it to.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ControllerError {
     /// A worker has ended: something outside of a reconcile panicked.
     #[error("a worker of the controller {controller:?} has ended")]

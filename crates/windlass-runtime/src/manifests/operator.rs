@@ -77,6 +77,7 @@ pub enum WebhookCertificates {
 
 /// Why manifests cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ManifestError {
     /// Definitions of one resource do not fit together.
     #[error("the versions of {name} cannot be merged: {cause}")]

@@ -19,6 +19,7 @@ pub enum LogFormat {
 
 /// Why there are no logs.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum LogError {
     /// The level is neither a level nor a filter.
     #[error("{0:?} is no log level")]

@@ -49,6 +49,7 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// Why webhooks cannot be served.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ServeError {
     /// Two webhooks want the same path or name, or two conversions the same kind.
     #[error("{0} is there twice")]

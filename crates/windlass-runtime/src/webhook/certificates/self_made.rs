@@ -30,6 +30,7 @@ const DAY: Duration = Duration::from_hours(24);
 
 /// Why there is no certificate.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum SelfMadeError {
     /// The Secret cannot be read.
     #[error("cannot read the Secret {0} with the certificates")]

@@ -90,7 +90,7 @@ async fn a_write_is_told_to_informers_that_cover_it_alone() {
     let cluster = Cluster::start().await;
     let here = started(&cluster).await;
     let elsewhere = cluster.caches.informer::<ConfigMap>(&cluster.scope().labels("test=other"));
-    let opaque = cluster.caches.informer::<ConfigMap>(&cluster.scope().fields("metadata.name!=a"));
+    let except = cluster.caches.informer::<ConfigMap>(&cluster.scope().fields("metadata.name!=a"));
     let metadata = cluster.caches.metadata_with::<ConfigMap>(&(), &cluster.scope());
     let resource = ApiResource::erase::<ConfigMap>(&());
     let dynamic = cluster.caches.informer_with::<DynamicObject>(&resource, &cluster.scope());
@@ -104,7 +104,7 @@ async fn a_write_is_told_to_informers_that_cover_it_alone() {
     let created = cluster.maps().create(&PostParams::default(), &map("a", "value")).await.unwrap();
     cluster.caches.wrote(&(), &Arc::new(created));
     let key = cluster.key("a");
-    assert!(here.get(&key).is_some() && elsewhere.get(&key).is_none() && opaque.get(&key).is_none());
+    assert!(here.get(&key).is_some() && elsewhere.get(&key).is_none() && except.get(&key).is_none());
     let types = metadata.get(&key).unwrap().types.clone().unwrap();
     assert_eq!((types.api_version.as_str(), types.kind.as_str()), ("v1", "ConfigMap"));
     let held = dynamic.get(&key).unwrap();
