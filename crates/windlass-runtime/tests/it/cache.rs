@@ -5,7 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
     Api, Client,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
     core::ObjectMeta,
 };
 use parking_lot::Mutex;
@@ -70,10 +70,13 @@ impl Cluster {
         self.maps().delete(name, &DeleteParams::default()).await.unwrap();
     }
 
-    /// An informer of the test's own namespace that has its first state. A cluster has a map of its own in each namespace.
+    /// An informer of the test's own namespace that has what is there. A cluster has a map of its own in each namespace.
     async fn synced(&self) -> Informer<ConfigMap> {
         let informer = self.caches.informer::<ConfigMap>(&self.scope().labels("test"));
         informer.synced().await;
+        // A server may give a first state that is a little old.
+        let there = self.maps().list(&ListParams::default().labels("test")).await.unwrap().items.len();
+        eventually("the informer has what is there", async || (informer.len() == there).then_some(())).await;
         informer
     }
 }
