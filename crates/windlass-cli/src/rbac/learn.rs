@@ -95,8 +95,9 @@ pub(crate) fn run(args: LearnArgs) -> anyhow::Result<()> {
     let (recorded, ended) = threads::block_on_all(watch(&args, &owner))?;
 
     let (refused, answered): (Vec<Recorded>, Vec<Recorded>) = recorded.into_iter().partition(Recorded::is_refused);
-    let mut needs = Needs::of(&answered, &owner.namespace);
-    tell(&answered, &refused, &needs);
+    let seen = Needs::of(&answered, &owner.namespace);
+    tell(&answered, &refused, &seen);
+    let mut needs = seen.clone();
     if let Some(operator) = owner.operator.as_ref().filter(|_| !needs.is_empty()) {
         add_unseen(&mut needs, operator, &owner.namespace, !args.no_leader_election);
     }
@@ -113,7 +114,10 @@ pub(crate) fn run(args: LearnArgs) -> anyhow::Result<()> {
     }
     // Only now, as tests may have written them.
     let granted = args.compare.as_deref().map(compare::read).transpose()?;
-    granted.map_or(Ok(()), |granted| tell_difference(&compare::compare(&granted, &needs, &owner.namespace)))
+    let Some(granted) = granted else { return Ok(()) };
+    // What was only added need not be granted.
+    let compare = |needs| compare::compare(&granted, needs, &owner.namespace);
+    tell_difference(&compare(&seen).missing, &compare(&needs).unused)
 }
 
 /// Runs the command on the scene, and answers what was asked, and how it ended.
@@ -162,6 +166,9 @@ fn add_unseen(needs: &mut Needs, operator: &str, own: &str, elects: bool) {
     if elects && needs.add_election(operator, own) {
         eprintln!("added leases: in a cluster, the operator elects a leader (--no-leader-election leaves them out)");
     }
+    if needs.add_events() {
+        eprintln!("added events: the operator may report them about whatever it watches");
+    }
     if needs.add_renewal(own) {
         eprintln!("added the update of a Secret: certificates of webhooks are renewed after months");
     }
@@ -182,8 +189,7 @@ fn tell(answered: &[Recorded], refused: &[Recorded], needs: &Needs) {
     }
 }
 
-fn tell_difference(difference: &compare::Difference) -> anyhow::Result<()> {
-    let compare::Difference { missing, unused } = difference;
+fn tell_difference(missing: &[String], unused: &[String]) -> anyhow::Result<()> {
     if !unused.is_empty() {
         eprintln!("granted, but never used:");
         unused.iter().for_each(|line| eprintln!("  {line}"));

@@ -152,6 +152,26 @@ impl Needs {
         self.resources.len() > before
     }
 
+    /// Adds that events are reported, and reported again, wherever something is watched, unless that was seen; answers
+    /// whether it had to. They are sent after a while, when a test may have ended.
+    pub(super) fn add_events(&mut self) -> bool {
+        let watched = self.resources.iter().filter(|need| need.verb == "watch").map(|need| need.namespace.clone());
+        let mut places: BTreeSet<Option<String>> = watched.collect();
+        if places.contains(&None) {
+            places = BTreeSet::from([None]);
+        }
+        let event = |verb: &'static str, namespace: &Option<String>| Need {
+            group: "events.k8s.io".to_owned(),
+            resource: "events".to_owned(),
+            verb,
+            namespace: namespace.clone(),
+            name: None,
+        };
+        let before = self.resources.len();
+        self.resources.extend(places.iter().flat_map(|place| [event("create", place), event("patch", place)]));
+        self.resources.len() > before
+    }
+
     /// Whether roles or bindings were written, for which a server asks more than can be seen.
     pub(super) fn grants_rights(&self) -> bool {
         let writes = ["create", "update", "patch"];
@@ -236,6 +256,16 @@ mod tests {
         let secrets = ["get secrets me-webhook-certificates", "update secrets me-webhook-certificates"];
         assert_eq!(text, [&secrets[..], &["create leases *", "get leases me", "update leases me"]].concat());
         assert!(!needs.add_election("me", "system") && !needs.add_renewal("system"));
+        // There is nothing that events could be about.
+        assert!(!needs.add_events());
+        let watch = |uri: &str| Needs::of(&[recorded("GET", uri)], "system");
+        for (uri, place) in [("/api/v1/pods?watch=1", None), ("/api/v1/namespaces/a/pods?watch=1", Some("a"))] {
+            let mut needs = watch(uri);
+            assert!(needs.add_events());
+            let events: Vec<_> = needs.resources.iter().filter(|need| need.resource == "events").collect();
+            assert!(events.len() == 2 && events.iter().all(|event| event.namespace.as_deref() == place), "{events:?}");
+            assert!(!needs.add_events());
+        }
         assert!(!Needs::of(&[recorded("GET", "/api/v1/secrets")], "system").add_renewal("system"));
     }
 
