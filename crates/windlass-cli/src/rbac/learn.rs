@@ -170,7 +170,7 @@ fn add_unseen(needs: &mut Needs, operator: &str, own: &str, elects: bool) {
         eprintln!("added events: the operator may report them about whatever it watches");
     }
     if needs.add_renewal(own) {
-        eprintln!("added the update of a Secret: certificates of webhooks are renewed after months");
+        eprintln!("added what renews certificates of webhooks: after months, and where it is deployed");
     }
 }
 

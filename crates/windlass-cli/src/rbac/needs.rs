@@ -137,16 +137,25 @@ impl Needs {
         !is_seen
     }
 
-    /// Adds that certificates of webhooks which the operator keeps in a Secret of its own are renewed, unless that was
-    /// seen; answers whether it had to. It happens after months.
+    /// Adds that certificates of webhooks which the operator keeps in a Secret of its own are renewed, and that whom to
+    /// trust is written where it looked for that, unless it was seen; answers whether it had to. The first happens after
+    /// months, the second where the configurations are there.
     pub(super) fn add_renewal(&mut self, own: &str) -> bool {
-        let is_kept = |need: &&Need| {
-            (need.group.as_str(), need.resource.as_str(), need.verb) == ("", "secrets", "get")
+        let trusts = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations", "customresourcedefinitions"];
+        let renewal = |need: &Need| {
+            let name = need.name.as_ref().filter(|_| need.verb == "get")?;
+            let is_kept = need.group.is_empty()
+                && need.resource == "secrets"
                 && need.namespace.as_deref() == Some(own)
-                && need.name.as_ref().is_some_and(|name| name.ends_with("-webhook-certificates"))
+                && name.ends_with("-webhook-certificates");
+            let verb = if trusts.contains(&need.resource.as_str()) { "patch" } else { "update" };
+            (is_kept || verb == "patch").then(|| Need { verb, ..need.clone() })
         };
-        let renewals: Vec<Need> =
-            self.resources.iter().filter(is_kept).map(|need| Need { verb: "update", ..need.clone() }).collect();
+        let renewals: Vec<Need> = self.resources.iter().filter_map(renewal).collect();
+        // Who has no certificates looks at definitions for other reasons.
+        if !renewals.iter().any(|need| need.verb == "update") {
+            return false;
+        }
         let before = self.resources.len();
         self.resources.extend(renewals);
         self.resources.len() > before
@@ -246,7 +255,8 @@ mod tests {
     #[test]
     fn what_an_operator_does_unseen_is_added_once() {
         let secret = "/api/v1/namespaces/me-system/secrets/me-webhook-certificates";
-        let mut needs = Needs::of(&[recorded("GET", secret)], "system");
+        let hooks_path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/me";
+        let mut needs = Needs::of(&[recorded("GET", secret), recorded("GET", hooks_path)], "system");
         assert!(needs.add_election("me", "system") && needs.add_renewal("system"));
         let text: Vec<String> = needs
             .resources
@@ -254,7 +264,9 @@ mod tests {
             .map(|need| format!("{} {} {}", need.verb, need.resource, need.name.as_deref().unwrap_or("*")))
             .collect();
         let secrets = ["get secrets me-webhook-certificates", "update secrets me-webhook-certificates"];
-        assert_eq!(text, [&secrets[..], &["create leases *", "get leases me", "update leases me"]].concat());
+        let hooks = ["get mutatingwebhookconfigurations me", "patch mutatingwebhookconfigurations me"];
+        assert_eq!(text, [&secrets[..], &hooks, &["create leases *", "get leases me", "update leases me"]].concat());
+        assert!(!Needs::of(&[recorded("GET", hooks_path)], "system").add_renewal("system"));
         assert!(!needs.add_election("me", "system") && !needs.add_renewal("system"));
         // There is nothing that events could be about.
         assert!(!needs.add_events());
