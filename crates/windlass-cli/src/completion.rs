@@ -1,9 +1,9 @@
 //! `windlass completion`: completions for a shell.
 
-use std::io;
-
 use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
+
+use crate::output;
 
 /// Print a completion script for a shell
 #[derive(Debug, Args)]
@@ -14,6 +14,7 @@ pub(crate) struct CompletionArgs {
 
 /// Prints the script to standard output.
 pub(crate) fn run(args: CompletionArgs) -> anyhow::Result<()> {
-    clap_complete::generate(args.shell, &mut crate::Cli::command(), "windlass", &mut io::stdout());
-    Ok(())
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut crate::Cli::command(), "windlass", &mut script);
+    output::print(&String::from_utf8_lossy(&script))
 }

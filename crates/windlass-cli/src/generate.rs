@@ -34,7 +34,7 @@ pub(crate) struct GenerateArgs {
     #[arg(long, value_name = "IMAGE")]
     image: Option<Image>,
     /// Namespace of the operator, from now on: it is written into deploy/default
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = project::namespace)]
     namespace: Option<String>,
 }
 

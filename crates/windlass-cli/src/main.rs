@@ -6,6 +6,20 @@
 // The one crate whose business is to print.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+/// Prints to standard error. Unlike that of the standard library it does not panic when nobody can hear it: a closed
+/// pipe or a full disk there is no reason to stop in the middle of something.
+macro_rules! eprint {
+    ($($text:tt)*) => {{
+        let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!($($text)*));
+    }};
+}
+
+/// The same with the end of a line.
+macro_rules! eprintln {
+    () => { eprint!("\n") };
+    ($($text:tt)*) => { eprint!("{}\n", format_args!($($text)*)) };
+}
+
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};

@@ -3,6 +3,7 @@
 mod ask;
 mod cargo;
 mod format;
+mod held;
 mod program;
 mod source;
 mod tree;
@@ -17,7 +18,7 @@ use std::{
 use anyhow::Context as _;
 use clap::Args;
 use windlass_scaffold::{
-    Change, Conflicts, Files, Plan, Project, ScaffoldError, difference, fingerprint, generate, plan,
+    Change, Conflicts, Files, Plan, Project, Question, ScaffoldError, difference, fingerprint, generate, plan,
 };
 
 pub(crate) use cargo::{Artifact, artifact, cargo};
@@ -27,10 +28,16 @@ pub(crate) use source::SourceArgs;
 pub(crate) use tree::{Tree, roles, samples};
 pub(crate) use write::all as write_all;
 
-use crate::{failure::Advised, output};
+use crate::{
+    failure::{Advised, Told},
+    output,
+};
 
 /// The file that makes a folder a project.
 const PROJECT: &str = "PROJECT";
+
+/// A file that is there once manifests were generated.
+const MANIFESTS: &str = "deploy/crd/crds.yaml";
 
 /// How a command that writes into a project goes about it.
 #[derive(Clone, Copy, Debug, Args)]
@@ -71,8 +78,26 @@ pub(crate) fn open() -> anyhow::Result<Opened> {
     };
     let file = root.join(PROJECT);
     let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
-    let project = Project::read(&text).with_context(|| root.display().to_string())?;
+    let project = match Project::read(&text) {
+        Err(_) if is_of_kubebuilder(&text) => {
+            let message = format!("{} is a project of kubebuilder or Operator SDK", root.display());
+            let hint = "make a project in another folder with `windlass init NAME --domain DOMAIN`; `windlass import \
+                        crd FILE` takes its definitions over";
+            return Err(Advised { message, hint: hint.into() }.into());
+        }
+        read => read.with_context(|| root.display().to_string())?,
+    };
+    write::sweep(root);
     Ok(Opened { root: root.to_owned(), project })
+}
+
+/// Whether the file is the one that kubebuilder and Operator SDK have, which has the same name.
+fn is_of_kubebuilder(text: &str) -> bool {
+    let mut lines = text.lines().skip_while(|line| !line.starts_with("layout:"));
+    lines.next().is_some_and(|line| {
+        let layout = std::iter::once(line).chain(lines.take_while(|line| line.starts_with(['-', ' '])));
+        layout.into_iter().any(|line| line.contains("kubebuilder.io") || line.contains("operatorframework.io"))
+    })
 }
 
 /// The same, of this version of the scaffold.
@@ -80,6 +105,17 @@ pub(crate) fn open_current() -> anyhow::Result<Opened> {
     let opened = open()?;
     opened.project.check_scaffold()?;
     Ok(opened)
+}
+
+/// A namespace, as a cluster takes it.
+pub(crate) fn namespace(text: &str) -> Result<String, String> {
+    match windlass_scaffold::names::is_dns_label(text) {
+        true => Ok(text.to_owned()),
+        false => Err(format!(
+            "{text:?} cannot be a namespace: it has at most 63 lower-case letters, digits and -, and begins and ends \
+             with a letter or digit"
+        )),
+    }
 }
 
 impl Opened {
@@ -135,6 +171,10 @@ impl Step<'_> {
 
         let there = read(self.root, &changed.union(&others).cloned().collect())?;
         let mut plan = plan(self.recorded, &self.before, &after, &|path| there.get(path).cloned(), self.conflicts);
+        let beside = match self.conflicts {
+            Conflicts::Mark if !writing.force => self.put_beside(&mut plan)?,
+            _ => Vec::new(),
+        };
         ask::resolve(&mut plan, writing)?;
         plan.changes.extend(self.project_file(&wanted.project)?);
         if writing.dry_run {
@@ -143,14 +183,43 @@ impl Step<'_> {
             write::all(self.root, &plan.changes)?;
         }
         tell(&plan, writing);
-        match plan.conflicts.is_empty() {
-            true => Ok(()),
-            false => Err(Advised {
-                message: format!("there are conflicts in {}", plan.conflicts.join(", ")),
-                hint: "look for <<<<<<< in these files and choose".into(),
-            }
-            .into()),
+        if !writing.dry_run && !self.recorded.is_empty() {
+            tell_stale(self.root, &plan.changes);
         }
+        if !plan.conflicts.is_empty() {
+            let message = format!("there are conflicts in {}", plan.conflicts.join(", "));
+            return Err(Advised { message, hint: "look for <<<<<<< in these files and choose".into() }.into());
+        }
+        if !beside.is_empty() {
+            let message = format!("edited files were left as they are: {}", beside.join(", "));
+            let hint = "what this windlass makes is beside them (.new): take over what you want, and remove it; or put \
+                        everything back by version control, and `windlass upgrade --from PROGRAM` with the older \
+                        windlass merges it";
+            return Err(Advised { message, hint: hint.into() }.into());
+        }
+        // What is left to do has been said.
+        if plan.by_hand.is_empty() { Ok(()) } else { Err(Told.into()) }
+    }
+
+    /// Answers the questions of a plan so that edited files stay, with what they would become beside them; answers
+    /// which these are.
+    fn put_beside(&self, plan: &mut Plan) -> anyhow::Result<Vec<String>> {
+        let mut edited = Vec::new();
+        for Question { change, .. } in std::mem::take(&mut plan.questions) {
+            match change.new {
+                Some(new) => {
+                    let path = format!("{}.new", change.path);
+                    let old = read(self.root, &BTreeSet::from([path.clone()]))?.remove(&path);
+                    if old.as_ref() != Some(&new) {
+                        plan.changes.push(Change { path, old, new: Some(new), merged: false });
+                    }
+                    edited.push(change.path);
+                }
+                None => eprintln!("kept    {}: it was edited, and is not generated any more", change.path),
+            }
+        }
+        plan.changes.sort_by(|one, other| one.path.cmp(&other.path));
+        Ok(edited)
     }
 
     /// What is to be remembered: files that stay as they were keep what they had.
@@ -190,6 +259,18 @@ pub(crate) fn show_changes(changes: &[Change]) -> anyhow::Result<()> {
     let all: String =
         changes.iter().map(|change| difference(&change.path, change.old.as_deref(), change.new.as_deref())).collect();
     output::print(&all)
+}
+
+/// Says how manifests that are there become those of the changed code: tests of the project compare them.
+fn tell_stale(root: &Path, changes: &[Change]) {
+    // Nothing in these two is in manifests.
+    let others = ["src/lib.rs", "src/main.rs"];
+    let is_code = |Change { path, .. }: &Change| {
+        path.starts_with("src/") && path.ends_with(".rs") && !others.contains(&path.as_str())
+    };
+    if changes.iter().any(is_code) && root.join(MANIFESTS).is_file() {
+        eprintln!("\nnext:\n  windlass generate    # {MANIFESTS} and others are of before this change");
+    }
 }
 
 /// Says what was done, and what is left to do.

@@ -1,5 +1,7 @@
 //! `windlass upgrade`: a project that an older windlass made.
 
+mod history;
+
 use std::{
     collections::BTreeSet,
     fs,
@@ -11,12 +13,17 @@ use anyhow::{Context as _, ensure};
 use clap::Args;
 use windlass_scaffold::{Change, Conflicts, Files, ProjectOptions, SCAFFOLD, Source, fingerprint, generate};
 
-use crate::project::{self, Opened, Step, Writing};
+use crate::{
+    failure::Advised,
+    project::{self, Opened, Step, Writing},
+};
 
 /// Bring a project that an older windlass made to what this one makes
 ///
-/// Files that nobody has edited are replaced. Edited ones are merged by what the older windlass generated, which that
-/// program tells if it is given with --from. Where it conflicts, both are in the file, with markers.
+/// Files that nobody has edited are replaced. Edited ones are merged by what the older windlass generated: that is in
+/// the history of git, if it was committed before it was edited, or that program tells it if it is given with --from.
+/// Where it conflicts, both are in the file, with markers. Where it is not known what was generated, the edited file
+/// stays, and what it would be is beside it as FILE.new.
 #[derive(Debug, Args)]
 pub(crate) struct UpgradeArgs {
     /// The older windlass, the program itself
@@ -51,7 +58,12 @@ pub(crate) fn run(args: UpgradeArgs) -> anyhow::Result<()> {
     let paths: BTreeSet<String> = opened.project.files.keys().cloned().collect();
     for (path, text) in project::read(&opened.root, &paths)? {
         // What nobody has edited is what was generated.
-        if opened.project.files.get(&path).is_some_and(|known| *known == fingerprint(&text)) {
+        let Some(known) = opened.project.files.get(&path) else { continue };
+        if *known == fingerprint(&text) {
+            base.insert(path, text);
+        } else if !base.contains_key(&path)
+            && let Some(text) = history::find(&opened.root, &path, known)
+        {
             base.insert(path, text);
         }
     }
@@ -89,6 +101,11 @@ fn ask_base(program: &Path, opened: &Opened) -> anyhow::Result<Files> {
         .with_context(|| format!("cannot run {}", program.display()));
     let base = outcome.and_then(|status| {
         ensure!(status.success(), "{} could not say what it generated", program.display());
+        if !folder.is_dir() {
+            let message = format!("{} has not written what it generates", program.display());
+            let hint = "give the program of the older windlass with --from, or a folder with what it made with --base";
+            return Err(Advised { message, hint: hint.into() }.into());
+        }
         read_base(&folder, opened)
     });
     let _ = fs::remove_dir_all(&folder);

@@ -2,6 +2,8 @@
 
 use clap::Args;
 
+use crate::output;
+
 /// The Kubernetes release whose API the embedded control plane serves.
 pub(crate) const KUBERNETES: &str = "v1.36";
 
@@ -11,6 +13,5 @@ pub(crate) struct VersionArgs {}
 
 /// Prints one line to standard output.
 pub(crate) fn run(VersionArgs {}: VersionArgs) -> anyhow::Result<()> {
-    println!("windlass v{} (Kubernetes {KUBERNETES})", env!("CARGO_PKG_VERSION"));
-    Ok(())
+    output::print(&format!("windlass v{} (Kubernetes {KUBERNETES})\n", env!("CARGO_PKG_VERSION")))
 }

@@ -17,26 +17,27 @@ const RECORD_REQUESTS: &str = "WINDLASS_RECORD_REQUESTS";
 
 /// The client, or one that writes down what it is asked for, if somebody wants to know.
 ///
-/// The namespace of the test stands for any: an operator that is deployed watches others.
-pub(crate) fn recorded(client: Client, namespace: &str) -> Client {
+/// The namespace of the test stands for any: an operator that is deployed watches others. The operator's own is told, too.
+pub(crate) fn recorded(client: Client, namespace: &str, own: &str) -> Client {
     let Some(path) = env::var_os(RECORD_REQUESTS).filter(|path| !path.is_empty()) else { return client };
     let file = OpenOptions::new().append(true).create(true).open(&path);
     let file = file.unwrap_or_else(|error| panic!("cannot record requests in {}: {error}", path.display()));
-    into(client, namespace, file)
+    into(client, namespace, own, file)
 }
 
-fn into(client: Client, namespace: &str, file: File) -> Client {
-    let (file, place) = (Arc::new(file), namespace.to_owned());
+fn into(client: Client, namespace: &str, own: &str, file: File) -> Client {
+    let (file, places) = (Arc::new(file), Arc::new((namespace.to_owned(), own.to_owned())));
     let default_namespace = client.default_namespace().to_owned();
     let service = service_fn(move |request: Request<Body>| {
-        let (client, file, place) = (client.clone(), file.clone(), place.clone());
+        let (client, file, places) = (client.clone(), file.clone(), places.clone());
         let method = request.method().to_string();
         let uri = request.uri().path_and_query().map(ToString::to_string).unwrap_or_default();
         async move {
             let answer: Result<Response<Body>, kube::Error> = client.send(request).await;
             if let Ok(answer) = &answer {
                 let status = answer.status().as_u16();
-                let line = json!({"method": method, "uri": uri, "status": status, "namespace": place});
+                let (place, own) = &*places;
+                let line = json!({"method": method, "uri": uri, "status": status, "namespace": place, "own": own});
                 // In one piece, as other tests write into the same file.
                 (&*file).write_all(format!("{line}\n").as_bytes()).expect("requests must be recorded");
             }
@@ -58,7 +59,7 @@ mod tests {
     async fn requests_are_written_down_a_line_each() {
         let world = World::start().await;
         let path = env::temp_dir().join(World::unique("requests"));
-        let client = into(world.client(), world.namespace(), File::create(&path).unwrap());
+        let client = into(world.client(), world.namespace(), "me-system", File::create(&path).unwrap());
         let maps: Api<ConfigMap> = Api::namespaced(client, world.namespace());
         maps.list(&ListParams::default()).await.unwrap();
         maps.get("nothing").await.unwrap_err();
@@ -68,6 +69,7 @@ mod tests {
         assert_eq!(lines.len(), 2, "{text}");
         assert_eq!((&lines[0]["method"], &lines[0]["status"]), (&json!("GET"), &json!(200)));
         assert_eq!(lines[0]["namespace"], world.namespace());
+        assert_eq!(lines[0]["own"], "me-system");
         assert!(lines[1]["uri"].as_str().unwrap().ends_with("/configmaps/nothing"), "{text}");
         assert_eq!(lines[1]["status"], 404);
     }

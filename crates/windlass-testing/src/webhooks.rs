@@ -12,15 +12,23 @@ use tokio::sync::watch;
 use windlass_runtime::{
     manifests::{Manifest, OperatorManifests, Part},
     operator::State,
+    webhook::Endpoint,
 };
 
 /// How often it is looked at whether they are served.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// Makes the configurations of the webhooks. The operator says in them whom to trust, so they come first.
+/// Makes the namespace of the operator, the configurations of the webhooks, and the definitions if something is
+/// converted. The operator says in them whom to trust, so they come first. The test does so, as whoever deploys an
+/// operator would: the operator itself may not.
 pub(crate) async fn configure(client: Client, manifests: OperatorManifests) {
     let mut all = manifests.build().expect("the manifests of an operator must be right");
-    all.retain(|manifest| manifest.part == Part::Webhooks);
+    let converts = manifests.webhooks.iter().any(|webhook| webhook.endpoint == Endpoint::Conversion);
+    all.retain(|manifest| match manifest.part {
+        Part::Namespace | Part::Webhooks => true,
+        Part::Crds => converts,
+        _ => false,
+    });
     for manifest in all {
         apply(&client, &manifests.name, &manifest).await;
     }

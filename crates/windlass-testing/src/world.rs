@@ -24,7 +24,6 @@ use windlass_apiserver::Server;
 use windlass_runtime::{
     operator::{Operator, OperatorError, Options},
     shutdown::Shutdown,
-    webhook::Endpoint,
 };
 use windlass_store::MemoryStore;
 
@@ -168,22 +167,26 @@ impl World {
     /// watches in the test's own: on a cluster, operators of other tests run at the same time.
     ///
     /// The embedded server asks its webhooks, from when [`RunningOperator::webhooks_served`] says so: configurations, the
-    /// Service and definitions with their conversion are made as its manifests have them. A cluster cannot reach a test.
+    /// Service and definitions with their conversion are made as its manifests have them, in the namespace
+    /// `<operator>-system`. A cluster cannot reach a test.
     pub fn run(&self, operator: Operator) -> RunningOperator {
         let shutdown = Shutdown::new();
         let mut options = Options { namespaces: vec![self.namespace.clone()], ..Options::default() };
         // Other tests serve theirs at the same time.
         options.webhooks.port = 0;
         options.webhooks.namespace = self.namespace.clone();
-        let recorded = recorded(self.client(), &self.namespace);
-        let manifests = operator.manifests(&self.namespace, "");
+        let mut manifests = operator.manifests(&self.namespace, "");
+        let own = format!("{}-system", manifests.name);
+        let recorded = recorded(self.client(), &self.namespace, &own);
         if self.server.is_none() || manifests.webhooks.is_empty() {
             let running = tokio::spawn(operator.run_with(recorded, options, shutdown.clone()));
             return RunningOperator { shutdown, running: Some(running), served: None };
         }
         let (serving, served) = watch::channel(false);
         let state = operator.state().clone();
-        options.install_definitions = manifests.webhooks.iter().any(|webhook| webhook.endpoint == Endpoint::Conversion);
+        // Where an operator that is deployed is, too: apart from what it works on.
+        options.webhooks.namespace.clone_from(&own);
+        manifests.namespace = own;
         self.webhooks.lock().expect("nobody panics with it").push(served.clone());
         let (client, end) = (self.client(), shutdown.clone());
         let running = tokio::spawn(async move {

@@ -167,8 +167,9 @@ impl Screen {
 
     pub(super) fn print(&self, text: &str) -> io::Result<()> {
         let mut out = io::stdout().lock();
-        out.write_all(text.as_bytes())?;
-        out.flush()
+        let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        // The kind stays: a closed pipe is no failure.
+        written.map_err(|error| io::Error::new(error.kind(), format!("cannot write to standard output: {error}")))
     }
 }
 

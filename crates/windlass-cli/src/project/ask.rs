@@ -5,7 +5,7 @@ use windlass_scaffold::{Plan, Question, difference};
 use super::Writing;
 use crate::{confirm, failure::Advised};
 
-/// Answers the questions of a plan: all with yes, by the user, or not at all.
+/// Answers the questions of a plan: all with yes, by the user, or not at all. A no stops before anything is done.
 pub(super) fn resolve(plan: &mut Plan, writing: Writing) -> anyhow::Result<()> {
     let questions = std::mem::take(&mut plan.questions);
     if questions.is_empty() {
@@ -13,23 +13,28 @@ pub(super) fn resolve(plan: &mut Plan, writing: Writing) -> anyhow::Result<()> {
     }
     // A dry run shows what would be done if everything were agreed to, and says so.
     if !writing.force && !writing.dry_run && !confirm::can_ask() {
-        let reasons: Vec<String> =
-            questions.iter().map(|question| format!("{}: {}", question.change.path, question.why)).collect();
-        return Err(Advised {
-            message: format!("nothing was done, as something would be lost:\n  {}", reasons.join("\n  ")),
-            hint: "look at it with --dry-run; --force overwrites and removes".into(),
-        }
-        .into());
+        return Err(refused(&questions));
     }
+    let mut agreed_to = Vec::with_capacity(questions.len());
     for question in questions {
         if writing.dry_run && !writing.force {
             eprintln!("{}: {}; this would be asked about", question.change.path, question.why);
         }
-        if writing.force || writing.dry_run || agreed(&question)? {
-            plan.agree(question);
+        if !writing.force && !writing.dry_run && !agreed(&question)? {
+            return Err(refused(&[question]));
         }
+        agreed_to.push(question);
     }
+    agreed_to.into_iter().for_each(|question| plan.agree(question));
     Ok(())
+}
+
+fn refused(questions: &[Question]) -> anyhow::Error {
+    let reasons: Vec<String> =
+        questions.iter().map(|question| format!("{}: {}", question.change.path, question.why)).collect();
+    let message = format!("nothing was done, as something would be lost:\n  {}", reasons.join("\n  "));
+    let hint = "look at it with --dry-run; keep what you need elsewhere, then --force overwrites and removes";
+    Advised { message, hint: hint.into() }.into()
 }
 
 fn agreed(question: &Question) -> anyhow::Result<bool> {

@@ -10,10 +10,23 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
+use rustix::{
+    io::Errno,
+    process::{Pid, test_kill_process},
+};
 use windlass_scaffold::Change;
 
-/// Does the changes within a folder.
+use super::held::uninterrupted;
+
+/// What is between the name of a file and the process that writes it.
+const MARK: &str = ".windlass-";
+
+/// Does the changes within a folder. A signal waits until that is done.
 pub(crate) fn all(root: &Path, changes: &[Change]) -> anyhow::Result<()> {
+    uninterrupted(|| do_all(root, changes))
+}
+
+fn do_all(root: &Path, changes: &[Change]) -> anyhow::Result<()> {
     let mut work = Work::default();
     let result = work.prepare(root, changes).and_then(|()| work.commit(root, changes));
     if result.is_err() {
@@ -119,8 +132,32 @@ fn place(root: &Path, change: &Change) -> PathBuf {
 fn beside(file: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(file.file_name().unwrap_or_default());
-    name.push(format!(".windlass-{}", std::process::id()));
+    name.push(format!("{MARK}{}", std::process::id()));
     file.with_file_name(name)
+}
+
+/// Removes what processes that were killed have left beside files.
+pub(super) fn sweep(root: &Path) {
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let (Ok(kind), name) = (entry.file_type(), entry.file_name()) else { continue };
+            let name = name.to_string_lossy();
+            if kind.is_dir() && !["target", ".git", "node_modules"].contains(&&*name) {
+                folders.push(entry.path());
+            } else if kind.is_file() && is_left(&name) {
+                tracing::debug!(file = %entry.path().display(), "removed, as nobody writes it any more");
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+}
+
+/// Whether a name is of a text whose process has ended.
+fn is_left(name: &str) -> bool {
+    let Some((_, id)) = name.strip_prefix('.').and_then(|name| name.rsplit_once(MARK)) else { return false };
+    let process = id.parse::<i32>().ok().filter(|id| *id > 0).and_then(Pid::from_raw);
+    process.is_some_and(|process| test_kill_process(process) == Err(Errno::SRCH))
 }
 
 #[cfg(test)]

@@ -25,6 +25,14 @@ pub(super) struct Grant {
     rule: Rule,
 }
 
+/// What is granted, and to whom.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Grants {
+    all: Vec<Grant>,
+    /// The namespace of the account that it is granted to, if that is said.
+    account: Option<String>,
+}
+
 /// The difference.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Difference {
@@ -35,7 +43,7 @@ pub(super) struct Difference {
 }
 
 /// Reads the roles of a file, or of all files of a folder.
-pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Grant>> {
+pub(super) fn read(path: &Path) -> anyhow::Result<Grants> {
     let mut objects = Vec::new();
     for file in files(path).with_context(|| format!("cannot read {}", path.display()))? {
         let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
@@ -47,7 +55,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Grant>> {
         }
     }
     let grants = grants(&objects);
-    if grants.is_empty() {
+    if grants.all.is_empty() {
         let message = format!("there are no roles in {}", path.display());
         return Err(Advised { message, hint: "give a file or folder with ClusterRoles or Roles".into() }.into());
     }
@@ -73,7 +81,7 @@ fn files(path: &Path) -> std::io::Result<Vec<PathBuf>> {
 }
 
 /// The rules that service accounts have by the bindings; all rules, if there are no bindings.
-pub(super) fn grants(objects: &[Value]) -> Vec<Grant> {
+pub(super) fn grants(objects: &[Value]) -> Grants {
     let text = |object: &Value, path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
     let of_kind = |kind: &'static str| objects.iter().filter(move |object| object["kind"] == kind);
     let role = |kind: &'static str, name: &str, namespace: &str| {
@@ -89,14 +97,13 @@ pub(super) fn grants(objects: &[Value]) -> Vec<Grant> {
             grants.push(Grant { role: name.clone(), namespace: namespace.clone(), rule: Rule::read(rule) });
         }
     };
-    let mut bound = false;
+    let (mut bound, mut account) = (false, None);
     for (kind, is_cluster) in [("ClusterRoleBinding", true), ("RoleBinding", false)] {
         for binding in of_kind(kind) {
-            let subjects = binding["subjects"].as_array().into_iter().flatten();
-            if !subjects.into_iter().any(|subject| subject["kind"] == "ServiceAccount") {
-                continue;
-            }
+            let mut subjects = binding["subjects"].as_array().into_iter().flatten();
+            let Some(subject) = subjects.find(|subject| subject["kind"] == "ServiceAccount") else { continue };
             bound = true;
+            account = account.or(subject["namespace"].as_str().map(str::to_owned));
             let namespace = text(binding, "/metadata/namespace");
             let name = text(binding, "/roleRef/name");
             let kind = if text(binding, "/roleRef/kind") == "Role" { "Role" } else { "ClusterRole" };
@@ -109,12 +116,17 @@ pub(super) fn grants(objects: &[Value]) -> Vec<Grant> {
         of_kind("ClusterRole").for_each(|role| add(role, None));
         of_kind("Role").for_each(|role| add(role, Some(text(role, "/metadata/namespace"))));
     }
-    grants
+    Grants { all: grants, account }
 }
 
-/// Compares what is granted with what is used.
-pub(super) fn compare(grants: &[Grant], needs: &Needs) -> Difference {
-    let reaches = |grant: &Grant, need: &Need| grant.namespace.is_none() || grant.namespace == need.namespace;
+/// Compares what is granted with what is used by a program whose own namespace is called so, whatever that of the
+/// account is.
+pub(super) fn compare(grants: &Grants, needs: &Needs, own: &str) -> Difference {
+    let Grants { all: grants, account } = grants;
+    let reaches = |grant: &Grant, need: &Need| {
+        let is_own = need.namespace.as_deref() == Some(own) && account.is_some();
+        grant.namespace.is_none() || grant.namespace == *if is_own { account } else { &need.namespace }
+    };
     let mut missing: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for need in &needs.resources {
         if !grants.iter().any(|grant| reaches(grant, need) && grant.rule.allows(need)) {
@@ -201,7 +213,7 @@ mod tests {
         let role = |kind: &str, name: &str, rules: Value| json!({"kind": kind, "metadata": {"name": name, "namespace": "s"}, "rules": rules});
         let binding = |kind: &str, of: &str, name: &str| {
             json!({"kind": kind, "metadata": {"name": "b", "namespace": "s"}, "roleRef": {"kind": of, "name": name},
-                   "subjects": [{"kind": "ServiceAccount", "name": "a"}]})
+                   "subjects": [{"kind": "ServiceAccount", "name": "a", "namespace": "s"}]})
         };
         let objects = [
             role(
@@ -225,13 +237,13 @@ mod tests {
             resources: [
                 need("", "pods", "list", None),
                 need("apps", "deployments/scale", "patch", Some("x")),
-                need("coordination.k8s.io", "leases", "update", Some("s")),
+                need("coordination.k8s.io", "leases", "update", Some("mine")),
                 need("coordination.k8s.io", "leases", "update", Some("elsewhere")),
             ]
             .into(),
             paths: [("get".to_owned(), "/logs".to_owned())].into(),
         };
-        let difference = compare(&grants(&objects), &needs);
+        let difference = compare(&grants(&objects), &needs, "mine");
         assert_eq!(
             difference.missing,
             ["deployments.apps/scale in x: patch", "leases.coordination.k8s.io in elsewhere: update", "/logs: get"]
@@ -245,6 +257,6 @@ mod tests {
             ]
         );
         // Without bindings every role counts.
-        assert_eq!(grants(&objects[..3]).len(), 4);
+        assert_eq!(grants(&objects[..3]).all.len(), 4);
     }
 }

@@ -34,6 +34,9 @@ use crate::{
 /// The file that tests of operators write requests to, as windlass-testing knows it.
 const RECORD_REQUESTS: &str = "WINDLASS_RECORD_REQUESTS";
 
+/// The namespace that a program runs in.
+const POD_NAMESPACE: &str = "POD_NAMESPACE";
+
 /// Watch what a program asks of the API server, and print the least RBAC that allows it
 ///
 /// Runs COMMAND with KUBECONFIG set to a server that passes everything on and writes down what was asked: to a control
@@ -56,15 +59,19 @@ pub(crate) struct LearnArgs {
     #[arg(long, value_name = "PREFIX")]
     user_agent: Option<String>,
     /// Name of the roles and of the service account [default: that of the project or of COMMAND]
-    #[arg(long)]
+    #[arg(long, value_parser = name)]
     name: Option<String>,
-    /// Namespace of the service account [default: NAME-system]
-    #[arg(long)]
+    /// Namespace of the program and its service account; COMMAND gets it as POD_NAMESPACE [default: POD_NAMESPACE, or
+    /// NAME-system]
+    #[arg(long, value_parser = project::namespace)]
     namespace: Option<String>,
+    /// No rights to elect a leader, unless it was seen to do so; operators elect one in a cluster only
+    #[arg(long)]
+    no_leader_election: bool,
     /// A Role for each namespace that something was asked in, in place of a ClusterRole for all
     #[arg(long)]
     namespace_scoped: bool,
-    /// No resourceNames, even where only few objects were asked for
+    /// No resourceNames, even for what is named beforehand, as leases and secrets of the program
     #[arg(long)]
     no_names: bool,
     /// File or folder with roles: say what they grant that was never used, and what was used that they do not grant
@@ -84,16 +91,21 @@ pub(crate) fn run(args: LearnArgs) -> anyhow::Result<()> {
         let message = format!("there is no {}", path.display());
         return Err(Advised { message, hint: "give a file or folder with ClusterRoles or Roles".into() }.into());
     }
-    let (recorded, ended) = threads::block_on_all(watch(&args))?;
+    let owner = owner(&args)?;
+    let (recorded, ended) = threads::block_on_all(watch(&args, &owner))?;
 
     let (refused, answered): (Vec<Recorded>, Vec<Recorded>) = recorded.into_iter().partition(Recorded::is_refused);
-    let needs = Needs::of(&answered);
-    tell(&answered, &refused, &needs);
+    let seen = Needs::of(&answered, &owner.namespace);
+    tell(&answered, &refused, &seen);
+    let mut needs = seen.clone();
+    if let Some(operator) = owner.operator.as_ref().filter(|_| !needs.is_empty()) {
+        add_unseen(&mut needs, operator, &owner.namespace, !args.no_leader_election);
+    }
     if needs.is_empty() {
         eprintln!("nothing has to be allowed");
     } else {
-        let narrow = Narrow { namespaces: args.namespace_scoped, names: !args.no_names };
-        output::print(&text(&Roles::of(&needs, narrow), &owner(&args), args.output)?)?;
+        let narrow = Narrow { own: &owner.namespace, namespaces: args.namespace_scoped, names: !args.no_names };
+        output::print(&text(&Roles::of(&needs, narrow), &owner, args.output)?)?;
     }
     if let Some(status) = ended.filter(|status| !status.success()) {
         let message = format!("{} ended with {status}", args.command.first().map_or("the command", String::as_str));
@@ -102,19 +114,27 @@ pub(crate) fn run(args: LearnArgs) -> anyhow::Result<()> {
     }
     // Only now, as tests may have written them.
     let granted = args.compare.as_deref().map(compare::read).transpose()?;
-    granted.map_or(Ok(()), |granted| tell_difference(&compare::compare(&granted, &needs)))
+    let Some(granted) = granted else { return Ok(()) };
+    // What was only added need not be granted.
+    let compare = |needs| compare::compare(&granted, needs, &owner.namespace);
+    tell_difference(&compare(&seen).missing, &compare(&needs).unused)
 }
 
 /// Runs the command on the scene, and answers what was asked, and how it ended.
-async fn watch(args: &LearnArgs) -> anyhow::Result<(Vec<Recorded>, Option<ExitStatus>)> {
+async fn watch(args: &LearnArgs, owner: &Owner) -> anyhow::Result<(Vec<Recorded>, Option<ExitStatus>)> {
     let mut signals = Signals::catch().context("cannot catch signals")?;
     let records = Records::default();
     let chosen = args.cluster.kubeconfig.is_some() || args.cluster.context.is_some();
     let scene = Scene::open(chosen.then_some(&args.cluster), &args.apply, args.user_agent.clone(), &records).await?;
+    let has_namespace = scene.has_namespace(&owner.namespace).await;
     let file = scene.folder().join("requests");
     let ended = match args.command.split_first() {
         Some((program, arguments)) => {
-            let variables = [("KUBECONFIG", scene.kubeconfig()), (RECORD_REQUESTS, file.as_path())];
+            let mut variables = vec![("KUBECONFIG", scene.kubeconfig()), (RECORD_REQUESTS, file.as_path())];
+            // What it has of its own, it has where it is deployed.
+            if has_namespace {
+                variables.push((POD_NAMESPACE, Path::new(&owner.namespace)));
+            }
             Some(child::run(program, arguments, &variables, args.time, &mut signals).await?)
         }
         None => {
@@ -141,6 +161,19 @@ async fn after(time: Option<Duration>) {
     }
 }
 
+/// Adds what operators of projects are known to do where nobody sees it.
+fn add_unseen(needs: &mut Needs, operator: &str, own: &str, elects: bool) {
+    if elects && needs.add_election(operator, own) {
+        eprintln!("added leases: in a cluster, the operator elects a leader (--no-leader-election leaves them out)");
+    }
+    if needs.add_events() {
+        eprintln!("added events: the operator may report them about whatever it watches");
+    }
+    if needs.add_renewal(own) {
+        eprintln!("added what renews certificates of webhooks: after months, and where it is deployed");
+    }
+}
+
 fn tell(answered: &[Recorded], refused: &[Recorded], needs: &Needs) {
     eprintln!("saw {} different requests", answered.len() + refused.len());
     if !refused.is_empty() {
@@ -156,8 +189,7 @@ fn tell(answered: &[Recorded], refused: &[Recorded], needs: &Needs) {
     }
 }
 
-fn tell_difference(difference: &compare::Difference) -> anyhow::Result<()> {
-    let compare::Difference { missing, unused } = difference;
+fn tell_difference(missing: &[String], unused: &[String]) -> anyhow::Result<()> {
     if !unused.is_empty() {
         eprintln!("granted, but never used:");
         unused.iter().for_each(|line| eprintln!("  {line}"));
@@ -170,17 +202,30 @@ fn tell_difference(difference: &compare::Difference) -> anyhow::Result<()> {
     Err(Advised { message, hint: "grant it by the roles that are printed, or do not ask for it".into() }.into())
 }
 
-fn owner(args: &LearnArgs) -> Owner {
-    let of_project = || project::open().ok().map(|opened| opened.project.project_name);
+fn owner(args: &LearnArgs) -> anyhow::Result<Owner> {
+    let operator = project::open().ok().map(|opened| opened.project.project_name);
     let of_command = || {
         let program = Path::new(args.command.first()?).file_stem()?.to_str()?;
         let name: String =
             program.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' }).collect();
         Some(name.to_ascii_lowercase().trim_matches('-').to_owned()).filter(|name| !name.is_empty())
     };
-    let name = args.name.clone().or_else(of_project).or_else(of_command).unwrap_or_else(|| "learned".to_owned());
-    let namespace = args.namespace.clone().unwrap_or_else(|| format!("{name}-system"));
-    Owner { name, namespace }
+    let name = args.name.clone().or(operator.clone()).or_else(of_command).unwrap_or_else(|| "learned".to_owned());
+    let of_pod = || std::env::var(POD_NAMESPACE).ok().filter(|namespace| !namespace.is_empty());
+    let namespace = args.namespace.clone().or_else(of_pod).unwrap_or_else(|| format!("{name}-system"));
+    if let Err(message) = project::namespace(&namespace) {
+        return Err(Advised { message, hint: "say the operator's namespace with --namespace".into() }.into());
+    }
+    Ok(Owner { name, namespace, operator })
+}
+
+/// A name that roles and service accounts may have.
+fn name(text: &str) -> Result<String, String> {
+    match text.len() <= 253 && text.split('.').all(windlass_scaffold::names::is_dns_label) {
+        true => Ok(text.to_owned()),
+        false => Err("a name has lower-case letters, digits, - and . only, and begins and ends with a letter or digit"
+            .to_owned()),
+    }
 }
 
 fn text(roles: &Roles, owner: &Owner, output: Format) -> anyhow::Result<String> {

@@ -14,6 +14,8 @@ pub(super) struct Recorded {
     pub(super) status: u16,
     /// The namespace that stands for any: that of a test.
     pub(super) any_namespace: Option<String>,
+    /// The namespace that stands for the one that the operator is deployed to, if that is known.
+    pub(super) own_namespace: Option<String>,
 }
 
 /// Something that has to be allowed about a resource.
@@ -46,7 +48,16 @@ impl Recorded {
         let value: Value = serde_json::from_str(line).ok()?;
         let text = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
         let status = value.get("status").and_then(Value::as_u64).and_then(|status| u16::try_from(status).ok())?;
-        Some(Self { method: text("method")?, uri: text("uri")?, status, any_namespace: text("namespace") })
+        let (any_namespace, own_namespace) = (text("namespace"), text("own"));
+        Some(Self { method: text("method")?, uri: text("uri")?, status, any_namespace, own_namespace })
+    }
+
+    /// The namespace that a request counts for; nothing if it is any.
+    fn place(&self, namespace: Option<String>, own: &str) -> Option<String> {
+        if namespace.is_some() && namespace == self.own_namespace {
+            return Some(own.to_owned());
+        }
+        namespace.filter(|namespace| self.any_namespace.as_ref() != Some(namespace))
     }
 
     pub(super) fn is_refused(&self) -> bool {
@@ -68,8 +79,8 @@ impl Need {
 }
 
 impl Needs {
-    /// What these requests need, apart from what everybody may do.
-    pub(super) fn of<'a>(requests: impl IntoIterator<Item = &'a Recorded>) -> Self {
+    /// What these requests of a program in a namespace of its own need, apart from what everybody may do.
+    pub(super) fn of<'a>(requests: impl IntoIterator<Item = &'a Recorded>, own: &str) -> Self {
         let mut needs = Self::default();
         for request in requests {
             let (Ok(method), Ok(uri)) = (request.method.parse(), request.uri.parse()) else { continue };
@@ -86,8 +97,7 @@ impl Needs {
                         group,
                         resource: if subresource.is_empty() { resource } else { format!("{resource}/{subresource}") },
                         verb,
-                        namespace: some(namespace)
-                            .filter(|namespace| request.any_namespace.as_ref() != Some(namespace)),
+                        namespace: request.place(some(namespace), own),
                         name: some(name),
                     };
                     if connects {
@@ -106,6 +116,69 @@ impl Needs {
 
     pub(super) fn is_empty(&self) -> bool {
         self.resources.is_empty() && self.paths.is_empty()
+    }
+
+    /// Adds what the election of a leader needs, unless it was seen; answers whether it had to.
+    ///
+    /// Operators elect one only where there may be others: in a cluster.
+    pub(super) fn add_election(&mut self, name: &str, own: &str) -> bool {
+        let lease = |verb: &'static str, name: Option<&str>| Need {
+            group: "coordination.k8s.io".to_owned(),
+            resource: "leases".to_owned(),
+            verb,
+            namespace: Some(own.to_owned()),
+            name: name.map(str::to_owned),
+        };
+        let is_seen =
+            self.resources.iter().any(|need| (need.group.as_str(), need.base()) == ("coordination.k8s.io", "leases"));
+        if !is_seen {
+            self.resources.extend([lease("create", None), lease("get", Some(name)), lease("update", Some(name))]);
+        }
+        !is_seen
+    }
+
+    /// Adds that certificates of webhooks which the operator keeps in a Secret of its own are renewed, and that whom to
+    /// trust is written where it looked for that, unless it was seen; answers whether it had to. The first happens after
+    /// months, the second where the configurations are there.
+    pub(super) fn add_renewal(&mut self, own: &str) -> bool {
+        let trusts = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations", "customresourcedefinitions"];
+        let renewal = |need: &Need| {
+            let name = need.name.as_ref().filter(|_| need.verb == "get")?;
+            let is_kept = need.group.is_empty()
+                && need.resource == "secrets"
+                && need.namespace.as_deref() == Some(own)
+                && name.ends_with("-webhook-certificates");
+            let verb = if trusts.contains(&need.resource.as_str()) { "patch" } else { "update" };
+            (is_kept || verb == "patch").then(|| Need { verb, ..need.clone() })
+        };
+        let renewals: Vec<Need> = self.resources.iter().filter_map(renewal).collect();
+        // Who has no certificates looks at definitions for other reasons.
+        if !renewals.iter().any(|need| need.verb == "update") {
+            return false;
+        }
+        let before = self.resources.len();
+        self.resources.extend(renewals);
+        self.resources.len() > before
+    }
+
+    /// Adds that events are reported, and reported again, wherever something is watched, unless that was seen; answers
+    /// whether it had to. They are sent after a while, when a test may have ended.
+    pub(super) fn add_events(&mut self) -> bool {
+        let watched = self.resources.iter().filter(|need| need.verb == "watch").map(|need| need.namespace.clone());
+        let mut places: BTreeSet<Option<String>> = watched.collect();
+        if places.contains(&None) {
+            places = BTreeSet::from([None]);
+        }
+        let event = |verb: &'static str, namespace: &Option<String>| Need {
+            group: "events.k8s.io".to_owned(),
+            resource: "events".to_owned(),
+            verb,
+            namespace: namespace.clone(),
+            name: None,
+        };
+        let before = self.resources.len();
+        self.resources.extend(places.iter().flat_map(|place| [event("create", place), event("patch", place)]));
+        self.resources.len() > before
     }
 
     /// Whether roles or bindings were written, for which a server asks more than can be seen.
@@ -133,39 +206,85 @@ mod tests {
             uri: uri.to_owned(),
             status: 200,
             any_namespace: Some("test-1".to_owned()),
+            own_namespace: Some("me-system".to_owned()),
         }
     }
 
     #[test]
     fn what_everybody_may_do_is_not_needed() {
-        let needs = Needs::of(&[
-            recorded("GET", "/apis/apps/v1"),
-            recorded("GET", "/version"),
-            recorded("GET", "/metrics"),
-            recorded("GET", "/livez/ping"),
-            recorded("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"),
-        ]);
+        let needs = Needs::of(
+            &[
+                recorded("GET", "/apis/apps/v1"),
+                recorded("GET", "/version"),
+                recorded("GET", "/metrics"),
+                recorded("GET", "/livez/ping"),
+                recorded("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"),
+            ],
+            "system",
+        );
         assert!(needs.resources.is_empty(), "{needs:?}");
         assert_eq!(needs.paths.iter().map(|(_, path)| path.as_str()).collect::<Vec<_>>(), ["/livez/ping", "/metrics"]);
     }
 
     #[test]
-    fn the_namespace_of_a_test_stands_for_any() {
-        let needs = Needs::of(&[
-            recorded("GET", "/api/v1/namespaces/test-1/pods/a"),
-            recorded("GET", "/api/v1/namespaces/other/pods/a/exec"),
-        ]);
+    fn the_namespace_of_a_test_stands_for_any_and_that_of_its_operator_for_its_own() {
+        let needs = Needs::of(
+            &[
+                recorded("GET", "/api/v1/namespaces/test-1/pods/a"),
+                recorded("GET", "/api/v1/namespaces/other/pods/a/exec"),
+                recorded("GET", "/api/v1/namespaces/me-system/secrets/a"),
+            ],
+            "system",
+        );
         let text: Vec<String> = needs
             .resources
             .iter()
             .map(|need| format!("{} {} {:?}", need.verb, need.resource, need.namespace.as_deref()))
             .collect();
-        assert_eq!(text, ["get pods None", "create pods/exec Some(\"other\")", "get pods/exec Some(\"other\")"]);
+        assert_eq!(
+            text,
+            [
+                "get pods None",
+                "create pods/exec Some(\"other\")",
+                "get pods/exec Some(\"other\")",
+                "get secrets Some(\"system\")"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_an_operator_does_unseen_is_added_once() {
+        let secret = "/api/v1/namespaces/me-system/secrets/me-webhook-certificates";
+        let hooks_path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/me";
+        let mut needs = Needs::of(&[recorded("GET", secret), recorded("GET", hooks_path)], "system");
+        assert!(needs.add_election("me", "system") && needs.add_renewal("system"));
+        let text: Vec<String> = needs
+            .resources
+            .iter()
+            .map(|need| format!("{} {} {}", need.verb, need.resource, need.name.as_deref().unwrap_or("*")))
+            .collect();
+        let secrets = ["get secrets me-webhook-certificates", "update secrets me-webhook-certificates"];
+        let hooks = ["get mutatingwebhookconfigurations me", "patch mutatingwebhookconfigurations me"];
+        assert_eq!(text, [&secrets[..], &hooks, &["create leases *", "get leases me", "update leases me"]].concat());
+        assert!(!Needs::of(&[recorded("GET", hooks_path)], "system").add_renewal("system"));
+        assert!(!needs.add_election("me", "system") && !needs.add_renewal("system"));
+        // There is nothing that events could be about.
+        assert!(!needs.add_events());
+        let watch = |uri: &str| Needs::of(&[recorded("GET", uri)], "system");
+        for (uri, place) in [("/api/v1/pods?watch=1", None), ("/api/v1/namespaces/a/pods?watch=1", Some("a"))] {
+            let mut needs = watch(uri);
+            assert!(needs.add_events());
+            let events: Vec<_> = needs.resources.iter().filter(|need| need.resource == "events").collect();
+            assert!(events.len() == 2 && events.iter().all(|event| event.namespace.as_deref() == place), "{events:?}");
+            assert!(!needs.add_events());
+        }
+        assert!(!Needs::of(&[recorded("GET", "/api/v1/secrets")], "system").add_renewal("system"));
     }
 
     #[test]
     fn lines_are_read_and_others_passed_over() {
-        let line = r#"{"method":"GET","uri":"/api/v1/pods?watch=1","status":200,"namespace":"test-1"}"#;
+        let line =
+            r#"{"method":"GET","uri":"/api/v1/pods?watch=1","status":200,"namespace":"test-1","own":"me-system"}"#;
         assert_eq!(Recorded::read(line), Some(recorded("GET", "/api/v1/pods?watch=1")));
         for line in ["", "{", "[]", "{\"method\":\"GET\"}", "{\"method\":1,\"uri\":\"/\",\"status\":70000}"] {
             assert_eq!(Recorded::read(line), None);

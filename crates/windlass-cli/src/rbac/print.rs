@@ -14,11 +14,13 @@ pub(super) struct Owner {
     pub(super) name: String,
     /// The namespace of the service account.
     pub(super) namespace: String,
+    /// The operator, if it is that of a project.
+    pub(super) operator: Option<String>,
 }
 
 /// Roles with their bindings.
 pub(super) fn manifests(roles: &Roles, owner: &Owner) -> Vec<Value> {
-    let Owner { name, namespace } = owner;
+    let Owner { name, namespace, .. } = owner;
     let subjects = json!([{"kind": "ServiceAccount", "name": name, "namespace": namespace}]);
     let api_version = format!("{GROUP}/v1");
     let mut manifests = Vec::new();
@@ -101,7 +103,7 @@ mod tests {
         };
         let named = Rule { names: vec!["a".to_owned()], ..rule.clone() };
         let roles = Roles { cluster: vec![rule], namespaces: [("system".to_owned(), vec![named])].into() };
-        let owner = Owner { name: "me".to_owned(), namespace: "me-system".to_owned() };
+        let owner = Owner { name: "me".to_owned(), namespace: "me-system".to_owned(), operator: None };
         let manifests = manifests(&roles, &owner);
         let kinds: Vec<&Value> = manifests.iter().map(|manifest| &manifest["kind"]).collect();
         assert_eq!(kinds, ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]);

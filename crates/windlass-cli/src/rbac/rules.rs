@@ -23,9 +23,22 @@ pub(super) struct Rule {
     pub(super) verbs: Vec<String>,
 }
 
+/// Resources of a namespace whose names programs know beforehand; those of others come from objects.
+const NAMED: &[Base<'static>] = &[("", "configmaps"), ("", "secrets"), ("coordination.k8s.io", "leases")];
+
+/// The same of the cluster.
+const NAMED_OF_CLUSTER: &[Base<'static>] = &[
+    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"),
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"),
+    ("apiextensions.k8s.io", "customresourcedefinitions"),
+    ("apiregistration.k8s.io", "apiservices"),
+];
+
 /// How narrow the rules are.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Narrow {
+pub(super) struct Narrow<'a> {
+    /// The namespace of the program, whose objects are a matter of their own.
+    pub(super) own: &'a str,
     /// What was in a namespace is allowed only there, even if there were several.
     pub(super) namespaces: bool,
     /// What was done with few objects is allowed only for those.
@@ -49,21 +62,29 @@ type Names<'a> = Option<BTreeSet<&'a str>>;
 impl Roles {
     /// The rules that allow all that is needed.
     ///
-    /// What was asked about a resource is allowed in one namespace if all of it was there, else everywhere. Names are
-    /// fixed if nobody has listed or watched the resource as a whole: who does has them from there.
-    pub(super) fn of(needs: &Needs, narrow: Narrow) -> Self {
-        let mut by_base: BTreeMap<Base<'_>, Vec<&Need>> = BTreeMap::new();
+    /// What was asked about a resource is allowed in one namespace if all of it was there, else everywhere; what was
+    /// asked in the program's own namespace does not count for that, and is allowed there. Events go wherever the
+    /// program watches. Names are fixed for what is named beforehand, if nobody has listed or watched it as a whole.
+    pub(super) fn of(needs: &Needs, narrow: Narrow<'_>) -> Self {
+        let mut by_base: BTreeMap<(bool, Base<'_>), Vec<&Need>> = BTreeMap::new();
         for need in &needs.resources {
-            by_base.entry((&need.group, need.base())).or_default().push(need);
+            let is_own = need.namespace.as_deref() == Some(narrow.own);
+            by_base.entry((is_own, (&need.group, need.base()))).or_default().push(need);
         }
+        let everywhere = needs.resources.iter().any(|need| need.namespace.is_none() && is_of_all(need));
         let mut scopes: BTreeMap<Option<&str>, Vec<Rule>> = BTreeMap::new();
-        for needs in by_base.values() {
-            let named = narrow.names && has_fixed_names(needs);
-            let scope = scope(needs);
+        // What is the program's own comes last.
+        for ((_, base), needs) in by_base {
+            let scope = if everywhere && base.1 == "events" { None } else { scope(&needs) };
             // By scope, resource and verb.
             let mut names: BTreeMap<(Option<&str>, &str, &str), Names<'_>> = BTreeMap::new();
-            for need in needs {
+            for need in &needs {
                 let scope = if narrow.namespaces { need.namespace.as_deref() } else { scope };
+                let granted = scopes.get(&None).into_iter().flatten();
+                if scope == Some(narrow.own) && granted.into_iter().any(|rule| rule.allows(need)) {
+                    continue;
+                }
+                let named = narrow.names && has_fixed_names(base, scope, &needs);
                 let entry = names.entry((scope, &need.resource, need.verb)).or_insert_with(|| Some(BTreeSet::new()));
                 match (&need.name, &mut *entry) {
                     (Some(name), Some(names)) if named => {
@@ -74,7 +95,7 @@ impl Roles {
             }
             for ((scope, resource, verb), names) in names {
                 scopes.entry(scope).or_default().push(Rule {
-                    groups: vec![needs[0].group.clone()],
+                    groups: vec![base.0.to_owned()],
                     resources: vec![resource.to_owned()],
                     names: names.into_iter().flatten().map(str::to_owned).collect(),
                     verbs: vec![verb.to_owned()],
@@ -104,10 +125,15 @@ fn scope<'a>(needs: &[&'a Need]) -> Option<&'a str> {
     namespaces.all(|namespace| namespace == Some(first)).then_some(first)
 }
 
-fn has_fixed_names(needs: &[&Need]) -> bool {
-    let of_all = |need: &&&Need| need.name.is_none() && ["list", "watch", "deletecollection"].contains(&need.verb);
+/// Whether all objects of a resource are meant.
+fn is_of_all(need: &Need) -> bool {
+    need.name.is_none() && ["list", "watch", "deletecollection"].contains(&need.verb)
+}
+
+fn has_fixed_names(base: Base<'_>, scope: Option<&str>, needs: &[&Need]) -> bool {
+    let known = if scope.is_some() { NAMED } else { NAMED_OF_CLUSTER };
     let names: BTreeSet<&String> = needs.iter().filter_map(|need| need.name.as_ref()).collect();
-    needs.iter().find(of_all).is_none() && names.len() <= MOST_NAMES
+    known.contains(&base) && !needs.iter().any(|need| is_of_all(need)) && names.len() <= MOST_NAMES
 }
 
 /// Rules with as few words as possible: first verbs of a resource, then resources of a group, then groups.

@@ -1,6 +1,6 @@
 //! What goes wrong, and what the command says then.
 
-use std::{fs, net::TcpListener};
+use std::{fs, net::TcpListener, process::Stdio};
 
 use crate::process::{Up, output, windlass};
 
@@ -135,6 +135,28 @@ fn wrong_usage_ends_with_two() {
     ] {
         assert!(!failure(arguments, 2).is_empty(), "{arguments:?}");
     }
+}
+
+#[test]
+fn nobody_who_listens_is_no_panic_and_a_full_disk_is_an_error() {
+    // A pipe whose reader has gone.
+    let gone = || {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        writer
+    };
+    for arguments in [&["completion", "bash"][..], &["version"], &["demo", "--fast"]] {
+        let silent = windlass().args(arguments).stdout(gone()).stderr(Stdio::piped()).output().unwrap();
+        let err = String::from_utf8(silent.stderr).unwrap();
+        assert_eq!((silent.status.code(), err.as_str()), (Some(0), ""), "{arguments:?}");
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let failed = windlass().args(arguments).stdout(full).stderr(Stdio::piped()).output().unwrap();
+        let err = String::from_utf8(failed.stderr).unwrap();
+        assert_eq!(failed.status.code(), Some(1), "{arguments:?}: {err}");
+        assert!(err.starts_with("error: cannot write to standard output: "), "{err}");
+    }
+    let deaf = windlass().args(["status", "--data-dir", "/nothing/there"]).stderr(gone()).output().unwrap();
+    assert_eq!(deaf.status.code(), Some(1));
 }
 
 #[test]

@@ -34,6 +34,15 @@ async fn as_a_program() {
         secrets.create(&PostParams::default(), &Secret::default()).await.unwrap_err();
         return;
     }
+    if program == "own" {
+        let secrets: Api<Secret> =
+            Api::namespaced(Client::try_from(config).unwrap(), &env::var("POD_NAMESPACE").unwrap());
+        let mut secret = Secret::default();
+        secret.metadata.name = Some("certificates".to_owned());
+        secrets.create(&PostParams::default(), &secret).await.unwrap();
+        secrets.get("certificates").await.unwrap();
+        return;
+    }
     let shutdown = Shutdown::new();
     let client = connect(&config, ClientOptions::new("guestbook-operator/1")).unwrap();
     let running = tokio::spawn(operator().run_with(client, Options::default(), shutdown.clone()));
@@ -93,6 +102,36 @@ fn an_operator_is_granted_what_it_uses() {
             "* webapp.tutorial.kubebuilder.io guestbooks/status - patch",
         ]
     );
+}
+
+#[test]
+fn a_program_has_a_namespace_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    // Whatever that is called where it is deployed.
+    let granted = json!({"apiVersion": "v1", "kind": "List", "items": [
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+            "metadata": {"name": "a", "namespace": "deployed"},
+            "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["create", "get"]}],
+        },
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "metadata": {"name": "a", "namespace": "deployed"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "a"},
+            "subjects": [{"kind": "ServiceAccount", "name": "a", "namespace": "deployed"}],
+        },
+    ]});
+    let file = folder.path().join("rbac.json");
+    fs::write(&file, granted.to_string()).unwrap();
+    let mut command = windlass();
+    command.args(["rbac", "learn", "--name", "keeper", "-o", "table", "--compare"]).arg(&file).arg("--");
+    command.arg(env::current_exe().unwrap()).args(["--exact", "learn::as_a_program", "--nocapture"]);
+    let said = output(command.env(AS_PROGRAM, "own").env_remove("POD_NAMESPACE").current_dir(folder.path()));
+    let (out, err) = (String::from_utf8(said.stdout).unwrap(), String::from_utf8_lossy(&said.stderr).into_owned());
+    assert_eq!(said.status.code(), Some(0), "{err}\n{out}");
+    let rules: Vec<String> =
+        out.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(rules, ["keeper-system core secrets - create", "keeper-system core secrets certificates get"]);
 }
 
 #[test]

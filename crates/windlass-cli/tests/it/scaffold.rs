@@ -1,5 +1,7 @@
 //! Projects: what is written, what is left alone, and what is said.
 
+mod hazards;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -154,7 +156,8 @@ fn what_finds_no_place_is_told_with_file_and_line() {
     let mine = "//! Mine.\n\npub fn operator() -> windlass::operator::Operator {\n    mine()\n}\n";
     fs::write(project.root().join("src/operator.rs"), mine).unwrap();
     let said = project.run(PEN);
-    assert_eq!(said.code, Some(0), "{}", said.err);
+    // Something is left to do, which scripts have to know.
+    assert_eq!(said.code, Some(1), "{}", said.err);
     assert_eq!(project.read("src/operator.rs"), mine);
     assert!(said.err.contains("src/operator.rs:5:\n  +         .define::<api::pen::v1::Pen>()"), "{}", said.err);
     assert!(project.read("src/api/pen/v1.rs").contains("pub struct PenSpec"));
@@ -258,9 +261,6 @@ fn an_upgrade_replaces_merges_and_marks_conflicts() {
 
     let said = project.run(PEN);
     assert!(said.err.contains("hint: run `windlass upgrade` first"), "{}", said.err);
-    let without = project.run(&["upgrade"]);
-    assert_eq!(without.code, Some(1));
-    assert!(without.err.contains("src/main.rs: it was edited"), "{}", without.err);
 
     let before = project.everything();
     let shown = project.run(&["upgrade", "--dry-run", "--base", base.to_str().unwrap()]);

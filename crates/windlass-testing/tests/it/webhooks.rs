@@ -1,5 +1,6 @@
 //! A whole operator with webhooks: defaults, a refusal, a warning, and versions that it converts.
 
+use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Api, CustomResource, ResourceExt as _,
     api::{ListParams, PostParams},
@@ -75,6 +76,10 @@ async fn the_server_asks_the_webhooks_of_an_operator_in_the_test() {
     }
     let running = plane.run(operator());
     running.webhooks_served().await;
+
+    // What is its own is where it would be deployed, apart from what it works on.
+    let secrets: Api<Secret> = Api::namespaced(plane.client(), "gardener-system");
+    secrets.get("gardener-webhook-certificates").await.unwrap();
 
     let made = plane.create(bed("one", None)).await;
     assert_eq!(made.spec.rows, Some(3));

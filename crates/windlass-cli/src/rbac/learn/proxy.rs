@@ -98,6 +98,7 @@ impl Proxy {
             uri: request.uri().path_and_query().map(ToString::to_string).unwrap_or_default(),
             status: 0,
             any_namespace: None,
+            own_namespace: None,
         })
     }
 

@@ -54,7 +54,13 @@ mod tests {
         let records = Records::default();
         for version in 0..3 {
             let uri = format!("/api/v1/pods?resourceVersion={version}&watch=true&fieldSelector=metadata.name%3Da");
-            records.add(Recorded { method: "GET".to_owned(), uri, status: 200, any_namespace: None });
+            records.add(Recorded {
+                method: "GET".to_owned(),
+                uri,
+                status: 200,
+                any_namespace: None,
+                own_namespace: None,
+            });
         }
         let all = records.all();
         assert_eq!(all.len(), 1);

@@ -8,7 +8,11 @@ use std::{
 };
 
 use anyhow::Context as _;
-use kube::Client;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{
+    Api, Client,
+    api::{ObjectMeta, PostParams},
+};
 use tempfile::TempDir;
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 use windlass_plane::{NodeOptions, Pki, Plane, PlaneOptions, StoreKind, kubeconfig};
@@ -19,6 +23,8 @@ use crate::cluster::{ApplyOptions, Cluster, ClusterArgs, documents};
 /// A server and a proxy at work.
 pub(super) struct Scene {
     kubeconfig: PathBuf,
+    /// The server, past the proxy.
+    server: Client,
     proxy: JoinHandle<io::Result<()>>,
     plane: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
     // The last, as the others use it.
@@ -71,13 +77,26 @@ impl Scene {
         let path = folder.path().join("kubeconfig");
         let written = write_secret(&path, &kubeconfig(&pki, &format!("https://{address}")));
         written.with_context(|| format!("cannot write {}", path.display()))?;
+        let server = upstream.clone();
         let proxy = Proxy { upstream, within: plane.is_some(), agent, records: records.clone() };
-        Ok(Self { kubeconfig: path, proxy: tokio::spawn(proxy.serve(listener, tls)), plane, folder })
+        Ok(Self { kubeconfig: path, server, proxy: tokio::spawn(proxy.serve(listener, tls)), plane, folder })
     }
 
     /// The kubeconfig that leads to the proxy.
     pub(super) fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
+    }
+
+    /// Whether there is a namespace. A plane of its own gets it; nothing is made in a cluster of somebody.
+    pub(super) async fn has_namespace(&self, name: &str) -> bool {
+        let namespaces: Api<Namespace> = Api::all(self.server.clone());
+        if self.plane.is_some() {
+            let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+            let namespace = Namespace { metadata, ..Namespace::default() };
+            // It may be among what was applied.
+            let _ = namespaces.create(&PostParams::default(), &namespace).await;
+        }
+        namespaces.get_opt(name).await.is_ok_and(|found| found.is_some())
     }
 
     /// A folder that is gone afterwards.

@@ -1,17 +1,19 @@
 use super::*;
 use crate::rbac::needs::Recorded;
 
-const USUAL: Narrow = Narrow { namespaces: false, names: true };
+const USUAL: Narrow<'_> = Narrow { own: "system", namespaces: false, names: true };
 
 fn needs(requests: &[&str]) -> Needs {
     let recorded: Vec<Recorded> = requests
         .iter()
         .map(|request| {
             let (method, uri) = request.split_once(' ').unwrap();
-            Recorded { method: method.to_owned(), uri: uri.to_owned(), status: 200, any_namespace: None }
+            let (method, uri) = (method.to_owned(), uri.to_owned());
+            // The namespace of a test stands for any.
+            Recorded { method, uri, status: 200, any_namespace: Some("test".to_owned()), own_namespace: None }
         })
         .collect();
-    Needs::of(&recorded)
+    Needs::of(&recorded, "system")
 }
 
 fn text(roles: &Roles) -> Vec<String> {
@@ -28,7 +30,7 @@ fn text(roles: &Roles) -> Vec<String> {
 }
 
 #[track_caller]
-fn check(requests: &[&str], narrow: Narrow, expected: &[&str]) {
+fn check(requests: &[&str], narrow: Narrow<'_>, expected: &[&str]) {
     let needs = needs(requests);
     let roles = Roles::of(&needs, narrow);
     assert_eq!(text(&roles), expected);
@@ -76,7 +78,7 @@ fn what_is_in_one_namespace_stays_there_and_fixed_names_are_named() {
         ],
         USUAL,
         &[
-            "* : namespaces (system) get",
+            "* : namespaces get",
             "* /logs/,/metrics get",
             "system : configmaps (settings) watch",
             "system coordination.k8s.io: leases create",
@@ -88,9 +90,54 @@ fn what_is_in_one_namespace_stays_there_and_fixed_names_are_named() {
 #[test]
 fn names_and_namespaces_are_as_narrow_as_is_asked_for() {
     let requests = &["GET /api/v1/namespaces/a/secrets/x", "GET /api/v1/namespaces/b/secrets/y"];
-    check(requests, USUAL, &["* : secrets (x,y) get"]);
-    check(requests, Narrow { namespaces: true, names: true }, &["a : secrets (x) get", "b : secrets (y) get"]);
-    check(requests, Narrow { namespaces: false, names: false }, &["* : secrets get"]);
+    check(requests, USUAL, &["* : secrets get"]);
+    check(requests, Narrow { namespaces: true, ..USUAL }, &["a : secrets (x) get", "b : secrets (y) get"]);
+    check(&requests[..1], USUAL, &["a : secrets (x) get"]);
+    check(&requests[..1], Narrow { names: false, ..USUAL }, &["a : secrets get"]);
+}
+
+#[test]
+fn names_that_are_made_while_it_runs_are_not_fixed() {
+    check(
+        &[
+            "GET /apis/a.example.com/v1/namespaces/test/foos",
+            "POST /apis/events.k8s.io/v1/namespaces/test/events",
+            "PATCH /apis/events.k8s.io/v1/namespaces/test/events/example.18e879d2f04a35b2",
+            "PATCH /api/v1/namespaces/test/secrets/example",
+            "PATCH /api/v1/namespaces/default/services/example",
+            "PATCH /apis/apiextensions.k8s.io/v1/customresourcedefinitions/foos.a.example.com",
+        ],
+        USUAL,
+        &[
+            "* : secrets patch",
+            "* a.example.com: foos list",
+            "* apiextensions.k8s.io: customresourcedefinitions (foos.a.example.com) patch",
+            "* events.k8s.io: events create,patch",
+            "default : services patch",
+        ],
+    );
+}
+
+#[test]
+fn what_is_in_the_programs_own_namespace_is_allowed_there_only() {
+    let own = [
+        "POST /api/v1/namespaces/system/secrets",
+        "GET /api/v1/namespaces/system/secrets/certificates",
+        "PUT /api/v1/namespaces/system/secrets/certificates",
+    ];
+    check(&own, USUAL, &["system : secrets create", "system : secrets (certificates) get,update"]);
+    let others = ["GET /api/v1/namespaces/test/secrets/one", "PATCH /api/v1/namespaces/default/secrets/one"];
+    // What is allowed everywhere is not allowed there once more.
+    let expected = ["* : secrets get,patch", "system : secrets create", "system : secrets (certificates) update"];
+    check(&[&own[..], &others].concat(), USUAL, &expected);
+}
+
+#[test]
+fn events_go_wherever_the_program_watches() {
+    let event = "POST /apis/events.k8s.io/v1/namespaces/default/events";
+    check(&[event], USUAL, &["default events.k8s.io: events create"]);
+    let watch = "GET /apis/a.example.com/v1/foos?watch=true";
+    check(&[watch, event], USUAL, &["* a.example.com: foos watch", "* events.k8s.io: events create"]);
 }
 
 #[test]
@@ -147,7 +194,7 @@ mod properties {
             names: bool,
         ) {
             let needs = Needs { resources: needed, ..Needs::default() };
-            let roles = Roles::of(&needs, Narrow { namespaces, names });
+            let roles = Roles::of(&needs, Narrow { own: "a", namespaces, names });
             for need in &needs.resources {
                 prop_assert!(roles.allows(need), "{need:?} in {roles:?}");
             }
