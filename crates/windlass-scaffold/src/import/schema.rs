@@ -4,6 +4,8 @@ use serde_json::Value;
 
 use super::Object;
 
+/// The keyword by which fields stay that a schema does not name.
+pub(super) const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 /// Keywords whose value is a schema, or a list or map of schemas.
 const ONE: &[&str] = &["items", "additionalProperties", "not"];
 const SEVERAL: &[&str] = &["allOf", "anyOf", "oneOf"];
