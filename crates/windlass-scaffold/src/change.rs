@@ -121,8 +121,8 @@ impl Project {
     pub(crate) fn add(&mut self, group: String, options: ApiOptions, origin: Origin) -> Result<(), ScaffoldError> {
         let ApiOptions { version, kind, plural, namespaced, controller, fields, .. } = options;
         names::check_group(&group)?;
-        names::check_version(&version)?;
-        names::check_kind(&kind)?;
+        origin.check_version(&version)?;
+        origin.check_kind(&kind)?;
         if let Some(resource) = self.resources.iter().find(|one| one.group == group && one.kind == kind) {
             let hint = match resource.version(&version) {
                 Some(_) => "change it with `windlass edit`, or remove it with `windlass delete api`",

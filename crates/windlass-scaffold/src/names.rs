@@ -48,7 +48,7 @@ pub(crate) fn is_variable(word: &str) -> bool {
 
 /// Whether a module of a resource cannot be called so: generated modules and crates are.
 pub fn is_reserved_module(word: &str) -> bool {
-    is_keyword(word) || is_crate(word) || ["main", "manifests"].contains(&word)
+    is_keyword(word) || is_crate(word) || ["api", "main", "manifests"].contains(&word)
 }
 
 /// A label of DNS-1123: what namespaces are named by.
@@ -133,6 +133,42 @@ pub fn check_kind(kind: &str) -> Result<(), ScaffoldError> {
     Err(wrong("the kind", kind, why, format!("try {:?}", camel_suggestion(kind))))
 }
 
+/// A kind of somebody else: whatever Kubernetes takes.
+pub fn check_foreign_kind(kind: &str) -> Result<(), ScaffoldError> {
+    if is_dns_1035_label(&kind.to_ascii_lowercase()) {
+        return Ok(());
+    }
+    let why = "must be letters, digits and '-', begin with a letter and be no more than 63";
+    Err(wrong("the kind", kind, why, "write it as its definition does, as Certificate".to_owned()))
+}
+
+/// A version of somebody else: whatever Kubernetes takes.
+pub fn check_foreign_version(version: &str) -> Result<(), ScaffoldError> {
+    if is_dns_1035_label(version) {
+        return Ok(());
+    }
+    let why = "must be lower case letters, digits and '-', begin with a letter and be no more than 63";
+    Err(wrong("the version", version, why, "write it as its definition does, as v1".to_owned()))
+}
+
+/// The type of a kind: its name, unless that cannot be one or generated code has another meaning for it.
+pub fn type_name(kind: &str) -> String {
+    let camel = match kind.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        true => upper_first(kind),
+        false => upper_camel(&snake(kind)),
+    };
+    if is_type(&camel) { camel + "Object" } else { camel }
+}
+
+/// The module of a version: its name, unless that is a word of Rust or a crate.
+pub fn version_module(version: &str) -> String {
+    match version.replace('-', "_") {
+        // No label ends with a sign, so nothing else is called so.
+        word if is_reserved_module(&word) => word + "_",
+        word => word,
+    }
+}
+
 /// The plural of a kind, as it is in paths.
 pub fn check_plural(plural: &str) -> Result<(), ScaffoldError> {
     if is_dns_1035_label(plural) {
@@ -213,7 +249,12 @@ pub fn snake(name: &str) -> String {
 /// `cron_tab` as `CronTab`.
 pub fn upper_camel(snake: &str) -> String {
     let words = snake.split('_').filter(|word| !word.is_empty());
-    words.map(|word| word[..1].to_ascii_uppercase() + &word[1..]).collect()
+    words.map(upper_first).collect()
+}
+
+fn upper_first(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map(|letter| letter.to_ascii_uppercase()).into_iter().chain(letters).collect()
 }
 
 /// `cron_tab` as `cronTab`, as serde does it.
@@ -239,14 +280,18 @@ pub fn plural(kind: &str) -> String {
     }
 }
 
-/// Whether a version comes after another, as Kubernetes orders them: v2 after v1, v1 after v1beta1, that after v1alpha1.
+/// Whether a version comes after another, as Kubernetes orders them: v2 after v1, v1 after v1beta1, that after v1alpha1,
+/// and all of these after any other.
 pub fn version_order(version: &str) -> (u8, u64, u64) {
+    if check_version(version).is_err() {
+        return (0, 0, 0);
+    }
     let rest = version.strip_prefix('v').unwrap_or_default();
     let (major, stage) = rest.split_at(rest.bytes().take_while(u8::is_ascii_digit).count());
     let (stage, minor) = match (stage.strip_prefix("alpha"), stage.strip_prefix("beta")) {
-        (Some(minor), _) => (0, minor),
-        (_, Some(minor)) => (1, minor),
-        _ => (2, ""),
+        (Some(minor), _) => (1, minor),
+        (_, Some(minor)) => (2, minor),
+        _ => (3, ""),
     };
     (stage, major.parse().unwrap_or(0), minor.parse().unwrap_or(0))
 }

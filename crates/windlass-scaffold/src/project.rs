@@ -86,6 +86,24 @@ pub enum Origin {
     Imported,
 }
 
+impl Origin {
+    /// Whether a kind can be called so. Others have chosen theirs already.
+    pub(crate) fn check_kind(self, kind: &str) -> Result<(), ScaffoldError> {
+        match self {
+            Self::Own => names::check_kind(kind),
+            Self::Builtin | Self::Foreign | Self::Imported => names::check_foreign_kind(kind),
+        }
+    }
+
+    /// Whether a version can be called so.
+    pub(crate) fn check_version(self, version: &str) -> Result<(), ScaffoldError> {
+        match self {
+            Self::Own => names::check_version(version),
+            Self::Builtin | Self::Foreign | Self::Imported => names::check_foreign_version(version),
+        }
+    }
+}
+
 /// A version of a resource.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -224,16 +242,13 @@ impl Project {
         names::check_domain(&self.domain)?;
         self.check_texts()?;
         for resource in &self.resources {
-            names::check_kind(&resource.kind).or_else(|error| match resource.origin {
-                Origin::Builtin if resource.builtin().is_some() => Ok(()),
-                _ => Err(error),
-            })?;
+            resource.origin.check_kind(&resource.kind)?;
             names::check_plural(&resource.plural)?;
             if !resource.group.is_empty() {
                 names::check_group(&resource.group)?;
             }
             for version in &resource.versions {
-                names::check_version(&version.name)?;
+                resource.origin.check_version(&version.name)?;
             }
             let fits = resource.module.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
             let begins = resource.module.starts_with(|letter: char| letter.is_ascii_lowercase());
@@ -329,6 +344,14 @@ impl Resource {
 
     pub(crate) fn builtin(&self) -> Option<&'static Builtin> {
         Builtin::find(&self.group, &self.storage_version, &self.kind)
+    }
+
+    /// The Rust type of its objects.
+    pub(crate) fn type_name(&self) -> String {
+        match self.origin {
+            Origin::Own | Origin::Builtin => self.kind.clone(),
+            Origin::Foreign | Origin::Imported => names::type_name(&self.kind),
+        }
     }
 
     /// The kind in words, for comments.

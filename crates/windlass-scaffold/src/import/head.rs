@@ -8,6 +8,7 @@ use super::{
     schema::{PRESERVE, is_set},
     text_of,
 };
+use crate::names;
 
 /// Fields that every object has.
 const OF_ALL: &[&str] = &["apiVersion", "kind", "metadata"];
@@ -108,6 +109,10 @@ pub(super) fn head(
         is("kind", kind),
         is("plural", &definition.plural),
     ];
+    let root_type = names::type_name(kind);
+    if root_type != *kind {
+        lines.push(is("root", &root_type));
+    }
     let description = text_of(root, "description").trim();
     if !description.is_empty() {
         lines.push(is("doc", description));

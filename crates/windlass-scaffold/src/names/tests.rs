@@ -50,9 +50,9 @@ fn versions_are_as_those_of_kubernetes() {
 
 #[test]
 fn versions_are_ordered_by_stage_first() {
-    let mut versions = vec!["v1beta2", "v2", "v1alpha1", "v1", "v1beta1", "v2alpha1", "v10"];
+    let mut versions = vec!["v1beta2", "v2", "v1alpha1", "v1", "v1api2", "v1beta1", "v2alpha1", "latest", "v10"];
     versions.sort_by_key(|version| version_order(version));
-    assert_eq!(versions, ["v1alpha1", "v2alpha1", "v1beta1", "v1beta2", "v1", "v2", "v10"]);
+    assert_eq!(versions, ["v1api2", "latest", "v1alpha1", "v2alpha1", "v1beta1", "v1beta2", "v1", "v2", "v10"]);
 }
 
 #[test]
@@ -69,6 +69,43 @@ fn kinds_are_in_camel_case_and_not_those_of_generated_code() {
         ("", "My"),
     ] {
         assert_eq!(check_kind(kind).unwrap_err().hint(), format!("try {suggested:?}"), "{kind}");
+    }
+}
+
+#[test]
+fn names_of_others_are_those_that_kubernetes_takes() {
+    for (kind, expected) in [
+        ("Certificate", "Certificate"),
+        ("Operator", "OperatorObject"),
+        ("operator", "OperatorObject"),
+        ("foo", "Foo"),
+        ("HTTPRoute", "HTTPRoute"),
+        ("my-kind", "MyKind"),
+        ("PriceList", "PriceList"),
+        ("self", "SelfObject"),
+    ] {
+        assert_eq!(check_foreign_kind(kind), Ok(()), "{kind}");
+        assert_eq!(type_name(kind), expected, "{kind}");
+    }
+    for word in TYPES.split(' ') {
+        assert_eq!(check_foreign_kind(word), Ok(()));
+        assert_eq!(type_name(word), format!("{word}Object"));
+    }
+    for (version, expected) in [
+        ("v1", "v1"),
+        ("v1api20200601", "v1api20200601"),
+        ("latest", "latest"),
+        ("type", "type_"),
+        ("self", "self_"),
+        ("std", "std_"),
+        ("a-b", "a_b"),
+    ] {
+        assert_eq!(check_foreign_version(version), Ok(()), "{version}");
+        assert_eq!(version_module(version), expected, "{version}");
+    }
+    for name in ["", "1", "a_b", "é", "a.b", &"a".repeat(64)] {
+        assert!(check_foreign_kind(name).is_err(), "{name}");
+        assert!(check_foreign_version(name).is_err(), "{name}");
     }
 }
 

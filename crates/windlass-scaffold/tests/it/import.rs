@@ -29,6 +29,9 @@ mod heap_v2;
 #[path = "../../testdata/import/heap_v3.rs"]
 mod heap_v3;
 #[rustfmt::skip]
+#[path = "../../testdata/import/operator_v1api20200601.rs"]
+mod operator_v1api20200601;
+#[rustfmt::skip]
 #[path = "../../testdata/import/price_list_v1.rs"]
 mod price_list_v1;
 #[rustfmt::skip]
@@ -146,6 +149,11 @@ fn crontabs_are_what_they_were() {
 #[test]
 fn objects_without_a_spec_are_what_they_were() {
     check::<price_list_v1::PriceTable>("price_list", "v1");
+}
+
+#[test]
+fn kinds_are_what_they_were_whatever_their_types_are_called() {
+    check::<operator_v1api20200601::OperatorObject>("operator", "v1api20200601");
 }
 
 #[test]
