@@ -60,6 +60,24 @@ fn what_does_not_fit_is_refused_with_a_reason() {
 }
 
 #[test]
+fn patterns_are_those_of_the_server_and_values_match_them() {
+    refused("a:string?,pattern=[", "no server takes its pattern: error parsing regexp: missing closing ]: `[`");
+    refused("a:string?,pattern=*", "missing argument to repetition operator: `*`");
+    for pattern in ["^(?!x).*$", "^(?=x).*$", "(?<=a)b", "(?<!a)b", r"(a)\1"] {
+        let error = format!("a:string?,pattern={pattern}").parse::<Field>().unwrap_err();
+        assert!(error.to_string().contains("no server takes its pattern"), "{error}");
+        assert!(error.hint().contains("CEL"), "{}", error.hint());
+    }
+    refused("a:string,pattern=^[a-z]+$,default=A", "its default \"A\" does not match its pattern ^[a-z]+$");
+    refused("a:string,pattern=^[a-z]+$,example=1", "its example \"1\" does not match");
+    refused("a:string,pattern=^[a-z]+$,default=a,example=1", "its example \"1\" does not match");
+    // As Go reads it: digits are those of ASCII, and a match may be anywhere.
+    refused("a:string,pattern=^\\d$,example=\u{664}", "does not match");
+    field("a:string,pattern=b+,example=abc");
+    field(r"a:string,pattern=^\d{2}\pL$,default=12ü");
+}
+
+#[test]
 fn names_become_identifiers_that_serde_finds_again() {
     for (name, ident, rename) in [
         ("configMapName", "config_map_name", false),
