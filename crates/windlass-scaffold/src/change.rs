@@ -215,7 +215,10 @@ impl Project {
         }
         let position = match self.position(options.group.as_deref(), &options.kind) {
             Err(error @ ScaffoldError::Missing { .. }) => {
-                let found = Builtin::of_kind(options.group.as_deref(), None, &options.kind).ok_or(error)?;
+                let (group, kind) = (options.group.as_deref(), options.kind.as_str());
+                let hint = format!("{}; one of others is imported first, with `windlass import crd`", error.hint());
+                let unknown = || Builtin::unknown(group, None, kind, &hint);
+                let found = Builtin::of_kind(group, None, kind).ok_or_else(unknown)?;
                 self.add_builtin(found, false);
                 self.resources.len() - 1
             }
@@ -263,16 +266,15 @@ impl Project {
             self.add_builtin(builtin, true);
             return Ok(());
         }
-        let (Some(group), Some(version)) = (options.group, options.version) else {
-            let why = format!("{} is neither a kind of this project nor one of Kubernetes", options.kind);
-            let hint = "for a foreign one, give its whole --group and its --version".to_owned();
-            return Err(ScaffoldError::Contradiction { why, hint });
+        let unknown =
+            |hint: &str| Builtin::unknown(options.group.as_deref(), options.version.as_deref(), &options.kind, hint);
+        let (Some(group), Some(version)) = (&options.group, &options.version) else {
+            return Err(unknown("for a foreign one, give its whole --group and its --version"));
         };
-        if !group.contains('.') || Builtin::has_group(&group) {
-            let why = format!("{} of {group}/{version} is not known", options.kind);
-            let hint = "give the whole group of a foreign kind, as cert-manager.io".to_owned();
-            return Err(ScaffoldError::Contradiction { why, hint });
+        if !group.contains('.') || Builtin::has_group(group) {
+            return Err(unknown("give the whole group of a foreign kind, as cert-manager.io"));
         }
+        let (group, version) = (group.clone(), version.clone());
         let api = ApiOptions {
             plural: options.plural,
             namespaced: options.namespaced,

@@ -9,7 +9,9 @@ mod wiring;
 use std::collections::BTreeMap;
 
 use crate::{
-    License, Origin, Project, Resource, Source, names,
+    License, Origin, Project, Resource, Source,
+    builtin::Builtin,
+    names,
     template::{Values, render},
 };
 
@@ -100,7 +102,7 @@ fn of_resource(project: &Project, resource: &Resource, values: Values) -> Values
     };
     let own = resource.origin == Origin::Own;
     let type_path = match resource.builtin() {
-        Some(builtin) => format!("k8s_openapi::api::{}::{}", builtin.module, resource.kind),
+        Some(builtin) => builtin.path(),
         None => format!("{}::api::{}::{}", project.crate_name(), resource.module, resource.type_name()),
     };
     values
@@ -119,6 +121,7 @@ fn of_resource(project: &Project, resource: &Resource, values: Values) -> Values
         .flag("namespaced", resource.namespaced)
         .flag("builtin", resource.origin == Origin::Builtin)
         .flag("status", own)
+        .flag("is_event", resource.builtin().is_some_and(Builtin::is_event))
         .flag("defaulting", resource.webhooks.defaulting)
         .flag("validating", resource.webhooks.validating)
         .flag("conversion", has_conversion(resource))

@@ -60,6 +60,9 @@ fn everything() -> Project {
     controller(&mut project, "core", "v1", "Namespace", false);
     controller(&mut project, "cert-manager.io", "v1", "Certificate", true);
     controller(&mut project, "core", "v1", "Node", false);
+    controller(&mut project, "core", "v1", "Event", true);
+    controller(&mut project, "apiextensions.k8s.io", "v1", "CustomResourceDefinition", false);
+    webhook(&mut project, "APIService", true, true);
     controller(&mut project, "install.example.org", "latest", "Operator", false);
     controller(&mut project, "install.example.org", "type", "api", true);
     webhook(&mut project, "api", true, true);
@@ -110,6 +113,13 @@ fn modules_are_declared_and_everything_is_wired() {
         let declared = format!("pub mod {};", file.trim_end_matches(".rs"));
         assert!(files[&format!("{folder}.rs")].contains(&declared), "{path}");
     }
+}
+
+#[test]
+fn there_is_no_event_about_an_event() {
+    let files = generate(&everything());
+    assert!(files["src/controller/node.rs"].contains("ctx.event(&node)"));
+    assert!(!files["src/controller/event.rs"].contains("ctx.event("), "{}", files["src/controller/event.rs"]);
 }
 
 #[test]

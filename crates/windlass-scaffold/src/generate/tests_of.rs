@@ -130,7 +130,7 @@ impl Imports<'_> {
         };
         lines.extend(ours.map(|line| (crate_name.clone(), line)));
         if let Some(builtin) = resource.builtin() {
-            let line = format!("use k8s_openapi::api::{}::{};", builtin.module, resource.kind);
+            let line = format!("use {};", builtin.path());
             lines.push(("k8s_openapi".to_owned(), line));
         }
         for (kind, path) in
