@@ -340,6 +340,7 @@ impl Project {
             self.owner = Some(owner).filter(|owner| !owner.is_empty());
         }
         if let Some(windlass) = edits.windlass {
+            windlass.check()?;
             self.windlass = windlass;
         }
         self.check_texts()

@@ -17,6 +17,12 @@ const KEYWORDS: &[&str] = &[
 const CRATES: &str = "alloc core proc_macro std test k8s_openapi kube schemars serde serde_json tokio windlass \
                       windlass_testing";
 
+/// Folders of cargo's own, beside which it puts the programs that it builds.
+const FOLDERS: &[&str] = &["build", "deps", "examples", "incremental"];
+
+/// The longest name that is suggested.
+const LONGEST_SUGGESTION: usize = 40;
+
 /// Types that the generated code uses by these names, and names that every Rust program has.
 const TYPES: &str = "Action Api Arc BTreeMap Box Clone Condition Conditions Context Controller Conversion Copy \
                      CustomResource Debug Default Denied Desired Deserialize Drop Duration Eq Err Error Fn From Into \
@@ -53,23 +59,32 @@ pub fn is_reserved_module(word: &str) -> bool {
 
 /// A label of DNS-1123: what namespaces are named by.
 pub fn is_dns_label(name: &str) -> bool {
+    name.len() <= 63 && is_like_label(name)
+}
+
+/// A label, however long.
+fn is_like_label(name: &str) -> bool {
     let edge = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = name.as_bytes();
-    (1..=63).contains(&bytes.len())
-        && bytes.iter().all(|byte| edge(*byte) || *byte == b'-')
+    bytes.iter().all(|byte| edge(*byte) || *byte == b'-')
         && bytes.first().is_some_and(|byte| edge(*byte))
         && bytes.last().is_some_and(|byte| edge(*byte))
 }
 
 /// A label of DNS-1035, which begins with a letter: what services and resources are named by.
 pub fn is_dns_1035_label(name: &str) -> bool {
-    is_dns_label(name) && name.starts_with(|letter: char| letter.is_ascii_lowercase())
+    name.len() <= 63 && is_like_dns_1035_label(name)
+}
+
+/// Such a label, however long.
+fn is_like_dns_1035_label(name: &str) -> bool {
+    is_like_label(name) && name.starts_with(|letter: char| letter.is_ascii_lowercase())
 }
 
 /// The name of a project: of its crate, its Deployment and its lease.
 pub fn check_project(name: &str) -> Result<(), ScaffoldError> {
     let crate_name = name.replace('-', "_");
-    let why = if !is_dns_1035_label(name) {
+    let why = if !is_like_dns_1035_label(name) {
         "must be lower case letters, digits and '-', begin with a letter and not end with '-'"
     } else if name.len() > LONGEST_PROJECT {
         "must be no more than 54 characters: services and a namespace are named after it"
@@ -77,6 +92,8 @@ pub fn check_project(name: &str) -> Result<(), ScaffoldError> {
         "is a word of Rust"
     } else if is_crate(&crate_name) {
         "is the name of a crate that the project depends on"
+    } else if FOLDERS.contains(&name) {
+        "is a folder of cargo's own, and cargo builds no program that is called so"
     } else {
         return Ok(());
     };
@@ -121,10 +138,11 @@ pub fn check_version(version: &str) -> Result<(), ScaffoldError> {
 /// A kind: in CamelCase.
 pub fn check_kind(kind: &str) -> Result<(), ScaffoldError> {
     let camel = kind.starts_with(|letter: char| letter.is_ascii_uppercase())
-        && kind.len() <= 63
         && kind.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let why = if !camel {
-        "must be letters and digits in CamelCase, no more than 63"
+        "must be letters and digits in CamelCase"
+    } else if kind.len() > 63 {
+        "must be no more than 63 characters"
     } else if kind.ends_with("List") || is_type(kind) {
         "is a name that generated code has another meaning for"
     } else {
@@ -174,20 +192,25 @@ pub fn check_plural(plural: &str) -> Result<(), ScaffoldError> {
     if is_dns_1035_label(plural) {
         return Ok(());
     }
-    let why = "must be lower case letters, digits and '-', and begin with a letter";
+    let why = match is_like_dns_1035_label(plural) {
+        true => "must be no more than 63 characters",
+        false => "must be lower case letters, digits and '-', begin with a letter and not end with '-'",
+    };
     Err(wrong("the plural", plural, why, format!("try {:?}", suggestion(plural))))
 }
 
 /// A field of a spec, as it is in manifests.
 pub fn check_field(name: &str) -> Result<(), ScaffoldError> {
-    if name.starts_with(|letter: char| letter.is_ascii_lowercase())
-        && name.len() <= 63
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric())
-    {
+    let camel = name.starts_with(|letter: char| letter.is_ascii_lowercase())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let why = if !camel {
+        "must be letters and digits in camelCase, and begin with a letter"
+    } else if name.len() > 63 {
+        "must be no more than 63 characters"
+    } else {
         return Ok(());
-    }
-    let hint = format!("try {:?}", lower_camel(&snake(name)));
-    Err(wrong("the field", name, "must be letters and digits in camelCase", hint))
+    };
+    Err(wrong("the field", name, why, format!("try {:?}", field_suggestion(name))))
 }
 
 fn wrong(what: &'static str, name: &str, why: &str, hint: String) -> ScaffoldError {
@@ -197,12 +220,11 @@ fn wrong(what: &'static str, name: &str, why: &str, hint: String) -> ScaffoldErr
 /// Something like it that is a name.
 fn suggestion(name: &str) -> String {
     let words = snake(name).replace('_', "-");
-    let mut words = words.trim_matches('-').to_owned();
-    words.truncate(40);
+    let words = shortened(&words).trim_matches('-').to_owned();
     let crate_name = words.replace('-', "_");
     if words.is_empty() || !words.starts_with(|letter: char| letter.is_ascii_lowercase()) {
         format!("my-{words}").trim_end_matches('-').to_owned()
-    } else if is_keyword(&crate_name) || is_crate(&crate_name) {
+    } else if is_keyword(&crate_name) || is_crate(&crate_name) || FOLDERS.contains(&words.as_str()) {
         format!("{words}-operator")
     } else {
         words
@@ -211,12 +233,26 @@ fn suggestion(name: &str) -> String {
 
 fn camel_suggestion(kind: &str) -> String {
     let camel = upper_camel(&snake(kind));
-    let camel = camel.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    let camel = shortened(camel.trim_start_matches(|letter: char| letter.is_ascii_digit()));
     let camel = camel.strip_suffix("List").unwrap_or(camel);
     if camel.is_empty() || is_type(camel) {
         return format!("My{camel}");
     }
     camel.to_owned()
+}
+
+fn field_suggestion(name: &str) -> String {
+    let camel = lower_camel(&snake(name));
+    let begun = camel.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    match begun.is_empty() {
+        true => shortened(&format!("field{camel}")).to_owned(),
+        false => lower_camel(shortened(begun)),
+    }
+}
+
+/// The beginning of a name of ASCII.
+fn shortened(name: &str) -> &str {
+    name.get(..LONGEST_SUGGESTION).unwrap_or(name)
 }
 
 /// `CronTab` as `cron_tab`, `HTTPRoute` as `http_route`, `podCIDR` as `pod_cidr`.
@@ -264,6 +300,17 @@ pub fn lower_camel(snake: &str) -> String {
         true => camel,
         false => camel[..1].to_ascii_lowercase() + &camel[1..],
     }
+}
+
+/// The variants of an enumeration for its words, with names made up for those that are none in Rust.
+pub(crate) fn variants(words: &[String]) -> Vec<String> {
+    let variant = |(place, word): (usize, &String)| match upper_camel(&snake(word)) {
+        camel if camel.is_empty() => format!("Value{}", place + 1),
+        camel if camel == "Self" => "SelfValue".to_owned(),
+        camel if camel.starts_with(|letter: char| letter.is_ascii_digit()) => format!("N{camel}"),
+        camel => camel,
+    };
+    words.iter().enumerate().map(variant).collect()
 }
 
 /// The plural of a kind in lower case, by the rules of English that kinds usually follow.

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use semver::VersionReq;
 use serde::{Deserialize, Serialize};
 
 use crate::{Field, ScaffoldError, builtin::Builtin, names};
@@ -155,6 +156,35 @@ pub enum Source {
     Git(String),
 }
 
+impl Source {
+    /// Whether cargo understands it.
+    pub(crate) fn check(&self) -> Result<(), ScaffoldError> {
+        let refused = |why: String, hint: &str| Err(ScaffoldError::Contradiction { why, hint: hint.to_owned() });
+        match self {
+            Self::Version(version) => match VersionReq::parse(version) {
+                Ok(_) => Ok(()),
+                Err(error) => refused(
+                    format!("the version {version:?} of windlass is none: {error}"),
+                    "give one as in Cargo.toml, as 0.1 or =0.1.2",
+                ),
+            },
+            Self::Git(url) => {
+                let rest = ["https://", "http://", "ssh://", "git://", "file://"]
+                    .iter()
+                    .find_map(|scheme| url.strip_prefix(scheme));
+                match rest.is_some_and(|rest| !rest.is_empty() && !rest.contains(char::is_whitespace)) {
+                    true => Ok(()),
+                    false => refused(
+                        format!("{url:?} is no URL of a repository"),
+                        "write it as https://HOST/PATH or ssh://git@HOST/PATH; for a folder there is --path",
+                    ),
+                }
+            }
+            Self::Path(_) => Ok(()),
+        }
+    }
+}
+
 /// What a new project is made of.
 #[derive(Clone, Debug)]
 pub struct ProjectOptions {
@@ -205,6 +235,7 @@ impl Project {
             files: BTreeMap::new(),
         };
         project.check_texts()?;
+        project.windlass.check()?;
         Ok(project)
     }
 

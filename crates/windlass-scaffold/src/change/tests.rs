@@ -114,7 +114,7 @@ fn controllers_are_of_kinds_of_the_project_of_kubernetes_and_of_others() {
         "Moon of apps/v1 is neither",
         "whole group",
     );
-    refused(project.create_controller(controller(Some("apps"), Some("v7"), "Deployment")), "apps/v7", "of apps/v1");
+    refused(project.create_controller(controller(Some("apps"), Some("v7"), "StatefulSet")), "apps/v7", "of apps/v1");
 }
 
 #[test]

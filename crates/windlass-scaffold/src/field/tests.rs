@@ -19,6 +19,7 @@ fn what_is_written_is_read_again() {
         "title:string=1..63",
         "colour:enum(red|dark-green)?",
         "tags:[]string?=..5",
+        "size:enum(1|2x|self|+|*),default=1",
         "labels:map?",
         "ratio:number=0.5..1.5",
         "code:string,pattern=^[a-z]{1,3}$,example=abc,doc=A code, as on the label.",
@@ -45,8 +46,10 @@ fn what_does_not_fit_is_refused_with_a_reason() {
     refused("size:int=1..3,default=7", "\"7\" is not within its range");
     refused("on:bool,default=maybe", "\"maybe\" is no bool");
     refused("on:bool=0..1", "a bool has no range");
-    refused("colour:enum(red|Red)", "too much like another word");
-    refused("colour:enum()", "cannot be a word of an enumeration");
+    refused("colour:enum(red|Red)", "\"Red\" is too much like \"red\": both are Red in Rust");
+    refused("colour:enum(red|red)", "\"red\" is there twice");
+    refused("colour:enum()", "one of the words of the enumeration is empty");
+    refused("colour:enum(a\\|b)", "has a quote, a backslash or a line break in it");
     refused("colour:enum(red", "enum( has no )");
     refused("colour:enum(red),default=blue", "\"blue\" is no enum(red)");
     refused("all:[][]string", "lists of []string");

@@ -10,6 +10,7 @@ const ALL_FIELDS: &[&str] = &[
     "sold:bool,default=false",
     "cover:enum(hard|soft-cover),default=hard",
     "genre:enum(Fiction|Fact)?",
+    "edition:enum(1|2nd|self|+)",
     "lendFor:duration,default=336h",
     "weight:quantity",
     "storage:quantity?",
@@ -113,6 +114,17 @@ fn modules_are_declared_and_everything_is_wired() {
         let declared = format!("pub mod {};", file.trim_end_matches(".rs"));
         assert!(files[&format!("{folder}.rs")].contains(&declared), "{path}");
     }
+}
+
+#[test]
+fn words_that_are_no_names_in_rust_are_variants_with_others() {
+    let files = generate(&everything());
+    let types = &files["src/api/book/v1.rs"];
+    for (word, variant) in [("1", "N1"), ("2nd", "N2nd"), ("self", "SelfValue"), ("+", "Value4")] {
+        assert!(types.contains(&format!("    #[serde(rename = \"{word}\")]\n    {variant},\n")), "{types}");
+    }
+    assert!(files["tests/it/book.rs"].contains("edition: BookEdition::N1,"), "{}", files["tests/it/book.rs"]);
+    assert!(files["deploy/samples/book_v1.yaml"].contains("edition: \"1\"\n"));
 }
 
 #[test]

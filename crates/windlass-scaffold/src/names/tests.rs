@@ -14,12 +14,21 @@ fn names_of_projects_are_labels_and_crates() {
         ("kube", "kube-operator"),
         ("loop", "loop-operator"),
         ("serde-json", "serde-json-operator"),
+        ("build", "build-operator"),
+        ("deps", "deps-operator"),
+        ("examples", "examples-operator"),
+        ("incremental", "incremental-operator"),
+        (&"a".repeat(64), &"a".repeat(40)),
+        (&format!("{}-b", "a".repeat(39)).repeat(2), &"a".repeat(39)),
     ] {
         let error = check_project(name).unwrap_err();
         assert_eq!(error.hint(), format!("try {suggested:?}"), "{name}");
         assert_eq!(check_project(suggested), Ok(()), "{suggested}");
     }
-    assert!(check_project(&"a".repeat(55)).is_err());
+    for length in [55, 64, 300] {
+        let error = check_project(&"a".repeat(length)).unwrap_err().to_string();
+        assert!(error.ends_with("must be no more than 54 characters: services and a namespace are named after it"));
+    }
 }
 
 #[test]
@@ -67,9 +76,46 @@ fn kinds_are_in_camel_case_and_not_those_of_generated_code() {
         ("Controller", "MyController"),
         ("BookList", "Book"),
         ("", "My"),
+        (&"A".repeat(64), &format!("A{}", "a".repeat(39))),
     ] {
         assert_eq!(check_kind(kind).unwrap_err().hint(), format!("try {suggested:?}"), "{kind}");
+        assert_eq!(check_kind(suggested), Ok(()), "{suggested}");
     }
+    assert!(check_kind(&"A".repeat(64)).unwrap_err().to_string().ends_with("must be no more than 63 characters"));
+}
+
+#[test]
+fn plurals_are_labels() {
+    assert_eq!(check_plural("books"), Ok(()));
+    let error = check_plural(&"a".repeat(64)).unwrap_err();
+    assert!(error.to_string().ends_with("must be no more than 63 characters"), "{error}");
+    assert_eq!(error.hint(), format!("try {:?}", "a".repeat(40)));
+    let error = check_plural("Books").unwrap_err();
+    assert!(error.to_string().contains("must be lower case letters"), "{error}");
+}
+
+#[test]
+fn fields_are_suggested_that_are_good() {
+    let long = "a".repeat(64);
+    for (name, suggested) in [
+        ("é", "field"),
+        ("1a", "a"),
+        ("1", "field1"),
+        ("Size", "size"),
+        ("1A", "a"),
+        ("", "field"),
+        (&long, &long[..40]),
+    ] {
+        assert_eq!(check_field(name).unwrap_err().hint(), format!("try {suggested:?}"), "{name}");
+        assert_eq!(check_field(suggested), Ok(()), "{suggested}");
+    }
+    assert!(check_field(&long).unwrap_err().to_string().ends_with("must be no more than 63 characters"));
+}
+
+#[test]
+fn variants_are_made_up_for_words_that_are_none_in_rust() {
+    let words = ["red", "1", "self", "+", "", "2x-y"].map(str::to_owned);
+    assert_eq!(variants(&words), ["Red", "N1", "SelfValue", "Value4", "Value5", "N2xY"]);
 }
 
 #[test]
