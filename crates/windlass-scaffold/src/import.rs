@@ -78,7 +78,10 @@ impl Definition {
         }
         for version in read.versions() {
             names::check_foreign_version(version)?;
-            read.schema(version)?;
+            schema::check(read.schema(version)?).map_err(|(place, why)| ScaffoldError::Contradiction {
+                why: format!("{version}: {place}: {why}"),
+                hint: "no server takes such a definition: mend it, or ask whoever made it".to_owned(),
+            })?;
         }
         if !read.versions.iter().any(|version| version.get("storage") == Some(&Value::Bool(true))) {
             return Err(missing("stored version in spec.versions"));
