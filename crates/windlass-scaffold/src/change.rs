@@ -121,8 +121,8 @@ impl Project {
     pub(crate) fn add(&mut self, group: String, options: ApiOptions, origin: Origin) -> Result<(), ScaffoldError> {
         let ApiOptions { version, kind, plural, namespaced, controller, fields, .. } = options;
         names::check_group(&group)?;
-        names::check_version(&version)?;
-        names::check_kind(&kind)?;
+        origin.check_version(&version)?;
+        origin.check_kind(&kind)?;
         if let Some(resource) = self.resources.iter().find(|one| one.group == group && one.kind == kind) {
             let hint = match resource.version(&version) {
                 Some(_) => "change it with `windlass edit`, or remove it with `windlass delete api`",
@@ -215,7 +215,10 @@ impl Project {
         }
         let position = match self.position(options.group.as_deref(), &options.kind) {
             Err(error @ ScaffoldError::Missing { .. }) => {
-                let found = Builtin::of_kind(options.group.as_deref(), None, &options.kind).ok_or(error)?;
+                let (group, kind) = (options.group.as_deref(), options.kind.as_str());
+                let hint = format!("{}; one of others is imported first, with `windlass import crd`", error.hint());
+                let unknown = || Builtin::unknown(group, None, kind, &hint);
+                let found = Builtin::of_kind(group, None, kind).ok_or_else(unknown)?;
                 self.add_builtin(found, false);
                 self.resources.len() - 1
             }
@@ -263,16 +266,15 @@ impl Project {
             self.add_builtin(builtin, true);
             return Ok(());
         }
-        let (Some(group), Some(version)) = (options.group, options.version) else {
-            let why = format!("{} is neither a kind of this project nor one of Kubernetes", options.kind);
-            let hint = "for a foreign one, give its whole --group and its --version".to_owned();
-            return Err(ScaffoldError::Contradiction { why, hint });
+        let unknown =
+            |hint: &str| Builtin::unknown(options.group.as_deref(), options.version.as_deref(), &options.kind, hint);
+        let (Some(group), Some(version)) = (&options.group, &options.version) else {
+            return Err(unknown("for a foreign one, give its whole --group and its --version"));
         };
-        if !group.contains('.') || Builtin::has_group(&group) {
-            let why = format!("{} of {group}/{version} is not known", options.kind);
-            let hint = "give the whole group of a foreign kind, as cert-manager.io".to_owned();
-            return Err(ScaffoldError::Contradiction { why, hint });
+        if !group.contains('.') || Builtin::has_group(group) {
+            return Err(unknown("give the whole group of a foreign kind, as cert-manager.io"));
         }
+        let (group, version) = (group.clone(), version.clone());
         let api = ApiOptions {
             plural: options.plural,
             namespaced: options.namespaced,
@@ -338,6 +340,7 @@ impl Project {
             self.owner = Some(owner).filter(|owner| !owner.is_empty());
         }
         if let Some(windlass) = edits.windlass {
+            windlass.check()?;
             self.windlass = windlass;
         }
         self.check_texts()

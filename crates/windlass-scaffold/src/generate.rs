@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 
 use crate::{
     License, Origin, Project, Resource, Source,
+    builtin::Builtin,
+    names,
     template::{Values, render},
 };
 
@@ -100,11 +102,12 @@ fn of_resource(project: &Project, resource: &Resource, values: Values) -> Values
     };
     let own = resource.origin == Origin::Own;
     let type_path = match resource.builtin() {
-        Some(builtin) => format!("k8s_openapi::api::{}::{}", builtin.module, resource.kind),
-        None => format!("{}::api::{}::{}", project.crate_name(), resource.module, resource.kind),
+        Some(builtin) => builtin.path(),
+        None => format!("{}::api::{}::{}", project.crate_name(), resource.module, resource.type_name()),
     };
     values
         .with("kind", resource.kind.clone())
+        .with("type", resource.type_name())
         .with("group", resource.group.clone())
         .with("plural", resource.plural.clone())
         .with("module", resource.module.clone())
@@ -114,10 +117,11 @@ fn of_resource(project: &Project, resource: &Resource, values: Values) -> Values
         .with("a_name", format!("{article}_{}", words.replace(' ', "_")))
         .with("words", words)
         .with("type_path", type_path)
-        .with("storage", resource.storage_version.clone())
+        .with("storage", names::version_module(&resource.storage_version))
         .flag("namespaced", resource.namespaced)
         .flag("builtin", resource.origin == Origin::Builtin)
         .flag("status", own)
+        .flag("is_event", resource.builtin().is_some_and(Builtin::is_event))
         .flag("defaulting", resource.webhooks.defaulting)
         .flag("validating", resource.webhooks.validating)
         .flag("conversion", has_conversion(resource))

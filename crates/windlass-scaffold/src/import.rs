@@ -71,14 +71,17 @@ impl Definition {
             versions,
         };
         names::check_group(&read.group)?;
-        names::check_kind(&read.kind)?;
+        names::check_foreign_kind(&read.kind)?;
         names::check_plural(&read.plural)?;
         if read.versions.is_empty() {
             return Err(missing("spec.versions"));
         }
         for version in read.versions() {
-            names::check_version(version)?;
-            read.schema(version)?;
+            names::check_foreign_version(version)?;
+            schema::check(read.schema(version)?).map_err(|(place, why)| ScaffoldError::Contradiction {
+                why: format!("{version}: {place}: {why}"),
+                hint: "no server takes such a definition: mend it, or ask whoever made it".to_owned(),
+            })?;
         }
         if !read.versions.iter().any(|version| version.get("storage") == Some(&Value::Bool(true))) {
             return Err(missing("stored version in spec.versions"));
@@ -117,7 +120,7 @@ impl Definition {
         let mut root = self.schema(version)?.clone();
         let mut notes = Vec::new();
         schema::prepare(&mut root, "", &mut notes);
-        let mut model = model::Model::new(&self.kind, notes);
+        let mut model = model::Model::new(&names::type_name(&self.kind), notes);
         let shape = head::shape(&mut model, entry, &root);
         let head = head::head(self, entry, &root, &shape, &mut model.notes);
         let text = print::module(&self.kind, version, &self.group, &head, &model);

@@ -17,6 +17,12 @@ const KEYWORDS: &[&str] = &[
 const CRATES: &str = "alloc core proc_macro std test k8s_openapi kube schemars serde serde_json tokio windlass \
                       windlass_testing";
 
+/// Folders of cargo's own, beside which it puts the programs that it builds.
+const FOLDERS: &[&str] = &["build", "deps", "examples", "incremental"];
+
+/// The longest name that is suggested.
+const LONGEST_SUGGESTION: usize = 40;
+
 /// Types that the generated code uses by these names, and names that every Rust program has.
 const TYPES: &str = "Action Api Arc BTreeMap Box Clone Condition Conditions Context Controller Conversion Copy \
                      CustomResource Debug Default Denied Desired Deserialize Drop Duration Eq Err Error Fn From Into \
@@ -48,28 +54,37 @@ pub(crate) fn is_variable(word: &str) -> bool {
 
 /// Whether a module of a resource cannot be called so: generated modules and crates are.
 pub fn is_reserved_module(word: &str) -> bool {
-    is_keyword(word) || is_crate(word) || ["main", "manifests"].contains(&word)
+    is_keyword(word) || is_crate(word) || ["api", "main", "manifests"].contains(&word)
 }
 
 /// A label of DNS-1123: what namespaces are named by.
 pub fn is_dns_label(name: &str) -> bool {
+    name.len() <= 63 && is_like_label(name)
+}
+
+/// A label, however long.
+fn is_like_label(name: &str) -> bool {
     let edge = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = name.as_bytes();
-    (1..=63).contains(&bytes.len())
-        && bytes.iter().all(|byte| edge(*byte) || *byte == b'-')
+    bytes.iter().all(|byte| edge(*byte) || *byte == b'-')
         && bytes.first().is_some_and(|byte| edge(*byte))
         && bytes.last().is_some_and(|byte| edge(*byte))
 }
 
 /// A label of DNS-1035, which begins with a letter: what services and resources are named by.
 pub fn is_dns_1035_label(name: &str) -> bool {
-    is_dns_label(name) && name.starts_with(|letter: char| letter.is_ascii_lowercase())
+    name.len() <= 63 && is_like_dns_1035_label(name)
+}
+
+/// Such a label, however long.
+fn is_like_dns_1035_label(name: &str) -> bool {
+    is_like_label(name) && name.starts_with(|letter: char| letter.is_ascii_lowercase())
 }
 
 /// The name of a project: of its crate, its Deployment and its lease.
 pub fn check_project(name: &str) -> Result<(), ScaffoldError> {
     let crate_name = name.replace('-', "_");
-    let why = if !is_dns_1035_label(name) {
+    let why = if !is_like_dns_1035_label(name) {
         "must be lower case letters, digits and '-', begin with a letter and not end with '-'"
     } else if name.len() > LONGEST_PROJECT {
         "must be no more than 54 characters: services and a namespace are named after it"
@@ -77,6 +92,8 @@ pub fn check_project(name: &str) -> Result<(), ScaffoldError> {
         "is a word of Rust"
     } else if is_crate(&crate_name) {
         "is the name of a crate that the project depends on"
+    } else if FOLDERS.contains(&name) {
+        "is a folder of cargo's own, and cargo builds no program that is called so"
     } else {
         return Ok(());
     };
@@ -121,10 +138,11 @@ pub fn check_version(version: &str) -> Result<(), ScaffoldError> {
 /// A kind: in CamelCase.
 pub fn check_kind(kind: &str) -> Result<(), ScaffoldError> {
     let camel = kind.starts_with(|letter: char| letter.is_ascii_uppercase())
-        && kind.len() <= 63
         && kind.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let why = if !camel {
-        "must be letters and digits in CamelCase, no more than 63"
+        "must be letters and digits in CamelCase"
+    } else if kind.len() > 63 {
+        "must be no more than 63 characters"
     } else if kind.ends_with("List") || is_type(kind) {
         "is a name that generated code has another meaning for"
     } else {
@@ -133,25 +151,66 @@ pub fn check_kind(kind: &str) -> Result<(), ScaffoldError> {
     Err(wrong("the kind", kind, why, format!("try {:?}", camel_suggestion(kind))))
 }
 
+/// A kind of somebody else: whatever Kubernetes takes.
+pub fn check_foreign_kind(kind: &str) -> Result<(), ScaffoldError> {
+    if is_dns_1035_label(&kind.to_ascii_lowercase()) {
+        return Ok(());
+    }
+    let why = "must be letters, digits and '-', begin with a letter and be no more than 63";
+    Err(wrong("the kind", kind, why, "write it as its definition does, as Certificate".to_owned()))
+}
+
+/// A version of somebody else: whatever Kubernetes takes.
+pub fn check_foreign_version(version: &str) -> Result<(), ScaffoldError> {
+    if is_dns_1035_label(version) {
+        return Ok(());
+    }
+    let why = "must be lower case letters, digits and '-', begin with a letter and be no more than 63";
+    Err(wrong("the version", version, why, "write it as its definition does, as v1".to_owned()))
+}
+
+/// The type of a kind: its name, unless that cannot be one or generated code has another meaning for it.
+pub fn type_name(kind: &str) -> String {
+    let camel = match kind.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        true => upper_first(kind),
+        false => upper_camel(&snake(kind)),
+    };
+    if is_type(&camel) { camel + "Object" } else { camel }
+}
+
+/// The module of a version: its name, unless that is a word of Rust or a crate.
+pub fn version_module(version: &str) -> String {
+    match version.replace('-', "_") {
+        // No label ends with a sign, so nothing else is called so.
+        word if is_reserved_module(&word) => word + "_",
+        word => word,
+    }
+}
+
 /// The plural of a kind, as it is in paths.
 pub fn check_plural(plural: &str) -> Result<(), ScaffoldError> {
     if is_dns_1035_label(plural) {
         return Ok(());
     }
-    let why = "must be lower case letters, digits and '-', and begin with a letter";
+    let why = match is_like_dns_1035_label(plural) {
+        true => "must be no more than 63 characters",
+        false => "must be lower case letters, digits and '-', begin with a letter and not end with '-'",
+    };
     Err(wrong("the plural", plural, why, format!("try {:?}", suggestion(plural))))
 }
 
 /// A field of a spec, as it is in manifests.
 pub fn check_field(name: &str) -> Result<(), ScaffoldError> {
-    if name.starts_with(|letter: char| letter.is_ascii_lowercase())
-        && name.len() <= 63
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric())
-    {
+    let camel = name.starts_with(|letter: char| letter.is_ascii_lowercase())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let why = if !camel {
+        "must be letters and digits in camelCase, and begin with a letter"
+    } else if name.len() > 63 {
+        "must be no more than 63 characters"
+    } else {
         return Ok(());
-    }
-    let hint = format!("try {:?}", lower_camel(&snake(name)));
-    Err(wrong("the field", name, "must be letters and digits in camelCase", hint))
+    };
+    Err(wrong("the field", name, why, format!("try {:?}", field_suggestion(name))))
 }
 
 fn wrong(what: &'static str, name: &str, why: &str, hint: String) -> ScaffoldError {
@@ -161,12 +220,11 @@ fn wrong(what: &'static str, name: &str, why: &str, hint: String) -> ScaffoldErr
 /// Something like it that is a name.
 fn suggestion(name: &str) -> String {
     let words = snake(name).replace('_', "-");
-    let mut words = words.trim_matches('-').to_owned();
-    words.truncate(40);
+    let words = shortened(&words).trim_matches('-').to_owned();
     let crate_name = words.replace('-', "_");
     if words.is_empty() || !words.starts_with(|letter: char| letter.is_ascii_lowercase()) {
         format!("my-{words}").trim_end_matches('-').to_owned()
-    } else if is_keyword(&crate_name) || is_crate(&crate_name) {
+    } else if is_keyword(&crate_name) || is_crate(&crate_name) || FOLDERS.contains(&words.as_str()) {
         format!("{words}-operator")
     } else {
         words
@@ -175,12 +233,26 @@ fn suggestion(name: &str) -> String {
 
 fn camel_suggestion(kind: &str) -> String {
     let camel = upper_camel(&snake(kind));
-    let camel = camel.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    let camel = shortened(camel.trim_start_matches(|letter: char| letter.is_ascii_digit()));
     let camel = camel.strip_suffix("List").unwrap_or(camel);
     if camel.is_empty() || is_type(camel) {
         return format!("My{camel}");
     }
     camel.to_owned()
+}
+
+fn field_suggestion(name: &str) -> String {
+    let camel = lower_camel(&snake(name));
+    let begun = camel.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    match begun.is_empty() {
+        true => shortened(&format!("field{camel}")).to_owned(),
+        false => lower_camel(shortened(begun)),
+    }
+}
+
+/// The beginning of a name of ASCII.
+fn shortened(name: &str) -> &str {
+    name.get(..LONGEST_SUGGESTION).unwrap_or(name)
 }
 
 /// `CronTab` as `cron_tab`, `HTTPRoute` as `http_route`, `podCIDR` as `pod_cidr`.
@@ -213,7 +285,12 @@ pub fn snake(name: &str) -> String {
 /// `cron_tab` as `CronTab`.
 pub fn upper_camel(snake: &str) -> String {
     let words = snake.split('_').filter(|word| !word.is_empty());
-    words.map(|word| word[..1].to_ascii_uppercase() + &word[1..]).collect()
+    words.map(upper_first).collect()
+}
+
+fn upper_first(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map(|letter| letter.to_ascii_uppercase()).into_iter().chain(letters).collect()
 }
 
 /// `cron_tab` as `cronTab`, as serde does it.
@@ -223,6 +300,17 @@ pub fn lower_camel(snake: &str) -> String {
         true => camel,
         false => camel[..1].to_ascii_lowercase() + &camel[1..],
     }
+}
+
+/// The variants of an enumeration for its words, with names made up for those that are none in Rust.
+pub(crate) fn variants(words: &[String]) -> Vec<String> {
+    let variant = |(place, word): (usize, &String)| match upper_camel(&snake(word)) {
+        camel if camel.is_empty() => format!("Value{}", place + 1),
+        camel if camel == "Self" => "SelfValue".to_owned(),
+        camel if camel.starts_with(|letter: char| letter.is_ascii_digit()) => format!("N{camel}"),
+        camel => camel,
+    };
+    words.iter().enumerate().map(variant).collect()
 }
 
 /// The plural of a kind in lower case, by the rules of English that kinds usually follow.
@@ -239,14 +327,18 @@ pub fn plural(kind: &str) -> String {
     }
 }
 
-/// Whether a version comes after another, as Kubernetes orders them: v2 after v1, v1 after v1beta1, that after v1alpha1.
+/// Whether a version comes after another, as Kubernetes orders them: v2 after v1, v1 after v1beta1, that after v1alpha1,
+/// and all of these after any other.
 pub fn version_order(version: &str) -> (u8, u64, u64) {
+    if check_version(version).is_err() {
+        return (0, 0, 0);
+    }
     let rest = version.strip_prefix('v').unwrap_or_default();
     let (major, stage) = rest.split_at(rest.bytes().take_while(u8::is_ascii_digit).count());
     let (stage, minor) = match (stage.strip_prefix("alpha"), stage.strip_prefix("beta")) {
-        (Some(minor), _) => (0, minor),
-        (_, Some(minor)) => (1, minor),
-        _ => (2, ""),
+        (Some(minor), _) => (1, minor),
+        (_, Some(minor)) => (2, minor),
+        _ => (3, ""),
     };
     (stage, major.parse().unwrap_or(0), minor.parse().unwrap_or(0))
 }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use semver::VersionReq;
 use serde::{Deserialize, Serialize};
 
 use crate::{Field, ScaffoldError, builtin::Builtin, names};
@@ -86,6 +87,24 @@ pub enum Origin {
     Imported,
 }
 
+impl Origin {
+    /// Whether a kind can be called so. Others have chosen theirs already.
+    pub(crate) fn check_kind(self, kind: &str) -> Result<(), ScaffoldError> {
+        match self {
+            Self::Own => names::check_kind(kind),
+            Self::Builtin | Self::Foreign | Self::Imported => names::check_foreign_kind(kind),
+        }
+    }
+
+    /// Whether a version can be called so.
+    pub(crate) fn check_version(self, version: &str) -> Result<(), ScaffoldError> {
+        match self {
+            Self::Own => names::check_version(version),
+            Self::Builtin | Self::Foreign | Self::Imported => names::check_foreign_version(version),
+        }
+    }
+}
+
 /// A version of a resource.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -135,6 +154,35 @@ pub enum Source {
     Path(String),
     /// A repository with them.
     Git(String),
+}
+
+impl Source {
+    /// Whether cargo understands it.
+    pub(crate) fn check(&self) -> Result<(), ScaffoldError> {
+        let refused = |why: String, hint: &str| Err(ScaffoldError::Contradiction { why, hint: hint.to_owned() });
+        match self {
+            Self::Version(version) => match VersionReq::parse(version) {
+                Ok(_) => Ok(()),
+                Err(error) => refused(
+                    format!("the version {version:?} of windlass is none: {error}"),
+                    "give one as in Cargo.toml, as 0.1 or =0.1.2",
+                ),
+            },
+            Self::Git(url) => {
+                let rest = ["https://", "http://", "ssh://", "git://", "file://"]
+                    .iter()
+                    .find_map(|scheme| url.strip_prefix(scheme));
+                match rest.is_some_and(|rest| !rest.is_empty() && !rest.contains(char::is_whitespace)) {
+                    true => Ok(()),
+                    false => refused(
+                        format!("{url:?} is no URL of a repository"),
+                        "write it as https://HOST/PATH or ssh://git@HOST/PATH; for a folder there is --path",
+                    ),
+                }
+            }
+            Self::Path(_) => Ok(()),
+        }
+    }
 }
 
 /// What a new project is made of.
@@ -187,6 +235,7 @@ impl Project {
             files: BTreeMap::new(),
         };
         project.check_texts()?;
+        project.windlass.check()?;
         Ok(project)
     }
 
@@ -224,16 +273,13 @@ impl Project {
         names::check_domain(&self.domain)?;
         self.check_texts()?;
         for resource in &self.resources {
-            names::check_kind(&resource.kind).or_else(|error| match resource.origin {
-                Origin::Builtin if resource.builtin().is_some() => Ok(()),
-                _ => Err(error),
-            })?;
+            resource.origin.check_kind(&resource.kind)?;
             names::check_plural(&resource.plural)?;
             if !resource.group.is_empty() {
                 names::check_group(&resource.group)?;
             }
             for version in &resource.versions {
-                names::check_version(&version.name)?;
+                resource.origin.check_version(&version.name)?;
             }
             let fits = resource.module.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
             let begins = resource.module.starts_with(|letter: char| letter.is_ascii_lowercase());
@@ -329,6 +375,14 @@ impl Resource {
 
     pub(crate) fn builtin(&self) -> Option<&'static Builtin> {
         Builtin::find(&self.group, &self.storage_version, &self.kind)
+    }
+
+    /// The Rust type of its objects.
+    pub(crate) fn type_name(&self) -> String {
+        match self.origin {
+            Origin::Own | Origin::Builtin => self.kind.clone(),
+            Origin::Foreign | Origin::Imported => names::type_name(&self.kind),
+        }
     }
 
     /// The kind in words, for comments.

@@ -36,7 +36,8 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
         "windlass-testing",
         &["windlass-clock", "windlass-plane", "windlass-apiserver", "windlass-store", "windlass-runtime", "windlass"],
     ),
-    ("windlass-scaffold", &[]),
+    // Patterns of fields are read as the server reads them.
+    ("windlass-scaffold", &["windlass-schema"]),
     (
         "windlass-cli",
         // Schema and built-ins for work on manifests, which needs no server; two operators for the demo.

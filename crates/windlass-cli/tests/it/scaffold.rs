@@ -104,6 +104,15 @@ fn names_are_refused_with_a_better_one() {
     assert_eq!(said.code, Some(1));
     assert!(said.err.starts_with("error: the project's name \"My_Shop\" must be lower case"), "{}", said.err);
     assert!(said.err.ends_with("hint: try \"my-shop\"\n"), "{}", said.err);
+    for (arguments, hint) in [
+        (&["build"][..], "try \"build-operator\""),
+        (&["shop", "--windlass-version", "nonsense"], "give one as in Cargo.toml"),
+        (&["shop", "--git", "not a url"], "write it as https://"),
+    ] {
+        let said = run(folder.path(), &[&["init", "--domain", "example.com"], arguments].concat());
+        assert_eq!(said.code, Some(1), "{arguments:?}");
+        assert!(said.err.contains(&format!("\nhint: {hint}")), "{}", said.err);
+    }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     let said = run(folder.path(), PEN);
     assert!(said.err.contains("is in no project") && said.err.contains("hint: make a project"), "{}", said.err);

@@ -93,7 +93,7 @@ fn webhooks_are_added_to_what_is_there_and_to_kinds_of_kubernetes() {
     refused(project.create_webhook(webhook("Book", true, false)), "is there already", "nothing to do");
     project.create_webhook(webhook("Pod", true, false)).unwrap();
     assert_eq!((project.resources[1].origin, project.resources[1].controller), (Origin::Builtin, false));
-    refused(project.create_webhook(webhook("Moon", true, false)), "there is no Moon", "there are Book");
+    refused(project.create_webhook(webhook("Moon", true, false)), "nor one of Kubernetes", "there are Book");
 }
 
 #[test]
@@ -109,7 +109,12 @@ fn controllers_are_of_kinds_of_the_project_of_kubernetes_and_of_others() {
     project.create_controller(controller(Some("cert-manager.io"), Some("v1"), "Certificate")).unwrap();
     assert_eq!(project.resources[4].origin, Origin::Foreign);
     refused(project.create_controller(controller(None, None, "Moon")), "neither a kind of this project", "--group");
-    refused(project.create_controller(controller(Some("apps"), Some("v1"), "Moon")), "is not known", "whole group");
+    refused(
+        project.create_controller(controller(Some("apps"), Some("v1"), "Moon")),
+        "Moon of apps/v1 is neither",
+        "whole group",
+    );
+    refused(project.create_controller(controller(Some("apps"), Some("v7"), "StatefulSet")), "apps/v7", "of apps/v1");
 }
 
 #[test]

@@ -104,17 +104,21 @@ fn split_type(text: &str) -> Result<(FieldType, &str), String> {
 
 /// Words of an enumeration have to be different as variants, too.
 fn check_words(words: &[String]) -> Result<(), String> {
-    let mut variants: Vec<String> = Vec::new();
-    for word in words {
-        let variant = names::upper_camel(&names::snake(word));
-        let begins = variant.starts_with(|letter: char| letter.is_ascii_alphabetic());
-        if !begins || word.chars().any(|letter| letter.is_control() || letter == '"' || letter == '\\') {
-            return Err(format!("{word:?} cannot be a word of an enumeration: it must begin with a letter"));
+    let variants = names::variants(words);
+    for (place, word) in words.iter().enumerate() {
+        if word.is_empty() {
+            return Err("one of the words of the enumeration is empty".to_owned());
         }
-        if variant == "Self" || variants.contains(&variant) {
-            return Err(format!("{word:?} is too much like another word"));
+        if word.chars().any(|letter| letter.is_control() || letter == '"' || letter == '\\') {
+            return Err(format!("{word:?} has a quote, a backslash or a line break in it"));
         }
-        variants.push(variant);
+        let before = &words[..place];
+        if before.contains(word) {
+            return Err(format!("{word:?} is there twice"));
+        }
+        if let Some(other) = before.iter().zip(&variants).find(|(_, variant)| **variant == variants[place]) {
+            return Err(format!("{word:?} is too much like {:?}: both are {} in Rust", other.0, other.1));
+        }
     }
     Ok(())
 }

@@ -19,6 +19,7 @@ fn what_is_written_is_read_again() {
         "title:string=1..63",
         "colour:enum(red|dark-green)?",
         "tags:[]string?=..5",
+        "size:enum(1|2x|self|+|*),default=1",
         "labels:map?",
         "ratio:number=0.5..1.5",
         "code:string,pattern=^[a-z]{1,3}$,example=abc,doc=A code, as on the label.",
@@ -45,8 +46,10 @@ fn what_does_not_fit_is_refused_with_a_reason() {
     refused("size:int=1..3,default=7", "\"7\" is not within its range");
     refused("on:bool,default=maybe", "\"maybe\" is no bool");
     refused("on:bool=0..1", "a bool has no range");
-    refused("colour:enum(red|Red)", "too much like another word");
-    refused("colour:enum()", "cannot be a word of an enumeration");
+    refused("colour:enum(red|Red)", "\"Red\" is too much like \"red\": both are Red in Rust");
+    refused("colour:enum(red|red)", "\"red\" is there twice");
+    refused("colour:enum()", "one of the words of the enumeration is empty");
+    refused("colour:enum(a\\|b)", "has a quote, a backslash or a line break in it");
     refused("colour:enum(red", "enum( has no )");
     refused("colour:enum(red),default=blue", "\"blue\" is no enum(red)");
     refused("all:[][]string", "lists of []string");
@@ -57,6 +60,24 @@ fn what_does_not_fit_is_refused_with_a_reason() {
     refused("size:int,doc=one\ntwo", "line break");
     refused("size:[]int=50..", "too much to ask");
     refused("size:int!", "there is no type \"int!\"");
+}
+
+#[test]
+fn patterns_are_those_of_the_server_and_values_match_them() {
+    refused("a:string?,pattern=[", "no server takes its pattern: error parsing regexp: missing closing ]: `[`");
+    refused("a:string?,pattern=*", "missing argument to repetition operator: `*`");
+    for pattern in ["^(?!x).*$", "^(?=x).*$", "(?<=a)b", "(?<!a)b", r"(a)\1"] {
+        let error = format!("a:string?,pattern={pattern}").parse::<Field>().unwrap_err();
+        assert!(error.to_string().contains("no server takes its pattern"), "{error}");
+        assert!(error.hint().contains("CEL"), "{}", error.hint());
+    }
+    refused("a:string,pattern=^[a-z]+$,default=A", "its default \"A\" does not match its pattern ^[a-z]+$");
+    refused("a:string,pattern=^[a-z]+$,example=1", "its example \"1\" does not match");
+    refused("a:string,pattern=^[a-z]+$,default=a,example=1", "its example \"1\" does not match");
+    // As Go reads it: digits are those of ASCII, and a match may be anywhere.
+    refused("a:string,pattern=^\\d$,example=\u{664}", "does not match");
+    field("a:string,pattern=b+,example=abc");
+    field(r"a:string,pattern=^\d{2}\pL$,default=12ü");
 }
 
 #[test]

@@ -1,9 +1,14 @@
 //! Values of fields: whether one fits, and one that does.
 
+use windlass_schema::go_regex;
+
 use super::{Field, FieldType, Number};
 
 /// What is wrong, and what to do.
 type Complaint = (String, String);
+
+/// What other expressions have and those of the server have not.
+const LOOKING: &[&str] = &["(?=", "(?!", "(?<=", "(?<!", "\\1", "\\2", "\\k<"];
 
 /// How lengths of time are written.
 pub(crate) const DURATION_PATTERN: &str = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$";
@@ -62,9 +67,31 @@ impl Field {
         for value in [&self.default, &self.example].into_iter().flatten() {
             self.check_value(value)?;
         }
+        self.check_pattern()?;
         if self.pattern.is_some() && self.is_required() && self.example.is_none() {
             let why = "its pattern cannot be turned into a value for the sample";
             return Err((why.to_owned(), "add one that matches, as ,example=abc".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Whether the server takes the pattern, and the values by it.
+    fn check_pattern(&self) -> Result<(), Complaint> {
+        let Some(pattern) = &self.pattern else { return Ok(()) };
+        let compiled = go_regex::compile(pattern).map_err(|error| {
+            let hint = match LOOKING.iter().any(|sign| pattern.contains(sign)) {
+                true => {
+                    "the server's expressions do not look ahead or behind, nor back at groups: use a CEL rule instead"
+                }
+                false => "write it as Go does: https://pkg.go.dev/regexp/syntax",
+            };
+            (format!("no server takes its pattern: {error}"), hint.to_owned())
+        })?;
+        for (what, value) in [("default", &self.default), ("example", &self.example)] {
+            if let Some(value) = value.as_ref().filter(|value| !compiled.regex.is_match(value)) {
+                let why = format!("its {what} {value:?} does not match its pattern {pattern}");
+                return Err((why, format!("give a {what} that does")));
+            }
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use super::{Files, has_conversion, modules, rust_fields};
 use crate::{
-    Field, FieldType, Origin, Resource, Version,
+    Field, FieldType, Origin, Resource, Version, names,
     template::{Values, render},
 };
 
@@ -15,7 +15,7 @@ const MOST_COLUMNS: usize = 3;
 
 /// Where the types of a version are.
 pub fn types_path(resource: &Resource, version: &str) -> String {
-    format!("src/api/{}/{version}.rs", resource.module)
+    format!("src/api/{}/{}.rs", resource.module, names::version_module(version))
 }
 
 /// The types of one version as those of another: what the user has made of them is kept.
@@ -32,8 +32,8 @@ pub(super) fn add(resource: &Resource, values: &Values, files: &mut Files) {
     if resource.origin == Origin::Builtin {
         return;
     }
-    let names = resource.versions.iter().map(|version| version.name.as_str());
-    let kind = values.clone().with("modules", modules("pub ", names));
+    let names: Vec<String> = resource.versions.iter().map(|version| names::version_module(&version.name)).collect();
+    let kind = values.clone().with("modules", modules("pub ", names.iter().map(String::as_str)));
     files.insert(format!("src/api/{}.rs", resource.module), render(KIND, &kind));
     if resource.origin == Origin::Imported {
         // Its types are the user's.
@@ -49,8 +49,9 @@ pub(super) fn add(resource: &Resource, values: &Values, files: &mut Files) {
 
 fn types(resource: &Resource, version: &Version, values: &Values) -> String {
     let own = resource.origin == Origin::Own;
-    let fields: Vec<String> = version.fields.iter().map(|field| rust_fields::field(&resource.kind, field)).collect();
-    let items: String = version.fields.iter().map(|field| rust_fields::items(&resource.kind, field)).collect();
+    let kind = resource.type_name();
+    let fields: Vec<String> = version.fields.iter().map(|field| rust_fields::field(&kind, field)).collect();
+    let items: String = version.fields.iter().map(|field| rust_fields::items(&kind, field)).collect();
     let values = values
         .clone()
         .with("version", version.name.clone())
@@ -58,6 +59,7 @@ fn types(resource: &Resource, version: &Version, values: &Values) -> String {
         .with("columns", columns(&version.fields, own))
         .with("fields", fields.join("\n"))
         .with("items", items + &rust_fields::schemas(&version.fields))
+        .flag("renamed", kind != resource.kind)
         .flag("protected", own && is_protected(&resource.group))
         .flag("map", version.fields.iter().any(|field| field.kind == FieldType::Map));
     render(TYPES, &values)

@@ -171,8 +171,9 @@ pub(super) fn enum_name(kind: &str, field: &Field) -> String {
     }
 }
 
-fn variant(word: &str) -> String {
-    names::upper_camel(&names::snake(word))
+fn variant(words: &[String], word: &str) -> String {
+    let place = words.iter().position(|one| one == word).unwrap_or_default();
+    names::variants(words).into_iter().nth(place).unwrap_or_default()
 }
 
 fn enumeration(kind: &str, field: &Field, words: &[String]) -> String {
@@ -183,8 +184,7 @@ fn enumeration(kind: &str, field: &Field, words: &[String]) -> String {
         doc(field),
         enum_name(kind, field)
     );
-    for word in words {
-        let variant = variant(word);
+    for (word, variant) in words.iter().zip(names::variants(words)) {
         if default == Some(word) {
             text.push_str("    #[default]\n");
         }
@@ -214,7 +214,7 @@ fn literal(field: &Field, of: &FieldType, value: &str, enumeration: &str) -> Str
         FieldType::Number => format!("{value}.0"),
         FieldType::Quantity => format!("Quantity({value:?}.to_owned())"),
         FieldType::Time => format!("Time({value:?}.parse().expect(\"a time must be one\"))"),
-        FieldType::Enum(_) => format!("{enumeration}::{}", variant(value)),
+        FieldType::Enum(words) => format!("{enumeration}::{}", variant(words, value)),
         FieldType::Map => {
             let entry = |key: String| format!("(\"{key}\".to_owned(), \"example\".to_owned())");
             let entries: Vec<String> = map_keys(field).map(entry).collect();

@@ -10,6 +10,7 @@ const ALL_FIELDS: &[&str] = &[
     "sold:bool,default=false",
     "cover:enum(hard|soft-cover),default=hard",
     "genre:enum(Fiction|Fact)?",
+    "edition:enum(1|2nd|self|+)",
     "lendFor:duration,default=336h",
     "weight:quantity",
     "storage:quantity?",
@@ -60,6 +61,12 @@ fn everything() -> Project {
     controller(&mut project, "core", "v1", "Namespace", false);
     controller(&mut project, "cert-manager.io", "v1", "Certificate", true);
     controller(&mut project, "core", "v1", "Node", false);
+    controller(&mut project, "core", "v1", "Event", true);
+    controller(&mut project, "apiextensions.k8s.io", "v1", "CustomResourceDefinition", false);
+    webhook(&mut project, "APIService", true, true);
+    controller(&mut project, "install.example.org", "latest", "Operator", false);
+    controller(&mut project, "install.example.org", "type", "api", true);
+    webhook(&mut project, "api", true, true);
     project
 }
 
@@ -106,6 +113,50 @@ fn modules_are_declared_and_everything_is_wired() {
         let (folder, file) = path.rsplit_once('/').unwrap();
         let declared = format!("pub mod {};", file.trim_end_matches(".rs"));
         assert!(files[&format!("{folder}.rs")].contains(&declared), "{path}");
+    }
+}
+
+#[test]
+fn words_that_are_no_names_in_rust_are_variants_with_others() {
+    let files = generate(&everything());
+    let types = &files["src/api/book/v1.rs"];
+    for (word, variant) in [("1", "N1"), ("2nd", "N2nd"), ("self", "SelfValue"), ("+", "Value4")] {
+        assert!(types.contains(&format!("    #[serde(rename = \"{word}\")]\n    {variant},\n")), "{types}");
+    }
+    assert!(files["tests/it/book.rs"].contains("edition: BookEdition::N1,"), "{}", files["tests/it/book.rs"]);
+    assert!(files["deploy/samples/book_v1.yaml"].contains("edition: \"1\"\n"));
+}
+
+#[test]
+fn there_is_no_event_about_an_event() {
+    let files = generate(&everything());
+    assert!(files["src/controller/node.rs"].contains("ctx.event(&node)"));
+    assert!(!files["src/controller/event.rs"].contains("ctx.event("), "{}", files["src/controller/event.rs"]);
+}
+
+#[test]
+fn types_of_others_may_be_called_otherwise_than_their_kinds() {
+    let files = generate(&everything());
+    for (path, part) in [
+        ("src/api/operator.rs", "pub mod latest;"),
+        (
+            "src/api/operator/latest.rs",
+            "    version = \"latest\",\n    kind = \"Operator\",\n    root = \"OperatorObject\",\n",
+        ),
+        ("src/api/operator/latest.rs", "pub struct OperatorObjectSpec {}"),
+        ("src/controller/operator.rs", "pub fn controller() -> Controller<OperatorObject> {"),
+        ("tests/it/main.rs", ".with_crd::<api::operator::OperatorObject>()"),
+        ("tests/it/operator.rs", "fn example() -> OperatorObject {"),
+        ("tests/it/operator.rs", "Api::<OperatorObject>::all(plane.client())"),
+        // Tests have a module with the types already.
+        ("src/api/install_api.rs", "pub mod type_;\n\n"),
+        ("src/api/install_api.rs", "pub use type_::*;"),
+        ("src/api/install_api/type_.rs", "    version = \"type\",\n    kind = \"api\",\n    root = \"ApiObject\",\n"),
+        ("src/webhook/install_api.rs", "pub fn webhook() -> Webhook<ApiObject> {"),
+        ("tests/it/install_api.rs", "ApiObject::new(\"example\", ApiObjectSpec {})"),
+        ("src/controller/book.rs", "use crate::api::book::{Book, BookStatus};"),
+    ] {
+        assert!(files[path].contains(part), "{part} in {path}:\n{}", files[path]);
     }
 }
 

@@ -16,7 +16,7 @@ pub(super) fn add(project: &Project, values: &Values, files: &mut Files) {
     // Resources of others are defined too: somebody has to.
     let defined = project.resources.iter().filter(|one| one.origin != Origin::Builtin);
     let definitions: Vec<String> =
-        defined.map(|one| format!(".with_crd::<api::{}::{}>()", one.module, one.kind)).collect();
+        defined.map(|one| format!(".with_crd::<api::{}::{}>()", one.module, one.type_name())).collect();
     let definitions = match &definitions[..] {
         // As rustfmt has it.
         [one] => one.clone(),
@@ -71,8 +71,8 @@ pub(super) fn add_resource(project: &Project, resource: &Resource, values: &Valu
         false => "Api::all(plane.client())".to_owned(),
     };
     let expect = match resource.namespaced {
-        true => format!("plane.expect::<{}>(\"example\")", resource.kind),
-        false => format!("plane.expect_in(Api::<{}>::all(plane.client()), \"example\")", resource.kind),
+        true => format!("plane.expect::<{}>(\"example\")", resource.type_name()),
+        false => format!("plane.expect_in(Api::<{}>::all(plane.client()), \"example\")", resource.type_name()),
     };
     let (field, value) = forbidden.map(|(field, value)| (Some(field), value)).unwrap_or_default();
     let ident = field.map(Field::ident).unwrap_or_default();
@@ -130,7 +130,7 @@ impl Imports<'_> {
         };
         lines.extend(ours.map(|line| (crate_name.clone(), line)));
         if let Some(builtin) = resource.builtin() {
-            let line = format!("use k8s_openapi::api::{}::{};", builtin.module, resource.kind);
+            let line = format!("use {};", builtin.path());
             lines.push(("k8s_openapi".to_owned(), line));
         }
         for (kind, path) in
@@ -165,7 +165,7 @@ impl Imports<'_> {
 
     /// The types of the resource that a test names.
     fn types(&self) -> String {
-        let kind = &self.resource.kind;
+        let kind = &self.resource.type_name();
         let mut names = vec![kind.clone(), format!("{kind}Spec")];
         let enums = self.fields.iter().filter(|field| rust_fields::names_enum(field));
         names.extend(enums.map(|field| rust_fields::enum_name(kind, field)));
@@ -182,7 +182,7 @@ impl Imports<'_> {
 
 /// An expression that makes an object.
 fn example(resource: &Resource, fields: &[Field]) -> String {
-    let kind = &resource.kind;
+    let kind = &resource.type_name();
     if let Some(builtin) = resource.builtin() {
         return match builtin.fixture {
             Some(fixture) => fixture.to_owned(),

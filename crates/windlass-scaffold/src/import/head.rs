@@ -2,7 +2,13 @@
 
 use serde_json::Value;
 
-use super::{Definition, Object, literal, model::Model, schema::is_set, text_of};
+use super::{
+    Definition, Object, literal,
+    model::Model,
+    schema::{PRESERVE, is_set},
+    text_of,
+};
+use crate::names;
 
 /// Fields that every object has.
 const OF_ALL: &[&str] = &["apiVersion", "kind", "metadata"];
@@ -11,7 +17,8 @@ const OF_ALL: &[&str] = &["apiVersion", "kind", "metadata"];
 pub(super) struct Shape {
     /// Whether its fields stand at its top instead of under `spec`.
     no_spec: bool,
-    status: bool,
+    /// The type of its status.
+    status: Option<String>,
 }
 
 /// Makes the structs of spec and status.
@@ -21,10 +28,12 @@ pub(super) fn shape(model: &mut Model, version: &Object, root: &Object) -> Shape
     let empty = Object::new();
     let properties = root.get("properties").and_then(Value::as_object).unwrap_or(&empty);
     let others = properties.keys().any(|name| !OF_ALL.contains(&name.as_str()) && name != "spec" && name != "status");
-    let spec = properties.get("spec").and_then(Value::as_object).filter(|spec| is_struct(spec) && !others);
+    // What stands beside spec and status has a place in the types only if all fields stand at the top.
+    let open = is_set(root, PRESERVE);
+    let spec = properties.get("spec").and_then(Value::as_object).filter(|spec| is_struct(spec) && !others && !open);
     match spec {
         Some(spec) => {
-            model.structure(&spec_name, &kind, spec, &[]);
+            model.structure(&spec_name, &kind, spec);
             let required = root.get("required").and_then(Value::as_array).into_iter().flatten();
             if !required.into_iter().any(|name| name == "spec") {
                 model.notes.push("spec: may be left out by the definition, but not by the types".to_owned());
@@ -32,31 +41,35 @@ pub(super) fn shape(model: &mut Model, version: &Object, root: &Object) -> Shape
         }
         None => {
             let keep = |(keyword, _): &(&String, &Value)| {
-                ["description", "properties", "required"].contains(&keyword.as_str())
+                ["description", "properties", "required", PRESERVE].contains(&keyword.as_str())
             };
             let fields = root.iter().filter(keep).map(|(keyword, value)| (keyword.clone(), value.clone())).collect();
-            model.structure(&spec_name, &kind, &fields, &["apiVersion", "kind", "metadata", "status"]);
+            model.top(&spec_name, &kind, &fields);
+            if properties.contains_key("spec") && open {
+                let note = "the object: may have other fields, so those of the types are `spec.spec` and `spec.rest`";
+                model.notes.push(note.to_owned());
+            }
         }
     }
     let served = version.get("subresources").and_then(|all| all.get("status")).is_some_and(|status| !status.is_null());
     let status = match properties.get("status").and_then(Value::as_object) {
-        Some(status) if is_struct(status) => {
+        Some(status) => {
             if !served {
                 model.notes.push("status: becomes a subresource, which it was not".to_owned());
             }
-            model.structure(&status_name, &status_name, status, &[]);
-            true
-        }
-        Some(_) => {
-            model.notes.push("status: is no object with fields, and is left out".to_owned());
-            false
+            match is_struct(status) {
+                true => model.structure(&status_name, &status_name, status),
+                false => model.json(&status_name, status),
+            }
+            Some(status_name)
         }
         None if served => {
-            let nothing = [("type".to_owned(), "object".into())].into_iter().collect();
-            model.structure(&status_name, &status_name, &nothing, &[]);
-            true
+            let of_object = [("type".to_owned(), "object".into())].into_iter();
+            let preserve = open.then(|| (PRESERVE.to_owned(), true.into()));
+            model.structure(&status_name, &status_name, &of_object.chain(preserve).collect());
+            Some(status_name)
         }
-        None => false,
+        None => None,
     };
     left_out(root, properties, &mut model.notes);
     Shape { no_spec: spec.is_none(), status }
@@ -64,7 +77,7 @@ pub(super) fn shape(model: &mut Model, version: &Object, root: &Object) -> Shape
 
 /// Says what of the root cannot be said by types.
 fn left_out(root: &Object, properties: &Object, notes: &mut Vec<String>) {
-    let said = ["type", "properties", "required", "description", "x-kubernetes-validations"];
+    let said = ["type", "properties", "required", "description", "x-kubernetes-validations", PRESERVE];
     for keyword in root.keys().filter(|keyword| !said.contains(&keyword.as_str())) {
         notes.push(format!("the object: {keyword} is left out"));
     }
@@ -96,6 +109,10 @@ pub(super) fn head(
         is("kind", kind),
         is("plural", &definition.plural),
     ];
+    let root_type = names::type_name(kind);
+    if root_type != *kind {
+        lines.push(is("root", &root_type));
+    }
     let description = text_of(root, "description").trim();
     if !description.is_empty() {
         lines.push(is("doc", description));
@@ -116,8 +133,8 @@ pub(super) fn head(
     if shape.no_spec {
         lines.push("no_spec".to_owned());
     }
-    if shape.status {
-        lines.push(is("status", &format!("{kind}Status")));
+    if let Some(status) = &shape.status {
+        lines.push(is("status", status));
     }
     for flag in ["served", "storage"] {
         if version.get(flag) == Some(&Value::Bool(false)) {

@@ -58,7 +58,8 @@ impl Idents {
             word if word.starts_with(|letter: char| letter.is_ascii_digit()) => format!("n{word}"),
             word => word.to_owned(),
         };
-        self.unique(&word, "_")
+        let between = if word.ends_with('_') { "" } else { "_" };
+        self.unique(&word, between)
     }
 
     /// The name of a variant.
@@ -98,6 +99,7 @@ mod tests {
         let mut fields = Idents::default();
         let given = ["fooBar", "foo_bar", "foo-bar", "type", "self", "", "-", "3d", "ü"].map(|name| fields.field(name));
         assert_eq!(given, ["foo_bar", "foo_bar_2", "foo_bar_3", "type", "self_", "field", "field_2", "n3d", "field_3"]);
+        assert_eq!(fields.field("Self"), "self_2");
         assert_eq!(written("type"), "r#type");
         assert!(is_found("foo_bar", "fooBar") && !is_found("foo_bar_2", "foo_bar"));
     }

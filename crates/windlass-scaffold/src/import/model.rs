@@ -8,12 +8,15 @@ use super::{
     Object,
     idents::{Idents, camel, is_found},
     literal,
-    schema::{is_int_or_string, is_set, without_words},
+    schema::{PRESERVE, is_int_or_string, is_set, without_words},
     text_of,
 };
 
 /// JSON of any sort.
 const ANY: &str = "serde_json::Value";
+
+/// Fields that kube-derive puts at the top of an object by itself.
+const OF_TOP: &[&str] = &["apiVersion", "kind", "metadata", "status"];
 
 /// All that is in a module.
 #[derive(Debug)]
@@ -41,9 +44,19 @@ pub(super) struct Item {
 #[derive(Debug)]
 pub(super) enum Body {
     /// Fields, and the one with those that have no names, if there may be any.
-    Fields(Vec<FieldOf>, Option<String>),
+    Fields(Vec<FieldOf>, Option<Rest>),
     /// Names and values.
     Variants(Vec<(String, String)>),
+    /// Nothing that has names.
+    Json,
+}
+
+/// The field with those that have no names.
+#[derive(Debug)]
+pub(super) struct Rest {
+    pub(super) ident: String,
+    /// Whether it is of the whole object, of which some fields have another place.
+    pub(super) of_top: bool,
 }
 
 /// A field of a struct.
@@ -106,7 +119,23 @@ impl Model {
     }
 
     /// Makes a struct of an object, even if nothing is known of its fields. Types within are named after `base`.
-    pub(super) fn structure(&mut self, name: &str, base: &str, schema: &Object, without: &[&str]) {
+    pub(super) fn structure(&mut self, name: &str, base: &str, schema: &Object) {
+        self.fields(name, base, schema, false);
+    }
+
+    /// Makes the struct of the fields that stand at the top of an object, beside those that every object has.
+    pub(super) fn top(&mut self, name: &str, base: &str, schema: &Object) {
+        self.fields(name, base, schema, true);
+    }
+
+    /// Makes a struct around JSON of any sort.
+    pub(super) fn json(&mut self, name: &str, schema: &Object) {
+        let doc = text_of(schema, "description").to_owned();
+        self.items.push(Item { name: name.to_owned(), doc, keywords: keywords(schema, &[]), body: Body::Json });
+    }
+
+    fn fields(&mut self, name: &str, base: &str, schema: &Object, of_top: bool) {
+        let without = if of_top { OF_TOP } else { &[] };
         let place = self.items.len();
         let doc = text_of(schema, "description").to_owned();
         let keywords = keywords(schema, &["type", "properties", "required"]);
@@ -116,26 +145,30 @@ impl Model {
         let required: BTreeSet<&str> =
             schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
         let properties = schema.get("properties").and_then(Value::as_object);
-        let mut names: Vec<&String> = properties.into_iter().flat_map(Object::keys).collect();
+        let names = properties.into_iter().flat_map(Object::keys);
+        let mut names: Vec<&String> = names.filter(|name| !without.contains(&name.as_str())).collect();
         names.sort();
         let mut idents = Idents::default();
+        for name in without {
+            idents.field(name);
+        }
         // Those that are as serde would have them come first to what they are called.
         let (plain, odd): (Vec<&String>, Vec<&String>) =
             names.iter().partition(|name| is_found(&crate::names::snake(name), name));
         let named: BTreeMap<&String, String> =
             plain.into_iter().chain(odd).map(|name| (name, idents.field(name))).collect();
         let mut fields = Vec::new();
-        for property in names.into_iter().filter(|property| !without.contains(&property.as_str())) {
+        for property in names {
             let empty = Object::new();
             let inner = properties.and_then(|all| all.get(property)).and_then(Value::as_object).unwrap_or(&empty);
             let ident = named.get(property).cloned().unwrap_or_default();
             fields.push(self.field(property, ident, base, inner, required.contains(property.as_str())));
         }
-        let open = is_set(schema, "x-kubernetes-preserve-unknown-fields");
+        let open = is_set(schema, PRESERVE);
         if open {
             self.uses.insert("std::collections::BTreeMap");
         }
-        self.items[place].body = Body::Fields(fields, open.then(|| idents.field("rest")));
+        self.items[place].body = Body::Fields(fields, open.then(|| Rest { ident: idents.field("rest"), of_top }));
     }
 
     fn field(&mut self, name: &str, ident: String, base: &str, schema: &Object, required: bool) -> FieldOf {
@@ -192,7 +225,7 @@ impl Model {
     }
 
     fn typed(&mut self, name: &str, schema: &Object) -> Typed {
-        let open = is_set(schema, "x-kubernetes-preserve-unknown-fields");
+        let open = is_set(schema, PRESERVE);
         if is_set(schema, "x-kubernetes-embedded-resource") {
             return Typed::of(ANY, schema, &[]);
         }
@@ -230,7 +263,7 @@ impl Model {
 
     fn structured(&mut self, name: &str, schema: &Object) -> Typed {
         let name = self.take(name);
-        self.structure(&name, &name, schema, &[]);
+        self.structure(&name, &name, schema);
         // All of it is with the type.
         Typed { schema: name.clone(), rust: name, keywords: Object::new() }
     }

@@ -14,6 +14,17 @@ const WIDTH: usize = 112;
 /// Longer lines of attributes are broken.
 const LONGEST: usize = 120;
 
+/// Reads what is not named of an object. Its kind is written by kube-derive, and would be there twice.
+const REST: &str = r#"
+fn rest_of_object<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, serde_json::Value>, D::Error> {
+    let mut rest = BTreeMap::<String, serde_json::Value>::deserialize(deserializer)?;
+    rest.retain(|name, _| name != "apiVersion" && name != "kind");
+    Ok(rest)
+}
+"#;
+
 /// The whole module.
 pub(super) fn module(kind: &str, version: &str, group: &str, head: &[String], model: &Model) -> String {
     let mut text = format!(
@@ -39,6 +50,9 @@ pub(super) fn module(kind: &str, version: &str, group: &str, head: &[String], mo
     for function in &model.functions {
         let _ = write!(text, "\nfn {}() -> {} {{\n    {}\n}}\n", function.name, function.rust, function.value);
     }
+    if model.items.iter().any(|item| matches!(&item.body, Body::Fields(_, Some(rest)) if rest.of_top)) {
+        text.push_str(REST);
+    }
     text
 }
 
@@ -49,6 +63,7 @@ fn print_item(text: &mut String, item: &Item, head: Option<&[String]>) {
         Body::Variants(_) => derives.insert(1, "Copy"),
         // Without anything that must be there, nothing is a good value.
         Body::Fields(fields, _) if fields.iter().all(|field| field.optional) => derives.push("Default"),
+        Body::Json => derives.push("Default"),
         Body::Fields(..) => {}
     }
     derives.push("PartialEq");
@@ -82,6 +97,9 @@ fn print_item(text: &mut String, item: &Item, head: Option<&[String]>) {
             }
             text.push_str("}\n");
         }
+        Body::Json => {
+            let _ = writeln!(text, "pub struct {}(pub serde_json::Value);", item.name);
+        }
         Body::Fields(fields, None) if fields.is_empty() => {
             let _ = writeln!(text, "pub struct {} {{}}", item.name);
         }
@@ -89,11 +107,12 @@ fn print_item(text: &mut String, item: &Item, head: Option<&[String]>) {
             let _ = writeln!(text, "pub struct {} {{", item.name);
             fields.iter().for_each(|field| print_field(text, field));
             if let Some(rest) = rest {
+                let without = if rest.of_top { ", deserialize_with = \"rest_of_object\"" } else { "" };
                 let _ = write!(
                     text,
-                    "    /// Fields that the definition does not name.\n    #[serde(flatten)]\n    #[schemars(skip)]\n    \
-                     pub {}: BTreeMap<String, serde_json::Value>,\n",
-                    written(rest)
+                    "    /// Fields that the definition does not name.\n    #[serde(flatten{without})]\n    \
+                     #[schemars(skip)]\n    pub {}: BTreeMap<String, serde_json::Value>,\n",
+                    written(&rest.ident)
                 );
             }
             text.push_str("}\n");

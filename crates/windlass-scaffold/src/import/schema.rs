@@ -4,9 +4,49 @@ use serde_json::Value;
 
 use super::Object;
 
+/// The keyword by which fields stay that a schema does not name.
+pub(super) const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 /// Keywords whose value is a schema, or a list or map of schemas.
 const ONE: &[&str] = &["items", "additionalProperties", "not"];
 const SEVERAL: &[&str] = &["allOf", "anyOf", "oneOf"];
+
+/// How deep schemas may nest, as for the server.
+const MAX_DEPTH: usize = 200;
+
+/// Finds what no server takes in a schema, and where it is.
+pub(super) fn check(schema: &Object) -> Result<(), (String, String)> {
+    check_at(schema, "", 0)
+}
+
+fn check_at(schema: &Object, path: &str, depth: usize) -> Result<(), (String, String)> {
+    let refused = |why: &str| Err((place(path).to_owned(), why.to_owned()));
+    if depth >= MAX_DEPTH {
+        return Err((String::from("the object"), format!("it nests deeper than {MAX_DEPTH} levels")));
+    }
+    if schema.contains_key("$ref") {
+        return refused("$ref refers to another schema");
+    }
+    if schema.get("required").is_some_and(|names| !is_list_of_texts(names)) {
+        return refused("required is no list of names");
+    }
+    if schema.get("items").is_some_and(Value::is_array) {
+        return refused("items is a list of schemas");
+    }
+    if let Some(Value::Object(properties)) = schema.get("properties") {
+        for (name, property) in properties {
+            if let Value::Object(property) = property {
+                check_at(property, &format!("{path}.{name}"), depth + 1)?;
+            }
+        }
+    }
+    let one = ONE.iter().filter_map(|keyword| schema.get(*keyword));
+    let several = SEVERAL.iter().filter_map(|keyword| schema.get(*keyword)?.as_array()).flatten();
+    one.chain(several).filter_map(Value::as_object).try_for_each(|inner| check_at(inner, path, depth + 1))
+}
+
+fn is_list_of_texts(value: &Value) -> bool {
+    value.is_null() || value.as_array().is_some_and(|all| all.iter().all(Value::is_string))
+}
 
 /// Takes out of a schema what kube-derive would misread, and says so where it matters.
 pub(super) fn prepare(schema: &mut Object, path: &str, notes: &mut Vec<String>) {

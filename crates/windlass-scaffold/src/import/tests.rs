@@ -78,6 +78,28 @@ fn what_is_no_definition_is_refused() {
 }
 
 #[test]
+fn schemas_that_no_server_takes_are_refused_with_their_place() {
+    let object = |inner: Value| json!({"type": "object", "properties": {"a": {"type": "array", "items": inner}}});
+    let mut deep = json!({"type": "string"});
+    for _ in 0..250 {
+        deep = object(deep);
+    }
+    for (spec, why) in [
+        (object(json!({"$ref": "#/definitions/b"})), "v1: spec.a: $ref refers to another schema"),
+        (object(json!({"required": [true]})), "v1: spec.a: required is no list of names"),
+        (json!({"allOf": [{"required": "b"}]}), "v1: spec: required is no list of names"),
+        (object(json!([{"type": "string"}])), "v1: spec.a: items is a list of schemas"),
+        (deep, "v1: the object: it nests deeper than 200 levels"),
+    ] {
+        let error = Definition::read(&definition(spec)).unwrap_err();
+        assert_eq!(error.to_string(), why);
+        assert!(error.hint().starts_with("no server takes"));
+    }
+    // A field may be called so.
+    module(&json!({"type": "object", "required": null, "properties": {"$ref": {"type": "string"}}}));
+}
+
+#[test]
 fn examples_in_words_are_not_compiled() {
     let words = "Do:\n```\nlet x = 1;\n```\n    fn f() {}\n\n~~~ yaml\na: b";
     let text = module(&json!({"type": "object", "properties": {"a": {"type": "string", "description": words}}}));

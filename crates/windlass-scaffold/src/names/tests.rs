@@ -14,12 +14,21 @@ fn names_of_projects_are_labels_and_crates() {
         ("kube", "kube-operator"),
         ("loop", "loop-operator"),
         ("serde-json", "serde-json-operator"),
+        ("build", "build-operator"),
+        ("deps", "deps-operator"),
+        ("examples", "examples-operator"),
+        ("incremental", "incremental-operator"),
+        (&"a".repeat(64), &"a".repeat(40)),
+        (&format!("{}-b", "a".repeat(39)).repeat(2), &"a".repeat(39)),
     ] {
         let error = check_project(name).unwrap_err();
         assert_eq!(error.hint(), format!("try {suggested:?}"), "{name}");
         assert_eq!(check_project(suggested), Ok(()), "{suggested}");
     }
-    assert!(check_project(&"a".repeat(55)).is_err());
+    for length in [55, 64, 300] {
+        let error = check_project(&"a".repeat(length)).unwrap_err().to_string();
+        assert!(error.ends_with("must be no more than 54 characters: services and a namespace are named after it"));
+    }
 }
 
 #[test]
@@ -50,9 +59,9 @@ fn versions_are_as_those_of_kubernetes() {
 
 #[test]
 fn versions_are_ordered_by_stage_first() {
-    let mut versions = vec!["v1beta2", "v2", "v1alpha1", "v1", "v1beta1", "v2alpha1", "v10"];
+    let mut versions = vec!["v1beta2", "v2", "v1alpha1", "v1", "v1api2", "v1beta1", "v2alpha1", "latest", "v10"];
     versions.sort_by_key(|version| version_order(version));
-    assert_eq!(versions, ["v1alpha1", "v2alpha1", "v1beta1", "v1beta2", "v1", "v2", "v10"]);
+    assert_eq!(versions, ["v1api2", "latest", "v1alpha1", "v2alpha1", "v1beta1", "v1beta2", "v1", "v2", "v10"]);
 }
 
 #[test]
@@ -67,8 +76,82 @@ fn kinds_are_in_camel_case_and_not_those_of_generated_code() {
         ("Controller", "MyController"),
         ("BookList", "Book"),
         ("", "My"),
+        (&"A".repeat(64), &format!("A{}", "a".repeat(39))),
     ] {
         assert_eq!(check_kind(kind).unwrap_err().hint(), format!("try {suggested:?}"), "{kind}");
+        assert_eq!(check_kind(suggested), Ok(()), "{suggested}");
+    }
+    assert!(check_kind(&"A".repeat(64)).unwrap_err().to_string().ends_with("must be no more than 63 characters"));
+}
+
+#[test]
+fn plurals_are_labels() {
+    assert_eq!(check_plural("books"), Ok(()));
+    let error = check_plural(&"a".repeat(64)).unwrap_err();
+    assert!(error.to_string().ends_with("must be no more than 63 characters"), "{error}");
+    assert_eq!(error.hint(), format!("try {:?}", "a".repeat(40)));
+    let error = check_plural("Books").unwrap_err();
+    assert!(error.to_string().contains("must be lower case letters"), "{error}");
+}
+
+#[test]
+fn fields_are_suggested_that_are_good() {
+    let long = "a".repeat(64);
+    for (name, suggested) in [
+        ("é", "field"),
+        ("1a", "a"),
+        ("1", "field1"),
+        ("Size", "size"),
+        ("1A", "a"),
+        ("", "field"),
+        (&long, &long[..40]),
+    ] {
+        assert_eq!(check_field(name).unwrap_err().hint(), format!("try {suggested:?}"), "{name}");
+        assert_eq!(check_field(suggested), Ok(()), "{suggested}");
+    }
+    assert!(check_field(&long).unwrap_err().to_string().ends_with("must be no more than 63 characters"));
+}
+
+#[test]
+fn variants_are_made_up_for_words_that_are_none_in_rust() {
+    let words = ["red", "1", "self", "+", "", "2x-y"].map(str::to_owned);
+    assert_eq!(variants(&words), ["Red", "N1", "SelfValue", "Value4", "Value5", "N2xY"]);
+}
+
+#[test]
+fn names_of_others_are_those_that_kubernetes_takes() {
+    for (kind, expected) in [
+        ("Certificate", "Certificate"),
+        ("Operator", "OperatorObject"),
+        ("operator", "OperatorObject"),
+        ("foo", "Foo"),
+        ("HTTPRoute", "HTTPRoute"),
+        ("my-kind", "MyKind"),
+        ("PriceList", "PriceList"),
+        ("self", "SelfObject"),
+    ] {
+        assert_eq!(check_foreign_kind(kind), Ok(()), "{kind}");
+        assert_eq!(type_name(kind), expected, "{kind}");
+    }
+    for word in TYPES.split(' ') {
+        assert_eq!(check_foreign_kind(word), Ok(()));
+        assert_eq!(type_name(word), format!("{word}Object"));
+    }
+    for (version, expected) in [
+        ("v1", "v1"),
+        ("v1api20200601", "v1api20200601"),
+        ("latest", "latest"),
+        ("type", "type_"),
+        ("self", "self_"),
+        ("std", "std_"),
+        ("a-b", "a_b"),
+    ] {
+        assert_eq!(check_foreign_version(version), Ok(()), "{version}");
+        assert_eq!(version_module(version), expected, "{version}");
+    }
+    for name in ["", "1", "a_b", "é", "a.b", &"a".repeat(64)] {
+        assert!(check_foreign_kind(name).is_err(), "{name}");
+        assert!(check_foreign_version(name).is_err(), "{name}");
     }
 }
 

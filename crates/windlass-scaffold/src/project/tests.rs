@@ -1,7 +1,7 @@
 use expect_test::expect;
 
 use super::*;
-use crate::{ApiOptions, VersionOptions};
+use crate::{ApiOptions, Edits, VersionOptions};
 
 fn project() -> Project {
     let mut project = Project::new(ProjectOptions::new("bookshop", "example.com")).unwrap();
@@ -89,4 +89,26 @@ fn resources_are_found_by_kind_and_group() {
     let version = VersionOptions { group: Some("shop".to_owned()), ..VersionOptions::new("v2", "Book") };
     project.create_version(version).unwrap();
     assert_eq!(project.resource(Some("shop"), "Book").unwrap().versions.len(), 2);
+}
+
+#[test]
+fn windlass_comes_from_a_version_or_a_repository_that_cargo_understands() {
+    let of = |windlass: Source| Project::new(ProjectOptions { windlass, ..ProjectOptions::new("shop", "example.com") });
+    for version in ["0.1", "=0.1.2", "^1", ">=0.1, <0.3", "*", "1.0.0-rc.1"] {
+        assert!(of(Source::Version(version.to_owned())).is_ok(), "{version}");
+    }
+    for version in ["nonsense", "", "v1", "1.2.3.4"] {
+        let error = of(Source::Version(version.to_owned())).unwrap_err();
+        assert!(error.to_string().starts_with(&format!("the version {version:?} of windlass is none: ")), "{error}");
+        assert!(error.hint().contains("0.1"));
+    }
+    for url in ["https://example.com/windlass", "ssh://git@example.com/windlass.git", "file:///src/windlass"] {
+        assert!(of(Source::Git(url.to_owned())).is_ok(), "{url}");
+    }
+    for url in ["not a url", "", "https://", "git@example.com:windlass", "https://example.com/a b"] {
+        let error = of(Source::Git(url.to_owned())).unwrap_err();
+        assert!(error.hint().starts_with("write it as https://"), "{error}");
+        let edits = Edits { windlass: Some(Source::Git(url.to_owned())), ..Edits::default() };
+        assert_eq!(of(Source::Version("0.1".to_owned())).unwrap().edit(edits), Err(error));
+    }
 }

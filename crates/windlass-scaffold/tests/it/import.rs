@@ -20,6 +20,18 @@ mod cron_tab_v1beta1;
 #[path = "../../testdata/import/cron_workflow_v1alpha1.rs"]
 mod cron_workflow_v1alpha1;
 #[rustfmt::skip]
+#[path = "../../testdata/import/heap_v1.rs"]
+mod heap_v1;
+#[rustfmt::skip]
+#[path = "../../testdata/import/heap_v2.rs"]
+mod heap_v2;
+#[rustfmt::skip]
+#[path = "../../testdata/import/heap_v3.rs"]
+mod heap_v3;
+#[rustfmt::skip]
+#[path = "../../testdata/import/operator_v1api20200601.rs"]
+mod operator_v1api20200601;
+#[rustfmt::skip]
 #[path = "../../testdata/import/price_list_v1.rs"]
 mod price_list_v1;
 #[rustfmt::skip]
@@ -41,11 +53,7 @@ fn check<K: CustomResourceExt>(name: &str, version: &str) {
     let imported = manifest(name);
     let types = Definition::read(&imported).unwrap().types(version).unwrap();
     assert_eq!(types.notes, Vec::<String>::new(), "nothing is lost");
-    let file = folder().join(format!("{name}_{version}.rs"));
-    if env::var_os("UPDATE").is_some_and(|value| !value.is_empty()) {
-        fs::write(&file, &types.text).unwrap();
-    }
-    assert_eq!(types.text, fs::read_to_string(&file).unwrap(), "{} is stale: UPDATE=1 writes it", file.display());
+    update(name, version, &types.text);
 
     // Both as Kubernetes reads them.
     let imported: CustomResourceDefinition = serde_json::from_value(imported).unwrap();
@@ -61,12 +69,12 @@ fn check<K: CustomResourceExt>(name: &str, version: &str) {
         let root = &mut version["schema"]["openAPIV3Schema"];
         // These are the server's business. The status is an Option in kube-derive, which may be null.
         for name in ["apiVersion", "kind", "metadata"] {
-            root["properties"].as_object_mut().unwrap().remove(name);
+            root.get_mut("properties").and_then(Value::as_object_mut).map(|properties| properties.remove(name));
         }
-        if let Some(required) = root["required"].as_array_mut() {
+        if let Some(required) = root.get_mut("required").and_then(Value::as_array_mut) {
             required.retain(|name| name != "metadata");
         }
-        if let Some(status) = root["properties"].get_mut("status") {
+        if let Some(status) = root.pointer_mut("/properties/status") {
             status.as_object_mut().unwrap().remove("nullable");
         }
         normalize(root);
@@ -74,6 +82,16 @@ fn check<K: CustomResourceExt>(name: &str, version: &str) {
     let text = |value: &Value| serde_json::to_string_pretty(value).unwrap();
     assert_eq!(text(&derived["spec"]), text(&imported["spec"]));
     assert_eq!(derived["metadata"]["name"], imported["metadata"]["name"]);
+}
+
+/// Compares types with those that are checked in, or writes them.
+#[track_caller]
+fn update(name: &str, version: &str, text: &str) {
+    let file = folder().join(format!("{name}_{version}.rs"));
+    if env::var_os("UPDATE").is_some_and(|value| !value.is_empty()) {
+        fs::write(&file, text).unwrap();
+    }
+    assert_eq!(text, fs::read_to_string(&file).unwrap(), "{} is stale: UPDATE=1 writes it", file.display());
 }
 
 /// Takes away what makes no difference to anybody who is served.
@@ -131,6 +149,67 @@ fn crontabs_are_what_they_were() {
 #[test]
 fn objects_without_a_spec_are_what_they_were() {
     check::<price_list_v1::PriceTable>("price_list", "v1");
+}
+
+#[test]
+fn kinds_are_what_they_were_whatever_their_types_are_called() {
+    check::<operator_v1api20200601::OperatorObject>("operator", "v1api20200601");
+}
+
+#[test]
+fn objects_of_which_nothing_is_known_are_what_they_were() {
+    check::<heap_v1::Heap>("heap", "v1");
+    let told = Definition::read(&manifest("heap")).unwrap().types("v2").unwrap();
+    assert_eq!(
+        told.notes,
+        [
+            "the object: may have other fields, so those of the types are `spec.spec` and `spec.rest`",
+            "status: becomes a subresource, which it was not",
+        ]
+    );
+    update("heap", "v2", &told.text);
+    update("heap", "v3", &Definition::read(&manifest("heap")).unwrap().types("v3").unwrap().text);
+    // The server is told to keep all that the types keep.
+    let told =
+        |crd: CustomResourceDefinition| serde_json::to_value(crd).unwrap()["spec"]["versions"][0]["schema"].take();
+    for schema in [told(heap_v2::Heap::crd()), told(heap_v3::Heap::crd())] {
+        let root = &schema["openAPIV3Schema"];
+        assert_eq!(root["x-kubernetes-preserve-unknown-fields"], true, "{root}");
+        assert_eq!(root["properties"]["status"]["x-kubernetes-preserve-unknown-fields"], true, "{root}");
+    }
+}
+
+/// As text: what is written twice would not be seen in a value.
+#[track_caller]
+fn survives<K: serde::Serialize + serde::de::DeserializeOwned>(object: &Value) {
+    let read: K = serde_json::from_str(&object.to_string()).unwrap();
+    let written = serde_json::to_string(&read).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), *object);
+    for name in ["apiVersion", "kind", "metadata", "spec", "status"] {
+        assert_eq!(written.matches(&format!("{name:?}:")).count(), 1, "{name} in {written}");
+    }
+}
+
+#[test]
+fn objects_of_which_nothing_is_known_survive_the_types() {
+    let mut heap = json!({
+        "apiVersion": "shop.example.org/v1",
+        "kind": "Heap",
+        "metadata": {"name": "books"},
+        "spec": {"size": 3, "of": ["paper", {"ink": null}]},
+        "status": {"level": 0.5, "Kind": "full"},
+        "data": {"a": "b"},
+        "Kind": "not that of the object",
+        "rest": true,
+    });
+    survives::<heap_v1::Heap>(&heap);
+    heap["apiVersion"] = "shop.example.org/v2".into();
+    survives::<heap_v2::Heap>(&heap);
+    heap["status"] = json!("fine");
+    survives::<heap_v2::Heap>(&heap);
+    heap["apiVersion"] = "shop.example.org/v3".into();
+    heap["status"] = json!({"level": 0.5});
+    survives::<heap_v3::Heap>(&heap);
 }
 
 /// What one server has, another gets back.

@@ -9,6 +9,7 @@ use std::{
 use anyhow::Context as _;
 use serde_json::Value;
 use windlass_builtins::upgrade::{self, Note};
+use windlass_schema::yaml;
 
 use crate::{
     cluster::{ClusterArgs, documents},
@@ -26,6 +27,12 @@ pub(super) fn name_of(object: &Value) -> String {
 
 /// The definitions of a manifest, as v1. Whatever else is in it is passed over.
 pub(super) fn from_file(file: &Path) -> anyhow::Result<Vec<Value>> {
+    let address = file.to_str().filter(|text| ["http://", "https://"].iter().any(|begin| text.starts_with(begin)));
+    if let Some(address) = address {
+        let hint = format!("get it with another program: curl -sSfL {address} | windlass import crd -");
+        let message = format!("{address} is not fetched: windlass reads files and clusters");
+        return Err(Advised { message, hint: hint.into() }.into());
+    }
     let (name, text) = match file == Path::new("-") {
         true => {
             let mut text = String::new();
@@ -59,7 +66,7 @@ pub(super) fn from_cluster(cluster: &ClusterArgs, name: &str) -> anyhow::Result<
         let cluster = cluster.connect().await?;
         let ask = async |path: String| {
             let request = http::Request::get(path).body(Vec::new()).context("the name cannot be asked for")?;
-            anyhow::Ok(cluster.client.request::<Value>(request).await?)
+            parse(&cluster.client.request_text(request).await?)
         };
         if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-".contains(&byte)) {
             return Err(unknown(name, &[]).into());
@@ -79,6 +86,11 @@ pub(super) fn from_cluster(cluster: &ClusterArgs, name: &str) -> anyhow::Result<
             }
         }
     })
+}
+
+/// What a server answered. Definitions may nest deeper than serde_json goes; whoever reads YAML reads JSON.
+fn parse(text: &str) -> anyhow::Result<Value> {
+    serde_json::from_str(text).or_else(|_| yaml::to_json_value(text)).context("cannot read what the server answered")
 }
 
 fn is_not_found(error: &anyhow::Error) -> bool {
@@ -101,4 +113,26 @@ fn unknown(name: &str, items: &[Value]) -> Advised {
         false => format!("there is {}", like.join(", ")),
     };
     Advised { message: format!("the cluster has no definition {name:?}"), hint: hint.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_may_nest_deeply() {
+        let text = format!("{}1{}", "{\"a\":[".repeat(100), "]}".repeat(100));
+        let value = parse(&text).unwrap();
+        assert_eq!(value.pointer(&"/a/0".repeat(100)), Some(&Value::from(1)));
+        assert!(parse("{").is_err());
+    }
+
+    #[test]
+    fn addresses_are_not_fetched_and_it_is_said_how_to() {
+        let error = from_file(Path::new("https://example.com/crds.yaml")).unwrap_err();
+        assert_eq!(
+            crate::failure::hint(&error).unwrap(),
+            "get it with another program: curl -sSfL https://example.com/crds.yaml | windlass import crd -"
+        );
+    }
 }

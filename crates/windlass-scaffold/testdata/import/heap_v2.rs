@@ -1,0 +1,62 @@
+//! Heap v2.
+//!
+//! Imported from the definition of `shop.example.org`, whose words and names these are.
+
+#![allow(clippy::all, rustdoc::all)]
+
+use std::collections::BTreeMap;
+
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[kube(
+    group = "shop.example.org",
+    version = "v2",
+    kind = "Heap",
+    plural = "heaps",
+    namespaced,
+    no_spec,
+    status = "HeapStatus",
+    storage = false,
+)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
+pub struct HeapSpec {
+    #[serde(rename = "Kind", default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub kind_2: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "HeapSpec2")]
+    pub spec: Option<HeapSpec2>,
+    /// Fields that the definition does not name.
+    #[serde(flatten, deserialize_with = "rest_of_object")]
+    #[schemars(skip)]
+    pub rest: BTreeMap<String, serde_json::Value>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
+pub struct HeapSpec2 {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "i32")]
+    pub size: Option<i32>,
+    /// Fields that the definition does not name.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub rest: BTreeMap<String, serde_json::Value>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
+pub struct HeapStatus(pub serde_json::Value);
+
+fn rest_of_object<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<String, serde_json::Value>, D::Error> {
+    let mut rest = BTreeMap::<String, serde_json::Value>::deserialize(deserializer)?;
+    rest.retain(|name, _| name != "apiVersion" && name != "kind");
+    Ok(rest)
+}
