@@ -28,12 +28,17 @@ pub(super) fn shape(model: &mut Model, version: &Object, root: &Object) -> Shape
     let empty = Object::new();
     let properties = root.get("properties").and_then(Value::as_object).unwrap_or(&empty);
     let others = properties.keys().any(|name| !OF_ALL.contains(&name.as_str()) && name != "spec" && name != "status");
-    // What stands beside spec and status has a place in the types only if all fields stand at the top.
     let open = is_set(root, PRESERVE);
-    let spec = properties.get("spec").and_then(Value::as_object).filter(|spec| is_struct(spec) && !others && !open);
+    let spec = properties.get("spec").and_then(Value::as_object).filter(|spec| is_struct(spec) && !others);
     match spec {
         Some(spec) => {
             model.structure(&spec_name, &kind, spec);
+            // All fields could stand at the top, with the others, but few objects have any, and all would pay for it.
+            if open {
+                let note = "the object: may have fields beside spec and status, which are not in the types: patch such \
+                            objects, do not replace them";
+                model.notes.push(note.to_owned());
+            }
             let required = root.get("required").and_then(Value::as_array).into_iter().flatten();
             if !required.into_iter().any(|name| name == "spec") {
                 model.notes.push("spec: may be left out by the definition, but not by the types".to_owned());
@@ -45,10 +50,6 @@ pub(super) fn shape(model: &mut Model, version: &Object, root: &Object) -> Shape
             };
             let fields = root.iter().filter(keep).map(|(keyword, value)| (keyword.clone(), value.clone())).collect();
             model.top(&spec_name, &kind, &fields);
-            if properties.contains_key("spec") && open {
-                let note = "the object: may have other fields, so those of the types are `spec.spec` and `spec.rest`";
-                model.notes.push(note.to_owned());
-            }
         }
     }
     let served = version.get("subresources").and_then(|all| all.get("status")).is_some_and(|status| !status.is_null());

@@ -78,6 +78,16 @@ fn what_is_no_definition_is_refused() {
 }
 
 #[test]
+fn an_open_object_with_a_spec_has_it_where_everybody_looks_for_it() {
+    let mut open = definition(json!({"type": "object", "properties": {"size": {"type": "integer"}}}));
+    let root = &mut open["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    root["x-kubernetes-preserve-unknown-fields"] = true.into();
+    let types = Definition::read(&open).unwrap().types("v1").unwrap();
+    assert!(!types.text.contains("no_spec") && types.text.contains("pub size: Option<i64>"), "{}", types.text);
+    assert!(types.notes.iter().any(|note| note.contains("beside spec and status")), "{:?}", types.notes);
+}
+
+#[test]
 fn schemas_that_no_server_takes_are_refused_with_their_place() {
     let object = |inner: Value| json!({"type": "object", "properties": {"a": {"type": "array", "items": inner}}});
     let mut deep = json!({"type": "string"});
