@@ -1,4 +1,4 @@
-// A list of checks that run in order, each with a line of its result that `cargo xtask e2e` counts.
+// A list of checks that run in order. Each prints one result line, which `cargo xtask e2e` counts.
 
 const checks = [];
 

@@ -1,4 +1,4 @@
-"""A list of checks that run in order, each with a line of its result that `cargo xtask e2e` counts."""
+"""A list of checks that run in order. Each prints one result line, which `cargo xtask e2e` counts."""
 
 import os
 import sys
@@ -11,13 +11,13 @@ _checks = []
 
 
 def check(function):
-    """Registers a check. Its docstring, or else its name, says what holds if it passes."""
+    """Registers a check. Its docstring (or its name) states what is true if it passes."""
     _checks.append(function)
     return function
 
 
 class Failed(AssertionError):
-    """What was expected and what was there."""
+    """A mismatch between the expected and the actual value."""
 
 
 def equal(actual, expected, what=""):
@@ -38,7 +38,7 @@ def lacks(text, *parts):
 
 
 def eventually(condition, what, seconds=10):
-    """Waits until the condition gives something true, and answers with that."""
+    """Waits until the condition returns a truthy value and returns it."""
     deadline = time.monotonic() + seconds
     while True:
         result = condition()
@@ -50,7 +50,7 @@ def eventually(condition, what, seconds=10):
 
 
 def located(error):
-    """An unexpected error, and the line of ours that it came from."""
+    """Describes an unexpected error and the line of these checks that raised it."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if os.path.dirname(frame.filename) == HERE]
     return f"{type(error).__name__}: {error}\nat {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}: {frames[-1].line}"
 

@@ -42,7 +42,7 @@ def deployment(name, replicas=2):
 
 
 def refused(status, reason, call, *args, **kwargs):
-    """The call must fail with this status and reason."""
+    """Asserts that the call fails with this status and reason."""
     try:
         call(*args, **kwargs)
     except ApiException as error:
@@ -63,7 +63,7 @@ def version():
 
 @check
 def anonymous():
-    """somebody without a certificate gets health, and a Status of refusal for the rest"""
+    """a client without a certificate gets health, and a Status error for everything else"""
     server = client.Configuration.get_default_copy()
     trust = ssl.create_default_context(cafile=server.ssl_ca_cert)
     with urllib.request.urlopen(f"{server.host}/healthz", context=trust) as answer:
@@ -71,7 +71,7 @@ def anonymous():
     try:
         urllib.request.urlopen(f"{server.host}/api/v1/namespaces", context=trust)
     except urllib.error.HTTPError as error:
-        # 403 where anonymous users are let in and may do nothing.
+        # 403 if anonymous requests are allowed but have no permissions.
         contains([401, 403], error.code)
         contains(error.read().decode(), '"kind":"Status"', '"status":"Failure"')
         return
@@ -103,7 +103,7 @@ def crud():
 
 @check
 def dry_run():
-    """a dry run answers and does nothing"""
+    """a dry run returns the object and stores nothing"""
     answered = core.create_namespaced_config_map(NAMESPACE, configmap("dry"), dry_run="All")
     equal(answered.metadata.name, "dry")
     refused(404, "NotFound", core.read_namespaced_config_map, "dry", NAMESPACE)
@@ -130,7 +130,7 @@ def patches():
 
 @check
 def scale():
-    """the scale subresource; follows `patches`"""
+    """the scale subresource; runs after `patches`"""
     scale = apps.read_namespaced_deployment_scale("patched", NAMESPACE)
     equal(scale.spec.replicas, 5)
     scale.spec.replicas = 1
@@ -160,7 +160,7 @@ def lists():
 
 @check
 def watches():
-    """a watch from a list's version shows every change in order, and ends by its timeout"""
+    """a watch from a list's resource version delivers every change in order, and ends at its timeout"""
     start = core.list_namespaced_config_map(NAMESPACE).metadata.resource_version
 
     def change():
@@ -183,7 +183,7 @@ def watches():
 
 @check
 def watches_from_nothing():
-    """a watch without a version begins with what is there"""
+    """a watch without a resource version starts with the existing objects"""
     stream = watch.Watch().stream(
         core.list_namespaced_config_map, NAMESPACE, label_selector="page=1", timeout_seconds=2
     )
@@ -213,7 +213,7 @@ def secrets_and_accounts():
 
 @check
 def preconditions():
-    """a deletion with a wrong uid is refused"""
+    """a deletion with a wrong uid is rejected"""
     core.create_namespaced_config_map(NAMESPACE, configmap("guarded"))
     options = client.V1DeleteOptions(preconditions=client.V1Preconditions(uid="not-this-one"))
     refused(409, "Conflict", core.delete_namespaced_config_map, "guarded", NAMESPACE, body=options)
@@ -221,14 +221,14 @@ def preconditions():
 
 @check
 def invalid():
-    """an invalid object is refused with its causes"""
+    """an invalid object is rejected with all causes"""
     error = refused(422, "Invalid", apps.create_namespaced_deployment, NAMESPACE, deployment("invalid", replicas=-1))
     contains(error.body, '"field":"spec.replicas"')
 
 
 @check
 def limits():
-    """too large an object is refused, and too large a body"""
+    """an object that is too large is rejected, and so is a request body that is too large"""
     create = core.create_namespaced_config_map
     error = refused(422, "Invalid", create, NAMESPACE, configmap("big", {"a": "x" * 1_100_000}))
     contains(error.body, "may not be more than 1048576 bytes")
@@ -237,7 +237,7 @@ def limits():
 
 @check
 def compression():
-    """large answers are compressed for those who want it"""
+    """large responses are compressed for clients that accept it"""
     core.create_namespaced_config_map(NAMESPACE, configmap("large", {"a": "x" * 300_000}))
     for wanted, expected in [("gzip", "gzip"), ("identity", None)]:
         core.api_client.set_default_header("Accept-Encoding", wanted)
@@ -246,13 +246,13 @@ def compression():
         finally:
             core.api_client.default_headers.pop("Accept-Encoding")
         equal(answer.headers.get("Content-Encoding"), expected)
-        # The client has decompressed it.
+        # The client has already decompressed it.
         equal(len(json.loads(answer.data)["data"]["a"]), 300_000)
 
 
 @check
 def dynamic_client():
-    """the dynamic client finds kinds by discovery, and works on them"""
+    """the dynamic client finds kinds through discovery and works with them"""
     dynamic_api = dynamic.DynamicClient(client.ApiClient())
     maps = dynamic_api.resources.get(api_version="v1", kind="ConfigMap")
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "dynamic"}, "data": {"a": "1"}}

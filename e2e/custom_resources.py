@@ -1,4 +1,4 @@
-"""kubectl with definitions and their resources. $WINDLASS is the program whose `crd upgrade` is checked.
+"""kubectl with CustomResourceDefinitions and their resources. $WINDLASS is the binary whose `crd upgrade` is checked.
 
 A server may need a moment until a new definition is served and published, so the first look at one waits.
 """
@@ -31,16 +31,16 @@ spec:
 
 
 def settled(*args):
-    """Runs kubectl until it succeeds, and answers with its output."""
+    """Runs kubectl until it succeeds and returns its output."""
     return eventually(lambda: (lambda code, out, _: (out,) if code == 0 else None)(*attempt(*args)), " ".join(args))[0]
 
 
-# A definition and its objects
+# A CustomResourceDefinition and its objects
 
 
 @check
 def define():
-    """a definition is applied, unchanged the second time, established, and served; the later checks use it"""
+    """a CRD is applied, unchanged the second time, established and served; later checks use it"""
     name = "customresourcedefinition.apiextensions.k8s.io/backups.e2e.example.com"
     equal(kubectl("apply", "-f", BACKUPS), f"{name} created\n")
     equal(kubectl("apply", "-f", BACKUPS), f"{name} unchanged\n")
@@ -55,7 +55,7 @@ def define():
 
 @check
 def explain_definition():
-    """kubectl explain shows the fields of a custom resource, nested ones too; follows `define`"""
+    """kubectl explain shows the fields of a custom resource, including nested ones; runs after `define`"""
     text = eventually(lambda: attempt("explain", "bkp")[1], "the schema is published")
     contains(text, "GROUP:      e2e.example.com", "KIND:       Backup", "VERSION:    v1")
     contains(text, "Backup copies volumes on a schedule.", "spec\t<Object> -required-", "metadata\t<ObjectMeta>")
@@ -92,7 +92,7 @@ def custom_objects():
 
 @check
 def custom_validation():
-    """what the schema and its rules forbid is refused; unknown fields too, or warned of, or dropped"""
+    """violations of the schema and its rules are rejected; unknown fields are rejected, warned about or dropped"""
     prefix = 'The Backup "bad" is invalid: '
     errors = refused("create", "-f", "-", input=backup("bad", "{schedule: nightly, mode: None}"))
     contains(errors, 'The Backup "bad" is invalid:', 'spec.mode: Unsupported value: "None": supported values: "Full"',
@@ -111,7 +111,7 @@ def custom_validation():
 
 @check
 def custom_patches():
-    """custom resources are patched, labelled and edited; status and spec are apart; follows `custom_objects`"""
+    """custom resources are patched, labelled and edited; status and spec are separate; runs after `custom_objects`"""
     kubectl("patch", "bkp", "nightly", "--type=merge", "-p", '{"spec":{"target":{"region":"north"}}}')
     equal(get("bkp", "nightly")["spec"]["target"], {"bucket": "box", "region": "north"})
     kubectl("patch", "bkp", "nightly", "--type=json", "-p", '[{"op":"remove","path":"/spec/target/region"}]')
@@ -145,7 +145,7 @@ def custom_patches():
 
 @check
 def custom_scale():
-    """kubectl scale changes the replicas of a custom resource; follows `custom_objects`"""
+    """kubectl scale changes the replicas of a custom resource; runs after `custom_objects`"""
     equal(kubectl("scale", "bkp/nightly", "--replicas=3"), "backup.e2e.example.com/nightly scaled\n")
     equal(rows(kubectl("get", "bkp", "nightly"))[0][2], "3")
     kubectl("patch", "bkp", "nightly", "--subresource=status", "--type=merge", "-p",
@@ -159,7 +159,7 @@ def custom_scale():
 
 @check
 def server_side_apply():
-    """apply --server-side: a conflict names the owner and the field, force takes it, lists merge by key"""
+    """apply --server-side: a conflict names the manager and the field, --force-conflicts takes ownership, lists merge by key"""
     first = backup("shared", "{schedule: '0 1 * * *', volumes: [{name: a, path: /a}]}")
     equal(kubectl("apply", "--server-side", "--field-manager=one", "-f", "-", input=first),
           "backup.e2e.example.com/shared serverside-applied\n")
@@ -175,14 +175,14 @@ def server_side_apply():
     lacks(owners["one"]["fieldsV1"]["f:spec"], "f:schedule")
     contains(owners["two"]["fieldsV1"]["f:spec"], "f:schedule")
     contains(owners["one"]["fieldsV1"]["f:spec"]["f:volumes"], 'k:{"name":"a"}')
-    # Who no longer mentions what only they own removes it.
+    # A field that its only manager no longer applies is removed.
     kubectl("apply", "--server-side", "--field-manager=one", "-f", "-", input=backup("shared", "{schedule: '0 2 * * *'}"))
     equal(get("bkp", "shared")["spec"]["volumes"], [{"name": "b", "path": "/b"}])
 
 
 @check
 def definition_changes():
-    """a new version is served after its definition is applied, and old objects are read in it; follows `custom_objects`"""
+    """a new version is served once its CRD is applied, and existing objects can be read in it; runs after `custom_objects`"""
     definition = get("crd", "backups.e2e.example.com")
     second = json.loads(json.dumps(definition["spec"]["versions"][0]))
     second.update(name="v2", storage=False, deprecated=True)
@@ -199,7 +199,7 @@ def definition_changes():
 
 @check
 def definition_deletion():
-    """a definition goes with its objects, after their finalizers; follows `define`"""
+    """a CRD is deleted together with its objects, after their finalizers; runs after `define`"""
     kubectl("create", "-f", "-", input=backup("held", metadata="finalizers: [e2e.example.com/hold]"))
     kubectl("delete", "crd", "backups.e2e.example.com", "--wait=false")
     eventually(lambda: get("backups", "--ignore-not-found")["items"] and len(get("backups")["items"]) == 1,
@@ -213,7 +213,7 @@ def definition_deletion():
     eventually(lambda: attempt("get", "backups")[0] != 0, "the resource is no longer served")
 
 
-# Definitions of before v1
+# CustomResourceDefinitions older than v1
 
 
 NETWORK = """
@@ -242,7 +242,7 @@ OLD = {
 
 
 def use_old(plural):
-    """Makes an object of the definition, and looks at it as its users would."""
+    """Creates an object of the CRD and inspects it as a user would."""
     settled("get", plural)
     kubectl("apply", "-f", "-", input=OLD[plural][1])
     if plural == "networks":
@@ -262,7 +262,7 @@ def use_old(plural):
 
 @check
 def crd_upgrade():
-    """what `windlass crd upgrade` makes of old definitions is applied without a complaint, and works"""
+    """the output of `windlass crd upgrade` for old CRDs applies without warnings and works"""
     for plural, (name, _) in OLD.items():
         program = [WINDLASS, "crd", "upgrade", str(HERE / "old" / f"{plural}.yaml")]
         result = subprocess.run(program, capture_output=True, text=True, timeout=20)
@@ -278,7 +278,7 @@ def crd_upgrade():
 
 
 def without_warnings(code, output, errors):
-    """What kubectl printed, and the warnings without the one that every request of the old version has."""
+    """Returns kubectl's output and the warnings, without the deprecation warning of every v1beta1 request."""
     deprecated = (
         "Warning: apiextensions.k8s.io/v1beta1 CustomResourceDefinition is deprecated in v1.16+, unavailable in v1.22+; "
         "use apiextensions.k8s.io/v1 CustomResourceDefinition"
@@ -290,7 +290,7 @@ def without_warnings(code, output, errors):
 
 
 def old_definitions():
-    """definitions of v1beta1 are applied, changed, replaced and deleted as they are"""
+    """v1beta1 CRDs are applied, changed, replaced and deleted unmodified"""
     for plural, (name, _) in OLD.items():
         file = str(HERE / "old" / f"{plural}.yaml")
         resource = f"customresourcedefinition.apiextensions.k8s.io/{name}"
@@ -300,7 +300,7 @@ def old_definitions():
             contains(warning, "Warning: stored as apiextensions.k8s.io/v1: ")
         use_old(plural)
         before = jsonpath("{.metadata.generation}", "crd", name)
-        # The misplaced name is sent anew each time.
+        # The misplaced name is sent again with each request.
         again = "configured" if plural == "verticalpodautoscalers" else "unchanged"
         equal(kubectl("apply", "-f", file), f"{resource} {again}\n")
         equal(jsonpath("{.metadata.generation}", "crd", name), before)
@@ -316,7 +316,7 @@ def old_definitions():
 
 
 def old_definitions_that_change():
-    """a changed file of v1beta1 takes effect, and so does its successor of v1"""
+    """a changed v1beta1 file takes effect, and so does its v1 successor"""
     file = HERE / "old" / "crontabs.yaml"
     name = OLD["crontabs"][0]
     kubectl("apply", "-f", str(file))
@@ -333,7 +333,7 @@ def old_definitions_that_change():
 
 
 def old_definitions_that_are_refused():
-    """a definition of v1beta1 that has no form in v1 is refused with a hint"""
+    """a v1beta1 CRD that cannot be expressed in v1 is rejected with a hint"""
     text = (HERE / "old" / "crontabs.yaml").read_text().replace("type: integer\n", "$ref: '#/definitions/count'\n")
     contains(refused("apply", "-f", "-", input=text), "cannot be stored as apiextensions.k8s.io/v1: ",
              "$ref is not supported; hint: replace the reference by the schema that it names")

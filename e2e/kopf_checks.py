@@ -1,4 +1,4 @@
-"""kopf_operator.py on a control plane of its own: $WINDLASS up, with a node. kopf is beside the Python that runs this."""
+"""Runs kopf_operator.py on its own control plane: `$WINDLASS up` with one node. kopf is installed beside the Python interpreter that runs this file."""
 
 import atexit
 import os

@@ -1,4 +1,4 @@
-"""A small operator on kopf: a Deployment for every Greeting, which ends a ConfigMap of its own when it goes."""
+"""A small kopf operator: creates a Deployment for every Greeting and deletes the Greeting's ConfigMap when the Greeting is deleted."""
 
 import kopf
 import kubernetes
@@ -48,7 +48,7 @@ def scaled(name, namespace, new, old, **_):
 
 @kopf.on.event("apps", "v1", "deployments", labels={"greeting": kopf.ABSENT})
 def nothing(**_):
-    """Other people's deployments are watched and left alone."""
+    """Deployments that do not belong to a Greeting are watched but never changed."""
 
 
 @kopf.on.delete("kopf.e2e.windlass.dev", "v1", "greetings")

@@ -1,4 +1,4 @@
-"""kubectl against a server; `program.py` says which, and `custom_resources.py` has the checks of definitions.
+"""kubectl against a server, which `program.py` selects. `custom_resources.py` holds the checks of CustomResourceDefinitions.
 
 The checks need no control loops: objects get the status that a check needs by a patch. They run in order, in a
 namespace of their own; a check relies on earlier ones only where it says so.
@@ -132,7 +132,7 @@ def openapi():
 
 @check
 def system_namespaces():
-    """the namespaces of every cluster are there"""
+    """the standard namespaces exist"""
     names = kubectl("get", "namespaces", "-o", "name").split()
     for name in ["default", "kube-system", "kube-public", "kube-node-lease"]:
         contains(names, f"namespace/{name}")
@@ -147,11 +147,11 @@ def system_namespaces():
 
 @check
 def namespace():
-    """a namespace and its service account can be created; the later checks use them"""
+    """a namespace and its service account can be created; later checks use them"""
     contains(kubectl("create", "namespace", NAMESPACE), f"namespace/{NAMESPACE} created")
     equal(jsonpath("{.status.phase} {.spec.finalizers}", "ns", NAMESPACE), 'Active ["kubernetes"]')
     equal(jsonpath("{.metadata.labels.kubernetes\\.io/metadata\\.name}", "ns", NAMESPACE), NAMESPACE)
-    # A control loop makes it in a cluster; there may be none here, and pods need it.
+    # In a cluster a control loop creates it. This server may run none, and pods need it.
     attempt("create", "serviceaccount", "default")
     equal(kubectl("get", "serviceaccount", "default", "-o", "name"), "serviceaccount/default\n")
 
@@ -192,7 +192,7 @@ def create_secret():
 
 @check
 def errors():
-    """errors are the words of the real server"""
+    """error messages match those of the real API server"""
     equal(refused("get", "cm", "absent"), 'Error from server (NotFound): configmaps "absent" not found\n')
     equal(
         refused("create", "-f", "-", input=configmap("first")),
@@ -211,7 +211,7 @@ def errors():
 
 @check
 def field_validation():
-    """unknown fields are refused, warned of or ignored"""
+    """unknown fields are rejected, warned about or ignored"""
     text = "{apiVersion: v1, kind: ConfigMap, metadata: {name: unknown-field}, dta: {a: b}}"
     contains(
         refused("create", "-f", "-", input=text),
@@ -226,7 +226,7 @@ def field_validation():
 
 @check
 def invalid_deployment():
-    """an invalid object is refused with every cause"""
+    """an invalid object is rejected with every cause"""
     text = DEPLOYMENT.replace("labels: {app: applied}\n    spec:", "labels: {app: other}\n    spec:")
     text = text.replace("replicas: 2", "replicas: -2")
     errors = refused("create", "-f", "-", input=text)
@@ -240,7 +240,7 @@ def invalid_deployment():
 
 @check
 def generate_name():
-    """generateName makes names that differ"""
+    """generateName produces unique names"""
     text = "{apiVersion: v1, kind: ConfigMap, metadata: {generateName: made-}}"
     names = {kubectl("create", "-f", "-", "-o", "name", input=text) for _ in range(3)}
     equal(len(names), 3)
@@ -251,7 +251,7 @@ def generate_name():
 
 @check
 def many_kinds():
-    """kubectl create makes objects of many kinds"""
+    """kubectl create works for many kinds"""
     for args in [
         ("role", "reader", "--verb=get", "--resource=pods"),
         ("rolebinding", "readers", "--role=reader", "--user=jane"),
@@ -288,12 +288,12 @@ def every_kind():
         raise Failed(f"{len(wrong)} of {len(documents)}\n" + "\n".join(wrong))
     verbs = "create,delete,deletecollection,get,list,patch,update,watch"
     served = set(kubectl("api-resources", f"--verbs={verbs}", "-o", "name").split())
-    # Definitions of custom kinds have their own checks.
+    # CustomResourceDefinitions have their own checks.
     equal(served - kinds, {"customresourcedefinitions.apiextensions.k8s.io"}, "kinds without an object")
 
 
 def one_of_a_kind(document):
-    """Takes an object through its life, and answers with its resource."""
+    """Takes an object through its life cycle and returns its resource."""
     name = kubectl("create", "-f", "-", "-o", "name", input=document).strip()
     target = resource_of(document, name)
     object = get(target)
@@ -315,7 +315,7 @@ def resources_of(path):
 
 
 def resource_of(document, name):
-    """`resource.version.group/name`: kinds of one name in several groups must not be mixed up."""
+    """`resource.version.group/name`, so that kinds with the same name in several groups stay apart."""
     group, _, version = re.search(r"apiVersion: ([^,]*),", document)[1].rpartition("/")
     kind = re.search(r"kind: ([^,]*),", document)[1]
     resources = resources_of(f"/apis/{group}/{version}" if group else f"/api/{version}")
@@ -351,7 +351,7 @@ def lists():
 
 @check
 def apply():
-    """kubectl apply creates, leaves alone, configures, and removes what is no longer said"""
+    """kubectl apply creates, leaves unchanged, configures, and removes fields that are no longer applied"""
     equal(kubectl("apply", "-f", "-", input=DEPLOYMENT), "deployment.apps/applied created\n")
     equal(kubectl("apply", "-f", "-", input=DEPLOYMENT), "deployment.apps/applied unchanged\n")
     contains(
@@ -369,18 +369,18 @@ def apply():
 
 @check
 def apply_keeps_what_others_set():
-    """kubectl apply leaves fields alone that somebody else set; follows `apply`"""
+    """kubectl apply keeps fields that another client set; runs after `apply`"""
     kubectl("scale", "deploy", "applied", "--replicas=7")
     kubectl("label", "deploy", "applied", "owner=somebody")
     kubectl("apply", "-f", "-", input=DEPLOYMENT.replace("  replicas: 2\n", ""))
     equal(jsonpath("{.metadata.labels.owner}", "deploy", "applied"), "somebody")
-    # Said before and no longer: back to the default.
+    # Applied before and no longer: back to the default.
     equal(jsonpath("{.spec.replicas}", "deploy", "applied"), "1")
 
 
 @check
 def apply_several():
-    """kubectl apply takes several documents, a folder, and prunes"""
+    """kubectl apply accepts several documents and a directory, and prunes"""
     documents = [configmap(name, labels="set: several") for name in ["several-a", "several-b"]]
     equal(
         kubectl("apply", "-f", "-", input="---".join(documents)),
@@ -478,7 +478,7 @@ def deployment_verbs():
 
 @check
 def expose():
-    """kubectl expose makes services with addresses and ports of their own"""
+    """kubectl expose creates services with their own addresses and ports"""
     kubectl("create", "deployment", "exposed", "--image=example.com/exposed", "--port=8080")
     equal(kubectl("expose", "deploy", "exposed", "--port=80", "--target-port=8080"), "service/exposed exposed\n")
     service = get("svc", "exposed")["spec"]
@@ -503,7 +503,7 @@ def expose():
 
 @check
 def pods():
-    """kubectl run makes a pod with its defaults; its status can be set, and it can be described"""
+    """kubectl run creates a pod with its defaults; its status can be set, and it can be described"""
     equal(kubectl("run", "alone", "--image=example.com/alone:1", "--labels=app=alone"), "pod/alone created\n")
     pod = get("pod", "alone")
     equal((pod["status"]["phase"], pod["status"]["qosClass"]), ("Pending", "BestEffort"))
@@ -553,7 +553,7 @@ def nodes():
 
 @check
 def events():
-    """events are listed, and shown with the object they are about; follows `pods`"""
+    """events are listed, and described with the object they refer to; runs after `pods`"""
     uid = jsonpath("{.metadata.uid}", "pod", "alone")
     kubectl("create", "-f", "-", input=f"""
         apiVersion: v1
@@ -578,7 +578,7 @@ def events():
 
 @check
 def get_all():
-    """kubectl get all shows the kinds of that category"""
+    """kubectl get all lists the kinds of the category `all`"""
     everything = kubectl("get", "all", "-o", "name").split()
     for name in ["pod/alone", "service/exposed", "deployment.apps/applied", "job.batch/once"]:
         contains(everything, name)
@@ -616,7 +616,7 @@ def edit():
 
 @check
 def immutable():
-    """what cannot change is not changed"""
+    """immutable fields are not changed"""
     kubectl("create", "-f", "-", input="""
         {apiVersion: v1, kind: ConfigMap, metadata: {name: fixed}, data: {a: b}, immutable: true}
         """)
@@ -638,7 +638,7 @@ def immutable():
 
 @check
 def dry_run():
-    """--dry-run=server says what would happen, and nothing does"""
+    """--dry-run=server reports the result and stores nothing"""
     text = configmap("dry")
     equal(kubectl("create", "--dry-run=server", "-f", "-", input=text), "configmap/dry created (server dry run)\n")
     equal(kubectl("apply", "--dry-run=server", "-f", "-", input=text), "configmap/dry created (server dry run)\n")
@@ -731,7 +731,7 @@ def wait():
         ),
         "configmap/awaited condition met\n",
     )
-    # It says nothing if the object is gone before it looks.
+    # It prints nothing if the object is deleted before the first check.
     contains(["", "configmap/awaited condition met\n"],
              while_waiting(["--for=delete", "cm/awaited"], ["delete", "cm", "awaited"]))
     equal(while_waiting(["--for=create", "cm/later"], ["create", "cm", "later"]), "configmap/later condition met\n")
@@ -743,7 +743,7 @@ def wait():
 
 @check
 def delete():
-    """kubectl delete: by name, by label, by file, and with waiting for finalizers"""
+    """kubectl delete: by name, by label, by file, and waiting for finalizers"""
     equal(kubectl("delete", "cm", "first"), f'configmap "first" deleted from {NAMESPACE} namespace\n')
     equal(refused("delete", "cm", "first"), 'Error from server (NotFound): configmaps "first" not found\n')
     equal(kubectl("delete", "cm", "first", "--ignore-not-found"), "")
@@ -757,7 +757,7 @@ def delete():
 
 @check
 def finalizers():
-    """an object with a finalizer stays until that is gone"""
+    """an object with a finalizer stays until the finalizer is removed"""
     kubectl("create", "-f", "-", input="""
         {apiVersion: v1, kind: ConfigMap, metadata: {name: kept, finalizers: [example.com/keep]}}
         """)
@@ -773,7 +773,7 @@ def finalizers():
 
 @check
 def graceful_pod_deletion():
-    """a pod on a node is deleted gracefully; force ends it; follows `pods`"""
+    """a pod on a node is deleted gracefully; --force deletes it at once; runs after `pods`"""
     kubectl("delete", "pod", "alone")
     equal(kubectl("get", "pod", "alone", "--ignore-not-found"), "", "a pod without a node goes at once")
     kubectl("create", "-f", "-", input="""
@@ -788,7 +788,7 @@ def graceful_pod_deletion():
 
 @check
 def namespace_deletion():
-    """a namespace being deleted takes nothing new, and goes when it is finalized"""
+    """a terminating namespace rejects new objects and is deleted once it is finalized"""
     kubectl("create", "namespace", "e2e-gone")
     kubectl("delete", "namespace", "e2e-gone", "--wait=false")
     if kubectl("get", "ns", "e2e-gone", "--ignore-not-found"):

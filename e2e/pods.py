@@ -1,5 +1,5 @@
-"""kubectl against pods that run as processes: logs, exec, cp, attach, port-forward. It starts a server of its own, since
-the others have no processes. $WINDLASS is the program of the server, $KUBECTL the client."""
+"""kubectl against pods that run as processes: logs, exec, cp, attach, port-forward. This suite starts its own server,
+because the other suites run without the process runtime. $WINDLASS is the server binary, $KUBECTL the client."""
 
 import atexit
 import contextlib
@@ -18,7 +18,7 @@ from checks import Failed, check, contains, equal, eventually, run
 from program import attempt, command, get, jsonpath, kubectl, refused, rows
 
 DATA = Path(tempfile.mkdtemp(prefix="windlass-pods-"))
-# Both of the ways in which clients ask for a stream; kubectl prefers the first.
+# Both protocols in which clients open a stream; kubectl prefers the first.
 PROTOCOLS = {
     "websocket": {},
     "spdy": {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "false", "KUBECTL_PORT_FORWARD_WEBSOCKETS": "false"},
@@ -62,7 +62,7 @@ images:
 
 
 def start():
-    """Starts the server, and points kubectl to it."""
+    """Starts the server and points kubectl at it."""
     ready = DATA / "ready"
     (DATA / "images.yaml").write_text(IMAGES)
     log = open(DATA / "log", "w")
@@ -88,7 +88,7 @@ SERVER = start()
 
 @check
 def pods_become_ready():
-    """pods run as processes and become ready, at addresses of their own"""
+    """pods run as processes and become ready, each with its own address"""
     kubectl("create", "namespace", program.NAMESPACE)
     kubectl("apply", "-f", "-", input=PODS)
     kubectl("wait", "--for=condition=Ready", "pod/clock", "pod/web", "--timeout=30s")
@@ -99,7 +99,7 @@ def pods_become_ready():
 
 @check
 def logs():
-    """logs are shown, in part, with times, and followed"""
+    """logs are shown whole, in part, with timestamps, and followed"""
     contains(kubectl("logs", "clock"), "begin\ntick 0\n")
     equal(len(kubectl("logs", "clock", "--tail=2").splitlines()), 2)
     equal(kubectl("logs", "clock", "--limit-bytes=5"), "begin")
@@ -117,7 +117,7 @@ def logs():
 
 @check
 def exec_commands():
-    """commands run beside containers, by both protocols, with input, both outputs and the exit code"""
+    """commands run in containers over both protocols, with stdin, stdout, stderr and the exit code"""
     for name, env in PROTOCOLS.items():
         script = "echo out; echo err >&2; exit 5"
         code, output, errors = attempt("exec", "clock", "--", "sh", "-c", script, env=env)
@@ -131,7 +131,7 @@ def exec_commands():
 
 @check
 def exec_with_a_terminal():
-    """a terminal is one to the program in it"""
+    """a program started with a TTY sees a terminal"""
     if not shutil.which("script"):
         raise Failed("the program `script` is needed")
     for name, env in PROTOCOLS.items():
@@ -146,7 +146,7 @@ def exec_with_a_terminal():
 
 @check
 def copies():
-    """files are copied there and back"""
+    """files are copied to a pod and back"""
     source, back = DATA / "source", DATA / "back"
     source.write_text("data\n" * 10000)
     kubectl("cp", str(source), "clock:copied")
@@ -156,7 +156,7 @@ def copies():
 
 @check
 def attach():
-    """what a container says is seen by whoever is attached"""
+    """an attached client sees the container's output"""
     process = subprocess.Popen(command("attach", "clock"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     line = process.stdout.readline()
     process.kill()
@@ -166,7 +166,7 @@ def attach():
 
 @check
 def port_forward():
-    """ports are reached by both protocols, and a port where nobody listens is an error"""
+    """ports are reachable over both protocols, and a port without a listener is an error"""
     for name, env in PROTOCOLS.items():
         process = subprocess.Popen(
             command("port-forward", "pod/web", ":8080"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -184,7 +184,7 @@ def port_forward():
 
 @check
 def images_that_are_not_known():
-    """an image without a program says what to do, and its pod has no log"""
+    """an image without a command reports what to do, and its pod has no log"""
     kubectl("run", "unknown", "--image=example.com/unknown:1", "--restart=Never")
     eventually(lambda: rows(kubectl("get", "pod", "unknown"))[0][2] in ("ErrImagePull", "ImagePullBackOff"), "it fails")
     contains(kubectl("describe", "pod", "unknown"), 'no program for image "example.com/unknown:1"', "images.yaml")
@@ -194,7 +194,7 @@ def images_that_are_not_known():
 
 @check
 def runs_of_a_program():
-    """`kubectl run` shows what a program says, and its exit code is the pod's"""
+    """`kubectl run` shows the program's output and returns the pod's exit code"""
     kubectl("run", "once", "--image=busybox", "--restart=Never", "--", "sh", "-c", "echo said; exit 3")
     kubectl("wait", "--for=jsonpath={.status.phase}=Failed", "pod/once", "--timeout=20s")
     equal(kubectl("logs", "once"), "said\n")
@@ -204,14 +204,14 @@ def runs_of_a_program():
 
 @check
 def ends():
-    """a pod goes with its processes, and a server that is killed takes them with it"""
+    """deleting a pod ends its processes, and killing the server ends all of them"""
     started = time.monotonic()
     kubectl("delete", "pod", "clock")
     if time.monotonic() - started > 5:
         raise Failed("a pod that listens to SIGTERM took long to go")
 
     def left():
-        # Every process of a pod has its folder in its environment.
+        # Every process of a pod has the pod's directory in its environment.
         marker = str(DATA).encode()
         return [path for path in Path("/proc").glob("[0-9]*/environ") if marker in read(path)]
 

@@ -1,4 +1,4 @@
-"""How the checks run kubectl. $KUBECTL is the program, $KUBECONFIG says which server."""
+"""Runs kubectl for the checks. $KUBECTL is the binary, $KUBECONFIG selects the server."""
 
 import functools
 import json
@@ -21,7 +21,7 @@ def command(*args):
 
 
 def attempt(*args, input=None, env=None):
-    """Runs kubectl and answers with exit code, output and errors."""
+    """Runs kubectl and returns its exit code, stdout and stderr."""
     text = textwrap.dedent(input) if input is not None else None
     environment = {**os.environ, "HOME": HOME, **(env or {})}
     try:
@@ -34,7 +34,7 @@ def attempt(*args, input=None, env=None):
 
 
 def kubectl(*args, input=None, env=None):
-    """Runs kubectl, which must succeed, and answers with its output."""
+    """Runs kubectl, which must succeed, and returns its stdout."""
     code, output, errors = attempt(*args, input=input, env=env)
     if code != 0:
         raise Failed(f"kubectl {' '.join(args)}: exit code {code}\n{output}{errors}")
@@ -42,7 +42,7 @@ def kubectl(*args, input=None, env=None):
 
 
 def refused(*args, input=None):
-    """Runs kubectl, which must fail, and answers with its errors."""
+    """Runs kubectl, which must fail, and returns its stderr."""
     code, output, errors = attempt(*args, input=input)
     if code == 0:
         raise Failed(f"kubectl {' '.join(args)}: expected an error, got\n{output}{errors}")
@@ -50,7 +50,7 @@ def refused(*args, input=None):
 
 
 def get(*args):
-    """An object, or a list, as JSON."""
+    """Returns an object, or a list, as JSON."""
     return json.loads(kubectl("get", *args, "-o", "json"))
 
 
@@ -59,7 +59,7 @@ def jsonpath(path, *args):
 
 
 def rows(text):
-    """The cells of a table without its header."""
+    """Returns the cells of a table without its header."""
     return [re.split(r"\s{2,}", line.strip()) for line in text.splitlines()[1:]]
 
 
@@ -68,7 +68,7 @@ def header(text):
 
 
 def while_waiting(args, *changes):
-    """Runs `kubectl wait`, makes the changes, and answers with what wait printed."""
+    """Runs `kubectl wait`, makes the changes and returns the output of wait."""
     process = subprocess.Popen(
         command("wait", "--timeout=20s", *args), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         env={**os.environ, "HOME": HOME},
@@ -87,5 +87,5 @@ def while_waiting(args, *changes):
 
 @functools.cache
 def is_windlass():
-    """Whether the server is Windlass, which takes some things that Kubernetes does not."""
+    """Returns whether the server is Windlass, which accepts some requests that Kubernetes rejects."""
     return "windlass" in json.loads(kubectl("version", "-o", "json"))["serverVersion"]["gitVersion"]

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// check is one thing that must hold; its sentence is what the runner prints and counts.
+// check is one statement that must hold; the runner prints and counts it.
 type check struct {
 	sentence string
 	run      func(ctx context.Context) error
 }
 
-// runAll runs the checks in order and says whether all of them passed.
+// runAll runs the checks in order and reports whether all of them passed.
 func runAll(checks []check) bool {
 	passed := true
 	for _, c := range checks {
@@ -30,7 +30,7 @@ func runAll(checks []check) bool {
 	return passed
 }
 
-// equal is an error unless both are printed alike.
+// equal returns an error unless both values print the same.
 func equal(what string, actual, expected any) error {
 	if a, e := fmt.Sprintf("%v", actual), fmt.Sprintf("%v", expected); a != e {
 		return fmt.Errorf("%s: expected %s, got %s", what, e, a)

@@ -13,12 +13,12 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// A namespace of this run.
+// The namespace of this run.
 var namespace = fmt.Sprintf("e2e-go-%d", os.Getpid())
 
-// clients are all that the checks use.
+// clients holds every client that the checks use.
 type clients struct {
-	// typed sends protobuf and asks for it; json does neither.
+	// typed sends and accepts protobuf; json does neither.
 	typed, json kubernetes.Interface
 	dynamic     dynamic.Interface
 	metadata    metadata.Interface

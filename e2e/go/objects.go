@@ -17,7 +17,7 @@ import (
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 
-// objects are the checks of single objects and lists.
+// objects holds the checks of single objects and lists.
 func (c clients) objects() []check {
 	return []check{
 		{"the version and the resources", c.discovery},

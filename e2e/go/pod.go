@@ -60,7 +60,7 @@ func (c clients) pod(ctx context.Context) error {
 		return err
 	}
 	for name, pod := range map[string]*corev1.Pod{"create": created, "protobuf": protobuf, "json": json} {
-		// Quantities remember how they were written; what they mean is compared below.
+		// Quantities keep their original notation; their values are compared below.
 		main := &pod.Spec.Containers[0]
 		cpu, limit := main.Resources.Requests.Cpu().String(), pod.Spec.Volumes[0].EmptyDir.SizeLimit.String()
 		probe := main.LivenessProbe

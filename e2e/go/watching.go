@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// watching are the checks of watches, and of what is built on them.
+// watching holds the checks of watches and of features built on them.
 func (c clients) watching() []check {
 	return []check{
 		{"a watch in protobuf shows every change in order", func(ctx context.Context) error { return watchChanges(ctx, c.typed) }},
@@ -202,7 +202,7 @@ func (c clients) leaderElection(ctx context.Context) error {
 		LeaseDuration: 3 * time.Second, RenewDeadline: 2 * time.Second, RetryPeriod: 500 * time.Millisecond,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(ctx context.Context) {
-				// Giving up in the midst of a renewal may conflict with it, so the first one is waited for.
+				// Releasing the lease during a renewal may conflict with it, so wait for the first renewal.
 				led = eventually(ctx, "a renewal", func() bool {
 					lease, err := leases.Get(ctx, "leader", metav1.GetOptions{})
 					return err == nil && lease.Spec.RenewTime.After(lease.Spec.AcquireTime.Time)

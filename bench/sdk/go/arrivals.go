@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// arrivals knows when the events of a watch were read from the connection, as src/arrivals.rs does.
+// arrivals records when the events of a watch were read from the connection, as src/arrivals.rs does.
 type arrivals struct {
 	lock  sync.Mutex
 	times map[string]int64
@@ -18,7 +18,7 @@ func newArrivals() *arrivals {
 	return &arrivals{times: map[string]int64{}}
 }
 
-// watching looks at all that is read.
+// watching observes everything that is read.
 func (a *arrivals) watching(inner http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(request *http.Request) (*http.Response, error) {
 		response, err := inner.RoundTrip(request)
@@ -29,7 +29,7 @@ func (a *arrivals) watching(inner http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// take tells once when the event of a write was read.
+// take returns, once, the time at which the event of a write was read.
 func (a *arrivals) take(at string) (int64, bool) {
 	a.lock.Lock()
 	defer a.lock.Unlock()
@@ -42,7 +42,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
 
-// body keeps the line that is being read, which may come in pieces.
+// body buffers the current line, which may arrive in pieces.
 type body struct {
 	io.ReadCloser
 	arrivals *arrivals
@@ -61,7 +61,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ended notes the write that the line tells of.
+// ended records the write that the completed line reports.
 func (b *body) ended() {
 	_, behind, found := bytes.Cut(b.line, []byte("bench.example.com/at\":\""))
 	if !found {

@@ -1,4 +1,4 @@
-// Command sdk measures controller-runtime as bench/sdk measures the Rust runtimes: one scenario a process, the result as a
+// Command sdk measures controller-runtime as bench/sdk measures the Rust runtimes: one scenario per process, the result as one
 // line of JSON on standard output.
 package main
 
@@ -41,7 +41,7 @@ var (
 
 func main() {
 	flag.Parse()
-	// Writing logs is not what is measured.
+	// Logging is not part of the measurement.
 	log.SetLogger(logr.Discard())
 	run := map[string]func() any{"sync": syncAll, "reconcile": reconcileAll, "latency": latency, "queue": queue}[*scenario]
 	if run == nil {
@@ -70,7 +70,7 @@ func syncAll() any {
 	return map[string]any{"objects": len(list.Items), "seconds": took.Seconds(), "before": before, "peak": peak, "after": after}
 }
 
-// reconcileAll triggers all objects again, once everything has been reconciled for the first time.
+// reconcileAll triggers all objects again after the first reconcile of each.
 func reconcileAll() any {
 	var count atomic.Int64
 	channel := make(chan event.GenericEvent, 1024)
@@ -89,7 +89,7 @@ func reconcileAll() any {
 	return map[string]any{"reconciles": count.Load() - already, "seconds": time.Since(begin).Seconds()}
 }
 
-// latency tells how long after its write an object is reconciled. A write says when it was sent.
+// latency measures the time from a write to its reconcile. Each write carries the time at which it was sent.
 func latency() any {
 	var lock sync.Mutex
 	var ready atomic.Int64
@@ -113,7 +113,7 @@ func latency() any {
 			seen[object.Name] = at
 			sent, err := strconv.ParseInt(at, 10, 64)
 			fail(err)
-			// Earlier ones are of another contender.
+			// Earlier writes belong to another contender.
 			if sent >= since {
 				writes = append(writes, now.UnixMicro()-sent)
 				if arrived, found := arrivals.take(at); found {
@@ -131,7 +131,7 @@ func latency() any {
 	return map[string]any{"writes": writes, "events": events}
 }
 
-// queue adds keys and takes them out again.
+// queue adds keys and removes them again.
 func queue() any {
 	keys := make([]string, *objects)
 	for i := range keys {
@@ -151,7 +151,7 @@ func queue() any {
 	return map[string]any{"keys": len(keys), "seconds": took.Seconds()}
 }
 
-// start runs a manager with one controller of widgets, whose connections may be wrapped.
+// start runs a manager with one controller for widgets; its connections may be wrapped.
 func start(r reconcile.Reconciler, channel chan event.GenericEvent, wrap transport.WrapperFunc) manager.Manager {
 	c := config()
 	c.Wrap(wrap)
@@ -179,7 +179,7 @@ func wait(holds func() bool) {
 	}
 }
 
-// memory reads a line of /proc/self/status, in bytes.
+// memory returns a field of /proc/self/status in bytes.
 func memory(name string) int64 {
 	text, err := os.ReadFile("/proc/self/status")
 	fail(err)

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The custom resource that all subjects watch, as in src/widget.rs.
+// The custom resource that all subjects watch; the same as in src/widget.rs.
 
 var groupVersion = schema.GroupVersion{Group: "bench.example.com", Version: "v1"}
 

@@ -23,7 +23,7 @@ import (
 
 var greetings = schema.GroupVersionResource{Group: "e2e.windlass.dev", Version: "v1", Resource: "greetings"}
 
-// Controller keeps a Deployment for every Greeting, and tells in its status how many pods are ready.
+// Controller maintains a Deployment for every Greeting and reports the number of ready pods in its status.
 type Controller struct {
 	kube        kubernetes.Interface
 	dynamic     dynamic.Interface
@@ -36,7 +36,7 @@ type Controller struct {
 	synced []cache.InformerSynced
 }
 
-// New wires a controller.
+// New creates a controller.
 func New(kube kubernetes.Interface, dyn dynamic.Interface) (*Controller, error) {
 	typed := informers.NewSharedInformerFactory(kube, 30*time.Second)
 	untyped := dynamicinformer.NewDynamicSharedInformerFactory(dyn, 30*time.Second)
@@ -60,7 +60,7 @@ func New(kube kubernetes.Interface, dyn dynamic.Interface) (*Controller, error) 
 	return c, nil
 }
 
-// Run works until the context ends.
+// Run reconciles until the context is cancelled.
 func (c *Controller) Run(ctx context.Context) error {
 	defer c.queue.ShutDown()
 	for _, factory := range c.factories {

@@ -27,7 +27,7 @@ type world struct {
 	dynamic dynamic.Interface
 }
 
-// start gives a control plane of the test's own, with a node: the program is $WINDLASS.
+// start starts a control plane with one node for the test. $WINDLASS names the binary.
 func start(t *testing.T) world {
 	program := os.Getenv("WINDLASS")
 	if program == "" {

@@ -1,4 +1,4 @@
-// Package plane is a control plane for tests, in the place of envtest.
+// Package plane provides a control plane for tests, in place of envtest.
 package plane
 
 // ANCHOR: plane
@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Start starts a control plane that ends with the test.
+// Start starts a control plane that stops when the test ends.
 func Start(t *testing.T) *rest.Config {
 	t.Helper()
 	dir := t.TempDir()

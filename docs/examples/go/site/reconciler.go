@@ -16,7 +16,7 @@ import (
 
 const finalizer = "example.com/site"
 
-// SiteReconciler keeps a Deployment for each site.
+// SiteReconciler maintains one Deployment per Site.
 type SiteReconciler struct {
 	client.Client
 	Scheme *runtime.Scheme
@@ -32,7 +32,7 @@ func template(site *Site) (*metav1.LabelSelector, corev1.PodTemplateSpec) {
 	}
 }
 
-// Reconcile makes the cluster as a site says.
+// Reconcile drives the cluster towards the Site's spec.
 // ANCHOR: reconcile
 func (r *SiteReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var site Site

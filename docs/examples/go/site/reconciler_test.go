@@ -20,7 +20,7 @@ var environment = &envtest.Environment{UseExistingCluster: ptr.To(true), CRDDire
 
 // ANCHOR_END: envtest
 
-// start gives envtest a plane that ends with the test.
+// start points envtest at a plane that stops when the test ends.
 func start(t *testing.T) client.Client {
 	t.Helper()
 	environment.Config = plane.Start(t)

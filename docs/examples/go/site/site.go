@@ -1,4 +1,4 @@
-// Package site is a small operator as kubebuilder's users write it. The book shows its reconcile beside the one in Rust.
+// Package site is a small operator in the style of kubebuilder. The book compares its Reconcile with the Rust version.
 package site
 
 import (
@@ -7,20 +7,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// GroupVersion is where sites are.
+// GroupVersion is the API group and version of Site.
 var GroupVersion = schema.GroupVersion{Group: "example.com", Version: "v1"}
 
-// SiteSpec is what a site is to be.
+// SiteSpec is the desired state of a Site.
 type SiteSpec struct {
 	Replicas int32 `json:"replicas"`
 }
 
-// SiteStatus is what a site is.
+// SiteStatus is the observed state of a Site.
 type SiteStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// Site is a web site.
+// Site is the schema of the sites API.
 type Site struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -29,7 +29,7 @@ type Site struct {
 	Status SiteStatus `json:"status,omitempty"`
 }
 
-// DeepCopyObject is what kubebuilder generates.
+// DeepCopyObject is written by hand; kubebuilder generates it.
 func (s *Site) DeepCopyObject() runtime.Object {
 	out := *s
 	out.ObjectMeta = *s.ObjectMeta.DeepCopy()
@@ -40,7 +40,7 @@ func (s *Site) DeepCopyObject() runtime.Object {
 	return &out
 }
 
-// AddToScheme makes clients know sites.
+// AddToScheme registers Site with a scheme.
 func AddToScheme(scheme *runtime.Scheme) {
 	scheme.AddKnownTypes(GroupVersion, &Site{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
