@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use saphyr_parser::Marker;
+use granit_parser::Marker;
 use serde_json::{Map, Value};
 
 use super::errors::alias_name;

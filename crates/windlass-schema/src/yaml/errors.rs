@@ -1,6 +1,6 @@
 //! The parser's complaints in the words of the real server's.
 
-use saphyr_parser::{Marker, ScanError};
+use granit_parser::{ErrorKind, Marker, ScanError};
 
 use super::load::Failure;
 
@@ -21,7 +21,20 @@ pub(super) fn failure(error: &ScanError, text: &str) -> Failure {
 }
 
 fn message(error: &ScanError, text: &str) -> String {
+    let at_end = text.matches('\n').count();
+    match error.kind() {
+        ErrorKind::UnclosedFlowCollection { open } => return at_line(at_end, at_end, unclosed(*open, text)),
+        ErrorKind::MismatchedFlowCollectionEnd { open, close } => {
+            // The marker is at the opening bracket.
+            let start = text.char_indices().nth(error.marker().index()).map_or(text.len(), |(at, _)| at);
+            let end = text[start..].find(*close).map_or(text.len(), |at| start + at);
+            let line = text[..end].matches('\n').count();
+            return at_line(line, line, unclosed(*open, &text[..end]));
+        }
+        _ => {}
+    }
     let info = error.info();
+    let info = info.as_str();
     let (phase, problem) = match info {
         _ if info.contains("unknown anchor") => {
             return format!("yaml: unknown anchor '{}' referenced", alias_name(error.marker(), text));
@@ -45,7 +58,7 @@ fn message(error: &ScanError, text: &str) -> String {
         "while parsing a quoted scalar, did not find expected hexadecimal number" => {
             (Phase::Tokens, "did not find expected hexdecimal number")
         }
-        "simple key expect ':'" | "simple key expected" => (Phase::Tokens, "could not find expected ':'"),
+        "simple key expected ':'" | "simple key is no longer valid" => (Phase::Tokens, "could not find expected ':'"),
         "tab cannot be used as indentation"
         | "tabs disallowed in this context"
         | "tabs disallowed within this context (block indentation)"
@@ -53,11 +66,8 @@ fn message(error: &ScanError, text: &str) -> String {
             (Phase::Tokens, "found character that cannot start any token")
         }
         _ if info.starts_with("unexpected character") => (Phase::Tokens, "found character that cannot start any token"),
-        "unexpected eof"
-        | "while scanning a quoted scalar, found unexpected end of stream"
-        | "invalid indentation in quoted scalar" => {
-            let line = text.matches('\n').count();
-            return at_line(line, line + 1, "found unexpected end of stream");
+        "unexpected eof" | "unclosed quote" | "invalid indentation in multiline quoted scalar" => {
+            return at_line(at_end, at_end + 1, "found unexpected end of stream");
         }
         _ => (Phase::Tokens, info.split_once(", ").map_or(info, |(_, problem)| problem)),
     };
@@ -68,6 +78,16 @@ fn message(error: &ScanError, text: &str) -> String {
         Phase::Grammar => before,
     };
     at_line(before, shown, problem)
+}
+
+/// Returns what the real library expects where a flow collection does not end with its own bracket: a node after an
+/// indicator, a separator or the bracket after a node.
+fn unclosed(open: char, before: &str) -> &'static str {
+    match (before.trim_end().chars().next_back(), open) {
+        (Some('[' | '{' | ',' | ':'), _) => "did not find expected node content",
+        (_, '[') => "did not find expected ',' or ']'",
+        _ => "did not find expected ',' or '}'",
+    }
 }
 
 fn at_line(before: usize, shown: usize, problem: &str) -> String {

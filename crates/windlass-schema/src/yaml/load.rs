@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Tag};
+use granit_parser::{Event, Marker, Options, Parser, ScalarStyle, Tag};
 
 use super::errors;
 use crate::json::MAX_DEPTH;
@@ -38,8 +38,8 @@ pub(super) enum Kind {
 }
 
 fn tag_name(tag: &Tag) -> String {
-    let handle = if tag.handle == "tag:yaml.org,2002:" { "!!" } else { &tag.handle };
-    format!("{handle}{}", tag.suffix)
+    let handle = if tag.handle() == "tag:yaml.org,2002:" { "!!" } else { tag.handle() };
+    format!("{handle}{}", tag.suffix())
 }
 
 /// Why there is no tree.
@@ -55,7 +55,12 @@ pub(super) fn load(text: &str) -> Result<Tree, Failure> {
     let mut anchors = HashMap::new();
     let mut open: Vec<NodeId> = Vec::new();
     let mut root = None;
-    for event in Parser::new_from_str(text) {
+    let mut options = Options::default();
+    options.set_emit_comments(false);
+    // Deeper than what is accepted here, so that the error below is the one that is reported.
+    options.flow_nesting_limit = MAX_DEPTH + 1;
+    options.block_nesting_limit = MAX_DEPTH + 1;
+    for event in Parser::new_from_str_with_options(text, options) {
         let (event, span) = event.map_err(|error| errors::failure(&error, text))?;
         let line = span.start.line();
         let (kind, anchor, opens) = match event {
@@ -64,8 +69,8 @@ pub(super) fn load(text: &str) -> Result<Tree, Failure> {
                 let kind = Kind::Scalar { text: text.into_owned(), plain: style == ScalarStyle::Plain, tag };
                 (kind, anchor, false)
             }
-            Event::SequenceStart(anchor, _) => (Kind::Sequence(Vec::new()), anchor, true),
-            Event::MappingStart(anchor, _) => (Kind::Mapping(Vec::new()), anchor, true),
+            Event::SequenceStart(_, anchor, _) => (Kind::Sequence(Vec::new()), anchor, true),
+            Event::MappingStart(_, anchor, _) => (Kind::Mapping(Vec::new()), anchor, true),
             Event::Alias(anchor) => {
                 let target = anchors.get(&anchor).copied().ok_or_else(|| {
                     Failure::Fatal(format!(
@@ -80,7 +85,8 @@ pub(super) fn load(text: &str) -> Result<Tree, Failure> {
                 continue;
             }
             Event::DocumentEnd | Event::StreamEnd => break,
-            Event::StreamStart | Event::DocumentStart(_) | Event::Nothing => continue,
+            // Comments and anchor definitions among them: they are not nodes.
+            _ => continue,
         };
         let id = nodes.len();
         nodes.push(Node { line, kind });

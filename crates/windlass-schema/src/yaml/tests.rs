@@ -95,6 +95,9 @@ fn malformed_yaml_is_told_in_the_words_of_the_real_library() {
     check("a: b: c\n", expect!["yaml: mapping values are not allowed in this context"]);
     check("a: 1\n b: 2\n", expect!["yaml: line 2: mapping values are not allowed in this context"]);
     check("a: {b: 1\n", expect!["yaml: line 1: did not find expected ',' or '}'"]);
+    check("a: [1\n", expect!["yaml: line 1: did not find expected ',' or ']'"]);
+    check("a: [1,\n", expect!["yaml: line 1: did not find expected node content"]);
+    check("a: [1}\n", expect!["yaml: did not find expected ',' or ']'"]);
     check("a: \"x\n", expect!["yaml: line 2: found unexpected end of stream"]);
     check("a:\n\t- b\n", expect!["yaml: line 2: found character that cannot start any token"]);
     check("a: @x\n", expect!["yaml: found character that cannot start any token"]);
