@@ -26,9 +26,9 @@ const LONGEST_SUGGESTION: usize = 40;
 /// Types that the generated code uses by these names, and names that every Rust program has.
 const TYPES: &str = "Action Api Arc BTreeMap Box Clone Condition Conditions Context Controller Conversion Copy \
                      CustomResource Debug Default Denied Desired Deserialize Drop Duration Eq Err Error Fn From Into \
-                     Iterator JsonSchema None ObjectKey Ok Operator Option Ord PartialEq PartialOrd Plane Quantity \
+                     Iterator JsonSchema None ObjectKey Ok Operator Option Ord PartialEq PartialOrd Quantity \
                      Reconciler Request ResourceExt Result Schema SchemaGenerator Scope Self Send Serialize Sized Some \
-                     String Sync Time ToOwned ToString Trigger TryFrom TryInto Vec Warnings Watch Webhook";
+                     String Sync TestPlane Time ToOwned ToString Trigger TryFrom TryInto Vec Warnings Watch Webhook";
 
 /// Variables and functions of the generated code.
 const VARIABLES: &str = "api back controller conversion ctx default denied error example labels message new old \

@@ -7,31 +7,31 @@ use kube::{Api, Resource, api::ListParams};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use crate::{World, eventually};
+use crate::{TestCluster, eventually};
 
 /// An object that a test waits for. Every method waits until what it says is true, and fails the test if that does not
 /// become true.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::ConfigMap;
-/// use windlass_testing::{World, fixtures};
+/// use windlass_testing::{TestCluster, fixtures};
 ///
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
-/// let world = World::start().await;
-/// world.create(fixtures::config_map("settings", "colour", "blue")).await;
+/// let cluster = TestCluster::start().await;
+/// cluster.create(fixtures::config_map("settings", "colour", "blue")).await;
 /// let is_blue = |map: &ConfigMap| map.data.iter().any(|data| data["colour"] == "blue");
-/// let map = world.expect::<ConfigMap>("settings").to("be blue", is_blue).await;
+/// let map = cluster.expect::<ConfigMap>("settings").to("be blue", is_blue).await;
 /// assert_eq!(map.metadata.name.as_deref(), Some("settings"));
 /// # });
 /// ```
 pub struct Expectation<'a, K> {
-    world: &'a World,
+    cluster: &'a TestCluster,
     api: Api<K>,
     name: String,
     kind: String,
 }
 
-impl World {
+impl TestCluster {
     /// What is expected of an object in the test's namespace.
     pub fn expect<K>(&self, name: &str) -> Expectation<'_, K>
     where
@@ -42,7 +42,7 @@ impl World {
 
     /// What is expected of an object elsewhere: of the cluster, or in another namespace.
     pub fn expect_in<K: Resource<DynamicType = ()>>(&self, api: Api<K>, name: &str) -> Expectation<'_, K> {
-        Expectation { world: self, api, name: name.to_owned(), kind: K::kind(&()).into_owned() }
+        Expectation { cluster: self, api, name: name.to_owned(), kind: K::kind(&()).into_owned() }
     }
 }
 
@@ -95,7 +95,7 @@ where
     /// An event was told about it, for a reason.
     pub async fn event(&self, reason: &str) -> Event {
         let sentence = format!("{} {} should have an event {reason}", self.kind, self.name);
-        let events: Api<Event> = Api::all(self.world.client());
+        let events: Api<Event> = Api::all(self.cluster.client());
         let uid = self.exists().await.meta().uid.clone();
         eventually(&sentence, async || {
             let list = events.list(&ListParams::default()).await.ok()?;

@@ -3,11 +3,11 @@
 //! ```
 //! use k8s_openapi::api::core::v1::ConfigMap;
 //! use kube::{Api, api::PostParams};
-//! use windlass_testing::{World, eventually};
+//! use windlass_testing::{TestCluster, eventually};
 //!
 //! # tokio::runtime::Runtime::new().unwrap().block_on(async {
-//! let world = World::start().await;
-//! let maps: Api<ConfigMap> = world.api();
+//! let cluster = TestCluster::start().await;
+//! let maps: Api<ConfigMap> = cluster.api();
 //! let mut map = ConfigMap::default();
 //! map.metadata.name = Some("settings".to_owned());
 //! maps.create(&PostParams::default(), &map).await.unwrap();
@@ -17,14 +17,14 @@
 //!
 //! The same tests run against a cluster if `WINDLASS_TEST_KUBECONFIG` names its kubeconfig.
 
+mod cluster;
 mod expect;
 pub mod fixtures;
 mod history;
 mod plane;
 mod recording;
 mod webhooks;
-mod world;
 
+pub use cluster::{RunningOperator, TestCluster, eventually};
 pub use expect::Expectation;
-pub use plane::{Plane, PlaneBuilder};
-pub use world::{RunningOperator, World, eventually};
+pub use plane::{TestPlane, TestPlaneBuilder};

@@ -8,7 +8,7 @@ use kube::CustomResourceExt;
 use windlass_clock::VirtualTime;
 use windlass_plane::{CertificateAndKey, LoopOptions, Loops, NodeOptions, Selection};
 
-use crate::World;
+use crate::TestCluster;
 
 /// The authority of all planes of a process: pods of a test would verify the server with it, if it were not in the
 /// process, and it signs the certificates that are asked for.
@@ -17,44 +17,44 @@ fn authority() -> CertificateAndKey {
     AUTHORITY.get_or_init(|| CertificateAndKey::authority().expect("an authority can always be made")).clone()
 }
 
-/// A control plane of a test's own: an API server, its control loops and, if asked for, nodes. It is also a [`World`].
+/// A control plane of a test's own: an API server, its control loops and, if asked for, nodes. It is also a [`TestCluster`].
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::ServiceAccount;
-/// use windlass_testing::{Plane, eventually};
+/// use windlass_testing::{TestPlane, eventually};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-/// let plane = Plane::test().nodes(1).await;
+/// let plane = TestPlane::builder().nodes(1).await;
 /// let accounts = plane.api::<ServiceAccount>();
 /// eventually("there is an account", async || accounts.get_opt("default").await.unwrap()).await;
 /// # });
 /// ```
-pub struct Plane {
-    world: World,
+pub struct TestPlane {
+    cluster: TestCluster,
     _loops: Option<Loops>,
     _time: Option<VirtualTime>,
 }
 
-/// What a [`Plane`] is to have. Await it.
-pub struct PlaneBuilder {
+/// What a [`TestPlane`] is to have. Await it.
+pub struct TestPlaneBuilder {
     loops: LoopOptions,
     definitions: Vec<CustomResourceDefinition>,
     virtual_time: bool,
 }
 
-impl Plane {
+impl TestPlane {
     /// A plane with all control loops and no nodes.
-    pub fn test() -> PlaneBuilder {
-        PlaneBuilder::default()
+    pub fn builder() -> TestPlaneBuilder {
+        TestPlaneBuilder::default()
     }
 
-    /// Lets time pass: at once, if it is [virtual](PlaneBuilder::virtual_time).
-    pub async fn pass(&self, time: Duration) {
+    /// Lets time pass: at once, if it is [virtual](TestPlaneBuilder::virtual_time).
+    pub async fn advance(&self, time: Duration) {
         tokio::time::sleep(time).await;
     }
 }
 
-impl Default for PlaneBuilder {
+impl Default for TestPlaneBuilder {
     fn default() -> Self {
         let authority = authority();
         let root_ca = Some(authority.certificate.as_str().into());
@@ -63,7 +63,7 @@ impl Default for PlaneBuilder {
     }
 }
 
-impl PlaneBuilder {
+impl TestPlaneBuilder {
     /// Only these control loops.
     #[must_use]
     pub fn controllers(mut self, selection: Selection) -> Self {
@@ -106,33 +106,33 @@ impl PlaneBuilder {
         self
     }
 
-    async fn start(self) -> Plane {
+    async fn start(self) -> TestPlane {
         let time = self.virtual_time.then(|| {
             tokio::time::pause();
             windlass_clock::virtual_time()
         });
-        let world = World::start().await;
-        let loops = world.server().map(|server| Loops::start(server, &self.loops));
+        let cluster = TestCluster::start().await;
+        let loops = cluster.server().map(|server| Loops::start(server, &self.loops));
         for definition in &self.definitions {
-            world.define_as(definition).await;
+            cluster.define_as(definition).await;
         }
-        Plane { world, _loops: loops, _time: time }
+        TestPlane { cluster, _loops: loops, _time: time }
     }
 }
 
-impl IntoFuture for PlaneBuilder {
-    type Output = Plane;
-    type IntoFuture = LocalBoxFuture<'static, Plane>;
+impl IntoFuture for TestPlaneBuilder {
+    type Output = TestPlane;
+    type IntoFuture = LocalBoxFuture<'static, TestPlane>;
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(self.start())
     }
 }
 
-impl Deref for Plane {
-    type Target = World;
+impl Deref for TestPlane {
+    type Target = TestCluster;
 
-    fn deref(&self) -> &World {
-        &self.world
+    fn deref(&self) -> &TestCluster {
+        &self.cluster
     }
 }

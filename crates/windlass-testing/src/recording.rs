@@ -53,14 +53,14 @@ mod tests {
     use kube::{Api, api::ListParams};
 
     use super::*;
-    use crate::World;
+    use crate::TestCluster;
 
     #[tokio::test]
     async fn requests_are_written_down_a_line_each() {
-        let world = World::start().await;
-        let path = env::temp_dir().join(World::unique("requests"));
-        let client = into(world.client(), world.namespace(), "me-system", File::create(&path).unwrap());
-        let maps: Api<ConfigMap> = Api::namespaced(client, world.namespace());
+        let cluster = TestCluster::start().await;
+        let path = env::temp_dir().join(TestCluster::unique("requests"));
+        let client = into(cluster.client(), cluster.namespace(), "me-system", File::create(&path).unwrap());
+        let maps: Api<ConfigMap> = Api::namespaced(client, cluster.namespace());
         maps.list(&ListParams::default()).await.unwrap();
         maps.get("nothing").await.unwrap_err();
         let text = std::fs::read_to_string(&path).unwrap();
@@ -68,7 +68,7 @@ mod tests {
         let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(lines.len(), 2, "{text}");
         assert_eq!((&lines[0]["method"], &lines[0]["status"]), (&json!("GET"), &json!(200)));
-        assert_eq!(lines[0]["namespace"], world.namespace());
+        assert_eq!(lines[0]["namespace"], cluster.namespace());
         assert_eq!(lines[0]["own"], "me-system");
         assert!(lines[1]["uri"].as_str().unwrap().ends_with("/configmaps/nothing"), "{text}");
         assert_eq!(lines[1]["status"], 404);

@@ -8,7 +8,7 @@ use kube::{
 };
 use serde_json::Value;
 use windlass_plane::Stages;
-use windlass_testing::Plane;
+use windlass_testing::TestPlane;
 
 use windlass_book::page::{Page, pages};
 
@@ -32,7 +32,7 @@ async fn manifests_are_accepted_by_a_plane() {
                 }
                 if !version.is_empty() && !ELSEWHERE.iter().any(|group| version.starts_with(group)) {
                     if plane.is_none() {
-                        plane = Some(Plane::test().with_crds([CronTab::crd()]).await);
+                        plane = Some(TestPlane::builder().with_crds([CronTab::crd()]).await);
                     }
                     create(plane.as_ref().unwrap(), document, &place).await;
                 }
@@ -41,7 +41,7 @@ async fn manifests_are_accepted_by_a_plane() {
     }
 }
 
-async fn create(plane: &Plane, document: Value, place: &str) {
+async fn create(plane: &TestPlane, document: Value, place: &str) {
     let object: DynamicObject = serde_json::from_value(document).unwrap_or_else(|error| panic!("{place}: {error}"));
     let types = object.types.clone().unwrap();
     let kind = types.try_into().unwrap_or_else(|error| panic!("{place}: {error}"));

@@ -9,11 +9,11 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::json;
-use windlass_testing::{Plane, eventually};
+use windlass_testing::{TestPlane, eventually};
 
 #[tokio::test]
 async fn every_namespace_has_an_account_which_comes_back_when_deleted() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     let accounts = plane.api::<ServiceAccount>();
     let first = eventually("there is an account", async || accounts.get_opt("default").await.unwrap()).await;
     assert_eq!(first.metadata.managed_fields, None);
@@ -27,7 +27,7 @@ async fn every_namespace_has_an_account_which_comes_back_when_deleted() {
 
 #[tokio::test]
 async fn a_namespace_that_goes_gets_no_new_account() {
-    let plane = Plane::test().controllers("serviceaccount-controller".parse().unwrap()).await;
+    let plane = TestPlane::builder().controllers("serviceaccount-controller".parse().unwrap()).await;
     let (accounts, namespaces) = (plane.api::<ServiceAccount>(), Api::<Namespace>::all(plane.client()));
     eventually("there is an account", async || accounts.get_opt("default").await.unwrap()).await;
     namespaces.delete(plane.namespace(), &DeleteParams::default()).await.unwrap();
@@ -42,7 +42,7 @@ async fn a_namespace_that_goes_gets_no_new_account() {
 
 #[tokio::test]
 async fn the_root_certificate_is_in_every_namespace_and_is_repaired() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     let maps = plane.api::<ConfigMap>();
     let certificate = |map: &ConfigMap| map.data.as_ref().unwrap().get("ca.crt").cloned();
     let first = eventually("it is there", async || maps.get_opt("kube-root-ca.crt").await.unwrap()).await;
@@ -67,7 +67,7 @@ fn role(value: serde_json::Value) -> ClusterRole {
 
 #[tokio::test]
 async fn a_role_gathers_the_rules_of_others_as_they_come_and_go() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     let roles: Api<ClusterRole> = Api::all(plane.client());
     let gatherer = role(json!({"metadata": {"name": "gatherer"},
         "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"gather": "yes"}}]}}));

@@ -16,7 +16,7 @@ use kube::{
     core::{ApiResource, GroupVersionKind},
 };
 use serde_json::{Value, json};
-use windlass_testing::{Plane, eventually};
+use windlass_testing::{TestPlane, eventually};
 
 /// Only what is tested: the pods are made by hand.
 const LOOP: &str = "horizontal-pod-autoscaler-controller";
@@ -33,14 +33,14 @@ fn definition(group: &str, version: &str, plural: &str, kind: &str) -> CustomRes
 }
 
 struct Bench {
-    plane: Plane,
+    plane: TestPlane,
     autoscalers: Api<HorizontalPodAutoscaler>,
     sets: Api<ReplicaSet>,
 }
 
 impl Bench {
     /// A replica set, and so many running pods of it.
-    async fn with(plane: Plane, replicas: i32) -> Self {
+    async fn with(plane: TestPlane, replicas: i32) -> Self {
         let bench = Self { autoscalers: plane.api(), sets: plane.api(), plane };
         let template =
             json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
@@ -120,8 +120,8 @@ fn cpu(percent: i32) -> Value {
         "target": {"type": "Utilization", "averageUtilization": percent}}}])
 }
 
-async fn plane() -> Plane {
-    Plane::test()
+async fn plane() -> TestPlane {
+    TestPlane::builder()
         .controllers(LOOP.parse().unwrap())
         .with_crds([
             definition("metrics.k8s.io", "v1beta1", "pods", "PodMetrics"),
@@ -133,7 +133,7 @@ async fn plane() -> Plane {
 
 #[tokio::test]
 async fn without_a_metrics_api_the_conditions_say_so() {
-    let plane = Plane::test().controllers(LOOP.parse().unwrap()).await;
+    let plane = TestPlane::builder().controllers(LOOP.parse().unwrap()).await;
     let bench = Bench::with(plane, 2).await;
     bench.create("web", json!({"metrics": cpu(50)})).await;
     let (status, message) = bench.condition("web", "ScalingActive", "FailedGetResourceMetric").await;
@@ -155,7 +155,7 @@ async fn without_a_metrics_api_the_conditions_say_so() {
 
 #[tokio::test]
 async fn a_target_that_is_not_there_cannot_be_scaled() {
-    let plane = Plane::test().controllers(LOOP.parse().unwrap()).await;
+    let plane = TestPlane::builder().controllers(LOOP.parse().unwrap()).await;
     let bench = Bench::with(plane, 1).await;
     let target = |kind: &str| json!({"scaleTargetRef": {"apiVersion": "apps/v1", "kind": kind, "name": "gone"}});
     bench.create("gone", target("Deployment")).await;
@@ -169,7 +169,7 @@ async fn a_target_that_is_not_there_cannot_be_scaled() {
 
 #[tokio::test]
 async fn replicas_are_kept_within_their_limits() {
-    let plane = Plane::test().controllers(LOOP.parse().unwrap()).await;
+    let plane = TestPlane::builder().controllers(LOOP.parse().unwrap()).await;
     let bench = Bench::with(plane, 12).await;
     bench.create("web", json!({"metrics": cpu(50)})).await;
     bench.scaled(10).await;

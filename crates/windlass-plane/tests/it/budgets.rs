@@ -17,13 +17,13 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use windlass_testing::{Plane, eventually};
+use windlass_testing::{TestPlane, eventually};
 
 fn from<K: DeserializeOwned>(value: Value) -> K {
     serde_json::from_value(value).unwrap()
 }
 
-async fn budget(plane: &Plane, spec: Value) {
+async fn budget(plane: &TestPlane, spec: Value) {
     let mut full = json!({"selector": {"matchLabels": {"app": "web"}}});
     full.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
     let budget = from(json!({"metadata": {"name": "guard"}, "spec": full}));
@@ -31,7 +31,7 @@ async fn budget(plane: &Plane, spec: Value) {
 }
 
 /// Waits for numbers of pods: healthy, desired, expected and those that may go.
-async fn until(plane: &Plane, numbers: [i32; 4]) -> PodDisruptionBudgetStatus {
+async fn until(plane: &TestPlane, numbers: [i32; 4]) -> PodDisruptionBudgetStatus {
     eventually(&format!("the budget is at {numbers:?}"), async || {
         let status = plane.api::<PodDisruptionBudget>().get("guard").await.unwrap().status?;
         let have = [status.current_healthy, status.desired_healthy, status.expected_pods, status.disruptions_allowed];
@@ -46,7 +46,7 @@ fn reason(status: &PodDisruptionBudgetStatus) -> (&str, &str, &str) {
 }
 
 /// A pod that is ready, of an owner.
-async fn pod(plane: &Plane, name: &str, owner: Option<Value>) {
+async fn pod(plane: &TestPlane, name: &str, owner: Option<Value>) {
     let mut pod = json!({"metadata": {"name": name, "labels": {"app": "web"}}, "spec": {"containers": [
         {"name": "c", "image": "i"}]}});
     if let Some(owner) = owner {
@@ -58,8 +58,8 @@ async fn pod(plane: &Plane, name: &str, owner: Option<Value>) {
     pods.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
 }
 
-async fn alone() -> Plane {
-    Plane::test().controllers("disruption-controller".parse().unwrap()).await
+async fn alone() -> TestPlane {
+    TestPlane::builder().controllers("disruption-controller".parse().unwrap()).await
 }
 
 #[tokio::test]
@@ -80,7 +80,7 @@ async fn a_budget_counts_and_an_eviction_takes() {
 
 #[tokio::test]
 async fn as_many_pods_are_expected_as_their_controllers_want() {
-    let plane = Plane::test().nodes(1).await;
+    let plane = TestPlane::builder().nodes(1).await;
     let template =
         json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     let deployment = from(json!({"metadata": {"name": "web"}, "spec": {"replicas": 5,
@@ -132,7 +132,7 @@ async fn a_controller_without_a_scale_leaves_nothing_to_take() {
 
 #[tokio::test]
 async fn a_pod_that_was_evicted_and_stays_counts_again() {
-    let plane = Plane::test().controllers("disruption-controller".parse().unwrap()).virtual_time().await;
+    let plane = TestPlane::builder().controllers("disruption-controller".parse().unwrap()).virtual_time().await;
     budget(&plane, json!({"minAvailable": 0})).await;
     pod(&plane, "a", None).await;
     until(&plane, [1, 0, 1, 1]).await;
@@ -140,7 +140,7 @@ async fn a_pod_that_was_evicted_and_stays_counts_again() {
     let budgets: Api<PodDisruptionBudget> = plane.api();
     budgets.patch_status("guard", &PatchParams::default(), &Patch::Merge(evicted)).await.unwrap();
     until(&plane, [0, 0, 1, 0]).await;
-    plane.pass(Duration::from_secs(150)).await;
+    plane.advance(Duration::from_secs(150)).await;
     until(&plane, [1, 0, 1, 1]).await;
 }
 
@@ -150,7 +150,7 @@ fn now() -> String {
 
 #[tokio::test]
 async fn that_a_pod_is_to_go_is_taken_back_when_it_stays() {
-    let plane = Plane::test().controllers("disruption-controller".parse().unwrap()).virtual_time().await;
+    let plane = TestPlane::builder().controllers("disruption-controller".parse().unwrap()).virtual_time().await;
     pod(&plane, "a", None).await;
     let target = json!({"type": "DisruptionTarget", "status": "True", "lastTransitionTime": now()});
     let status = Patch::Strategic(json!({"status": {"conditions": [target]}}));
@@ -160,8 +160,8 @@ async fn that_a_pod_is_to_go_is_taken_back_when_it_stays() {
         let conditions = pods.get("a").await.unwrap().status.unwrap().conditions.unwrap();
         conditions.into_iter().find(|condition| condition.type_ == "DisruptionTarget").unwrap().status
     };
-    plane.pass(Duration::from_secs(60)).await;
+    plane.advance(Duration::from_secs(60)).await;
     assert_eq!(state().await, "True");
-    plane.pass(Duration::from_secs(70)).await;
+    plane.advance(Duration::from_secs(70)).await;
     eventually("it is taken back", async || (state().await == "False").then_some(())).await;
 }

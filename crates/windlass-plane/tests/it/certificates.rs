@@ -9,7 +9,7 @@ use kube::{
 };
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use serde_json::json;
-use windlass_testing::{Plane, eventually};
+use windlass_testing::{TestPlane, eventually};
 
 /// A request of somebody in a group.
 fn request(name: &str, who: &str, group: &str, signer: &str, usages: &[&str]) -> CertificateSigningRequest {
@@ -28,22 +28,22 @@ fn request(name: &str, who: &str, group: &str, signer: &str, usages: &[&str]) ->
     request
 }
 
-fn requests(plane: &Plane) -> Api<CertificateSigningRequest> {
+fn requests(plane: &TestPlane) -> Api<CertificateSigningRequest> {
     Api::all(plane.client())
 }
 
-async fn approve(plane: &Plane, name: &str) {
+async fn approve(plane: &TestPlane, name: &str) {
     let approved = json!({"status": {"conditions": [{"type": "Approved", "status": "True", "reason": "Tested"}]}});
     requests(plane).patch_approval(name, &PatchParams::default(), &Patch::Strategic(approved)).await.unwrap();
 }
 
-async fn certificate(plane: &Plane, name: &str) -> Option<String> {
+async fn certificate(plane: &TestPlane, name: &str) -> Option<String> {
     let status = requests(plane).get(name).await.unwrap().status?;
     status.certificate.map(|certificate| String::from_utf8(certificate.0).unwrap())
 }
 
 /// The conditions of a request with their reasons.
-async fn conditions(plane: &Plane, name: &str) -> Vec<(String, String)> {
+async fn conditions(plane: &TestPlane, name: &str) -> Vec<(String, String)> {
     let conditions = requests(plane).get(name).await.unwrap().status.and_then(|status| status.conditions);
     let words = conditions.into_iter().flatten().map(|one| (one.type_, one.reason.unwrap_or_default()));
     words.collect()
@@ -51,24 +51,24 @@ async fn conditions(plane: &Plane, name: &str) -> Vec<(String, String)> {
 
 #[tokio::test]
 async fn a_request_that_is_approved_is_signed_and_goes_after_an_hour() {
-    let plane = Plane::test().virtual_time().await;
+    let plane = TestPlane::builder().virtual_time().await;
     let usages = ["client auth", "digital signature"];
     let made = request("jane", "jane", "dev", "kube-apiserver-client", &usages);
     requests(&plane).create(&PostParams::default(), &made).await.unwrap();
-    plane.pass(Duration::from_secs(10)).await;
+    plane.advance(Duration::from_secs(10)).await;
     assert_eq!(certificate(&plane, "jane").await, None, "nobody has approved it");
     approve(&plane, "jane").await;
     let pem = eventually("it is signed", async || certificate(&plane, "jane").await).await;
     assert!(pem.starts_with("-----BEGIN CERTIFICATE-----\n"), "{pem}");
-    plane.pass(Duration::from_secs(3300)).await;
+    plane.advance(Duration::from_secs(3300)).await;
     assert!(requests(&plane).get_opt("jane").await.unwrap().is_some());
-    plane.pass(Duration::from_secs(700)).await;
+    plane.advance(Duration::from_secs(700)).await;
     assert!(requests(&plane).get_opt("jane").await.unwrap().is_none());
 }
 
 #[tokio::test]
 async fn a_request_that_its_signer_does_not_sign_fails() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     let made = request("jane", "jane", "dev", "kube-apiserver-client", &["server auth"]);
     requests(&plane).create(&PostParams::default(), &made).await.unwrap();
     approve(&plane, "jane").await;
@@ -82,7 +82,7 @@ async fn a_request_that_its_signer_does_not_sign_fails() {
 
 #[tokio::test]
 async fn a_kubelet_gets_its_certificate_without_asking_anybody() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     let signer = "kube-apiserver-client-kubelet";
     let usages = ["client auth", "digital signature", "key encipherment"];
     let made = request("node", "system:node:a", "system:nodes", signer, &usages);
@@ -93,7 +93,7 @@ async fn a_kubelet_gets_its_certificate_without_asking_anybody() {
 
 #[tokio::test]
 async fn nobody_becomes_an_administrator_by_a_request() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     let made = request("root", "root", "system:masters", "kube-apiserver-client", &["client auth"]);
     let refused = requests(&plane).create(&PostParams::default(), &made).await.unwrap_err().to_string();
     let expected = "use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed";

@@ -13,7 +13,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 use windlass_plane::{LoopOptions, Loops, Selection};
-use windlass_testing::{Plane, World, eventually};
+use windlass_testing::{TestCluster, TestPlane, eventually};
 
 const HOUR: u64 = 3600;
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
@@ -26,8 +26,8 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(world: &World) -> Self {
-        Self { cron_jobs: world.api(), jobs: world.api(), pods: world.api() }
+    fn new(cluster: &TestCluster) -> Self {
+        Self { cron_jobs: cluster.api(), jobs: cluster.api(), pods: cluster.api() }
     }
 
     async fn create(&self, spec: Value) {
@@ -71,8 +71,8 @@ fn controllers() -> Selection {
     "job-controller,cronjob-controller".parse().unwrap()
 }
 
-async fn plane() -> Plane {
-    Plane::test().controllers(controllers()).virtual_time().await
+async fn plane() -> TestPlane {
+    TestPlane::builder().controllers(controllers()).virtual_time().await
 }
 
 /// Sleeps until a minute of the hour has come and the loops have dealt with it.
@@ -229,9 +229,9 @@ async fn a_job_that_is_deleted_is_not_active_any_more() {
 async fn a_restart_makes_up_for_one_run_and_makes_none_twice() {
     tokio::time::pause();
     let _time = windlass_clock::virtual_time();
-    let world = World::start().await;
-    let server = world.server().unwrap();
-    let bench = Bench::new(&world);
+    let cluster = TestCluster::start().await;
+    let server = cluster.server().unwrap();
+    let bench = Bench::new(&cluster);
     let options = LoopOptions { controllers: controllers(), ..LoopOptions::default() };
     let loops = Loops::start(server, &options);
     bench.create(json!({"schedule": "0 * * * *"})).await;

@@ -10,41 +10,41 @@ use kube::{
 };
 use serde_json::{Value, json};
 use windlass_plane::{LoopOptions, Loops, Selection};
-use windlass_testing::{Plane, World, eventually};
+use windlass_testing::{TestCluster, TestPlane, eventually};
 
 fn selection() -> Selection {
     "daemonset-controller".parse().unwrap()
 }
 
-async fn create_node(world: &World, name: &str, disk: &str) {
+async fn create_node(cluster: &TestCluster, name: &str, disk: &str) {
     let node = json!({ "metadata": { "name": name, "labels": { "disk": disk } } });
     let node = serde_json::from_value(node).unwrap();
-    Api::<Node>::all(world.client()).create(&PostParams::default(), &node).await.unwrap();
+    Api::<Node>::all(cluster.client()).create(&PostParams::default(), &node).await.unwrap();
     // A new node is not ready, and repels daemons until it is.
-    patch_node(world, name, json!({ "spec": { "taints": null } })).await;
+    patch_node(cluster, name, json!({ "spec": { "taints": null } })).await;
 }
 
-async fn patch_node(world: &World, name: &str, patch: Value) {
-    let nodes = Api::<Node>::all(world.client());
+async fn patch_node(cluster: &TestCluster, name: &str, patch: Value) {
+    let nodes = Api::<Node>::all(cluster.client());
     nodes.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
 }
 
-async fn create(world: &World, strategy: Value, selector: Value) {
+async fn create(cluster: &TestCluster, strategy: Value, selector: Value) {
     let mut template = template("one");
     template["spec"]["nodeSelector"] = selector;
     let set = json!({ "metadata": { "name": "agent" }, "spec": { "selector": { "matchLabels": { "app": "agent" } },
         "updateStrategy": strategy, "template": template } });
     let set = serde_json::from_value(set).unwrap();
-    world.api::<DaemonSet>().create(&PostParams::default(), &set).await.unwrap();
+    cluster.api::<DaemonSet>().create(&PostParams::default(), &set).await.unwrap();
 }
 
 fn template(image: &str) -> Value {
     json!({ "metadata": { "labels": { "app": "agent" } }, "spec": { "containers": [{ "name": "c", "image": image }] } })
 }
 
-async fn set_image(world: &World, image: &str) {
+async fn set_image(cluster: &TestCluster, image: &str) {
     let patch = Patch::Merge(json!({ "spec": { "template": template(image) } }));
-    world.api::<DaemonSet>().patch("agent", &PatchParams::default(), &patch).await.unwrap();
+    cluster.api::<DaemonSet>().patch("agent", &PatchParams::default(), &patch).await.unwrap();
 }
 
 fn node_of(pod: &Pod) -> String {
@@ -55,38 +55,38 @@ fn node_of(pod: &Pod) -> String {
 }
 
 /// Nodes and images, in order.
-async fn shown(world: &World) -> String {
-    let pods = world.api::<Pod>().list(&Default::default()).await.unwrap().items;
+async fn shown(cluster: &TestCluster) -> String {
+    let pods = cluster.api::<Pod>().list(&Default::default()).await.unwrap().items;
     let image = |pod: &Pod| pod.spec.as_ref().unwrap().containers[0].image.clone().unwrap();
     let mut shown: Vec<_> = pods.iter().map(|pod| format!("{}={}", node_of(pod), image(pod))).collect();
     shown.sort();
     shown.join(" ")
 }
 
-async fn set_phase(world: &World, pod: &Pod, phase: &str) {
+async fn set_phase(cluster: &TestCluster, pod: &Pod, phase: &str) {
     let ready = if phase == "Running" { "True" } else { "False" };
     let status = json!({ "status": { "phase": phase, "conditions": [{ "type": "Ready", "status": ready }] } });
     let patch = Patch::Strategic(status);
-    world.api::<Pod>().patch_status(&pod.name_any(), &PatchParams::default(), &patch).await.unwrap();
+    cluster.api::<Pod>().patch_status(&pod.name_any(), &PatchParams::default(), &patch).await.unwrap();
 }
 
 /// Waits for these pods.
-async fn expect_pods(world: &World, expected: &str) {
-    eventually(&format!("there are {expected:?}"), async || (shown(world).await == expected).then_some(())).await;
+async fn expect_pods(cluster: &TestCluster, expected: &str) {
+    eventually(&format!("there are {expected:?}"), async || (shown(cluster).await == expected).then_some(())).await;
 }
 
-async fn make_ready(world: &World) {
-    for pod in world.api::<Pod>().list(&Default::default()).await.unwrap().items {
+async fn make_ready(cluster: &TestCluster) {
+    for pod in cluster.api::<Pod>().list(&Default::default()).await.unwrap().items {
         if pod.status.as_ref().and_then(|status| status.phase.as_deref()) != Some("Running") {
-            set_phase(world, &pod, "Running").await;
+            set_phase(cluster, &pod, "Running").await;
         }
     }
 }
 
 /// Waits for the numbers of a status: desired, current, misscheduled, ready, updated, available.
-async fn expect_status(world: &World, expected: [i32; 6]) {
+async fn expect_status(cluster: &TestCluster, expected: [i32; 6]) {
     eventually(&format!("the status has {expected:?}"), async || {
-        let status = world.api::<DaemonSet>().get("agent").await.unwrap().status.unwrap_or_default();
+        let status = cluster.api::<DaemonSet>().get("agent").await.unwrap().status.unwrap_or_default();
         let found = [
             status.desired_number_scheduled,
             status.current_number_scheduled,
@@ -106,7 +106,7 @@ fn rolling(unavailable: i32, surge: i32) -> Value {
 
 #[tokio::test]
 async fn every_node_that_fits_has_a_pod() {
-    let plane = Plane::test().controllers(selection()).await;
+    let plane = TestPlane::builder().controllers(selection()).await;
     create_node(&plane, "a", "ssd").await;
     create_node(&plane, "b", "hdd").await;
     create(&plane, rolling(1, 0), json!({ "disk": "ssd" })).await;
@@ -132,7 +132,7 @@ async fn every_node_that_fits_has_a_pod() {
 
 #[tokio::test]
 async fn a_failed_pod_is_replaced() {
-    let plane = Plane::test().controllers(selection()).await;
+    let plane = TestPlane::builder().controllers(selection()).await;
     create_node(&plane, "a", "ssd").await;
     create(&plane, rolling(1, 0), json!(null)).await;
     expect_pods(&plane, "a=one").await;
@@ -148,7 +148,7 @@ async fn a_failed_pod_is_replaced() {
 
 #[tokio::test]
 async fn a_roll_out_replaces_one_after_the_other_and_going_back_brings_back_the_revision() {
-    let plane = Plane::test().controllers(selection()).await;
+    let plane = TestPlane::builder().controllers(selection()).await;
     for node in ["a", "b"] {
         create_node(&plane, node, "ssd").await;
     }
@@ -175,7 +175,7 @@ async fn a_roll_out_replaces_one_after_the_other_and_going_back_brings_back_the_
 
 #[tokio::test]
 async fn a_surge_has_the_old_pod_stay_until_the_new_one_is_available() {
-    let plane = Plane::test().controllers(selection()).await;
+    let plane = TestPlane::builder().controllers(selection()).await;
     create_node(&plane, "a", "ssd").await;
     create(&plane, rolling(0, 1), json!(null)).await;
     expect_pods(&plane, "a=one").await;
@@ -189,7 +189,7 @@ async fn a_surge_has_the_old_pod_stay_until_the_new_one_is_available() {
 
 #[tokio::test]
 async fn loops_that_start_in_the_middle_go_on() {
-    let plane = Plane::test().controllers(Selection::none()).await;
+    let plane = TestPlane::builder().controllers(Selection::none()).await;
     let options = LoopOptions { controllers: selection(), ..LoopOptions::default() };
     let server = plane.server().unwrap();
     for node in ["a", "b"] {

@@ -14,7 +14,7 @@ use kube::{
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use windlass_plane::{LoopOptions, Loops};
-use windlass_testing::{Plane, World, eventually};
+use windlass_testing::{TestCluster, TestPlane, eventually};
 
 const REVISION: &str = "deployment.kubernetes.io/revision";
 
@@ -31,35 +31,35 @@ fn deployment(name: &str, replicas: i32, image: &str) -> Deployment {
     .unwrap()
 }
 
-async fn create(world: &World, deployment: &Deployment) {
-    world.api::<Deployment>().create(&PostParams::default(), deployment).await.unwrap();
+async fn create(cluster: &TestCluster, deployment: &Deployment) {
+    cluster.api::<Deployment>().create(&PostParams::default(), deployment).await.unwrap();
 }
 
-async fn patch(world: &World, name: &str, patch: Value) -> Deployment {
-    world.api().patch(name, &PatchParams::default(), &Patch::Strategic(patch)).await.unwrap()
+async fn patch(cluster: &TestCluster, name: &str, patch: Value) -> Deployment {
+    cluster.api().patch(name, &PatchParams::default(), &Patch::Strategic(patch)).await.unwrap()
 }
 
 fn image(image: &str) -> Value {
     json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": image}]}}}})
 }
 
-async fn sets(world: &World) -> Vec<ReplicaSet> {
-    let mut sets = world.api::<ReplicaSet>().list(&ListParams::default()).await.unwrap().items;
+async fn sets(cluster: &TestCluster) -> Vec<ReplicaSet> {
+    let mut sets = cluster.api::<ReplicaSet>().list(&ListParams::default()).await.unwrap().items;
     sets.sort_by_key(revision_of);
     sets
 }
 
-async fn pods(world: &World) -> Vec<Pod> {
-    world.api::<Pod>().list(&ListParams::default()).await.unwrap().items
+async fn pods(cluster: &TestCluster) -> Vec<Pod> {
+    cluster.api::<Pod>().list(&ListParams::default()).await.unwrap().items
 }
 
 /// Image and size of each set, by revision.
-async fn sizes(world: &World) -> Vec<(String, i32)> {
+async fn sizes(cluster: &TestCluster) -> Vec<(String, i32)> {
     let of = |set: ReplicaSet| {
         let spec = set.spec.unwrap();
         (spec.template.unwrap().spec.unwrap().containers[0].image.clone().unwrap(), spec.replicas.unwrap())
     };
-    sets(world).await.into_iter().map(of).collect()
+    sets(cluster).await.into_iter().map(of).collect()
 }
 
 fn revision_of(set: &ReplicaSet) -> i32 {
@@ -80,11 +80,11 @@ async fn mark_ready(api: &Api<Pod>, pod: &Pod) -> bool {
 }
 
 /// Makes up to so many pods ready that are not, of an image if one is given. Answers how many.
-pub(crate) async fn make_ready(world: &World, image: Option<&str>, limit: usize) -> usize {
-    let api = world.api::<Pod>();
+pub(crate) async fn make_ready(cluster: &TestCluster, image: Option<&str>, limit: usize) -> usize {
+    let api = cluster.api::<Pod>();
     let of_image =
         |pod: &Pod| image.is_none_or(|image| pod.spec.as_ref().unwrap().containers[0].image.as_deref() == Some(image));
-    let waiting = pods(world).await.into_iter().filter(|pod| !is_ready(pod) && of_image(pod)).take(limit);
+    let waiting = pods(cluster).await.into_iter().filter(|pod| !is_ready(pod) && of_image(pod)).take(limit);
     let mut made = 0;
     for pod in waiting {
         made += usize::from(mark_ready(&api, &pod).await);
@@ -117,31 +117,31 @@ fn reason(deployment: &Deployment) -> &str {
 }
 
 /// Makes pods ready until a rollout is complete, and answers with how many there were at most and available at least.
-async fn roll_out(world: &World, name: &str) -> (usize, usize) {
+async fn roll_out(cluster: &TestCluster, name: &str) -> (usize, usize) {
     let (mut most, mut least) = (0, usize::MAX);
     eventually("the rollout is complete", async || {
-        make_ready(world, None, 1).await;
-        let pods = pods(world).await;
+        make_ready(cluster, None, 1).await;
+        let pods = pods(cluster).await;
         most = most.max(pods.len());
         least = least.min(pods.iter().filter(|pod| is_ready(pod)).count());
-        is_complete(&world.api().get(name).await.unwrap()).then_some(())
+        is_complete(&cluster.api().get(name).await.unwrap()).then_some(())
     })
     .await;
     (most, least)
 }
 
-async fn settled(world: &World, name: &str, what: &str, holds: impl Fn(&Deployment) -> bool) -> Deployment {
-    world.expect::<Deployment>(name).to(what, holds).await
+async fn settled(cluster: &TestCluster, name: &str, what: &str, holds: impl Fn(&Deployment) -> bool) -> Deployment {
+    cluster.expect::<Deployment>(name).to(what, holds).await
 }
 
-async fn expect_sizes(world: &World, expected: &[(&str, i32)]) {
+async fn expect_sizes(cluster: &TestCluster, expected: &[(&str, i32)]) {
     let expected: Vec<_> = expected.iter().map(|(image, size)| ((*image).to_owned(), *size)).collect();
-    eventually(&format!("the sets are {expected:?}"), async || (sizes(world).await == expected).then_some(())).await;
+    eventually(&format!("the sets are {expected:?}"), async || (sizes(cluster).await == expected).then_some(())).await;
 }
 
 #[tokio::test]
 async fn a_rolling_update_keeps_within_its_limits_and_ends() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     create(&plane, &deployment("web", 4, "one")).await;
     roll_out(&plane, "web").await;
     patch(&plane, "web", image("two")).await;
@@ -158,7 +158,7 @@ async fn a_rolling_update_keeps_within_its_limits_and_ends() {
 
 #[tokio::test]
 async fn a_deployment_tells_of_its_sets_and_they_of_their_pods() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     create(&plane, &deployment("web", 2, "one")).await;
     let event = plane.expect::<Deployment>("web").event("ScalingReplicaSet").await;
     let set = eventually("there is a set", async || sets(&plane).await.into_iter().next()).await;
@@ -171,7 +171,7 @@ async fn a_deployment_tells_of_its_sets_and_they_of_their_pods() {
 
 #[tokio::test]
 async fn undoing_a_rollout_brings_the_old_set_back_under_a_new_revision() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     create(&plane, &deployment("web", 2, "one")).await;
     roll_out(&plane, "web").await;
     patch(&plane, "web", image("two")).await;
@@ -189,7 +189,7 @@ async fn undoing_a_rollout_brings_the_old_set_back_under_a_new_revision() {
 
 #[tokio::test]
 async fn a_request_of_old_to_roll_back_is_granted() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     create(&plane, &deployment("web", 1, "one")).await;
     roll_out(&plane, "web").await;
     patch(&plane, "web", image("two")).await;
@@ -205,7 +205,7 @@ async fn a_request_of_old_to_roll_back_is_granted() {
 
 #[tokio::test]
 async fn a_paused_deployment_waits_with_its_new_template_but_can_be_scaled() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     create(&plane, &deployment("web", 2, "one")).await;
     roll_out(&plane, "web").await;
     patch(&plane, "web", json!({"spec": {"paused": true}})).await;
@@ -220,7 +220,7 @@ async fn a_paused_deployment_waits_with_its_new_template_but_can_be_scaled() {
 
 #[tokio::test]
 async fn scaling_in_the_middle_of_a_rollout_keeps_its_proportions() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     create(&plane, &deployment("web", 8, "one")).await;
     roll_out(&plane, "web").await;
     patch(&plane, "web", image("two")).await;
@@ -233,7 +233,7 @@ async fn scaling_in_the_middle_of_a_rollout_keeps_its_proportions() {
 
 #[tokio::test]
 async fn recreating_makes_nothing_new_before_the_last_old_pod_is_gone() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     let mut web = deployment("web", 2, "one");
     web.spec.as_mut().unwrap().strategy = serde_json::from_value(json!({"type": "Recreate"})).unwrap();
     let template = &mut web.spec.as_mut().unwrap().template;
@@ -259,18 +259,18 @@ async fn recreating_makes_nothing_new_before_the_last_old_pod_is_gone() {
 
 #[tokio::test]
 async fn a_rollout_without_progress_is_late_and_can_still_go_on() {
-    let plane = Plane::test().virtual_time().await;
+    let plane = TestPlane::builder().virtual_time().await;
     let mut web = deployment("web", 2, "one");
     web.spec.as_mut().unwrap().progress_deadline_seconds = Some(3600);
     create(&plane, &web).await;
     let began = windlass_clock::now();
-    plane.pass(Duration::from_secs(3000)).await;
+    plane.advance(Duration::from_secs(3000)).await;
     assert_eq!(reason(&plane.api().get("web").await.unwrap()), "ReplicaSetUpdated");
     // The first pod is progress: the time begins again.
     make_ready(&plane, None, 1).await;
-    plane.pass(Duration::from_secs(3000)).await;
+    plane.advance(Duration::from_secs(3000)).await;
     assert_eq!(reason(&plane.api().get("web").await.unwrap()), "ReplicaSetUpdated");
-    plane.pass(Duration::from_secs(700)).await;
+    plane.advance(Duration::from_secs(700)).await;
     let late =
         plane.expect::<Deployment>("web").condition_for("Progressing", "False", "ProgressDeadlineExceeded").await;
     let set = sets(&plane).await.remove(0).name_any();
@@ -283,22 +283,22 @@ async fn a_rollout_without_progress_is_late_and_can_still_go_on() {
 
 #[tokio::test]
 async fn pods_must_have_been_ready_for_a_while_to_be_available() {
-    let plane = Plane::test().virtual_time().await;
+    let plane = TestPlane::builder().virtual_time().await;
     let mut web = deployment("web", 2, "one");
     web.spec.as_mut().unwrap().min_ready_seconds = Some(300);
     create(&plane, &web).await;
     eventually("there are pods", async || (pods(&plane).await.len() == 2).then_some(())).await;
     make_ready(&plane, None, 2).await;
-    plane.pass(Duration::from_secs(290)).await;
+    plane.advance(Duration::from_secs(290)).await;
     let status = plane.api::<Deployment>().get("web").await.unwrap().status.unwrap();
     assert_eq!((status.ready_replicas, status.available_replicas), (Some(2), None));
-    plane.pass(Duration::from_secs(15)).await;
+    plane.advance(Duration::from_secs(15)).await;
     assert!(is_complete(&plane.api().get("web").await.unwrap()));
 }
 
 #[tokio::test]
 async fn only_so_many_old_sets_are_kept() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     let mut web = deployment("web", 1, "0");
     web.spec.as_mut().unwrap().revision_history_limit = Some(2);
     create(&plane, &web).await;
@@ -312,7 +312,7 @@ async fn only_so_many_old_sets_are_kept() {
 
 #[tokio::test]
 async fn another_template_with_the_same_hash_is_told_apart() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     create(&plane, &deployment("web", 1, "one")).await;
     roll_out(&plane, "web").await;
     let name = sets(&plane).await.remove(0).name_any();
@@ -342,7 +342,7 @@ async fn another_template_with_the_same_hash_is_told_apart() {
 
 #[tokio::test]
 async fn what_was_orphaned_is_found_again_by_its_labels() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     create(&plane, &deployment("web", 2, "one")).await;
     roll_out(&plane, "web").await;
     let before: Vec<_> = pods(&plane).await.iter().map(|pod| pod.metadata.uid.clone()).collect();
@@ -366,30 +366,30 @@ async fn what_was_orphaned_is_found_again_by_its_labels() {
 
 #[tokio::test]
 async fn loops_that_are_restarted_go_on_in_the_middle_of_a_rollout() {
-    let world = World::start().await;
-    let server = world.server().unwrap();
+    let cluster = TestCluster::start().await;
+    let server = cluster.server().unwrap();
     let loops = Loops::start(server, &LoopOptions::default());
-    create(&world, &deployment("web", 4, "one")).await;
-    roll_out(&world, "web").await;
-    patch(&world, "web", image("two")).await;
-    expect_sizes(&world, &[("one", 3), ("two", 2)]).await;
+    create(&cluster, &deployment("web", 4, "one")).await;
+    roll_out(&cluster, "web").await;
+    patch(&cluster, "web", image("two")).await;
+    expect_sizes(&cluster, &[("one", 3), ("two", 2)]).await;
     loops.stop().await;
-    make_ready(&world, None, 1).await;
-    let pod = pods(&world).await.remove(0).name_any();
-    world.api::<Pod>().delete(&pod, &DeleteParams::default()).await.unwrap();
+    make_ready(&cluster, None, 1).await;
+    let pod = pods(&cluster).await.remove(0).name_any();
+    cluster.api::<Pod>().delete(&pod, &DeleteParams::default()).await.unwrap();
     for _ in 0..3 {
         // Some never get far.
         drop(Loops::start(server, &LoopOptions::default()));
     }
     let _loops = Loops::start(server, &LoopOptions::default());
-    roll_out(&world, "web").await;
-    assert_eq!(sizes(&world).await, [("one".to_owned(), 0), ("two".to_owned(), 4)]);
+    roll_out(&cluster, "web").await;
+    assert_eq!(sizes(&cluster).await, [("one".to_owned(), 0), ("two".to_owned(), 4)]);
 }
 
 #[tokio::test]
 async fn two_hundred_deployments_are_rolled_at_once() {
     const COUNT: usize = 200;
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     let mut tending = JoinSet::new();
     tending.spawn(tend(plane.api()));
     for number in 0..COUNT {
@@ -408,7 +408,7 @@ async fn two_hundred_deployments_are_rolled_at_once() {
 
 #[tokio::test]
 async fn a_rollout_takes_few_writes() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     let mut tending = JoinSet::new();
     tending.spawn(tend(plane.api()));
     create(&plane, &deployment("web", 3, "one")).await;
@@ -426,7 +426,7 @@ async fn a_rollout_takes_few_writes() {
 }
 
 /// How often objects of a kind have changed since a revision.
-async fn writes<K>(world: &World, since: &str) -> usize
+async fn writes<K>(cluster: &TestCluster, since: &str) -> usize
 where
     K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
         + Clone
@@ -438,7 +438,7 @@ where
 {
     // It ends by itself after a second.
     let params = WatchParams::default().timeout(1);
-    let changes = Box::pin(world.api::<K>().watch(&params, since).await.unwrap());
+    let changes = Box::pin(cluster.api::<K>().watch(&params, since).await.unwrap());
     let changes: Vec<WatchEvent<K>> = changes.try_collect().await.unwrap();
     changes.iter().filter(|change| matches!(change, WatchEvent::Added(_) | WatchEvent::Modified(_))).count()
 }

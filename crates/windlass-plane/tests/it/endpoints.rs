@@ -9,12 +9,12 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use windlass_testing::{Plane, World, eventually};
+use windlass_testing::{TestCluster, TestPlane, eventually};
 
-async fn plane() -> Plane {
+async fn plane() -> TestPlane {
     let loops =
         "endpointslice-controller,endpoints-controller,endpointslice-mirroring-controller,garbage-collector-controller";
-    let plane = Plane::test().controllers(loops.parse().unwrap()).await;
+    let plane = TestPlane::builder().controllers(loops.parse().unwrap()).await;
     let node: Node = serde_json::from_value(
         json!({ "metadata": { "name": "n", "labels": { "topology.kubernetes.io/zone": "z" } } }),
     )
@@ -23,31 +23,31 @@ async fn plane() -> Plane {
     plane
 }
 
-async fn create_service(world: &World, name: &str, spec: Value) -> Service {
+async fn create_service(cluster: &TestCluster, name: &str, spec: Value) -> Service {
     let service = json!({ "metadata": { "name": name, "labels": { "of": "test" } }, "spec": spec });
     let service = serde_json::from_value(service).unwrap();
-    world.api::<Service>().create(&PostParams::default(), &service).await.unwrap()
+    cluster.api::<Service>().create(&PostParams::default(), &service).await.unwrap()
 }
 
-async fn create_pod(world: &World, name: &str, node: Option<&str>, ip: &str, ready: bool) {
+async fn create_pod(cluster: &TestCluster, name: &str, node: Option<&str>, ip: &str, ready: bool) {
     let pod = json!({ "metadata": { "name": name, "labels": { "app": "web" } },
         "spec": { "nodeName": node, "containers": [{ "name": "c", "image": "x",
             "ports": [{ "name": "http", "containerPort": 8080 }] }] } });
-    let pods = world.api::<Pod>();
+    let pods = cluster.api::<Pod>();
     pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
-    set_ready(world, name, ip, ready).await;
+    set_ready(cluster, name, ip, ready).await;
 }
 
-async fn set_ready(world: &World, name: &str, ip: &str, ready: bool) {
+async fn set_ready(cluster: &TestCluster, name: &str, ip: &str, ready: bool) {
     let status = json!({ "status": { "phase": "Running", "podIP": ip, "podIPs": [{ "ip": ip }],
         "conditions": [{ "type": "Ready", "status": if ready { "True" } else { "False" } }] } });
     let patch = Patch::Strategic(status);
-    world.api::<Pod>().patch_status(name, &PatchParams::default(), &patch).await.unwrap();
+    cluster.api::<Pod>().patch_status(name, &PatchParams::default(), &patch).await.unwrap();
 }
 
-async fn slices(world: &World, service: &str) -> Vec<EndpointSlice> {
+async fn slices(cluster: &TestCluster, service: &str) -> Vec<EndpointSlice> {
     let params = ListParams::default().labels(&format!("kubernetes.io/service-name={service}"));
-    world.api::<EndpointSlice>().list(&params).await.unwrap().items
+    cluster.api::<EndpointSlice>().list(&params).await.unwrap().items
 }
 
 /// Addresses with a `+` if ready, and ports.
@@ -62,9 +62,9 @@ fn shown(slice: &EndpointSlice) -> String {
     format!("{} :{}", endpoints.join(" "), ports.collect::<Vec<_>>().join(","))
 }
 
-async fn expect_slices(world: &World, service: &str, expected: &[&str]) -> Vec<EndpointSlice> {
+async fn expect_slices(cluster: &TestCluster, service: &str, expected: &[&str]) -> Vec<EndpointSlice> {
     eventually(&format!("the slices of {service} are {expected:?}"), async || {
-        let slices = slices(world, service).await;
+        let slices = slices(cluster, service).await;
         let mut found: Vec<String> = slices.iter().map(shown).collect();
         found.sort();
         (found == expected).then_some(slices)
@@ -72,9 +72,9 @@ async fn expect_slices(world: &World, service: &str, expected: &[&str]) -> Vec<E
     .await
 }
 
-async fn expect_subsets(world: &World, service: &str, expected: Value) -> Endpoints {
+async fn expect_subsets(cluster: &TestCluster, service: &str, expected: Value) -> Endpoints {
     eventually(&format!("the endpoints of {service} are {expected}"), async || {
-        let endpoints = world.api::<Endpoints>().get_opt(service).await.unwrap()?;
+        let endpoints = cluster.api::<Endpoints>().get_opt(service).await.unwrap()?;
         let mut subsets = json!(endpoints.subsets);
         for subset in subsets.as_array_mut().into_iter().flatten() {
             for part in ["addresses", "notReadyAddresses"] {

@@ -8,7 +8,7 @@ use kube::{
     api::{Patch, PatchParams, PostParams},
 };
 use serde_json::json;
-use windlass_testing::{Plane, eventually};
+use windlass_testing::{TestPlane, eventually};
 
 fn event(name: &str, namespace: &str) -> Event {
     serde_json::from_value(json!({
@@ -21,7 +21,7 @@ fn event(name: &str, namespace: &str) -> Event {
 
 #[tokio::test]
 async fn events_are_forgotten_an_hour_after_their_last_write() {
-    let plane = Plane::test().virtual_time().await;
+    let plane = TestPlane::builder().virtual_time().await;
     let events = plane.api::<Event>();
     for name in ["once", "again"] {
         events.create(&PostParams::default(), &event(name, plane.namespace())).await.unwrap();
@@ -40,7 +40,7 @@ async fn events_are_forgotten_an_hour_after_their_last_write() {
 
 #[tokio::test]
 async fn a_finished_job_goes_when_its_time_is_up() {
-    let plane = Plane::test().virtual_time().controllers("ttl-after-finished-controller".parse().unwrap()).await;
+    let plane = TestPlane::builder().virtual_time().controllers("ttl-after-finished-controller".parse().unwrap()).await;
     let jobs = plane.api::<Job>();
     let job: Job = serde_json::from_value(json!({
         "metadata": {"name": "once"},
@@ -71,7 +71,7 @@ async fn a_finished_job_goes_when_its_time_is_up() {
 
 #[tokio::test]
 async fn the_lease_of_a_server_that_is_gone_goes() {
-    let plane = Plane::test().virtual_time().await;
+    let plane = TestPlane::builder().virtual_time().await;
     let leases: Api<Lease> = Api::namespaced(plane.client(), "kube-system");
     let lease = |name: &str, labels: serde_json::Value, seconds: i32| -> Lease {
         let renewed = windlass_clock::now();

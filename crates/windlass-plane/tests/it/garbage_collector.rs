@@ -14,11 +14,11 @@ use kube::{
     api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, PropagationPolicy},
 };
 use serde_json::json;
-use windlass_testing::{Plane, eventually};
+use windlass_testing::{TestPlane, eventually};
 
 /// A plane with nothing but the collector.
-pub(crate) async fn plane() -> Plane {
-    Plane::test().controllers("garbage-collector-controller".parse().unwrap()).await
+pub(crate) async fn plane() -> TestPlane {
+    TestPlane::builder().controllers("garbage-collector-controller".parse().unwrap()).await
 }
 
 /// A reference to an object.
@@ -103,7 +103,7 @@ pub(crate) fn definition(plural: &str, kind: &str, scope: &str) -> CustomResourc
     .unwrap()
 }
 
-pub(crate) fn custom(plane: &Plane, plural: &str, kind: &str) -> Api<DynamicObject> {
+pub(crate) fn custom(plane: &TestPlane, plural: &str, kind: &str) -> Api<DynamicObject> {
     Api::namespaced_with(plane.client(), plane.namespace(), &resource(plural, kind))
 }
 

@@ -9,7 +9,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 use windlass_plane::{LoopOptions, Loops};
-use windlass_testing::{Plane, World, eventually};
+use windlass_testing::{TestCluster, TestPlane, eventually};
 
 const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 
@@ -20,8 +20,8 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(world: &World) -> Self {
-        Self { jobs: world.api(), pods: world.api() }
+    fn new(cluster: &TestCluster) -> Self {
+        Self { jobs: cluster.api(), pods: cluster.api() }
     }
 
     async fn create(&self, spec: Value) {
@@ -109,7 +109,7 @@ fn words(conditions: &[(String, String, String)]) -> Vec<(&str, &str)> {
 
 #[tokio::test]
 async fn a_job_is_complete_when_its_pods_have_succeeded() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     let bench = Bench::new(&plane);
     bench.create(json!({"completions": 3, "parallelism": 2})).await;
     bench.status(json!({"active": 2, "ready": 0, "terminating": 0, "uncountedTerminatedPods": {}})).await;
@@ -133,7 +133,7 @@ async fn a_job_is_complete_when_its_pods_have_succeeded() {
 
 #[tokio::test]
 async fn without_a_number_of_completions_the_first_success_is_the_last_start() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     let bench = Bench::new(&plane);
     bench.create(json!({"completions": null, "parallelism": 2})).await;
     let pods = bench.running(2).await;
@@ -146,7 +146,7 @@ async fn without_a_number_of_completions_the_first_success_is_the_last_start() {
 
 #[tokio::test]
 async fn failed_pods_are_replaced_later_each_time_until_the_limit() {
-    let plane = Plane::test().virtual_time().await;
+    let plane = TestPlane::builder().virtual_time().await;
     let bench = Bench::new(&plane);
     bench.create(json!({"backoffLimit": 2})).await;
     let pods = bench.running(1).await;
@@ -172,7 +172,7 @@ async fn failed_pods_are_replaced_later_each_time_until_the_limit() {
 
 #[tokio::test]
 async fn a_job_that_fails_takes_its_running_pods_with_it() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     let bench = Bench::new(&plane);
     bench.create(json!({"backoffLimit": 0, "parallelism": 3, "completions": 3})).await;
     let pods = bench.running(3).await;
@@ -184,7 +184,7 @@ async fn a_job_that_fails_takes_its_running_pods_with_it() {
 
 #[tokio::test]
 async fn each_index_has_a_pod_that_knows_it() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     let bench = Bench::new(&plane);
     bench.create(json!({"completionMode": "Indexed", "completions": 4, "parallelism": 3})).await;
     let pods = bench.running(3).await;
@@ -214,7 +214,7 @@ async fn each_index_has_a_pod_that_knows_it() {
 
 #[tokio::test]
 async fn an_index_fails_on_its_own() {
-    let plane = Plane::test().virtual_time().await;
+    let plane = TestPlane::builder().virtual_time().await;
     let bench = Bench::new(&plane);
     let spec = json!({"completionMode": "Indexed", "completions": 2, "parallelism": 2, "backoffLimitPerIndex": 1});
     bench.create(spec).await;
@@ -238,7 +238,7 @@ async fn an_index_fails_on_its_own() {
 
 #[tokio::test]
 async fn a_suspended_job_has_no_pods_until_it_goes_on() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     let bench = Bench::new(&plane);
     bench.create(json!({"suspend": true})).await;
     let status = bench.status(json!({"ready": 0, "terminating": 0})).await;
@@ -258,7 +258,7 @@ async fn a_suspended_job_has_no_pods_until_it_goes_on() {
 
 #[tokio::test]
 async fn a_job_that_takes_too_long_fails() {
-    let plane = Plane::test().virtual_time().await;
+    let plane = TestPlane::builder().virtual_time().await;
     let bench = Bench::new(&plane);
     bench.create(json!({"activeDeadlineSeconds": 3600})).await;
     bench.running(1).await;
@@ -272,7 +272,7 @@ async fn a_job_that_takes_too_long_fails() {
 
 #[tokio::test]
 async fn an_exit_code_can_fail_the_job_or_count_for_nothing() {
-    let plane = Plane::test().virtual_time().await;
+    let plane = TestPlane::builder().virtual_time().await;
     let bench = Bench::new(&plane);
     bench
         .create(json!({"backoffLimit": 0, "podFailurePolicy": {"rules": [
@@ -297,7 +297,7 @@ async fn an_exit_code_can_fail_the_job_or_count_for_nothing() {
 
 #[tokio::test]
 async fn enough_successes_end_the_job_early() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     let bench = Bench::new(&plane);
     bench
         .create(json!({"completionMode": "Indexed", "completions": 4, "parallelism": 4,
@@ -313,7 +313,7 @@ async fn enough_successes_end_the_job_early() {
 
 #[tokio::test]
 async fn fewer_pods_are_kept_when_less_is_to_be_done_at_once() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     let bench = Bench::new(&plane);
     bench.create(json!({"completions": 5, "parallelism": 4})).await;
     bench.running(4).await;
@@ -324,9 +324,9 @@ async fn fewer_pods_are_kept_when_less_is_to_be_done_at_once() {
 
 #[tokio::test]
 async fn pods_that_ended_while_nobody_looked_are_counted_once() {
-    let world = World::start().await;
-    let server = world.server().unwrap();
-    let bench = Bench::new(&world);
+    let cluster = TestCluster::start().await;
+    let server = cluster.server().unwrap();
+    let bench = Bench::new(&cluster);
     let loops = Loops::start(server, &LoopOptions::default());
     bench.create(json!({"completions": 4, "parallelism": 2})).await;
     bench.status(json!({"active": 2})).await;
@@ -351,7 +351,7 @@ async fn pods_that_ended_while_nobody_looked_are_counted_once() {
 
 #[tokio::test]
 async fn pods_of_a_job_that_is_gone_are_let_go() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     let bench = Bench::new(&plane);
     bench.create(json!({})).await;
     let pods = bench.running(1).await;
@@ -366,7 +366,7 @@ async fn pods_of_a_job_that_is_gone_are_let_go() {
 
 #[tokio::test]
 async fn a_job_of_another_controller_is_left_alone() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     let bench = Bench::new(&plane);
     bench.create(json!({"managedBy": "example.com/theirs"})).await;
     bench.create_as("ours", json!({})).await;

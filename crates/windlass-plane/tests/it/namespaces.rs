@@ -7,23 +7,23 @@ use kube::{
 };
 use serde_json::{Value, json};
 use windlass_plane::{LoopOptions, Loops, Selection};
-use windlass_testing::{Plane, eventually};
+use windlass_testing::{TestPlane, eventually};
 
 use crate::garbage_collector::{custom, custom_object, definition, foreground, map, of_map, set_finalizers};
 
-async fn plane() -> Plane {
-    Plane::test().controllers("namespace-controller".parse().unwrap()).await
+async fn plane() -> TestPlane {
+    TestPlane::builder().controllers("namespace-controller".parse().unwrap()).await
 }
 
-fn namespaces(plane: &Plane) -> Api<Namespace> {
+fn namespaces(plane: &TestPlane) -> Api<Namespace> {
     Api::all(plane.client())
 }
 
-async fn delete(plane: &Plane) {
+async fn delete(plane: &TestPlane) {
     namespaces(plane).delete(plane.namespace(), &DeleteParams::default()).await.unwrap();
 }
 
-async fn gone(plane: &Plane) {
+async fn gone(plane: &TestPlane) {
     let namespaces = namespaces(plane);
     eventually("the namespace is gone", async || {
         namespaces.get_opt(plane.namespace()).await.unwrap().is_none().then_some(())
@@ -32,7 +32,7 @@ async fn gone(plane: &Plane) {
 }
 
 /// The conditions that hold something up, once there are any.
-async fn hindrances(plane: &Plane) -> Vec<(String, String)> {
+async fn hindrances(plane: &TestPlane) -> Vec<(String, String)> {
     let namespaces = namespaces(plane);
     eventually("there are conditions", async || {
         let conditions = namespaces.get(plane.namespace()).await.unwrap().status?.conditions?;
@@ -44,7 +44,7 @@ async fn hindrances(plane: &Plane) -> Vec<(String, String)> {
 }
 
 /// A pod that is somewhere, so that it must be ended before it is gone.
-async fn bound_pod(plane: &Plane, name: &str, more: Value) -> Pod {
+async fn bound_pod(plane: &TestPlane, name: &str, more: Value) -> Pod {
     let mut pod = json!({
         "metadata": {"name": name},
         "spec": {"nodeName": "somewhere", "containers": [{"name": "c", "image": "i"}]},
@@ -208,7 +208,8 @@ async fn somebody_else_may_keep_an_empty_namespace() {
 
 #[tokio::test]
 async fn a_namespace_owns_and_waits_as_others_do() {
-    let plane = Plane::test().controllers("namespace-controller,garbage-collector-controller".parse().unwrap()).await;
+    let plane =
+        TestPlane::builder().controllers("namespace-controller,garbage-collector-controller".parse().unwrap()).await;
     let namespaces = namespaces(&plane);
     let owner = map(&plane.api(), "owner", vec![]).await;
     map(&plane.api(), "child", vec![of_map(&owner)]).await;
@@ -218,7 +219,7 @@ async fn a_namespace_owns_and_waits_as_others_do() {
 
 #[tokio::test]
 async fn whoever_comes_next_empties_what_another_left() {
-    let plane = Plane::test().controllers(Selection::none()).await;
+    let plane = TestPlane::builder().controllers(Selection::none()).await;
     let server = plane.server().expect("a test of loops must have its own server").clone();
     let options = LoopOptions { controllers: "namespace-controller".parse().unwrap(), ..LoopOptions::default() };
     let maps = plane.api::<ConfigMap>();

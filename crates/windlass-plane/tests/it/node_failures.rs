@@ -8,26 +8,26 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use windlass_testing::{Plane, eventually};
+use windlass_testing::{TestPlane, eventually};
 
 use crate::nodes::{create, is_ready, pod};
 
-fn nodes(plane: &Plane) -> Api<Node> {
+fn nodes(plane: &TestPlane) -> Api<Node> {
     Api::all(plane.client())
 }
 
-async fn patch_node(plane: &Plane, name: &str, patch: Value) {
+async fn patch_node(plane: &TestPlane, name: &str, patch: Value) {
     nodes(plane).patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
 }
 
 /// Makes a node's kubelet fall silent, or speak again.
-async fn silence(plane: &Plane, name: &str, silent: bool) {
+async fn silence(plane: &TestPlane, name: &str, silent: bool) {
     let fake = if silent { Value::Null } else { json!("fake") };
     patch_node(plane, name, json!({"metadata": {"annotations": {"windlass.dev/node": fake}}})).await;
 }
 
 /// The taints of a node, in words.
-async fn taints(plane: &Plane, name: &str) -> Vec<String> {
+async fn taints(plane: &TestPlane, name: &str) -> Vec<String> {
     let spec = nodes(plane).get(name).await.unwrap().spec.unwrap_or_default();
     let word = |key: &str, effect: &str| format!("{}:{effect}", key.replace("node.kubernetes.io/", ""));
     let mut taints: Vec<String> =
@@ -36,21 +36,21 @@ async fn taints(plane: &Plane, name: &str) -> Vec<String> {
     taints
 }
 
-async fn ready_status(plane: &Plane, name: &str) -> Option<(String, String)> {
+async fn ready_status(plane: &TestPlane, name: &str) -> Option<(String, String)> {
     let conditions = nodes(plane).get(name).await.unwrap().status?.conditions?;
     let ready = conditions.into_iter().find(|condition| condition.type_ == "Ready")?;
     Some((ready.status, ready.reason.unwrap_or_default()))
 }
 
 /// A pod that runs on a node.
-async fn running(plane: &Plane, name: &str, node: &str, mut spec: Value) -> Pod {
+async fn running(plane: &TestPlane, name: &str, node: &str, mut spec: Value) -> Pod {
     spec["nodeName"] = node.into();
     create(plane, &pod(name, spec)).await;
     let pods = plane.api::<Pod>();
     eventually("it is ready", async || pods.get(name).await.ok().filter(is_ready)).await
 }
 
-async fn is_gone(plane: &Plane, name: &str) -> bool {
+async fn is_gone(plane: &TestPlane, name: &str) -> bool {
     plane.api::<Pod>().get_opt(name).await.unwrap().is_none_or(|pod| pod.metadata.deletion_timestamp.is_some())
 }
 
@@ -68,7 +68,7 @@ fn condition<'a>(pod: &'a Value, kind: &str) -> &'a Value {
 
 #[tokio::test]
 async fn pods_leave_a_node_by_what_they_tolerate() {
-    let plane = Plane::test().nodes(1).virtual_time().await;
+    let plane = TestPlane::builder().nodes(1).virtual_time().await;
     let toleration = |seconds: Value| {
         json!({"tolerations": [{"key": "drain", "operator": "Exists", "effect": "NoExecute",
             "tolerationSeconds": seconds}]})
@@ -78,11 +78,11 @@ async fn pods_leave_a_node_by_what_they_tolerate() {
     running(&plane, "all", "node-1", toleration(Value::Null)).await;
     patch_node(&plane, "node-1", json!({"spec": {"taints": [{"key": "drain", "effect": "NoExecute"}]}})).await;
     eventually("the intolerant leaves", async || is_gone(&plane, "none").await.then_some(())).await;
-    plane.pass(Duration::from_secs(40)).await;
+    plane.advance(Duration::from_secs(40)).await;
     assert!(!is_gone(&plane, "some").await);
-    plane.pass(Duration::from_secs(25)).await;
+    plane.advance(Duration::from_secs(25)).await;
     assert!(is_gone(&plane, "some").await);
-    plane.pass(Duration::from_secs(600)).await;
+    plane.advance(Duration::from_secs(600)).await;
     assert!(!is_gone(&plane, "all").await);
     let told = events(plane.api(), "some").await;
     let note = format!("Marking for deletion Pod {}/some", plane.namespace());
@@ -91,13 +91,13 @@ async fn pods_leave_a_node_by_what_they_tolerate() {
 
 #[tokio::test]
 async fn a_pod_stays_if_the_taint_goes_in_time() {
-    let plane = Plane::test().nodes(1).virtual_time().await;
+    let plane = TestPlane::builder().nodes(1).virtual_time().await;
     let tolerations = json!([{"key": "drain", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}]);
     running(&plane, "web", "node-1", json!({"tolerations": tolerations})).await;
     patch_node(&plane, "node-1", json!({"spec": {"taints": [{"key": "drain", "effect": "NoExecute"}]}})).await;
-    plane.pass(Duration::from_secs(30)).await;
+    plane.advance(Duration::from_secs(30)).await;
     patch_node(&plane, "node-1", json!({"spec": {"taints": null}})).await;
-    plane.pass(Duration::from_secs(300)).await;
+    plane.advance(Duration::from_secs(300)).await;
     assert!(!is_gone(&plane, "web").await);
     let told = events(plane.api(), "web").await;
     let note = format!("Cancelling deletion of Pod {}/web", plane.namespace());
@@ -106,12 +106,12 @@ async fn a_pod_stays_if_the_taint_goes_in_time() {
 
 #[tokio::test]
 async fn a_node_that_falls_silent_loses_its_pods_and_may_come_back() {
-    let plane = Plane::test().nodes(3).virtual_time().await;
+    let plane = TestPlane::builder().nodes(3).virtual_time().await;
     running(&plane, "web", "node-1", json!({})).await;
     silence(&plane, "node-1", true).await;
-    plane.pass(Duration::from_secs(35)).await;
+    plane.advance(Duration::from_secs(35)).await;
     assert_eq!(ready_status(&plane, "node-1").await.unwrap().0, "True", "it may only be late");
-    plane.pass(Duration::from_secs(35)).await;
+    plane.advance(Duration::from_secs(35)).await;
     let unknown = ("Unknown".to_owned(), "NodeStatusUnknown".to_owned());
     assert_eq!(ready_status(&plane, "node-1").await, Some(unknown));
     assert_eq!(taints(&plane, "node-1").await, ["unreachable:NoExecute", "unreachable:NoSchedule"]);
@@ -123,19 +123,19 @@ async fn a_node_that_falls_silent_loses_its_pods_and_may_come_back() {
     assert_eq!(note("RegisteredNode"), Some("Node node-1 event: Registered Node node-1 in Controller"), "{told:?}");
 
     // Pods that say nothing else tolerate it for five minutes. Then nobody is there to end them.
-    plane.pass(Duration::from_secs(310)).await;
+    plane.advance(Duration::from_secs(310)).await;
     let web = serde_json::to_value(plane.api::<Pod>().get("web").await.unwrap()).unwrap();
     assert!(web["metadata"]["deletionTimestamp"].is_string());
     assert_eq!(condition(&web, "DisruptionTarget")["reason"], "DeletionByTaintManager");
     let out = json!({"spec": {"taints": [{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}]}});
     let params = PatchParams::default();
     nodes(&plane).patch("node-1", &params, &Patch::Strategic(out)).await.unwrap();
-    plane.pass(Duration::from_secs(45)).await;
+    plane.advance(Duration::from_secs(45)).await;
     assert!(plane.api::<Pod>().get_opt("web").await.unwrap().is_none());
 
     patch_node(&plane, "node-1", json!({"spec": {"taints": null}})).await;
     silence(&plane, "node-1", false).await;
-    plane.pass(Duration::from_secs(15)).await;
+    plane.advance(Duration::from_secs(15)).await;
     assert_eq!(ready_status(&plane, "node-1").await.unwrap().0, "True");
     assert!(taints(&plane, "node-1").await.is_empty());
     running(&plane, "again", "node-1", json!({})).await;
@@ -143,12 +143,12 @@ async fn a_node_that_falls_silent_loses_its_pods_and_may_come_back() {
 
 #[tokio::test]
 async fn nobody_leaves_if_no_node_is_heard_of() {
-    let plane = Plane::test().nodes(2).virtual_time().await;
+    let plane = TestPlane::builder().nodes(2).virtual_time().await;
     running(&plane, "web", "node-1", json!({})).await;
     for name in ["node-1", "node-2"] {
         silence(&plane, name, true).await;
     }
-    plane.pass(Duration::from_secs(600)).await;
+    plane.advance(Duration::from_secs(600)).await;
     for name in ["node-1", "node-2"] {
         assert_eq!(ready_status(&plane, name).await.unwrap().0, "Unknown");
         assert_eq!(taints(&plane, name).await, ["unreachable:NoSchedule"]);
@@ -158,15 +158,15 @@ async fn nobody_leaves_if_no_node_is_heard_of() {
 
 #[tokio::test]
 async fn a_node_that_nobody_runs_has_a_minute_to_speak() {
-    let plane = Plane::test().virtual_time().await;
+    let plane = TestPlane::builder().virtual_time().await;
     let node: Node =
         serde_json::from_value(json!({"metadata": {"name": "mine", "labels": {"kubernetes.io/os": "linux"}}})).unwrap();
     nodes(&plane).create(&PostParams::default(), &node).await.unwrap();
-    plane.pass(Duration::from_secs(50)).await;
+    plane.advance(Duration::from_secs(50)).await;
     assert_eq!(ready_status(&plane, "mine").await, None);
     assert!(taints(&plane, "mine").await.is_empty(), "no condition says that it is not ready");
     assert_eq!(nodes(&plane).get("mine").await.unwrap().labels()["beta.kubernetes.io/os"], "linux");
-    plane.pass(Duration::from_secs(20)).await;
+    plane.advance(Duration::from_secs(20)).await;
     let never = ("Unknown".to_owned(), "NodeStatusNeverUpdated".to_owned());
     assert_eq!(ready_status(&plane, "mine").await, Some(never));
     assert_eq!(taints(&plane, "mine").await, ["unreachable:NoSchedule"]);
@@ -179,31 +179,31 @@ async fn a_node_that_nobody_runs_has_a_minute_to_speak() {
 
 #[tokio::test]
 async fn pods_of_a_node_that_is_gone_fail_and_go() {
-    let plane = Plane::test().nodes(2).virtual_time().await;
+    let plane = TestPlane::builder().nodes(2).virtual_time().await;
     running(&plane, "web", "node-1", json!({})).await;
     running(&plane, "held", "node-1", json!({"finalizers": ["example.com/hold"]})).await;
     running(&plane, "elsewhere", "node-2", json!({})).await;
     nodes(&plane).delete("node-1", &DeleteParams::default()).await.unwrap();
-    plane.pass(Duration::from_secs(30)).await;
+    plane.advance(Duration::from_secs(30)).await;
     assert!(!is_gone(&plane, "web").await, "it may come back");
-    plane.pass(Duration::from_secs(40)).await;
+    plane.advance(Duration::from_secs(40)).await;
     assert!(plane.api::<Pod>().get_opt("web").await.unwrap().is_none());
     assert!(!is_gone(&plane, "elsewhere").await);
     let held = serde_json::to_value(plane.api::<Pod>().get("held").await.unwrap()).unwrap();
     assert_eq!(held["status"]["phase"], "Failed");
     assert_eq!(condition(&held, "DisruptionTarget")["reason"], "DeletionByPodGC");
     let version = held["metadata"]["resourceVersion"].clone();
-    plane.pass(Duration::from_secs(300)).await;
+    plane.advance(Duration::from_secs(300)).await;
     let held = serde_json::to_value(plane.api::<Pod>().get("held").await.unwrap()).unwrap();
     assert_eq!(held["metadata"]["resourceVersion"], version, "what waits for others is left alone");
 }
 
 #[tokio::test]
 async fn a_pod_that_is_to_go_and_has_no_node_fails() {
-    let plane = Plane::test().virtual_time().await;
+    let plane = TestPlane::builder().virtual_time().await;
     let pods = plane.api::<Pod>();
     create(&plane, &pod("web", json!({"finalizers": ["example.com/hold"]}))).await;
     pods.delete("web", &DeleteParams::default()).await.unwrap();
-    plane.pass(Duration::from_secs(25)).await;
+    plane.advance(Duration::from_secs(25)).await;
     assert_eq!(pods.get("web").await.unwrap().status.unwrap().phase.as_deref(), Some("Failed"));
 }

@@ -10,7 +10,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 use windlass_plane::{NodeOptions, Stages};
-use windlass_testing::{Plane, eventually};
+use windlass_testing::{TestPlane, eventually};
 
 pub(crate) fn pod(name: &str, spec: Value) -> Pod {
     let mut pod = json!({
@@ -26,7 +26,7 @@ pub(crate) fn pod(name: &str, spec: Value) -> Pod {
     serde_json::from_value(pod).unwrap()
 }
 
-pub(crate) async fn create(plane: &Plane, pod: &Pod) -> Pod {
+pub(crate) async fn create(plane: &TestPlane, pod: &Pod) -> Pod {
     plane.api::<Pod>().create(&PostParams::default(), pod).await.unwrap()
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn is_ready(pod: &Pod) -> bool {
 
 #[tokio::test]
 async fn pods_become_ready_on_nodes() {
-    let plane = Plane::test().nodes(2).await;
+    let plane = TestPlane::builder().nodes(2).await;
     let pods = plane.api::<Pod>();
     create(&plane, &pod("web", json!({}))).await;
     let pod = eventually("it is ready", async || pods.get("web").await.ok().filter(is_ready)).await;
@@ -52,7 +52,7 @@ async fn pods_become_ready_on_nodes() {
 
 #[tokio::test]
 async fn nodes_are_ready_and_renew_their_leases() {
-    let plane = Plane::test().nodes(2).virtual_time().await;
+    let plane = TestPlane::builder().nodes(2).virtual_time().await;
     let nodes: Api<Node> = Api::all(plane.client());
     let well = |node: &Node| {
         let status = node.status.as_ref()?;
@@ -72,7 +72,7 @@ async fn nodes_are_ready_and_renew_their_leases() {
 
 #[tokio::test]
 async fn a_deleted_pod_goes() {
-    let plane = Plane::test().nodes(1).await;
+    let plane = TestPlane::builder().nodes(1).await;
     let pods = plane.api::<Pod>();
     create(&plane, &pod("web", json!({}))).await;
     eventually("it is ready", async || pods.get("web").await.ok().filter(is_ready)).await;
@@ -86,7 +86,7 @@ async fn pass(seconds: u64) {
 }
 
 /// Waits until a pod of this name is as it should be.
-async fn until(plane: &Plane, name: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+async fn until(plane: &TestPlane, name: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
     let pods = plane.api::<Pod>();
     eventually(what, async || {
         let pod = serde_json::to_value(pods.get_opt(name).await.unwrap()?).unwrap();
@@ -106,7 +106,7 @@ fn time(value: &Value) -> jiff::Timestamp {
 
 #[tokio::test]
 async fn a_pod_says_that_it_is_being_created_while_its_start_takes_time() {
-    let plane = Plane::test().nodes(1).virtual_time().await;
+    let plane = TestPlane::builder().nodes(1).virtual_time().await;
     create(&plane, &pod("web", json!({"annotations": {"windlass.dev/start-delay": "30s"}}))).await;
     let creating = until(&plane, "web", "it is created", |pod| pod["status"]["startTime"].is_string()).await;
     let waiting = &creating["status"]["containerStatuses"][0]["state"]["waiting"];
@@ -121,7 +121,7 @@ async fn a_pod_says_that_it_is_being_created_while_its_start_takes_time() {
 
 #[tokio::test]
 async fn readiness_waits_for_probes_and_follows_the_annotation() {
-    let plane = Plane::test().nodes(1).virtual_time().await;
+    let plane = TestPlane::builder().nodes(1).virtual_time().await;
     let probe = json!({"initialDelaySeconds": 20, "exec": {"command": ["true"]}});
     let spec = json!({"containers": [{"name": "main", "image": "a", "readinessProbe": probe}]});
     create(&plane, &pod("web", spec)).await;
@@ -146,7 +146,7 @@ async fn readiness_waits_for_probes_and_follows_the_annotation() {
 
 #[tokio::test]
 async fn init_containers_run_one_after_the_other_and_sidecars_go_on() {
-    let plane = Plane::test().nodes(1).virtual_time().await;
+    let plane = TestPlane::builder().nodes(1).virtual_time().await;
     let spec = json!({
         "annotations": {"windlass.dev/init-duration": "10s"},
         "initContainers": [
@@ -169,7 +169,7 @@ async fn init_containers_run_one_after_the_other_and_sidecars_go_on() {
 
 #[tokio::test]
 async fn an_init_container_that_fails_keeps_the_others_from_starting() {
-    let plane = Plane::test().nodes(1).virtual_time().await;
+    let plane = TestPlane::builder().nodes(1).virtual_time().await;
     let fails = json!({"windlass.dev/init-exit-code": "3"});
     let init = json!([{"name": "one", "image": "a"}]);
     create(&plane, &pod("never", json!({"annotations": fails, "initContainers": init, "restartPolicy": "Never"})))
@@ -187,7 +187,7 @@ async fn an_init_container_that_fails_keeps_the_others_from_starting() {
 
 #[tokio::test]
 async fn a_container_that_ends_again_and_again_waits_longer_each_time() {
-    let plane = Plane::test().nodes(1).virtual_time().await;
+    let plane = TestPlane::builder().nodes(1).virtual_time().await;
     let annotations = json!({"windlass.dev/run-for": "2s", "windlass.dev/exit-code": "1"});
     create(&plane, &pod("web", json!({"annotations": annotations}))).await;
     pass(40).await;
@@ -209,7 +209,7 @@ async fn a_container_that_ends_again_and_again_waits_longer_each_time() {
 
 #[tokio::test]
 async fn pods_that_are_not_restarted_succeed_or_fail() {
-    let plane = Plane::test().nodes(1).virtual_time().await;
+    let plane = TestPlane::builder().nodes(1).virtual_time().await;
     for (name, policy, code, phase) in
         [("good", "Never", "0", "Succeeded"), ("fine", "OnFailure", "0", "Succeeded"), ("bad", "Never", "7", "Failed")]
     {
@@ -225,7 +225,7 @@ async fn pods_that_are_not_restarted_succeed_or_fail() {
 
 #[tokio::test]
 async fn a_pod_ends_when_its_deadline_has_passed() {
-    let plane = Plane::test().nodes(1).virtual_time().await;
+    let plane = TestPlane::builder().nodes(1).virtual_time().await;
     create(&plane, &pod("web", json!({"activeDeadlineSeconds": 60}))).await;
     pass(60).await;
     let ended = until(&plane, "web", "it has failed", |pod| pod["status"]["phase"] == "Failed").await;
@@ -234,7 +234,7 @@ async fn a_pod_ends_when_its_deadline_has_passed() {
 
 #[tokio::test]
 async fn a_readiness_gate_keeps_a_pod_from_being_ready() {
-    let plane = Plane::test().nodes(1).await;
+    let plane = TestPlane::builder().nodes(1).await;
     create(&plane, &pod("web", json!({"readinessGates": [{"conditionType": "example.com/lb"}]}))).await;
     let pod =
         until(&plane, "web", "its containers are ready", |pod| condition(pod, "ContainersReady")["status"] == "True")
@@ -248,7 +248,7 @@ async fn a_readiness_gate_keeps_a_pod_from_being_ready() {
 
 #[tokio::test]
 async fn a_pod_with_a_finalizer_ends_before_it_goes() {
-    let plane = Plane::test().nodes(1).await;
+    let plane = TestPlane::builder().nodes(1).await;
     let pods = plane.api::<Pod>();
     create(&plane, &pod("web", json!({"finalizers": ["example.com/hold"]}))).await;
     until(&plane, "web", "it is ready", |pod| condition(pod, "Ready")["status"] == "True").await;
@@ -264,7 +264,7 @@ async fn a_pod_with_a_finalizer_ends_before_it_goes() {
 
 #[tokio::test]
 async fn a_pod_may_take_its_grace_period_to_stop_and_no_longer() {
-    let plane = Plane::test().nodes(1).virtual_time().await;
+    let plane = TestPlane::builder().nodes(1).virtual_time().await;
     let pods = plane.api::<Pod>();
     let spec = json!({"annotations": {"windlass.dev/stop-delay": "5m"}, "terminationGracePeriodSeconds": 4});
     create(&plane, &pod("web", spec)).await;
@@ -278,7 +278,7 @@ async fn a_pod_may_take_its_grace_period_to_stop_and_no_longer() {
 
 #[tokio::test]
 async fn a_pod_can_be_held_back_and_let_go() {
-    let plane = Plane::test().nodes(1).await;
+    let plane = TestPlane::builder().nodes(1).await;
     create(&plane, &pod("web", json!({"annotations": {"windlass.dev/waiting": "ImagePullBackOff"}}))).await;
     until(&plane, "web", "it waits", |pod| {
         pod["status"]["containerStatuses"][0]["state"]["waiting"]["reason"] == "ImagePullBackOff"
@@ -291,7 +291,7 @@ async fn a_pod_can_be_held_back_and_let_go() {
 
 #[tokio::test]
 async fn a_changed_image_starts_the_container_again() {
-    let plane = Plane::test().nodes(1).await;
+    let plane = TestPlane::builder().nodes(1).await;
     create(&plane, &pod("web", json!({}))).await;
     until(&plane, "web", "it is ready", |pod| condition(pod, "Ready")["status"] == "True").await;
     let patch = json!({"spec": {"containers": [{"name": "main", "image": "nginx:2"}]}});
@@ -307,7 +307,7 @@ async fn a_changed_image_starts_the_container_again() {
 
 #[tokio::test]
 async fn nothing_is_written_about_pods_that_are_as_they_should_be() {
-    let plane = Plane::test().nodes(2).virtual_time().await;
+    let plane = TestPlane::builder().nodes(2).virtual_time().await;
     for number in 0..20 {
         create(&plane, &pod(&format!("web-{number}"), json!({}))).await;
     }
@@ -345,8 +345,9 @@ spec:
     conditions: [{type: KernelDeadlock, status: 'True', reason: Stuck}]
 ";
     let stages = Stages::default().with(&Stages::parse(stages).unwrap());
-    let plane =
-        Plane::test().node_options(NodeOptions { count: 1, stages: Some(stages), ..NodeOptions::default() }).await;
+    let plane = TestPlane::builder()
+        .node_options(NodeOptions { count: 1, stages: Some(stages), ..NodeOptions::default() })
+        .await;
     create(&plane, &pod("web", json!({}))).await;
     let failed = until(&plane, "web", "it has failed", |pod| pod["status"]["phase"] == "Failed").await;
     assert_eq!(failed["status"]["message"], "no room on node-1");

@@ -11,30 +11,30 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use windlass_testing::{Plane, eventually};
+use windlass_testing::{TestPlane, eventually};
 
 fn from<K: DeserializeOwned>(value: Value) -> K {
     serde_json::from_value(value).unwrap()
 }
 
 /// A plane with only this loop, and a quota.
-async fn limited(spec: Value) -> Plane {
-    let plane = Plane::test().controllers("resourcequota-controller".parse().unwrap()).await;
+async fn limited(spec: Value) -> TestPlane {
+    let plane = TestPlane::builder().controllers("resourcequota-controller".parse().unwrap()).await;
     create(&plane, spec).await;
     plane
 }
 
-async fn create(plane: &Plane, spec: Value) {
+async fn create(plane: &TestPlane, spec: Value) {
     let quota = from(json!({"metadata": {"name": "q"}, "spec": spec}));
     plane.api::<ResourceQuota>().create(&PostParams::default(), &quota).await.unwrap();
 }
 
-async fn used(plane: &Plane) -> Value {
+async fn used(plane: &TestPlane) -> Value {
     let status = plane.api::<ResourceQuota>().get("q").await.unwrap().status.unwrap_or_default();
     serde_json::to_value(status.used).unwrap()
 }
 
-async fn until_used(plane: &Plane, expected: Value) {
+async fn until_used(plane: &TestPlane, expected: Value) {
     eventually(&format!("{expected} is used"), async || (used(plane).await == expected).then_some(())).await;
 }
 
@@ -69,7 +69,7 @@ async fn pods_are_charged_when_they_are_made_and_given_back_when_they_end_or_go(
 
 #[tokio::test]
 async fn what_was_there_before_the_quota_is_counted() {
-    let plane = Plane::test().controllers("resourcequota-controller".parse().unwrap()).await;
+    let plane = TestPlane::builder().controllers("resourcequota-controller".parse().unwrap()).await;
     plane.api::<ConfigMap>().create(&PostParams::default(), &map("a")).await.unwrap();
     let service = json!({"metadata": {"name": "s"}, "spec": {"type": "NodePort", "ports": [{"port": 80}]}});
     plane.api::<Service>().create(&PostParams::default(), &from(service)).await.unwrap();

@@ -9,7 +9,7 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use windlass_testing::{Plane, World, eventually};
+use windlass_testing::{TestCluster, TestPlane, eventually};
 
 use crate::deployments::make_ready;
 
@@ -33,32 +33,32 @@ fn pod(name: &str, labels: Value) -> Pod {
     .unwrap()
 }
 
-async fn create(world: &World, set: &ReplicaSet) -> ReplicaSet {
-    world.api().create(&PostParams::default(), set).await.unwrap()
+async fn create(cluster: &TestCluster, set: &ReplicaSet) -> ReplicaSet {
+    cluster.api().create(&PostParams::default(), set).await.unwrap()
 }
 
-async fn change(world: &World, pod: &str, patch: Value) {
-    world.api::<Pod>().patch(pod, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+async fn change(cluster: &TestCluster, pod: &str, patch: Value) {
+    cluster.api::<Pod>().patch(pod, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
 }
 
-async fn scale(world: &World, name: &str, replicas: i32) {
+async fn scale(cluster: &TestCluster, name: &str, replicas: i32) {
     let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
-    world.api::<ReplicaSet>().patch(name, &PatchParams::default(), &patch).await.unwrap();
+    cluster.api::<ReplicaSet>().patch(name, &PatchParams::default(), &patch).await.unwrap();
 }
 
-async fn pods(world: &World) -> Vec<Pod> {
-    world.api::<Pod>().list(&ListParams::default()).await.unwrap().items
+async fn pods(cluster: &TestCluster) -> Vec<Pod> {
+    cluster.api::<Pod>().list(&ListParams::default()).await.unwrap().items
 }
 
 /// Waits until there are so many pods, and the set knows it.
-async fn expect(world: &World, name: &str, count: usize) -> Vec<Pod> {
+async fn expect(cluster: &TestCluster, name: &str, count: usize) -> Vec<Pod> {
     let replicas = i32::try_from(count).unwrap();
     let counted = |set: &ReplicaSet| {
         let status = set.status.clone().unwrap_or_default();
         status.replicas == replicas && status.observed_generation == set.metadata.generation
     };
-    world.expect::<ReplicaSet>(name).to(&format!("count {count}"), counted).await;
-    let own = pods(world).await.into_iter().filter(|pod| owner(pod).as_deref() == Some(name)).collect::<Vec<_>>();
+    cluster.expect::<ReplicaSet>(name).to(&format!("count {count}"), counted).await;
+    let own = pods(cluster).await.into_iter().filter(|pod| owner(pod).as_deref() == Some(name)).collect::<Vec<_>>();
     assert_eq!(own.len(), count);
     own
 }
@@ -69,7 +69,7 @@ fn owner(pod: &Pod) -> Option<String> {
 
 #[tokio::test]
 async fn a_set_has_as_many_pods_as_are_asked_for() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     create(&plane, &set("web", 5)).await;
     expect(&plane, "web", 5).await;
     scale(&plane, "web", 2).await;
@@ -81,7 +81,7 @@ async fn a_set_has_as_many_pods_as_are_asked_for() {
 
 #[tokio::test]
 async fn a_pod_that_is_deleted_or_has_ended_is_replaced() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     create(&plane, &set("web", 2)).await;
     let before = expect(&plane, "web", 2).await;
     plane.api::<Pod>().delete(&before[0].name_any(), &DeleteParams::default()).await.unwrap();
@@ -101,7 +101,7 @@ async fn a_pod_that_is_deleted_or_has_ended_is_replaced() {
 
 #[tokio::test]
 async fn pods_that_fit_are_adopted_and_those_that_do_not_any_more_are_released() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     plane.api().create(&PostParams::default(), &pod("stray", json!({"app": "web"}))).await.unwrap();
     plane.api().create(&PostParams::default(), &pod("other", json!({"app": "db"}))).await.unwrap();
     create(&plane, &set("web", 2)).await;
@@ -123,7 +123,7 @@ async fn pods_that_fit_are_adopted_and_those_that_do_not_any_more_are_released()
 
 #[tokio::test]
 async fn a_set_that_is_orphaned_keeps_its_pods_and_its_successor_adopts_them() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     create(&plane, &set("web", 2)).await;
     let before = expect(&plane, "web", 2).await;
     plane.api::<ReplicaSet>().delete("web", &DeleteParams::orphan()).await.unwrap();
@@ -139,7 +139,7 @@ async fn a_set_that_is_orphaned_keeps_its_pods_and_its_successor_adopts_them() {
 
 #[tokio::test]
 async fn the_pods_that_cost_least_go_first() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     create(&plane, &set("web", 3)).await;
     let own = expect(&plane, "web", 3).await;
     for (pod, cost) in own.iter().zip(["10", "-10", "0"]) {
@@ -156,7 +156,7 @@ async fn the_pods_that_cost_least_go_first() {
 
 #[tokio::test]
 async fn a_set_says_why_it_has_no_pods_and_stops_saying_so_when_it_has() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     let mut refused = set("web", 3);
     let spec = refused.spec.as_mut().unwrap().template.as_mut().unwrap().spec.as_mut().unwrap();
     spec.priority_class_name = Some("urgent".to_owned());
@@ -174,7 +174,7 @@ async fn a_set_says_why_it_has_no_pods_and_stops_saying_so_when_it_has() {
 
 #[tokio::test]
 async fn replication_controllers_do_the_same() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     let old: ReplicationController = serde_json::from_value(json!({
         "metadata": {"name": "old"},
         "spec": {
@@ -205,13 +205,13 @@ async fn replication_controllers_do_the_same() {
 
 #[tokio::test]
 async fn a_set_that_has_what_it_wants_writes_nothing() {
-    let plane = Plane::test().virtual_time().await;
+    let plane = TestPlane::builder().virtual_time().await;
     create(&plane, &set("web", 3)).await;
     eventually("there are pods", async || (pods(&plane).await.len() == 3).then_some(())).await;
     make_ready(&plane, None, 3).await;
     let ready = |set: &ReplicaSet| set.status.as_ref().unwrap().available_replicas == Some(3);
     let before = plane.expect::<ReplicaSet>("web").to("have three available", ready).await;
-    plane.pass(std::time::Duration::from_secs(86_400)).await;
+    plane.advance(std::time::Duration::from_secs(86_400)).await;
     let after = plane.api::<ReplicaSet>().get("web").await.unwrap();
     assert_eq!(before.metadata.resource_version, after.metadata.resource_version);
 }

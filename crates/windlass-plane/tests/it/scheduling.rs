@@ -10,12 +10,12 @@ use kube::{
     api::{ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use windlass_testing::{Plane, eventually};
+use windlass_testing::{TestPlane, eventually};
 
 use crate::nodes::{create, is_ready, pod};
 
 /// Waits until a pod is refused, and answers why.
-async fn refused(plane: &Plane, name: &str) -> String {
+async fn refused(plane: &TestPlane, name: &str) -> String {
     let pods = plane.api::<Pod>();
     eventually("it is refused", async || {
         let conditions = pods.get(name).await.unwrap().status?.conditions?;
@@ -26,13 +26,13 @@ async fn refused(plane: &Plane, name: &str) -> String {
     .await
 }
 
-async fn ready_on(plane: &Plane, name: &str) -> String {
+async fn ready_on(plane: &TestPlane, name: &str) -> String {
     let pods = plane.api::<Pod>();
     let ready = eventually("it is ready", async || pods.get(name).await.ok().filter(is_ready)).await;
     ready.spec.unwrap().node_name.unwrap()
 }
 
-async fn patch_node(plane: &Plane, name: &str, patch: Value) {
+async fn patch_node(plane: &TestPlane, name: &str, patch: Value) {
     let nodes: Api<Node> = Api::all(plane.client());
     // The nodes are made when the plane has started.
     eventually("the node is there", async || nodes.get_opt(name).await.unwrap()).await;
@@ -41,7 +41,7 @@ async fn patch_node(plane: &Plane, name: &str, patch: Value) {
 
 #[tokio::test]
 async fn a_pod_that_fits_nowhere_waits_for_a_node() {
-    let plane = Plane::test().nodes(2).await;
+    let plane = TestPlane::builder().nodes(2).await;
     for node in ["node-1", "node-2"] {
         patch_node(&plane, node, json!({"spec": {"unschedulable": true}})).await;
     }
@@ -72,7 +72,7 @@ async fn a_pod_that_fits_nowhere_waits_for_a_node() {
 
 #[tokio::test]
 async fn a_node_of_a_users_runs_pods_too() {
-    let plane = Plane::test().nodes(1).await;
+    let plane = TestPlane::builder().nodes(1).await;
     let node = json!({
         "metadata": {"name": "big", "labels": {"size": "big"}, "annotations": {"windlass.dev/node": "fake"}},
         "spec": {"taints": [{"key": "big", "effect": "NoSchedule"}]},
@@ -95,7 +95,7 @@ async fn a_node_of_a_users_runs_pods_too() {
 
 #[tokio::test]
 async fn gates_and_other_schedulers_are_respected() {
-    let plane = Plane::test().nodes(1).await;
+    let plane = TestPlane::builder().nodes(1).await;
     create(&plane, &pod("gated", json!({"schedulingGates": [{"name": "example.com/wait"}]}))).await;
     create(&plane, &pod("others", json!({"schedulerName": "somebody-else"}))).await;
     create(&plane, &pod("plain", json!({}))).await;
@@ -111,7 +111,7 @@ async fn gates_and_other_schedulers_are_respected() {
 
 #[tokio::test]
 async fn a_pod_waits_for_its_claim() {
-    let plane = Plane::test().nodes(1).await;
+    let plane = TestPlane::builder().nodes(1).await;
     let volumes = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
     create(&plane, &pod("db", json!({"volumes": volumes}))).await;
     eventually("it is told why", async || {
@@ -132,7 +132,7 @@ async fn a_pod_waits_for_its_claim() {
 
 #[tokio::test]
 async fn many_pods_are_spread_over_the_nodes() {
-    let plane = Plane::test().nodes(4).await;
+    let plane = TestPlane::builder().nodes(4).await;
     for number in 0..80 {
         create(&plane, &pod(&format!("web-{number}"), json!({}))).await;
     }
@@ -154,7 +154,7 @@ async fn many_pods_are_spread_over_the_nodes() {
 
 #[tokio::test]
 async fn a_more_important_pod_takes_the_place_of_another() {
-    let plane = Plane::test().nodes(1).await;
+    let plane = TestPlane::builder().nodes(1).await;
     let classes: Api<PriorityClass> = Api::all(plane.client());
     let class = json!({"metadata": {"name": "high"}, "value": 1000});
     classes.create(&PostParams::default(), &serde_json::from_value(class).unwrap()).await.unwrap();

@@ -10,71 +10,71 @@ use kube::{
 };
 use serde_json::{Value, json};
 use windlass_plane::{LoopOptions, Loops, Selection};
-use windlass_testing::{Plane, World, eventually};
+use windlass_testing::{TestCluster, TestPlane, eventually};
 
-async fn plane() -> Plane {
-    Plane::test().controllers(selection()).await
+async fn plane() -> TestPlane {
+    TestPlane::builder().controllers(selection()).await
 }
 
 fn selection() -> Selection {
     "statefulset-controller,garbage-collector-controller".parse().unwrap()
 }
 
-async fn create(world: &World, mut spec: Value) -> StatefulSet {
+async fn create(cluster: &TestCluster, mut spec: Value) -> StatefulSet {
     spec["serviceName"] = "db".into();
     spec["selector"] = json!({ "matchLabels": { "app": "db" } });
     if spec["template"].is_null() {
         spec["template"] = template("one");
     }
     let set = serde_json::from_value(json!({ "metadata": { "name": "db" }, "spec": spec })).unwrap();
-    world.api::<StatefulSet>().create(&PostParams::default(), &set).await.unwrap()
+    cluster.api::<StatefulSet>().create(&PostParams::default(), &set).await.unwrap()
 }
 
 fn template(image: &str) -> Value {
     json!({ "metadata": { "labels": { "app": "db" } }, "spec": { "containers": [{ "name": "c", "image": image }] } })
 }
 
-async fn patch(world: &World, spec: Value) -> StatefulSet {
+async fn patch(cluster: &TestCluster, spec: Value) -> StatefulSet {
     let patch = Patch::Merge(json!({ "spec": spec }));
-    world.api::<StatefulSet>().patch("db", &PatchParams::default(), &patch).await.unwrap()
+    cluster.api::<StatefulSet>().patch("db", &PatchParams::default(), &patch).await.unwrap()
 }
 
 /// The pods, by name: those that are not on their way out.
-async fn pods(world: &World) -> Vec<Pod> {
-    let mut pods = world.api::<Pod>().list(&Default::default()).await.unwrap().items;
+async fn pods(cluster: &TestCluster) -> Vec<Pod> {
+    let mut pods = cluster.api::<Pod>().list(&Default::default()).await.unwrap().items;
     pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());
     pods.sort_by_key(ResourceExt::name_any);
     pods
 }
 
 /// Names and images.
-async fn shown(world: &World) -> String {
+async fn shown(cluster: &TestCluster) -> String {
     let shown = |pod: &Pod| {
         format!("{}={}", pod.name_any(), pod.spec.as_ref().unwrap().containers[0].image.as_deref().unwrap())
     };
-    pods(world).await.iter().map(shown).collect::<Vec<_>>().join(" ")
+    pods(cluster).await.iter().map(shown).collect::<Vec<_>>().join(" ")
 }
 
-async fn set_phase(world: &World, name: &str, phase: &str) {
+async fn set_phase(cluster: &TestCluster, name: &str, phase: &str) {
     let ready = if phase == "Running" { "True" } else { "False" };
     let now = windlass_clock::now_in_seconds().to_string();
     let status = json!({ "status": { "phase": phase,
         "conditions": [{ "type": "Ready", "status": ready, "lastTransitionTime": now }] } });
-    world.api::<Pod>().patch_status(name, &PatchParams::default(), &Patch::Strategic(status)).await.unwrap();
+    cluster.api::<Pod>().patch_status(name, &PatchParams::default(), &Patch::Strategic(status)).await.unwrap();
 }
 
 /// Waits for these pods; makes all of them ready.
-async fn expect_pods(world: &World, expected: &str) {
-    eventually(&format!("there are {expected}"), async || (shown(world).await == expected).then_some(())).await;
-    for pod in pods(world).await {
+async fn expect_pods(cluster: &TestCluster, expected: &str) {
+    eventually(&format!("there are {expected}"), async || (shown(cluster).await == expected).then_some(())).await;
+    for pod in pods(cluster).await {
         if pod.status.and_then(|status| status.phase).as_deref() != Some("Running") {
-            set_phase(world, &pod.metadata.name.unwrap(), "Running").await;
+            set_phase(cluster, &pod.metadata.name.unwrap(), "Running").await;
         }
     }
 }
 
-async fn status(world: &World, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
-    let sets = world.api::<StatefulSet>();
+async fn status(cluster: &TestCluster, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+    let sets = cluster.api::<StatefulSet>();
     eventually(what, async || {
         let status = serde_json::to_value(sets.get("db").await.unwrap().status).unwrap();
         holds(&status).then_some(status)
@@ -82,8 +82,8 @@ async fn status(world: &World, what: &str, holds: impl Fn(&Value) -> bool) -> Va
     .await
 }
 
-async fn revisions(world: &World) -> Vec<(i64, String)> {
-    let mut all = world.api::<ControllerRevision>().list(&Default::default()).await.unwrap().items;
+async fn revisions(cluster: &TestCluster) -> Vec<(i64, String)> {
+    let mut all = cluster.api::<ControllerRevision>().list(&Default::default()).await.unwrap().items;
     all.sort_by_key(|revision| revision.revision);
     all.into_iter().map(|revision| (revision.revision, revision.name_any())).collect()
 }
@@ -243,7 +243,7 @@ async fn a_failed_pod_is_replaced_and_orphans_are_adopted() {
 
 #[tokio::test]
 async fn pods_must_be_available_before_the_next_is_made() {
-    let plane = Plane::test().controllers(selection()).virtual_time().await;
+    let plane = TestPlane::builder().controllers(selection()).virtual_time().await;
     let begin = windlass_clock::now().as_second();
     create(&plane, json!({ "replicas": 2, "minReadySeconds": 3600 })).await;
     expect_pods(&plane, "db-0=one").await;
@@ -261,7 +261,7 @@ async fn pods_must_be_available_before_the_next_is_made() {
 
 #[tokio::test]
 async fn loops_that_start_in_the_middle_go_on_and_then_write_nothing() {
-    let plane = Plane::test().controllers(Selection::none()).await;
+    let plane = TestPlane::builder().controllers(Selection::none()).await;
     let options = LoopOptions { controllers: selection(), ..LoopOptions::default() };
     let server = plane.server().unwrap();
     let loops = Loops::start(server, &options);

@@ -9,7 +9,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::json;
-use windlass_testing::{Plane, eventually};
+use windlass_testing::{TestPlane, eventually};
 
 fn claim(name: &str) -> PersistentVolumeClaim {
     serde_json::from_value(json!({"metadata": {"name": name}, "spec": {
@@ -19,7 +19,7 @@ fn claim(name: &str) -> PersistentVolumeClaim {
 
 #[tokio::test]
 async fn a_claim_stays_until_the_pods_that_use_it_are_gone() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     let (claims, pods) = (plane.api::<PersistentVolumeClaim>(), plane.api::<Pod>());
     for name in ["used", "unused"] {
         let made = claims.create(&PostParams::default(), &claim(name)).await.unwrap();
@@ -41,7 +41,7 @@ async fn a_claim_stays_until_the_pods_that_use_it_are_gone() {
 
 #[tokio::test]
 async fn a_volume_stays_while_it_is_bound() {
-    let plane = Plane::test().controllers("persistentvolume-protection-controller".parse().unwrap()).await;
+    let plane = TestPlane::builder().controllers("persistentvolume-protection-controller".parse().unwrap()).await;
     let volumes: Api<PersistentVolume> = Api::all(plane.client());
     let volume: PersistentVolume = serde_json::from_value(json!({"metadata": {"name": "v"}, "spec": {
         "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/data"}}}))
@@ -58,7 +58,7 @@ async fn a_volume_stays_while_it_is_bound() {
 
 #[tokio::test]
 async fn a_class_of_volumes_stays_while_a_claim_names_it() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     let classes: Api<VolumeAttributesClass> = Api::all(plane.client());
     let class: VolumeAttributesClass = serde_json::from_value(
         json!({"metadata": {"name": "gold"}, "driverName": "example.com", "parameters": {"speed": "high"}}),
@@ -78,7 +78,7 @@ async fn a_class_of_volumes_stays_while_a_claim_names_it() {
 #[tokio::test]
 async fn a_claim_gets_the_newest_default_class_and_grows_only_with_its_leave() {
     // The binder would not believe that the claim is bound.
-    let plane = Plane::test().controllers("*,-persistentvolume-binder-controller".parse().unwrap()).await;
+    let plane = TestPlane::builder().controllers("*,-persistentvolume-binder-controller".parse().unwrap()).await;
     let classes: Api<StorageClass> = Api::all(plane.client());
     let class = |name: &str, default: &str| -> StorageClass {
         let note = json!({"storageclass.kubernetes.io/is-default-class": default});

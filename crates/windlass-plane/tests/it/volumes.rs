@@ -11,15 +11,15 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use windlass_testing::{Plane, eventually};
+use windlass_testing::{TestPlane, eventually};
 
 use crate::nodes::{create, is_ready, pod};
 
-fn volumes(plane: &Plane) -> Api<PersistentVolume> {
+fn volumes(plane: &TestPlane) -> Api<PersistentVolume> {
     Api::all(plane.client())
 }
 
-async fn make_volume(plane: &Plane, name: &str, spec: Value) -> PersistentVolume {
+async fn make_volume(plane: &TestPlane, name: &str, spec: Value) -> PersistentVolume {
     let mut whole = json!({"capacity": {"storage": "5Gi"}, "accessModes": ["ReadWriteOnce"],
         "hostPath": {"path": "/tmp/data"}, "storageClassName": "manual"});
     whole.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
@@ -27,7 +27,7 @@ async fn make_volume(plane: &Plane, name: &str, spec: Value) -> PersistentVolume
     volumes(plane).create(&PostParams::default(), &volume).await.unwrap()
 }
 
-async fn make_claim(plane: &Plane, name: &str, spec: Value) -> PersistentVolumeClaim {
+async fn make_claim(plane: &TestPlane, name: &str, spec: Value) -> PersistentVolumeClaim {
     let mut whole = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}},
         "storageClassName": "manual"});
     whole.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
@@ -35,7 +35,7 @@ async fn make_claim(plane: &Plane, name: &str, spec: Value) -> PersistentVolumeC
     plane.api().create(&PostParams::default(), &claim).await.unwrap()
 }
 
-async fn make_class(plane: &Plane, name: &str, provisioner: &str, mode: &str, annotations: Value) {
+async fn make_class(plane: &TestPlane, name: &str, provisioner: &str, mode: &str, annotations: Value) {
     let classes: Api<StorageClass> = Api::all(plane.client());
     let class = serde_json::from_value(json!({"metadata": {"name": name, "annotations": annotations},
         "provisioner": provisioner, "volumeBindingMode": mode}))
@@ -43,7 +43,7 @@ async fn make_class(plane: &Plane, name: &str, provisioner: &str, mode: &str, an
     classes.create(&PostParams::default(), &class).await.unwrap();
 }
 
-async fn bound(plane: &Plane, name: &str) -> PersistentVolumeClaim {
+async fn bound(plane: &TestPlane, name: &str) -> PersistentVolumeClaim {
     let claims = plane.api::<PersistentVolumeClaim>();
     eventually(&format!("{name} is bound"), async || {
         let claim = claims.get(name).await.unwrap();
@@ -52,7 +52,7 @@ async fn bound(plane: &Plane, name: &str) -> PersistentVolumeClaim {
     .await
 }
 
-async fn phase(plane: &Plane, name: &str, phase: &str) -> PersistentVolume {
+async fn phase(plane: &TestPlane, name: &str, phase: &str) -> PersistentVolume {
     eventually(&format!("{name} is {phase}"), async || {
         let volume = volumes(plane).get_opt(name).await.unwrap()?;
         (volume.status.as_ref()?.phase.as_deref() == Some(phase)).then_some(volume)
@@ -60,7 +60,7 @@ async fn phase(plane: &Plane, name: &str, phase: &str) -> PersistentVolume {
     .await
 }
 
-async fn event(plane: &Plane, reason: &str) -> String {
+async fn event(plane: &TestPlane, reason: &str) -> String {
     let events = plane.api::<Event>();
     eventually(reason, async || {
         let all = events.list(&ListParams::default()).await.unwrap().items;
@@ -71,7 +71,7 @@ async fn event(plane: &Plane, reason: &str) -> String {
 
 #[tokio::test]
 async fn a_claim_takes_the_smallest_volume_and_gives_it_back() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     make_volume(&plane, "large", json!({"capacity": {"storage": "50Gi"}})).await;
     make_volume(&plane, "small", json!({"persistentVolumeReclaimPolicy": "Delete"})).await;
     make_volume(&plane, "other", json!({"capacity": {"storage": "1Gi"}, "storageClassName": "other"})).await;
@@ -108,7 +108,7 @@ async fn a_claim_takes_the_smallest_volume_and_gives_it_back() {
 
 #[tokio::test]
 async fn volumes_and_claims_can_name_each_other() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     let kept = json!({"namespace": plane.namespace(), "name": "one"});
     make_volume(&plane, "kept", json!({"claimRef": kept, "capacity": {"storage": "50Gi"}})).await;
     make_volume(&plane, "free", json!({})).await;
@@ -137,7 +137,7 @@ async fn volumes_and_claims_can_name_each_other() {
 
 #[tokio::test]
 async fn a_claim_that_loses_its_volume_says_so() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     make_volume(&plane, "v", json!({})).await;
     make_claim(&plane, "data", json!({})).await;
     bound(&plane, "data").await;
@@ -152,7 +152,7 @@ async fn a_claim_that_loses_its_volume_says_so() {
 
 #[tokio::test]
 async fn without_a_volume_a_claim_asks_whoever_makes_them() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     make_class(&plane, "outside", "example.com/disk", "Immediate", json!({})).await;
     make_class(&plane, "late", "example.com/disk", "WaitForFirstConsumer", json!({})).await;
     make_claim(&plane, "none", json!({"storageClassName": ""})).await;
@@ -188,7 +188,7 @@ async fn without_a_volume_a_claim_asks_whoever_makes_them() {
 
 #[tokio::test]
 async fn simulated_nodes_make_volumes_when_they_are_wanted() {
-    let plane = Plane::test().nodes(1).await;
+    let plane = TestPlane::builder().nodes(1).await;
     make_class(&plane, "late", "example.com/disk", "WaitForFirstConsumer", json!({})).await;
     make_class(&plane, "local", "kubernetes.io/no-provisioner", "WaitForFirstConsumer", json!({})).await;
     make_volume(&plane, "disk", json!({"storageClassName": "local"})).await;
@@ -214,7 +214,7 @@ async fn simulated_nodes_make_volumes_when_they_are_wanted() {
 
 #[tokio::test]
 async fn nothing_is_written_about_what_is_bound() {
-    let plane = Plane::test().nodes(1).virtual_time().await;
+    let plane = TestPlane::builder().nodes(1).virtual_time().await;
     for number in 0..10 {
         make_claim(&plane, &format!("data-{number}"), json!({"storageClassName": null})).await;
         bound(&plane, &format!("data-{number}")).await;
@@ -225,8 +225,8 @@ async fn nothing_is_written_about_what_is_bound() {
         let claims = claims.iter().map(|claim| claim.metadata.resource_version.clone());
         claims.chain(volumes.iter().map(|volume| volume.metadata.resource_version.clone())).collect::<Vec<_>>()
     };
-    plane.pass(Duration::from_secs(5)).await;
+    plane.advance(Duration::from_secs(5)).await;
     let before = versions().await;
-    plane.pass(Duration::from_secs(300)).await;
+    plane.advance(Duration::from_secs(300)).await;
     assert_eq!(versions().await, before);
 }

@@ -17,8 +17,8 @@ use windlass_runtime::{
 };
 
 use crate::{
+    cluster::{TestCluster, eventually},
     faults::{Faults, Seen},
-    world::{World, eventually},
 };
 
 mod definitions;
@@ -27,34 +27,34 @@ mod writes;
 
 /// A server, a client of it that can fail, and informers.
 struct Cluster {
-    world: World,
+    server: TestCluster,
     faults: Faults,
     caches: Caches,
 }
 
 impl Cluster {
     async fn start() -> Self {
-        let world = World::start().await;
-        let faults = Faults::around(world.client());
+        let server = TestCluster::start().await;
+        let faults = Faults::around(server.client());
         let caches = Caches::new(faults.client());
-        Self { world, faults, caches }
+        Self { server, faults, caches }
     }
 
     /// Without faults.
     fn client(&self) -> Client {
-        self.world.client()
+        self.server.client()
     }
 
     fn maps(&self) -> Api<ConfigMap> {
-        Api::namespaced(self.client(), self.world.namespace())
+        Api::namespaced(self.client(), self.server.namespace())
     }
 
     fn scope(&self) -> Scope {
-        Scope::namespace(self.world.namespace())
+        Scope::namespace(self.server.namespace())
     }
 
     fn key(&self, name: &str) -> ObjectKey {
-        ObjectKey::namespaced(self.world.namespace(), name)
+        ObjectKey::namespaced(self.server.namespace(), name)
     }
 
     async fn create(&self, name: &str) -> ConfigMap {

@@ -26,7 +26,7 @@ use windlass_runtime::{
     metrics::{Metrics, TextFormat},
 };
 
-use crate::world::{World, eventually};
+use crate::cluster::{TestCluster, eventually};
 
 /// A server over TLS; the one in `WINDLASS_TEST_KUBECONFIG`, or an embedded one.
 struct Tls {
@@ -92,7 +92,7 @@ impl Proxy {
 
 async fn namespace(client: &Client) -> String {
     let mut namespace = Namespace::default();
-    let name = World::unique("client");
+    let name = TestCluster::unique("client");
     namespace.metadata.name = Some(name.clone());
     Api::all(client.clone()).create(&PostParams::default(), &namespace).await.unwrap();
     name

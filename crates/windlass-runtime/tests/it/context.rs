@@ -36,7 +36,7 @@ use windlass_runtime::{
     scope::Scope,
 };
 
-use crate::world::{World, eventually};
+use crate::cluster::{TestCluster, eventually};
 
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(group = "context.windlass.dev", version = "v1", kind = "Gadget", namespaced, status = "GadgetStatus")]
@@ -68,20 +68,20 @@ struct GadgetStatus {
 
 /// A context as a controller makes it, that counts its writes.
 struct Bench {
-    world: World,
+    cluster: TestCluster,
     context: Context,
     writes: Arc<AtomicUsize>,
 }
 
 impl Bench {
     async fn start() -> Self {
-        let world = World::start().await;
-        let client = world.client();
-        Self::over(world, client).await
+        let cluster = TestCluster::start().await;
+        let client = cluster.client();
+        Self::over(cluster, client).await
     }
 
     /// With a client that may have faults.
-    async fn over(world: World, client: Client) -> Self {
+    async fn over(cluster: TestCluster, client: Client) -> Self {
         let writes = Arc::new(AtomicUsize::new(0));
         let client = counting(client, Arc::clone(&writes));
         let parts = Parts {
@@ -93,7 +93,7 @@ impl Bench {
             field_manager: "gadget-operator".into(),
             client,
         };
-        let bench = Self { world, context: Context::new(parts, Wired::new()), writes };
+        let bench = Self { cluster, context: Context::new(parts, Wired::new()), writes };
         bench.wire::<ConfigMap>().await;
         bench.wire::<Secret>().await;
         bench
@@ -102,7 +102,7 @@ impl Bench {
     /// With gadgets.
     async fn with_gadgets() -> Self {
         let bench = Self::start().await;
-        let definitions: Api<CustomResourceDefinition> = Api::all(bench.world.client());
+        let definitions: Api<CustomResourceDefinition> = Api::all(bench.cluster.client());
         let definition = Gadget::crd();
         let name = definition.metadata.name.clone().unwrap();
         definitions.patch(&name, &PatchParams::apply("tests").force(), &Patch::Apply(&definition)).await.unwrap();
@@ -121,7 +121,7 @@ impl Bench {
     }
 
     fn namespace(&self) -> &str {
-        self.world.namespace()
+        self.cluster.namespace()
     }
 
     fn key(&self, name: &str) -> ObjectKey {
@@ -133,7 +133,7 @@ impl Bench {
     where
         K: Object + Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
     {
-        Api::namespaced(self.world.client(), self.namespace())
+        Api::namespaced(self.cluster.client(), self.namespace())
     }
 
     /// Somebody else's merge patch, after which the cache has it.

@@ -26,7 +26,7 @@ use windlass_runtime::{
     shutdown::Shutdown,
 };
 
-use crate::world::eventually;
+use crate::cluster::eventually;
 
 mod attempts;
 mod definitions;

@@ -4,31 +4,31 @@ use k8s_openapi::api::{core::v1::ObjectReference, events::v1::Event};
 use kube::{Api, api::ListParams};
 use windlass_runtime::events::{EventMetrics, EventType, Recorder};
 
-use crate::world::World;
+use crate::cluster::TestCluster;
 
-fn config_map(world: &World, name: &str) -> ObjectReference {
+fn config_map(cluster: &TestCluster, name: &str) -> ObjectReference {
     ObjectReference {
         api_version: Some("v1".to_owned()),
         kind: Some("ConfigMap".to_owned()),
-        namespace: Some(world.namespace().to_owned()),
+        namespace: Some(cluster.namespace().to_owned()),
         name: Some(name.to_owned()),
         ..ObjectReference::default()
     }
 }
 
-async fn events(world: &World) -> Vec<Event> {
-    let api: Api<Event> = Api::namespaced(world.client(), world.namespace());
+async fn events(cluster: &TestCluster) -> Vec<Event> {
+    let api: Api<Event> = Api::namespaced(cluster.client(), cluster.namespace());
     api.list(&ListParams::default()).await.unwrap().items
 }
 
 #[tokio::test]
 async fn an_event_is_there_with_everything_people_ask_for() {
-    let world = World::start().await;
-    let recorder = Recorder::new(world.client(), "foo-controller", "foo-0");
-    let (about, related) = (config_map(&world, "web"), config_map(&world, "data"));
+    let cluster = TestCluster::start().await;
+    let recorder = Recorder::new(cluster.client(), "foo-controller", "foo-0");
+    let (about, related) = (config_map(&cluster, "web"), config_map(&cluster, "data"));
     recorder.record_related(&about, &related, EventType::Warning, "Failed", "Sync", "no space left");
     recorder.flush().await;
-    let found = events(&world).await;
+    let found = events(&cluster).await;
     let [event] = found.as_slice() else { panic!("one event: {found:?}") };
     assert!(event.metadata.name.as_deref().unwrap().starts_with("web."));
     assert_eq!(event.regarding.as_ref(), Some(&about));
@@ -44,10 +44,10 @@ async fn an_event_is_there_with_everything_people_ask_for() {
 
 #[tokio::test]
 async fn what_happens_ten_times_is_one_event_with_a_count() {
-    let world = World::start().await;
+    let cluster = TestCluster::start().await;
     let metrics = EventMetrics::default();
-    let recorder = Recorder::with_metrics(world.client(), "foo-controller", "foo-0", metrics.clone());
-    let about = config_map(&world, "web");
+    let recorder = Recorder::with_metrics(cluster.client(), "foo-controller", "foo-0", metrics.clone());
+    let about = config_map(&cluster, "web");
     for number in 1..=10 {
         recorder.record(&about, EventType::Normal, "Synced", "Sync", &format!("synced for the {number}th time"));
         if number < 4 {
@@ -56,7 +56,7 @@ async fn what_happens_ten_times_is_one_event_with_a_count() {
         }
     }
     recorder.flush().await;
-    let found = events(&world).await;
+    let found = events(&cluster).await;
     let [event] = found.as_slice() else { panic!("one event: {found:?}") };
     assert_eq!(event.series.as_ref().map(|series| series.count), Some(10));
     assert!(metrics.written() < 10, "{}", metrics.written());
@@ -65,13 +65,13 @@ async fn what_happens_ten_times_is_one_event_with_a_count() {
 
 #[tokio::test]
 async fn texts_that_are_too_long_are_cut_and_accepted() {
-    let world = World::start().await;
+    let cluster = TestCluster::start().await;
     let metrics = EventMetrics::default();
-    let recorder = Recorder::with_metrics(world.client(), "foo-controller", &"i".repeat(500), metrics.clone());
-    let about = config_map(&world, "web");
+    let recorder = Recorder::with_metrics(cluster.client(), "foo-controller", &"i".repeat(500), metrics.clone());
+    let about = config_map(&cluster, "web");
     recorder.record(&about, EventType::Normal, &"R".repeat(500), &"é".repeat(500), &"ä".repeat(5000));
     recorder.flush().await;
-    let found = events(&world).await;
+    let found = events(&cluster).await;
     let [event] = found.as_slice() else { panic!("one event, {} dropped: {found:?}", metrics.dropped()) };
     assert_eq!(event.reason.as_deref().map(str::len), Some(128));
     assert!(event.note.as_deref().unwrap().len() <= 1024);
@@ -79,23 +79,23 @@ async fn texts_that_are_too_long_are_cut_and_accepted() {
 
 #[tokio::test]
 async fn spam_about_one_object_is_limited_and_counted() {
-    let world = World::start().await;
+    let cluster = TestCluster::start().await;
     let metrics = EventMetrics::default();
-    let recorder = Recorder::with_metrics(world.client(), "foo-controller", "foo-0", metrics.clone());
-    let about = config_map(&world, "web");
+    let recorder = Recorder::with_metrics(cluster.client(), "foo-controller", "foo-0", metrics.clone());
+    let about = config_map(&cluster, "web");
     for number in 0..60 {
         recorder.record(&about, EventType::Normal, &format!("Reason{number}"), "Sync", "again");
     }
     recorder.flush().await;
-    assert_eq!(events(&world).await.len(), 25);
+    assert_eq!(events(&cluster).await.len(), 25);
     assert_eq!((metrics.written(), metrics.dropped()), (25, 35));
 }
 
 #[tokio::test]
 async fn an_object_of_the_cluster_has_its_events_in_the_default_namespace() {
-    let world = World::start().await;
-    let recorder = Recorder::new(world.client(), "foo-controller", "foo-0");
-    let name = World::unique("node");
+    let cluster = TestCluster::start().await;
+    let recorder = Recorder::new(cluster.client(), "foo-controller", "foo-0");
+    let name = TestCluster::unique("node");
     let about = ObjectReference {
         api_version: Some("v1".to_owned()),
         kind: Some("Node".to_owned()),
@@ -104,37 +104,37 @@ async fn an_object_of_the_cluster_has_its_events_in_the_default_namespace() {
     };
     recorder.record(&about, EventType::Normal, "Seen", "See", "there it is");
     recorder.flush().await;
-    let api: Api<Event> = Api::namespaced(world.client(), "default");
+    let api: Api<Event> = Api::namespaced(cluster.client(), "default");
     let of_node = ListParams::default().fields(&format!("regarding.name={name}"));
     assert_eq!(api.list(&of_node).await.unwrap().items.len(), 1);
 }
 
 #[tokio::test]
 async fn an_event_that_the_server_refuses_is_dropped_and_others_are_written() {
-    let world = World::start().await;
+    let cluster = TestCluster::start().await;
     let metrics = EventMetrics::default();
-    let recorder = Recorder::with_metrics(world.client(), "foo-controller", "foo-0", metrics.clone());
-    let mut nowhere = config_map(&world, "web");
-    nowhere.namespace = Some(World::unique("missing"));
+    let recorder = Recorder::with_metrics(cluster.client(), "foo-controller", "foo-0", metrics.clone());
+    let mut nowhere = config_map(&cluster, "web");
+    nowhere.namespace = Some(TestCluster::unique("missing"));
     recorder.record(&nowhere, EventType::Normal, "Synced", "Sync", "nobody will see this");
-    recorder.record(&config_map(&world, "web"), EventType::Normal, "Synced", "Sync", "done");
+    recorder.record(&config_map(&cluster, "web"), EventType::Normal, "Synced", "Sync", "done");
     recorder.flush().await;
-    assert_eq!(events(&world).await.len(), 1);
+    assert_eq!(events(&cluster).await.len(), 1);
     assert_eq!((metrics.written(), metrics.dropped()), (1, 1));
 }
 
 #[tokio::test]
 async fn what_was_recorded_is_written_after_the_last_recorder_is_gone() {
-    let world = World::start().await;
-    let recorder = Recorder::new(world.client(), "foo-controller", "foo-0");
+    let cluster = TestCluster::start().await;
+    let recorder = Recorder::new(cluster.client(), "foo-controller", "foo-0");
     recorder.reporting("bar-controller").record(
-        &config_map(&world, "web"),
+        &config_map(&cluster, "web"),
         EventType::Normal,
         "Synced",
         "Sync",
         "done",
     );
     drop(recorder);
-    let event = crate::world::eventually("the event is there", async || events(&world).await.pop()).await;
+    let event = crate::cluster::eventually("the event is there", async || events(&cluster).await.pop()).await;
     assert_eq!(event.reporting_controller.as_deref(), Some("bar-controller"));
 }

@@ -1,7 +1,7 @@
 //! A client whose requests fail as a test wants them to.
 //!
 //! ```ignore
-//! let faults = Faults::around(world.client());
+//! let faults = Faults::around(cluster.client());
 //! faults.inject(Seen::is_watch, 2, Fault::status(503).retry_after(3));
 //! run_something_with(faults.client());
 //! faults.drop_watches(); // every watch that is open now breaks
@@ -294,19 +294,19 @@ fn limited(body: Body, left: usize, breaks: bool, dropped: Option<watch::Receive
 
 #[tokio::test]
 async fn faults_apply_in_order_and_are_used_up() {
-    use crate::world::World;
+    use crate::cluster::TestCluster;
     use k8s_openapi::api::core::v1::Namespace;
     use kube::Api;
 
-    let world = World::start().await;
-    let faults = Faults::around(world.client());
+    let cluster = TestCluster::start().await;
+    let faults = Faults::around(cluster.client());
     let namespaces: Api<Namespace> = Api::all(faults.client());
     faults.inject(|seen| seen.method == Method::GET, 1, Fault::status(503));
     faults.inject(|seen| seen.method == Method::GET, 1, Fault::Cut(5));
     faults.inject(Seen::is_watch, 1, Fault::Hang);
-    let refused = namespaces.get(world.namespace()).await.unwrap_err();
+    let refused = namespaces.get(cluster.namespace()).await.unwrap_err();
     assert!(matches!(refused, kube::Error::Api(status) if status.code == 503));
-    assert!(namespaces.get(world.namespace()).await.is_err());
-    assert!(namespaces.get(world.namespace()).await.is_ok());
-    assert_eq!(faults.count(|seen| seen.path.ends_with(world.namespace())), 3);
+    assert!(namespaces.get(cluster.namespace()).await.is_err());
+    assert!(namespaces.get(cluster.namespace()).await.is_ok());
+    assert_eq!(faults.count(|seen| seen.path.ends_with(cluster.namespace())), 3);
 }

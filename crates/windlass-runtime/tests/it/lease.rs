@@ -13,7 +13,7 @@ use windlass_runtime::{
     metrics::Metrics,
 };
 
-use crate::world::{World, eventually};
+use crate::cluster::{TestCluster, eventually};
 
 const LEASE: &str = "operator";
 
@@ -34,8 +34,8 @@ struct Candidate {
     running: JoinHandle<Ended>,
 }
 
-fn candidate(world: &World, identity: &str, timing: Timing) -> Candidate {
-    let election = LeaderElection::new(world.client(), world.namespace(), LEASE).identity(identity);
+fn candidate(cluster: &TestCluster, identity: &str, timing: Timing) -> Candidate {
+    let election = LeaderElection::new(cluster.client(), cluster.namespace(), LEASE).identity(identity);
     start(election.timing(timing).unwrap())
 }
 
@@ -47,27 +47,27 @@ fn start(election: LeaderElection) -> Candidate {
     Candidate { leadership, stop, running }
 }
 
-async fn lease(world: &World) -> Lease {
-    let leases: Api<Lease> = Api::namespaced(world.client(), world.namespace());
+async fn lease(cluster: &TestCluster) -> Lease {
+    let leases: Api<Lease> = Api::namespaced(cluster.client(), cluster.namespace());
     leases.get(LEASE).await.unwrap()
 }
 
-async fn holder(world: &World) -> String {
-    lease(world).await.spec.and_then(|spec| spec.holder_identity).unwrap_or_default()
+async fn holder(cluster: &TestCluster) -> String {
+    lease(cluster).await.spec.and_then(|spec| spec.holder_identity).unwrap_or_default()
 }
 
 #[tokio::test]
 async fn a_lease_is_written_as_client_go_writes_it() {
-    let world = World::start().await;
-    let first = candidate(&world, "one", LONG);
+    let cluster = TestCluster::start().await;
+    let first = candidate(&cluster, "one", LONG);
     first.leadership.acquired().await;
     assert!(first.leadership.leads());
-    let spec = lease(&world).await.spec.unwrap();
+    let spec = lease(&cluster).await.spec.unwrap();
     assert_eq!(spec.holder_identity.as_deref(), Some("one"));
     assert_eq!((spec.lease_duration_seconds, spec.lease_transitions), (Some(60), Some(0)));
     let acquired = spec.acquire_time.unwrap();
     let renewed = eventually("it is renewed", async || {
-        let spec = lease(&world).await.spec.unwrap();
+        let spec = lease(&cluster).await.spec.unwrap();
         (spec.renew_time != spec.acquire_time).then_some(spec)
     })
     .await;
@@ -77,21 +77,21 @@ async fn a_lease_is_written_as_client_go_writes_it() {
     assert_eq!(first.running.await.unwrap(), Ended::Stopped);
     assert!(!first.leadership.leads());
     first.leadership.lost().await;
-    let spec = lease(&world).await.spec.unwrap();
+    let spec = lease(&cluster).await.spec.unwrap();
     assert_eq!((spec.holder_identity.as_deref(), spec.lease_duration_seconds), (Some(""), Some(1)));
 }
 
 #[tokio::test]
 async fn a_lease_that_is_renewed_is_not_taken_and_one_given_up_is_taken_soon() {
-    let world = World::start().await;
-    let first = candidate(&world, "one", LONG);
+    let cluster = TestCluster::start().await;
+    let first = candidate(&cluster, "one", LONG);
     first.leadership.acquired().await;
-    let second = candidate(&world, "two", LONG);
+    let second = candidate(&cluster, "two", LONG);
     // Long enough for the second to try many times.
     let mut renewals = std::collections::BTreeSet::new();
     eventually("it is renewed ten times", async || {
         assert!(!second.leadership.leads());
-        let renewed = lease(&world).await.spec.unwrap().renew_time.map(|time| time.0);
+        let renewed = lease(&cluster).await.spec.unwrap().renew_time.map(|time| time.0);
         renewals.insert(renewed);
         (renewals.len() > 10).then_some(())
     })
@@ -102,18 +102,18 @@ async fn a_lease_that_is_renewed_is_not_taken_and_one_given_up_is_taken_soon() {
     // Sooner than the sixty seconds of the lease, or the test's patience is over.
     tokio::time::timeout(Duration::from_secs(30), second.leadership.acquired()).await.unwrap();
     assert!(!first.leadership.leads());
-    assert_eq!(holder(&world).await, "two");
-    assert_eq!(lease(&world).await.spec.unwrap().lease_transitions, Some(1));
+    assert_eq!(holder(&cluster).await, "two");
+    assert_eq!(lease(&cluster).await.spec.unwrap().lease_transitions, Some(1));
     second.stop.cancel();
     assert_eq!(second.running.await.unwrap(), Ended::Stopped);
 }
 
 #[tokio::test]
 async fn the_lease_of_a_holder_that_vanished_is_taken_after_its_time() {
-    let world = World::start().await;
-    let first = candidate(&world, "one", QUICK);
+    let cluster = TestCluster::start().await;
+    let first = candidate(&cluster, "one", QUICK);
     first.leadership.acquired().await;
-    let second = candidate(&world, "two", QUICK);
+    let second = candidate(&cluster, "two", QUICK);
     first.running.abort();
     eventually("the second leads", async || {
         // Both are asked at one moment, in this order: the first may end between, but not begin.
@@ -122,15 +122,16 @@ async fn the_lease_of_a_holder_that_vanished_is_taken_after_its_time() {
     })
     .await;
     first.leadership.lost().await;
-    assert_eq!(holder(&world).await, "two");
+    assert_eq!(holder(&cluster).await, "two");
     second.stop.cancel();
     second.running.await.unwrap();
 }
 
 #[tokio::test]
 async fn a_holder_whose_loop_stands_still_refuses_to_write_before_anybody_else_leads() {
-    let world = World::start().await;
-    let election = LeaderElection::new(world.client(), world.namespace(), LEASE).identity("one").timing(QUICK).unwrap();
+    let cluster = TestCluster::start().await;
+    let election =
+        LeaderElection::new(cluster.client(), cluster.namespace(), LEASE).identity("one").timing(QUICK).unwrap();
     let leadership = election.leadership();
     // Polled until it leads, and then never again: as good as stopped by a signal.
     let mut paused = Box::pin(election.run(std::future::pending()));
@@ -139,7 +140,7 @@ async fn a_holder_whose_loop_stands_still_refuses_to_write_before_anybody_else_l
         () = leadership.acquired() => {}
     }
     assert!(leadership.leads());
-    let second = candidate(&world, "two", QUICK);
+    let second = candidate(&cluster, "two", QUICK);
     second.leadership.acquired().await;
     assert!(leadership.check().is_err());
     // When it goes on, it finds out.
@@ -151,30 +152,30 @@ async fn a_holder_whose_loop_stands_still_refuses_to_write_before_anybody_else_l
 
 #[tokio::test]
 async fn a_lease_that_somebody_else_took_is_lost_at_once() {
-    let world = World::start().await;
-    let first = candidate(&world, "one", LONG);
+    let cluster = TestCluster::start().await;
+    let first = candidate(&cluster, "one", LONG);
     first.leadership.acquired().await;
-    let leases: Api<Lease> = Api::namespaced(world.client(), world.namespace());
+    let leases: Api<Lease> = Api::namespaced(cluster.client(), cluster.namespace());
     eventually("it is taken by force", async || {
-        let mut lease = lease(&world).await;
+        let mut lease = lease(&cluster).await;
         lease.spec.as_mut().unwrap().holder_identity = Some("usurper".to_owned());
         leases.replace(LEASE, &Default::default(), &lease).await.ok()
     })
     .await;
     assert_eq!(first.running.await.unwrap(), Ended::Lost);
     assert!(!first.leadership.leads());
-    assert_eq!(holder(&world).await, "usurper");
+    assert_eq!(holder(&cluster).await, "usurper");
 }
 
 #[tokio::test]
 async fn at_most_one_of_several_leads_while_leaders_come_and_go() {
-    let world = World::start().await;
+    let cluster = TestCluster::start().await;
     let metrics = Metrics::new();
     let counts = ElectionMetrics::register(&metrics);
     let started: Arc<Vec<_>> = Arc::new(
         (0..4)
             .map(|number| {
-                let election = LeaderElection::new(world.client(), world.namespace(), LEASE);
+                let election = LeaderElection::new(cluster.client(), cluster.namespace(), LEASE);
                 start(election.identity(&format!("candidate-{number}")).timing(QUICK).unwrap().metrics(counts.clone()))
             })
             .collect(),

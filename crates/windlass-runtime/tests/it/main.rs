@@ -5,6 +5,7 @@
 
 mod cache;
 mod client;
+mod cluster;
 mod context;
 mod controller;
 mod events;
@@ -14,4 +15,3 @@ mod manifests;
 mod operator;
 mod watch;
 mod webhook;
-mod world;

@@ -12,7 +12,7 @@ use windlass_runtime::{
     webhook::{Description, Endpoint, FailurePolicy, MatchCondition, Operation, SelfMade, SideEffects},
 };
 
-use crate::world::World;
+use crate::cluster::TestCluster;
 
 /// How large a thing is, and in which colour.
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -66,15 +66,15 @@ fn webhook(endpoint: Endpoint, group: &str) -> Description {
     }
 }
 
-fn operator(world: &World) -> OperatorManifests {
-    let name = World::unique("gadgets");
+fn operator(cluster: &TestCluster) -> OperatorManifests {
+    let name = TestCluster::unique("gadgets");
     let group = format!("{name}.example.com");
-    let mut operator = OperatorManifests::new(&name, world.namespace(), "example.com/gadget-operator:v1");
+    let mut operator = OperatorManifests::new(&name, cluster.namespace(), "example.com/gadget-operator:v1");
     operator.definitions = vec![within(&group, Gadget::crd()), within(&group, old::Gadget::crd())];
     operator.permissions = vec![
         Permission::new(&group, "gadgets", ["get", "list", "watch", "patch"]),
         Permission::new(&group, "gadgets/status", ["patch"]),
-        Permission::new("apps", "deployments", ["get", "list", "watch"]).within(world.namespace()),
+        Permission::new("apps", "deployments", ["get", "list", "watch"]).within(cluster.namespace()),
     ];
     operator.webhooks =
         [Endpoint::Mutating, Endpoint::Validating, Endpoint::Conversion].map(|one| webhook(one, &group)).into();
@@ -86,18 +86,18 @@ fn operator(world: &World) -> OperatorManifests {
 
 #[tokio::test]
 async fn an_api_server_takes_every_manifest_and_knows_every_field() {
-    let world = World::start().await;
+    let cluster = TestCluster::start().await;
     let strictly = PatchParams {
         dry_run: true,
         force: true,
         field_manager: Some("manifests".to_owned()),
         field_validation: Some(ValidationDirective::Strict),
     };
-    let manifests = operator(&world).build().unwrap();
+    let manifests = operator(&cluster).build().unwrap();
     assert_eq!(manifests.len(), 14, "every kind but those of Prometheus and cert-manager");
     for manifest in manifests {
         let patch = Patch::Apply(&manifest.object);
-        let applied = manifest.api(world.client()).patch(manifest.name(), &strictly, &patch).await;
+        let applied = manifest.api(cluster.client()).patch(manifest.name(), &strictly, &patch).await;
         let applied = applied.unwrap_or_else(|error| panic!("{}: {error}", manifest.kind()));
         for (field, value) in manifest.object.data.as_object().unwrap() {
             assert!(!applied.data[field].is_null(), "{}.{field} is lost: {value}", manifest.kind());
@@ -107,10 +107,10 @@ async fn an_api_server_takes_every_manifest_and_knows_every_field() {
 
 #[tokio::test]
 async fn rights_are_those_that_self_made_certificates_need() {
-    let world = World::start().await;
-    let operator = operator(&world);
+    let cluster = TestCluster::start().await;
+    let operator = operator(&cluster);
     assert_eq!(operator.certificates, WebhookCertificates::SelfMade);
-    let needed = SelfMade::new(world.client(), world.namespace(), format!("{}-webhook", operator.name))
+    let needed = SelfMade::new(cluster.client(), cluster.namespace(), format!("{}-webhook", operator.name))
         .mutating(&operator.name)
         .validating(&operator.name)
         .definition(operator.definitions[0].metadata.name.clone().unwrap())

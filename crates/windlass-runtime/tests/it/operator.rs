@@ -30,8 +30,8 @@ use windlass_runtime::{
 
 use crate::{
     cache::dies_of_odd,
+    cluster::{TestCluster, eventually},
     faults::{Fault, Faults},
-    world::{World, eventually},
 };
 
 mod install;
@@ -102,8 +102,8 @@ fn timing() -> Timing {
     }
 }
 
-fn elected(world: &World) -> Options {
-    let lease = LeaseOptions { namespace: world.namespace().to_owned(), name: "leader".to_owned(), timing: timing() };
+fn elected(cluster: &TestCluster) -> Options {
+    let lease = LeaseOptions { namespace: cluster.namespace().to_owned(), name: "leader".to_owned(), timing: timing() };
     Options { replicas: Replicas::Leader(lease), ..Options::default() }
 }
 
@@ -121,8 +121,8 @@ async fn create(client: &Client, namespace: &str, name: &str) {
 
 #[tokio::test]
 async fn everything_starts_in_order_and_stops_in_reverse() {
-    let world = World::start().await;
-    let (log, namespace) = (Log::default(), world.namespace().to_owned());
+    let cluster = TestCluster::start().await;
+    let (log, namespace) = (Log::default(), cluster.namespace().to_owned());
     let (everywhere, leader) = (log.clone(), log.clone());
     let probes: Arc<Mutex<Option<SocketAddr>>> = Arc::default();
     let asked = probes.clone();
@@ -147,19 +147,19 @@ async fn everything_starts_in_order_and_stops_in_reverse() {
             everywhere.add("everywhere ended");
             Ok(())
         });
-    let running = Running::start(operator, world.client(), elected(&world)).await;
+    let running = Running::start(operator, cluster.client(), elected(&cluster)).await;
     *probes.lock().unwrap() = Some(running.probes);
     eventually("the leader leads", async || log.has("leader started").then_some(())).await;
     let address = running.probes;
     running.stop().await.unwrap();
     assert_eq!(log.all(), ["everywhere started", "leader started", "leader ended", "everywhere ended"]);
     assert_eq!(get(address, "/healthz").await, None, "nobody listens any more");
-    assert_eq!(holder(&world.client(), world.namespace()).await, None, "the lease is given up");
+    assert_eq!(holder(&cluster.client(), cluster.namespace()).await, None, "the lease is given up");
 }
 
 #[tokio::test]
 async fn a_standby_is_ready_and_takes_over() {
-    let world = World::start().await;
+    let cluster = TestCluster::start().await;
     let log = Log::default();
     let operator = |name: &'static str| {
         let log = log.clone();
@@ -169,9 +169,9 @@ async fn a_standby_is_ready_and_takes_over() {
             Ok(())
         })
     };
-    let first = Running::start(operator("first"), world.client(), elected(&world)).await;
+    let first = Running::start(operator("first"), cluster.client(), elected(&cluster)).await;
     eventually("the first leads", async || log.has("first").then_some(())).await;
-    let second = Running::start(operator("second"), world.client(), elected(&world)).await;
+    let second = Running::start(operator("second"), cluster.client(), elected(&cluster)).await;
     second.ready().await;
     assert!(!log.has("second"));
     first.stop().await.unwrap();
@@ -187,7 +187,7 @@ async fn a_lost_lease_ends_the_process_without_grace() {
             self.0.add("dropped");
         }
     }
-    let world = World::start().await;
+    let cluster = TestCluster::start().await;
     let log = Log::default();
     let told = log.clone();
     let operator = Operator::new("lost-operator").leader_task("lead", async move |_, shutdown| {
@@ -197,9 +197,9 @@ async fn a_lost_lease_ends_the_process_without_grace() {
         told.add("drained");
         Ok(())
     });
-    let running = Running::start(operator, world.client(), elected(&world)).await;
+    let running = Running::start(operator, cluster.client(), elected(&cluster)).await;
     eventually("it leads", async || log.has("leads").then_some(())).await;
-    let leases: Api<Lease> = Api::namespaced(world.client(), world.namespace());
+    let leases: Api<Lease> = Api::namespaced(cluster.client(), cluster.namespace());
     let thief = serde_json::json!({ "spec": { "holderIdentity": "thief", "leaseDurationSeconds": 3600 } });
     leases.patch("leader", &PatchParams::default(), &Patch::Merge(thief)).await.unwrap();
     let error = running.result.await.unwrap().unwrap_err();
@@ -211,7 +211,7 @@ async fn a_lost_lease_ends_the_process_without_grace() {
 
 #[tokio::test]
 async fn draining_finishes_the_reconcile_in_flight() {
-    let world = World::start().await;
+    let cluster = TestCluster::start().await;
     let (log, go_on) = (Log::default(), Arc::new(Notify::new()));
     let (told, wait) = (log.clone(), go_on.clone());
     let reconcile = move |map: Arc<ConfigMap>, _ctx: Context| {
@@ -226,11 +226,11 @@ async fn draining_finishes_the_reconcile_in_flight() {
             Ok(Action::done())
         }
     };
-    let controller = Controller::<ConfigMap>::new("drain", reconcile).scope(Scope::namespace(world.namespace()));
+    let controller = Controller::<ConfigMap>::new("drain", reconcile).scope(Scope::namespace(cluster.namespace()));
     let running =
-        Running::start(Operator::new("drain-operator").controller(controller), world.client(), Options::default())
+        Running::start(Operator::new("drain-operator").controller(controller), cluster.client(), Options::default())
             .await;
-    create(&world.client(), world.namespace(), "slow").await;
+    create(&cluster.client(), cluster.namespace(), "slow").await;
     eventually("the reconcile runs", async || log.has("begun").then_some(())).await;
     running.shutdown.drain();
     let (probes, result) = (running.probes, running.result);
@@ -243,9 +243,9 @@ async fn draining_finishes_the_reconcile_in_flight() {
 
 #[tokio::test]
 async fn a_second_signal_aborts() {
-    let world = World::start().await;
+    let cluster = TestCluster::start().await;
     let operator = Operator::new("stubborn-operator").task("stubborn", async |_, _| std::future::pending().await);
-    let running = Running::start(operator, world.client(), Options::default()).await;
+    let running = Running::start(operator, cluster.client(), Options::default()).await;
     running.ready().await;
     running.shutdown.drain();
     eventually("it drains", async || (get(running.probes, "/readyz").await?.0 == 500).then_some(())).await;
@@ -258,7 +258,7 @@ async fn a_second_signal_aborts() {
 
 #[tokio::test]
 async fn what_does_not_finish_in_time_is_named() {
-    let world = World::start().await;
+    let cluster = TestCluster::start().await;
     let operator = Operator::new("late-operator").task("late", async |_, _| std::future::pending().await).task(
         "polite",
         async |_, shutdown: Shutdown| {
@@ -267,7 +267,7 @@ async fn what_does_not_finish_in_time_is_named() {
         },
     );
     let options = Options { grace: Duration::from_millis(100), ..Options::default() };
-    let running = Running::start(operator, world.client(), options).await;
+    let running = Running::start(operator, cluster.client(), options).await;
     running.ready().await;
     let error = running.stop().await.unwrap_err();
     assert!(error.to_string().starts_with("late did not finish within 100ms"), "{error}");
@@ -276,7 +276,7 @@ async fn what_does_not_finish_in_time_is_named() {
 
 #[tokio::test]
 async fn a_task_that_fails_or_panics_stops_the_process() {
-    let world = World::start().await;
+    let cluster = TestCluster::start().await;
     let log = Log::default();
     for (panics, expected) in [(false, "the task bad failed: the volume is gone"), (true, "bad panicked: boom")] {
         let told = log.clone();
@@ -290,7 +290,7 @@ async fn a_task_that_fails_or_panics_stops_the_process() {
                     told.add("drained");
                     Ok(())
                 });
-        let running = Running::start(operator, world.client(), Options::default()).await;
+        let running = Running::start(operator, cluster.client(), Options::default()).await;
         let error = running.result.await.unwrap().unwrap_err();
         assert_eq!(error.chain(), expected);
         assert_eq!(error.exit_code(), 1);
@@ -300,24 +300,24 @@ async fn a_task_that_fails_or_panics_stops_the_process() {
 
 #[tokio::test]
 async fn an_informer_that_panics_stops_the_process() {
-    let world = World::start().await;
-    let scope = Scope::namespace(world.namespace());
+    let cluster = TestCluster::start().await;
+    let scope = Scope::namespace(cluster.namespace());
     let operator = Operator::new("odd-operator").task("look", async move |parts, shutdown| {
         let informer = parts.caches.informer::<ConfigMap>(&scope);
         dies_of_odd(&informer);
         shutdown.draining().await;
         Ok(())
     });
-    let running = Running::start(operator, world.client(), Options::default()).await;
+    let running = Running::start(operator, cluster.client(), Options::default()).await;
     running.ready().await;
-    create(&world.client(), world.namespace(), "odd").await;
+    create(&cluster.client(), cluster.namespace(), "odd").await;
     let error = running.result.await.unwrap().unwrap_err();
     assert_eq!(error.to_string(), "the informer of configmaps panicked");
 }
 
 #[tokio::test]
 async fn after_a_failure_it_is_not_ready_while_it_stops() {
-    let world = World::start().await;
+    let cluster = TestCluster::start().await;
     let (fail, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (failing, waiting) = (fail.clone(), go_on.clone());
     let operator = Operator::new("failing-operator")
@@ -329,7 +329,7 @@ async fn after_a_failure_it_is_not_ready_while_it_stops() {
             waiting.notified().await;
             Ok(())
         });
-    let running = Running::start(operator, world.client(), Options::default()).await;
+    let running = Running::start(operator, cluster.client(), Options::default()).await;
     running.ready().await;
     fail.notify_one();
     eventually("it is not ready", async || (get(running.probes, "/readyz").await?.0 == 500).then_some(())).await;
@@ -340,8 +340,8 @@ async fn after_a_failure_it_is_not_ready_while_it_stops() {
 
 #[tokio::test]
 async fn events_that_cannot_be_written_do_not_use_up_the_grace() {
-    let world = World::start().await;
-    let faults = Faults::around(world.client());
+    let cluster = TestCluster::start().await;
+    let faults = Faults::around(cluster.client());
     faults.inject(|seen| seen.path.ends_with("/events"), 1000, Fault::Hang);
     let operator = Operator::new("telling-operator").task("tell", async |parts, shutdown| {
         let about = ObjectReference {
@@ -365,14 +365,14 @@ async fn events_that_cannot_be_written_do_not_use_up_the_grace() {
 
 #[tokio::test]
 async fn a_task_may_end() {
-    let world = World::start().await;
+    let cluster = TestCluster::start().await;
     let log = Log::default();
     let told = log.clone();
     let operator = Operator::new("once-operator").task("once", async move |_, _| {
         told.add("done");
         Ok(())
     });
-    let running = Running::start(operator, world.client(), Options::default()).await;
+    let running = Running::start(operator, cluster.client(), Options::default()).await;
     eventually("it is done", async || log.has("done").then_some(())).await;
     running.ready().await;
     running.stop().await.unwrap();
@@ -380,11 +380,11 @@ async fn a_task_may_end() {
 
 #[tokio::test]
 async fn it_is_ready_when_caches_are_synced() {
-    let world = World::start().await;
-    let faults = Faults::around(world.client());
+    let cluster = TestCluster::start().await;
+    let faults = Faults::around(cluster.client());
     faults.inject(|seen| seen.path.ends_with("/configmaps"), 2, Fault::status(503));
     let controller = Controller::<ConfigMap>::new("ready", async |_: Arc<ConfigMap>, _| Ok(Action::done()))
-        .scope(Scope::namespace(world.namespace()));
+        .scope(Scope::namespace(cluster.namespace()));
     let operator = Operator::new("ready-operator").controller(controller);
     let options = Options { debug_state: true, ..Options::default() };
     let running = Running::start(operator, faults.client(), options).await;
@@ -409,12 +409,12 @@ async fn it_is_ready_when_caches_are_synced() {
 
 #[tokio::test]
 async fn metrics_have_the_names_that_dashboards_know() {
-    let world = World::start().await;
+    let cluster = TestCluster::start().await;
     let controller = Controller::<ConfigMap>::new("metered", async |_: Arc<ConfigMap>, _| Ok(Action::done()))
-        .scope(Scope::namespace(world.namespace()));
-    create(&world.client(), world.namespace(), "one").await;
+        .scope(Scope::namespace(cluster.namespace()));
+    create(&cluster.client(), cluster.namespace(), "one").await;
     let operator = Operator::new("metered-operator").controller(controller);
-    let running = Running::start(operator, world.client(), elected(&world)).await;
+    let running = Running::start(operator, cluster.client(), elected(&cluster)).await;
     let reconciled = "controller_runtime_reconcile_total{controller=\"metered\",result=\"success\"} ";
     let text = eventually("there was a reconcile", async || {
         let (_, text) = get(running.metrics, "/metrics").await?;
@@ -454,17 +454,17 @@ async fn metrics_have_the_names_that_dashboards_know() {
 
 #[tokio::test]
 async fn only_the_namespaces_of_the_options_are_watched() {
-    let world = World::start().await;
-    let faults = Faults::around(world.client());
+    let cluster = TestCluster::start().await;
+    let faults = Faults::around(cluster.client());
     let log = Log::default();
     let told = log.clone();
     let reconcile = move |map: Arc<ConfigMap>, _: Context| {
         told.add(map.metadata.name.clone().unwrap_or_default());
         async { Ok(Action::done()) }
     };
-    create(&world.client(), world.namespace(), "mine").await;
+    create(&cluster.client(), cluster.namespace(), "mine").await;
     let operator = Operator::new("narrow-operator").controller(Controller::<ConfigMap>::new("narrow", reconcile));
-    let options = Options { namespaces: vec![world.namespace().to_owned()], ..Options::default() };
+    let options = Options { namespaces: vec![cluster.namespace().to_owned()], ..Options::default() };
     let running = Running::start(operator, faults.client(), options).await;
     eventually("it is reconciled", async || log.has("mine").then_some(())).await;
     assert_eq!(faults.count(|seen| seen.path == "/api/v1/configmaps"), 0);

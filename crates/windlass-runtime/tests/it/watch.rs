@@ -19,7 +19,7 @@ use windlass_runtime::{
     watch::{self, Change, WatchOptions},
 };
 
-use crate::world::World;
+use crate::cluster::TestCluster;
 
 /// How long a change may take to come before a test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -94,30 +94,30 @@ fn name(object: &impl Resource) -> String {
 }
 
 /// Lists the config maps of the test's namespace that are its own: some servers put one of theirs into each.
-fn options(world: &World) -> WatchOptions {
-    let scope = Scope::namespace(world.namespace()).labels("of=test");
+fn options(cluster: &TestCluster) -> WatchOptions {
+    let scope = Scope::namespace(cluster.namespace()).labels("of=test");
     WatchOptions { streaming_list: false, ..WatchOptions::of::<ConfigMap>(&(), scope) }
 }
 
-fn config_maps(world: &World) -> Api<ConfigMap> {
-    Api::namespaced(world.client(), world.namespace())
+fn config_maps(cluster: &TestCluster) -> Api<ConfigMap> {
+    Api::namespaced(cluster.client(), cluster.namespace())
 }
 
-async fn create(world: &World, name: &str) -> ConfigMap {
+async fn create(cluster: &TestCluster, name: &str) -> ConfigMap {
     let mut object = ConfigMap::default();
     object.metadata.name = Some(name.into());
     object.metadata.labels = Some(BTreeMap::from([("of".into(), "test".into())]));
     object.data = Some(BTreeMap::from([("key".into(), "value".into())]));
-    config_maps(world).create(&PostParams::default(), &object).await.unwrap()
+    config_maps(cluster).create(&PostParams::default(), &object).await.unwrap()
 }
 
-async fn delete(world: &World, name: &str) {
-    config_maps(world).delete(name, &Default::default()).await.unwrap();
+async fn delete(cluster: &TestCluster, name: &str) {
+    config_maps(cluster).delete(name, &Default::default()).await.unwrap();
 }
 
-async fn touch(world: &World, name: &str, value: &str) {
+async fn touch(cluster: &TestCluster, name: &str, value: &str) {
     let patch = serde_json::json!({"data": {"key": value}});
-    config_maps(world).patch(name, &Default::default(), &kube::api::Patch::Merge(patch)).await.unwrap();
+    config_maps(cluster).patch(name, &Default::default(), &kube::api::Patch::Merge(patch)).await.unwrap();
 }
 
 fn value(object: &ConfigMap) -> &str {
@@ -130,17 +130,17 @@ const WAYS: [bool; 2] = [false, true];
 #[tokio::test]
 async fn a_state_and_then_its_changes_are_told() {
     for streaming_list in WAYS {
-        let world = World::start().await;
-        create(&world, "a").await;
-        create(&world, "b").await;
-        let options = WatchOptions { streaming_list, ..options(&world) };
-        let mut reflected = Reflected::<ConfigMap>::start(world.client(), options);
+        let cluster = TestCluster::start().await;
+        create(&cluster, "a").await;
+        create(&cluster, "b").await;
+        let options = WatchOptions { streaming_list, ..options(&cluster) };
+        let mut reflected = Reflected::<ConfigMap>::start(cluster.client(), options);
         let Change::Replace { objects, revision } = reflected.next().await else { panic!("the state must come first") };
         assert_eq!(objects.len(), 2);
         assert!(revision >= windlass_runtime::object::revision_of(&*objects[1]));
-        create(&world, "c").await;
-        touch(&world, "a", "new").await;
-        delete(&world, "b").await;
+        create(&cluster, "c").await;
+        touch(&cluster, "a", "new").await;
+        delete(&cluster, "b").await;
         reflected.until("the delete came", |reflected| reflected.names() == ["a", "c"]).await;
         assert_eq!(value(&reflected.objects["a"]), "new");
         assert_eq!(reflected.replaces, 1);
@@ -150,9 +150,9 @@ async fn a_state_and_then_its_changes_are_told() {
 
 #[tokio::test]
 async fn it_ends_when_nobody_listens() {
-    let world = World::start().await;
+    let cluster = TestCluster::start().await;
     let (sender, mut changes) = mpsc::channel(1);
-    let task = tokio::spawn(watch::run::<ConfigMap>(world.client(), options(&world), sender));
+    let task = tokio::spawn(watch::run::<ConfigMap>(cluster.client(), options(&cluster), sender));
     assert!(matches!(changes.recv().await, Some(Change::Replace { .. })));
     drop(changes);
     tokio::time::timeout(PATIENCE, task).await.expect("it must end").unwrap();

@@ -14,7 +14,7 @@ use kube::{
 };
 use serde_json::json;
 use windlass_testing::{
-    Plane, World,
+    TestCluster, TestPlane,
     fixtures::{self, Fixture},
 };
 
@@ -23,7 +23,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 #[tokio::test]
 async fn hundreds_of_planes_live_side_by_side_and_know_nothing_of_each_other() {
     let planes = join_all((0..200).map(async |number| {
-        let plane = Plane::test().await;
+        let plane = TestPlane::builder().await;
         plane.create(fixtures::config_map("mine", "number", &number.to_string()).within("default")).await;
         plane
     }))
@@ -40,9 +40,9 @@ async fn hundreds_of_planes_live_side_by_side_and_know_nothing_of_each_other() {
 #[tokio::test]
 async fn a_day_of_virtual_time_passes_at_once_for_the_server_too() {
     let began = std::time::Instant::now();
-    let plane = Plane::test().virtual_time().await;
+    let plane = TestPlane::builder().virtual_time().await;
     let before = plane.create(fixtures::config_map("before", "a", "b")).await;
-    plane.pass(DAY).await;
+    plane.advance(DAY).await;
     let after = plane.create(fixtures::config_map("after", "a", "b")).await;
     let created = |map: ConfigMap| map.metadata.creation_timestamp.unwrap().0.as_second();
     let passed = created(after) - created(before);
@@ -52,18 +52,18 @@ async fn a_day_of_virtual_time_passes_at_once_for_the_server_too() {
 
 #[tokio::test]
 async fn the_history_tells_what_happened_to_each_object() {
-    let world = World::start().await;
-    world.create(fixtures::config_map("settings", "colour", "red").finalized("example.com/hold")).await;
-    let maps: Api<ConfigMap> = world.api();
+    let cluster = TestCluster::start().await;
+    cluster.create(fixtures::config_map("settings", "colour", "red").finalized("example.com/hold")).await;
+    let maps: Api<ConfigMap> = cluster.api();
     let blue = Patch::Merge(json!({"data": {"colour": "blue"}}));
     maps.patch("settings", &PatchParams::default(), &blue).await.unwrap();
     maps.delete("settings", &DeleteParams::default()).await.unwrap();
     let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     maps.patch("settings", &PatchParams::default(), &free).await.unwrap();
-    world.expect::<ConfigMap>("settings").gone().await;
-    let history = world.history().await;
+    cluster.expect::<ConfigMap>("settings").gone().await;
+    let history = cluster.history().await;
     let told = history.split("ConfigMap ").nth(1).unwrap();
-    assert!(told.starts_with(&format!("{}/settings", world.namespace())), "{history}");
+    assert!(told.starts_with(&format!("{}/settings", cluster.namespace())), "{history}");
     let lines = ["data.colour: \"red\" -> \"blue\"", "metadata.deletionTimestamp: (nothing)", "deleted"];
     let places: Vec<_> = lines.iter().map(|line| told.find(line).unwrap_or_else(|| panic!("{line}: {told}"))).collect();
     assert!(places.is_sorted(), "{told}");
@@ -71,20 +71,23 @@ async fn the_history_tells_what_happened_to_each_object() {
 
 #[tokio::test]
 async fn objects_go_where_they_say() {
-    let world = World::start().await;
-    world.create(fixtures::namespace("elsewhere")).await;
-    world.create(fixtures::config_map("here", "a", "b")).await;
-    world.create(fixtures::config_map("there", "a", "b").within("elsewhere")).await;
-    assert_eq!(world.expect::<ConfigMap>("here").exists().await.metadata.namespace.as_deref(), Some(world.namespace()));
-    let there: Api<ConfigMap> = Api::namespaced(world.client(), "elsewhere");
-    world.expect_in(there, "there").exists().await;
-    let namespaces = Api::<Namespace>::all(world.client()).list(&ListParams::default()).await.unwrap();
+    let cluster = TestCluster::start().await;
+    cluster.create(fixtures::namespace("elsewhere")).await;
+    cluster.create(fixtures::config_map("here", "a", "b")).await;
+    cluster.create(fixtures::config_map("there", "a", "b").within("elsewhere")).await;
+    assert_eq!(
+        cluster.expect::<ConfigMap>("here").exists().await.metadata.namespace.as_deref(),
+        Some(cluster.namespace())
+    );
+    let there: Api<ConfigMap> = Api::namespaced(cluster.client(), "elsewhere");
+    cluster.expect_in(there, "there").exists().await;
+    let namespaces = Api::<Namespace>::all(cluster.client()).list(&ListParams::default()).await.unwrap();
     assert!(namespaces.items.iter().any(|namespace| namespace.metadata.name.as_deref() == Some("elsewhere")));
 }
 
 #[tokio::test(start_paused = true)]
 #[should_panic(expected = "never came true: ConfigMap missing should exist")]
 async fn what_never_comes_true_fails_the_test() {
-    let world = World::start().await;
-    world.expect::<ConfigMap>("missing").exists().await;
+    let cluster = TestCluster::start().await;
+    cluster.expect::<ConfigMap>("missing").exists().await;
 }

@@ -12,7 +12,7 @@ use windlass_runtime::{
     operator::Operator,
     webhook::{Conversion, Denied, Request, Warnings, Webhook},
 };
-use windlass_testing::Plane;
+use windlass_testing::TestPlane;
 
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[kube(group = "garden.example.com", version = "v1", kind = "Bed", namespaced)]
@@ -69,7 +69,7 @@ fn bed(name: &str, rows: Option<i32>) -> Bed {
 
 #[tokio::test]
 async fn the_server_asks_the_webhooks_of_an_operator_in_the_test() {
-    let plane = Plane::test().await;
+    let plane = TestPlane::builder().await;
     if plane.server().is_none() {
         // A cluster cannot reach the test.
         return;
@@ -110,7 +110,7 @@ async fn the_server_asks_the_webhooks_of_an_operator_in_the_test() {
 
 #[tokio::test]
 async fn virtual_time_waits_for_webhooks() {
-    let plane = Plane::test().virtual_time().await;
+    let plane = TestPlane::builder().virtual_time().await;
     if plane.server().is_none() {
         return;
     }

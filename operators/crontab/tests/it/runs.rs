@@ -13,7 +13,7 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
-use windlass_testing::{Plane, eventually};
+use windlass_testing::{TestPlane, eventually};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -24,11 +24,11 @@ fn crontab(spec: Value) -> CronTab {
 }
 
 /// With nodes, Jobs end by themselves; without, they run for ever.
-async fn plane(nodes: usize) -> Plane {
-    Plane::test().nodes(nodes).virtual_time().with_crd::<CronTab>().await
+async fn plane(nodes: usize) -> TestPlane {
+    TestPlane::builder().nodes(nodes).virtual_time().with_crd::<CronTab>().await
 }
 
-async fn jobs(plane: &Plane) -> Vec<Job> {
+async fn jobs(plane: &TestPlane) -> Vec<Job> {
     plane.api::<Job>().list(&ListParams::default().labels(LABEL)).await.unwrap().items
 }
 
@@ -36,7 +36,7 @@ fn status(crontab: &CronTab) -> CronTabStatus {
     crontab.status.clone().unwrap_or_default()
 }
 
-async fn merge(plane: &Plane, patch: Value) {
+async fn merge(plane: &TestPlane, patch: Value) {
     plane.api::<CronTab>().patch("nightly", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
 }
 
@@ -46,7 +46,7 @@ async fn a_day_of_hourly_runs_leaves_three_of_them() {
     let _operator = plane.run(operator());
     plane.create(crontab(json!({"cronSpec": "0 * * * *", "replicas": 2}))).await;
     plane.expect::<CronTab>("nightly").condition("Ready").await;
-    plane.pass(24 * 60 * MINUTE).await;
+    plane.advance(24 * 60 * MINUTE).await;
     eventually("the last run is over", async || {
         let crontab = plane.api::<CronTab>().get("nightly").await.unwrap();
         (status(&crontab).active.is_empty() && status(&crontab).last_successful_time.is_some()).then_some(())
@@ -66,7 +66,7 @@ async fn runs_that_were_missed_are_made_up_for_once() {
     plane.create(crontab(json!({"cronSpec": "*/10 * * * *"}))).await;
     plane.expect::<CronTab>("nightly").condition("Ready").await;
     first.stop().await.unwrap();
-    plane.pass(60 * MINUTE).await;
+    plane.advance(60 * MINUTE).await;
     let _second = plane.run(operator());
     plane.expect::<CronTab>("nightly").event("MissedRuns").await;
     plane.expect::<CronTab>("nightly").to("have one run", |crontab| status(crontab).active.len() == 1).await;
@@ -78,12 +78,12 @@ async fn a_run_that_is_forbidden_waits_and_one_that_replaces_does_not() {
     let plane = plane(0).await;
     let _operator = plane.run(operator());
     plane.create(crontab(json!({"cronSpec": "* * * * *", "concurrencyPolicy": "Forbid"}))).await;
-    plane.pass(5 * MINUTE).await;
+    plane.advance(5 * MINUTE).await;
     plane.expect::<CronTab>("nightly").event("StillRunning").await;
     let only = jobs(&plane).await;
     assert_eq!(only.len(), 1);
     merge(&plane, json!({"spec": {"concurrencyPolicy": "Replace"}})).await;
-    plane.pass(2 * MINUTE).await;
+    plane.advance(2 * MINUTE).await;
     plane.expect::<CronTab>("nightly").event("Replaced").await;
     let name = only[0].metadata.name.clone().unwrap();
     plane.expect::<Job>(&name).gone().await;
@@ -95,12 +95,12 @@ async fn a_run_that_somebody_deleted_is_not_begun_again_and_a_suspended_crontab_
     let plane = plane(0).await;
     let _operator = plane.run(operator());
     plane.create(crontab(json!({"cronSpec": "0 * * * *"}))).await;
-    plane.pass(60 * MINUTE).await;
+    plane.advance(60 * MINUTE).await;
     let run = eventually("a run has begun", async || jobs(&plane).await.pop()).await;
     merge(&plane, json!({"spec": {"suspend": true}})).await;
     plane.api::<Job>().delete(run.metadata.name.as_deref().unwrap(), &DeleteParams::background()).await.unwrap();
     plane.expect::<CronTab>("nightly").condition_for("Ready", "False", "Suspended").await;
-    plane.pass(180 * MINUTE).await;
+    plane.advance(180 * MINUTE).await;
     assert!(jobs(&plane).await.is_empty());
     assert!(status(&plane.expect::<CronTab>("nightly").exists().await).active.is_empty());
 }
@@ -125,7 +125,7 @@ async fn no_run_outlives_its_crontab() {
     let plane = plane(0).await;
     let _operator = plane.run(operator());
     plane.create(crontab(json!({"cronSpec": "* * * * *"}))).await;
-    plane.pass(2 * MINUTE).await;
+    plane.advance(2 * MINUTE).await;
     eventually("runs are under way", async || (jobs(&plane).await.len() >= 2).then_some(())).await;
     plane.api::<CronTab>().delete("nightly", &DeleteParams::default()).await.unwrap();
     plane.expect::<CronTab>("nightly").gone().await;

@@ -17,14 +17,14 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use windlass_testing::{Plane, RunningOperator, eventually, fixtures};
+use windlass_testing::{RunningOperator, TestPlane, eventually, fixtures};
 
 fn guestbook(size: i32) -> Guestbook {
     let spec = GuestbookSpec { size, config_map_name: "settings".to_owned(), kind: EntryKind::Name };
     Guestbook::new("visitors", spec)
 }
 
-async fn merge<K>(plane: &Plane, name: &str, patch: Value)
+async fn merge<K>(plane: &TestPlane, name: &str, patch: Value)
 where
     K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
         + Clone
@@ -39,8 +39,8 @@ fn status(guestbook: &Guestbook) -> GuestbookStatus {
 }
 
 /// A plane on which a guestbook of two pods serves.
-async fn serving() -> (Plane, RunningOperator) {
-    let plane = Plane::test().nodes(1).with_crd::<Guestbook>().await;
+async fn serving() -> (TestPlane, RunningOperator) {
+    let plane = TestPlane::builder().nodes(1).with_crd::<Guestbook>().await;
     let running = plane.run(operator());
     plane.create(fixtures::config_map("settings", "GREETING", "Welcome")).await;
     plane.create(guestbook(2)).await;
@@ -49,7 +49,7 @@ async fn serving() -> (Plane, RunningOperator) {
 }
 
 /// The names of the pods that stay.
-async fn pods(plane: &Plane) -> Vec<String> {
+async fn pods(plane: &TestPlane) -> Vec<String> {
     let list = plane.api::<Pod>().list(&ListParams::default().labels(LABEL)).await.unwrap();
     let staying = list.items.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
     staying.filter_map(|pod| pod.metadata.name).collect()
@@ -120,7 +120,7 @@ async fn everything_goes_with_it_before_it_goes() {
 
 #[tokio::test]
 async fn missing_settings_names_that_are_taken_and_wrong_sizes_are_told() {
-    let plane = Plane::test().nodes(1).with_crd::<Guestbook>().await;
+    let plane = TestPlane::builder().nodes(1).with_crd::<Guestbook>().await;
     let _operator = plane.run(operator());
     let refused = plane.api::<Guestbook>().create(&Default::default(), &guestbook(11)).await;
     let kube::Error::Api(refused) = refused.unwrap_err() else { panic!("the server must refuse it") };

@@ -15,7 +15,7 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams},
 };
 use serde_json::json;
-use windlass_testing::{World, eventually};
+use windlass_testing::{TestCluster, eventually};
 
 async fn names(pods: &Api<Pod>) -> BTreeSet<String> {
     let list = pods.list(&ListParams::default()).await.unwrap();
@@ -23,8 +23,8 @@ async fn names(pods: &Api<Pod>) -> BTreeSet<String> {
     staying.filter_map(|pod| pod.metadata.name).collect()
 }
 
-async fn settled(world: &World, replicas: usize) -> BTreeSet<String> {
-    let (parents, pods): (Api<ImoocPod>, Api<Pod>) = (world.api(), world.api());
+async fn settled(cluster: &TestCluster, replicas: usize) -> BTreeSet<String> {
+    let (parents, pods): (Api<ImoocPod>, Api<Pod>) = (cluster.api(), cluster.api());
     eventually("as many pods as asked for, and the status says so", async || {
         let names = names(&pods).await;
         let status = parents.get("web").await.unwrap().status?;
@@ -34,26 +34,26 @@ async fn settled(world: &World, replicas: usize) -> BTreeSet<String> {
     .await
 }
 
-async fn scale(world: &World, replicas: i32) {
-    let parents: Api<ImoocPod> = world.api();
+async fn scale(cluster: &TestCluster, replicas: i32) {
+    let parents: Api<ImoocPod> = cluster.api();
     let patch = json!({"spec": {"replicas": replicas}});
     parents.patch_scale("web", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
 }
 
-async fn start(replicas: i32) -> World {
-    let world = World::start().await;
-    world.define::<ImoocPod>().await;
+async fn start(replicas: i32) -> TestCluster {
+    let cluster = TestCluster::start().await;
+    cluster.define::<ImoocPod>().await;
     let parent = ImoocPod::new("web", ImoocPodSpec { replicas });
-    world.api().create(&PostParams::default(), &parent).await.unwrap();
-    world
+    cluster.api().create(&PostParams::default(), &parent).await.unwrap();
+    cluster
 }
 
 #[tokio::test]
 async fn there_are_exactly_as_many_pods_as_asked_for() {
-    let world = start(5).await;
-    let _operator = world.run(operator());
-    settled(&world, 5).await;
-    let parents: Api<ImoocPod> = world.api();
+    let cluster = start(5).await;
+    let _operator = cluster.run(operator());
+    settled(&cluster, 5).await;
+    let parents: Api<ImoocPod> = cluster.api();
     let scale = parents.get_scale("web").await.unwrap();
     assert_eq!(scale.spec.unwrap().replicas, Some(5));
     let status = scale.status.unwrap();
@@ -62,22 +62,22 @@ async fn there_are_exactly_as_many_pods_as_asked_for() {
 
 #[tokio::test]
 async fn the_scale_subresource_scales() {
-    let world = start(2).await;
-    let _operator = world.run(operator());
-    let first = settled(&world, 2).await;
-    scale(&world, 30).await;
-    let more = settled(&world, 30).await;
+    let cluster = start(2).await;
+    let _operator = cluster.run(operator());
+    let first = settled(&cluster, 2).await;
+    scale(&cluster, 30).await;
+    let more = settled(&cluster, 30).await;
     assert!(more.is_superset(&first));
-    scale(&world, 0).await;
-    settled(&world, 0).await;
+    scale(&cluster, 0).await;
+    settled(&cluster, 0).await;
 }
 
 #[tokio::test]
 async fn a_pod_that_is_deleted_or_has_ended_is_replaced() {
-    let world = start(3).await;
-    let _operator = world.run(operator());
-    let pods: Api<Pod> = world.api();
-    let before = settled(&world, 3).await;
+    let cluster = start(3).await;
+    let _operator = cluster.run(operator());
+    let pods: Api<Pod> = cluster.api();
+    let before = settled(&cluster, 3).await;
     let mut names = before.iter();
     pods.delete(names.next().unwrap(), &DeleteParams::default().grace_period(0)).await.unwrap();
     let ended = json!({"status": {"phase": "Failed"}});
@@ -87,32 +87,32 @@ async fn a_pod_that_is_deleted_or_has_ended_is_replaced() {
         (after.len() == 3 && after.intersection(&before).count() == 1).then_some(())
     })
     .await;
-    settled(&world, 3).await;
+    settled(&cluster, 3).await;
 }
 
 #[tokio::test]
 async fn pods_of_others_are_not_counted() {
-    let world = start(2).await;
-    let pods: Api<Pod> = world.api();
+    let cluster = start(2).await;
+    let pods: Api<Pod> = cluster.api();
     let stranger = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stranger",
         "labels": {"k8s.example.com/imoocpod": "web"}}, "spec": {"containers": [{"name": "c", "image": "c"}]}});
     pods.create(&PostParams::default(), &serde_json::from_value(stranger).unwrap()).await.unwrap();
-    let _operator = world.run(operator());
+    let _operator = cluster.run(operator());
     eventually("two of its own beside the stranger", async || (names(&pods).await.len() == 3).then_some(())).await;
-    scale(&world, 0).await;
+    scale(&cluster, 0).await;
     let left = eventually("its own are gone", async || Some(names(&pods).await).filter(|names| names.len() == 1)).await;
     assert!(left.contains("stranger"));
 }
 
 #[tokio::test]
 async fn no_pod_is_created_that_was_not_needed() {
-    let world = start(1).await;
-    let pods: Api<Pod> = world.api();
+    let cluster = start(1).await;
+    let pods: Api<Pod> = cluster.api();
     let mut events = pods.watch(&WatchParams::default(), "0").await.unwrap().boxed();
-    let _operator = world.run(operator());
+    let _operator = cluster.run(operator());
     for replicas in [7, 3, 9, 2, 8, 4] {
-        scale(&world, replicas).await;
-        settled(&world, usize::try_from(replicas).unwrap()).await;
+        scale(&cluster, replicas).await;
+        settled(&cluster, usize::try_from(replicas).unwrap()).await;
     }
     let last = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "last"},
         "spec": {"containers": [{"name": "c", "image": "c"}]}});
@@ -131,20 +131,20 @@ async fn no_pod_is_created_that_was_not_needed() {
 
 #[tokio::test]
 async fn a_restart_in_the_middle_loses_and_doubles_nothing() {
-    let world = start(20).await;
-    let pods: Api<Pod> = world.api();
-    let first = world.run(operator());
+    let cluster = start(20).await;
+    let pods: Api<Pod> = cluster.api();
+    let first = cluster.run(operator());
     eventually("it has begun", async || (!names(&pods).await.is_empty()).then_some(())).await;
     drop(first);
-    let _second = world.run(operator());
-    settled(&world, 20).await;
+    let _second = cluster.run(operator());
+    settled(&cluster, 20).await;
 }
 
 #[tokio::test]
 async fn negative_replicas_are_refused_by_the_server() {
-    let world = World::start().await;
-    world.define::<ImoocPod>().await;
+    let cluster = TestCluster::start().await;
+    cluster.define::<ImoocPod>().await;
     let parent = ImoocPod::new("web", ImoocPodSpec { replicas: -1 });
-    let error = world.api().create(&PostParams::default(), &parent).await.unwrap_err();
+    let error = cluster.api().create(&PostParams::default(), &parent).await.unwrap_err();
     assert!(error.to_string().contains("spec.replicas"), "{error}");
 }

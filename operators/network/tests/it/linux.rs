@@ -1,14 +1,14 @@
 //! The backend of the Linux kernel.
 
 use network_operator::backend::{Backend as _, linux::Linux};
-use windlass_testing::World;
+use windlass_testing::TestCluster;
 
 use super::Setup;
 
 #[tokio::test]
 #[ignore = "needs iproute2 and the right to make network namespaces: cargo test -p network-operator -- --ignored"]
 async fn a_network_is_a_namespace_with_a_bridge() {
-    let backend = Linux { prefix: World::unique("windlass") };
+    let backend = Linux { prefix: TestCluster::unique("windlass") };
     let setup = Setup::start(backend.clone()).await;
     let key = setup.key("blue");
     let gateway = async || backend.gateway(&key).await.unwrap().map(|address| address.to_string());

@@ -16,20 +16,20 @@ use network_operator::{
 };
 use serde_json::json;
 use windlass::prelude::ObjectKey;
-use windlass_testing::{RunningOperator, World, eventually};
+use windlass_testing::{RunningOperator, TestCluster, eventually};
 
 struct Setup {
-    world: World,
+    cluster: TestCluster,
     networks: Api<Network>,
     _operator: RunningOperator,
 }
 
 impl Setup {
     async fn start(backend: impl Backend) -> Self {
-        let world = World::start().await;
-        world.define::<Network>().await;
-        let _operator = world.run(operator(backend));
-        Self { networks: world.api(), world, _operator }
+        let cluster = TestCluster::start().await;
+        cluster.define::<Network>().await;
+        let _operator = cluster.run(operator(backend));
+        Self { networks: cluster.api(), cluster, _operator }
     }
 
     async fn create(&self, name: &str, cidr: &str, gateway: &str) {
@@ -63,7 +63,7 @@ impl Setup {
     }
 
     fn key(&self, name: &str) -> ObjectKey {
-        ObjectKey::namespaced(self.world.namespace(), name)
+        ObjectKey::namespaced(self.cluster.namespace(), name)
     }
 }
 
@@ -82,7 +82,7 @@ async fn a_network_is_made_changed_and_released() {
     setup.delete("blue").await;
     setup.gone("blue").await;
     assert_eq!(backend.get(&setup.key("blue")), None);
-    let events: Api<Event> = setup.world.api();
+    let events: Api<Event> = setup.cluster.api();
     let synced = eventually("an event says so", async || {
         let list = events.list(&ListParams::default()).await.unwrap();
         list.items.into_iter().find(|event| event.reason.as_deref() == Some("Synced"))

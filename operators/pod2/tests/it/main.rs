@@ -10,7 +10,7 @@ use pod2_operator::{
     controller::{FINALIZER, operator},
 };
 use serde_json::{Value, json};
-use windlass_testing::{Plane, eventually};
+use windlass_testing::{TestPlane, eventually};
 
 /// A Pod2 whose containers are scripts.
 fn pod(policy: &str, scripts: &[&str]) -> Pod2 {
@@ -23,20 +23,20 @@ fn pod(policy: &str, scripts: &[&str]) -> Pod2 {
     Pod2::new("job", serde_json::from_value(spec).unwrap())
 }
 
-async fn plane() -> Plane {
-    Plane::test().with_crd::<Pod2>().await
+async fn plane() -> TestPlane {
+    TestPlane::builder().with_crd::<Pod2>().await
 }
 
 fn status(pod: &Pod2) -> Pod2Status {
     pod.status.clone().unwrap_or_default()
 }
 
-async fn reaches(plane: &Plane, phase: Phase) -> Pod2Status {
+async fn reaches(plane: &TestPlane, phase: Phase) -> Pod2Status {
     status(&plane.expect::<Pod2>("job").to("reach the phase", |pod| status(pod).phase == phase).await)
 }
 
 /// The processes of a Pod2 that runs, once all do.
-async fn processes(plane: &Plane) -> Vec<u32> {
+async fn processes(plane: &TestPlane) -> Vec<u32> {
     plane.expect::<Pod2>("job").condition("Ready").await;
     status(&plane.expect::<Pod2>("job").exists().await).containers.iter().map(|one| one.pid.unwrap()).collect()
 }

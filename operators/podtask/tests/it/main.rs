@@ -18,12 +18,12 @@ use podtask_operator::{
 };
 use serde_json::json;
 use windlass_testing::{
-    Plane, eventually,
+    TestPlane, eventually,
     fixtures::{self, Fixture},
 };
 
-async fn plane() -> Plane {
-    Plane::test().nodes(1).virtual_time().with_crd::<PodTask>().await
+async fn plane() -> TestPlane {
+    TestPlane::builder().nodes(1).virtual_time().with_crd::<PodTask>().await
 }
 
 fn task(action: TaskAction, target: &str) -> PodTask {
@@ -35,11 +35,11 @@ fn status(task: &PodTask) -> PodTaskStatus {
     task.status.clone().unwrap_or_default()
 }
 
-async fn ends(plane: &Plane, phase: Phase) -> PodTaskStatus {
+async fn ends(plane: &TestPlane, phase: Phase) -> PodTaskStatus {
     status(&plane.expect::<PodTask>("task").to("be over", |task| status(task).phase == phase).await)
 }
 
-async fn runs(plane: &Plane, pod: &str) -> Pod {
+async fn runs(plane: &TestPlane, pod: &str) -> Pod {
     plane.expect::<Pod>(pod).condition("Ready").await;
     plane.expect::<Pod>(pod).exists().await
 }
@@ -70,7 +70,7 @@ async fn a_snapshot_that_somebody_deletes_is_not_taken_again() {
     plane.create(task(TaskAction::Snapshot, "web")).await;
     let name = ends(&plane, Phase::Succeeded).await.snapshot.unwrap();
     plane.api::<ConfigMap>().delete(&name, &DeleteParams::default()).await.unwrap();
-    plane.pass(Duration::from_secs(3600)).await;
+    plane.advance(Duration::from_secs(3600)).await;
     assert!(plane.api::<ConfigMap>().get_opt(&name).await.unwrap().is_none(), "a task runs once");
 }
 
@@ -145,9 +145,9 @@ async fn a_task_goes_when_it_has_been_over_for_long_enough() {
     brief.spec.ttl_seconds_after_finished = Some(3600);
     plane.create(brief).await;
     ends(&plane, Phase::Succeeded).await;
-    plane.pass(Duration::from_secs(3000)).await;
+    plane.advance(Duration::from_secs(3000)).await;
     plane.expect::<PodTask>("task").exists().await;
-    plane.pass(Duration::from_secs(700)).await;
+    plane.advance(Duration::from_secs(700)).await;
     plane.expect::<PodTask>("task").gone().await;
 }
 

@@ -13,7 +13,7 @@ use vpc_operator::{
     controller::{FINALIZER, LABEL, operator},
 };
 use windlass_testing::{
-    Plane,
+    TestPlane,
     fixtures::{self, Fixture},
 };
 
@@ -25,7 +25,7 @@ fn pod(name: &str) -> Pod {
     fixtures::pod(name).labelled(LABEL, "blue")
 }
 
-async fn merge(plane: &Plane, name: &str, patch: Value) {
+async fn merge(plane: &TestPlane, name: &str, patch: Value) {
     plane.api::<Vpc>().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
 }
 
@@ -34,13 +34,13 @@ fn status(vpc: &Vpc) -> VpcStatus {
 }
 
 /// Waits until the pods of the Vpc are these.
-async fn has_pods(plane: &Plane, pods: &[&str]) {
+async fn has_pods(plane: &TestPlane, pods: &[&str]) {
     plane.expect::<Vpc>("blue").to("list its pods", |vpc| status(vpc).pod_names == pods).await;
 }
 
 #[tokio::test]
 async fn subnets_are_carved_and_follow_the_spec() {
-    let plane = Plane::test().with_crd::<Vpc>().await;
+    let plane = TestPlane::builder().with_crd::<Vpc>().await;
     let _operator = plane.run(operator());
     plane.create(vpc("blue", "10.0.0.0/16", 2)).await;
     plane.expect::<Vpc>("blue").condition("Ready").await;
@@ -54,7 +54,7 @@ async fn subnets_are_carved_and_follow_the_spec() {
 
 #[tokio::test]
 async fn pods_are_listed_while_they_carry_the_label_and_live() {
-    let plane = Plane::test().with_crd::<Vpc>().await;
+    let plane = TestPlane::builder().with_crd::<Vpc>().await;
     let _operator = plane.run(operator());
     plane.create(vpc("blue", "10.0.0.0/16", 1)).await;
     plane.create(pod("b")).await;
@@ -72,7 +72,7 @@ async fn pods_are_listed_while_they_carry_the_label_and_live() {
 
 #[tokio::test]
 async fn a_status_that_somebody_has_changed_is_repaired() {
-    let plane = Plane::test().with_crd::<Vpc>().await;
+    let plane = TestPlane::builder().with_crd::<Vpc>().await;
     let _operator = plane.run(operator());
     plane.create(vpc("blue", "10.0.0.0/16", 1)).await;
     plane.expect::<Vpc>("blue").condition("Ready").await;
@@ -84,7 +84,7 @@ async fn a_status_that_somebody_has_changed_is_repaired() {
 
 #[tokio::test]
 async fn a_split_that_does_not_fit_is_refused_and_can_be_corrected() {
-    let plane = Plane::test().with_crd::<Vpc>().await;
+    let plane = TestPlane::builder().with_crd::<Vpc>().await;
     let _operator = plane.run(operator());
     plane.create(vpc("blue", "10.0.0.0/30", 8)).await;
     let refused = plane.expect::<Vpc>("blue").condition_for("Ready", "False", "Refused").await;
@@ -100,7 +100,7 @@ async fn a_split_that_does_not_fit_is_refused_and_can_be_corrected() {
 
 #[tokio::test]
 async fn a_vpc_stays_until_its_last_pod_has_gone() {
-    let plane = Plane::test().with_crd::<Vpc>().await;
+    let plane = TestPlane::builder().with_crd::<Vpc>().await;
     let _operator = plane.run(operator());
     plane.create(vpc("blue", "10.0.0.0/16", 1)).await;
     plane.create(pod("a")).await;
@@ -116,7 +116,7 @@ async fn a_vpc_stays_until_its_last_pod_has_gone() {
 
 #[tokio::test]
 async fn what_happens_while_the_operator_is_down_is_made_up_for() {
-    let plane = Plane::test().with_crd::<Vpc>().await;
+    let plane = TestPlane::builder().with_crd::<Vpc>().await;
     let first = plane.run(operator());
     plane.create(vpc("blue", "10.0.0.0/16", 1)).await;
     plane.create(pod("a")).await;

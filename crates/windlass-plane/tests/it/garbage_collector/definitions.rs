@@ -6,7 +6,7 @@ use windlass_testing::eventually;
 
 use super::*;
 
-async fn undefine(plane: &Plane, name: &str) {
+async fn undefine(plane: &TestPlane, name: &str) {
     let definitions: Api<CustomResourceDefinition> = Api::all(plane.client());
     definitions.delete(name, &DeleteParams::default()).await.unwrap();
     eventually("the definition is gone", async || definitions.get_opt(name).await.unwrap().is_none().then_some(()))

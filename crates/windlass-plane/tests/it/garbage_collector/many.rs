@@ -45,7 +45,7 @@ async fn ten_thousand_dependents_take_one_write_each() {
 
 #[tokio::test]
 async fn whoever_comes_next_goes_on_where_another_stopped() {
-    let plane = Plane::test().controllers(Selection::none()).await;
+    let plane = TestPlane::builder().controllers(Selection::none()).await;
     let server = plane.server().expect("a test of loops must have its own server").clone();
     let options =
         LoopOptions { controllers: "garbage-collector-controller".parse().unwrap(), ..LoopOptions::default() };

@@ -8,7 +8,7 @@ use kube::{
     Api,
     api::{DeleteParams, ListParams, PostParams},
 };
-use windlass_testing::{World, eventually};
+use windlass_testing::{TestCluster, eventually};
 
 use super::*;
 
@@ -199,7 +199,7 @@ async fn an_object_of_the_cluster_with_an_owner_in_a_namespace_stays() {
 #[tokio::test]
 async fn an_owner_in_another_namespace_does_not_count_and_is_told_of() {
     let plane = plane().await;
-    let far = World::unique("far");
+    let far = TestCluster::unique("far");
     let mut namespace = Namespace::default();
     namespace.metadata.name = Some(far.clone());
     Api::all(plane.client()).create(&PostParams::default(), &namespace).await.unwrap();

@@ -10,8 +10,8 @@ use windlass_runtime::{cache::Informer, key::ObjectKey};
 
 use super::{Cluster, dies_of_odd, is_told, record};
 use crate::{
+    cluster::{TestCluster, eventually},
     faults::{Fault, Seen},
-    world::{World, eventually},
 };
 
 /// A kind that no other test has.
@@ -22,7 +22,7 @@ struct Definition {
 
 impl Definition {
     fn new(client: Client) -> Self {
-        let group = format!("{}.example.com", World::unique("cache"));
+        let group = format!("{}.example.com", TestCluster::unique("cache"));
         let kind = GroupVersionKind::gvk(&group, "v1", "Thing");
         Self { client, resource: ApiResource::from_gvk_with_plural(&kind, "things") }
     }
@@ -78,9 +78,9 @@ async fn an_informer_waits_for_its_definition_and_follows_its_removal_and_return
     assert!(!informer.is_synced() && !subscription.is_synced());
 
     definition.create().await;
-    definition.create_thing(cluster.world.namespace(), "a").await;
+    definition.create_thing(cluster.server.namespace(), "a").await;
     informer.synced().await;
-    let key = ObjectKey::namespaced(cluster.world.namespace(), "a");
+    let key = ObjectKey::namespaced(cluster.server.namespace(), "a");
     eventually("it is there", async || informer.get(&key)).await;
     assert!(subscription.is_synced() && !cluster.caches.status()[0].absent);
     let first = informer.get(&key).unwrap().metadata.uid.clone();
@@ -91,7 +91,7 @@ async fn an_informer_waits_for_its_definition_and_follows_its_removal_and_return
     assert!(subscription.is_synced() && informer.is_absent());
 
     definition.create().await;
-    definition.create_thing(cluster.world.namespace(), "a").await;
+    definition.create_thing(cluster.server.namespace(), "a").await;
     informer.synced().await;
     let again = eventually("the new one is there", async || informer.get(&key)).await;
     assert_ne!(again.metadata.uid, first);

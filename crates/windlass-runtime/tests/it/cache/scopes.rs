@@ -13,7 +13,7 @@ use windlass_runtime::{
 };
 
 use super::{Cluster, is_told, map, record};
-use crate::world::eventually;
+use crate::cluster::eventually;
 
 #[tokio::test]
 async fn an_informer_of_some_labels_sees_objects_come_and_go() {
@@ -36,7 +36,7 @@ async fn an_informer_of_some_labels_sees_objects_come_and_go() {
 #[tokio::test]
 async fn an_informer_of_some_fields_has_those_objects() {
     let cluster = Cluster::start().await;
-    let secrets: Api<Secret> = Api::namespaced(cluster.client(), cluster.world.namespace());
+    let secrets: Api<Secret> = Api::namespaced(cluster.client(), cluster.server.namespace());
     for (name, kind) in [("a", "example.com/one"), ("b", "example.com/other")] {
         let metadata = ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() };
         let secret = Secret { metadata, type_: Some(kind.into()), ..Secret::default() };
@@ -48,9 +48,9 @@ async fn an_informer_of_some_fields_has_those_objects() {
     assert_eq!(*told.lock(), ["*a"]);
     let by_name = cluster
         .caches
-        .informer::<Namespace>(&Scope::all().fields(format!("metadata.name={}", cluster.world.namespace())));
+        .informer::<Namespace>(&Scope::all().fields(format!("metadata.name={}", cluster.server.namespace())));
     by_name.synced().await;
-    assert!(by_name.get(&ObjectKey::cluster(cluster.world.namespace())).is_some());
+    assert!(by_name.get(&ObjectKey::cluster(cluster.server.namespace())).is_some());
     assert_eq!(by_name.len(), 1);
 }
 

@@ -12,8 +12,8 @@ use windlass_runtime::{cache::Informer, key::ObjectKey, object::revision_of, sco
 
 use super::{Cluster, is_told, map, record, value};
 use crate::{
+    cluster::{TestCluster, eventually},
     faults::{Fault, Seen},
-    world::{World, eventually},
 };
 
 /// Cuts the watch; the next one is never answered.
@@ -114,7 +114,7 @@ async fn a_write_is_told_to_informers_that_cover_it_alone() {
     // A write of the dynamic type reaches the typed informer.
     let mut changed = (*held).clone();
     changed.data["data"]["key"] = "dynamic".into();
-    let api = kube::Api::<DynamicObject>::namespaced_with(cluster.client(), cluster.world.namespace(), &resource);
+    let api = kube::Api::<DynamicObject>::namespaced_with(cluster.client(), cluster.server.namespace(), &resource);
     let changed = api.replace("a", &PostParams::default(), &changed).await.unwrap();
     cluster.caches.wrote(&resource, &Arc::new(changed));
     assert_eq!(value(&here.get(&key).unwrap()), "dynamic");
@@ -155,7 +155,7 @@ async fn a_namespace_that_is_deleted_is_seen_until_it_is_gone() {
     let cluster = Cluster::start().await;
     let namespaces: Api<Namespace> = Api::all(cluster.client());
     let mut namespace = Namespace::default();
-    namespace.metadata.name = Some(World::unique("deleted"));
+    namespace.metadata.name = Some(TestCluster::unique("deleted"));
     let name = namespace.metadata.name.clone().unwrap();
     namespaces.create(&PostParams::default(), &namespace).await.unwrap();
     let scope = Scope::all().fields(format!("metadata.name={name}"));

@@ -8,8 +8,8 @@ use super::*;
 use crate::faults::{Fault, Faults, Seen};
 
 /// A bench whose caches hear nothing of what others do.
-async fn deaf(faults: &Faults, world: World, prepare: impl AsyncFnOnce(&Bench)) -> Bench {
-    let bench = Bench::over(world, faults.client()).await;
+async fn deaf(faults: &Faults, cluster: TestCluster, prepare: impl AsyncFnOnce(&Bench)) -> Bench {
+    let bench = Bench::over(cluster, faults.client()).await;
     prepare(&bench).await;
     faults.inject(Seen::is_watch, usize::MAX, Fault::Hang);
     let before = faults.count(Seen::is_watch);
@@ -18,16 +18,16 @@ async fn deaf(faults: &Faults, world: World, prepare: impl AsyncFnOnce(&Bench)) 
     bench
 }
 
-async fn started() -> (World, Faults) {
-    let world = World::start().await;
-    let faults = Faults::around(world.client());
-    (world, faults)
+async fn started() -> (TestCluster, Faults) {
+    let cluster = TestCluster::start().await;
+    let faults = Faults::around(cluster.client());
+    (cluster, faults)
 }
 
 #[tokio::test]
 async fn a_stranger_that_the_cache_has_not_heard_of_is_left_alone() {
-    let (world, faults) = started().await;
-    let bench = deaf(&faults, world, async |bench| drop(bench.parent("parent").await)).await;
+    let (cluster, faults) = started().await;
+    let bench = deaf(&faults, cluster, async |bench| drop(bench.parent("parent").await)).await;
     let parent = bench.context.get::<ConfigMap>(&bench.key("parent")).unwrap().unwrap();
     let stranger = bench.api().create(&PostParams::default(), &bench.config("one", &[("a", "0")])).await.unwrap();
     assert!(bench.context.get::<ConfigMap>(&bench.key("one")).unwrap().is_none(), "the cache lags behind");
@@ -40,8 +40,8 @@ async fn a_stranger_that_the_cache_has_not_heard_of_is_left_alone() {
 
 #[tokio::test]
 async fn a_stranger_that_has_taken_the_name_of_ours_is_left_alone() {
-    let (world, faults) = started().await;
-    let bench = deaf(&faults, world, async |bench| {
+    let (cluster, faults) = started().await;
+    let bench = deaf(&faults, cluster, async |bench| {
         let parent = bench.parent("parent").await;
         for name in ["taken", "gone"] {
             bench.context.apply_owned(&parent, bench.config(name, &[("a", "0")])).await.unwrap();
@@ -68,8 +68,8 @@ async fn a_stranger_that_has_taken_the_name_of_ours_is_left_alone() {
 
 #[tokio::test]
 async fn a_write_whose_caller_goes_away_is_in_the_cache() {
-    let (world, faults) = started().await;
-    let bench = deaf(&faults, world, async |bench| drop(bench.parent("doomed").await)).await;
+    let (cluster, faults) = started().await;
+    let bench = deaf(&faults, cluster, async |bench| drop(bench.parent("doomed").await)).await;
     let doomed = bench.context.get::<ConfigMap>(&bench.key("doomed")).unwrap().unwrap();
     faults.inject(Seen::is_write, 3, Fault::Delay(std::time::Duration::from_millis(50)));
     let sent = |count: usize| {
@@ -100,8 +100,8 @@ async fn a_write_whose_caller_goes_away_is_in_the_cache() {
 
 #[tokio::test]
 async fn a_write_without_an_answer_is_looked_up() {
-    let (world, faults) = started().await;
-    let bench = deaf(&faults, world, async |bench| {
+    let (cluster, faults) = started().await;
+    let bench = deaf(&faults, cluster, async |bench| {
         drop(bench.parent("doomed").await);
         drop(bench.parent("patched").await);
     })

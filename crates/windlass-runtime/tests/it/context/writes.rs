@@ -134,9 +134,9 @@ async fn events_are_about_the_object() {
 
 #[tokio::test]
 async fn what_is_not_deleted_is_still_there() {
-    let world = World::start().await;
-    let faults = Faults::around(world.client());
-    let bench = Bench::over(world, faults.client()).await;
+    let cluster = TestCluster::start().await;
+    let faults = Faults::around(cluster.client());
+    let bench = Bench::over(cluster, faults.client()).await;
     let created = bench.context.create(bench.config("one", &[])).await.unwrap();
     bench.context.delete_with(&created, &DeleteParams::default().dry_run()).await.unwrap();
     // Of a proxy, or of a server that does not serve the kind for a moment: it does not name the object.

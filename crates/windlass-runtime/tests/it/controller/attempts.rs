@@ -13,7 +13,7 @@ use windlass_runtime::{
 };
 
 use super::*;
-use crate::world::World;
+use crate::cluster::TestCluster;
 
 const OURS: &str = "test=attempts";
 
@@ -25,8 +25,8 @@ fn labelled(name: &str) -> ConfigMap {
 
 #[tokio::test]
 async fn failures_panics_and_timeouts_are_tried_again_and_terminal_errors_are_not() {
-    let world = World::start().await;
-    let api: Api<ConfigMap> = Api::namespaced(world.client(), world.namespace());
+    let cluster = TestCluster::start().await;
+    let api: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
     for name in ["fails", "hangs", "hopeless", "panics", "works"] {
         create(&api, labelled(name)).await;
     }
@@ -46,9 +46,9 @@ async fn failures_panics_and_timeouts_are_tried_again_and_terminal_errors_are_no
             }
         }
     })
-    .scope(Scope::namespace(world.namespace()).labels(OURS))
+    .scope(Scope::namespace(cluster.namespace()).labels(OURS))
     .timeout(Duration::from_millis(50));
-    let running = Running::start(world.client(), controller);
+    let running = Running::start(cluster.client(), controller);
     journal.has(8).await;
     for (name, calls) in [("fails", 2), ("hangs", 2), ("hopeless", 1), ("panics", 2), ("works", 1)] {
         journal.until(name, |seen| seen.iter().filter(|entry| *entry == name).count() == calls).await;
@@ -73,8 +73,8 @@ async fn failures_panics_and_timeouts_are_tried_again_and_terminal_errors_are_no
 
 #[tokio::test]
 async fn a_requeue_comes_back_after_its_delay() {
-    let world = World::start().await;
-    let api: Api<ConfigMap> = Api::namespaced(world.client(), world.namespace());
+    let cluster = TestCluster::start().await;
+    let api: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
     create(&api, labelled("a")).await;
     let journal = Journal::new();
     let written = journal.clone();
@@ -82,8 +82,8 @@ async fn a_requeue_comes_back_after_its_delay() {
         written.write(tokio::time::Instant::now());
         async { Ok(Action::requeue_after(Duration::from_millis(30))) }
     })
-    .scope(Scope::namespace(world.namespace()).labels(OURS));
-    let running = Running::start(world.client(), controller);
+    .scope(Scope::namespace(cluster.namespace()).labels(OURS));
+    let running = Running::start(cluster.client(), controller);
     journal.has(4).await;
     for pair in journal.read().windows(2) {
         assert!(pair[1] - pair[0] >= Duration::from_millis(30));
@@ -93,8 +93,8 @@ async fn a_requeue_comes_back_after_its_delay() {
 
 #[tokio::test]
 async fn a_reconcile_never_starts_with_less_than_its_last_write() {
-    let world = World::start().await;
-    let api: Api<ConfigMap> = Api::namespaced(world.client(), world.namespace());
+    let cluster = TestCluster::start().await;
+    let api: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
     create(&api, labelled("counter")).await;
     let (journal, trigger) = (Journal::new(), Trigger::new());
     let (written, again) = (journal.clone(), trigger.clone());
@@ -113,9 +113,9 @@ async fn a_reconcile_never_starts_with_less_than_its_last_write() {
             Ok(Action::done())
         }
     })
-    .scope(Scope::namespace(world.namespace()).labels(OURS))
+    .scope(Scope::namespace(cluster.namespace()).labels(OURS))
     .source(&trigger);
-    let running = Running::start(world.client(), controller);
+    let running = Running::start(cluster.client(), controller);
     journal.until("the last count", |seen| seen.last().is_some_and(|(count, _)| *count == 50)).await;
     for pair in journal.read().windows(2) {
         assert!(pair[0] <= pair[1], "{pair:?}");
@@ -127,8 +127,8 @@ async fn a_reconcile_never_starts_with_less_than_its_last_write() {
 
 #[tokio::test]
 async fn objects_are_reconciled_at_the_same_time_but_never_one_of_them_twice() {
-    let world = World::start().await;
-    let api: Api<ConfigMap> = Api::namespaced(world.client(), world.namespace());
+    let cluster = TestCluster::start().await;
+    let api: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
     for name in ["a", "b", "c", "d"] {
         create(&api, labelled(name)).await;
     }
@@ -151,9 +151,9 @@ async fn objects_are_reconciled_at_the_same_time_but_never_one_of_them_twice() {
             Ok(Action::requeue_after(Duration::from_millis(1)))
         }
     })
-    .scope(Scope::namespace(world.namespace()).labels(OURS))
+    .scope(Scope::namespace(cluster.namespace()).labels(OURS))
     .concurrency(3);
-    let running = Running::start(world.client(), controller);
+    let running = Running::start(cluster.client(), controller);
     done.has(20).await;
     assert_eq!(together.load(std::sync::atomic::Ordering::SeqCst), 3);
     assert_eq!(running.metric(r#"controller_runtime_max_concurrent_reconciles{controller="busy"}"#), 3.0);
@@ -163,8 +163,8 @@ async fn objects_are_reconciled_at_the_same_time_but_never_one_of_them_twice() {
 
 #[tokio::test]
 async fn an_object_that_is_gone_is_told_once() {
-    let world = World::start().await;
-    let api: Api<ConfigMap> = Api::namespaced(world.client(), world.namespace());
+    let cluster = TestCluster::start().await;
+    let api: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
     create(&api, labelled("a")).await;
     let (seen, gone) = (Journal::new(), Journal::new());
     let (written, told) = (seen.clone(), gone.clone());
@@ -177,8 +177,8 @@ async fn an_object_that_is_gone_is_told_once() {
         told.write(key.name().to_owned());
         async move { if first { Err(Error::new("once more")) } else { Ok(()) } }
     })
-    .scope(Scope::namespace(world.namespace()).labels(OURS));
-    let running = Running::start(world.client(), controller);
+    .scope(Scope::namespace(cluster.namespace()).labels(OURS));
+    let running = Running::start(cluster.client(), controller);
     seen.has(1).await;
     api.delete("a", &Default::default()).await.unwrap();
     gone.has(2).await;

@@ -14,7 +14,7 @@ use windlass_runtime::{
 };
 
 use super::*;
-use crate::world::World;
+use crate::cluster::TestCluster;
 
 /// A definition of a kind that no other test has.
 struct Defined {
@@ -25,8 +25,8 @@ struct Defined {
 }
 
 impl Defined {
-    fn new(world: &World) -> Self {
-        let group = format!("{}.windlass.dev", World::unique("g"));
+    fn new(cluster: &TestCluster) -> Self {
+        let group = format!("{}.windlass.dev", TestCluster::unique("g"));
         let definition = json!({
             "metadata": {"name": format!("racks.{group}")},
             "spec": {
@@ -40,9 +40,9 @@ impl Defined {
         });
         let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(&group, "v1", "Rack"), "racks");
         Self {
-            definitions: Api::all(world.client()),
+            definitions: Api::all(cluster.client()),
             definition: serde_json::from_value(definition).unwrap(),
-            objects: Api::namespaced_with(world.client(), world.namespace(), &resource),
+            objects: Api::namespaced_with(cluster.client(), cluster.namespace(), &resource),
             resource,
         }
     }
@@ -67,9 +67,9 @@ impl Defined {
     }
 }
 
-fn journaling(world: &World, defined: &Defined, journal: &Journal<String>) -> Controller<DynamicObject> {
+fn journaling(cluster: &TestCluster, defined: &Defined, journal: &Journal<String>) -> Controller<DynamicObject> {
     let (reconciled, gone) = (journal.clone(), journal.clone());
-    let watch = Watch::<DynamicObject>::with(defined.resource.clone()).scope(Scope::namespace(world.namespace()));
+    let watch = Watch::<DynamicObject>::with(defined.resource.clone()).scope(Scope::namespace(cluster.namespace()));
     Controller::of("racks", watch, move |rack: Arc<DynamicObject>, _ctx| {
         reconciled.write(name_of(&*rack));
         async { Ok(Action::done()) }
@@ -82,10 +82,10 @@ fn journaling(world: &World, defined: &Defined, journal: &Journal<String>) -> Co
 
 #[tokio::test]
 async fn a_controller_waits_for_its_kind_and_outlives_it() {
-    let world = World::start().await;
-    let defined = Defined::new(&world);
+    let cluster = TestCluster::start().await;
+    let defined = Defined::new(&cluster);
     let journal = Journal::new();
-    let running = Running::start(world.client(), journaling(&world, &defined, &journal));
+    let running = Running::start(cluster.client(), journaling(&cluster, &defined, &journal));
     defined.define().await;
     defined.make("a").await;
     journal.until("the first object", |seen| seen == ["a"]).await;
@@ -102,20 +102,20 @@ async fn a_controller_waits_for_its_kind_and_outlives_it() {
 
 #[tokio::test]
 async fn a_watched_kind_that_is_not_served_does_not_hold_up_the_controller() {
-    let world = World::start().await;
-    let api: Api<ConfigMap> = Api::namespaced(world.client(), world.namespace());
+    let cluster = TestCluster::start().await;
+    let api: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
     let owner = create(&api, config("owner")).await;
-    let defined = Defined::new(&world);
+    let defined = Defined::new(&cluster);
     let journal = Journal::new();
     let written = journal.clone();
     let controller = Controller::<ConfigMap>::new("owners", move |config: Arc<ConfigMap>, _ctx| {
         written.write(name_of(&*config));
         async { Ok(Action::done()) }
     })
-    .scope(Scope::namespace(world.namespace()).fields("metadata.name=owner"))
+    .scope(Scope::namespace(cluster.namespace()).fields("metadata.name=owner"))
     .source(Watch::<DynamicObject>::with(defined.resource.clone()).owned())
     .absent_grace(Duration::from_millis(100));
-    let running = Running::start(world.client(), controller);
+    let running = Running::start(cluster.client(), controller);
     journal.has(1).await;
     defined.define().await;
     let mut rack = DynamicObject::new("rack", &defined.resource);

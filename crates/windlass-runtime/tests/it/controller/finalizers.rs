@@ -7,7 +7,7 @@ use serde_json::json;
 use windlass_runtime::{Error, controller::Action, scope::Scope};
 
 use super::*;
-use crate::world::World;
+use crate::cluster::TestCluster;
 
 const OURS: &str = "test.windlass.dev/cleanup";
 const THEIRS: &str = "other.windlass.dev/guard";
@@ -20,7 +20,7 @@ fn labelled(name: &str) -> ConfigMap {
 
 /// Writes down what it is called for; a cleanup does what the test says, in turn.
 fn controller(
-    world: &World,
+    cluster: &TestCluster,
     journal: &Journal<&'static str>,
     cleanups: Vec<fn() -> windlass_runtime::Result<Action>>,
 ) -> Controller<ConfigMap> {
@@ -37,19 +37,19 @@ fn controller(
         let answer = cleanups.get(turn).map_or(Ok(Action::done()), |cleanup| cleanup());
         async { answer }
     })
-    .scope(Scope::namespace(world.namespace()).labels("test=finalizers"))
+    .scope(Scope::namespace(cluster.namespace()).labels("test=finalizers"))
 }
 
 #[tokio::test]
 async fn an_object_stays_until_its_cleanup_is_done() {
-    let world = World::start().await;
-    let api: Api<ConfigMap> = Api::namespaced(world.client(), world.namespace());
+    let cluster = TestCluster::start().await;
+    let api: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
     create(&api, labelled("a")).await;
     let journal = Journal::new();
     let running = Running::start(
-        world.client(),
+        cluster.client(),
         controller(
-            &world,
+            &cluster,
             &journal,
             vec![
                 || Err(Error::new("the volume is in use")),
@@ -72,13 +72,13 @@ async fn an_object_stays_until_its_cleanup_is_done() {
 
 #[tokio::test]
 async fn finalizers_of_others_are_left_alone() {
-    let world = World::start().await;
-    let api: Api<ConfigMap> = Api::namespaced(world.client(), world.namespace());
+    let cluster = TestCluster::start().await;
+    let api: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
     let mut guarded = labelled("a");
     guarded.metadata.finalizers = Some(vec![THEIRS.to_owned()]);
     create(&api, guarded).await;
     let journal = Journal::new();
-    let running = Running::start(world.client(), controller(&world, &journal, vec![]));
+    let running = Running::start(cluster.client(), controller(&cluster, &journal, vec![]));
     journal.has(1).await;
     let found = api.get("a").await.unwrap();
     assert_eq!(found.metadata.finalizers, Some(vec![THEIRS.to_owned(), OURS.to_owned()]));
@@ -101,14 +101,14 @@ async fn finalizers_of_others_are_left_alone() {
 
 #[tokio::test]
 async fn an_object_that_is_being_deleted_at_first_sight_gets_no_finalizer() {
-    let world = World::start().await;
-    let api: Api<ConfigMap> = Api::namespaced(world.client(), world.namespace());
+    let cluster = TestCluster::start().await;
+    let api: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
     let mut guarded = labelled("a");
     guarded.metadata.finalizers = Some(vec![THEIRS.to_owned()]);
     create(&api, guarded).await;
     api.delete("a", &Default::default()).await.unwrap();
     let journal = Journal::new();
-    let running = Running::start(world.client(), controller(&world, &journal, vec![]));
+    let running = Running::start(cluster.client(), controller(&cluster, &journal, vec![]));
     create(&api, labelled("b")).await;
     journal.until("b is reconciled", |seen| seen.contains(&"reconcile")).await;
     let success = r#"controller_runtime_reconcile_total{controller="finalized",result="success"}"#;
@@ -121,18 +121,18 @@ async fn an_object_that_is_being_deleted_at_first_sight_gets_no_finalizer() {
 
 #[tokio::test]
 async fn a_cleanup_may_put_its_object_out_of_scope() {
-    let world = World::start().await;
-    let api: Api<ConfigMap> = Api::namespaced(world.client(), world.namespace());
+    let cluster = TestCluster::start().await;
+    let api: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
     create(&api, labelled("a")).await;
     let journal = Journal::new();
-    let controller = controller(&world, &journal, Vec::new()).finalizer(
+    let controller = controller(&cluster, &journal, Vec::new()).finalizer(
         OURS,
         async |config: Arc<ConfigMap>, ctx: windlass_runtime::context::Context| {
             ctx.patch(&config, &Patch::Merge(json!({"metadata": {"labels": {"test": "over"}}}))).await?;
             Ok(Action::done())
         },
     );
-    let running = Running::start(world.client(), controller);
+    let running = Running::start(cluster.client(), controller);
     journal.has(1).await;
     api.delete("a", &Default::default()).await.unwrap();
     eventually("the object is gone", async || api.get_opt("a").await.unwrap().is_none().then_some(())).await;

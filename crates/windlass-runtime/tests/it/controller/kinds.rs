@@ -10,24 +10,24 @@ use windlass_runtime::{
 };
 
 use super::*;
-use crate::world::World;
+use crate::cluster::TestCluster;
 
 #[tokio::test]
 async fn a_controller_of_metadata_sees_no_more_than_that() {
-    let world = World::start().await;
-    let api: Api<Secret> = Api::namespaced(world.client(), world.namespace());
+    let cluster = TestCluster::start().await;
+    let api: Api<Secret> = Api::namespaced(cluster.client(), cluster.namespace());
     let mut secret = Secret::default();
     secret.metadata.name = Some("a".into());
     secret.string_data = Some([("password".to_owned(), "hunter2".to_owned())].into());
     create(&api, secret).await;
     let journal = Journal::new();
     let written = journal.clone();
-    let watch = Watch::metadata_of::<Secret>().scope(Scope::namespace(world.namespace()));
+    let watch = Watch::metadata_of::<Secret>().scope(Scope::namespace(cluster.namespace()));
     let controller = Controller::of("metadata", watch, move |secret: Arc<PartialObjectMeta<Secret>>, _ctx| {
         written.write(serde_json::to_string(&*secret).unwrap());
         async { Ok(Action::done()) }
     });
-    let running = Running::start(world.client(), controller);
+    let running = Running::start(cluster.client(), controller);
     journal.has(1).await;
     assert!(!journal.read()[0].contains("password"));
     running.stop().await;
@@ -48,7 +48,8 @@ impl Reconciler<ConfigMap> for Greeter {
 
 #[tokio::test]
 async fn a_struct_that_reconciles_two_namespaces() {
-    let (here, there, elsewhere) = (World::start().await, World::unique("there"), World::unique("elsewhere"));
+    let (here, there, elsewhere) =
+        (TestCluster::start().await, TestCluster::unique("there"), TestCluster::unique("elsewhere"));
     let namespaces = Api::all(here.client());
     for name in [&there, &elsewhere] {
         let mut namespace = k8s_openapi::api::core::v1::Namespace::default();

@@ -5,11 +5,11 @@ use tokio::sync::Semaphore;
 use windlass_runtime::{controller::Action, scope::Scope};
 
 use super::*;
-use crate::world::World;
+use crate::cluster::TestCluster;
 
 /// A controller whose reconciles end when they are let go, and write down how.
 fn waiting(
-    world: &World,
+    cluster: &TestCluster,
     begun: &Journal<String>,
     ended: &Journal<String>,
     gate: &Arc<Semaphore>,
@@ -24,17 +24,17 @@ fn waiting(
             Ok(Action::done())
         }
     })
-    .scope(Scope::namespace(world.namespace()).fields("metadata.name!=kube-root-ca.crt"))
+    .scope(Scope::namespace(cluster.namespace()).fields("metadata.name!=kube-root-ca.crt"))
 }
 
 #[tokio::test]
 async fn draining_finishes_what_runs_and_begins_nothing() {
-    let world = World::start().await;
-    let api: Api<ConfigMap> = Api::namespaced(world.client(), world.namespace());
+    let cluster = TestCluster::start().await;
+    let api: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
     create(&api, config("a")).await;
     create(&api, config("b")).await;
     let (begun, ended, gate) = (Journal::new(), Journal::new(), Arc::new(Semaphore::new(0)));
-    let running = Running::start(world.client(), waiting(&world, &begun, &ended, &gate));
+    let running = Running::start(cluster.client(), waiting(&cluster, &begun, &ended, &gate));
     begun.has(1).await;
     running.shutdown.drain();
     for _ in 0..100 {
@@ -48,10 +48,10 @@ async fn draining_finishes_what_runs_and_begins_nothing() {
 
 #[tokio::test]
 async fn aborting_drops_what_runs() {
-    let world = World::start().await;
-    create(&Api::namespaced(world.client(), world.namespace()), config("a")).await;
+    let cluster = TestCluster::start().await;
+    create(&Api::namespaced(cluster.client(), cluster.namespace()), config("a")).await;
     let (begun, ended, gate) = (Journal::new(), Journal::new(), Arc::new(Semaphore::new(0)));
-    let running = Running::start(world.client(), waiting(&world, &begun, &ended, &gate));
+    let running = Running::start(cluster.client(), waiting(&cluster, &begun, &ended, &gate));
     begun.has(1).await;
     running.shutdown.abort();
     running.stop().await;

@@ -9,15 +9,15 @@ use windlass_runtime::{
 };
 
 use super::*;
-use crate::world::World;
+use crate::cluster::TestCluster;
 
-fn journaling(world: &World, journal: &Journal<String>) -> Controller<ConfigMap> {
+fn journaling(cluster: &TestCluster, journal: &Journal<String>) -> Controller<ConfigMap> {
     let journal = journal.clone();
     Controller::<ConfigMap>::new("configs", move |config: Arc<ConfigMap>, _ctx| {
         journal.write(name_of(&*config));
         async { Ok(Action::done()) }
     })
-    .scope(Scope::namespace(world.namespace()).labels("test=sources"))
+    .scope(Scope::namespace(cluster.namespace()).labels("test=sources"))
 }
 
 fn labelled(name: &str) -> ConfigMap {
@@ -28,18 +28,18 @@ fn labelled(name: &str) -> ConfigMap {
 
 #[tokio::test]
 async fn a_trigger_asks_for_one_object_or_for_all_of_them() {
-    let world = World::start().await;
-    let api: Api<ConfigMap> = Api::namespaced(world.client(), world.namespace());
+    let cluster = TestCluster::start().await;
+    let api: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
     create(&api, labelled("a")).await;
     create(&api, labelled("b")).await;
     let (journal, trigger) = (Journal::new(), Trigger::new());
-    let early = ObjectKey::namespaced(world.namespace(), "b");
+    let early = ObjectKey::namespaced(cluster.namespace(), "b");
     trigger.enqueue(early.clone());
-    let running = Running::start(world.client(), journaling(&world, &journal).source(&trigger));
+    let running = Running::start(cluster.client(), journaling(&cluster, &journal).source(&trigger));
     journal.has(2).await;
     // Asked for before it ran, and at the start: once is enough.
     assert_eq!(journal.read()[0], "b");
-    trigger.enqueue(ObjectKey::namespaced(world.namespace(), "a"));
+    trigger.enqueue(ObjectKey::namespaced(cluster.namespace(), "a"));
     journal.has(3).await;
     trigger.enqueue_everything();
     journal.has(5).await;
@@ -51,15 +51,15 @@ async fn a_trigger_asks_for_one_object_or_for_all_of_them() {
 
 #[tokio::test]
 async fn a_timer_asks_for_all_objects_or_for_some() {
-    let world = World::start().await;
-    let api: Api<ConfigMap> = Api::namespaced(world.client(), world.namespace());
+    let cluster = TestCluster::start().await;
+    let api: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
     create(&api, labelled("a")).await;
     create(&api, labelled("b")).await;
     let (all, some) = (Journal::new(), Journal::new());
-    let every = Running::start(world.client(), journaling(&world, &all).every(Duration::from_millis(20)));
-    let key = ObjectKey::namespaced(world.namespace(), "b");
+    let every = Running::start(cluster.client(), journaling(&cluster, &all).every(Duration::from_millis(20)));
+    let key = ObjectKey::namespaced(cluster.namespace(), "b");
     let timer = Every::new(Duration::from_millis(20)).keys([key]);
-    let one = Running::start(world.client(), journaling(&world, &some).source(timer));
+    let one = Running::start(cluster.client(), journaling(&cluster, &some).source(timer));
     all.until("both, again and again", |seen| {
         ["a", "b"].iter().all(|name| seen.iter().filter(|entry| entry == name).count() > 3)
     })
@@ -72,19 +72,19 @@ async fn a_timer_asks_for_all_objects_or_for_some() {
 
 #[tokio::test]
 async fn a_stream_and_an_informer_ask_for_objects() {
-    let world = World::start().await;
-    let api: Api<ConfigMap> = Api::namespaced(world.client(), world.namespace());
+    let cluster = TestCluster::start().await;
+    let api: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
     create(&api, labelled("a")).await;
     let (sender, receiver) = tokio::sync::mpsc::channel(1);
     let keys = futures_util::stream::unfold(receiver, |mut receiver| async {
         receiver.recv().await.map(|key| (key, receiver))
     });
-    let parts = parts(world.client());
-    let others = parts.caches.informer::<ConfigMap>(&Scope::namespace(world.namespace()).labels("test=others"));
+    let parts = parts(cluster.client());
+    let others = parts.caches.informer::<ConfigMap>(&Scope::namespace(cluster.namespace()).labels("test=others"));
     let journal = Journal::new();
-    let target = ObjectKey::namespaced(world.namespace(), "a");
+    let target = ObjectKey::namespaced(cluster.namespace(), "a");
     let mapped = target.clone();
-    let controller = journaling(&world, &journal)
+    let controller = journaling(&cluster, &journal)
         .source(Source::stream(keys))
         .source(Watch::informer(others).map(move |_other, _ctx| vec![mapped.clone()]));
     let running = Running::with(parts, controller);
@@ -101,9 +101,9 @@ async fn a_stream_and_an_informer_ask_for_objects() {
 
 #[tokio::test]
 async fn a_source_that_panics_ends_the_controller() {
-    let world = World::start().await;
+    let cluster = TestCluster::start().await;
     let source = Source::stream(futures_util::stream::poll_fn(|_| panic!("boom")));
-    let mut running = Running::start(world.client(), journaling(&world, &Journal::new()).source(source));
+    let mut running = Running::start(cluster.client(), journaling(&cluster, &Journal::new()).source(source));
     let error = (&mut running.task).await.unwrap().unwrap_err();
     assert_eq!(error.to_string(), "a source of the controller \"configs\" panicked: boom");
 }

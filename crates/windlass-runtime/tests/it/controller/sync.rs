@@ -13,7 +13,7 @@ use windlass_runtime::{
 };
 
 use super::*;
-use crate::world::World;
+use crate::cluster::TestCluster;
 
 /// A secret for each word of a config map.
 fn sync(parent: &ConfigMap, children: &Children<'_>) -> Result<Wanted> {
@@ -30,16 +30,16 @@ fn sync(parent: &ConfigMap, children: &Children<'_>) -> Result<Wanted> {
 
 #[tokio::test]
 async fn children_come_and_go_with_what_is_wanted() {
-    let world = World::start().await;
-    let parents: Api<ConfigMap> = Api::namespaced(world.client(), world.namespace());
-    let children: Api<Secret> = Api::namespaced(world.client(), world.namespace());
+    let cluster = TestCluster::start().await;
+    let parents: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
+    let children: Api<Secret> = Api::namespaced(cluster.client(), cluster.namespace());
     let mut parent = config("words");
     parent.data = Some([("words".to_owned(), "one two".to_owned())].into());
     let parent = create(&parents, parent).await;
-    let scope = Scope::namespace(world.namespace());
+    let scope = Scope::namespace(cluster.namespace());
     let watch = Watch::new().scope(scope.clone().fields("metadata.name=words"));
     let controller = Controller::syncing_of("words", watch, sync).source(Watch::<Secret>::new().scope(scope).owned());
-    let running = Running::start(world.client(), controller);
+    let running = Running::start(cluster.client(), controller);
     let names = async || {
         let mut names: Vec<_> = children.list(&Default::default()).await.unwrap().iter().map(name_of).collect();
         names.sort();

@@ -14,22 +14,22 @@ use windlass_runtime::{
 
 use super::*;
 use crate::{
+    cluster::TestCluster,
     faults::{Fault, Faults, Seen},
-    world::World,
 };
 
 /// A controller of the test's config maps that writes down their names.
-fn journaling(world: &World, journal: &Journal<String>) -> Controller<ConfigMap> {
+fn journaling(cluster: &TestCluster, journal: &Journal<String>) -> Controller<ConfigMap> {
     let journal = journal.clone();
     Controller::<ConfigMap>::new("configs", move |config: Arc<ConfigMap>, _ctx| {
         journal.write(name_of(&*config));
         async { Ok(Action::done()) }
     })
-    .scope(Scope::namespace(world.namespace()).fields("metadata.name!=kube-root-ca.crt"))
+    .scope(Scope::namespace(cluster.namespace()).fields("metadata.name!=kube-root-ca.crt"))
 }
 
-fn secrets(world: &World) -> Watch<Secret> {
-    Watch::new().scope(Scope::namespace(world.namespace()))
+fn secrets(cluster: &TestCluster) -> Watch<Secret> {
+    Watch::new().scope(Scope::namespace(cluster.namespace()))
 }
 
 fn secret(name: &str) -> Secret {
@@ -38,12 +38,12 @@ fn secret(name: &str) -> Secret {
 
 #[tokio::test]
 async fn every_object_is_reconciled_at_the_start_and_after_each_change() {
-    let world = World::start().await;
-    let api: Api<ConfigMap> = Api::namespaced(world.client(), world.namespace());
+    let cluster = TestCluster::start().await;
+    let api: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
     create(&api, config("a")).await;
     create(&api, config("b")).await;
     let journal = Journal::new();
-    let running = Running::start(world.client(), journaling(&world, &journal));
+    let running = Running::start(cluster.client(), journaling(&cluster, &journal));
     journal.has(2).await;
     merge(&api, "b", json!({"data": {"x": "1"}})).await;
     journal.has(3).await;
@@ -58,12 +58,12 @@ async fn every_object_is_reconciled_at_the_start_and_after_each_change() {
 
 #[tokio::test]
 async fn an_owned_object_calls_its_owner_whatever_the_version_of_the_reference() {
-    let world = World::start().await;
-    let owners: Api<ConfigMap> = Api::namespaced(world.client(), world.namespace());
-    let owned: Api<Secret> = Api::namespaced(world.client(), world.namespace());
+    let cluster = TestCluster::start().await;
+    let owners: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
+    let owned: Api<Secret> = Api::namespaced(cluster.client(), cluster.namespace());
     let (a, b) = (create(&owners, config("a")).await, create(&owners, config("b")).await);
     let journal = Journal::new();
-    let running = Running::start(world.client(), journaling(&world, &journal).source(secrets(&world).owned()));
+    let running = Running::start(cluster.client(), journaling(&cluster, &journal).source(secrets(&cluster).owned()));
     journal.has(2).await;
 
     let mut reference = controlled_by(&a);
@@ -85,13 +85,13 @@ async fn an_owned_object_calls_its_owner_whatever_the_version_of_the_reference()
 
 #[tokio::test]
 async fn owners_that_do_not_control_count_only_when_asked_for() {
-    let world = World::start().await;
-    let owners: Api<ConfigMap> = Api::namespaced(world.client(), world.namespace());
-    let owned: Api<Secret> = Api::namespaced(world.client(), world.namespace());
+    let cluster = TestCluster::start().await;
+    let owners: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
+    let owned: Api<Secret> = Api::namespaced(cluster.client(), cluster.namespace());
     let (a, b) = (create(&owners, config("a")).await, create(&owners, config("b")).await);
     let (controllers, every) = (Journal::new(), Journal::new());
-    let one = Running::start(world.client(), journaling(&world, &controllers).source(secrets(&world).owned()));
-    let all = Running::start(world.client(), journaling(&world, &every).source(secrets(&world).owned_by_any()));
+    let one = Running::start(cluster.client(), journaling(&cluster, &controllers).source(secrets(&cluster).owned()));
+    let all = Running::start(cluster.client(), journaling(&cluster, &every).source(secrets(&cluster).owned_by_any()));
     controllers.has(2).await;
     every.has(2).await;
     let mut child = secret("child");
@@ -111,42 +111,42 @@ async fn owners_that_do_not_control_count_only_when_asked_for() {
 
 #[tokio::test]
 async fn an_owner_of_the_cluster_is_called_for_objects_in_namespaces() {
-    let world = World::start().await;
+    let cluster = TestCluster::start().await;
     let journal = Journal::new();
     let written = journal.clone();
     let controller = Controller::<Namespace>::new("namespaces", move |namespace: Arc<Namespace>, _ctx| {
         written.write(name_of(&*namespace));
         async { Ok(Action::done()) }
     })
-    .scope(Scope::all().fields(format!("metadata.name={}", world.namespace())))
-    .source(secrets(&world).owned());
-    let running = Running::start(world.client(), controller);
-    let namespace = Api::<Namespace>::all(world.client()).get(world.namespace()).await.unwrap();
+    .scope(Scope::all().fields(format!("metadata.name={}", cluster.namespace())))
+    .source(secrets(&cluster).owned());
+    let running = Running::start(cluster.client(), controller);
+    let namespace = Api::<Namespace>::all(cluster.client()).get(cluster.namespace()).await.unwrap();
     journal.until("the first reconcile", |seen| !seen.is_empty()).await;
     let before = journal.read().len();
     let mut child = secret("child");
     child.metadata.owner_references = Some(vec![controlled_by(&namespace)]);
-    create(&Api::namespaced(world.client(), world.namespace()), child).await;
+    create(&Api::namespaced(cluster.client(), cluster.namespace()), child).await;
     journal.has(before + 1).await;
     running.stop().await;
 }
 
 #[tokio::test]
 async fn a_map_is_asked_about_the_state_before_and_after() {
-    let world = World::start().await;
-    let configs: Api<ConfigMap> = Api::namespaced(world.client(), world.namespace());
-    let watched: Api<Secret> = Api::namespaced(world.client(), world.namespace());
+    let cluster = TestCluster::start().await;
+    let configs: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
+    let watched: Api<Secret> = Api::namespaced(cluster.client(), cluster.namespace());
     create(&configs, config("a")).await;
     create(&configs, config("b")).await;
     let journal = Journal::new();
-    let controller = journaling(&world, &journal).source(secrets(&world).map(|secret, ctx| {
+    let controller = journaling(&cluster, &journal).source(secrets(&cluster).map(|secret, ctx| {
         let namespace = secret.metadata.namespace.as_deref().unwrap_or_default();
         let target = secret.metadata.labels.iter().flatten().find(|(name, _)| *name == "for");
         let key = target.map(|(_, config)| ObjectKey::namespaced(namespace, config));
         // The controller's caches can be read.
         key.into_iter().filter(|key| ctx.get::<ConfigMap>(key).is_ok_and(|config| config.is_some())).collect()
     }));
-    let running = Running::start(world.client(), controller);
+    let running = Running::start(cluster.client(), controller);
     journal.has(2).await;
     let mut labelled = secret("s");
     labelled.metadata.labels = Some([("for".to_owned(), "a".to_owned())].into());
@@ -162,16 +162,16 @@ async fn a_map_is_asked_about_the_state_before_and_after() {
 
 #[tokio::test]
 async fn a_delete_that_was_missed_while_disconnected_calls_the_owner() {
-    let world = World::start().await;
-    let owners: Api<ConfigMap> = Api::namespaced(world.client(), world.namespace());
-    let owned: Api<Secret> = Api::namespaced(world.client(), world.namespace());
+    let cluster = TestCluster::start().await;
+    let owners: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
+    let owned: Api<Secret> = Api::namespaced(cluster.client(), cluster.namespace());
     let owner = create(&owners, config("owner")).await;
     let mut child = secret("child");
     child.metadata.owner_references = Some(vec![controlled_by(&owner)]);
     create(&owned, child).await;
-    let faults = Faults::around(world.client());
+    let faults = Faults::around(cluster.client());
     let journal = Journal::new();
-    let running = Running::start(faults.client(), journaling(&world, &journal).source(secrets(&world).owned()));
+    let running = Running::start(faults.client(), journaling(&cluster, &journal).source(secrets(&cluster).owned()));
     journal.has(1).await;
     let calls = journal.read().len();
     // The watch breaks, and where it left off is forgotten by the server.
@@ -185,8 +185,8 @@ async fn a_delete_that_was_missed_while_disconnected_calls_the_owner() {
 
 #[tokio::test]
 async fn a_filter_keeps_out_what_does_not_matter() {
-    let world = World::start().await;
-    let api: Api<Deployment> = Api::namespaced(world.client(), world.namespace());
+    let cluster = TestCluster::start().await;
+    let api: Api<Deployment> = Api::namespaced(cluster.client(), cluster.namespace());
     let deployment: Deployment = serde_json::from_value(json!({
         "metadata": {"name": "web"},
         "spec": {
@@ -207,10 +207,10 @@ async fn a_filter_keeps_out_what_does_not_matter() {
             journal.write(deployment.metadata.generation.unwrap());
             async { Ok(Action::done()) }
         })
-        .scope(Scope::namespace(world.namespace()))
+        .scope(Scope::namespace(cluster.namespace()))
     };
-    let everything = Running::start(world.client(), controller(&all));
-    let filtered = Running::start(world.client(), controller(&generations).filter(filter::ignoring_status()));
+    let everything = Running::start(cluster.client(), controller(&all));
+    let filtered = Running::start(cluster.client(), controller(&generations).filter(filter::ignoring_status()));
     all.has(1).await;
     generations.has(1).await;
     let status = json!({"status": {"conditions": [{"type": "Tested", "status": "True"}]}});

@@ -19,8 +19,8 @@ use windlass_runtime::{
 
 use super::*;
 use crate::{
+    cluster::TestCluster,
     faults::{Fault, Faults, Seen},
-    world::World,
 };
 
 #[derive(CustomResource, Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -37,20 +37,20 @@ struct SharedStatus {
     conditions: Vec<Condition>,
 }
 
-async fn define(world: &World) {
-    let definitions: Api<CustomResourceDefinition> = Api::all(world.client());
+async fn define(cluster: &TestCluster) {
+    let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client());
     let definition = Shared::crd();
     let name = definition.metadata.name.clone().unwrap();
     definitions.patch(&name, &PatchParams::apply("tests").force(), &Patch::Apply(&definition)).await.unwrap();
     eventually("the definition is served", async || {
-        let api: Api<Shared> = Api::namespaced(world.client(), world.namespace());
+        let api: Api<Shared> = Api::namespaced(cluster.client(), cluster.namespace());
         api.list(&Default::default()).await.ok()
     })
     .await;
 }
 
 /// Says something of its own about each object.
-fn stating(world: &World, name: &'static str, journal: &Journal<String>) -> Controller<Shared> {
+fn stating(cluster: &TestCluster, name: &'static str, journal: &Journal<String>) -> Controller<Shared> {
     let journal = journal.clone();
     Controller::<Shared>::new(name, move |shared: Arc<Shared>, ctx: windlass_runtime::context::Context| {
         let journal = journal.clone();
@@ -62,18 +62,18 @@ fn stating(world: &World, name: &'static str, journal: &Journal<String>) -> Cont
             Ok(Action::done())
         }
     })
-    .scope(Scope::namespace(world.namespace()))
+    .scope(Scope::namespace(cluster.namespace()))
 }
 
 #[tokio::test]
 async fn two_controllers_that_state_a_condition_each_leave_each_other_alone() {
-    let world = World::start().await;
-    define(&world).await;
-    let api: Api<Shared> = Api::namespaced(world.client(), world.namespace());
-    let parts = parts(world.client());
+    let cluster = TestCluster::start().await;
+    define(&cluster).await;
+    let api: Api<Shared> = Api::namespaced(cluster.client(), cluster.namespace());
+    let parts = parts(cluster.client());
     let journal = Journal::new();
-    let one = Running::with(parts.clone(), stating(&world, "One", &journal));
-    let two = Running::with(parts, stating(&world, "Two", &journal));
+    let one = Running::with(parts.clone(), stating(&cluster, "One", &journal));
+    let two = Running::with(parts, stating(&cluster, "Two", &journal));
     create(&api, Shared::new("a", SharedSpec { size: 1 })).await;
     let types = |shared: &Shared| {
         let conditions = shared.status.iter().flat_map(|status| &status.conditions);
@@ -111,14 +111,14 @@ async fn two_controllers_that_state_a_condition_each_leave_each_other_alone() {
 
 #[tokio::test]
 async fn a_controller_without_leader_writes_where_another_process_leads() {
-    let world = World::start().await;
-    let api: Api<ConfigMap> = Api::namespaced(world.client(), world.namespace());
+    let cluster = TestCluster::start().await;
+    let api: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
     create(&api, config("a")).await;
     // A candidate that never asks.
-    let election = LeaderElection::new(world.client(), world.namespace(), "test");
+    let election = LeaderElection::new(cluster.client(), cluster.namespace(), "test");
     // And a replica that has no share.
-    let sharding = Sharding::new(world.client(), world.namespace(), "test");
-    let parts = Parts { leadership: election.leadership(), shard: sharding.shard(), ..parts(world.client()) };
+    let sharding = Sharding::new(cluster.client(), cluster.namespace(), "test");
+    let parts = Parts { leadership: election.leadership(), shard: sharding.shard(), ..parts(cluster.client()) };
     let labelling = |label: &'static str| {
         Controller::<ConfigMap>::new(
             label,
@@ -127,7 +127,7 @@ async fn a_controller_without_leader_writes_where_another_process_leads() {
                 Ok(Action::done())
             },
         )
-        .scope(Scope::namespace(world.namespace()))
+        .scope(Scope::namespace(cluster.namespace()))
     };
     let standby = Running::with(parts.clone(), labelling("led"));
     let running = Running::with(parts, labelling("free").without_leader());
@@ -151,14 +151,14 @@ const OFTEN: Timing = Timing {
 #[tokio::test]
 async fn a_key_that_is_lost_in_the_middle_of_a_reconcile_is_not_written_for_any_more() {
     const OBJECTS: usize = 16;
-    let world = World::start().await;
-    let api: Api<ConfigMap> = Api::namespaced(world.client(), world.namespace());
+    let cluster = TestCluster::start().await;
+    let api: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
     for number in 0..OBJECTS {
         create(&api, config(&format!("object-{number}"))).await;
     }
-    let join = || Sharding::new(world.client(), world.namespace(), "test").timing(OFTEN).unwrap();
+    let join = || Sharding::new(cluster.client(), cluster.namespace(), "test").timing(OFTEN).unwrap();
     let first = join();
-    let parts = Parts { shard: first.shard(), ..parts(world.client()) };
+    let parts = Parts { shard: first.shard(), ..parts(cluster.client()) };
     let shard = first.shard();
     let stop = CancellationToken::new();
     let (stopped, other_stopped) = (stop.clone(), stop.clone());
@@ -186,7 +186,7 @@ async fn a_key_that_is_lost_in_the_middle_of_a_reconcile_is_not_written_for_any_
                 Ok(Action::done())
             }
         })
-        .scope(Scope::namespace(world.namespace()).fields("metadata.name!=kube-root-ca.crt"))
+        .scope(Scope::namespace(cluster.namespace()).fields("metadata.name!=kube-root-ca.crt"))
         .concurrency(OBJECTS)
     };
     let running = Running::with(parts, controller);
@@ -196,7 +196,7 @@ async fn a_key_that_is_lost_in_the_middle_of_a_reconcile_is_not_written_for_any_
     // Which they are depends on random names; one half is expected.
     let lost = eventually("some keys are lost", async || {
         let keys = begun.read().into_iter();
-        let lost: Vec<_> = keys.filter(|name| !shard.owns(&ObjectKey::namespaced(world.namespace(), name))).collect();
+        let lost: Vec<_> = keys.filter(|name| !shard.owns(&ObjectKey::namespaced(cluster.namespace(), name))).collect();
         (!lost.is_empty()).then_some(lost)
     })
     .await;
@@ -234,9 +234,9 @@ impl Drop for Dropped {
 #[tokio::test]
 async fn an_attempt_waits_until_it_is_known_what_the_one_before_has_written() {
     for fault in [Fault::Delay(Duration::from_millis(400)), Fault::Cut(0)] {
-        let world = World::start().await;
-        let faults = Faults::around(world.client());
-        let api: Api<ConfigMap> = Api::namespaced(world.client(), world.namespace());
+        let cluster = TestCluster::start().await;
+        let faults = Faults::around(cluster.client());
+        let api: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
         let (journal, begun, trigger) = (Journal::new(), CancellationToken::new(), Trigger::new());
         let (seen, begins) = (journal.clone(), begun.clone());
         // Wants one child, whose name the server makes.
@@ -256,7 +256,7 @@ async fn an_attempt_waits_until_it_is_known_what_the_one_before_has_written() {
                 Ok(Action::done())
             }
         };
-        let scope = Scope::namespace(world.namespace());
+        let scope = Scope::namespace(cluster.namespace());
         let controller = Controller::<ConfigMap>::new("parents", reconcile)
             .scope(scope.clone())
             .source(Watch::<Secret>::new().scope(scope).owned())
@@ -272,7 +272,7 @@ async fn an_attempt_waits_until_it_is_known_what_the_one_before_has_written() {
         eventually("the watches hang", async || (faults.count(Seen::is_watch) >= before + 2).then_some(())).await;
         faults.inject(|seen| seen.is_write() && seen.path.ends_with("/secrets"), 1, fault.clone());
         begun.cancel();
-        trigger.enqueue(ObjectKey::namespaced(world.namespace(), "parent"));
+        trigger.enqueue(ObjectKey::namespaced(cluster.namespace(), "parent"));
         journal.until("the child is seen", |counts| counts.contains(&1)).await;
         assert_eq!(faults.count(|seen| seen.is_write() && seen.path.ends_with("/secrets")), 1, "{fault:?}");
         running.stop().await;

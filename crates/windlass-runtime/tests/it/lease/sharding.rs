@@ -22,8 +22,8 @@ struct Member {
     running: JoinHandle<()>,
 }
 
-fn member(world: &World) -> Member {
-    let sharding = Sharding::new(world.client(), world.namespace(), "operator").timing(QUICK).unwrap();
+fn member(cluster: &TestCluster) -> Member {
+    let sharding = Sharding::new(cluster.client(), cluster.namespace(), "operator").timing(QUICK).unwrap();
     let shard = sharding.shard();
     let stop = CancellationToken::new();
     let stopped = stop.clone();
@@ -60,12 +60,12 @@ async fn shared_by(members: &[Member], expected: &[usize]) -> BTreeMap<String, u
 
 #[tokio::test]
 async fn every_key_has_one_owner_while_members_come_leave_and_vanish() {
-    let world = World::start().await;
-    let mut members = vec![member(&world)];
+    let cluster = TestCluster::start().await;
+    let mut members = vec![member(&cluster)];
     members[0].shard.changed().await;
     shared_by(&members, &[0]).await;
 
-    members.extend([member(&world), member(&world)]);
+    members.extend([member(&cluster), member(&cluster)]);
     let of_three = shared_by(&members, &[0, 1, 2]).await;
     for number in 0..3 {
         let share = of_three.values().filter(|owner| **owner == number).count();
@@ -85,8 +85,8 @@ async fn every_key_has_one_owner_while_members_come_leave_and_vanish() {
 
 #[tokio::test]
 async fn a_lease_of_somebody_long_gone_is_deleted() {
-    let world = World::start().await;
-    let leases: Api<Lease> = Api::namespaced(world.client(), world.namespace());
+    let cluster = TestCluster::start().await;
+    let leases: Api<Lease> = Api::namespaced(cluster.client(), cluster.namespace());
     let gone: Lease = serde_json::from_value(serde_json::json!({
         "metadata": { "name": "operator-gone", "labels": { "sharding.windlass.dev/group": "operator" } },
         "spec": { "holderIdentity": "gone", "leaseDurationSeconds": 1 },
@@ -98,7 +98,7 @@ async fn a_lease_of_somebody_long_gone_is_deleted() {
         renew_deadline: Duration::from_millis(800),
         retry_period: Duration::from_millis(50),
     };
-    let sharding = Sharding::new(world.client(), world.namespace(), "operator").timing(quick).unwrap();
+    let sharding = Sharding::new(cluster.client(), cluster.namespace(), "operator").timing(quick).unwrap();
     let shard = sharding.shard();
     let running = tokio::spawn(sharding.run(std::future::pending()));
     assert!(!shard.owns(&keys()[0]), "the other may still be there");

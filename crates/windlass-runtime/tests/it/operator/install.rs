@@ -10,7 +10,7 @@ use windlass_runtime::{
 };
 
 use super::Running;
-use crate::world::{World, eventually};
+use crate::cluster::{TestCluster, eventually};
 
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[kube(group = "installed.windlass.example", version = "v1", kind = "Foo", namespaced)]
@@ -42,18 +42,18 @@ impl From<Foo> for old::Foo {
 
 #[tokio::test]
 async fn versions_of_a_resource_are_installed_as_one_definition_with_their_conversion() {
-    let world = World::start().await;
+    let cluster = TestCluster::start().await;
     let operator = || Operator::new("install-operator").define::<old::Foo>().define::<Foo>();
     let options = || {
         let mut options = Options { install_definitions: true, ..Options::default() };
-        (options.webhooks.port, options.webhooks.namespace) = (0, world.namespace().to_owned());
+        (options.webhooks.port, options.webhooks.namespace) = (0, cluster.namespace().to_owned());
         options.webhooks.service = Some("hooks".to_owned());
         options
     };
-    let definitions: Api<CustomResourceDefinition> = Api::all(world.client());
+    let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client());
     let name = Foo::crd().metadata.name.unwrap();
 
-    let running = Running::start(operator(), world.client(), options()).await;
+    let running = Running::start(operator(), cluster.client(), options()).await;
     running.ready().await;
     let installed = definitions.get(&name).await.unwrap();
     let versions: Vec<_> = installed.spec.versions.iter().map(|one| (one.name.as_str(), one.storage)).collect();
@@ -64,7 +64,7 @@ async fn versions_of_a_resource_are_installed_as_one_definition_with_their_conve
     // A second time, with a conversion, and a third, which keeps what the second has added.
     for _ in 0..2 {
         let converting = operator().conversion(Conversion::<Foo>::new().spoke::<old::Foo>());
-        let running = Running::start(converting, world.client(), options()).await;
+        let running = Running::start(converting, cluster.client(), options()).await;
         running.ready().await;
         let client = eventually("the API server knows whom to trust", async || {
             let conversion = definitions.get(&name).await.unwrap().spec.conversion?;
@@ -72,7 +72,7 @@ async fn versions_of_a_resource_are_installed_as_one_definition_with_their_conve
         })
         .await;
         let service = client.service.unwrap();
-        assert_eq!((service.name.as_str(), service.namespace.as_str()), ("hooks", world.namespace()));
+        assert_eq!((service.name.as_str(), service.namespace.as_str()), ("hooks", cluster.namespace()));
         assert_eq!(service.path.as_deref(), Some("/convert"));
         running.stop().await.unwrap();
     }

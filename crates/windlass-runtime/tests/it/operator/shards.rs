@@ -17,8 +17,8 @@ struct Arguments {
 }
 
 /// What a replica is started with. A lease of a minute is lost by no machine that is merely slow.
-fn options(world: &World, lease: [&str; 2]) -> Options {
-    let namespace = world.namespace();
+fn options(cluster: &TestCluster, lease: [&str; 2]) -> Options {
+    let namespace = cluster.namespace();
     let arguments = [
         "operator",
         "--shards",
@@ -110,14 +110,14 @@ fn replica(number: usize, diary: &Diary) -> Operator {
     Operator::new("sharing-operator").controller(Controller::<ConfigMap>::new("shared", reconcile).concurrency(4))
 }
 
-async fn start(world: &World, number: usize, diary: &Diary, lease: [&str; 2]) -> Running {
-    Running::start(replica(number, diary), world.client(), options(world, lease)).await
+async fn start(cluster: &TestCluster, number: usize, diary: &Diary, lease: [&str; 2]) -> Running {
+    Running::start(replica(number, diary), cluster.client(), options(cluster, lease)).await
 }
 
 /// Changes all objects, and waits until each of them has been seen so. Who has done it.
-async fn next_round(world: &World, diary: &Diary, round: u64) -> BTreeMap<String, BTreeSet<usize>> {
+async fn next_round(cluster: &TestCluster, diary: &Diary, round: u64) -> BTreeMap<String, BTreeSet<usize>> {
     let since = diary.place();
-    let maps: Api<ConfigMap> = world.api();
+    let maps: Api<ConfigMap> = cluster.api();
     for number in 0..OBJECTS {
         let patch = serde_json::json!({"data": {"round": round.to_string()}});
         maps.patch(&format!("map-{number}"), &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
@@ -130,10 +130,10 @@ async fn next_round(world: &World, diary: &Diary, round: u64) -> BTreeMap<String
 }
 
 /// Rounds until each object has one owner, and these are all of them.
-async fn settled(world: &World, diary: &Diary, round: &mut u64, replicas: &[usize]) -> BTreeMap<String, usize> {
+async fn settled(cluster: &TestCluster, diary: &Diary, round: &mut u64, replicas: &[usize]) -> BTreeMap<String, usize> {
     for _ in 0..100 {
         *round += 1;
-        let owners = next_round(world, diary, *round).await;
+        let owners = next_round(cluster, diary, *round).await;
         let all: BTreeSet<usize> = owners.values().flatten().copied().collect();
         if owners.values().all(|of_one| of_one.len() == 1) && all.iter().eq(replicas) {
             return owners.into_iter().map(|(name, of_one)| (name, of_one.into_iter().next().unwrap())).collect();
@@ -142,28 +142,28 @@ async fn settled(world: &World, diary: &Diary, round: &mut u64, replicas: &[usiz
     panic!("{replicas:?} do not share the objects");
 }
 
-async fn create_all(world: &World) {
+async fn create_all(cluster: &TestCluster) {
     for number in 0..OBJECTS {
-        create(&world.client(), world.namespace(), &format!("map-{number}")).await;
+        create(&cluster.client(), cluster.namespace(), &format!("map-{number}")).await;
     }
 }
 
 #[tokio::test]
 async fn every_object_is_reconciled_by_one_replica_while_others_come_and_leave() {
     const LEASE: [&str; 2] = ["60s", "40s"];
-    let world = World::start().await;
-    create_all(&world).await;
+    let cluster = TestCluster::start().await;
+    create_all(&cluster).await;
     let diary = Diary::default();
     let mut running = Vec::new();
     for number in 0..3 {
-        running.push(start(&world, number, &diary, LEASE).await);
+        running.push(start(&cluster, number, &diary, LEASE).await);
     }
     let mut round = 0;
-    let before = settled(&world, &diary, &mut round, &[0, 1, 2]).await;
+    let before = settled(&cluster, &diary, &mut round, &[0, 1, 2]).await;
     // While nobody comes or goes, nothing moves.
     for _ in 0..5 {
         round += 1;
-        let owners = next_round(&world, &diary, round).await;
+        let owners = next_round(&cluster, &diary, round).await;
         let expected: BTreeMap<_, _> = before.iter().map(|(name, owner)| (name.clone(), [*owner].into())).collect();
         assert_eq!(owners, expected);
     }
@@ -179,13 +179,13 @@ async fn every_object_is_reconciled_by_one_replica_while_others_come_and_leave()
         orphans.iter().all(by_others).then_some(())
     })
     .await;
-    let after = settled(&world, &diary, &mut round, &[0, 2]).await;
+    let after = settled(&cluster, &diary, &mut round, &[0, 2]).await;
     for (name, owner) in &after {
         assert!(before[name] == 1 || before[name] == *owner, "{name} moved from {} to {owner}", before[name]);
     }
 
-    running.push(start(&world, 3, &diary, LEASE).await);
-    let last = settled(&world, &diary, &mut round, &[0, 2, 3]).await;
+    running.push(start(&cluster, 3, &diary, LEASE).await);
+    let last = settled(&cluster, &diary, &mut round, &[0, 2, 3]).await;
     for (name, owner) in &last {
         assert!(*owner == 3 || after[name] == *owner, "{name} moved from {} to {owner}", after[name]);
     }
@@ -193,7 +193,8 @@ async fn every_object_is_reconciled_by_one_replica_while_others_come_and_leave()
         replica.stop().await.unwrap();
     }
     diary.assert_nothing_was_shared();
-    let leases = Api::<Lease>::namespaced(world.client(), world.namespace()).list(&Default::default()).await.unwrap();
+    let leases =
+        Api::<Lease>::namespaced(cluster.client(), cluster.namespace()).list(&Default::default()).await.unwrap();
     let holders: Vec<_> = leases.items.into_iter().filter_map(|lease| lease.spec?.holder_identity).collect();
     assert!(holders.iter().all(String::is_empty), "those who left hold nothing: {holders:?}");
 }
@@ -201,16 +202,16 @@ async fn every_object_is_reconciled_by_one_replica_while_others_come_and_leave()
 #[tokio::test]
 async fn the_objects_of_a_replica_that_was_lost_are_taken_over() {
     const LEASE: [&str; 2] = ["3s", "2s"];
-    let world = World::start().await;
-    create_all(&world).await;
+    let cluster = TestCluster::start().await;
+    create_all(&cluster).await;
     let diary = Diary::default();
-    let lost = start(&world, 0, &diary, LEASE).await;
-    let left = start(&world, 1, &diary, LEASE).await;
+    let lost = start(&cluster, 0, &diary, LEASE).await;
+    let left = start(&cluster, 1, &diary, LEASE).await;
     let mut round = 0;
-    let before = settled(&world, &diary, &mut round, &[0, 1]).await;
+    let before = settled(&cluster, &diary, &mut round, &[0, 1]).await;
     lost.result.abort();
     assert!(lost.result.await.unwrap_err().is_cancelled());
-    let after = settled(&world, &diary, &mut round, &[1]).await;
+    let after = settled(&cluster, &diary, &mut round, &[1]).await;
     assert_eq!(after.len(), before.len());
     left.stop().await.unwrap();
     diary.assert_nothing_was_shared();

@@ -47,8 +47,8 @@ fn operator(name: &str) -> Operator {
         .conversion(Conversion::<Foo>::new().spoke::<old::Foo>())
 }
 
-fn options(world: &World, more: &[&str]) -> Options {
-    let namespace = format!("--pod-namespace={}", world.namespace());
+fn options(cluster: &TestCluster, more: &[&str]) -> Options {
+    let namespace = format!("--pod-namespace={}", cluster.namespace());
     let arguments = ["operator", "--webhook-port=0", &namespace].into_iter().chain(more.iter().copied());
     let config = Config::new("http://localhost".parse().unwrap());
     Options::from_flags(&Arguments::parse_from(arguments).flags, "hooked-operator", &config).unwrap()
@@ -106,40 +106,40 @@ impl Known {
 }
 
 /// As `kubectl apply` does it.
-async fn apply(world: &World, manifest: &Manifest) {
+async fn apply(cluster: &TestCluster, manifest: &Manifest) {
     let params = PatchParams::apply("kubectl").force();
-    let api: Api<DynamicObject> = manifest.api(world.client());
+    let api: Api<DynamicObject> = manifest.api(cluster.client());
     api.patch(manifest.name(), &params, &Patch::Apply(&manifest.object)).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_program_serves_what_its_manifests_say_to_those_who_trust_its_bundle() {
-    let world = World::start().await;
-    let name = World::unique("hooked");
-    let manifests = operator(&name).manifests(world.namespace(), "example.com/hooked:1").build().unwrap();
+    let cluster = TestCluster::start().await;
+    let name = TestCluster::unique("hooked");
+    let manifests = operator(&name).manifests(cluster.namespace(), "example.com/hooked:1").build().unwrap();
     let hooks: Vec<&Manifest> =
         manifests.iter().filter(|manifest| manifest.kind().ends_with("WebhookConfiguration")).collect();
     assert_eq!(hooks.len(), 2);
     for manifest in &hooks {
-        apply(&world, manifest).await;
+        apply(&cluster, manifest).await;
     }
 
     let operator = operator(&name);
     let state = operator.state().clone();
-    let running = Running::start(operator, world.client(), options(&world, &["--install-crds"])).await;
+    let running = Running::start(operator, cluster.client(), options(&cluster, &["--install-crds"])).await;
     running.ready().await;
     let port = port(&state).await;
     // What was applied has bundles now, and so has the definition that the program has installed.
     let mut known = BTreeMap::new();
     for manifest in &hooks {
         let known_of = eventually("there is a bundle", async || {
-            let object = manifest.api(world.client()).get(manifest.name()).await.unwrap();
+            let object = manifest.api(cluster.client()).get(manifest.name()).await.unwrap();
             Known::of(&object.data["webhooks"][0]["clientConfig"])
         });
         known.insert(manifest.kind().to_owned(), known_of.await);
     }
     let definitions: Api<DynamicObject> =
-        Api::all_with(world.client(), &ApiResource::erase::<CustomResourceDefinition>(&()));
+        Api::all_with(cluster.client(), &ApiResource::erase::<CustomResourceDefinition>(&()));
     let converting = eventually("the definition has a bundle", async || {
         let definition = definitions.get(DEFINITION).await.unwrap();
         Known::of(&definition.data["spec"]["conversion"]["webhook"]["clientConfig"])
@@ -167,7 +167,7 @@ async fn a_program_serves_what_its_manifests_say_to_those_who_trust_its_bundle()
     assert_eq!(answer["response"]["convertedObjects"][0]["spec"], json!({"image": "nginx", "replicas": 2}));
 
     // Whoever calls by another name, or trusts somebody else, learns nothing.
-    let stranger = Known { server_name: format!("other.{}.svc", world.namespace()), ..validating.clone() };
+    let stranger = Known { server_name: format!("other.{}.svc", cluster.namespace()), ..validating.clone() };
     assert!(stranger.ask(port, &review(json!({}))).await.is_err());
 
     let (status, text) = get(running.probes, "/readyz?verbose").await.unwrap();
@@ -180,27 +180,27 @@ async fn a_program_serves_what_its_manifests_say_to_those_who_trust_its_bundle()
     assert!(validating.ask(port, &review(json!({}))).await.is_err(), "nobody listens any more");
 
     for manifest in hooks {
-        manifest.api(world.client()).delete(manifest.name(), &DeleteParams::default()).await.unwrap();
+        manifest.api(cluster.client()).delete(manifest.name(), &DeleteParams::default()).await.unwrap();
     }
     definitions.delete(DEFINITION, &DeleteParams::default()).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_replicas_of_a_program_are_trusted_by_one_bundle() {
-    let world = World::start().await;
-    let name = World::unique("hooked");
-    let manifests = operator(&name).manifests(world.namespace(), "example.com/hooked:1").build().unwrap();
+    let cluster = TestCluster::start().await;
+    let name = TestCluster::unique("hooked");
+    let manifests = operator(&name).manifests(cluster.namespace(), "example.com/hooked:1").build().unwrap();
     let validating = manifests.iter().find(|one| one.kind() == "ValidatingWebhookConfiguration").unwrap();
-    apply(&world, validating).await;
+    apply(&cluster, validating).await;
     let mut replicas = Vec::new();
     for _ in 0..2 {
         let operator = operator(&name);
         let state = operator.state().clone();
-        replicas.push((Running::start(operator, world.client(), options(&world, &[])).await, state));
+        replicas.push((Running::start(operator, cluster.client(), options(&cluster, &[])).await, state));
     }
     for (running, state) in &replicas {
         running.ready().await;
-        let object = validating.api(world.client()).get(validating.name()).await.unwrap();
+        let object = validating.api(cluster.client()).get(validating.name()).await.unwrap();
         let known = Known::of(&object.data["webhooks"][0]["clientConfig"]).unwrap();
         let answer = known.ask(port(state).await, &admission("CREATE", foo(json!({})), Value::Null)).await.unwrap();
         assert_eq!(answer["response"]["allowed"], true);
@@ -208,5 +208,5 @@ async fn all_replicas_of_a_program_are_trusted_by_one_bundle() {
     for (running, _) in replicas {
         running.stop().await.unwrap();
     }
-    validating.api(world.client()).delete(validating.name(), &DeleteParams::default()).await.unwrap();
+    validating.api(cluster.client()).delete(validating.name(), &DeleteParams::default()).await.unwrap();
 }

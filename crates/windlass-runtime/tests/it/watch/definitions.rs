@@ -5,8 +5,8 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 
 use super::*;
 use crate::{
+    cluster::eventually,
     faults::{Fault, Faults, Seen},
-    world::eventually,
 };
 
 struct Definition {
@@ -17,10 +17,10 @@ struct Definition {
 
 impl Definition {
     /// One that no server has yet.
-    fn new(world: &World) -> Self {
-        let group = format!("{}.example.com", World::unique("watch"));
+    fn new(cluster: &TestCluster) -> Self {
+        let group = format!("{}.example.com", TestCluster::unique("watch"));
         let kind = GroupVersionKind::gvk(&group, "v1", "Boat");
-        Self { api: Api::all(world.client()), resource: ApiResource::from_gvk_with_plural(&kind, "boats"), group }
+        Self { api: Api::all(cluster.client()), resource: ApiResource::from_gvk_with_plural(&kind, "boats"), group }
     }
 
     fn name(&self) -> String {
@@ -49,8 +49,8 @@ impl Definition {
     }
 
     /// Creates a boat as soon as the resource is served.
-    async fn launch(&self, world: &World, name: &str) {
-        let boats: Api<DynamicObject> = Api::namespaced_with(world.client(), world.namespace(), &self.resource);
+    async fn launch(&self, cluster: &TestCluster, name: &str) {
+        let boats: Api<DynamicObject> = Api::namespaced_with(cluster.client(), cluster.namespace(), &self.resource);
         let boat = DynamicObject::new(name, &self.resource);
         eventually("a boat can be created", async || boats.create(&PostParams::default(), &boat).await.ok()).await;
     }
@@ -59,15 +59,15 @@ impl Definition {
 #[tokio::test]
 async fn a_definition_that_arrives_goes_and_comes_back_is_followed() {
     for streaming_list in WAYS {
-        let world = World::start().await;
-        let definition = Definition::new(&world);
-        let scope = Scope::namespace(world.namespace());
+        let cluster = TestCluster::start().await;
+        let definition = Definition::new(&cluster);
+        let scope = Scope::namespace(cluster.namespace());
         let options = WatchOptions { streaming_list, ..WatchOptions::new(definition.resource.clone(), scope) };
-        let mut reflected = Reflected::<DynamicObject>::start(world.client(), options);
+        let mut reflected = Reflected::<DynamicObject>::start(cluster.client(), options);
         assert!(matches!(reflected.next().await, Change::Absent));
 
         definition.create().await;
-        definition.launch(&world, "first").await;
+        definition.launch(&cluster, "first").await;
         reflected.until("the boat is there", |reflected| reflected.names() == ["first"]).await;
         assert_eq!(reflected.absents, 1, "absence is told once");
 
@@ -76,7 +76,7 @@ async fn a_definition_that_arrives_goes_and_comes_back_is_followed() {
         assert!(reflected.objects.is_empty());
 
         definition.create().await;
-        definition.launch(&world, "second").await;
+        definition.launch(&cluster, "second").await;
         reflected.until("the other boat is there", |reflected| reflected.names() == ["second"]).await;
         assert_eq!(reflected.absents, 2);
         definition.delete().await;
@@ -85,14 +85,14 @@ async fn a_definition_that_arrives_goes_and_comes_back_is_followed() {
 
 #[tokio::test]
 async fn a_refusal_for_lack_of_rights_is_not_absence() {
-    let world = World::start().await;
-    create(&world, "a").await;
-    let faults = Faults::around(world.client());
+    let cluster = TestCluster::start().await;
+    create(&cluster, "a").await;
+    let faults = Faults::around(cluster.client());
     faults.inject(|seen| seen.is_list("configmaps"), 1, Fault::status(403));
     faults.inject(Seen::is_watch, 1, Fault::status(403));
-    let mut reflected = Reflected::<ConfigMap>::start(faults.client(), options(&world));
+    let mut reflected = Reflected::<ConfigMap>::start(faults.client(), options(&cluster));
     reflected.until("the state is there", |reflected| reflected.replaces == 1).await;
-    create(&world, "b").await;
+    create(&cluster, "b").await;
     reflected.until("b is there", |reflected| reflected.names() == ["a", "b"]).await;
     assert_eq!((reflected.absents, reflected.replaces), (0, 1));
 }

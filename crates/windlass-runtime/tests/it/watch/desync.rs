@@ -4,8 +4,8 @@ use futures_util::future::join_all;
 
 use super::*;
 use crate::{
+    cluster::eventually,
     faults::{Fault, Faults, Seen},
-    world::eventually,
 };
 
 const EXPIRED: &str = r#"{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","message":"too old resource version","code":410}}
@@ -18,8 +18,8 @@ async fn watches(faults: &Faults, at_least: usize) {
 }
 
 /// The first state is there, and the watch has begun.
-async fn watching(world: &World, faults: &Faults, streaming_list: bool) -> Reflected<ConfigMap> {
-    let options = WatchOptions { streaming_list, ..options(world) };
+async fn watching(cluster: &TestCluster, faults: &Faults, streaming_list: bool) -> Reflected<ConfigMap> {
+    let options = WatchOptions { streaming_list, ..options(cluster) };
     let mut reflected = Reflected::start(faults.client(), options);
     reflected.until("the state is there", |reflected| reflected.replaces == 1).await;
     watches(faults, 1).await;
@@ -28,14 +28,14 @@ async fn watching(world: &World, faults: &Faults, streaming_list: bool) -> Refle
 
 #[tokio::test]
 async fn a_dropped_watch_goes_on_from_the_last_revision() {
-    let world = World::start().await;
-    let faults = Faults::around(world.client());
-    let mut reflected = watching(&world, &faults, false).await;
-    let last = create(&world, "a").await;
+    let cluster = TestCluster::start().await;
+    let faults = Faults::around(cluster.client());
+    let mut reflected = watching(&cluster, &faults, false).await;
+    let last = create(&cluster, "a").await;
     reflected.until("a is there", |reflected| reflected.names() == ["a"]).await;
     faults.drop_watches();
     watches(&faults, 2).await;
-    create(&world, "b").await;
+    create(&cluster, "b").await;
     reflected.until("b is there", |reflected| reflected.names() == ["a", "b"]).await;
     assert_eq!(reflected.replaces, 1, "nothing was fetched anew");
     let again = faults.seen().into_iter().filter(Seen::is_watch).nth(1).unwrap();
@@ -46,14 +46,14 @@ async fn a_dropped_watch_goes_on_from_the_last_revision() {
 async fn a_watch_cut_at_any_byte_loses_and_repeats_nothing() {
     // Up to the length of three events and more.
     join_all((1..2000).step_by(43).map(|cut| async move {
-        let world = World::start().await;
-        let faults = Faults::around(world.client());
+        let cluster = TestCluster::start().await;
+        let faults = Faults::around(cluster.client());
         faults.inject(Seen::is_watch, 1, Fault::Cut(cut));
-        let mut reflected = watching(&world, &faults, false).await;
+        let mut reflected = watching(&cluster, &faults, false).await;
         for name in ["a", "b", "c"] {
-            create(&world, name).await;
+            create(&cluster, name).await;
         }
-        touch(&world, "a", "new").await;
+        touch(&cluster, "a", "new").await;
         let mut told = Vec::new();
         while told.len() < 4 {
             match reflected.next().await {
@@ -70,16 +70,16 @@ async fn a_watch_cut_at_any_byte_loses_and_repeats_nothing() {
 
 #[tokio::test]
 async fn a_list_cut_at_any_byte_is_never_taken_for_whole() {
-    let world = World::start().await;
+    let cluster = TestCluster::start().await;
     for name in ["a", "b", "c"] {
-        create(&world, name).await;
+        create(&cluster, name).await;
     }
     let faults = (0..900).step_by(50).flat_map(|cut| [Fault::Cut(cut), Fault::End(cut)]);
-    let world = &world;
+    let cluster = &cluster;
     join_all(faults.map(|fault| async move {
-        let faults = Faults::around(world.client());
+        let faults = Faults::around(cluster.client());
         faults.inject(|seen| seen.is_list("configmaps"), 1, fault);
-        let reflected = watching(world, &faults, false).await;
+        let reflected = watching(cluster, &faults, false).await;
         assert_eq!(reflected.names(), ["a", "b", "c"]);
         assert_eq!(faults.count(|seen| seen.is_list("configmaps")), 2);
     }))
@@ -91,22 +91,22 @@ async fn what_was_deleted_while_nobody_watched_is_not_in_the_next_state() {
     let by = [Fault::Answer(EXPIRED.into()), Fault::status(410)];
     let cases = WAYS.into_iter().flat_map(|streaming_list| by.clone().map(|expired| (streaming_list, expired)));
     join_all(cases.map(|(streaming_list, expired)| async move {
-        let world = World::start().await;
-        create(&world, "kept").await;
-        create(&world, "deleted").await;
-        let faults = Faults::around(world.client());
-        let mut reflected = watching(&world, &faults, streaming_list).await;
+        let cluster = TestCluster::start().await;
+        create(&cluster, "kept").await;
+        create(&cluster, "deleted").await;
+        let faults = Faults::around(cluster.client());
+        let mut reflected = watching(&cluster, &faults, streaming_list).await;
         // The connection breaks and the server is away; meanwhile things happen.
         faults.inject(Seen::is_watch, 1, Fault::Refuse);
         faults.inject(Seen::is_watch, 1, expired);
         faults.drop_watches();
-        delete(&world, "deleted").await;
-        create(&world, "created").await;
-        touch(&world, "kept", "new").await;
+        delete(&cluster, "deleted").await;
+        create(&cluster, "created").await;
+        touch(&cluster, "kept", "new").await;
         reflected.until("the state came again", |reflected| reflected.replaces == 2).await;
         assert_eq!(reflected.names(), ["created", "kept"]);
         assert_eq!(value(&reflected.objects["kept"]), "new");
-        create(&world, "later").await;
+        create(&cluster, "later").await;
         reflected.until("changes follow", |reflected| reflected.names() == ["created", "kept", "later"]).await;
     }))
     .await;
@@ -114,10 +114,10 @@ async fn what_was_deleted_while_nobody_watched_is_not_in_the_next_state() {
 
 #[tokio::test]
 async fn a_relist_asks_for_the_last_revision_and_then_for_the_newest() {
-    let world = World::start().await;
-    create(&world, "a").await;
-    let faults = Faults::around(world.client());
-    let mut reflected = watching(&world, &faults, false).await;
+    let cluster = TestCluster::start().await;
+    create(&cluster, "a").await;
+    let faults = Faults::around(cluster.client());
+    let mut reflected = watching(&cluster, &faults, false).await;
     faults.inject(Seen::is_watch, 1, Fault::Answer(EXPIRED.into()));
     faults.inject(|seen| seen.is_list("configmaps"), 1, Fault::status(410));
     faults.drop_watches();
@@ -132,11 +132,11 @@ async fn a_relist_asks_for_the_last_revision_and_then_for_the_newest() {
 
 #[tokio::test]
 async fn an_error_event_ends_the_watch_and_another_goes_on() {
-    let world = World::start().await;
-    let faults = Faults::around(world.client());
+    let cluster = TestCluster::start().await;
+    let faults = Faults::around(cluster.client());
     faults.inject(Seen::is_watch, 1, Fault::Answer(INTERNAL.into()));
-    let mut reflected = watching(&world, &faults, false).await;
-    create(&world, "a").await;
+    let mut reflected = watching(&cluster, &faults, false).await;
+    create(&cluster, "a").await;
     reflected.until("a is there", |reflected| reflected.names() == ["a"]).await;
     assert_eq!(reflected.replaces, 1);
     assert_eq!(faults.count(Seen::is_watch), 2);
@@ -144,9 +144,9 @@ async fn an_error_event_ends_the_watch_and_another_goes_on() {
 
 #[tokio::test]
 async fn a_bookmark_moves_the_revision_from_which_a_watch_goes_on() {
-    let world = World::start().await;
-    let faults = Faults::around(world.client());
-    let newest = create(&world, "a").await.metadata.resource_version.unwrap();
+    let cluster = TestCluster::start().await;
+    let faults = Faults::around(cluster.client());
+    let newest = create(&cluster, "a").await.metadata.resource_version.unwrap();
     let bookmark = serde_json::json!({"type": "BOOKMARK", "object": {"kind": "ConfigMap", "apiVersion": "v1",
         "metadata": {"resourceVersion": newest}}});
     // The first state is older than the bookmark.
@@ -155,7 +155,7 @@ async fn a_bookmark_moves_the_revision_from_which_a_watch_goes_on() {
         "metadata": {"resourceVersion": older.to_string()}, "items": []});
     faults.inject(|seen| seen.is_list("configmaps"), 1, Fault::Answer(list.to_string()));
     faults.inject(Seen::is_watch, 1, Fault::Answer(format!("{bookmark}\n")));
-    let mut reflected = watching(&world, &faults, false).await;
+    let mut reflected = watching(&cluster, &faults, false).await;
     let told = reflected.next().await;
     assert!(matches!(told, Change::Bookmark(revision) if revision.to_string() == newest), "{told:?}");
     watches(&faults, 2).await;

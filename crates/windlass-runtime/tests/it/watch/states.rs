@@ -17,33 +17,33 @@ fn lists(faults: &Faults) -> Vec<Seen> {
 
 #[tokio::test]
 async fn a_list_in_pages_is_one_state() {
-    let world = World::start().await;
+    let cluster = TestCluster::start().await;
     for number in 0..7 {
-        create(&world, &format!("object-{number}")).await;
+        create(&cluster, &format!("object-{number}")).await;
     }
-    let faults = Faults::around(world.client());
+    let faults = Faults::around(cluster.client());
     paged(&faults);
     // A page that breaks is asked for again, alone.
     faults.inject(|seen| !seen.parameter("continue").is_empty(), 1, Fault::Cut(700));
-    let options = WatchOptions { page_size: 3, ..options(&world) };
+    let options = WatchOptions { page_size: 3, ..options(&cluster) };
     let mut reflected = Reflected::<ConfigMap>::start(faults.client(), options);
     reflected.until("the state is there", |reflected| reflected.replaces == 1).await;
     assert_eq!(reflected.objects.len(), 7);
     assert_eq!(lists(&faults).len(), 1 + 3 + 1);
-    create(&world, "later").await;
+    create(&cluster, "later").await;
     reflected.until("changes follow", |reflected| reflected.objects.len() == 8).await;
 }
 
 #[tokio::test]
 async fn an_expired_page_begins_the_list_anew() {
-    let world = World::start().await;
+    let cluster = TestCluster::start().await;
     for number in 0..5 {
-        create(&world, &format!("object-{number}")).await;
+        create(&cluster, &format!("object-{number}")).await;
     }
-    let faults = Faults::around(world.client());
+    let faults = Faults::around(cluster.client());
     paged(&faults);
     faults.inject(|seen| !seen.parameter("continue").is_empty(), 1, Fault::status(410));
-    let options = WatchOptions { page_size: 3, ..options(&world) };
+    let options = WatchOptions { page_size: 3, ..options(&cluster) };
     let mut reflected = Reflected::<ConfigMap>::start(faults.client(), options);
     reflected.until("the state is there", |reflected| reflected.replaces == 1).await;
     assert_eq!(reflected.objects.len(), 5);
@@ -53,14 +53,14 @@ async fn an_expired_page_begins_the_list_anew() {
 
 #[tokio::test]
 async fn a_state_is_streamed_and_its_changes_follow_on_the_same_connection() {
-    let world = World::start().await;
-    create(&world, "a").await;
-    let faults = Faults::around(world.client());
-    let options = WatchOptions { streaming_list: true, ..options(&world) };
+    let cluster = TestCluster::start().await;
+    create(&cluster, "a").await;
+    let faults = Faults::around(cluster.client());
+    let options = WatchOptions { streaming_list: true, ..options(&cluster) };
     let mut reflected = Reflected::<ConfigMap>::start(faults.client(), options);
     reflected.until("the state is there", |reflected| reflected.replaces == 1).await;
     assert_eq!(reflected.names(), ["a"]);
-    create(&world, "b").await;
+    create(&cluster, "b").await;
     reflected.until("b is there", |reflected| reflected.names() == ["a", "b"]).await;
     let seen = faults.seen();
     assert_eq!(seen.len(), 1);
@@ -71,11 +71,11 @@ async fn a_state_is_streamed_and_its_changes_follow_on_the_same_connection() {
 #[tokio::test]
 async fn a_server_that_does_not_stream_states_is_asked_for_lists_from_then_on() {
     for code in [400, 422] {
-        let world = World::start().await;
-        create(&world, "a").await;
-        let faults = Faults::around(world.client());
+        let cluster = TestCluster::start().await;
+        create(&cluster, "a").await;
+        let faults = Faults::around(cluster.client());
         faults.inject(|seen| seen.parameter("sendInitialEvents") == "true", usize::MAX, Fault::status(code));
-        let options = WatchOptions { streaming_list: true, ..options(&world) };
+        let options = WatchOptions { streaming_list: true, ..options(&cluster) };
         let mut reflected = Reflected::<ConfigMap>::start(faults.client(), options);
         reflected.until("the state is there", |reflected| reflected.replaces == 1).await;
         faults.inject(Seen::is_watch, 1, Fault::status(410));
@@ -88,16 +88,16 @@ async fn a_server_that_does_not_stream_states_is_asked_for_lists_from_then_on() 
 
 #[tokio::test]
 async fn a_stream_cut_before_its_end_is_never_taken_for_whole() {
-    let world = World::start().await;
+    let cluster = TestCluster::start().await;
     for name in ["a", "b", "c"] {
-        create(&world, name).await;
+        create(&cluster, name).await;
     }
     let faults = (0..900).step_by(50).flat_map(|cut| [Fault::Cut(cut), Fault::End(cut)]);
-    let world = &world;
+    let cluster = &cluster;
     futures_util::future::join_all(faults.map(|fault| async move {
-        let faults = Faults::around(world.client());
+        let faults = Faults::around(cluster.client());
         faults.inject(Seen::is_watch, 1, fault);
-        let options = WatchOptions { streaming_list: true, ..options(world) };
+        let options = WatchOptions { streaming_list: true, ..options(cluster) };
         let mut reflected = Reflected::<ConfigMap>::start(faults.client(), options);
         reflected.until("the state is there", |reflected| reflected.replaces == 1).await;
         assert_eq!(reflected.names(), ["a", "b", "c"]);
@@ -109,12 +109,12 @@ async fn a_stream_cut_before_its_end_is_never_taken_for_whole() {
 #[tokio::test]
 async fn metadata_alone_is_asked_for_and_has_the_types_of_its_resource() {
     for streaming_list in WAYS {
-        let world = World::start().await;
-        create(&world, "a").await;
-        let options = WatchOptions { streaming_list, ..options(&world).metadata() };
-        let mut reflected = Reflected::<PartialObjectMeta<ConfigMap>>::start(world.client(), options);
+        let cluster = TestCluster::start().await;
+        create(&cluster, "a").await;
+        let options = WatchOptions { streaming_list, ..options(&cluster).metadata() };
+        let mut reflected = Reflected::<PartialObjectMeta<ConfigMap>>::start(cluster.client(), options);
         reflected.until("the state is there", |reflected| reflected.replaces == 1).await;
-        touch(&world, "a", "new").await;
+        touch(&cluster, "a", "new").await;
         let Change::Apply(changed) = reflected.next().await else { panic!("the change must come") };
         for object in [&changed, &reflected.objects["a"]] {
             let types = object.types.as_ref().unwrap();
@@ -126,9 +126,9 @@ async fn metadata_alone_is_asked_for_and_has_the_types_of_its_resource() {
 
 #[tokio::test]
 async fn objects_without_a_type_at_compile_time_have_their_types() {
-    let world = World::start().await;
-    create(&world, "a").await;
-    let mut reflected = Reflected::<DynamicObject>::start(world.client(), options(&world));
+    let cluster = TestCluster::start().await;
+    create(&cluster, "a").await;
+    let mut reflected = Reflected::<DynamicObject>::start(cluster.client(), options(&cluster));
     reflected.until("the state is there", |reflected| reflected.replaces == 1).await;
     let object = &reflected.objects["a"];
     assert_eq!(object.types.as_ref().unwrap().kind, "ConfigMap");
@@ -137,21 +137,21 @@ async fn objects_without_a_type_at_compile_time_have_their_types() {
 
 #[tokio::test]
 async fn an_object_leaves_and_enters_a_scope_by_its_labels() {
-    let world = World::start().await;
-    create(&world, "a").await;
-    let mut reflected = Reflected::<ConfigMap>::start(world.client(), options(&world));
+    let cluster = TestCluster::start().await;
+    create(&cluster, "a").await;
+    let mut reflected = Reflected::<ConfigMap>::start(cluster.client(), options(&cluster));
     reflected.until("the state is there", |reflected| reflected.replaces == 1).await;
     for (label, names) in [("other", &[][..]), ("test", &["a"][..])] {
         let patch = serde_json::json!({"metadata": {"labels": {"of": label}}});
-        config_maps(&world).patch("a", &Default::default(), &kube::api::Patch::Merge(patch)).await.unwrap();
+        config_maps(&cluster).patch("a", &Default::default(), &kube::api::Patch::Merge(patch)).await.unwrap();
         reflected.until("it is as its label says", |reflected| reflected.names() == names).await;
     }
     let options = WatchOptions::of::<ConfigMap>(
         &(),
-        Scope::namespace(world.namespace()).fields("metadata.name=b").labels("of=test"),
+        Scope::namespace(cluster.namespace()).fields("metadata.name=b").labels("of=test"),
     );
-    create(&world, "b").await;
-    let mut reflected = Reflected::<ConfigMap>::start(world.client(), options);
+    create(&cluster, "b").await;
+    let mut reflected = Reflected::<ConfigMap>::start(cluster.client(), options);
     reflected.until("the state is there", |reflected| reflected.replaces == 1).await;
     assert_eq!(reflected.names(), ["b"]);
 }
@@ -167,30 +167,30 @@ async fn an_object_that_is_not_of_its_type_does_not_keep_the_others_away() {
         data: BTreeMap<String, u8>,
     }
     for streaming_list in WAYS {
-        let world = World::start().await;
-        create(&world, "odd").await;
-        let mut good = create(&world, "good").await;
+        let cluster = TestCluster::start().await;
+        create(&cluster, "odd").await;
+        let mut good = create(&cluster, "good").await;
         good.data = None;
-        config_maps(&world).replace("good", &PostParams::default(), &good).await.unwrap();
+        config_maps(&cluster).replace("good", &PostParams::default(), &good).await.unwrap();
         let metrics = windlass_runtime::metrics::Metrics::new();
         let options = WatchOptions {
             streaming_list,
             metrics: Some(windlass_runtime::watch::WatchMetrics::register(&metrics)),
-            ..options(&world)
+            ..options(&cluster)
         };
-        let mut reflected = Reflected::<Numbers>::start(world.client(), options);
+        let mut reflected = Reflected::<Numbers>::start(cluster.client(), options);
         reflected.until("the state is there", |reflected| reflected.replaces == 1).await;
         assert_eq!(reflected.names(), ["good"]);
-        touch(&world, "odd", "still").await;
-        let mut another = create(&world, "another").await;
+        touch(&cluster, "odd", "still").await;
+        let mut another = create(&cluster, "another").await;
         another.data = None;
-        config_maps(&world).replace("another", &PostParams::default(), &another).await.unwrap();
+        config_maps(&cluster).replace("another", &PostParams::default(), &another).await.unwrap();
         reflected.until("another is there", |reflected| reflected.names() == ["another", "good"]).await;
         let shown = metrics.encode();
         assert!(shown.contains(r#"reflector_unreadable_objects_total{name="configmaps"} 3"#), "{shown}");
         assert!(shown.contains(r#"reflector_lists_total{name="configmaps"} 1"#), "{shown}");
         // Gone, though nobody can say what it was.
-        delete(&world, "odd").await;
+        delete(&cluster, "odd").await;
         let gone = async {
             loop {
                 if let Change::Gone { key, revision } = reflected.next().await {
@@ -199,7 +199,7 @@ async fn an_object_that_is_not_of_its_type_does_not_keep_the_others_away() {
             }
         };
         let (key, revision) = gone.await;
-        assert_eq!((key.namespace(), key.name()), (Some(world.namespace()), "odd"));
+        assert_eq!((key.namespace(), key.name()), (Some(cluster.namespace()), "odd"));
         assert!(revision > 0);
         assert_eq!((reflected.replaces, reflected.names()), (1, vec!["another", "good"]));
     }
@@ -207,13 +207,13 @@ async fn an_object_that_is_not_of_its_type_does_not_keep_the_others_away() {
 
 #[tokio::test]
 async fn secrets_of_all_namespaces_are_one_state() {
-    let world = World::start().await;
+    let cluster = TestCluster::start().await;
     let mut secret = Secret::default();
-    secret.metadata.name = Some(World::unique("secret"));
+    secret.metadata.name = Some(TestCluster::unique("secret"));
     let name = secret.metadata.name.clone().unwrap();
-    Api::namespaced(world.client(), world.namespace()).create(&PostParams::default(), &secret).await.unwrap();
+    Api::namespaced(cluster.client(), cluster.namespace()).create(&PostParams::default(), &secret).await.unwrap();
     let options = WatchOptions::of::<Secret>(&(), Scope::all().fields(format!("metadata.name={name}")));
-    let mut reflected = Reflected::<Secret>::start(world.client(), options);
+    let mut reflected = Reflected::<Secret>::start(cluster.client(), options);
     reflected.until("the state is there", |reflected| reflected.replaces == 1).await;
     assert_eq!(reflected.names(), [name]);
 }

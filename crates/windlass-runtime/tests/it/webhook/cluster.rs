@@ -21,7 +21,7 @@ use super::{
     Served,
     foo::{Foo, FooSpec, old},
 };
-use crate::world::{World, eventually};
+use crate::cluster::{TestCluster, eventually};
 
 const DEFINITION: &str = "foos.webhook.windlass.example";
 
@@ -89,9 +89,9 @@ async fn a_real_api_server_defaults_refuses_and_converts_by_webhook() {
 }
 
 async fn defaults_refuses_and_converts() {
-    let world = World::start().await;
-    let name = World::unique("webhook");
-    let certificates = SelfMade::new(world.client(), world.namespace(), "web")
+    let cluster = TestCluster::start().await;
+    let name = TestCluster::unique("webhook");
+    let certificates = SelfMade::new(cluster.client(), cluster.namespace(), "web")
         .name("127.0.0.1")
         .mutating(&name)
         .validating(&name)
@@ -100,7 +100,7 @@ async fn defaults_refuses_and_converts() {
     let described = webhooks().describe();
     let served = Served::start(webhooks(), WebhookOptions::new(certificates)).await;
 
-    let definitions: Api<CustomResourceDefinition> = Api::all(world.client());
+    let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client());
     let mut definition = json!(merge_crds(vec![Foo::crd(), old::Foo::crd()], "v1").unwrap());
     definition["spec"]["conversion"] = json!({
         "strategy": "Webhook",
@@ -110,18 +110,18 @@ async fn defaults_refuses_and_converts() {
         }
     });
     apply(&definitions, DEFINITION, definition).await;
-    let mutating: Api<MutatingWebhookConfiguration> = Api::all(world.client());
-    let validating: Api<ValidatingWebhookConfiguration> = Api::all(world.client());
+    let mutating: Api<MutatingWebhookConfiguration> = Api::all(cluster.client());
+    let validating: Api<ValidatingWebhookConfiguration> = Api::all(cluster.client());
     let entries = |endpoint| {
         let entries = described.iter().filter(|description| description.endpoint == endpoint);
-        let entries = entries.map(|description| entry(description, served.address, world.namespace()));
+        let entries = entries.map(|description| entry(description, served.address, cluster.namespace()));
         json!({"webhooks": entries.collect::<Vec<_>>()})
     };
     apply(&mutating, &name, entries(Endpoint::Mutating)).await;
     apply(&validating, &name, entries(Endpoint::Validating)).await;
 
     // The API server learns of all this in its own time.
-    let foos: Api<Foo> = Api::namespaced(world.client(), world.namespace());
+    let foos: Api<Foo> = Api::namespaced(cluster.client(), cluster.namespace());
     let dry_run = PostParams { dry_run: true, ..PostParams::default() };
     let foo = |name: &str, replicas| Foo::new(name, FooSpec { image: "x".to_owned(), replicas });
     eventually("objects are defaulted", async || {
@@ -141,7 +141,7 @@ async fn defaults_refuses_and_converts() {
     assert_eq!(refused.message, expected);
     assert_eq!(refused.details.unwrap().causes[0].field, "spec.replicas");
 
-    let olds: Api<old::Foo> = Api::namespaced(world.client(), world.namespace());
+    let olds: Api<old::Foo> = Api::namespaced(cluster.client(), cluster.namespace());
     let old = |name: &str, text: &str| old::Foo::new(name, old::FooSpec { text: text.to_owned() });
     olds.create(&PostParams::default(), &old("old", "nginx*2")).await.unwrap();
     let new = foos.get("old").await.unwrap();

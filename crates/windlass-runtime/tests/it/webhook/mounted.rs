@@ -22,7 +22,7 @@ use super::{
     Authority, Caller, Served,
     foo::{Foo, admission, foo},
 };
-use crate::world::eventually;
+use crate::cluster::eventually;
 
 const VALIDATE: &str = "/validate-webhook-windlass-example-v1-foo";
 

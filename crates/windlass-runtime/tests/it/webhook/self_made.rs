@@ -27,7 +27,7 @@ use super::{
     Caller, Served,
     foo::{Foo, admission, foo},
 };
-use crate::world::{World, eventually};
+use crate::cluster::{TestCluster, eventually};
 
 const VALIDATE: &str = "/validate-webhook-windlass-example-v1-foo";
 
@@ -60,7 +60,7 @@ struct Configuration {
 }
 
 impl Configuration {
-    async fn create(world: &World) -> Self {
+    async fn create(cluster: &TestCluster) -> Self {
         let webhook = |name: &str, service: &str| {
             json!({
                 "name": format!("{name}.windlass.example"),
@@ -68,7 +68,7 @@ impl Configuration {
                 "sideEffects": "None",
                 "failurePolicy": "Ignore",
                 "clientConfig": {
-                    "service": {"namespace": world.namespace(), "name": service, "path": VALIDATE}
+                    "service": {"namespace": cluster.namespace(), "name": service, "path": VALIDATE}
                 },
                 "rules": [{
                     "apiGroups": ["none.windlass.example"],
@@ -78,12 +78,12 @@ impl Configuration {
                 }]
             })
         };
-        let name = World::unique("webhook");
+        let name = TestCluster::unique("webhook");
         let configuration = json!({
             "metadata": {"name": name},
             "webhooks": [webhook("ours", "web"), webhook("theirs", "other")]
         });
-        let api = Api::all(world.client());
+        let api = Api::all(cluster.client());
         api.create(&PostParams::default(), &serde_json::from_value(configuration).unwrap()).await.unwrap();
         Self { api, name }
     }
@@ -107,13 +107,13 @@ fn webhooks() -> Webhooks {
     Webhooks::new().add(Webhook::<Foo>::new().validate(|_: &Request<Foo>| Ok::<_, Denied>(())))
 }
 
-fn certificates(world: &World, configuration: &Configuration, clock: &Clock) -> SelfMade {
-    certificates_with(world.client(), world, configuration, clock)
+fn certificates(cluster: &TestCluster, configuration: &Configuration, clock: &Clock) -> SelfMade {
+    certificates_with(cluster.client(), cluster, configuration, clock)
 }
 
-fn certificates_with(client: Client, world: &World, configuration: &Configuration, clock: &Clock) -> SelfMade {
+fn certificates_with(client: Client, cluster: &TestCluster, configuration: &Configuration, clock: &Clock) -> SelfMade {
     let clock = clock.clone();
-    SelfMade::new(client, world.namespace(), "web")
+    SelfMade::new(client, cluster.namespace(), "web")
         .name("127.0.0.1")
         .validating(&configuration.name)
         .lifetimes(Duration::from_mins(45), Duration::from_mins(6))
@@ -134,12 +134,12 @@ async fn ask(configuration: &Configuration, address: SocketAddr) -> Vec<u8> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replicas_that_start_together_share_one_authority() {
-    let world = World::start().await;
-    let configuration = Configuration::create(&world).await;
+    let cluster = TestCluster::start().await;
+    let configuration = Configuration::create(&cluster).await;
     let clock = Clock::default();
     let mut starting = JoinSet::new();
     for _ in 0..5 {
-        let options = WebhookOptions::new(certificates(&world, &configuration, &clock));
+        let options = WebhookOptions::new(certificates(&cluster, &configuration, &clock));
         starting.spawn(Served::start(webhooks(), options));
     }
     let mut shown = HashSet::new();
@@ -148,7 +148,8 @@ async fn replicas_that_start_together_share_one_authority() {
     }
     assert_eq!(shown.len(), 1);
 
-    let secret = Api::<Secret>::namespaced(world.client(), world.namespace()).get("web-certificates").await.unwrap();
+    let secret =
+        Api::<Secret>::namespaced(cluster.client(), cluster.namespace()).get("web-certificates").await.unwrap();
     assert_eq!(secret.type_.as_deref(), Some("kubernetes.io/tls"));
     let data = secret.data.unwrap();
     let [ours, theirs] = configuration.bundles().await;
@@ -159,10 +160,10 @@ async fn replicas_that_start_together_share_one_authority() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_overwritten_bundle_and_a_removed_secret_are_made_good() {
-    let world = World::start().await;
-    let configuration = Configuration::create(&world).await;
+    let cluster = TestCluster::start().await;
+    let configuration = Configuration::create(&cluster).await;
     let clock = Clock::default();
-    let options = WebhookOptions::new(certificates(&world, &configuration, &clock));
+    let options = WebhookOptions::new(certificates(&cluster, &configuration, &clock));
     let served = Served::start(webhooks(), options).await;
     let [bundle, _] = configuration.bundles().await;
 
@@ -173,7 +174,7 @@ async fn an_overwritten_bundle_and_a_removed_secret_are_made_good() {
         .await;
     let before = ask(&configuration, served.address).await;
 
-    let secrets: Api<Secret> = Api::namespaced(world.client(), world.namespace());
+    let secrets: Api<Secret> = Api::namespaced(cluster.client(), cluster.namespace());
     secrets.delete("web-certificates", &DeleteParams::default()).await.unwrap();
     // Never is there a moment at which the API server does not trust what it is shown.
     eventually("another certificate is shown", async || {
@@ -197,10 +198,10 @@ async fn an_overwritten_bundle_and_a_removed_secret_are_made_good() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn certificates_and_authorities_are_replaced_under_load_without_a_failed_request() {
-    let world = World::start().await;
-    let configuration = Arc::new(Configuration::create(&world).await);
+    let cluster = TestCluster::start().await;
+    let configuration = Arc::new(Configuration::create(&cluster).await);
     let clock = Clock::default();
-    let options = || WebhookOptions::new(certificates(&world, &configuration, &clock));
+    let options = || WebhookOptions::new(certificates(&cluster, &configuration, &clock));
     // One replica renews, the other follows.
     let replicas = [Served::start(webhooks(), options()).await, Served::start(webhooks(), options()).await];
 

@@ -13,7 +13,7 @@ use super::{
     caller::Connection,
     foo::{Foo, admission, foo, old},
 };
-use crate::world::eventually;
+use crate::cluster::eventually;
 
 const VALIDATE: &str = "/validate-webhook-windlass-example-v1-foo";
 

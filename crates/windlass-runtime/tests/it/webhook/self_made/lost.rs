@@ -46,23 +46,24 @@ impl Moment {
     }
 }
 
-async fn authorities(world: &World) -> String {
-    let secret = Api::<Secret>::namespaced(world.client(), world.namespace()).get("web-certificates").await.unwrap();
+async fn authorities(cluster: &TestCluster) -> String {
+    let secret =
+        Api::<Secret>::namespaced(cluster.client(), cluster.namespace()).get("web-certificates").await.unwrap();
     String::from_utf8(secret.data.unwrap()["ca.crt"].0.clone()).unwrap()
 }
 
 /// The one that is lost renews the authority, too, which takes all four steps.
 async fn is_survived(moment: Moment) {
-    let world = World::start().await;
-    let configuration = Arc::new(Configuration::create(&world).await);
-    let faults = Faults::around(world.client());
+    let cluster = TestCluster::start().await;
+    let configuration = Arc::new(Configuration::create(&cluster).await);
+    let faults = Faults::around(cluster.client());
     let (clock, lost_clock) = (Clock::default(), Clock::default());
-    let lost = certificates_with(faults.client(), &world, &configuration, &lost_clock);
+    let lost = certificates_with(faults.client(), &cluster, &configuration, &lost_clock);
     let lost = Served::start(webhooks(), WebhookOptions::new(lost)).await;
-    let slow = Faults::around(world.client());
-    let left = certificates_with(slow.client(), &world, &configuration, &clock);
+    let slow = Faults::around(cluster.client());
+    let left = certificates_with(slow.client(), &cluster, &configuration, &clock);
     let left = Served::start(webhooks(), WebhookOptions::new(left)).await;
-    let first = authorities(&world).await;
+    let first = authorities(&cluster).await;
 
     let stop = Arc::new(AtomicBool::new(false));
     let mut load = JoinSet::new();
@@ -89,7 +90,7 @@ async fn is_survived(moment: Moment) {
         eventually("the other one has tried to tell", async || (refused(&slow) > before + 3).then_some(())).await;
     }
     slow.clear();
-    let wrote = authorities(&world).await != first;
+    let wrote = authorities(&cluster).await != first;
     assert_eq!(wrote, !matches!(moment, Moment::BeforeTheSecret), "{moment:?}");
 
     // The other one comes to it by and by, and nobody who asks it ever fails.
@@ -100,7 +101,7 @@ async fn is_survived(moment: Moment) {
     let shown = load.join_next().await.unwrap().unwrap();
     assert!(shown.len() >= 5, "{} certificates", shown.len());
     let [bundle, _] = configuration.bundles().await;
-    assert_eq!(bundle.as_deref(), Some(authorities(&world).await.as_str()), "{moment:?}");
+    assert_eq!(bundle.as_deref(), Some(authorities(&cluster).await.as_str()), "{moment:?}");
     assert!(!bundle.unwrap().contains(&first), "the first authority is forgotten");
     ask(&configuration, left.address).await;
     left.kill().await;

@@ -1,14 +1,14 @@
 //! The operator on a control plane of the test's own.
 
 use ::guestbook::{api, operator::operator};
-use windlass_testing::Plane;
+use windlass_testing::TestPlane;
 
 mod guestbook;
 mod manifests;
 
 /// A plane that knows the resources.
-async fn plane() -> Plane {
-    Plane::test().with_crd::<api::guestbook::Guestbook>().await
+async fn plane() -> TestPlane {
+    TestPlane::builder().with_crd::<api::guestbook::Guestbook>().await
 }
 
 #[tokio::test]

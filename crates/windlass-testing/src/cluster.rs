@@ -43,8 +43,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// An API server with a namespace for a test.
 ///
 /// The embedded server is the test's own. A cluster, named by `WINDLASS_TEST_KUBECONFIG`, is shared with other tests:
-/// what is not in the namespace is named with [`World::unique`], or is the same for all of them.
-pub struct World {
+/// what is not in the namespace is named with [`TestCluster::unique`], or is the same for all of them.
+pub struct TestCluster {
     client: Client,
     namespace: String,
     /// None when the server is a cluster.
@@ -57,7 +57,7 @@ pub struct World {
     webhooks: Mutex<Vec<watch::Receiver<bool>>>,
 }
 
-impl World {
+impl TestCluster {
     /// A server with an empty namespace. Panics if there is none to be had: a test cannot go on.
     pub async fn start() -> Self {
         let kubeconfig = std::env::var_os("WINDLASS_TEST_KUBECONFIG").map(PathBuf::from);
@@ -71,13 +71,13 @@ impl World {
         };
         let before = Api::<Namespace>::all(client.clone()).list_metadata(&ListParams::default().limit(1)).await;
         let began = before.expect("namespaces must be listed").metadata.resource_version.unwrap_or_default();
-        let world =
+        let cluster =
             Self { client, namespace: Self::unique("test"), server, began, kubeconfig, webhooks: Mutex::default() };
         let mut namespace = Namespace::default();
-        namespace.metadata.name = Some(world.namespace.clone());
-        let created = Api::all(world.client()).create(&PostParams::default(), &namespace).await;
+        namespace.metadata.name = Some(cluster.namespace.clone());
+        let created = Api::all(cluster.client()).create(&PostParams::default(), &namespace).await;
         created.expect("a namespace must be created");
-        world
+        cluster
     }
 
     /// A client of the administrator.
@@ -205,7 +205,7 @@ impl World {
 
 /// When a test fails, the history of its objects is told. The namespace goes, if the server stays. Nothing is waited for
 /// but the answer, and nothing fails.
-impl Drop for World {
+impl Drop for TestCluster {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.tell_history();
@@ -225,7 +225,7 @@ impl Drop for World {
     }
 }
 
-impl World {
+impl TestCluster {
     /// What has happened to the objects of the test since it began, as text: how each was made, and what changed in it.
     /// A test that fails tells it by itself; it is here for those that want to know.
     pub async fn history(&self) -> String {

@@ -1,0 +1,3 @@
+//! An API server for a test.
+
+pub(crate) use windlass_testing::{TestCluster, eventually};

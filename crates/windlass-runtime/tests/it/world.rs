@@ -1,3 +1,0 @@
-//! An API server for a test.
-
-pub(crate) use windlass_testing::{World, eventually};
