@@ -10,7 +10,6 @@ mod default_storage_class;
 mod limit_ranger;
 mod namespace_lifecycle;
 mod pod_defaults;
-mod quota;
 mod service_accounts;
 mod storage_protection;
 
@@ -19,16 +18,9 @@ use serde_json::Value;
 use windlass_builtins::resource::Resource;
 
 pub(crate) use self::{
-    certificate_subject::CertificateSubject,
-    claim_resize::ClaimResize,
-    default_ingress_class::DefaultIngressClass,
-    default_storage_class::DefaultStorageClass,
-    limit_ranger::LimitRanger,
-    namespace_lifecycle::NamespaceLifecycle,
-    pod_defaults::PodDefaults,
-    quota::{MANAGER, Turns},
-    service_accounts::ServiceAccounts,
-    storage_protection::StorageProtection,
+    certificate_subject::CertificateSubject, claim_resize::ClaimResize, default_ingress_class::DefaultIngressClass,
+    default_storage_class::DefaultStorageClass, limit_ranger::LimitRanger, namespace_lifecycle::NamespaceLifecycle,
+    pod_defaults::PodDefaults, service_accounts::ServiceAccounts, storage_protection::StorageProtection,
 };
 use crate::{
     call::Call,
@@ -36,7 +28,7 @@ use crate::{
     status::{ApiError, Result},
     storage::ResourceCache,
     user::User,
-    webhooks::{Rounds, Subject},
+    webhooks::Subject,
 };
 
 /// What a request does.
@@ -84,18 +76,37 @@ pub struct Attributes<'a> {
     pub old: Option<&'a Value>,
 }
 
-impl Attributes<'_> {
+impl<'a> Attributes<'a> {
+    /// Describes the write of a request.
+    pub(crate) fn of(call: &Call<'a>, subject: &Subject<'_>, name: &'a str, old: Option<&'a Value>) -> Self {
+        Self {
+            operation: subject.operation,
+            resource: &call.endpoint.resource,
+            subresource: call.target.subresource,
+            namespace: call.target.namespace,
+            name,
+            user: call.user,
+            dry_run: subject.is_dry_run(),
+            old,
+        }
+    }
+
     /// Whether the write is about this resource.
     fn is(&self, group: &str, plural: &str) -> bool {
         &*self.resource.group == group && &*self.resource.plural == plural
     }
 
-    /// A refusal. An object that has no name yet is called by the beginning of the one that it will get.
+    /// 403 for this write.
     fn forbidden(&self, object: &Value, why: &str) -> ApiError {
-        let names = [self.name, meta::text(object, "name"), meta::text(object, "generateName")];
-        let name = names.into_iter().find(|name| !name.is_empty()).unwrap_or("Unknown");
-        ApiError::forbidden(&self.resource.plural, &self.resource.group, name, why)
+        forbidden(self.resource, self.name, object, why)
     }
+}
+
+/// 403 for a write. An object without a name is called by its `generateName`.
+pub(crate) fn forbidden(resource: &Resource, name: &str, object: &Value, why: &str) -> ApiError {
+    let names = [name, meta::text(object, "name"), meta::text(object, "generateName")];
+    let name = names.into_iter().find(|name| !name.is_empty()).unwrap_or("Unknown");
+    ApiError::forbidden(&resource.plural, &resource.group, name, why)
 }
 
 /// The newest of the objects that fit; of two as old as each other, the first by name.
@@ -119,63 +130,5 @@ pub trait Admission: Send + Sync {
     /// Refuses the write. For a deletion `object` is the object to be deleted.
     async fn validate(&self, _write: &Attributes<'_>, _object: &Value) -> Result<()> {
         Ok(())
-    }
-}
-
-impl Call<'_> {
-    /// Runs the mutating plugins, then asks the mutating webhooks. Says whether these have changed the object.
-    pub(crate) async fn admit(&self, subject: &Subject<'_>, object: &mut Value, old: Option<&Value>) -> Result<bool> {
-        self.run_mutating_plugins(subject, object, old).await?;
-        let Some(hooks) = self.hooks() else { return Ok(false) };
-        let mut rounds = Rounds::default();
-        Box::pin(self.mutate(&hooks, subject, object, old, &mut rounds)).await?;
-        if !rounds.begin_again() {
-            return Ok(false);
-        }
-        // What the plugins or webhooks have seen may not be what is there now.
-        self.run_mutating_plugins(subject, object, old).await?;
-        Box::pin(self.mutate(&hooks, subject, object, old, &mut rounds)).await?;
-        Ok(true)
-    }
-
-    async fn run_mutating_plugins(&self, subject: &Subject<'_>, object: &mut Value, old: Option<&Value>) -> Result<()> {
-        for plugin in &self.server.admission {
-            let name = meta::text(object, "name").to_owned();
-            plugin.mutate(&self.attributes(subject, &name, old), object).await?;
-        }
-        Ok(())
-    }
-
-    /// Runs the validating plugins, then asks the webhooks. For a deletion `object` is the object to be deleted.
-    pub(crate) async fn validate_admission(
-        &self,
-        subject: &Subject<'_>,
-        object: &Value,
-        old: Option<&Value>,
-    ) -> Result<()> {
-        for plugin in &self.server.admission {
-            let name = meta::text(object, "name");
-            plugin.validate(&self.attributes(subject, name, old), object).await?;
-        }
-        let Some(hooks) = self.hooks() else { return Ok(()) };
-        if subject.operation != Operation::Delete {
-            return Box::pin(self.refuse(&hooks, subject, object, old)).await;
-        }
-        let mut nothing = Value::Null;
-        Box::pin(self.mutate(&hooks, subject, &mut nothing, old, &mut Rounds::default())).await?;
-        Box::pin(self.refuse(&hooks, subject, &Value::Null, old)).await
-    }
-
-    fn attributes<'a>(&'a self, subject: &Subject<'_>, name: &'a str, old: Option<&'a Value>) -> Attributes<'a> {
-        Attributes {
-            operation: subject.operation,
-            resource: &self.endpoint.resource,
-            subresource: self.target.subresource,
-            namespace: self.target.namespace,
-            name,
-            user: self.user,
-            dry_run: subject.is_dry_run(),
-            old,
-        }
     }
 }

@@ -8,6 +8,7 @@ use hyper::upgrade::OnUpgrade;
 use parking_lot::Mutex;
 use serde_json::Value;
 use windlass_builtins::resource::Subresource;
+use windlass_schema::types::StructId;
 use windlass_store::Revision;
 
 use crate::{
@@ -21,7 +22,7 @@ use crate::{
     status::{ApiError, Result},
     storage::{ListBody, StoredObject},
     user::User,
-    webhooks::Memory,
+    write::convert::PendingConversions,
 };
 
 /// What a verb's handler has to work with.
@@ -41,8 +42,8 @@ pub(crate) struct Call<'a> {
     pub(crate) warnings: Warnings,
     /// Whether webhooks are asked about what is written.
     pub(crate) asks_webhooks: bool,
-    /// What was converted for the managed fields.
-    pub(crate) memory: Memory,
+    /// Conversions that managed fields need.
+    pub(crate) conversions: PendingConversions,
 }
 
 /// Warnings for the client, in the order they came up.
@@ -151,7 +152,7 @@ impl<'a> Call<'a> {
             upgrade: None,
             warnings: Warnings::default(),
             asks_webhooks: false,
-            memory: Memory::default(),
+            conversions: PendingConversions::default(),
         }
     }
 }
@@ -183,28 +184,40 @@ impl Call<'_> {
         Ok(self.endpoint.cache.get(&self.key()))
     }
 
-    /// Tells whoever serves the resource now, should it have changed since this request began, that an object was
-    /// written under the rules of before.
-    pub(crate) fn note_written(&self, revision: Revision) {
-        if self.endpoint.custom().is_none() {
-            return;
+    /// Returns the type of the request's body: the endpoint's, or that of the subresource.
+    pub(crate) fn body_type(&self) -> StructId {
+        self.subresource.and_then(|sub| sub.ty).unwrap_or(self.endpoint.resource.ty)
+    }
+
+    /// Returns the apiVersion and kind of the request's body.
+    pub(crate) fn body_kind(&self) -> (String, &str) {
+        let resource = &*self.endpoint.resource;
+        match self.subresource {
+            Some(sub) if !sub.version.is_empty() => {
+                let api_version = if sub.group.is_empty() {
+                    sub.version.to_string()
+                } else {
+                    format!("{}/{}", sub.group, sub.version)
+                };
+                (api_version, &sub.kind)
+            }
+            Some(sub) => (resource.api_version(), &sub.kind),
+            None => (resource.api_version(), &resource.kind),
         }
-        let resource = &*self.endpoint.resource;
-        let registry = self.server.registry.load();
-        let current = registry.versions_of(&resource.group, &resource.plural);
-        let other = current.filter(|current| !Arc::ptr_eq(&current.stored, &self.endpoint.stored));
-        other.filter_map(|current| current.custom()).for_each(|custom| custom.overtaken_by(revision));
     }
 
-    /// Whether the endpoint is that of custom resource definitions.
+    /// Whether the body is of the endpoint's kind, not of a kind that only a subresource has.
+    pub(crate) fn is_own_kind(&self) -> bool {
+        self.subresource.is_none_or(|sub| sub.version.is_empty() || sub.kind == self.endpoint.resource.kind)
+    }
+
+    /// Whether the request is about CustomResourceDefinitions.
     pub(crate) fn is_definition(&self) -> bool {
-        let resource = &*self.endpoint.resource;
-        &*resource.group == definitions::GROUP && &*resource.plural == definitions::PLURAL
+        self.endpoint.is(definitions::GROUP, definitions::PLURAL)
     }
 
-    /// Whether the endpoint is a resource of the core group.
+    /// Whether the request is about this resource of the core group.
     pub(crate) fn is_core(&self, plural: &str) -> bool {
-        let resource = &*self.endpoint.resource;
-        resource.group.is_empty() && &*resource.plural == plural
+        self.endpoint.is("", plural)
     }
 }

@@ -4,7 +4,6 @@
 //! long as that is what the endpoint serves, its reads are the stored bytes. After a change of the definition the objects
 //! from before are read through the new schema, until all of them are known to fit it.
 
-mod decode;
 pub(crate) mod scale;
 mod strategy;
 mod validation;
@@ -37,7 +36,7 @@ use crate::{
     endpoint::{Endpoint, Form},
     heavy,
     storage::{ResourceCache, Storage, StoredObject},
-    webhooks::{Converted, Converter},
+    webhooks::{ConversionCache, Converter},
 };
 
 /// The verbs of every custom resource, as discovery lists them.
@@ -63,10 +62,10 @@ pub(crate) struct Custom {
     /// The webhook that knows how to get from a version to another; without it only `apiVersion` changes.
     pub(crate) converter: Option<Arc<Converter>>,
     /// What it has converted to this version.
-    pub(crate) conversions: Converted,
+    pub(crate) conversions: ConversionCache,
     /// Whether the definition is being deleted: no more objects then.
     terminating: AtomicBool,
-    as_stored_after: AtomicU64,
+    served_as_stored_after: AtomicU64,
     compiled: OnceLock<Compiled>,
     /// The schemas of all versions, for objects whose fields were set in another one.
     schemas: Schemas,
@@ -168,7 +167,7 @@ struct Maker<'a> {
     stored: &'a Version,
     stored_resource: Arc<Resource>,
     /// The revision after which objects of the storage version are as this definition has them.
-    as_stored_after: u64,
+    served_as_stored_after: u64,
     schemas: Schemas,
     converter: Option<Arc<Converter>>,
 }
@@ -193,11 +192,21 @@ impl<'a> Maker<'a> {
         let cache = storage.cache(&format!("/{}/{}/", definition.group, definition.names.plural));
         let empty = cache.snapshot().objects().next().is_none();
         let stored_resource = Arc::new(resource(definition, stored, stored, table));
-        let as_stored_after = if empty { 0 } else { known.0 };
+        let served_as_stored_after = if empty { 0 } else { known.0 };
         let schemas = definition.versions.iter().map(|version| (version.name.clone(), OnceLock::new())).collect();
         let webhook = || Arc::new(Converter::new(&source.to_value()["spec"]["conversion"]["webhook"]));
         let converter = (definition.conversion != Conversion::None).then(webhook);
-        Some(Self { definition, source, table, cache, stored, stored_resource, as_stored_after, schemas, converter })
+        Some(Self {
+            definition,
+            source,
+            table,
+            cache,
+            stored,
+            stored_resource,
+            served_as_stored_after,
+            schemas,
+            converter,
+        })
     }
 
     fn endpoint(&self, version: &Version) -> Arc<Endpoint> {
@@ -212,9 +221,13 @@ impl<'a> Maker<'a> {
             warning: definition.deprecation_warning(version),
             scale: version.scale.clone(),
             converter: self.converter.clone(),
-            conversions: Converted::default(),
+            conversions: ConversionCache::default(),
             terminating: AtomicBool::new(definition.terminating),
-            as_stored_after: AtomicU64::new(if version.storage { self.as_stored_after } else { u64::MAX }),
+            served_as_stored_after: AtomicU64::new(if version.storage {
+                self.served_as_stored_after
+            } else {
+                u64::MAX
+            }),
             compiled: OnceLock::new(),
             schemas: self.schemas.clone(),
             retired: watch::Sender::new(false),
@@ -317,8 +330,8 @@ impl Custom {
     /// An object that was stored under another version or schema, as it is served now.
     ///
     /// Defaults are those of the version it is stored in.
-    pub(crate) fn read(&self, object: Value) -> Value {
-        let mut object = self.complete(object);
+    pub(crate) fn to_served_version(&self, object: Value) -> Value {
+        let mut object = self.prune_and_default_stored(object);
         if object["apiVersion"] != *self.api_version {
             object["apiVersion"] = self.api_version.as_str().into();
             let options = AdmitOptions { drop_invalid_metadata: true, unknown_fields: false, default: false };
@@ -328,7 +341,7 @@ impl Custom {
     }
 
     /// An object made complete by the schema of the version that it says it is in.
-    pub(crate) fn complete(&self, mut object: Value) -> Value {
+    pub(crate) fn prune_and_default_stored(&self, mut object: Value) -> Value {
         // What is dropped here was stored by somebody with other rules: nobody is left to be told.
         let options = AdmitOptions { drop_invalid_metadata: true, unknown_fields: false, default: true };
         let version = object["apiVersion"].as_str().and_then(|version| version.rsplit('/').next()).unwrap_or_default();
@@ -340,7 +353,7 @@ impl Custom {
 
     /// Makes an object fit the schema as far as that goes; gives what a strict decoder complains about. One of another
     /// kind gets its metadata in shape only.
-    pub(crate) fn fit(&self, object: &mut Value, own_kind: bool) -> Result<Vec<String>, String> {
+    pub(crate) fn prune_and_default(&self, object: &mut Value, own_kind: bool) -> Result<Vec<String>, String> {
         let meta = object_meta();
         let options = AdmitOptions { drop_invalid_metadata: false, unknown_fields: true, default: true };
         let unknown = if own_kind {
@@ -353,12 +366,12 @@ impl Custom {
     }
 
     /// An object of this version as it is stored: in the storage version, and complete by its schema.
-    pub(crate) fn store(&self, mut object: Value) -> Value {
+    pub(crate) fn to_storage_version(&self, mut object: Value) -> Value {
         if self.api_version == self.stored_api_version {
             return object;
         }
         object["apiVersion"] = self.stored_api_version.as_str().into();
-        self.complete(object)
+        self.prune_and_default_stored(object)
     }
 
     /// The schema of a version of the definition.
@@ -379,18 +392,18 @@ impl Custom {
     }
 
     /// Everything written after this revision is stored as it is served.
-    pub(crate) fn as_stored_after(&self) -> Revision {
-        Revision(self.as_stored_after.load(Ordering::Acquire))
+    pub(crate) fn served_as_stored_after(&self) -> Revision {
+        Revision(self.served_as_stored_after.load(Ordering::Acquire))
     }
 
     /// An object was written under another schema, just as this one took its place.
     pub(crate) fn overtaken_by(&self, revision: Revision) {
-        self.as_stored_after.fetch_max(revision.0, Ordering::AcqRel);
+        self.served_as_stored_after.fetch_max(revision.0, Ordering::AcqRel);
     }
 
     /// Looks at the objects from before: if all of them are stored as they are served, reads need not look any more.
-    pub(crate) fn settle(&self, cache: &ResourceCache) {
-        let after = self.as_stored_after();
+    pub(crate) fn recheck_stored(&self, cache: &ResourceCache) {
+        let after = self.served_as_stored_after();
         if after.0 == u64::MAX || after.0 == 0 {
             return;
         }
@@ -398,11 +411,11 @@ impl Custom {
         let mut old = snapshot.objects().filter(|object| object.written <= after);
         let fits = |object: &Arc<StoredObject>| {
             let value = object.to_value();
-            self.read(value.clone()) == value
+            self.to_served_version(value.clone()) == value
         };
         if old.all(fits) {
             // Unless somebody has written meanwhile.
-            let _ = self.as_stored_after.compare_exchange(after.0, 0, Ordering::AcqRel, Ordering::Relaxed);
+            let _ = self.served_as_stored_after.compare_exchange(after.0, 0, Ordering::AcqRel, Ordering::Relaxed);
         }
     }
 

@@ -36,10 +36,7 @@ use crate::{
     status::{ApiError, Result},
     storage::{ResourceCache, Storage, StoredObject},
     user::User,
-    verbs::{
-        update::{Owners, Race, update_object},
-        write::Written,
-    },
+    write::{ManagedFieldsMode, OnConflict, Written, update_object},
 };
 
 pub(crate) const GROUP: &str = "apiextensions.k8s.io";
@@ -332,7 +329,7 @@ impl Controller {
         }
         let endpoints = custom::endpoints(&definition, source, change.registry.table, storage, known);
         change.registry.replace_custom(&definition.group, &definition.names.plural, &endpoints);
-        let is_old = |endpoint: &&Arc<Endpoint>| endpoint.as_stored_after() != Revision(0);
+        let is_old = |endpoint: &&Arc<Endpoint>| endpoint.served_as_stored_after() != Revision(0);
         change.replaced.extend(endpoints.iter().filter(is_old).cloned());
         let served = Served { group: definition.group, plural: definition.names.plural, state, endpoints };
         change.retired.extend(self.served.insert(source.header.name.to_string(), served));
@@ -404,7 +401,7 @@ impl Change {
 fn settle(endpoint: Arc<Endpoint>) {
     tokio::task::spawn_blocking(move || {
         if let Some(custom) = endpoint.custom() {
-            custom.settle(&endpoint.cache);
+            custom.recheck_stored(&endpoint.cache);
         }
     });
 }
@@ -456,7 +453,7 @@ async fn update_definition(
     };
     let user = User::admin();
     let call = Call::internal(server, endpoint, target, &user, headers);
-    match update_object(&call, &WriteOptions::internal(), Race::Retry, Owners::Track, change).await? {
+    match update_object(&call, &WriteOptions::internal(), OnConflict::Retry, ManagedFieldsMode::Track, change).await? {
         Written::Stored(object) => Ok(object.revision),
         Written::DryRun(_) => Ok(Revision(0)),
     }

@@ -11,7 +11,7 @@ use windlass_builtins::{
     strategy::Strategy,
     table,
 };
-use windlass_schema::types::StructId;
+use windlass_schema::{decode, types::StructId};
 use windlass_store::Revision;
 
 use crate::{
@@ -51,10 +51,10 @@ pub(crate) enum Form {
 
 /// A pair of functions between the stored version of an object and another one.
 pub struct Conversion {
-    /// Stored to served.
-    pub serve: fn(Value) -> Value,
-    /// Served to stored.
-    pub store: fn(Value) -> Value,
+    /// Converts the stored version to the served one.
+    pub to_served_version: fn(Value) -> Value,
+    /// Converts the served version to the stored one.
+    pub to_storage_version: fn(Value) -> Value,
 }
 
 impl Endpoint {
@@ -84,7 +84,30 @@ impl Endpoint {
         format!("{}{key}", self.cache.prefix())
     }
 
-    /// What the definition of a custom resource says; `None` for built-in kinds.
+    /// Whether this is a version of the given resource.
+    pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
+        &*self.resource.group == group && &*self.resource.plural == plural
+    }
+
+    /// Whether objects may have to be converted by the webhook of their CustomResourceDefinition.
+    pub(crate) fn has_conversion_webhook(&self) -> bool {
+        self.custom().is_some_and(|custom| custom.converter.is_some())
+    }
+
+    /// Returns an object as the real server would write it: absent fields that it never omits are filled in.
+    pub(crate) fn normalize(&self, object: Value) -> Value {
+        decode::decode(object, self.resource.ty, &self.table.types, self.wire_form()).value
+    }
+
+    /// The form in which the real server stores objects of this group, which decides how absent fields are decoded.
+    pub(crate) fn wire_form(&self) -> decode::Storage {
+        match &*self.resource.group {
+            "apiextensions.k8s.io" | "apiregistration.k8s.io" => decode::Storage::Json,
+            _ => decode::Storage::Protobuf,
+        }
+    }
+
+    /// The CustomResourceDefinition's rules for this version; `None` for built-in kinds.
     pub(crate) fn custom(&self) -> Option<&Custom> {
         match &self.form {
             Form::Custom(custom) => Some(custom),
@@ -100,41 +123,41 @@ impl Endpoint {
         }
     }
 
-    /// A stored object as this endpoint serves it.
-    pub(crate) fn read(&self, stored: &StoredObject) -> Value {
+    /// Returns a stored object as this endpoint serves it.
+    pub(crate) fn to_served_value(&self, stored: &StoredObject) -> Value {
         let value = stored.to_value();
-        if self.is_as_stored(stored) { value } else { self.convert(value) }
+        if self.is_served_as_stored(stored) { value } else { self.to_served_version(value) }
     }
 
-    /// An object of the stored version in this one.
-    pub(crate) fn convert(&self, stored: Value) -> Value {
+    /// Converts an object from the storage version to the version of this endpoint.
+    pub(crate) fn to_served_version(&self, stored: Value) -> Value {
         match &self.form {
             Form::Stored => stored,
-            Form::Converted(conversion) => (conversion.serve)(stored),
-            Form::Custom(custom) => custom.read(stored),
+            Form::Converted(conversion) => (conversion.to_served_version)(stored),
+            Form::Custom(custom) => custom.to_served_version(stored),
         }
     }
 
-    /// An object of this endpoint's version as it is stored.
-    pub fn store(&self, served: Value) -> Value {
+    /// Converts an object from the version of this endpoint to the storage version.
+    pub fn to_storage_version(&self, served: Value) -> Value {
         match &self.form {
             Form::Stored => served,
-            Form::Converted(conversion) => (conversion.store)(served),
-            Form::Custom(custom) => custom.store(served),
+            Form::Converted(conversion) => (conversion.to_storage_version)(served),
+            Form::Custom(custom) => custom.to_storage_version(served),
         }
     }
 
-    /// Everything written after this revision is stored as it is served.
-    pub(crate) fn as_stored_after(&self) -> Revision {
+    /// The revision after which every object is stored exactly as it is served.
+    pub(crate) fn served_as_stored_after(&self) -> Revision {
         match &self.form {
             Form::Stored => Revision(0),
             Form::Converted(_) => Revision(u64::MAX),
-            Form::Custom(custom) => custom.as_stored_after(),
+            Form::Custom(custom) => custom.served_as_stored_after(),
         }
     }
 
-    /// Whether an object is stored as it is served.
-    pub(crate) fn is_as_stored(&self, object: &StoredObject) -> bool {
-        object.is_converted() || object.written > self.as_stored_after()
+    /// Whether an object is served as the bytes that are stored.
+    pub(crate) fn is_served_as_stored(&self, object: &StoredObject) -> bool {
+        object.is_converted() || object.written > self.served_as_stored_after()
     }
 }

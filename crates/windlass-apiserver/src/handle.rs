@@ -25,6 +25,7 @@ use crate::{
     subresource, tokens,
     user::User,
     verbs, webhooks,
+    write::convert::PendingConversions,
 };
 
 /// The largest body that is read.
@@ -187,7 +188,7 @@ impl Inner {
             upgrade: parts.extensions.get().cloned(),
             warnings: Warnings::default(),
             asks_webhooks: true,
-            memory: webhooks::Memory::default(),
+            conversions: PendingConversions::default(),
         };
         let deprecated = deprecated(resource).or_else(|| custom?.warning.as_deref());
         if let Some(warning) = deprecated {

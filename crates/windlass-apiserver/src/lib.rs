@@ -5,7 +5,6 @@
 //! the store; reads come from the caches in `storage` as the bytes that were stored.
 
 pub mod admission;
-mod allocation;
 pub mod authorization;
 pub mod body;
 mod bootstrap;
@@ -13,14 +12,12 @@ mod call;
 mod compaction;
 mod continue_token;
 mod custom;
-mod decode;
 mod definitions;
 mod discovery;
 mod endpoint;
 mod handle;
 mod health;
 mod heavy;
-mod managed_fields;
 mod meta;
 mod metrics;
 mod negotiate;
@@ -42,5 +39,6 @@ pub mod tokens;
 pub mod user;
 mod verbs;
 pub mod webhooks;
+mod write;
 
 pub use server::{BoxError, BuildError, Server, ServerBuilder};

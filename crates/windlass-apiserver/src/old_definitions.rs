@@ -31,8 +31,9 @@ use crate::{
     verbs::{
         create, delete,
         patch::{self, Patch, settled},
-        update::{self, Owners, Race, update_object},
+        update,
     },
+    write::{ManagedFieldsMode, OnConflict, preconditions::match_name, update_object},
 };
 
 /// The old version.
@@ -44,9 +45,9 @@ pub(crate) const DEPRECATED: &str = "apiextensions.k8s.io/v1beta1 CustomResource
                                      unavailable in v1.22+; use apiextensions.k8s.io/v1 CustomResourceDefinition";
 
 static CONVERSION: Conversion = Conversion {
-    serve: downgrade,
+    to_served_version: downgrade,
     // Writes do not come this way: theirs may fail.
-    store: |object| upgrade(&object).map_or(object, |upgraded| upgraded.definition),
+    to_storage_version: |object| upgrade(&object).map_or(object, |upgraded| upgraded.definition),
 };
 
 /// The endpoint of the old version over that of `v1`.
@@ -125,7 +126,7 @@ async fn patch_old(call: &Call<'_>, current: &mut Call<'_>) -> Result<Answer> {
         return patch::patch(current).await;
     }
     let current = &*current;
-    let written = update_object(current, &options, Race::Retry, Owners::Settled, |stored| {
+    let written = update_object(current, &options, OnConflict::Retry, ManagedFieldsMode::AlreadySet, |stored| {
         let before = downgrade(stored.clone());
         let mut patched = patch.patched(call, before.clone())?;
         let shown = || patch.shown(call, &before);
@@ -134,8 +135,8 @@ async fn patch_old(call: &Call<'_>, current: &mut Call<'_>) -> Result<Answer> {
         patched.object.as_object_mut().map(|object| object.remove("status"));
         let known = upgrade(&before).map(|known| known.notes).unwrap_or_default();
         patched.object = upgraded(call, patched.object, &known)?;
-        let mut object = settled(current, &options, stored, patched, &shown)?;
-        current.match_name(&mut object)?;
+        let object = settled(current, &options, stored, patched, &shown)?;
+        match_name(current, &object)?;
         Ok(object)
     });
     Ok(written.await?.answer(StatusCode::OK))

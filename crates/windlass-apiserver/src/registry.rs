@@ -51,10 +51,12 @@ struct CustomGroup {
 }
 
 /// Core and events.k8s.io events are two views of the same objects.
-static EVENT: Conversion = Conversion { serve: event::core_to_events, store: event::events_to_core };
+static EVENT: Conversion =
+    Conversion { to_served_version: event::core_to_events, to_storage_version: event::events_to_core };
 
 /// The smaller, older version of autoscalers.
-static AUTOSCALER: Conversion = Conversion { serve: autoscaler::v2_to_v1, store: autoscaler::v1_to_v2 };
+static AUTOSCALER: Conversion =
+    Conversion { to_served_version: autoscaler::v2_to_v1, to_storage_version: autoscaler::v1_to_v2 };
 
 fn form(resource: &Resource) -> Form {
     match (&*resource.group, &*resource.version, &*resource.plural) {

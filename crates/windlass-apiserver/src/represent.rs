@@ -18,10 +18,10 @@ pub(crate) use self::event::EventFormat;
 use crate::{
     body::Body,
     call::{Answer, Call},
-    decode::internal_package,
     negotiate::{self, Media, Representation, Transform},
     registry::Endpoint,
     status::{ApiError, Result},
+    write::decode::internal_package,
 };
 
 /// Bodies above this size are compressed for clients that accept it.
@@ -37,17 +37,19 @@ pub(crate) fn answer(call: &Call<'_>, answer: Answer) -> Result<Response<Body>> 
             Ok(response)
         }
         Answer::Response(response) => Ok(*response),
-        Answer::Stored { code, object } if accept.is_plain_json() && call.endpoint.is_as_stored(&object) => {
+        Answer::Stored { code, object } if accept.is_plain_json() && call.endpoint.is_served_as_stored(&object) => {
             Ok(compressed(call.headers, bytes(code, "application/json", object.bytes().clone())))
         }
         Answer::Stored { code, object } => {
-            let value = call.endpoint.read(&object);
+            let value = call.endpoint.to_served_value(&object);
             one(call, code, value)
         }
         Answer::Value { code, value } => one(call, code, value),
         Answer::Text { code, text: body } => Ok(text(code, body)),
         Answer::KnownList { body, revision } => Ok(list::known(call.endpoint, body, revision)),
-        Answer::List(list) if accept.is_plain_json() && list.objects.iter().all(|o| call.endpoint.is_as_stored(o)) => {
+        Answer::List(list)
+            if accept.is_plain_json() && list.objects.iter().all(|o| call.endpoint.is_served_as_stored(o)) =>
+        {
             Ok(list::plain(call, list))
         }
         Answer::List(list) => {
@@ -97,7 +99,7 @@ fn old_form(mut value: Value) -> Value {
 
 /// Whether every answer is made of the bytes that are stored.
 pub(crate) fn sends_stored_bytes(call: &Call<'_>) -> bool {
-    call.accept.is_plain_json() && call.endpoint.as_stored_after() == Revision(0)
+    call.accept.is_plain_json() && call.endpoint.served_as_stored_after() == Revision(0)
 }
 
 /// The Go type of a kind, as messages name it: `core.SecretList`.

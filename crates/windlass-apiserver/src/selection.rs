@@ -10,6 +10,7 @@ use crate::{
     registry::Endpoint,
     status::{ApiError, Result},
     storage::{LabelBits, Snapshot, StoredObject},
+    write::convert,
 };
 
 /// A parsed selection.
@@ -58,7 +59,7 @@ impl Selection {
         if self.fields.is_empty() {
             return true;
         }
-        let own = if self.needs_object { own_fields(endpoint, &endpoint.read(object)) } else { Vec::new() };
+        let own = if self.needs_object { own_fields(endpoint, &endpoint.to_served_value(object)) } else { Vec::new() };
         self.fields.matches(|field| match field {
             "metadata.name" => Some(&*header.name),
             "metadata.namespace" => Some(&*header.namespace),
@@ -72,7 +73,7 @@ impl Selection {
     }
 
     /// The selected objects of a snapshot as the endpoint serves them, where that takes a webhook, with their keys.
-    pub(crate) async fn served(
+    pub(crate) async fn select_served(
         &self,
         call: &Call<'_>,
         snapshot: &Snapshot,
@@ -81,7 +82,7 @@ impl Selection {
         let all = snapshot.range(&self.prefix, after);
         let (keys, objects): (Vec<String>, Vec<_>) =
             all.map(|(key, cached)| (key.to_owned(), cached.object.clone())).unzip();
-        let objects = Box::pin(call.server.served(call.endpoint, objects)).await?;
+        let objects = Box::pin(convert::to_served_objects(call.server, call.endpoint, objects)).await?;
         let selected = |(_, object): &(String, Arc<StoredObject>)| self.matches(call.endpoint, object);
         Ok(keys.into_iter().zip(objects).filter(selected).collect())
     }

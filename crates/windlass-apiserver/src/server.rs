@@ -20,9 +20,8 @@ use windlass_store::Store;
 use crate::{
     admission::{
         Admission, CertificateSubject, ClaimResize, DefaultIngressClass, DefaultStorageClass, LimitRanger,
-        NamespaceLifecycle, PodDefaults, ServiceAccounts, StorageProtection, Turns,
+        NamespaceLifecycle, PodDefaults, ServiceAccounts, StorageProtection,
     },
-    allocation::Allocator,
     authorization::{Authorizer, MastersOnly},
     body::Body,
     bootstrap, compaction,
@@ -35,6 +34,7 @@ use crate::{
     tokens::TokenKey,
     user::User,
     webhooks::{EndpointSlices, ServiceResolver, Webhooks},
+    write::{Allocator, QuotaLocks},
 };
 
 /// An error of whatever carries a request's body.
@@ -58,7 +58,7 @@ pub(crate) struct Inner {
     pub(crate) authorizer: Box<dyn Authorizer>,
     pub(crate) admission: Vec<Box<dyn Admission>>,
     pub(crate) services: Allocator,
-    pub(crate) quota_turns: Turns,
+    pub(crate) quota_locks: QuotaLocks,
     pub(crate) token_key: TokenKey,
     pub(crate) metrics: Metrics,
     pub(crate) openapi: OpenApi,
@@ -244,7 +244,7 @@ impl ServerBuilder {
             authorizer: self.authorizer,
             admission,
             services: Arc::new(Mutex::new(services)),
-            quota_turns: Turns::default(),
+            quota_locks: QuotaLocks::default(),
             token_key: self.token_key.unwrap_or_else(TokenKey::generate),
             metrics: Metrics::default(),
             openapi: OpenApi::default(),

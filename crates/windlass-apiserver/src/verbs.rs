@@ -1,4 +1,4 @@
-//! A file for each verb.
+//! One file per verb.
 
 pub(crate) mod create;
 pub(crate) mod delete;
@@ -6,4 +6,3 @@ pub(crate) mod patch;
 pub(crate) mod read;
 pub(crate) mod update;
 pub(crate) mod watch;
-pub(crate) mod write;

@@ -9,7 +9,6 @@ mod client;
 mod configuration;
 mod conversion;
 mod matching;
-mod memory;
 mod resolver;
 mod review;
 
@@ -21,10 +20,11 @@ use parking_lot::Mutex;
 use self::configuration::{Configuration, Hook};
 pub use self::resolver::ServiceResolver;
 pub(crate) use self::{
-    admit::{Options, Rounds, Subject, name_of},
+    admit::{
+        Options, Rounds, Subject, call_mutating_webhooks, call_validating_webhooks, call_webhooks, hooks_for, name_of,
+    },
     client::Client,
-    conversion::{Converted, Converter},
-    memory::Memory,
+    conversion::{ConversionCache, Converter},
     resolver::EndpointSlices,
 };
 use crate::{

@@ -52,13 +52,13 @@ impl EventFormat {
 
     /// Writes a change of an object.
     pub(crate) fn write(&mut self, endpoint: &Endpoint, change: Change, object: &StoredObject, out: &mut Vec<u8>) {
-        let as_stored = endpoint.is_as_stored(object);
+        let as_stored = endpoint.is_served_as_stored(object);
         if self.plain && as_stored {
             write_frame(change, object, out);
         } else if self.metadata && as_stored {
             write_metadata_frame(change, object, out);
         } else {
-            let event = self.event(endpoint, change.as_str(), endpoint.read(object));
+            let event = self.event(endpoint, change.as_str(), endpoint.to_served_value(object));
             out.extend_from_slice(&event);
         }
     }

@@ -37,7 +37,7 @@ pub(super) fn plain(call: &Call<'_>, list: ListAnswer) -> Response<Body> {
         return compressed(call.headers, bytes(StatusCode::OK, "application/json", out.into()));
     }
     match whole {
-        Some((prefix, revision)) if size <= KEEP_BELOW && endpoint.as_stored_after() == Revision(0) => {
+        Some((prefix, revision)) if size <= KEEP_BELOW && endpoint.served_as_stored_after() == Revision(0) => {
             let chunks: Vec<Bytes> = items.collect();
             endpoint.cache.keep_list(Arc::new(ListBody { prefix, revision, chunks: chunks.clone() }));
             list_response(head, chunks.into_iter())
@@ -126,7 +126,7 @@ fn list_metadata(endpoint: &Endpoint, list: &ListAnswer) -> Value {
 /// A list as a value: whole objects, a table, or metadata.
 pub(super) fn transformed(call: &Call<'_>, list: &ListAnswer) -> Result<Value> {
     let endpoint = call.endpoint;
-    let objects = list.objects.iter().map(|object| endpoint.read(object));
+    let objects = list.objects.iter().map(|object| endpoint.to_served_value(object));
     let mut metadata = list_metadata(endpoint, list);
     if call.accept.transform != Transform::None
         && list.continue_token.is_none()

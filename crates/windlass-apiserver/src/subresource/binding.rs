@@ -12,24 +12,24 @@ use crate::{
     request_info::ResourceRequest,
     status::{ApiError, Result, aggregate},
     subresource::eviction::success,
-    verbs::update::{Owners, Race, update_object},
-    webhooks::{Options, Subject, name_of},
+    webhooks::{Options, Subject, call_webhooks, name_of},
+    write::{ManagedFieldsMode, OnConflict, decode::decode_body, update_object},
 };
 
 /// POST of a Binding to a pod, or to the old collection of bindings.
 pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
     let options = WriteOptions::parse(&call.query, WriteKind::Create)?;
-    let mut binding = call.decode_body(FieldValidation::Ignore)?;
+    let mut binding = decode_body(call, FieldValidation::Ignore)?;
     let name = name_of(call, &binding).to_owned();
     let subject = Subject { operation: Operation::Create, name: &name, options: Options::Write(&options) };
-    call.ask_about(&subject, &mut binding).await?;
+    call_webhooks(call, &subject, &mut binding).await?;
     let registry = call.server.registry.load_full();
     let endpoint = registry.endpoint("", "v1", "pods").ok_or_else(ApiError::no_such_resource)?;
     // The binding is written into the pod, past the rules for ordinary updates.
     let target = ResourceRequest { resource: "pods", name: &name, subresource: "binding", ..call.target.clone() };
     let pods = call.redirected(endpoint, target);
     let now = call.server.now();
-    let written = update_object(&pods, &options, Race::Retry, Owners::Settled, |old| {
+    let written = update_object(&pods, &options, OnConflict::Retry, ManagedFieldsMode::AlreadySet, |old| {
         let mut object = old.clone();
         bind(&mut object, &binding, now)?;
         Ok(object)

@@ -23,7 +23,7 @@ use crate::{
     call::{Answer, Call},
     pod_connections::{PodConnections, Streams},
     status::{ApiError, Result},
-    webhooks::{Options, Subject},
+    webhooks::{Options, Subject, call_webhooks},
 };
 
 pub(crate) use self::log::log;
@@ -47,7 +47,7 @@ async fn next_piece(from: &mut (impl AsyncRead + Unpin), buffer: &mut BytesMut) 
 /// Connects to whatever the subresource names, if nobody objects.
 pub(crate) async fn connect(call: &Call<'_>) -> Result<Answer> {
     let subject = Subject { operation: Operation::Connect, name: call.target.name, options: Options::Connect };
-    call.ask_about(&subject, &mut options(call)).await?;
+    call_webhooks(call, &subject, &mut options(call)).await?;
     match call.target.subresource {
         "exec" => exec(call).await,
         "attach" => attach(call).await,

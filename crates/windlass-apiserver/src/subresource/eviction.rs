@@ -12,19 +12,19 @@ use windlass_builtins::kinds::{
 };
 
 use crate::{
-    admission::{MANAGER, Operation},
+    admission::Operation,
     call::{Answer, Call},
     meta,
     options::{DeleteOptions, WriteKind, WriteOptions},
     request_info::ResourceRequest,
     status::{ApiError, Result},
     user::User,
-    verbs::{
-        delete::{check_preconditions, delete_named},
-        update::{Owners, Race, update_object},
-        write::Written,
+    verbs::delete::{check_preconditions, delete_named},
+    webhooks::{Options, Subject, call_webhooks},
+    write::{
+        MANAGER, ManagedFieldsMode, OnConflict, Written, decode::decode_body, preconditions::match_namespace,
+        update_object,
     },
-    webhooks::{Options, Subject},
 };
 
 /// How often an eviction that loses races is tried.
@@ -36,13 +36,13 @@ const UNSETTLED: u64 = 10;
 /// POST of an Eviction.
 pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
     let write = WriteOptions::parse(&call.query, WriteKind::Create)?;
-    let mut eviction = call.decode_body(write.field_validation)?;
-    call.match_namespace(&mut eviction)?;
+    let mut eviction = decode_body(call, write.field_validation)?;
+    match_namespace(call, &mut eviction)?;
     if meta::text(&eviction, "name") != call.target.name {
         return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
     }
     let subject = Subject { operation: Operation::Create, name: call.target.name, options: Options::Write(&write) };
-    call.ask_about(&subject, &mut eviction).await?;
+    call_webhooks(call, &subject, &mut eviction).await?;
     let options = DeleteOptions::from_body(&eviction["deleteOptions"])?;
     let options = DeleteOptions { dry_run: options.dry_run || write.dry_run, ..options };
     evict(call, options).await?;
@@ -53,7 +53,7 @@ async fn evict(call: &Call<'_>, options: DeleteOptions) -> Result<()> {
     let stated = options.resource_version.is_some();
     for attempt in 1.. {
         let stored = call.current().await?.ok_or_else(|| call.not_found())?;
-        let pod = call.endpoint.read(&stored);
+        let pod = call.endpoint.to_served_value(&stored);
         let version = || Some(stored.revision.to_string());
         let phase = pod["status"]["phase"].as_str().unwrap_or_default();
         let leaves = matches!(phase, "Succeeded" | "Failed") || meta::is_terminating(&pod);
@@ -127,7 +127,7 @@ async fn charge(call: &Call<'_>, budget: &str, pod: &str, dry_run: bool) -> Resu
     let budgets = Call::internal(call.server, endpoint, target, &user, call.headers);
     let options = WriteOptions { dry_run, field_manager: MANAGER.to_owned(), ..WriteOptions::internal() };
     let now = call.server.now();
-    let charged = update_object(&budgets, &options, Race::Retry, Owners::Track, |budget| {
+    let charged = update_object(&budgets, &options, OnConflict::Retry, ManagedFieldsMode::Track, |budget| {
         evict::let_go(budget, pod, now).map_err(|refusal| refused(refusal, meta::text(budget, "name")))
     });
     charged.await.map(drop)
@@ -160,7 +160,7 @@ async fn delete(call: &Call<'_>, mut options: DeleteOptions) -> Result<()> {
         let pods = call.redirected(call.endpoint, target);
         let now = meta::format_time(call.server.now());
         let internal = WriteOptions::internal();
-        let written = update_object(&pods, &internal, Race::Retry, Owners::Settled, |old| {
+        let written = update_object(&pods, &internal, OnConflict::Retry, ManagedFieldsMode::AlreadySet, |old| {
             check_preconditions(call, &options, old, call.target.name)?;
             let mut object = old.clone();
             pod::set_condition(

@@ -10,11 +10,12 @@ use crate::{
     status::{ApiError, Result},
     tokens::ISSUER,
     user::User,
+    write::{decode::decode_body, managed_fields},
 };
 
 /// `kubectl auth whoami`.
 pub(crate) fn self_subject(call: &Call<'_>) -> Result<Answer> {
-    let mut review = call.decode_body(FieldValidation::Warn)?;
+    let mut review = decode_body(call, FieldValidation::Warn)?;
     let info = info(call.user);
     meta::set(&mut review, "creationTimestamp", meta::format_time(call.server.now()));
     review["status"] = json!({"userInfo": info});
@@ -24,8 +25,8 @@ pub(crate) fn self_subject(call: &Call<'_>) -> Result<Answer> {
 /// Who shows a token.
 pub(crate) async fn token(call: &Call<'_>) -> Result<Answer> {
     let options = WriteOptions::parse(&call.query, WriteKind::Create)?;
-    let mut review = call.decode_body(options.field_validation)?;
-    call.track(&options, None, &mut review);
+    let mut review = decode_body(call, options.field_validation)?;
+    managed_fields::track(call, &options, None, &mut review);
     let spec = &mut review["spec"];
     let token = spec["token"].as_str().unwrap_or_default().to_owned();
     if token.is_empty() {

@@ -10,19 +10,21 @@ use windlass_builtins::kinds::{
 use crate::{
     admission::Operation,
     call::{Answer, Call},
-    custom,
-    managed_fields::{owners_after_scale, owners_of_scale},
-    meta,
+    custom, meta,
     options::{WriteKind, WriteOptions},
     registry::Endpoint,
     request_info::ResourceRequest,
     status::{ApiError, Result},
-    verbs::{
-        patch,
-        update::{Owners, Race, check_uid, update_object},
-        write::Written,
+    verbs::patch,
+    webhooks::{self, Hooks, Options, Rounds, Subject},
+    write::{
+        ManagedFieldsMode, OnConflict, Written,
+        convert::to_served_value,
+        decode::decode_body,
+        managed_fields,
+        preconditions::{check_uid, match_name, match_namespace},
+        update_object,
     },
-    webhooks::{Hooks, Options, Rounds, Subject},
 };
 
 /// How often a scale is asked about anew after somebody else has changed the object.
@@ -34,7 +36,7 @@ pub(crate) async fn dispatch(call: &Call<'_>, verb: &str) -> Result<Answer> {
     match verb {
         "get" => {
             let current = call.current().await?.ok_or_else(|| call.not_found())?;
-            let object = call.read(current).await?;
+            let object = to_served_value(call, current).await?;
             let value = match scale_of(call.endpoint) {
                 Some(paths) => custom::scale::read(paths, &object)?,
                 None => to_scale(&object),
@@ -43,28 +45,28 @@ pub(crate) async fn dispatch(call: &Call<'_>, verb: &str) -> Result<Answer> {
         }
         "update" => {
             let options = WriteOptions::parse(&call.query, WriteKind::Update)?;
-            let mut scale = call.decode_body(options.field_validation)?;
-            call.match_name(&mut scale)?;
-            call.match_namespace(&mut scale)?;
+            let mut scale = decode_body(call, options.field_validation)?;
+            match_name(call, &scale)?;
+            match_namespace(call, &mut scale)?;
             // That of a custom resource without a resource version means whatever there is.
             let stated = scale_of(call.endpoint).is_none() || !meta::text(&scale, "resourceVersion").is_empty();
-            let race = if stated { Race::Fail } else { Race::Retry };
+            let on_conflict = if stated { OnConflict::Fail } else { OnConflict::Retry };
             let wish = |old: &Value| {
                 if scale_of(call.endpoint).is_some() {
                     check_uid(&object, &scale, old)?;
                 }
                 let mut scale = scale.clone();
-                call.track(&options, Some(&view(call.endpoint, old)?), &mut scale);
+                managed_fields::track(call, &options, Some(&view(call.endpoint, old)?), &mut scale);
                 Ok(scale)
             };
-            write(call, &object, &options, race, wish).await
+            write(call, &object, &options, on_conflict, wish).await
         }
         "patch" => {
             let media_type = patch::media_type(call)?;
             let options = WriteOptions::parse(&call.query, patch::kind(media_type))?;
             let patch = patch::Patch::decode(call, media_type, &options)?;
             let wish = |old: &Value| patch.changed(call, &view(call.endpoint, old)?, &options);
-            write(call, &object, &options, Race::Retry, wish).await
+            write(call, &object, &options, OnConflict::Retry, wish).await
         }
         _ => Err(ApiError::method_not_allowed()),
     }
@@ -75,28 +77,30 @@ async fn write(
     call: &Call<'_>,
     object: &Call<'_>,
     options: &WriteOptions,
-    race: Race,
+    on_conflict: OnConflict,
     wish: impl Fn(&Value) -> Result<Value>,
 ) -> Result<Answer> {
     let endpoint = call.endpoint;
     for _ in 0..ATTEMPTS {
-        let Some(hooks) = call.hooks() else { break };
+        let Some(hooks) = webhooks::hooks_for(call) else { break };
         let current = call.current().await?.ok_or_else(|| call.not_found())?;
-        let old = call.read(current).await?;
+        let old = to_served_value(call, current).await?;
         let wished = ask(call, &hooks, options, &old, wish(&old)?).await?;
         // What webhooks have agreed to is good for the object that they were told of, and for no other.
-        let written = update_object(object, options, Race::Fail, Owners::Settled, |present| {
+        let written = update_object(object, options, OnConflict::Fail, ManagedFieldsMode::AlreadySet, |present| {
             match meta::text(present, "resourceVersion") == meta::text(&old, "resourceVersion") {
                 true => Ok(wished.clone()),
                 false => Err(call.modified(call.target.name)),
             }
         });
         match written.await {
-            Err(error) if error.reason == "Conflict" && race == Race::Retry => {}
+            Err(error) if error.reason == "Conflict" && on_conflict == OnConflict::Retry => {}
             written => return answer(endpoint, written?),
         }
     }
-    let written = update_object(object, options, race, Owners::Settled, |old| rescaled(endpoint, old, &wish(old)?));
+    let written = update_object(object, options, on_conflict, ManagedFieldsMode::AlreadySet, |old| {
+        rescaled(endpoint, old, &wish(old)?)
+    });
     answer(endpoint, written.await?)
 }
 
@@ -105,9 +109,18 @@ async fn ask(call: &Call<'_>, hooks: &Hooks, options: &WriteOptions, old: &Value
     let endpoint = call.endpoint;
     let subject = Subject { operation: Operation::Update, name: call.target.name, options: Options::Write(options) };
     let before = plain(endpoint, old)?;
-    Box::pin(call.mutate(hooks, &subject, &mut scale, Some(&before), &mut Rounds::default())).await?;
+    Box::pin(webhooks::call_mutating_webhooks(
+        call,
+        hooks,
+        &subject,
+        &mut scale,
+        Some(&before),
+        &mut Rounds::default(),
+    ))
+    .await?;
     let wished = rescaled(endpoint, old, &scale)?;
-    Box::pin(call.refuse(hooks, &subject, &plain(endpoint, &wished)?, Some(&before))).await?;
+    Box::pin(webhooks::call_validating_webhooks(call, hooks, &subject, &plain(endpoint, &wished)?, Some(&before)))
+        .await?;
     Ok(wished)
 }
 
@@ -130,7 +143,7 @@ fn view(endpoint: &Endpoint, object: &Value) -> Result<Value> {
         Some(paths) => custom::scale::view(paths, object)?,
         None => to_scale(object),
     };
-    owners_of_scale(endpoint, object, &mut view);
+    managed_fields::set_scale_managed_fields(endpoint, object, &mut view);
     Ok(view)
 }
 
@@ -140,7 +153,7 @@ fn rescaled(endpoint: &Endpoint, old: &Value, scale: &Value) -> Result<Value> {
     let name = meta::text(old, "name");
     if let Some(paths) = scale_of(endpoint) {
         let mut object = custom::scale::write(paths, old, scale)?;
-        owners_after_scale(endpoint, &mut object, scale)?;
+        managed_fields::update_from_scale(endpoint, &mut object, scale)?;
         return Ok(object);
     }
     let errors = scale::validate(scale);
@@ -152,13 +165,13 @@ fn rescaled(endpoint: &Endpoint, old: &Value, scale: &Value) -> Result<Value> {
     }
     let mut object = old.clone();
     scale::apply_scale(&mut object, scale);
-    owners_after_scale(endpoint, &mut object, scale)?;
+    managed_fields::update_from_scale(endpoint, &mut object, scale)?;
     Ok(object)
 }
 
 fn answer(endpoint: &Endpoint, written: Written) -> Result<Answer> {
     let object = match written {
-        Written::Stored(object) => endpoint.read(&object),
+        Written::Stored(object) => endpoint.to_served_value(&object),
         Written::DryRun(object) => object,
     };
     Ok(Answer::Value { code: StatusCode::OK, value: plain(endpoint, &object)? })

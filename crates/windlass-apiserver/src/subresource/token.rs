@@ -11,7 +11,8 @@ use crate::{
     options::{WriteKind, WriteOptions},
     status::{ApiError, Result},
     tokens::{Bound, Claims, ISSUER, Reference},
-    webhooks::{Options, Subject},
+    webhooks::{Options, Subject, call_webhooks},
+    write::{decode::decode_body, managed_fields},
 };
 
 const GROUP: &str = "authentication.k8s.io";
@@ -28,7 +29,7 @@ const EXTENDED: i64 = 365 * 24 * 3600;
 /// POST of a TokenRequest.
 pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
     let options = WriteOptions::parse(&call.query, WriteKind::Create)?;
-    let mut request = call.decode_body(options.field_validation)?;
+    let mut request = decode_body(call, options.field_validation)?;
     let bound = request["spec"].as_object_mut().and_then(|spec| spec.remove("boundObjectRef")).unwrap_or_default();
     if request["spec"]["expirationSeconds"].is_null() {
         request["spec"]["expirationSeconds"] = DEFAULT.into();
@@ -36,9 +37,9 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
     if !bound.is_null() {
         request["spec"]["boundObjectRef"] = bound.clone();
     }
-    call.track(&options, None, &mut request);
+    managed_fields::track(call, &options, None, &mut request);
     let subject = Subject { operation: Operation::Create, name: call.target.name, options: Options::Write(&options) };
-    call.ask_about(&subject, &mut request).await?;
+    call_webhooks(call, &subject, &mut request).await?;
     for (field, have) in [("name", call.target.name), ("namespace", call.target.namespace)] {
         let given = meta::text(&request, field);
         if !given.is_empty() && given != have {
@@ -48,7 +49,7 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
         }
     }
     let account = call.current().await?.ok_or_else(|| call.not_found())?;
-    let account = call.endpoint.read(&account);
+    let account = call.endpoint.to_served_value(&account);
     let (given, uid) = (meta::text(&request, "uid").to_owned(), meta::text(&account, "uid").to_owned());
     if !given.is_empty() && given != uid {
         let why =

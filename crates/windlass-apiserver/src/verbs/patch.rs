@@ -17,10 +17,14 @@ use crate::{
     meta,
     options::{FieldValidation, WriteKind, WriteOptions},
     status::{ApiError, Result},
-    verbs::{
-        create::create_object,
-        update::{Owners, Race, update_object},
-        write::Written,
+    write::{
+        ManagedFieldsMode, OnConflict, Written,
+        convert::convert_pending,
+        create_object,
+        decode::decode_value,
+        managed_fields,
+        preconditions::{match_name, match_namespace},
+        update_object,
     },
 };
 
@@ -69,10 +73,10 @@ pub(crate) async fn patch(call: &Call<'_>) -> Result<Answer> {
 }
 
 async fn update_patched(call: &Call<'_>, patch: &Patch, options: &WriteOptions) -> Result<Answer> {
-    let written = update_object(call, options, Race::Retry, Owners::Settled, |old| {
+    let written = update_object(call, options, OnConflict::Retry, ManagedFieldsMode::AlreadySet, |old| {
         let mut object = patch.changed(call, old, options)?;
-        call.match_name(&mut object)?;
-        call.match_namespace(&mut object)?;
+        match_name(call, &object)?;
+        match_namespace(call, &mut object)?;
         Ok(object)
     });
     Ok(written.await?.answer(StatusCode::OK))
@@ -82,7 +86,7 @@ async fn update_patched(call: &Call<'_>, patch: &Patch, options: &WriteOptions) 
 async fn create_applied(call: &Call<'_>, patch: &Patch, options: &WriteOptions) -> Result<Written> {
     let mut object = loop {
         let changed = call.heavily(|| patch.changed(call, call.endpoint.empty(), options));
-        if !call.convert_wanted().await? {
+        if !convert_pending(call).await? {
             break changed?;
         }
     };
@@ -92,10 +96,10 @@ async fn create_applied(call: &Call<'_>, patch: &Patch, options: &WriteOptions) 
         let why = format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
         return Err(ApiError::conflict(&resource.plural, &resource.group, call.target.name, &why));
     }
-    call.match_namespace(&mut object)?;
-    call.match_name(&mut object)?;
+    match_namespace(call, &mut object)?;
+    match_name(call, &object)?;
     meta::metadata_mut(&mut object).remove("resourceVersion");
-    create_object(call, object, options, Owners::Settled).await
+    create_object(call, object, options, ManagedFieldsMode::AlreadySet).await
 }
 
 /// Which options a patch has.
@@ -146,7 +150,7 @@ impl Patch {
     pub(crate) fn changed(&self, call: &Call<'_>, old: &Value, options: &WriteOptions) -> Result<Value> {
         if let Self::Apply { patch, duplicates } = self {
             let live = Some(old).filter(|old| !meta::text(old, "uid").is_empty());
-            let object = call.apply(options, live, patch)?;
+            let object = managed_fields::apply(call, options, live, patch)?;
             return match options.field_validation {
                 FieldValidation::Strict if !duplicates.is_empty() => {
                     Err(ApiError::bad_request(format!("error strict decoding YAML: {}", strict_error(duplicates))))
@@ -208,12 +212,12 @@ pub(crate) fn settled(
     // Metadata that is as it was need not be read again: that of a custom resource is most of it.
     let known = call.endpoint.custom().is_some() && object["metadata"] == old["metadata"];
     let metadata = if known { object.as_object_mut().and_then(|map| map.remove("metadata")) } else { None };
-    complaints.extend(call.decode_value(&mut object).map_err(|error| invalid_patch(&shown(), &error))?);
+    complaints.extend(decode_value(call, &mut object).map_err(|error| invalid_patch(&shown(), &error))?);
     if let Some(metadata) = metadata {
         object["metadata"] = metadata;
     }
     judge(call, options.field_validation, shown, complaints)?;
-    call.track(options, Some(old), &mut object);
+    managed_fields::track(call, options, Some(old), &mut object);
     Ok(object)
 }
 

@@ -14,6 +14,7 @@ use crate::{
     selection::Selection,
     status::{ApiError, Result},
     storage::StoredObject,
+    write::convert,
 };
 
 /// How long a read waits for a revision that the server has not seen yet.
@@ -32,7 +33,7 @@ pub(crate) async fn get(call: &Call<'_>) -> Result<Answer> {
         }
     }
     let object = call.endpoint.cache.get(&call.key()).ok_or_else(|| call.not_found())?;
-    let object = call.served(object).await?;
+    let object = convert::to_served_object(call.server, call.endpoint, object).await?;
     Ok(Answer::Stored { code: StatusCode::OK, object })
 }
 
@@ -88,11 +89,12 @@ async fn list_newest(
         return Ok(Answer::KnownList { body, revision: revision.0 });
     }
     // What only a webhook can convert is selected when it is converted.
-    let converted = match call.needs_converter() {
-        true => selection.served(call, &snapshot, after.as_deref()).await?,
+    let converted = match call.endpoint.has_conversion_webhook() {
+        true => selection.select_served(call, &snapshot, after.as_deref()).await?,
         false => Vec::new(),
     };
-    let stored = (!call.needs_converter()).then(|| selection.select(call.endpoint, &snapshot, after.as_deref()));
+    let stored =
+        (!call.endpoint.has_conversion_webhook()).then(|| selection.select(call.endpoint, &snapshot, after.as_deref()));
     let converted = converted.iter().map(|(key, object)| (key.as_str(), object));
     let mut range = stored.into_iter().flatten().chain(converted);
     let mut selected = Vec::new();
@@ -108,7 +110,8 @@ async fn list_newest(
     }
     let remaining = (more && everything).then(|| 1 + range.count());
     let mut list = page(selection, selected, revision, more.then_some(last), remaining);
-    list.whole = (whole && !call.needs_converter()).then(|| (selection.prefix.clone(), snapshot.revision));
+    list.whole =
+        (whole && !call.endpoint.has_conversion_webhook()).then(|| (selection.prefix.clone(), snapshot.revision));
     Ok(Answer::List(list))
 }
 
@@ -170,7 +173,7 @@ async fn list_at(
     let found =
         found.filter_map(|entry| Some((entry.key, Arc::new(StoredObject::parse(&entry.value, entry.revision)?))));
     let (keys, found): (Vec<_>, Vec<_>) = found.unzip();
-    let found = Box::pin(call.server.served(call.endpoint, found)).await?;
+    let found = Box::pin(convert::to_served_objects(call.server, call.endpoint, found)).await?;
     for (key, object) in keys.into_iter().zip(found) {
         if !everything && !selection.matches(call.endpoint, &object) {
             continue;

@@ -16,6 +16,7 @@ use crate::{
     server::Inner,
     status::{ApiError, Result},
     storage::{CacheEvent, Change, StoredObject},
+    write::convert,
 };
 
 /// How many events a watcher takes from the log at once: enough to catch up quickly, few enough to share the lock.
@@ -70,8 +71,10 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<Answer> {
     let (initial, cursor) = if from_state {
         let applied = storage.applied();
         let snapshot = call.endpoint.cache.snapshot();
-        let selected: Vec<_> = match call.needs_converter() {
-            true => selection.served(call, &snapshot, None).await?.into_iter().map(|(_, object)| object).collect(),
+        let selected: Vec<_> = match call.endpoint.has_conversion_webhook() {
+            true => {
+                selection.select_served(call, &snapshot, None).await?.into_iter().map(|(_, object)| object).collect()
+            }
             false => selection.select(call.endpoint, &snapshot, None).map(|(_, object)| object.clone()).collect(),
         };
         (selected, applied.max(snapshot.revision))
@@ -95,7 +98,7 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<Answer> {
         announce_end: options.send_initial_events == Some(true) && options.bookmarks,
         bookmarks,
         deadline: Instant::now() + timeout(options.timeout_seconds),
-        converts: call.needs_converter(),
+        converts: call.endpoint.has_conversion_webhook(),
         finished: false,
     };
     let chunks = futures_util::stream::unfold(watcher, |mut watcher| async move {
@@ -197,7 +200,7 @@ impl Watcher {
     /// The next events as they are sent, and the revision they go up to; `None` if some are no longer kept.
     fn lines(&mut self) -> Option<(Revision, Bytes)> {
         let endpoint = self.endpoint.clone();
-        let as_stored = endpoint.as_stored_after() == Revision(0);
+        let as_stored = endpoint.served_as_stored_after() == Revision(0);
         if self.format.is_plain_json() && as_stored && self.selection.is_everything() {
             return endpoint.cache.lines_after(self.cursor, &self.selection.prefix, BATCH);
         }
@@ -216,8 +219,8 @@ impl Watcher {
         let to = events.last().map_or(self.cursor, |event| event.object.revision);
         let now = events.iter().map(|event| event.object.clone()).collect();
         let before = events.iter().filter_map(|event| event.previous.clone()).collect();
-        let now = Box::pin(self.server.served(&self.endpoint, now)).await?;
-        let mut before = Box::pin(self.server.served(&self.endpoint, before)).await?.into_iter();
+        let now = Box::pin(convert::to_served_objects(&self.server, &self.endpoint, now)).await?;
+        let mut before = Box::pin(convert::to_served_objects(&self.server, &self.endpoint, before)).await?.into_iter();
         let mut out = Vec::new();
         for (event, object) in events.iter().zip(now) {
             let previous = event.previous.as_ref().and_then(|_| before.next());
@@ -240,7 +243,7 @@ impl Watcher {
             (true, false) => Change::Deleted,
             (false, false) => return,
         };
-        let as_stored = self.endpoint.is_as_stored(&event.object) && !event.object.is_converted();
+        let as_stored = self.endpoint.is_served_as_stored(&event.object) && !event.object.is_converted();
         if change == event.change && self.format.is_plain_json() && as_stored {
             out.extend_from_slice(&event.frame);
         } else if change == Change::Deleted {

@@ -12,7 +12,11 @@ use tracing::warn;
 use windlass_cel::admission::{CONDITIONS_BUDGET, Request};
 
 pub(crate) use self::subject::{Options, Subject};
-use self::{ask::Failure, versions::Versions};
+use self::{
+    ask::{Failure, ask, change},
+    subject::request,
+    versions::Versions,
+};
 use super::{
     Hooks,
     configuration::Hook,
@@ -53,215 +57,212 @@ impl Rounds {
     }
 }
 
-impl Call<'_> {
-    /// The webhooks to ask about this request, if there are any.
-    pub(crate) fn hooks(&self) -> Option<Arc<Hooks>> {
-        if self.asks_webhooks { self.server.webhooks.hooks_for(self.endpoint) } else { None }
-    }
+/// The webhooks to ask about this request, if there are any.
+pub(crate) fn hooks_for(call: &Call<'_>) -> Option<Arc<Hooks>> {
+    if call.asks_webhooks { call.server.webhooks.hooks_for(call.endpoint) } else { None }
+}
 
-    /// Asks the webhooks that may change the object; it is null for a deletion.
-    pub(crate) async fn mutate(
-        &self,
-        hooks: &Hooks,
-        subject: &Subject<'_>,
-        object: &mut Value,
-        old: Option<&Value>,
-        rounds: &mut Rounds,
-    ) -> Result<()> {
-        if rounds.again && rounds.outcome != *object {
+/// Asks the webhooks that may change the object; it is null for a deletion.
+pub(crate) async fn call_mutating_webhooks(
+    call: &Call<'_>,
+    hooks: &Hooks,
+    subject: &Subject<'_>,
+    object: &mut Value,
+    old: Option<&Value>,
+    rounds: &mut Rounds,
+) -> Result<()> {
+    if rounds.again && rounds.outcome != *object {
+        rounds.note_change();
+    }
+    let mut versions = Versions::new(call, object.take(), old.cloned().unwrap_or_default());
+    for (index, hook) in hooks.mutating().enumerate() {
+        let Some(endpoint) = asked_in(call, hook, subject, versions.object(), versions.old())? else { continue };
+        versions.convert(&endpoint).await?;
+        if !conditions_hold(call, hook, subject, &endpoint, &versions)? || rounds.again && !rounds.due.contains(&index)
+        {
+            continue;
+        }
+        let outcome = change(call, hook, subject, &mut versions).await;
+        if matches!(outcome, Ok(true)) {
             rounds.note_change();
+            rounds.changed = true;
         }
-        let mut versions = Versions::new(self, object.take(), old.cloned().unwrap_or_default());
-        for (index, hook) in hooks.mutating().enumerate() {
-            let Some(endpoint) = self.asked_in(hook, subject, versions.object(), versions.old())? else { continue };
-            versions.convert(&endpoint).await?;
-            if !self.conditions_hold(hook, subject, &endpoint, &versions)?
-                || rounds.again && !rounds.due.contains(&index)
-            {
-                continue;
-            }
-            let outcome = self.change(hook, subject, &mut versions).await;
-            if matches!(outcome, Ok(true)) {
-                rounds.note_change();
-                rounds.changed = true;
-            }
-            if hook.is_reinvoked {
-                rounds.asked.insert(index);
-            }
-            if let Err(failure) = outcome {
-                self.pass_over(hook, failure)?;
-            }
+        if hook.is_reinvoked {
+            rounds.asked.insert(index);
         }
-        *object = versions.finish().await?;
-        rounds.outcome = object.clone();
-        Ok(())
-    }
-
-    /// Asks the webhooks that may only refuse; the object is null for a deletion.
-    pub(crate) async fn refuse(
-        &self,
-        hooks: &Hooks,
-        subject: &Subject<'_>,
-        object: &Value,
-        old: Option<&Value>,
-    ) -> Result<()> {
-        let mut known: Vec<Versions<'_>> = Vec::new();
-        let mut asked: Vec<(&Hook, usize)> = Vec::new();
-        let nothing = Value::Null;
-        let old = old.unwrap_or(&nothing);
-        for hook in hooks.validating() {
-            let Some(endpoint) = self.asked_in(hook, subject, object, old)? else { continue };
-            let position = match known.iter().position(|versions| versions.is_in(&endpoint)) {
-                Some(position) => position,
-                None => {
-                    let mut versions = Versions::new(self, object.clone(), old.clone());
-                    versions.convert(&endpoint).await?;
-                    known.push(versions);
-                    known.len() - 1
-                }
-            };
-            if self.conditions_hold(hook, subject, &endpoint, &known[position])? {
-                asked.push((hook, position));
-            }
-        }
-        let answers = join_all(asked.iter().map(|(hook, position)| self.ask(hook, subject, &known[*position], false)));
-        let mut refusal = Ok(());
-        for ((hook, _), answer) in asked.iter().zip(answers.await) {
-            let outcome = match answer {
-                Ok(_) => Ok(()),
-                Err(failure) => self.pass_over(hook, failure),
-            };
-            refusal = refusal.and(outcome);
-        }
-        refusal
-    }
-
-    /// A failure is one of the request, unless the webhook says that it does not matter.
-    fn pass_over(&self, hook: &Hook, failure: Failure) -> Result<()> {
-        match failure {
-            Failure::Call(why) if hook.ignores_failure => {
-                warn!(webhook = hook.name, why, "a webhook could not be called, which is ignored");
-                Ok(())
-            }
-            Failure::Call(why) => Err(ApiError::internal(format!("failed calling webhook {:?}: {why}", hook.name))),
-            Failure::Refused(error) => Err(*error),
+        if let Err(failure) = outcome {
+            ignore_or_fail(hook, failure)?;
         }
     }
+    *object = versions.finish().await?;
+    rounds.outcome = object.clone();
+    Ok(())
+}
 
-    /// The version of the resource that a webhook is to be asked in, if it is to be asked.
-    fn asked_in(
-        &self,
-        hook: &Hook,
-        subject: &Subject<'_>,
-        object: &Value,
-        old: &Value,
-    ) -> Result<Option<Arc<Endpoint>>> {
-        let Some(endpoint) = self.endpoint_for(hook, subject) else { return Ok(None) };
-        if !self.in_namespaces(&hook.namespaces, subject, object)? {
-            return Ok(None);
-        }
-        let selected = |object: &Value| match object {
-            Value::Null => Ok(hook.objects.is_empty()),
-            object => hook.objects.selects(object).map_err(ApiError::internal),
+/// Asks the webhooks that may only refuse; the object is null for a deletion.
+pub(crate) async fn call_validating_webhooks(
+    call: &Call<'_>,
+    hooks: &Hooks,
+    subject: &Subject<'_>,
+    object: &Value,
+    old: Option<&Value>,
+) -> Result<()> {
+    let mut known: Vec<Versions<'_>> = Vec::new();
+    let mut asked: Vec<(&Hook, usize)> = Vec::new();
+    let nothing = Value::Null;
+    let old = old.unwrap_or(&nothing);
+    for hook in hooks.validating() {
+        let Some(endpoint) = asked_in(call, hook, subject, object, old)? else { continue };
+        let position = match known.iter().position(|versions| versions.is_in(&endpoint)) {
+            Some(position) => position,
+            None => {
+                let mut versions = Versions::new(call, object.clone(), old.clone());
+                versions.convert(&endpoint).await?;
+                known.push(versions);
+                known.len() - 1
+            }
         };
-        Ok((selected(object)? || selected(old)?).then_some(endpoint))
+        if conditions_hold(call, hook, subject, &endpoint, &known[position])? {
+            asked.push((hook, position));
+        }
     }
+    let answers = join_all(asked.iter().map(|(hook, position)| ask(call, hook, subject, &known[*position], false)));
+    let mut refusal = Ok(());
+    for ((hook, _), answer) in asked.iter().zip(answers.await) {
+        let outcome = match answer {
+            Ok(_) => Ok(()),
+            Err(failure) => ignore_or_fail(hook, failure),
+        };
+        refusal = refusal.and(outcome);
+    }
+    refusal
+}
 
-    /// The resource as a rule names it: as it is asked for, or another version of it.
-    fn endpoint_for(&self, hook: &Hook, subject: &Subject<'_>) -> Option<Arc<Endpoint>> {
-        let asked = |endpoint: &Endpoint| {
-            let resource = endpoint.resource.clone();
-            hook.rules.iter().position(|rule| {
-                rule.matches(Asked {
-                    operation: subject.operation.name(),
-                    group: &resource.group,
-                    version: &resource.version,
-                    resource: &resource.plural,
-                    subresource: self.target.subresource,
-                    namespace: self.target.namespace,
-                })
+/// A failure is one of the request, unless the webhook says that it does not matter.
+fn ignore_or_fail(hook: &Hook, failure: Failure) -> Result<()> {
+    match failure {
+        Failure::Call(why) if hook.ignores_failure => {
+            warn!(webhook = hook.name, why, "a webhook could not be called, which is ignored");
+            Ok(())
+        }
+        Failure::Call(why) => Err(ApiError::internal(format!("failed calling webhook {:?}: {why}", hook.name))),
+        Failure::Refused(error) => Err(*error),
+    }
+}
+
+/// The version of the resource that a webhook is to be asked in, if it is to be asked.
+fn asked_in(
+    call: &Call<'_>,
+    hook: &Hook,
+    subject: &Subject<'_>,
+    object: &Value,
+    old: &Value,
+) -> Result<Option<Arc<Endpoint>>> {
+    let Some(endpoint) = endpoint_for(call, hook, subject) else { return Ok(None) };
+    if !in_namespaces(call, &hook.namespaces, subject, object)? {
+        return Ok(None);
+    }
+    let selected = |object: &Value| match object {
+        Value::Null => Ok(hook.objects.is_empty()),
+        object => hook.objects.selects(object).map_err(ApiError::internal),
+    };
+    Ok((selected(object)? || selected(old)?).then_some(endpoint))
+}
+
+/// The resource as a rule names it: as it is asked for, or another version of it.
+fn endpoint_for(call: &Call<'_>, hook: &Hook, subject: &Subject<'_>) -> Option<Arc<Endpoint>> {
+    let asked = |endpoint: &Endpoint| {
+        let resource = endpoint.resource.clone();
+        hook.rules.iter().position(|rule| {
+            rule.matches(Asked {
+                operation: subject.operation.name(),
+                group: &resource.group,
+                version: &resource.version,
+                resource: &resource.plural,
+                subresource: call.target.subresource,
+                namespace: call.target.namespace,
             })
+        })
+    };
+    if asked(call.endpoint).is_some() {
+        return Some(call.endpoint.clone());
+    }
+    if !hook.equivalent {
+        return None;
+    }
+    let registry = call.server.registry.load();
+    let subresource = call.target.subresource;
+    let others = registry.equivalents(call.endpoint).filter(|other| {
+        !Arc::ptr_eq(other, call.endpoint)
+            && (subresource.is_empty() || other.resource.subresource(subresource).is_some())
+    });
+    // The rule that stands first decides.
+    let matching = others.filter_map(|other| Some((asked(other)?, other)));
+    matching.min_by_key(|(rule, _)| *rule).map(|(_, other)| other.clone())
+}
+
+/// Whether the namespace of a request is selected; what is in none always is.
+fn in_namespaces(call: &Call<'_>, namespaces: &Labels, subject: &Subject<'_>, object: &Value) -> Result<bool> {
+    let is_namespace = &*call.endpoint.resource.plural == "namespaces";
+    let namespace = call.target.namespace;
+    if namespaces.is_empty() || namespace.is_empty() && !is_namespace {
+        return Ok(true);
+    }
+    let written = matches!(subject.operation, Operation::Create | Operation::Update);
+    if is_namespace && call.target.subresource.is_empty() && written {
+        return namespaces.selects(object).map_err(ApiError::internal);
+    }
+    let found = call.server.storage.cache("/core/namespaces/").get(namespace);
+    let found = found.ok_or_else(|| ApiError::not_found("namespaces", "", namespace))?;
+    namespaces.selects(&found.to_value()).map_err(ApiError::internal)
+}
+
+/// Whether all conditions of a webhook hold. One that does not decides, whatever fails beside it.
+fn conditions_hold(
+    call: &Call<'_>,
+    hook: &Hook,
+    subject: &Subject<'_>,
+    endpoint: &Endpoint,
+    versions: &Versions<'_>,
+) -> Result<bool> {
+    if hook.conditions.is_empty() {
+        return Ok(true);
+    }
+    let request = request(call, subject, endpoint);
+    let about = Request { object: versions.object(), old_object: versions.old(), request: &request };
+    let mut budget = CONDITIONS_BUDGET;
+    let mut failures = Vec::new();
+    for condition in &hook.conditions {
+        let outcome = match condition {
+            Ok(condition) => condition.holds(about, &mut budget),
+            Err(error) => Err(format!("compilation error: {error}")),
         };
-        if asked(self.endpoint).is_some() {
-            return Some(self.endpoint.clone());
+        match outcome {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            Err(why) => failures.push(why),
         }
-        if !hook.equivalent {
-            return None;
-        }
-        let registry = self.server.registry.load();
-        let subresource = self.target.subresource;
-        let others = registry.equivalents(self.endpoint).filter(|other| {
-            !Arc::ptr_eq(other, self.endpoint)
-                && (subresource.is_empty() || other.resource.subresource(subresource).is_some())
-        });
-        // The rule that stands first decides.
-        let matching = others.filter_map(|other| Some((asked(other)?, other)));
-        matching.min_by_key(|(rule, _)| *rule).map(|(_, other)| other.clone())
     }
+    if failures.is_empty() || hook.ignores_failure {
+        return Ok(failures.is_empty());
+    }
+    let why = match failures.as_slice() {
+        [one] => one.clone(),
+        many => format!("[{}]", many.join(", ")),
+    };
+    let resource = &*call.endpoint.resource;
+    Err(ApiError::forbidden(&resource.plural, &resource.group, subject.name, &why))
+}
 
-    /// Whether the namespace of a request is selected; what is in none always is.
-    fn in_namespaces(&self, namespaces: &Labels, subject: &Subject<'_>, object: &Value) -> Result<bool> {
-        let is_namespace = &*self.endpoint.resource.plural == "namespaces";
-        let namespace = self.target.namespace;
-        if namespaces.is_empty() || namespace.is_empty() && !is_namespace {
-            return Ok(true);
-        }
-        let written = matches!(subject.operation, Operation::Create | Operation::Update);
-        if is_namespace && self.target.subresource.is_empty() && written {
-            return namespaces.selects(object).map_err(ApiError::internal);
-        }
-        let found = self.server.storage.cache("/core/namespaces/").get(namespace);
-        let found = found.ok_or_else(|| ApiError::not_found("namespaces", "", namespace))?;
-        namespaces.selects(&found.to_value()).map_err(ApiError::internal)
+/// Asks all webhooks about something that is not stored as it is sent: an eviction, a token, a connection.
+pub(crate) async fn call_webhooks(call: &Call<'_>, subject: &Subject<'_>, object: &mut Value) -> Result<()> {
+    let Some(hooks) = hooks_for(call) else { return Ok(()) };
+    let mut rounds = Rounds::default();
+    Box::pin(call_mutating_webhooks(call, &hooks, subject, object, None, &mut rounds)).await?;
+    if rounds.begin_again() {
+        Box::pin(call_mutating_webhooks(call, &hooks, subject, object, None, &mut rounds)).await?;
     }
-
-    /// Whether all conditions of a webhook hold. One that does not decides, whatever fails beside it.
-    fn conditions_hold(
-        &self,
-        hook: &Hook,
-        subject: &Subject<'_>,
-        endpoint: &Endpoint,
-        versions: &Versions<'_>,
-    ) -> Result<bool> {
-        if hook.conditions.is_empty() {
-            return Ok(true);
-        }
-        let request = self.request(subject, endpoint);
-        let about = Request { object: versions.object(), old_object: versions.old(), request: &request };
-        let mut budget = CONDITIONS_BUDGET;
-        let mut failures = Vec::new();
-        for condition in &hook.conditions {
-            let outcome = match condition {
-                Ok(condition) => condition.holds(about, &mut budget),
-                Err(error) => Err(format!("compilation error: {error}")),
-            };
-            match outcome {
-                Ok(true) => {}
-                Ok(false) => return Ok(false),
-                Err(why) => failures.push(why),
-            }
-        }
-        if failures.is_empty() || hook.ignores_failure {
-            return Ok(failures.is_empty());
-        }
-        let why = match failures.as_slice() {
-            [one] => one.clone(),
-            many => format!("[{}]", many.join(", ")),
-        };
-        let resource = &*self.endpoint.resource;
-        Err(ApiError::forbidden(&resource.plural, &resource.group, subject.name, &why))
-    }
-
-    /// Asks all webhooks about something that is not stored as it is sent: an eviction, a token, a connection.
-    pub(crate) async fn ask_about(&self, subject: &Subject<'_>, object: &mut Value) -> Result<()> {
-        let Some(hooks) = self.hooks() else { return Ok(()) };
-        let mut rounds = Rounds::default();
-        Box::pin(self.mutate(&hooks, subject, object, None, &mut rounds)).await?;
-        if rounds.begin_again() {
-            Box::pin(self.mutate(&hooks, subject, object, None, &mut rounds)).await?;
-        }
-        Box::pin(self.refuse(&hooks, subject, object, None)).await
-    }
+    Box::pin(call_validating_webhooks(call, &hooks, subject, object, None)).await
 }
 
 /// The name that a request gives to an object: that of the path, or of the object.

@@ -17,13 +17,11 @@ use windlass_store::Revision;
 
 use super::client::{Client, Limits, Target};
 use crate::{
-    call::Call,
     custom::Custom,
-    endpoint::Endpoint,
     meta,
     server::Inner,
     status::{ApiError, Result},
-    storage::{StoredObject, encode},
+    storage::StoredObject,
 };
 
 /// How long a conversion may take.
@@ -40,7 +38,7 @@ pub(crate) struct Converter {
 
 /// Objects that were converted for an endpoint, by uid, and the revision that got them their content.
 #[derive(Default)]
-pub(crate) struct Converted(Mutex<HashMap<Box<str>, Known>>);
+pub(crate) struct ConversionCache(Mutex<HashMap<Box<str>, Known>>);
 
 /// A converted object, with the revision at which it got its content.
 type Known = (Revision, Arc<StoredObject>);
@@ -142,10 +140,15 @@ fn accept(from: &Value, mut into: Value, to: &str) -> Result<Value, String> {
 
 impl Custom {
     /// Objects in another version of their definition, which fit its schema then. Those that are in it stay as they are.
-    pub(crate) async fn converted(&self, server: &Inner, mut objects: Vec<Value>, to: &str) -> Result<Vec<Value>> {
+    pub(crate) async fn convert_objects(
+        &self,
+        server: &Inner,
+        mut objects: Vec<Value>,
+        to: &str,
+    ) -> Result<Vec<Value>> {
         let Some(converter) = &self.converter else {
             objects.iter_mut().for_each(|object| object["apiVersion"] = to.into());
-            return Ok(self.fitted(objects, to));
+            return Ok(self.prune_converted(objects, to));
         };
         let others: Vec<usize> = (0..objects.len()).filter(|at| objects[*at]["apiVersion"] != to).collect();
         for batch in others.chunks(BATCH) {
@@ -169,10 +172,10 @@ impl Custom {
                 objects[at] = object;
             }
         }
-        Ok(self.fitted(objects, to))
+        Ok(self.prune_converted(objects, to))
     }
 
-    fn fitted(&self, mut objects: Vec<Value>, to: &str) -> Vec<Value> {
+    fn prune_converted(&self, mut objects: Vec<Value>, to: &str) -> Vec<Value> {
         let version = to.rsplit('/').next().unwrap_or_default();
         if let Some(schema) = self.schema_of(version) {
             let options = AdmitOptions { drop_invalid_metadata: true, unknown_fields: false, default: false };
@@ -188,43 +191,9 @@ fn is_empty(object: &Value) -> bool {
     object.as_object().is_some_and(|map| map.keys().all(|field| matches!(field.as_str(), "apiVersion" | "kind")))
 }
 
-impl Inner {
-    /// Stored objects as an endpoint serves them, where that takes a webhook; others are left as they are.
-    pub(crate) async fn served(
-        &self,
-        endpoint: &Endpoint,
-        mut objects: Vec<Arc<StoredObject>>,
-    ) -> Result<Vec<Arc<StoredObject>>> {
-        let Some(custom) = endpoint.custom().filter(|custom| custom.converter.is_some()) else { return Ok(objects) };
-        let to = custom.api_version();
-        let mut missing = Vec::new();
-        for (at, object) in objects.iter_mut().enumerate() {
-            if object.is_converted() || object.api_version() == to {
-                continue;
-            }
-            match custom.conversions.find(object) {
-                Some(known) => *object = known,
-                None => missing.push(at),
-            }
-        }
-        if missing.is_empty() {
-            return Ok(objects);
-        }
-        let alive = endpoint.cache.snapshot().objects().count();
-        let values = missing.iter().map(|at| custom.complete(objects[*at].to_value())).collect();
-        let converted = custom.converted(self, values, to).await?;
-        for (at, mut value) in missing.into_iter().zip(converted) {
-            let object = objects[at].converted(&encode(&mut value));
-            let object = Arc::new(object.ok_or_else(|| ApiError::internal("a converted object cannot be read"))?);
-            custom.conversions.keep(&object, alive);
-            objects[at] = object;
-        }
-        Ok(objects)
-    }
-}
-
-impl Converted {
-    fn find(&self, object: &StoredObject) -> Option<Arc<StoredObject>> {
+impl ConversionCache {
+    /// Returns the converted form of an object, if it was converted since it last changed.
+    pub(crate) fn find(&self, object: &StoredObject) -> Option<Arc<StoredObject>> {
         let known = self.0.lock();
         let (written, converted) = known.get(&object.header.uid)?;
         if *written != object.written {
@@ -237,44 +206,12 @@ impl Converted {
         })
     }
 
-    /// Keeps a converted object; what belongs to objects that are gone goes when there is too much.
-    fn keep(&self, object: &Arc<StoredObject>, alive: usize) {
+    /// Caches a converted object. Once there are many more entries than objects `alive`, the cache is emptied first.
+    pub(crate) fn insert(&self, object: &Arc<StoredObject>, alive: usize) {
         let mut known = self.0.lock();
         if known.len() > 2 * alive + BATCH {
             known.clear();
         }
         known.insert(object.header.uid.clone(), (object.written, object.clone()));
-    }
-}
-
-impl Call<'_> {
-    /// Whether objects of the endpoint may have to be converted by a webhook.
-    pub(crate) fn needs_converter(&self) -> bool {
-        self.endpoint.custom().is_some_and(|custom| custom.converter.is_some())
-    }
-
-    /// A stored object as the endpoint serves it, where that takes a webhook.
-    pub(crate) async fn served(&self, object: Arc<StoredObject>) -> Result<Arc<StoredObject>> {
-        if !self.needs_converter() {
-            return Ok(object);
-        }
-        let mut served = Box::pin(self.server.served(self.endpoint, vec![object])).await?;
-        Ok(served.swap_remove(0))
-    }
-
-    /// The value of a stored object as the endpoint serves it.
-    pub(crate) async fn read(&self, object: Arc<StoredObject>) -> Result<Value> {
-        let served = self.served(object).await?;
-        Ok(self.endpoint.read(&served))
-    }
-
-    /// An object of the endpoint's version as it is stored.
-    pub(crate) async fn stored(&self, object: Value) -> Result<Value> {
-        let Some(custom) = self.endpoint.custom().filter(|custom| custom.converter.is_some()) else {
-            return Ok(self.endpoint.store(object));
-        };
-        let to = &custom.stored_api_version;
-        let mut converted = Box::pin(custom.converted(self.server, vec![object], to)).await?;
-        Ok(custom.complete(converted.swap_remove(0)))
     }
 }

@@ -41,83 +41,75 @@ impl Subject<'_> {
     }
 }
 
-impl Call<'_> {
-    /// The request as a webhook is told it that is asked in a version of the resource, without the objects.
-    pub(super) fn request(&self, subject: &Subject<'_>, endpoint: &Endpoint) -> Value {
-        let (api_version, kind) = self.body_kind();
-        let own = self.is_own_kind();
-        let kind_in = |endpoint: &Endpoint| match own {
-            true => group_version(&endpoint.resource.api_version(), "kind", kind),
-            false => group_version(&api_version, "kind", kind),
-        };
-        let resource_in = |endpoint: &Endpoint| {
-            group_version(&endpoint.resource.api_version(), "resource", &endpoint.resource.plural)
-        };
-        let mut request = json!({
-            "kind": kind_in(endpoint), "resource": resource_in(endpoint),
-            "requestKind": kind_in(self.endpoint), "requestResource": resource_in(self.endpoint),
-            "operation": subject.operation.name(), "userInfo": user_info(self.user),
-            "dryRun": subject.is_dry_run(), "options": self.options(subject),
-        });
-        let subresource = self.target.subresource;
-        let optional = [
-            ("subResource", subresource),
-            ("requestSubResource", subresource),
-            ("name", subject.name),
-            ("namespace", self.target.namespace),
-        ];
-        for (field, text) in optional.into_iter().filter(|(_, text)| !text.is_empty()) {
-            request[field] = text.into();
-        }
-        request
+/// The request as a webhook is told it that is asked in a version of the resource, without the objects.
+pub(super) fn request(call: &Call<'_>, subject: &Subject<'_>, endpoint: &Endpoint) -> Value {
+    let (api_version, kind) = call.body_kind();
+    let own = call.is_own_kind();
+    let kind_in = |endpoint: &Endpoint| match own {
+        true => group_version(&endpoint.resource.api_version(), "kind", kind),
+        false => group_version(&api_version, "kind", kind),
+    };
+    let resource_in =
+        |endpoint: &Endpoint| group_version(&endpoint.resource.api_version(), "resource", &endpoint.resource.plural);
+    let mut request = json!({
+        "kind": kind_in(endpoint), "resource": resource_in(endpoint),
+        "requestKind": kind_in(call.endpoint), "requestResource": resource_in(call.endpoint),
+        "operation": subject.operation.name(), "userInfo": user_info(call.user),
+        "dryRun": subject.is_dry_run(), "options": options(call, subject),
+    });
+    let subresource = call.target.subresource;
+    let optional = [
+        ("subResource", subresource),
+        ("requestSubResource", subresource),
+        ("name", subject.name),
+        ("namespace", call.target.namespace),
+    ];
+    for (field, text) in optional.into_iter().filter(|(_, text)| !text.is_empty()) {
+        request[field] = text.into();
     }
+    request
+}
 
-    /// Whether the body is of the kind of the endpoint, not one that a subresource has.
-    pub(super) fn is_own_kind(&self) -> bool {
-        self.subresource.is_none_or(|sub| sub.version.is_empty() || sub.kind == self.endpoint.resource.kind)
+fn options(call: &Call<'_>, subject: &Subject<'_>) -> Value {
+    let mut options = Map::new();
+    let mut set = |field: &str, value: Value| options.insert(field.to_owned(), value);
+    set("apiVersion", "meta.k8s.io/v1".into());
+    if subject.is_dry_run() {
+        set("dryRun", json!(["All"]));
     }
-
-    fn options(&self, subject: &Subject<'_>) -> Value {
-        let mut options = Map::new();
-        let mut set = |field: &str, value: Value| options.insert(field.to_owned(), value);
-        set("apiVersion", "meta.k8s.io/v1".into());
-        if subject.is_dry_run() {
-            set("dryRun", json!(["All"]));
-        }
-        match subject.options {
-            Options::Connect => return Value::Null,
-            Options::Write(given) => {
-                let create = subject.operation == Operation::Create;
-                set("kind", if create { "CreateOptions" } else { "UpdateOptions" }.into());
-                for (field, text) in
-                    [("fieldManager", &*given.field_manager), ("fieldValidation", self.query.text("fieldValidation"))]
-                {
-                    if !text.is_empty() {
-                        set(field, text.into());
-                    }
-                }
-            }
-            Options::Delete(given) => {
-                set("kind", "DeleteOptions".into());
-                let optional = [
-                    ("gracePeriodSeconds", given.grace_period.map(Value::from)),
-                    ("orphanDependents", given.orphan_dependents.map(Value::from)),
-                    ("propagationPolicy", given.propagation.clone().map(Value::from)),
-                ];
-                for (field, value) in optional {
-                    value.map(|value| set(field, value));
-                }
-                let wanted = [("uid", &given.uid), ("resourceVersion", &given.resource_version)];
-                let wanted =
-                    wanted.into_iter().filter_map(|(field, value)| Some((field.to_owned(), value.clone()?.into())));
-                let wanted: Map<String, Value> = wanted.collect();
-                if !wanted.is_empty() {
-                    set("preconditions", wanted.into());
+    match subject.options {
+        Options::Connect => return Value::Null,
+        Options::Write(given) => {
+            let create = subject.operation == Operation::Create;
+            set("kind", if create { "CreateOptions" } else { "UpdateOptions" }.into());
+            for (field, text) in
+                [("fieldManager", &*given.field_manager), ("fieldValidation", call.query.text("fieldValidation"))]
+            {
+                if !text.is_empty() {
+                    set(field, text.into());
                 }
             }
         }
-        options.into()
+        Options::Delete(given) => {
+            set("kind", "DeleteOptions".into());
+            let optional = [
+                ("gracePeriodSeconds", given.grace_period.map(Value::from)),
+                ("orphanDependents", given.orphan_dependents.map(Value::from)),
+                ("propagationPolicy", given.propagation.clone().map(Value::from)),
+            ];
+            for (field, value) in optional {
+                value.map(|value| set(field, value));
+            }
+            let wanted = [("uid", &given.uid), ("resourceVersion", &given.resource_version)];
+            let wanted =
+                wanted.into_iter().filter_map(|(field, value)| Some((field.to_owned(), value.clone()?.into())));
+            let wanted: Map<String, Value> = wanted.collect();
+            if !wanted.is_empty() {
+                set("preconditions", wanted.into());
+            }
+        }
     }
+    options.into()
 }
 
 /// `{"group": ..., "version": ..., "kind": ...}`

@@ -8,6 +8,7 @@ use crate::{
     call::Call,
     endpoint::{Endpoint, Form},
     status::{ApiError, Result},
+    write::decode::decode_value,
 };
 
 /// An object and what it was before, in a version.
@@ -51,7 +52,7 @@ impl<'a> Versions<'a> {
         if self.call.is_own_kind() {
             let from = self.endpoint.clone();
             for object in [&mut self.object, &mut self.old].into_iter().filter(|object| !object.is_null()) {
-                *object = self.call.in_version(object.take(), &from, to).await?;
+                *object = in_version(self.call, object.take(), &from, to).await?;
             }
         }
         self.endpoint = to.clone();
@@ -61,7 +62,7 @@ impl<'a> Versions<'a> {
     /// Takes over an object that a webhook has changed, made to fit its kind again; says whether it is another one.
     pub(super) fn replace(&mut self, mut object: Value) -> Result<bool> {
         let changed = object != self.object;
-        self.call.settle_patched(&self.endpoint, &mut object)?;
+        settle_patched(self.call, &self.endpoint, &mut object)?;
         self.object = object;
         self.changed = true;
         Ok(changed)
@@ -77,38 +78,36 @@ impl<'a> Versions<'a> {
         self.convert(&own).await?;
         if let Some(custom) = own.custom().filter(|_| self.changed && self.call.is_own_kind()) {
             let fits = self.object["kind"] == *own.resource.kind;
-            custom.fit(&mut self.object, fits).map_err(ApiError::unexpected)?;
+            custom.prune_and_default(&mut self.object, fits).map_err(ApiError::unexpected)?;
         }
         Ok(self.object)
     }
 }
 
-impl Call<'_> {
-    /// An object of one version of a resource in another.
-    async fn in_version(&self, object: Value, from: &Endpoint, to: &Endpoint) -> Result<Value> {
-        match &to.form {
-            Form::Custom(custom) => {
-                let converted = custom.converted(self.server, vec![object], custom.api_version()).await;
-                // As the real server does, which does not expect this here.
-                Ok(converted.map_err(|error| ApiError::internal(error.message))?.swap_remove(0))
-            }
-            Form::Stored | Form::Converted(_) => Ok(to.convert(from.store(object))),
+/// An object of one version of a resource in another.
+async fn in_version(call: &Call<'_>, object: Value, from: &Endpoint, to: &Endpoint) -> Result<Value> {
+    match &to.form {
+        Form::Custom(custom) => {
+            let converted = custom.convert_objects(call.server, vec![object], custom.api_version()).await;
+            // As the real server does, which does not expect this here.
+            Ok(converted.map_err(|error| ApiError::internal(error.message))?.swap_remove(0))
         }
+        Form::Stored | Form::Converted(_) => Ok(to.to_served_version(from.to_storage_version(object))),
     }
+}
 
-    /// Makes an object that a webhook has changed fit its kind again.
-    fn settle_patched(&self, endpoint: &Endpoint, object: &mut Value) -> Result<()> {
-        if !object.is_object() {
-            return Err(ApiError::internal("the patched object is none"));
-        }
-        if !std::ptr::eq(endpoint, &**self.endpoint) && endpoint.custom().is_none() {
-            *object = endpoint.normalize(object.take());
-            endpoint.strategy.default(object);
-            return Ok(());
-        }
-        match endpoint.custom().filter(|_| self.is_own_kind()) {
-            Some(custom) => custom.compiled().schema.apply_defaults(object).map_err(ApiError::internal),
-            None => self.decode_value(object).map(drop).map_err(ApiError::internal),
-        }
+/// Makes an object that a webhook has changed fit its kind again.
+fn settle_patched(call: &Call<'_>, endpoint: &Endpoint, object: &mut Value) -> Result<()> {
+    if !object.is_object() {
+        return Err(ApiError::internal("the patched object is none"));
+    }
+    if !std::ptr::eq(endpoint, &**call.endpoint) && endpoint.custom().is_none() {
+        *object = endpoint.normalize(object.take());
+        endpoint.strategy.default(object);
+        return Ok(());
+    }
+    match endpoint.custom().filter(|_| call.is_own_kind()) {
+        Some(custom) => custom.compiled().schema.apply_defaults(object).map_err(ApiError::internal),
+        None => decode_value(call, object).map(drop).map_err(ApiError::internal),
     }
 }

@@ -1,0 +1,132 @@
+//! Convert: objects between the version that is stored and the version that the request is about.
+//!
+//! Conversions of built-in kinds and of CustomResourceDefinitions without a webhook are functions. With a webhook they
+//! wait for it, and the outcome is cached beside the endpoint until the object changes.
+//!
+//! Managed fields are computed over the versions in which fields were set, by code that cannot wait for a webhook. Where
+//! it needs a conversion it records that in the [`PendingConversions`] of the request and fails; [`convert_pending`]
+//! calls the webhook, and the computation is repeated.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use crate::{
+    call::Call,
+    endpoint::Endpoint,
+    server::Inner,
+    status::{ApiError, Result},
+    storage::{StoredObject, encode},
+};
+
+/// Converts a stored object to the version of the endpoint if that takes a webhook; else returns it unchanged.
+pub(crate) async fn to_served_object(
+    server: &Inner,
+    endpoint: &Endpoint,
+    object: Arc<StoredObject>,
+) -> Result<Arc<StoredObject>> {
+    if !endpoint.has_conversion_webhook() {
+        return Ok(object);
+    }
+    let mut served = Box::pin(to_served_objects(server, endpoint, vec![object])).await?;
+    Ok(served.swap_remove(0))
+}
+
+/// Converts stored objects to the version of the endpoint if that takes a webhook; else returns them unchanged.
+pub(crate) async fn to_served_objects(
+    server: &Inner,
+    endpoint: &Endpoint,
+    mut objects: Vec<Arc<StoredObject>>,
+) -> Result<Vec<Arc<StoredObject>>> {
+    let Some(custom) = endpoint.custom().filter(|custom| custom.converter.is_some()) else { return Ok(objects) };
+    let to = custom.api_version();
+    let mut missing = Vec::new();
+    for (at, object) in objects.iter_mut().enumerate() {
+        if object.is_converted() || object.api_version() == to {
+            continue;
+        }
+        match custom.conversions.find(object) {
+            Some(known) => *object = known,
+            None => missing.push(at),
+        }
+    }
+    if missing.is_empty() {
+        return Ok(objects);
+    }
+    let alive = endpoint.cache.snapshot().objects().count();
+    let values = missing.iter().map(|at| custom.prune_and_default_stored(objects[*at].to_value())).collect();
+    let converted = custom.convert_objects(server, values, to).await?;
+    for (at, mut value) in missing.into_iter().zip(converted) {
+        let object = objects[at].converted(&encode(&mut value));
+        let object = Arc::new(object.ok_or_else(|| ApiError::internal("failed to decode a converted object"))?);
+        custom.conversions.insert(&object, alive);
+        objects[at] = object;
+    }
+    Ok(objects)
+}
+
+/// Returns the value of a stored object in the version of the endpoint.
+pub(crate) async fn to_served_value(call: &Call<'_>, object: Arc<StoredObject>) -> Result<Value> {
+    let served = to_served_object(call.server, call.endpoint, object).await?;
+    Ok(call.endpoint.to_served_value(&served))
+}
+
+/// Converts an object from the version of the endpoint to the storage version.
+pub(super) async fn to_storage_version(server: &Inner, endpoint: &Endpoint, object: Value) -> Result<Value> {
+    let Some(custom) = endpoint.custom().filter(|custom| custom.converter.is_some()) else {
+        return Ok(endpoint.to_storage_version(object));
+    };
+    let to = &custom.stored_api_version;
+    let mut converted = Box::pin(custom.convert_objects(server, vec![object], to)).await?;
+    Ok(custom.prune_and_default_stored(converted.swap_remove(0)))
+}
+
+/// The conversions that the managed fields of a request need.
+#[derive(Default)]
+pub(crate) struct PendingConversions(Mutex<Vec<PendingConversion>>);
+
+struct PendingConversion {
+    object: Value,
+    to: String,
+    /// `None` until the webhook was called.
+    converted: Option<Value>,
+}
+
+/// Returns an object in another version, if that takes no webhook or the webhook was called before.
+///
+/// # Errors
+/// If the webhook has to be called first, by [`convert_pending`].
+pub(super) fn convert_now(call: &Call<'_>, object: &Value, to: &str) -> Result<Value, String> {
+    if object["apiVersion"] == to {
+        return Ok(object.clone());
+    }
+    if !call.endpoint.has_conversion_webhook() {
+        let mut object = object.clone();
+        object["apiVersion"] = to.into();
+        return Ok(object);
+    }
+    let mut pending = call.conversions.0.lock();
+    match pending.iter().find(|known| known.to == to && known.object == *object) {
+        Some(PendingConversion { converted: Some(converted), .. }) => return Ok(converted.clone()),
+        Some(_) => {}
+        None => pending.push(PendingConversion { object: object.clone(), to: to.to_owned(), converted: None }),
+    }
+    Err("the object has to be converted first".to_owned())
+}
+
+/// Calls the webhook for every pending conversion; returns whether there were any.
+pub(crate) async fn convert_pending(call: &Call<'_>) -> Result<bool> {
+    let Some(custom) = call.endpoint.custom().filter(|custom| custom.converter.is_some()) else { return Ok(false) };
+    let wanted: Vec<(usize, Value, String)> = {
+        let pending = call.conversions.0.lock();
+        let open = pending.iter().enumerate().filter(|(_, conversion)| conversion.converted.is_none());
+        open.map(|(at, conversion)| (at, conversion.object.clone(), conversion.to.clone())).collect()
+    };
+    let any = !wanted.is_empty();
+    for (at, object, to) in wanted {
+        let mut converted = Box::pin(custom.convert_objects(call.server, vec![object], &to)).await?;
+        call.conversions.0.lock()[at].converted = Some(converted.swap_remove(0));
+    }
+    Ok(any)
+}

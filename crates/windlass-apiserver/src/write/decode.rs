@@ -1,0 +1,165 @@
+//! Decode: from the body of a request to an object of the endpoint's kind, with the defaults of its kind or schema.
+
+mod custom;
+mod delete_options;
+
+use http::header::CONTENT_TYPE;
+use serde_json::Value;
+use windlass_builtins::protobuf;
+use windlass_schema::{
+    decode,
+    json::{self, Document},
+    yaml,
+};
+
+pub(crate) use self::delete_options::delete_options;
+use crate::{
+    call::Call,
+    custom::Custom,
+    negotiate::{self, Media},
+    options::FieldValidation,
+    status::{ApiError, Result},
+};
+
+/// Decodes the body and applies defaults. Unknown and duplicate fields become warnings or an error.
+pub(crate) fn decode_body(call: &Call<'_>, validation: FieldValidation) -> Result<Value> {
+    if let Some(custom) = custom_body(call) {
+        return custom::decode_body(call, custom, validation);
+    }
+    let endpoint = call.endpoint;
+    let media = negotiate::content_type(call.headers.get(CONTENT_TYPE))?;
+    let (api_version, kind) = call.body_kind();
+    let unrecognized = |why: &str| {
+        let shown = summary(&call.body);
+        ApiError::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why} ({shown})"))
+    };
+    let document: Document<'_> = match media {
+        Media::Json => json::parse(&call.body)
+            .map_err(|error| unrecognized(&format!("couldn't get version/kind; json parse error: {error}")))?,
+        Media::Yaml => yaml::parse(&call.body).map_err(|error| unrecognized(&error.to_string()))?,
+        Media::Protobuf => {
+            let decoded = protobuf::decode(&call.body, endpoint.table);
+            decoded.map_err(|error| unrecognized(&error.to_string()))?.value.into()
+        }
+    };
+    let given_version = given(&document.value, "apiVersion").unwrap_or(&api_version).to_owned();
+    let given_kind = given(&document.value, "kind").unwrap_or(kind).to_owned();
+    check_kind(call, (&given_version, &given_kind), (&api_version, kind))?;
+    let rejected = |why: &str| {
+        let version = given_version.rsplit('/').next().unwrap_or_default();
+        let message = format!("{given_kind} in version \"{version}\" cannot be handled as a {kind}: {why}");
+        ApiError::bad_request(message)
+    };
+    let decoded = decode::decode(document, call.body_type(), &endpoint.table.types, endpoint.wire_form());
+    if let Some(error) = decoded.error {
+        return Err(rejected(&error));
+    }
+    match validation {
+        FieldValidation::Strict if !decoded.strict.is_empty() => {
+            return Err(rejected(&format!("strict decoding error: {}", decoded.strict.join(", "))));
+        }
+        FieldValidation::Warn => decoded.strict.into_iter().for_each(|complaint| call.warnings.add(complaint)),
+        _ => {}
+    }
+    let mut object = decoded.value;
+    set_kind_and_defaults(call, &mut object, &api_version, kind);
+    Ok(object)
+}
+
+/// Decodes an object that a patch or webhook has changed into its kind again, in place. Returns the complaints of a
+/// strict decoder.
+pub(crate) fn decode_value(call: &Call<'_>, object: &mut Value) -> Result<Vec<String>, String> {
+    if let Some(custom) = custom_body(call) {
+        return custom::prune_and_default(call, custom, object);
+    }
+    let endpoint = call.endpoint;
+    let (api_version, kind) = call.body_kind();
+    let decoded = decode::decode(object.take(), call.body_type(), &endpoint.table.types, endpoint.wire_form());
+    if let Some(error) = decoded.error {
+        return Err(error);
+    }
+    *object = decoded.value;
+    set_kind_and_defaults(call, object, &api_version, kind);
+    Ok(decoded.strict)
+}
+
+/// Returns the rules of the body's CustomResourceDefinition; `None` if the body is of a built-in kind.
+fn custom_body<'a>(call: &Call<'a>) -> Option<&'a Custom> {
+    call.endpoint.custom().filter(|_| call.subresource.is_none_or(|sub| sub.version.is_empty()))
+}
+
+fn set_kind_and_defaults(call: &Call<'_>, object: &mut Value, api_version: &str, kind: &str) {
+    object["apiVersion"] = api_version.into();
+    object["kind"] = kind.into();
+    if call.body_type() == call.endpoint.resource.ty {
+        call.endpoint.strategy.default(object);
+    }
+}
+
+/// Rejects a body whose apiVersion and kind are not the expected ones.
+fn check_kind(call: &Call<'_>, given: (&str, &str), expected: (&str, &str)) -> Result<()> {
+    if given == expected {
+        return Ok(());
+    }
+    let ((given_version, given_kind), (api_version, kind)) = (given, expected);
+    let version = given_version.rsplit('/').next().unwrap_or_default();
+    let endpoint = call.endpoint;
+    // The real server decodes CustomResourceDefinitions in a server of their own, which knows no other kinds.
+    let definitions = call.is_definition();
+    let known = endpoint
+        .table
+        .resources
+        .iter()
+        .find(|have| !definitions && &*have.kind == given_kind && have.api_version() == given_version);
+    let scheme = match definitions {
+        true => "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:55",
+        false => "pkg/api/legacyscheme/scheme.go:30",
+    };
+    let other_version = definitions && given_kind == kind && given_version == "apiextensions.k8s.io/v1beta1";
+    let why = match known {
+        None if other_version => return Err(wrong_version(given_version, api_version)),
+        Some(other) if &*other.kind == kind && endpoint.stored.plural == other.plural => {
+            return Err(wrong_version(given_version, api_version));
+        }
+        Some(_) => {
+            let package = internal_package(&endpoint.resource.group);
+            format!("converting ({version}.{given_kind}) to ({package}.{kind}): unknown conversion")
+        }
+        None => {
+            format!("no kind \"{given_kind}\" is registered for version \"{given_version}\" in scheme \"{scheme}\"")
+        }
+    };
+    let message = format!("{given_kind} in version \"{version}\" cannot be handled as a {kind}: {why}");
+    Err(ApiError::bad_request(message))
+}
+
+/// 400 for a body in another version than the path names.
+fn wrong_version(given: &str, expected: &str) -> ApiError {
+    ApiError::bad_request(format!(
+        "the API version in the data ({given}) does not match the expected API version ({expected})"
+    ))
+}
+
+fn given<'a>(value: &'a Value, field: &str) -> Option<&'a str> {
+    value.get(field)?.as_str().filter(|text| !text.is_empty())
+}
+
+/// The beginning of a body, for error messages: as text if it looks like JSON, else in hexadecimal digits.
+fn summary(body: &[u8]) -> String {
+    const SHOWN: usize = 30;
+    let beginning = &body[..body.len().min(SHOWN)];
+    let shown = match body.first() {
+        None => return "<empty>".to_owned(),
+        Some(b'{') => String::from_utf8_lossy(beginning).into_owned(),
+        Some(_) => beginning.iter().map(|byte| format!("{byte:02x}")).collect(),
+    };
+    if body.len() > SHOWN { format!("{shown} ...") } else { shown }
+}
+
+/// The Go package of a group's types, as error messages name it.
+pub(crate) fn internal_package(group: &str) -> &str {
+    match group.split('.').next().unwrap_or_default() {
+        "" | "events" => "core",
+        first => first,
+    }
+}

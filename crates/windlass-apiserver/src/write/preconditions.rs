@@ -1,0 +1,101 @@
+//! Preconditions: an object must be the one that the request addresses, in the state that the client expects.
+
+use serde_json::Value;
+use windlass_schema::field::{ErrorKind, FieldError};
+
+use crate::{
+    call::Call,
+    custom::Custom,
+    meta,
+    options::parse_resource_version,
+    status::{ApiError, Result},
+    storage::StoredObject,
+};
+
+/// Checks that the object's name is the one in the path.
+pub(crate) fn match_name(call: &Call<'_>, object: &Value) -> Result<()> {
+    let name = meta::text(object, "name");
+    if name.is_empty() {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            call.target.name
+        )));
+    }
+    if name != call.target.name {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({})",
+            call.target.name
+        )));
+    }
+    Ok(())
+}
+
+/// Checks that the object's namespace is the one in the path; sets it if the object has none.
+pub(crate) fn match_namespace(call: &Call<'_>, object: &mut Value) -> Result<()> {
+    let wanted = if call.endpoint.resource.namespaced { call.target.namespace } else { "" };
+    let namespace = meta::text(object, "namespace");
+    if namespace == wanted {
+        return Ok(());
+    }
+    if wanted.is_empty() || namespace.is_empty() {
+        if wanted.is_empty() {
+            meta::metadata_mut(object).remove("namespace");
+        } else {
+            meta::set(object, "namespace", wanted);
+        }
+        return Ok(());
+    }
+    let message = "the namespace of the provided object does not match the namespace sent on the request";
+    Err(ApiError::bad_request(message))
+}
+
+/// Rejects new objects of a CustomResourceDefinition that is being deleted.
+pub(super) fn check_not_terminating(call: &Call<'_>, object: &Value) -> Result<()> {
+    if !call.endpoint.custom().is_some_and(Custom::is_terminating) {
+        return Ok(());
+    }
+    let resource = &*call.endpoint.resource;
+    let why = "create not allowed while custom resource definition is terminating";
+    Err(ApiError::forbidden(&resource.plural, &resource.group, meta::text(object, "name"), why))
+}
+
+/// Checks that the uid of the desired object, if it has one, is that of the existing object.
+pub(crate) fn check_uid(call: &Call<'_>, desired: &Value, old: &Value) -> Result<()> {
+    let resource = &*call.endpoint.resource;
+    let (wanted, have) = (meta::text(desired, "uid"), meta::text(old, "uid"));
+    if wanted.is_empty() || wanted == have {
+        return Ok(());
+    }
+    let group = if call.endpoint.custom().is_some() { format!("{}/", resource.group) } else { String::new() };
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{group}{}/{}, ResourceVersion: 0, AdditionalErrorMsg: \
+         Precondition failed: UID in precondition: {wanted}, UID in object meta: {have}",
+        resource.plural,
+        call.key()
+    );
+    Err(ApiError::conflict(&resource.plural, &resource.group, call.target.name, &why))
+}
+
+/// Checks that the resource version of the desired object, if it has one, is the current one.
+pub(super) fn check_resource_version(call: &Call<'_>, desired: &Value, current: &StoredObject) -> Result<()> {
+    let resource = &*call.endpoint.resource;
+    let name = call.target.name;
+    let version = meta::text(desired, "resourceVersion");
+    if matches!(version, "" | "0") {
+        if call.endpoint.strategy.allows_unconditional_update() {
+            return Ok(());
+        }
+        let error = FieldError {
+            kind: ErrorKind::Invalid,
+            field: "metadata.resourceVersion".to_owned(),
+            value: Some("0".to_owned()),
+            detail: "must be specified for an update".to_owned(),
+        };
+        return Err(ApiError::invalid(&resource.plural, &resource.group, name, &vec![error]));
+    }
+    let version = parse_resource_version(version).map_err(|error| ApiError::unexpected(error.detail))?;
+    if version != current.revision.0 {
+        return Err(call.modified(name));
+    }
+    Ok(())
+}
