@@ -1,7 +1,7 @@
 //! Measures acknowledged, durable writes per second: `cargo run --release -p windlass-store --example write_load`.
 //!
-//! Arguments, all optional: writers (32), seconds for each phase (3), bytes of a value (1800), folder (the system's
-//! temporary one). Use a folder on the disk that is meant; a file system in memory knows no `fsync`.
+//! Arguments, all optional: number of writers (32), seconds per phase (3), bytes per value (1800), directory (the
+//! system's temporary directory). Choose a directory on the disk to measure; an in-memory file system has no `fsync`.
 
 #![allow(clippy::print_stdout, reason = "it is a program for a terminal")]
 

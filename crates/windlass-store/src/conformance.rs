@@ -1,8 +1,8 @@
-//! What every [`Store`] must do, as checks that any backend's tests can run.
+//! Conformance checks for every [`Store`], which any backend's tests can run.
 //!
-//! A check panics when the store breaks its promise. It writes only below a root of its own and does not assume that
-//! the store is empty or that nobody else writes elsewhere, so it also fits a store that is shared, as etcd is. Only the
-//! checks of compaction reach further: they forget history of the whole store.
+//! A check panics if the store violates the contract. It writes only below its own root and assumes neither that the
+//! store is empty nor that there are no other writers elsewhere, so it also works on a shared store such as etcd. Only
+//! the compaction checks reach further: they discard history of the whole store.
 
 mod compaction;
 mod lists;
@@ -26,7 +26,7 @@ pub use self::{
 };
 use crate::{Error, Event, ListOptions, Revision, Store, Watch};
 
-/// How long a watch may take to tell of an event before a check gives up.
+/// How long a check waits for a watch to deliver an event.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Runs all checks on a store, one after the other, below a root such as `/conformance`.
@@ -45,7 +45,7 @@ pub async fn check_all(store: &Arc<dyn Store>, root: &str) {
     a_watch_overtaken_by_compaction_says_so(store, &format!("{root}/overtaken/")).await;
 }
 
-/// What a key looks like in a list, an event or an expectation: key, revision, value (`None`: deleted).
+/// A key as it appears in a list, an event or an expectation: key, revision, value (`None`: deleted).
 type Told = (String, Revision, Option<Bytes>);
 
 fn told(event: &Event) -> Told {
@@ -61,7 +61,7 @@ async fn listed(store: &Arc<dyn Store>, options: ListOptions) -> Vec<Told> {
     page.entries.into_iter().map(|entry| (entry.key.to_string(), entry.revision, Some(entry.value))).collect()
 }
 
-/// Reads a watch until it has told everything up to a revision.
+/// Reads a watch until it has delivered everything up to a revision.
 async fn heard(watch: &mut dyn Watch, through: Revision) -> Result<Vec<Told>, Error> {
     let mut events: Vec<Told> = Vec::new();
     let mut told_through = Revision(0);

@@ -4,21 +4,21 @@
 //!
 //! - **Durable**: a write is acknowledged after the `fsync` of the transaction that holds it. Writers that wait at the
 //!   same time share one transaction and one `fsync` (group commit).
-//! - **Atomic**: after a crash the file holds every acknowledged write, whole, and of those still under way a prefix in
-//!   revision order. A revision is stored in the transaction of its write, so revisions never go back.
-//! - **Nothing unsafe is shown**: reads and watches see a write only once it is durable.
-//! - **Fail stop**: after the first write or `fsync` that fails, that write and all later ones get [`Error::Poisoned`];
-//!   reads and watches go on with the last durable state. Reopening the file heals it. A write that failed so may or may
-//!   not be there afterwards, like one whose answer was lost. What an operating system has in its cache of a file whose
-//!   `fsync` failed cannot be told from what is on the disk: after such an error a restart of the machine is safer
-//!   than a mere reopening.
-//! - **One process**: a second open of the same file fails with [`Error::Locked`].
-//! - A write whose future is dropped while it waits may still happen.
+//! - **Atomic**: after a crash the file holds every acknowledged write in full, and a prefix, in revision order, of the
+//!   writes still in progress. A revision is stored in the transaction of its write, so revisions never go back.
+//! - **Only durable writes are visible**: reads and watches see a write only once it is durable.
+//! - **Fail-stop**: the first write or `fsync` that fails, and every write after it, returns [`Error::Poisoned`]; reads
+//!   and watches continue with the last durable state. Reopening the file recovers from the error. A write that failed
+//!   this way may or may not be present afterwards, like one whose response was lost. After a failed `fsync`, the
+//!   operating system's page cache cannot be told apart from the contents of the disk, so restarting the machine is
+//!   safer than only reopening the file.
+//! - **Single process**: a second open of the same file fails with [`Error::Locked`].
+//! - A write whose future is dropped while it waits may still take effect.
 //!
 //! # Layout
 //!
-//! As in etcd the tables are ordered by revision and the index of keys is kept in memory, so a write only ever appends:
-//! a transaction of 32 writes touches the right edge of two trees, not 32 places of one.
+//! As in etcd, the tables are ordered by revision and the key index is kept in memory, so writes only append: a
+//! transaction of 32 writes touches the right edge of two trees, not 32 places in one.
 //!
 //! | table    | key            | value                                                                              |
 //! |----------|----------------|------------------------------------------------------------------------------------|
@@ -26,20 +26,20 @@
 //! | `log`    | revision `u64` | one byte (0: written, 1: deleted), then the key in UTF-8                             |
 //! | `values` | revision `u64` | the value, as it was handed in; none for a deletion                                  |
 //!
-//! The store's revision is the larger of the last key of `log` and `compacted`. Opening reads `log` (not `values`) and
-//! builds the index, about 150 bytes of memory a key. After a crash redb first walks the whole file to check it: the
-//! alternative (its quick repair) costs a second `fsync` with every commit.
+//! The store's revision is the larger of the last key of `log` and `compacted`. Opening the file reads `log` (not
+//! `values`) and builds the index, which uses about 150 bytes of memory per key. After a crash redb first checks the
+//! whole file: the alternative, its quick repair, costs a second `fsync` per commit.
 //!
-//! Compaction first notes `compacted`, then sweeps: for every write up to it, in order, it removes the versions of the
-//! same key before that write, and the write itself if it deleted the key. It does so in small pieces that ride on the
-//! transactions of other writers; `swept` says how far it came, also across a reopening.
+//! Compaction first records `compacted`, then sweeps: for every write up to that revision, in order, it removes the
+//! earlier versions of the same key, and the write itself if it deleted the key. It works in small pieces that are
+//! added to the transactions of other writers; `swept` records its progress, which survives reopening the file.
 //!
 //! # Threads
 //!
-//! One thread owns the database and makes all transactions. A read looks in the index, then for the value among the
-//! newest events, which are kept in memory for the watches, and only then in the file, with the read transaction that
-//! the writing thread opened after its last commit. Single values are read right on the caller's thread (one page, nearly
-//! always in a cache); lists of many values and watches that come from far behind read on tokio's blocking threads.
+//! One thread owns the database and runs all transactions. A read consults the index, then looks for the value among
+//! the newest events, which are kept in memory for watches, and only then in the file, using the read transaction that
+//! the writer thread opened after its last commit. Single values are read directly on the caller's thread (one page,
+//! nearly always cached); lists of many values, and watches that are far behind, read on tokio's blocking threads.
 
 mod fence;
 mod layout;
@@ -69,16 +69,16 @@ use crate::{
     log::EventLog,
 };
 
-/// Requests that may wait for the writing thread. Each waiting caller has one, so this only bounds callers that do
-/// not wait for their answer.
+/// Number of requests that may wait for the writer thread. Each waiting caller has one, so this bounds only callers
+/// that do not wait for their response.
 const QUEUE: usize = 1024;
 
-/// How much memory an [`EmbeddedStore`] may use.
+/// Memory limits of an [`EmbeddedStore`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EmbeddedOptions {
-    /// For pages of the file; 2 MiB unless told.
+    /// Memory for cached pages of the file; 2 MiB by default.
     pub cache_bytes: usize,
-    /// For the newest events, which watches read without touching the file; 2,048 events or 1 MiB unless told.
+    /// Memory for the newest events, which watches read without touching the file; 2,048 events or 1 MiB by default.
     pub recent: Retention,
 }
 
@@ -88,9 +88,9 @@ impl Default for EmbeddedOptions {
     }
 }
 
-/// A durable [`Store`] in one file. See the [module](self) for what it guarantees.
+/// A durable [`Store`] in one file. See the [module documentation](self) for its guarantees.
 ///
-/// Dropping it ends all watches, waits for a write under way and releases the file.
+/// Dropping it ends all watches, waits for the write in progress and releases the file.
 pub struct EmbeddedStore {
     shared: Arc<Shared>,
     requests: Option<mpsc::Sender<Request>>,
@@ -98,15 +98,15 @@ pub struct EmbeddedStore {
     changed: watch::Receiver<Revision>,
 }
 
-/// What the writing thread shows to readers: always a durable state.
+/// State that the writer thread publishes to readers; always durable.
 struct Shared {
     state: Mutex<State>,
-    /// The first failure of a write.
+    /// Cause of the first failed write.
     poison: OnceLock<String>,
 }
 
 struct State {
-    /// Where the versions are; the values are in the file.
+    /// Index of all versions; the values are in the file.
     history: History<()>,
     recent: EventLog,
     revision: Revision,
@@ -131,19 +131,20 @@ impl fmt::Debug for EmbeddedStore {
 }
 
 impl EmbeddedStore {
-    /// Opens the store in a file, or makes one (readable for its owner only). Blocks while it reads the index.
+    /// Opens the store in a file, creating the file (readable only by its owner) if it does not exist. Blocks while it
+    /// reads the index.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::open_file(path, EmbeddedOptions::default())
     }
 
-    /// Opens the store in a file with options.
+    /// Opens the store in a file, with options.
     pub fn open_file(path: impl AsRef<Path>, options: EmbeddedOptions) -> Result<Self, Error> {
         let path = path.as_ref();
         let backend = layout::open_file(path)?;
         Self::open_named(backend, options, &path.display().to_string())
     }
 
-    /// Opens the store in other storage than a file.
+    /// Opens the store on storage other than a file.
     pub fn open_with(backend: impl StorageBackend, options: EmbeddedOptions) -> Result<Self, Error> {
         Self::open_named(backend, options, "the storage")
     }
@@ -186,7 +187,7 @@ impl EmbeddedStore {
         answered.await.unwrap_or_else(|_| Err(self.stopped()))
     }
 
-    /// Why the writing thread gave no answer.
+    /// Returns the error for a request that the writer thread did not answer.
     fn stopped(&self) -> Error {
         match self.shared.poisoned() {
             Err(error) => error,
@@ -245,7 +246,7 @@ impl Store for EmbeddedStore {
         Ok(Box::new(self.shared.watch(changed, prefix, after)?))
     }
 
-    /// Returns when all that the compaction frees has been removed. Writers go on meanwhile.
+    /// Returns once everything that the compaction frees has been removed. Writers continue in the meantime.
     async fn compact(&self, revision: Revision) -> Result<(), Error> {
         let (answer, answered) = oneshot::channel();
         self.request(Request::Compact { revision, answer }).await?;

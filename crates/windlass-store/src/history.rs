@@ -1,7 +1,9 @@
-//! The versions of every key, in memory: which revision of a key is current, and which was current at an earlier one.
+//! In-memory index of the versions of every key: which version is current, and which was current at an earlier
+//! revision.
 //!
-//! Both backends decide compare-and-swap writes and answer lists from this index; they differ only in what a version
-//! carries (`T`): the value itself in memory, nothing in the embedded store, where the value is found by its revision.
+//! Both backends decide compare-and-swap writes and serve lists from this index. They differ only in the data that a
+//! version carries (`T`): the value itself in the memory store; nothing in the embedded store, which looks values up by
+//! revision.
 
 use std::{
     collections::BTreeMap,
@@ -11,19 +13,19 @@ use std::{
 
 use crate::{Error, ListOptions, Revision};
 
-/// What a write asks for, and thereby what must be true of the key before it.
+/// A write operation and its precondition on the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
     /// The key must not exist.
     Create,
-    /// The key's last write must be this one.
+    /// The last write of the key must have this revision.
     Update(Revision),
-    /// The key's last write must be this one; afterwards the key does not exist.
+    /// The last write of the key must have this revision; afterwards the key does not exist.
     Delete(Revision),
 }
 
 impl Operation {
-    /// Decides the operation against the current revision of its key (`None`: the key does not exist).
+    /// Checks the precondition against the current revision of the key (`None`: the key does not exist).
     pub(crate) fn admit(self, key: &str, current: Option<Revision>) -> Result<(), Error> {
         match (self, current) {
             (Self::Create, None) => Ok(()),
@@ -37,21 +39,21 @@ impl Operation {
     }
 }
 
-/// One write of a key; `value` is `None` when the write deleted it.
+/// One write of a key; `value` is `None` if the write deleted the key.
 #[derive(Debug, Clone)]
 pub(crate) struct Version<T> {
     pub(crate) revision: Revision,
     pub(crate) value: Option<T>,
 }
 
-/// Keys that live at one revision, as a list finds them.
+/// Keys that exist at one revision, as collected by a list.
 #[derive(Debug)]
 pub(crate) struct Listed<T> {
     pub(crate) entries: Vec<(Arc<str>, Revision, T)>,
     pub(crate) remaining: usize,
 }
 
-/// The versions of one key, oldest first; most keys have only the newest.
+/// Versions of one key, oldest first; most keys have only the newest.
 #[derive(Debug)]
 struct Chain<T> {
     older: Vec<Version<T>>,
@@ -80,18 +82,18 @@ impl<T> Default for History<T> {
 }
 
 impl<T: Clone> History<T> {
-    /// The key, as the index shares it, and its newest version, if that is not a deletion.
+    /// Returns the shared key and the newest version, unless that is a deletion.
     pub(crate) fn current(&self, key: &str) -> Option<(&Arc<str>, Revision, &T)> {
         let (key, chain) = self.chains.get_key_value(key)?;
         Some((key, chain.newest.revision, chain.newest.value.as_ref()?))
     }
 
-    /// The index's own copy of a key that it has seen, or a new one.
+    /// Returns the index's own copy of a known key, or a new one.
     pub(crate) fn share(&self, key: &str) -> Arc<str> {
         self.chains.get_key_value(key).map_or_else(|| Arc::from(key), |(key, _)| key.clone())
     }
 
-    /// Records a write. Revisions must come in increasing order.
+    /// Records a write. Writes must be applied in revision order.
     pub(crate) fn apply(&mut self, key: &Arc<str>, version: Version<T>) {
         match self.chains.get_mut(key) {
             Some(chain) => {
@@ -105,7 +107,7 @@ impl<T: Clone> History<T> {
         }
     }
 
-    /// The keys that live at a revision.
+    /// Lists the keys that exist at a revision.
     pub(crate) fn list(&self, options: &ListOptions, at: Revision) -> Listed<T> {
         let prefix = options.prefix.as_str();
         let from = match options.after.as_deref() {
@@ -128,10 +130,11 @@ impl<T: Clone> History<T> {
         listed
     }
 
-    /// Forgets what the write of `key` at `revision` made obsolete: every older version of the key, and the write
-    /// itself if it was a deletion. Tells the revisions that are gone.
+    /// Removes the versions that the write of `key` at `revision` made obsolete: every older version of the key, and
+    /// the write itself if it was a deletion. Calls `removed` with each removed revision.
     ///
-    /// Called for every write up to a revision, in order, this leaves what a list at that revision or later needs.
+    /// Called for every write up to a revision, in order, this keeps the versions that a list at that revision or later
+    /// needs.
     pub(crate) fn forget_before(&mut self, key: &str, revision: Revision, mut gone: impl FnMut(Revision)) {
         let Some(chain) = self.chains.get_mut(key) else { return };
         let mut end = chain.older.partition_point(|version| version.revision < revision);
@@ -150,7 +153,7 @@ impl<T: Clone> History<T> {
         }
     }
 
-    /// How many versions are kept, over all keys.
+    /// Number of versions kept, over all keys.
     #[cfg(test)]
     pub(crate) fn versions(&self) -> usize {
         self.chains.values().map(|chain| chain.older.len() + 1).sum()

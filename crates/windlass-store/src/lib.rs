@@ -1,9 +1,9 @@
 //! A revisioned, watchable key-value store.
 //!
-//! Everything the API server keeps lives behind the [`Store`] trait: ordered keys, opaque values, one strictly
-//! increasing sequence of revisions, compare-and-swap writes, and watches that miss nothing. The trait is small enough
-//! that etcd fits it as well as a map in memory: a revision is known only after its commit, a watch may be cut at any
-//! time, and somebody else may compact.
+//! The API server keeps all of its state behind the [`Store`] trait: ordered keys, opaque values, a single strictly
+//! increasing sequence of revisions, compare-and-swap writes, and watches that miss no event. The trait is small enough
+//! to fit etcd as well as an in-memory map: a revision is known only after its commit, a watch may be interrupted at
+//! any time, and other clients may compact the history.
 
 pub mod conformance;
 pub mod embedded;
@@ -22,12 +22,13 @@ pub use self::{
     memory::MemoryStore,
 };
 
-/// A point in the store's history. Every successful write has one of its own, larger than all before it.
+/// A point in the store's history. Every successful write has its own revision, larger than all earlier ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Revision(pub u64);
 
 impl Revision {
-    /// The revision of a store that was never written. As in etcd it is not zero: clients give zero a meaning of its own.
+    /// The revision of an empty, never written store. As in etcd it is not zero, because clients give zero a special
+    /// meaning.
     pub const INITIAL: Self = Self(1);
 
     /// The revision of the write after this one.
@@ -35,7 +36,7 @@ impl Revision {
         Self(self.0 + 1)
     }
 
-    /// Checks that history can still, and already, be read from this revision on.
+    /// Checks that the history from this revision on is available: neither compacted nor in the future.
     fn within(self, oldest: Self, current: Self) -> Result<(), Error> {
         if self > current {
             return Err(Error::Future { requested: self, current });
@@ -53,7 +54,7 @@ impl fmt::Display for Revision {
     }
 }
 
-/// A key with its value and the revision of the write that made it so.
+/// A key with its value and the revision of its last write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// The key.
@@ -64,110 +65,110 @@ pub struct Entry {
     pub revision: Revision,
 }
 
-/// What to list.
+/// Selects the entries to list.
 #[derive(Debug, Clone, Default)]
 pub struct ListOptions {
-    /// Only keys that start with this.
+    /// Return only keys that start with this prefix.
     pub prefix: String,
-    /// Only keys strictly after this one.
+    /// Return only keys strictly after this one.
     pub after: Option<String>,
-    /// At most this many entries; `None` for all.
+    /// Return at most this many entries; `None` returns all.
     pub limit: Option<usize>,
-    /// The state as of this revision; `None` for the newest.
+    /// Return the state as of this revision; `None` returns the newest.
     pub at: Option<Revision>,
 }
 
-/// An answer to a list: entries in key order, all as of one revision.
+/// Result of a list: entries in key order, all as of one revision.
 #[derive(Debug, Clone)]
 pub struct Page {
     /// The entries, ordered by key.
     pub entries: Vec<Entry>,
-    /// The revision the entries are the state of: `at` if it was given, else the newest.
+    /// The revision of this state: `at` if it was given, otherwise the newest.
     pub revision: Revision,
-    /// Keys of the range that are left after the last entry.
+    /// Number of matching keys after the last entry.
     pub remaining: usize,
 }
 
-/// One write, as a watch tells it.
+/// A write, as delivered by a watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     /// The key that was written.
     pub key: Arc<str>,
     /// The revision of the write.
     pub revision: Revision,
-    /// The new value; `None` when the key was deleted.
+    /// The new value; `None` if the key was deleted.
     pub value: Option<Bytes>,
 }
 
 /// Consecutive events of a watch.
 #[derive(Debug, Clone)]
 pub struct Batch {
-    /// Events in revision order; may be empty when only time has passed.
+    /// Events in revision order; empty if the batch only reports progress.
     pub events: Vec<Event>,
     /// Every event of the watch's prefix up to and including this revision has now been delivered.
     pub revision: Revision,
 }
 
-/// Why an operation failed.
+/// Error of a store operation.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Create of a key that exists.
+    /// Create of an existing key.
     #[error("key {key:?} exists already")]
     Exists {
         /// The key.
         key: String,
     },
-    /// Update or delete of a key that is not there.
+    /// Update or delete of a key that does not exist.
     #[error("key {key:?} does not exist")]
     NotFound {
         /// The key.
         key: String,
     },
-    /// Update or delete of a key that somebody else wrote since.
+    /// Update or delete of a key that was written since the expected revision.
     #[error("key {key:?} is at revision {actual}, not {expected}")]
     Conflict {
         /// The key.
         key: String,
-        /// The revision the writer had seen.
+        /// The revision the writer expected.
         expected: Revision,
-        /// The revision the key is at.
+        /// The current revision of the key.
         actual: Revision,
     },
-    /// The revision asked for has been compacted away.
+    /// The requested revision has been compacted.
     #[error("revision {requested} has been compacted; the oldest kept is {oldest}")]
     Compacted {
-        /// The revision that was asked for.
+        /// The requested revision.
         requested: Revision,
         /// The oldest revision that a list or watch may start from.
         oldest: Revision,
     },
-    /// The revision asked for lies in the future.
+    /// The requested revision is in the future.
     #[error("revision {requested} lies in the future; the newest is {current}")]
     Future {
-        /// The revision that was asked for.
+        /// The requested revision.
         requested: Revision,
         /// The newest revision.
         current: Revision,
     },
-    /// A write could not be made durable, now or earlier: writes are refused until the store is reopened.
+    /// A write could not be made durable, now or earlier: writes are rejected until the store is reopened.
     #[error("the store refuses writes after an I/O error: {cause}")]
     Poisoned {
-        /// What went wrong first.
+        /// The first error.
         cause: String,
     },
-    /// The storage below failed.
+    /// The underlying storage failed.
     #[error("storage failed: {cause}")]
     Storage {
-        /// What it said.
+        /// The error of the storage.
         cause: String,
     },
-    /// The data folder is in use by another process.
+    /// The data directory is in use by another process.
     #[error("{path} is in use by another process")]
     Locked {
-        /// The file or folder.
+        /// The file or directory.
         path: String,
     },
-    /// The watch cannot go on (cut off by the backend, or the store was closed); list again and watch anew.
+    /// The watch cannot continue (interrupted by the backend, or the store was closed); list and watch again.
     #[error("the watch was cut off")]
     WatchCut,
 }
@@ -175,7 +176,7 @@ pub enum Error {
 /// A running watch.
 #[async_trait]
 pub trait Watch: Send {
-    /// Waits for the next events. Cancel-safe. After an error the watch is over.
+    /// Waits for the next events. Cancel-safe. The watch ends after an error.
     ///
     /// Every event of the prefix after the starting revision is delivered exactly once and in order, or the watch
     /// fails with [`Error::Compacted`] or [`Error::WatchCut`].
@@ -185,28 +186,28 @@ pub trait Watch: Send {
 /// A revisioned, watchable key-value store.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
-    /// The newest revision: at least that of every write acknowledged before the call.
+    /// Returns the newest revision: at least that of every write acknowledged before the call.
     async fn revision(&self) -> Result<Revision, Error>;
 
-    /// The entry of a key, at least as new as every write acknowledged before the call.
+    /// Returns the entry of a key, at least as new as every write acknowledged before the call.
     async fn get(&self, key: &str) -> Result<Option<Entry>, Error>;
 
-    /// Entries in key order, a consistent snapshot of one revision.
+    /// Returns entries in key order, as a consistent snapshot at one revision.
     async fn list(&self, options: ListOptions) -> Result<Page, Error>;
 
-    /// Writes a key that must not exist. Durable, where the backend is, before it returns.
+    /// Creates a key that must not exist. If the backend is durable, so is the write when this returns.
     async fn create(&self, key: &str, value: Bytes) -> Result<Revision, Error>;
 
-    /// Replaces the value of a key whose last write must be `expected`. Durable before it returns.
+    /// Replaces the value of a key whose last write must have revision `expected`. Durable like `create`.
     async fn update(&self, key: &str, expected: Revision, value: Bytes) -> Result<Revision, Error>;
 
-    /// Deletes a key whose last write must be `expected`. Durable before it returns.
+    /// Deletes a key whose last write must have revision `expected`. Durable like `create`.
     async fn delete(&self, key: &str, expected: Revision) -> Result<Revision, Error>;
 
-    /// Watches all keys of a prefix for events later than `after`.
+    /// Watches all keys with a prefix for events later than `after`.
     async fn watch(&self, prefix: &str, after: Revision) -> Result<Box<dyn Watch>, Error>;
 
-    /// Forgets history: lists `at` and watches `after` a revision below `revision` may fail from now on.
-    /// The newest state is never touched.
+    /// Discards history: lists `at` and watches `after` a revision below `revision` may fail from now on. The newest
+    /// state is never touched.
     async fn compact(&self, revision: Revision) -> Result<(), Error>;
 }

@@ -1,27 +1,27 @@
-//! The newest events, in memory, read by every watch with a cursor of its own.
+//! In-memory log of the newest events, which every watch reads with its own cursor.
 //!
-//! There is one log and no channel per watch: a slow watch costs nothing, and one that falls behind what is kept finds
-//! out when it reads. Keys and values are shared with whoever else holds them, not copied.
+//! There is one log instead of a channel per watch: a slow watch costs nothing, and a watch that has fallen behind the
+//! retained history finds out when it reads. Keys and values are shared with their other holders, not copied.
 
 use std::collections::VecDeque;
 
 use crate::{Event, Revision};
 
-/// How many events one read looks at: it bounds the time that a watch holds the lock.
+/// Number of events that one read examines; bounds the time that a watch holds the lock.
 const READ_AT_MOST: usize = 1024;
 
-/// A watch that sees no event of its prefix is told of its progress after this many revisions.
+/// A watch without events in its prefix receives a progress report after this many revisions.
 pub(crate) const PROGRESS_EVERY: u64 = 1024;
 
-/// What an event costs beyond its key and value, roughly.
+/// Approximate memory cost of an event in addition to its key and value.
 const EVENT_OVERHEAD: usize = 64;
 
-/// How much history to keep in memory. Whichever bound is reached first counts.
+/// Limits of the history kept in memory. The limit reached first applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// At most this many events.
+    /// Maximum number of events.
     pub events: usize,
-    /// At most this many bytes of keys and values.
+    /// Maximum size of keys and values in bytes.
     pub bytes: usize,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct EventLog {
     retention: Retention,
 }
 
-/// What a read found: the events of the prefix, and the last revision that was looked at.
+/// Result of a read: the events of the prefix, and the last revision examined.
 #[derive(Debug)]
 pub(crate) struct Scan {
     pub(crate) events: Vec<Event>,
@@ -45,14 +45,14 @@ impl EventLog {
         Self { events: VecDeque::new(), bytes: 0, retention }
     }
 
-    /// Adds the event that follows the last one.
+    /// Appends the event that follows the last one.
     pub(crate) fn push(&mut self, event: Event) {
         debug_assert!(self.events.back().is_none_or(|last| last.revision.0 + 1 == event.revision.0));
         self.bytes += cost(&event);
         self.events.push_back(event);
     }
 
-    /// Removes the oldest event if more are kept than the retention allows. The newest one always stays.
+    /// Removes the oldest event if the log exceeds the retention. The newest event is always kept.
     pub(crate) fn pop_excess(&mut self) -> Option<Event> {
         let excess = self.events.len() > self.retention.events || self.bytes > self.retention.bytes;
         if excess && self.events.len() > 1 { self.pop() } else { None }
@@ -69,18 +69,19 @@ impl EventLog {
         Some(event)
     }
 
-    /// The revision of the oldest event kept.
+    /// Returns the revision of the oldest event in the log.
     pub(crate) fn oldest(&self) -> Option<Revision> {
         self.events.front().map(|event| event.revision)
     }
 
-    /// The event of a revision, if it is kept.
+    /// Returns the event of a revision, if it is in the log.
     pub(crate) fn get(&self, revision: Revision) -> Option<&Event> {
         let index = revision.0.checked_sub(self.oldest()?.0)?;
         self.events.get(usize::try_from(index).ok()?)
     }
 
-    /// Reads on after a revision that is not older than the log: some events of the prefix, in order.
+    /// Reads events of the prefix in order, starting after a revision that is not older than the log. May return only
+    /// some of them.
     pub(crate) fn read(&self, after: Revision, prefix: &str) -> Scan {
         let mut scan = Scan { events: Vec::new(), through: after };
         let Some(oldest) = self.oldest() else { return scan };

@@ -1,8 +1,9 @@
-//! A store in memory: nothing survives the process.
+//! In-memory store: nothing survives the process.
 //!
-//! Every write is in the log of events until it is compacted away, and every version of a key that a list at a revision
-//! not yet compacted may ask for is kept. Both are bounded by a [`Retention`], a safety net for those who never compact:
-//! past it the oldest history is compacted by itself, exactly as if [`Store::compact`] had been called.
+//! Every write stays in the event log until it is compacted, and every version of a key is kept as long as a list at a
+//! revision not yet compacted may need it. Both are bounded by a [`Retention`], a safety net for callers that never
+//! compact: beyond it the store compacts its oldest history by itself, exactly as if [`Store::compact`] had been
+//! called.
 
 use std::sync::Arc;
 
@@ -17,17 +18,16 @@ use crate::{
     log::{EventLog, PROGRESS_EVERY},
 };
 
-/// What [`MemoryStore::new`] keeps at most: enough for a watch to be away for a while, little enough to forget about.
+/// Retention of [`MemoryStore::new`]: enough for a watch to be disconnected for a while, and small enough to ignore.
 const DEFAULT_RETENTION: Retention = Retention { events: 100_000, bytes: 64 << 20 };
 
-/// How much is compacted before others get the lock.
+/// Number of events compacted before the lock is released.
 const COMPACT_AT_ONCE: usize = 1024;
 
-/// A [`Store`] that lives in memory.
+/// An in-memory [`Store`].
 ///
-/// Values are kept as they are handed in: reads and watches share them. A clone of the value is never made.
-/// Operations are decided one at a time under a lock that is held for a short time only; a list holds it while it
-/// collects its entries.
+/// Values are stored as passed in; reads and watches share them without copying. Operations are decided one at a time
+/// under a lock that is held only briefly; a list holds it while it collects its entries.
 #[derive(Debug)]
 pub struct MemoryStore {
     state: Arc<Mutex<State>>,
@@ -49,12 +49,12 @@ impl Default for MemoryStore {
 }
 
 impl MemoryStore {
-    /// An empty store that keeps up to 100,000 events or 64 MiB of history.
+    /// Returns an empty store that keeps up to 100,000 events or 64 MiB of history.
     pub fn new() -> Self {
         Self::with_retention(DEFAULT_RETENTION)
     }
 
-    /// An empty store that keeps as much history as given.
+    /// Returns an empty store with the given retention.
     pub fn with_retention(retention: Retention) -> Self {
         let revision = Revision::INITIAL;
         let state =
@@ -75,7 +75,7 @@ impl MemoryStore {
             state.compacted = state.compacted.max(event.revision);
             state.history.forget_before(&event.key, event.revision, |_| ());
         }
-        // Told while the lock is held, so that watches hear of revisions in order.
+        // Sent while the lock is held, so that watches see revisions in order.
         self.changed.send_replace(revision);
         Ok(revision)
     }
@@ -138,7 +138,7 @@ impl Store for MemoryStore {
 }
 
 impl MemoryStore {
-    /// Drops some events up to a revision and what they superseded; tells whether more are left.
+    /// Removes some events up to a revision, and the versions they superseded; returns whether more remain.
     fn compact_some(&self, revision: Revision) -> bool {
         let mut state = self.state.lock();
         for _ in 0..COMPACT_AT_ONCE {
@@ -162,7 +162,7 @@ struct MemoryWatch {
 impl Watch for MemoryWatch {
     async fn next(&mut self) -> Result<Batch, Error> {
         loop {
-            // Marked as seen before the log is read: what is written in between wakes the wait below.
+            // Marked as seen before the log is read: a write in between wakes the wait below.
             let newest = *self.changed.borrow_and_update();
             let scan = {
                 let state = self.state.lock();

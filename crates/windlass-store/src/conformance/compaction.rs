@@ -1,4 +1,4 @@
-//! What compaction forgets, and what it must not.
+//! Checks which history compaction discards and which it must keep.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use bytes::Bytes;
 use super::{Told, below, heard, listed};
 use crate::{Error, ListOptions, Revision, Store};
 
-/// After a compaction the newest state, the state at the compacted revision and all events since are what they were;
-/// older revisions are refused.
+/// After a compaction the newest state, the state at the compacted revision and all events since are unchanged; older
+/// revisions are rejected.
 pub async fn compaction_forgets_history_and_nothing_else(store: &Arc<dyn Store>, root: &str) {
     let mut events: Vec<Told> = Vec::new();
     let keep = format!("{root}keep");
@@ -30,7 +30,7 @@ pub async fn compaction_forgets_history_and_nothing_else(store: &Arc<dyn Store>,
     let (middle_state, newest_state) = (listed(store, at(middle)).await, listed(store, below(root)).await);
     let mut behind = store.watch(root, middle).await.expect("watch must start");
 
-    // The second time and the earlier revision are nothing new.
+    // Repeating the compaction, and compacting an earlier revision, have no effect.
     for revision in [middle, middle, past] {
         store.compact(revision).await.expect("compact must succeed");
         assert_eq!(listed(store, below(root)).await, newest_state);
@@ -62,7 +62,7 @@ fn refused(error: Option<Error>, old: Revision, compacted: Revision) {
     assert!(oldest >= compacted);
 }
 
-/// A watch that has not read what is compacted away either tells all of it or fails; it never skips.
+/// A watch that has not yet read the compacted events either delivers all of them or fails; it never skips any.
 pub async fn a_watch_overtaken_by_compaction_says_so(store: &Arc<dyn Store>, root: &str) {
     let start = store.revision().await.expect("the revision must be known");
     let mut watch = store.watch(root, start).await.expect("watch must start");

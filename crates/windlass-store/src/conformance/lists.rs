@@ -1,4 +1,4 @@
-//! Lists: order, pages, one revision.
+//! Checks of lists: order, pages, one revision.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use bytes::Bytes;
 use super::{Told, below, listed};
 use crate::{Error, ListOptions, Revision, Store};
 
-/// Pages are in key order, go on where the last one ended, count what is left, and stay at their revision.
+/// Pages are in key order, continue where the last one ended, count the remaining keys, and stay at their revision.
 pub async fn lists_are_ordered_pages_of_one_revision(store: &Arc<dyn Store>, root: &str) {
     let mut expected = Vec::new();
-    // Written in another order than that of the keys; `-` sorts before `/`, and `0` after it.
+    // Not written in key order; `-` sorts before `/`, and `0` after it.
     for name in ["m", "b/x", "b-x", "a", "b", "z", "b0x", "é"] {
         let key = format!("{root}{name}");
         let revision = store.create(&key, Bytes::from(name)).await.expect("create must succeed");
@@ -35,7 +35,7 @@ pub async fn lists_are_ordered_pages_of_one_revision(store: &Arc<dyn Store>, roo
         if page.remaining == 0 {
             break;
         }
-        // What happens between two pages is not in them.
+        // Writes between two pages do not appear in them.
         let key = format!("{root}between{}", pages.len());
         store.create(&key, Bytes::new()).await.expect("create must succeed");
     }
@@ -48,7 +48,7 @@ pub async fn lists_are_ordered_pages_of_one_revision(store: &Arc<dyn Store>, roo
     assert_eq!((page.entries.len(), page.remaining), (0, 0));
 }
 
-/// A list at a revision is the state right after the write of that revision, whatever came later.
+/// A list at a revision is the state right after the write of that revision, regardless of later writes.
 pub async fn lists_go_back_in_time(store: &Arc<dyn Store>, root: &str) {
     let (a, b) = (format!("{root}a"), format!("{root}b"));
     let value = |text: &'static str| Bytes::from_static(text.as_bytes());
@@ -79,7 +79,7 @@ pub async fn lists_go_back_in_time(store: &Arc<dyn Store>, root: &str) {
     }
 }
 
-/// What has not happened yet can be neither listed, watched nor compacted.
+/// A future revision can be neither listed, watched nor compacted.
 pub async fn a_future_revision_is_refused(store: &Arc<dyn Store>, root: &str) {
     let current = store.revision().await.expect("the revision must be known");
     let future = Revision(current.0 + 1_000_000);

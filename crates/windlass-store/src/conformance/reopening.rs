@@ -1,4 +1,4 @@
-//! What is still there when a store is closed and opened again.
+//! Checks which state survives closing and reopening a store.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::{Told, below, heard, listed};
 use crate::{Error, ListOptions, Revision, Store};
 
-/// What a store must still know after it was closed and opened again.
+/// State that a store must still have after it was closed and reopened.
 #[derive(Debug)]
 pub struct Checkpoint {
     events: Vec<Told>,
@@ -16,7 +16,7 @@ pub struct Checkpoint {
     revision: Revision,
 }
 
-/// Writes a history, compacts some of it, and notes the rest.
+/// Writes a history, compacts some of it, and records the rest.
 pub async fn leave_a_history(store: &Arc<dyn Store>, root: &str) -> Checkpoint {
     let mut events: Vec<Told> = Vec::new();
     for number in 0..60_u32 {
@@ -29,7 +29,7 @@ pub async fn leave_a_history(store: &Arc<dyn Store>, root: &str) -> Checkpoint {
         };
         events.push((key, revision.expect("nobody else writes here"), value));
     }
-    // The last write of all is a deletion that leaves nothing in the newest state.
+    // The very last write is a deletion that leaves nothing in the newest state.
     let key = format!("{root}gone");
     let created = store.create(&key, Bytes::new()).await.expect("create must succeed");
     events.push((key.clone(), created, Some(Bytes::new())));
@@ -45,7 +45,7 @@ pub async fn leave_a_history(store: &Arc<dyn Store>, root: &str) -> Checkpoint {
     Checkpoint { events: events.split_off(21), states, compacted, revision }
 }
 
-/// Finds everything of a checkpoint again: states, events, what is compacted, and a revision that did not go back.
+/// Checks everything in a checkpoint: states, events, the compacted revision, and a revision that did not go back.
 pub async fn the_history_is_still_there(store: &Arc<dyn Store>, root: &str, checkpoint: &Checkpoint) {
     let Checkpoint { events, states, compacted, revision } = checkpoint;
     assert!(store.revision().await.expect("the revision must be known") >= *revision);
@@ -59,7 +59,7 @@ pub async fn the_history_is_still_there(store: &Arc<dyn Store>, root: &str, chec
     let old = Revision(compacted.0 - 1);
     assert!(matches!(store.watch(root, old).await.err(), Some(Error::Compacted { .. })));
 
-    // Compacted to its last write, it still does not hand out a revision twice.
+    // Even when compacted up to its last write, the store does not reuse a revision.
     store.compact(*revision).await.expect("compact must succeed");
     let (_, newest) = states.last().expect("there must be states");
     assert_eq!(listed(store, below(root)).await, *newest);

@@ -1,4 +1,4 @@
-//! Watches: every event once and in order.
+//! Checks of watches: every event once and in order.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use super::{PATIENCE, Told, heard, told};
 use crate::{Revision, Store};
 
-/// A watch tells the events of its prefix and of no other key.
+/// A watch delivers the events of its prefix and of no other key.
 pub async fn a_watch_hears_only_its_prefix(store: &Arc<dyn Store>, root: &str) {
     let start = store.revision().await.expect("the revision must be known");
     let mut watch = store.watch(&format!("{root}in/"), start).await.expect("watch must start");
@@ -23,7 +23,7 @@ pub async fn a_watch_hears_only_its_prefix(store: &Arc<dyn Store>, root: &str) {
     assert_eq!(events, expected);
 }
 
-/// A watch may start at any revision that is not compacted, and hears the events after it.
+/// A watch may start at any revision that is not compacted, and delivers the events after it.
 pub async fn a_watch_starts_anywhere_in_history(store: &Arc<dyn Store>, root: &str) {
     let mut expected: Vec<Told> = Vec::new();
     let start = store.revision().await.expect("the revision must be known");
@@ -41,7 +41,7 @@ pub async fn a_watch_starts_anywhere_in_history(store: &Arc<dyn Store>, root: &s
     }
 }
 
-/// Dropping a call of `next` that waits loses no event.
+/// Dropping a pending call of `next` loses no event.
 pub async fn a_wait_that_is_cancelled_loses_nothing(store: &Arc<dyn Store>, root: &str) {
     let start = store.revision().await.expect("the revision must be known");
     let mut watch = store.watch(root, start).await.expect("watch must start");
@@ -73,7 +73,7 @@ pub async fn a_wait_that_is_cancelled_loses_nothing(store: &Arc<dyn Store>, root
     assert_eq!(events, writer.await.expect("the writer must finish"));
 }
 
-/// While many tasks write, watches that start at different times hear every event once, in order, as it was written.
+/// While many tasks write, watches that start at different times deliver every event once, in order, as written.
 pub async fn watches_hear_every_event_once_and_in_order(store: &Arc<dyn Store>, root: &str) {
     let start = store.revision().await.expect("the revision must be known");
     let mut writers = JoinSet::new();
@@ -83,7 +83,7 @@ pub async fn watches_hear_every_event_once_and_in_order(store: &Arc<dyn Store>, 
     let done = tokio::sync::watch::Sender::new(None::<Revision>);
     let mut watchers = JoinSet::new();
     for _ in 0..6 {
-        // Each starts where the store is by now.
+        // Each watch starts at the store's current revision.
         let after = store.revision().await.expect("the revision must be known");
         for after in [start, after] {
             let mut watch = store.watch(root, after).await.expect("watch must start");
@@ -101,7 +101,7 @@ pub async fn watches_hear_every_event_once_and_in_order(store: &Arc<dyn Store>, 
             tokio::task::yield_now().await;
         }
     }
-    // These read while the writers write.
+    // This watch reads while the writers write.
     let mut live = store.watch(root, start).await.expect("watch must start");
     let mut expected: Vec<Told> = Vec::new();
     let mut live_events = Vec::new();
@@ -126,7 +126,7 @@ pub async fn watches_hear_every_event_once_and_in_order(store: &Arc<dyn Store>, 
     }
 }
 
-/// Creates, updates and deletes; tells what was acknowledged.
+/// Creates, updates and deletes keys; returns the acknowledged writes.
 async fn write_a_lot(store: Arc<dyn Store>, root: String) -> Vec<Told> {
     let mut written = Vec::new();
     for number in 0..40_u32 {

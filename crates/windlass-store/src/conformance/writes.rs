@@ -1,4 +1,4 @@
-//! Writes: compare-and-swap, also under a race.
+//! Checks of writes: compare-and-swap, including under contention.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use crate::{Error, Revision, Store};
 
-/// Create, update and delete happen only to the state that the writer expects, and are seen right after.
+/// Create, update and delete succeed only in the state that the writer expects, and are visible immediately after.
 pub async fn writes_are_compare_and_swap(store: &Arc<dyn Store>, root: &str) {
     let key = &format!("{root}key");
     let value = |text: &'static str| Bytes::from_static(text.as_bytes());
@@ -53,7 +53,7 @@ fn assert_conflict(result: &Result<Revision, Error>, stale: Revision, newest: Re
     assert_eq!((*expected, *actual), (stale, newest));
 }
 
-/// Many tasks count up one number with compare-and-swap: none of their steps is lost, and each has its own revision.
+/// Many tasks increment one counter with compare-and-swap: no increment is lost, and each has its own revision.
 pub async fn racing_increments_lose_nothing(store: &Arc<dyn Store>, root: &str) {
     const TASKS: u64 = 8;
     const STEPS: u64 = 25;

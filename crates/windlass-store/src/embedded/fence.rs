@@ -1,14 +1,14 @@
-//! A fence around the storage: after the first write that fails, nothing reaches the storage any more.
+//! Fence around the storage: after the first failed write, nothing reaches the storage any more.
 //!
-//! redb answers everything with an error once its storage has failed, reads of sound pages too. The store promises more:
-//! reads go on. So the fence notes the failure for the writing thread to find after its commit, keeps this write and all
-//! later ones to itself, and tells redb that all is well. The storage stays as it was at the failure, which is a
-//! crash at that moment and heals like one. What redb then believes to be committed is never shown to anybody: the
-//! writing thread opens no further transaction, and reads stay with the last durable snapshot, whose pages redb cannot
-//! have given to others while it is held.
+//! Once its storage has failed, redb answers everything with an error, including reads of intact pages. The store
+//! promises more: reads continue. So the fence records the failure for the writer thread to find after its commit,
+//! holds back this write and all later ones, and reports success to redb. The storage stays in the state it had at the
+//! failure, which is equivalent to a crash at that moment and is recovered in the same way. Data that redb then
+//! considers committed is never visible: the writer thread opens no further transaction, and reads stay on the last
+//! durable snapshot, whose pages redb cannot reuse while the snapshot is held.
 //!
-//! The fence also makes the creation of a file safe to interrupt: redb makes room, writes a header, syncs, and only then
-//! writes the magic number, but refuses a file in which it did not come that far.
+//! The fence also makes creating a file safe to interrupt: redb allocates space, writes a header, syncs, and only then
+//! writes the magic number, but rejects a file in which it did not get that far.
 
 use std::{
     fmt, io,
@@ -22,16 +22,16 @@ use std::{
 use parking_lot::Mutex;
 use redb::{BackendError, StorageBackend};
 
-/// No file that redb has not finished creating is larger than this (it has a megabyte and a little).
+/// Maximum size of a file that redb has not finished creating (such a file has slightly more than a megabyte).
 const UNFINISHED_AT_MOST: u64 = 4 << 20;
 
-/// Where the first page's header ends at the latest; all after it is zero until the magic number is written.
+/// Maximum end of the first page's header; everything after it is zero until the magic number is written.
 const HEADER: usize = 512;
 
-/// Where the magic number is.
+/// Length of the magic number at the start of the file.
 const MAGIC: usize = 9;
 
-/// Whether a write to the storage has failed yet.
+/// Records whether a write to the storage has failed.
 #[derive(Debug, Default)]
 pub(super) struct Health {
     armed: AtomicBool,
@@ -39,12 +39,12 @@ pub(super) struct Health {
 }
 
 impl Health {
-    /// From now on failed writes are noted here; before (while a file is opened) they are reported as they happen.
+    /// From now on failed writes are recorded here; before (while a file is being opened) they are reported directly.
     pub(super) fn arm(&self) {
         self.armed.store(true, Ordering::Release);
     }
 
-    /// The first write that failed.
+    /// Returns the cause of the first failed write.
     pub(super) fn failure(&self) -> Option<&str> {
         self.failure.get().map(String::as_str)
     }
@@ -57,7 +57,7 @@ pub(super) struct Fence<B> {
     examined: AtomicBool,
 }
 
-/// What redb has written since the failure: as much as the rest of one transaction, and a clean close.
+/// Data that redb has written since the failure: at most the rest of one transaction and a clean close.
 #[derive(Default)]
 struct HeldBack {
     writes: Vec<(u64, Vec<u8>)>,
@@ -88,7 +88,7 @@ impl<B: StorageBackend> Fence<B> {
         Ok(())
     }
 
-    /// Passes a write on, unless one has failed; tells whether it must be held back.
+    /// Passes a write on, unless one has failed; returns whether it must be held back.
     fn attempt(&self, what: &str, write: impl FnOnce() -> io::Result<()>) -> io::Result<bool> {
         if self.health.failure().is_some() {
             return Ok(true);
@@ -114,7 +114,7 @@ impl<B> fmt::Debug for Fence<B> {
 
 impl<B: StorageBackend> StorageBackend for Fence<B> {
     fn len(&self) -> io::Result<u64> {
-        // The first thing that redb asks when it has the lock.
+        // This is redb's first call once it has the lock.
         if !self.examined.swap(true, Ordering::AcqRel) {
             self.discard_unfinished()?;
         }
@@ -132,7 +132,7 @@ impl<B: StorageBackend> StorageBackend for Fence<B> {
         if held_back.len.is_none() {
             self.storage.read(offset, out)?;
         } else {
-            // The storage may be shorter than redb believes it is.
+            // The storage may be shorter than redb believes.
             let there = self.storage.len()?.saturating_sub(offset).min(out.len() as u64);
             let (there, missing) = out.split_at_mut(usize::try_from(there).unwrap_or(usize::MAX));
             if !there.is_empty() {
@@ -194,7 +194,7 @@ impl<B: StorageBackend> StorageBackend for Fence<B> {
     }
 }
 
-/// Copies the part of `data` (which lies at `start`) that falls into `out` (which lies at `offset`).
+/// Copies the part of `data` (located at `start`) that overlaps `out` (located at `offset`).
 fn overlay(out: &mut [u8], offset: u64, data: &[u8], start: u64) {
     let from = start.max(offset);
     let to = (start + data.len() as u64).min(offset + out.len() as u64);
@@ -213,7 +213,7 @@ mod tests {
         for (start, expected) in [(0, "....."), (4, "cde.."), (7, ".abcd"), (6, "abcde"), (10, "....a"), (11, ".....")]
         {
             let mut out = *b".....";
-            // The read is at 6, five bytes long.
+            // The read covers five bytes at offset 6.
             overlay(&mut out, 6, b"abcde", start);
             assert_eq!(std::str::from_utf8(&out), Ok(expected), "written at {start}");
         }

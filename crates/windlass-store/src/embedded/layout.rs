@@ -1,4 +1,4 @@
-//! The tables in the file: opening them, reading them, and what their records look like.
+//! The tables in the file: opening and reading them, and the format of their records.
 
 use std::{ops::RangeInclusive, path::Path, sync::Arc};
 
@@ -23,13 +23,13 @@ pub(super) const COMPACTED: &str = "compacted";
 pub(super) const SWEPT: &str = "swept";
 const FORMAT: &str = "format";
 
-/// The layout that this version reads and writes.
+/// The format that this version reads and writes.
 const CURRENT_FORMAT: u64 = 1;
 
 const WRITTEN: u8 = 0;
 const DELETED: u8 = 1;
 
-/// A store as it was found in its file.
+/// A store as found in its file.
 pub(super) struct Opened {
     pub(super) database: Database,
     pub(super) health: Arc<Health>,
@@ -72,7 +72,7 @@ impl<'a> Record<'a> {
 }
 
 impl Snapshot {
-    /// The file as of the last commit.
+    /// Takes a snapshot of the last commit.
     pub(super) fn take(database: &Database) -> Result<Self, Error> {
         let transaction = database.begin_read().map_err(storage)?;
         Ok(Self {
@@ -81,7 +81,7 @@ impl Snapshot {
         })
     }
 
-    /// The value that was written at a revision.
+    /// Returns the value written at a revision.
     pub(super) fn value(&self, revision: Revision) -> Result<Bytes, Error> {
         let value = self.values.get(revision.0).map_err(storage)?;
         let value = value
@@ -89,7 +89,7 @@ impl Snapshot {
         Ok(Bytes::copy_from_slice(value.value()))
     }
 
-    /// The records of some revisions, in order, until `each` answers false.
+    /// Passes the records of some revisions to `each`, in order, until it returns false.
     pub(super) fn log(
         &self,
         revisions: RangeInclusive<u64>,
@@ -106,12 +106,12 @@ impl Snapshot {
     }
 }
 
-/// Any error of redb.
+/// Converts any redb error.
 pub(super) fn storage(error: impl Into<redb::Error>) -> Error {
     Error::Storage { cause: error.into().to_string() }
 }
 
-/// Opens or makes the file.
+/// Opens or creates the file.
 pub(super) fn open_file(path: &Path) -> Result<FileBackend, Error> {
     let failed = |error: std::io::Error| Error::Storage { cause: format!("{}: {error}", path.display()) };
     let mut options = std::fs::OpenOptions::new();
@@ -119,7 +119,7 @@ pub(super) fn open_file(path: &Path) -> Result<FileBackend, Error> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let file = options.open(path).map_err(failed)?;
-    // The file's name must be as durable as what will be in it.
+    // The file's directory entry must be as durable as its content.
     #[cfg(unix)]
     if let Some(folder) = path.parent() {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
@@ -128,7 +128,7 @@ pub(super) fn open_file(path: &Path) -> Result<FileBackend, Error> {
     FileBackend::new(file).map_err(storage)
 }
 
-/// Opens the database, makes the tables if there are none, and reads the index.
+/// Opens the database, creates the tables if there are none, and reads the index.
 pub(super) fn open(backend: impl StorageBackend, cache_bytes: usize, name: &str) -> Result<Opened, Error> {
     let health = Arc::new(Health::default());
     let mut builder = Builder::new();

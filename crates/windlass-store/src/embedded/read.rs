@@ -1,4 +1,4 @@
-//! Lists and watches: from memory where they can, from the file where they must.
+//! Lists and watches: served from memory if possible, otherwise from the file.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{
 /// More values than this are read on a blocking thread.
 const READ_INLINE: usize = 32;
 
-/// How many records of the log a watch reads at a time when it comes from behind.
+/// Number of log records that a watch reads at a time while it catches up.
 const CATCH_UP: usize = 512;
 
 impl Shared {
@@ -58,11 +58,11 @@ impl Shared {
     }
 }
 
-/// Reads the values of some revisions, each for a place in a list.
+/// Reads the values of some revisions, each for a position in a list.
 async fn values(snapshot: Arc<Snapshot>, mut wanted: Vec<(Revision, usize)>) -> Result<Vec<(usize, Bytes)>, Error> {
     let inline = wanted.len() <= READ_INLINE;
     let read = move || {
-        // In the order of the file, so that each page is read once.
+        // Sorted in file order, so that each page is read once.
         wanted.sort_unstable();
         wanted.into_iter().map(|(revision, index)| Ok((index, snapshot.value(revision)?))).collect()
     };
@@ -76,7 +76,7 @@ async fn blocking<T: Send + 'static>(read: impl FnOnce() -> Result<T, Error> + S
     }
 }
 
-/// A cursor into the store's events: the recent ones in memory, those before in the file.
+/// A cursor into the store's events: recent ones in memory, earlier ones in the file.
 pub(super) struct EmbeddedWatch {
     shared: Arc<Shared>,
     changed: watch::Receiver<Revision>,
@@ -106,14 +106,14 @@ impl EmbeddedWatch {
 impl Watch for EmbeddedWatch {
     async fn next(&mut self) -> Result<Batch, Error> {
         loop {
-            // Marked as seen before the events are read: what is written in between wakes the wait below.
+            // Marked as seen before the events are read: a write in between wakes the wait below.
             let newest = *self.changed.borrow_and_update();
             let scan = match self.step()? {
                 Step::Recent(scan) => scan,
                 Step::Behind { snapshot, through } => {
                     let (prefix, after) = (self.prefix.clone(), self.cursor);
                     let read = blocking(move || catch_up(&snapshot, &prefix, after, through)).await;
-                    // A store that was closed meanwhile took the file away.
+                    // Closing the store in the meantime also closes the file.
                     read.map_err(|error| if self.changed.has_changed().is_err() { Error::WatchCut } else { error })?
                 }
             };

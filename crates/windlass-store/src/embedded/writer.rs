@@ -1,4 +1,4 @@
-//! The writing thread: it owns the database, decides the writes in the order they came, and commits them in groups.
+//! The writer thread: owns the database, decides writes in order of arrival, and commits them in groups.
 
 use std::{
     collections::HashMap,
@@ -24,19 +24,19 @@ use crate::{
     history::{Operation, Version},
 };
 
-/// Writes that share a transaction at most.
+/// Maximum number of writes that share a transaction.
 const GROUP: usize = 512;
 
-/// A group is closed when its values reach this size: it keeps a transaction within redb's write buffer.
+/// A group is closed when its values reach this size, which keeps a transaction within redb's write buffer.
 const GROUP_BYTES: usize = 4 << 20;
 
-/// Writes that a transaction sweeps at most: a few milliseconds' work.
+/// Maximum number of writes that a transaction sweeps: a few milliseconds of work.
 const SWEEP: usize = 256;
 
-/// How long a group is held open for more writes at most.
+/// Maximum time that a group stays open for more writes.
 const GATHER: Duration = Duration::from_micros(1500);
 
-/// A group is closed when no write has come for this long.
+/// A group is closed when no write has arrived for this long.
 const STEP: Duration = Duration::from_micros(100);
 
 type Answer<T> = oneshot::Sender<Result<T, Error>>;
@@ -61,22 +61,22 @@ pub(super) struct Writer {
     notify: watch::Sender<Revision>,
     /// Every write up to this revision has been swept.
     swept: Revision,
-    /// Sweep up to this revision.
+    /// Target revision of the sweep.
     sweep_to: Revision,
-    /// Compactions whose sweep is under way.
+    /// Compactions whose sweep is in progress.
     sweeping: Vec<(Revision, Answer<()>)>,
     last_group: usize,
     record: Vec<u8>,
 }
 
-/// Writes that go into one transaction, and what to tell their writers after it.
+/// Writes that share one transaction, and the responses to their writers.
 #[derive(Default)]
 struct Group {
     events: Vec<Event>,
     answers: Vec<(Answer<Revision>, Result<Revision, Error>)>,
-    /// A compaction to note.
+    /// A compaction to record.
     compacted: Option<Revision>,
-    /// Versions to remove, and how far that sweeps.
+    /// Versions to remove, and the revision up to which that sweeps.
     swept: Option<(Revision, Vec<Revision>)>,
 }
 
@@ -89,13 +89,13 @@ impl Writer {
         notify: watch::Sender<Revision>,
         swept: Revision,
     ) -> Self {
-        // A sweep that a former process did not finish goes on.
+        // Continue a sweep that an earlier process did not finish.
         let sweep_to = shared.state.lock().compacted;
         let sweeping = Vec::new();
         Self { database, health, shared, queue, notify, swept, sweep_to, sweeping, last_group: 0, record: Vec::new() }
     }
 
-    /// Serves the queue until the store is dropped.
+    /// Serves requests until the store is dropped.
     pub(super) fn run(mut self) {
         let mut requests = Vec::with_capacity(GROUP);
         while self.take_requests(&mut requests) {
@@ -108,7 +108,7 @@ impl Writer {
         }
     }
 
-    /// Waits for requests; false when there will be no more.
+    /// Waits for requests; returns false if there will be no more.
     fn take_requests(&mut self, requests: &mut Vec<Request>) -> bool {
         let sweeping = self.swept < self.sweep_to && self.shared.poison.get().is_none();
         if sweeping {
@@ -125,7 +125,7 @@ impl Writer {
         true
     }
 
-    /// Takes what is in the queue already.
+    /// Takes the requests that are already in the queue.
     fn take_waiting(&mut self, requests: &mut Vec<Request>) {
         while requests.len() < GROUP
             && let Ok(request) = self.queue.try_recv()
@@ -134,10 +134,10 @@ impl Writer {
         }
     }
 
-    /// Holds a group open while writes keep coming.
+    /// Keeps a group open while writes keep arriving.
     ///
-    /// A transaction costs about as much for one write as for ten, and there is more than one writer: those of the last
-    /// group have just been answered, and most of them are about to write again.
+    /// A transaction costs about as much for one write as for ten, and there is more than one writer: the writers of
+    /// the last group have just received their responses, and most of them are about to write again.
     fn gather(&mut self, requests: &mut Vec<Request>) {
         let deadline = Instant::now() + GATHER;
         while requests.len() < GROUP && Instant::now() < deadline {
@@ -168,7 +168,7 @@ impl Writer {
         let mut state = self.shared.state.lock();
         let mut revision = state.revision;
         let mut bytes = 0;
-        // What the group makes of keys, before it is visible to others.
+        // Effects of the group on keys, before they are visible to others.
         let mut pending: HashMap<Arc<str>, Option<Revision>> = HashMap::new();
         while bytes < GROUP_BYTES {
             match requests.next() {
@@ -203,7 +203,7 @@ impl Writer {
         }
     }
 
-    /// Picks the next writes to sweep.
+    /// Selects the next writes to sweep.
     fn plan_sweep(&mut self, group: &mut Group) {
         if self.swept >= self.sweep_to || self.shared.poison.get().is_some() {
             return;
@@ -219,7 +219,7 @@ impl Writer {
             return;
         }
         let through = if writes.len() < SWEEP { self.sweep_to } else { writes[writes.len() - 1].0 };
-        // Forgotten before it is durable: `compacted` forbids anybody to ask for these versions already.
+        // Removed before this is durable: `compacted` already prevents reads of these versions.
         let mut gone = Vec::new();
         let mut state = self.shared.state.lock();
         for (revision, key) in writes {
@@ -229,20 +229,20 @@ impl Writer {
         group.swept = Some((through, gone));
     }
 
-    /// Makes a group durable, then visible, then answers.
+    /// Makes a group durable, then visible, then responds.
     fn commit(&mut self, group: Group) {
         if self.shared.poison.get().is_none() && group.changes_anything() {
             match self.persist(&group) {
                 Ok(snapshot) => self.publish(&group, snapshot),
                 Err(error) => {
-                    // The first cause is what the storage said, not what redb made of it.
+                    // The first cause is the error of the storage, not redb's interpretation of it.
                     let cause = self.health.failure().map_or_else(|| error.to_string(), str::to_owned);
                     self.poison(cause);
                 }
             }
         }
         for (answer, decided) in group.answers {
-            // Whoever asked may have gone.
+            // The caller may have dropped its future.
             let _ = answer.send(self.shared.poisoned().and(decided));
         }
         let poisoned = self.shared.poison.get().is_some();
@@ -282,7 +282,7 @@ impl Writer {
         }
     }
 
-    /// Writes events at the end of the tables.
+    /// Appends events to the tables.
     fn append(&mut self, transaction: &WriteTransaction, events: &[Event]) -> Result<(), Error> {
         if events.is_empty() {
             return Ok(());
@@ -304,7 +304,7 @@ impl Writer {
         end.close().map_err(storage)
     }
 
-    /// Shows a durable group to readers.
+    /// Makes a durable group visible to readers.
     fn publish(&mut self, group: &Group, snapshot: Snapshot) {
         if let Some((through, _)) = group.swept {
             self.swept = through;
@@ -320,7 +320,7 @@ impl Writer {
         while state.recent.pop_excess().is_some() {}
         let revision = state.revision;
         drop(state);
-        // Not under the lock: the last holder of a snapshot ends its read transaction.
+        // Outside the lock: dropping the last reference to a snapshot ends its read transaction.
         drop(former);
         if !group.events.is_empty() {
             self.notify.send_replace(revision);

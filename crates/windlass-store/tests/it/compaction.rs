@@ -1,4 +1,4 @@
-//! What a compaction leaves in the file.
+//! Which records a compaction leaves in the file.
 
 use std::{path::Path, time::Duration};
 
@@ -27,7 +27,7 @@ async fn churn(store: &dyn Store, rounds: u32) -> Revision {
     revisions.into_iter().flatten().max().expect("there must be writes")
 }
 
-/// Waits for all of some futures at once.
+/// Runs futures concurrently and collects their outputs.
 async fn futures<T>(all: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
     let mut pending: Vec<_> = all.map(|future| (Box::pin(future), None)).collect();
     std::future::poll_fn(|context| {
@@ -45,7 +45,7 @@ async fn futures<T>(all: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T
     pending.into_iter().filter_map(|(_, done)| done).collect()
 }
 
-/// How many records the tables `log` and `values` of a closed store hold.
+/// Number of records in the tables `log` and `values` of a closed store.
 fn records(path: &Path) -> (u64, u64) {
     let transaction = redb::Database::open(path).expect("the file must open").begin_read().expect("must read");
     let count = |name| {
@@ -65,7 +65,7 @@ async fn superseded_versions_leave_the_file() {
     store.delete("/3", entry.revision).await.expect("delete must succeed");
     store.compact(Revision(newest.0 - 15)).await.expect("compact must succeed");
     drop(store);
-    // The ten of the compacted revision, fifteen updates and the deletion after it.
+    // Ten versions at the compacted revision, and fifteen updates and the deletion after it.
     assert_eq!(records(&path), (26, 25));
 
     let store = EmbeddedStore::open(&path).expect("the store must open");
@@ -89,7 +89,7 @@ async fn a_sweep_that_was_interrupted_goes_on_after_a_reopening() {
         newest = churn(&store, 200).await;
         let _ = tokio::time::timeout(Duration::from_millis(1), store.compact(newest)).await;
         drop(store);
-        // On a busy machine the sweep may have been done before the store was dropped.
+        // On a busy machine the sweep may have finished before the store was dropped.
         interrupted = records(&path).0 > 10;
         if interrupted {
             break;
@@ -98,7 +98,7 @@ async fn a_sweep_that_was_interrupted_goes_on_after_a_reopening() {
     assert!(interrupted, "dropping the store must not wait for the sweep");
 
     let store = EmbeddedStore::open(&path).expect("the store must open");
-    // Answered when the sweep has come this far.
+    // Returns once the sweep has reached this revision.
     store.compact(newest).await.expect("compact must succeed");
     assert!(store.list(ListOptions { at: Some(Revision(newest.0 - 1)), ..ListOptions::default() }).await.is_err());
     drop(store);
@@ -121,6 +121,6 @@ async fn writers_go_on_while_a_sweep_is_under_way() {
         }
         written += 1;
     }
-    // 10,000 versions take 40 transactions, each of which takes along the writes that wait.
+    // 10,000 versions need 40 transactions, each of which includes the waiting writes.
     assert!(written >= 4, "only {written} writes were let in");
 }

@@ -6,7 +6,7 @@ use windlass_store::{
     conformance::{check_all, leave_a_history, the_history_is_still_there},
 };
 
-/// So little that nearly every watch must read the file.
+/// So little memory that nearly every watch must read the file.
 const SMALL: EmbeddedOptions =
     EmbeddedOptions { cache_bytes: 64 << 10, recent: Retention { events: 3, bytes: 1 << 10 } };
 
@@ -56,7 +56,7 @@ async fn history_survives_a_reopening() {
         the_history_is_still_there(&store, &root, &checkpoint).await;
         let before = store.revision().await.expect("the revision must be known");
         drop(store);
-        // All that is left of the last writes is that they were compacted away.
+        // All that remains of the last writes is the fact that they were compacted.
         let store = open(&path, SMALL);
         assert_eq!(store.revision().await.expect("the revision must be known"), before);
         assert!(before > newest);

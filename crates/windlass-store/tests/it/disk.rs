@@ -1,4 +1,4 @@
-//! A disk in memory that fails on demand, and that forgets what was not synced when its power is cut.
+//! An in-memory disk that fails on demand and loses unsynced data when its power is cut.
 
 use std::{
     io,
@@ -9,10 +9,10 @@ use redb::StorageBackend;
 
 use crate::random::Random;
 
-/// What a disk writes at once or not at all.
+/// The unit that a disk writes atomically.
 const SECTOR: usize = 512;
 
-/// Which operation of the disk.
+/// The disk operation that fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     Write,
@@ -27,15 +27,15 @@ pub(crate) struct Disk(Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// What is on the platters.
+    /// Content of the platters.
     durable: Vec<u8>,
-    /// What reads see: the above and the cache.
+    /// Content that reads see: the platters and the cache.
     visible: Vec<u8>,
     cached: Vec<Cached>,
-    /// This fault happens after so many more operations of its kind, and keeps happening.
+    /// The fault occurs after this many more operations of its kind, and persists.
     fault: Option<(Fault, u64)>,
     dead: bool,
-    /// Failed operations so far.
+    /// Number of failed operations so far.
     failed: u64,
 }
 
@@ -82,12 +82,12 @@ impl Disk {
         self.0.lock().expect("no test must panic within the disk")
     }
 
-    /// Lets a fault happen after so many more operations of its kind.
+    /// Injects a fault after a number of further operations of its kind.
     pub(crate) fn fail_after(&self, fault: Fault, operations: u64) {
         self.state().fault = Some((fault, operations));
     }
 
-    /// Makes everything work again.
+    /// Removes the fault.
     pub(crate) fn heal(&self) {
         self.state().fault = None;
     }
@@ -97,11 +97,12 @@ impl Disk {
         self.state().failed > 0
     }
 
-    /// The disk after the power is back: what was synced, and of what was not any sectors by chance.
+    /// Returns the disk after power is restored: everything that was synced, and a random subset of the unsynced
+    /// sectors.
     pub(crate) fn after_power_cut(&self, random: &mut Random) -> Self {
         let state = self.state();
         let mut image = state.durable.clone();
-        // Sometimes all or nothing of the cache was written.
+        // Sometimes all or none of the cache was written.
         let luck = random.below(5);
         for cached in &state.cached {
             match cached {

@@ -1,4 +1,4 @@
-//! A full disk or a failing one: writes stop, reads go on, and reopening heals.
+//! A full or failing disk: writes stop, reads continue, and reopening recovers.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ async fn check(fault: Fault, operations: u64, named: &str) {
     assert!(cause.starts_with(named) && cause.contains("injected"), "{cause}");
     assert!(causes.iter().all(|other| other == cause), "all must be told the first cause: {causes:?}");
 
-    // Writes stay refused, also when the disk works again.
+    // Writes are still rejected when the disk works again.
     disk.heal();
     let current = store.revision().await.expect("the revision must be known");
     for refused in [
@@ -65,7 +65,7 @@ async fn check(fault: Fault, operations: u64, named: &str) {
         assert!(matches!(&refused, Some(Error::Poisoned { cause: told }) if told == cause), "{refused:?}");
     }
 
-    // Reads go on: the newest state, an older one, and the events, with nothing that was not acknowledged.
+    // Reads continue: the newest state, an older one, and the events, without anything unacknowledged.
     ledger.verify(&*store).await;
     assert_eq!(ledger.verified(), current);
     let again =
@@ -85,7 +85,7 @@ async fn check(fault: Fault, operations: u64, named: &str) {
     store.compact(revision).await.expect("compact must succeed");
 }
 
-/// Writes until every writer has been refused; tells the causes they were given.
+/// Writes until every writer has been rejected; returns the causes they received.
 async fn write_until_poisoned(store: &Arc<dyn Store>, ledger: &mut Ledger, random: &mut Random) -> Vec<String> {
     let mut writers = JoinSet::new();
     for writer in 0..4 {

@@ -1,4 +1,4 @@
-//! A process is killed (SIGKILL) again and again while it writes to the same file.
+//! A process is killed (SIGKILL) repeatedly while it writes to the same file.
 
 use std::{
     env,
@@ -17,13 +17,13 @@ use crate::{
     random::Random,
 };
 
-/// Kills of a process that had writes acknowledged and was about to make more.
+/// Number of kills of processes that had writes acknowledged and were about to issue more.
 const KILLS: u64 = 50;
 
-/// What the process says of each write.
+/// Prefix of the line that the process prints for each write.
 const ACKNOWLEDGED: &str = "acknowledged ";
 
-/// Set for the process that is to be killed: the file and a seed.
+/// Environment of the process to kill: the file and a seed.
 const FILE: &str = "WINDLASS_STORE_KILL_FILE";
 const SEED: &str = "WINDLASS_STORE_KILL_SEED";
 
@@ -40,7 +40,7 @@ fn acknowledged_writes_survive_fifty_kills() {
     let mut random = Random(7);
     let mut during_load = 0;
     for seed in 0.. {
-        // One in eight is killed while it starts or opens the file; these are not counted.
+        // One in eight is killed while it starts or opens the file; those kills are not counted.
         let moment = match seed % 8 {
             7 => Moment::AfterStart(Duration::from_millis(random.below(40))),
             _ => Moment::AfterFirstWrite(Duration::from_millis(random.below(100))),
@@ -64,7 +64,7 @@ enum Moment {
     AfterFirstWrite(Duration),
 }
 
-/// Starts this test in another process, kills it after a while, and gives back all that it said.
+/// Runs this test in another process, kills it after a while, and returns all of its output.
 fn run_and_kill(path: &Path, seed: u64, moment: Moment) -> Vec<u8> {
     let mut child = Command::new(env::current_exe().expect("the test must know its own program"))
         .args(["--exact", "kill::acknowledged_writes_survive_fifty_kills", "--nocapture", "--test-threads=1"])
@@ -83,7 +83,7 @@ fn run_and_kill(path: &Path, seed: u64, moment: Moment) -> Vec<u8> {
                 return Ok::<_, std::io::Error>(output);
             }
             if output[start..].starts_with(ACKNOWLEDGED.as_bytes()) {
-                // Only the first is waited for.
+                // Only the first one is awaited.
                 let _ = tell.send(());
             }
         }
@@ -106,7 +106,7 @@ fn read_acknowledgements(output: &[u8], ledger: &mut Ledger) {
     for line in BufReader::new(output).split(b'\n') {
         let line = String::from_utf8(line.expect("memory must be read")).expect("the output must be text");
         let Some(rest) = line.strip_prefix(ACKNOWLEDGED) else { continue };
-        // The last line may have been cut.
+        // The last line may be truncated.
         let Some(rest) = rest.strip_suffix(" .") else { continue };
         let mut words = rest.split(' ');
         let mut word = || words.next().expect("a line must have three words");
@@ -117,7 +117,7 @@ fn read_acknowledgements(output: &[u8], ledger: &mut Ledger) {
     }
 }
 
-/// What the other process does: many writers, a compaction now and then, and a line for each acknowledged write.
+/// Body of the other process: many writers, an occasional compaction, and a line for each acknowledged write.
 async fn write_until_killed(path: PathBuf, seed: u64) {
     let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(path).expect("the store must open"));
     let start = store.revision().await.expect("the revision must be known");
@@ -137,7 +137,7 @@ async fn write_until_killed(path: PathBuf, seed: u64) {
             }
         });
     }
-    // All up to here has been verified.
+    // Everything up to here has been verified.
     store.compact(start).await.expect("compact must succeed");
     writers.join_all().await;
 }

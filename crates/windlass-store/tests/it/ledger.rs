@@ -1,4 +1,4 @@
-//! Keeps book of what a store acknowledged, and holds the store to it after each crash.
+//! Records the writes that a store acknowledged, and checks the store against them after each crash.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -11,9 +11,9 @@ pub(crate) type Written = (String, Option<u64>);
 
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    /// Acknowledged, and not yet found after a crash.
+    /// Acknowledged, and not yet verified after a crash.
     acknowledged: BTreeMap<Revision, Written>,
-    /// The state as of `verified`, from the events up to it.
+    /// The state as of `verified`, built from the events up to it.
     state: BTreeMap<String, (Revision, u64)>,
     verified: Revision,
     total: usize,
@@ -26,25 +26,25 @@ impl Default for Ledger {
 }
 
 impl Ledger {
-    /// Notes a write that the store said is durable.
+    /// Records a write that the store reported as durable.
     pub(crate) fn acknowledge(&mut self, revision: Revision, written: Written) {
         assert!(revision > self.verified, "revision {revision} was given again after {}", self.verified);
         assert_eq!(self.acknowledged.insert(revision, written), None, "revision {revision} was given twice");
         self.total += 1;
     }
 
-    /// How many writes have been acknowledged in all.
+    /// Total number of acknowledged writes.
     pub(crate) fn total(&self) -> usize {
         self.total
     }
 
-    /// How far the store has been held to the book: the history before may be compacted.
+    /// The revision up to which the store has been verified: earlier history may be compacted.
     pub(crate) fn verified(&self) -> Revision {
         self.verified
     }
 
-    /// Checks a store that was opened after a crash: every acknowledged write is there, whole, at its revision; the
-    /// revision did not go back; the state is what the events say.
+    /// Checks a store that was opened after a crash: every acknowledged write is present, in full, at its revision; the
+    /// revision did not go back; the state matches the events.
     pub(crate) async fn verify(&mut self, store: &dyn Store) {
         let revision = store.revision().await.expect("the revision must be known");
         assert!(revision >= self.verified, "the revision went back from {} to {revision}", self.verified);
@@ -73,7 +73,7 @@ impl Ledger {
         self.verify_state(store).await;
     }
 
-    /// Checks that the newest state is the one of the book.
+    /// Checks that the newest state matches the ledger.
     pub(crate) async fn verify_state(&self, store: &dyn Store) {
         let page = store.list(ListOptions::default()).await.expect("the list must succeed");
         let entries = page.entries.iter();
@@ -87,7 +87,7 @@ impl Ledger {
     }
 }
 
-/// Creates, updates or deletes a key that nobody else writes.
+/// Creates, updates or deletes a key that has no other writer.
 pub(crate) async fn write_once(store: &dyn Store, key: String, chosen: u64) -> Result<(Revision, Written), Error> {
     let current = store.get(&key).await?.map(|entry| entry.revision);
     let value = crate::random::value(chosen).into();

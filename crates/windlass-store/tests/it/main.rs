@@ -1,4 +1,4 @@
-//! Both backends run the conformance suite; the embedded one is crashed in every way as well.
+//! Both backends run the conformance suite; the embedded one also goes through every kind of crash.
 
 mod compaction;
 mod conformance;

@@ -1,4 +1,4 @@
-//! Random histories on both backends, compared with the plainest model of a store: the list of all its events.
+//! Random histories on both backends, compared with the simplest possible model of a store: the list of all its events.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,10 +14,10 @@ const OPTIONS: EmbeddedOptions =
 #[derive(Debug, Clone)]
 enum Step {
     Create(u8, Vec<u8>),
-    /// With the right revision, or one that is wrong by so much.
+    /// With the right revision, or one that is off by this much.
     Update(u8, u64, Vec<u8>),
     Delete(u8, u64),
-    /// Counted back from the newest revision.
+    /// How far before the newest revision.
     Compact(u64),
     List {
         back: u64,
@@ -46,7 +46,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// All that ever happened, and how much of it may be asked for.
+/// All events, and the range of revisions that may be read.
 #[derive(Debug)]
 struct Model {
     events: Vec<(String, Revision, Option<Bytes>)>,
@@ -81,7 +81,7 @@ fn name(key: u8) -> String {
     format!("/k/{key}")
 }
 
-/// What an answer comes down to: the revision, or which error.
+/// Reduces a result to its revision or error message.
 fn outcome(result: Result<Revision, Error>) -> String {
     match result {
         Ok(revision) => revision.to_string(),

@@ -1,4 +1,4 @@
-//! Opening a file: whose it is, what may be in it, and what is left alone.
+//! Opening a file: exclusive access, supported contents, and files that are left untouched.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ async fn a_second_open_of_a_file_is_refused_until_the_first_is_dropped() {
         matches!(&second, Some(Error::Locked { path: named }) if *named == path.display().to_string()),
         "{second:?}"
     );
-    // A watch that is still held does not hold the file.
+    // A watch that is still held does not keep the file open.
     let mut watch = first.watch("/", Revision(0)).await.expect("watch must start");
     drop(first);
     let second = EmbeddedStore::open(&path).expect("the store must open again");
@@ -43,7 +43,7 @@ fn only_its_owner_can_read_the_file() {
     assert_eq!(mode & 0o777, 0o600);
 }
 
-/// Opening must fail, say something of this, and leave the file as it is.
+/// Checks that opening fails with an error that contains `said`, and leaves the file unchanged.
 fn refused(path: &Path, content: &[u8], said: &str) {
     std::fs::write(path, content).expect("the file must be written");
     let refused = EmbeddedStore::open(path).err();
@@ -55,7 +55,7 @@ fn refused(path: &Path, content: &[u8], said: &str) {
 fn a_file_of_something_else_is_refused_and_left_alone() {
     let folder = folder();
     refused(&folder.path().join("text"), b"kind: ConfigMap", "redb");
-    // Without a magic number, but not without data.
+    // No magic number, but some data.
     let mut content = vec![0; 1 << 20];
     content[5000] = 1;
     refused(&folder.path().join("zeros"), &content, "redb");

@@ -1,4 +1,4 @@
-//! The power goes off at any moment, and the disk keeps whatever it likes of what was not synced.
+//! The power fails at any moment, and the disk keeps an arbitrary part of the unsynced data.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ async fn acknowledged_writes_survive_any_power_cut() {
         let mut disk = Disk::default();
         let mut ledger = Ledger::default();
         for _ in 0..8 {
-            // The cut may come while the store is opened, in the first transaction, or much later.
+            // The power may fail while the store is being opened, in the first transaction, or much later.
             let operations = [10, 60, 400, 1500][usize::try_from(random.below(4)).expect("a choice must fit")];
             disk.fail_after(Fault::PowerCut, random.below(operations));
             match EmbeddedStore::open_with(disk.clone(), OPTIONS) {
@@ -49,14 +49,14 @@ async fn write_until_it_fails(store: Arc<dyn Store>, ledger: &mut Ledger, random
                 let key = format!("/{writer}/{}", random.below(8));
                 match write_once(&*store, key, random.next()).await {
                     Ok(written) => acknowledged.push(written),
-                    // With the power off, reads fail as well as writes.
+                    // Without power, reads fail as well as writes.
                     Err(Error::Poisoned { .. } | Error::Storage { .. }) => return acknowledged,
                     Err(error) => panic!("nobody else writes here: {error}"),
                 }
             }
         });
     }
-    // What was verified after the last cut may go.
+    // History verified after the last power cut may be compacted.
     let compacted = store.compact(ledger.verified()).await;
     assert!(matches!(compacted, Ok(()) | Err(Error::Poisoned { .. })), "{compacted:?}");
     for (revision, written) in writers.join_all().await.into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! Random numbers from a seed (splitmix64): enough for choosing, and the same on every run.
+//! Seeded random numbers (splitmix64): good enough for test choices, and the same on every run.
 
 #[derive(Debug, Clone)]
 pub(crate) struct Random(pub(crate) u64);
@@ -12,16 +12,16 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below a bound.
+    /// Returns a number below a bound.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
 }
 
-/// A value that can be told to be whole: everything in it follows from its first eight bytes.
+/// Returns a value whose integrity can be checked: its first eight bytes determine everything else.
 pub(crate) fn value(nonce: u64) -> Vec<u8> {
     let mut random = Random(nonce);
-    // Some fit many times in a page, some only once, some not at all.
+    // Some fit into a page many times, some only once, some not at all.
     let words = [4, 60, 225, 225, 225, 600][usize::try_from(nonce % 6).expect("a remainder must fit")];
     let mut value = nonce.to_le_bytes().to_vec();
     for _ in 0..words {
@@ -30,7 +30,7 @@ pub(crate) fn value(nonce: u64) -> Vec<u8> {
     value
 }
 
-/// The nonce of a value, which must be whole.
+/// Returns the nonce of a value after checking its integrity.
 pub(crate) fn nonce(whole: &[u8]) -> u64 {
     let nonce = u64::from_le_bytes(whole[..8].try_into().expect("a value must have a nonce"));
     assert!(whole == value(nonce), "a value is torn");
