@@ -1,8 +1,9 @@
-//! The time of day, which a test may let run ahead.
+//! The current time, which tests can make virtual.
 //!
-//! Everything of Windlass that writes down a time or compares one with an object's asks [`now`]. That is the system's
-//! time, except in a tokio runtime whose time was made [virtual](virtual_time): there the time of day moves with tokio's
-//! clock. With that clock paused, a sleep of a day takes no time, and everybody agrees that a day has passed.
+//! Every part of Windlass that records a time, or compares the current time with a timestamp in an object, calls
+//! [`now`]. It returns the system time, except in a tokio runtime whose time is [virtual](virtual_time): there it
+//! advances with tokio's clock. While that clock is paused, a sleep of a day takes no real time, and every component
+//! agrees that a day has passed.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(async {
@@ -30,26 +31,26 @@ use tokio::{
     time::Instant,
 };
 
-/// Two moments that are the same: of the day, and of tokio's clock.
+/// The same moment as a timestamp and on tokio's clock.
 #[derive(Clone, Copy)]
 struct Anchor {
-    day: Timestamp,
+    timestamp: Timestamp,
     instant: Instant,
-    /// How many have asked for it.
+    /// Number of live guards.
     guards: usize,
 }
 
 static VIRTUAL: LazyLock<RwLock<HashMap<Id, Anchor>>> = LazyLock::new(Default::default);
-/// How many runtimes there are in `VIRTUAL`: programs that have none need no lock.
+/// Number of runtimes in `VIRTUAL`; programs without any need no lock.
 static RUNTIMES: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether the time of this runtime is [virtual](virtual_time).
+/// Whether the time of the current runtime is [virtual](virtual_time).
 pub fn is_virtual() -> bool {
     let runtime = || Handle::try_current().ok().map(|runtime| runtime.id());
     RUNTIMES.load(Ordering::Acquire) > 0 && runtime().is_some_and(|runtime| VIRTUAL.read().contains_key(&runtime))
 }
 
-/// The time of day.
+/// Returns the current time.
 pub fn now() -> Timestamp {
     if RUNTIMES.load(Ordering::Acquire) == 0 {
         return Timestamp::now();
@@ -57,39 +58,38 @@ pub fn now() -> Timestamp {
     let Ok(runtime) = Handle::try_current() else { return Timestamp::now() };
     let anchor = VIRTUAL.read().get(&runtime.id()).copied();
     match anchor {
-        Some(Anchor { day, instant, .. }) => {
+        Some(Anchor { timestamp, instant, .. }) => {
             let passed = SignedDuration::try_from(Instant::now().saturating_duration_since(instant));
-            passed.ok().and_then(|passed| day.checked_add(passed).ok()).unwrap_or(Timestamp::MAX)
+            passed.ok().and_then(|passed| timestamp.checked_add(passed).ok()).unwrap_or(Timestamp::MAX)
         }
         None => Timestamp::now(),
     }
 }
 
-/// The time of day in whole seconds, as the API keeps it.
+/// Returns the current time in whole seconds, the precision of timestamps in the API.
 pub fn now_in_seconds() -> Timestamp {
-    Timestamp::from_second(now().as_second()).expect("a second of a time must be a time")
+    Timestamp::from_second(now().as_second()).expect("whole seconds of a timestamp must be a timestamp")
 }
 
-/// Makes the time of day move with tokio's clock in the runtime that this is called in, until the last guard of that
-/// runtime is dropped.
+/// Makes [`now`] follow tokio's clock in the current runtime until the last guard for that runtime is dropped.
 ///
 /// # Panics
 ///
-/// Outside of a tokio runtime.
+/// Panics outside of a tokio runtime.
 pub fn virtual_time() -> VirtualTime {
     let runtime = Handle::current().id();
     let mut anchors = VIRTUAL.write();
     let anchor = anchors.entry(runtime).or_insert_with(|| {
         RUNTIMES.fetch_add(1, Ordering::AcqRel);
-        Anchor { day: Timestamp::now(), instant: Instant::now(), guards: 0 }
+        Anchor { timestamp: Timestamp::now(), instant: Instant::now(), guards: 0 }
     });
     anchor.guards += 1;
     VirtualTime { runtime }
 }
 
-/// While it lives, the time of day of a runtime moves with tokio's clock. See [`virtual_time`].
+/// Guard that keeps the time of a runtime virtual. See [`virtual_time`].
 #[derive(Debug)]
-#[must_use = "the system's time is back when it is dropped"]
+#[must_use = "the time is virtual only until the guard is dropped"]
 pub struct VirtualTime {
     runtime: Id,
 }
@@ -115,7 +115,7 @@ mod tests {
     const DAY: Duration = Duration::from_secs(86_400);
 
     #[tokio::test(start_paused = true)]
-    async fn a_day_passes_at_once_and_ends_with_the_last_guard() {
+    async fn a_day_passes_at_once_until_the_last_guard_is_dropped() {
         let (first, second) = (virtual_time(), virtual_time());
         let before = now();
         tokio::time::sleep(DAY).await;
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn other_runtimes_keep_the_systems_time() {
+    async fn other_runtimes_use_the_system_time() {
         let _time = virtual_time();
         tokio::time::sleep(DAY).await;
         let elsewhere = std::thread::spawn(|| {
