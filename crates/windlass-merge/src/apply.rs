@@ -1,9 +1,10 @@
-//! Server-side apply: who owns which field of an object, and what a configuration changes in it.
+//! Server-side apply: which manager owns which field of an object, and how an applied configuration changes the object.
 //!
-//! [`path`] names fields, [`set`] holds sets of them, [`schema`] says how a type merges, and [`typed`] compares and
-//! merges values of a type. On top of them, [`field_manager`] attributes writes and applies configurations, by the rules
-//! of `update`; [`managers`] reads and writes `metadata.managedFields`, [`reset_fields`] says what an endpoint cannot
-//! change, and [`scale`] maps the owners of a scale to those of its object.
+//! [`path`] identifies fields, [`set`] holds sets of them, [`schema`] describes how a type merges, and [`typed`]
+//! compares and merges values of a type. On top of them, [`field_manager`] attributes writes to managers and applies
+//! configurations by the rules of `update`; [`managed_fields`] reads and writes `metadata.managedFields`,
+//! [`reset_fields`] lists the fields that an endpoint cannot change, and [`scale`] maps the managed fields of a scale
+//! to those of its object.
 
 pub mod conflict;
 pub mod field_manager;

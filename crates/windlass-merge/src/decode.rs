@@ -1,4 +1,4 @@
-//! Patch bodies as values, with what strict field validation has to say about them.
+//! Decoding of patch bodies, including the checks of strict field validation.
 
 use serde_json::Value;
 use windlass_schema::json;
@@ -8,13 +8,13 @@ use crate::{MAX_DEPTH, depth};
 /// A decoded body.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decoded {
-    /// The value; of a field given twice, the last.
+    /// The value; for a duplicate field, the last one.
     pub value: Value,
-    /// `duplicate field "a.b"` for each field given twice, in the order found.
+    /// `duplicate field "a.b"` for each duplicate field, in the order found.
     pub duplicates: Vec<String>,
 }
 
-/// Decodes JSON that is nested no deeper than [`MAX_DEPTH`]. The error is the text that Go's decoder gives.
+/// Decodes JSON with a nesting depth of at most [`MAX_DEPTH`]. Errors are those of Go's decoder.
 pub fn decode(bytes: &[u8]) -> Result<Decoded, String> {
     let document = json::parse(bytes).map_err(|error| error.to_string())?;
     if depth::exceeds(&document.value, MAX_DEPTH) {
@@ -24,7 +24,7 @@ pub fn decode(bytes: &[u8]) -> Result<Decoded, String> {
     Ok(Decoded { value: document.value, duplicates })
 }
 
-/// The name of a value's JSON type in Go's `cannot unmarshal X into ...`.
+/// Returns the name of a value's JSON type as in Go's `cannot unmarshal X into ...`.
 pub(crate) fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

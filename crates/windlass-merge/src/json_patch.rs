@@ -1,12 +1,12 @@
-//! JSON patch (RFC 6902), with the liberties the real server takes.
+//! JSON patch (RFC 6902), with kube-apiserver's deviations from the RFC.
 //!
 //! - `replace` of a missing map key sets it; `add` and `replace` without a value set null; `copy` of a missing map key
 //!   copies null.
 //! - Index -1 is the last element (for `add`: the end).
-//! - What stands before the first slash of a path is ignored.
+//! - Anything before the first slash of a path is ignored.
 //!
-//! A patch is decoded first ([`Patch::decode`], errors are the client's malformed body) and applied after
-//! ([`Patch::apply`], errors mean that it does not fit this object).
+//! A patch is first decoded ([`Patch::decode`]; errors mean that the body is malformed) and then applied
+//! ([`Patch::apply`]; errors mean that it does not fit the object).
 
 mod pointer;
 
@@ -18,32 +18,32 @@ use crate::{
     depth,
 };
 
-/// The most operations a patch may hold.
+/// Maximum number of operations in a patch.
 pub const MAX_OPERATIONS: usize = 10_000;
-/// How many bytes all `copy` operations of a patch may add together.
+/// Maximum number of bytes that all `copy` operations of a patch may add in total.
 pub const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
-/// How many values all operations of a patch may look at or push aside together: a few seconds' worth.
+/// Maximum number of values that all operations of a patch may visit or move in total: a few seconds of work.
 const MAX_WORK: usize = 200_000_000;
 
-/// Why a patch failed.
+/// Reason why a patch failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The body is no JSON patch: 400 with this message.
+    /// The body is not a JSON patch: 400 with this message.
     #[error("{0}")]
     Decode(String),
     /// The patch has too many operations: 413 with this message.
     #[error("The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {0}")]
     TooManyOperations(usize),
-    /// The patch does not fit the object: 422. Clients are told nothing but [`Error::REJECTED`]; this text is for logs.
+    /// The patch does not fit the object: 422. Clients see only [`Error::REJECTED`]; this text is for logs.
     #[error("{0}")]
     Apply(String),
 }
 
 impl Error {
-    /// All that clients learn of a patch that does not apply.
+    /// The message that clients see for a patch that does not apply.
     pub const REJECTED: &'static str = "the server rejected our request due to an error in our request";
 
-    /// The HTTP status of the error.
+    /// Returns the HTTP status of the error.
     pub fn status(&self) -> u16 {
         match self {
             Self::Decode(_) => 400,
@@ -52,7 +52,7 @@ impl Error {
         }
     }
 
-    /// The message that clients are shown.
+    /// Returns the message that clients see.
     pub fn client_message(&self) -> String {
         match self {
             Self::Apply(_) => Self::REJECTED.to_owned(),
@@ -66,7 +66,7 @@ impl Error {
 pub enum Checks {
     /// Unknown and duplicate fields are listed.
     Strict,
-    /// They are passed over (field validation `Ignore`), and errors read differently.
+    /// They are ignored (field validation `Ignore`), and error messages differ.
     Lenient,
 }
 
@@ -121,17 +121,18 @@ impl Patch {
         Ok(Self { operations, complaints })
     }
 
-    /// Whether it does nothing.
+    /// Whether the patch has no operations.
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()
     }
 
-    /// What strict decoding found: `json patch unknown field "[0].foo"`. A warning each, or together an error.
+    /// Returns the errors of strict decoding, such as `json patch unknown field "[0].foo"`. The server reports each as
+    /// a warning, or all of them as one error.
     pub fn complaints(&self) -> &[String] {
         &self.complaints
     }
 
-    /// Applies the operations in order; on an error nothing of the patch is kept.
+    /// Applies the operations in order; on an error none of them takes effect.
     pub fn apply(self, doc: Value) -> Result<Value, Error> {
         let mut target = Target { doc, copied: 0, work: 0 };
         for operation in self.operations {
@@ -164,7 +165,7 @@ fn check_fields(position: usize, operation: &Map<String, Value>, complaints: &mu
     Ok(())
 }
 
-/// The document being patched, and what the patch has cost so far.
+/// The document being patched, and the cost of the patch so far.
 struct Target {
     doc: Value,
     copied: usize,
@@ -300,7 +301,7 @@ impl Target {
     }
 }
 
-/// The operation's value; null when it has none.
+/// Takes the operation's value; null if it has none.
 fn take_value(operation: &mut Map<String, Value>) -> Value {
     operation.remove("value").unwrap_or_default()
 }

@@ -1,8 +1,8 @@
-//! Patches on JSON values: JSON patch (RFC 6902), merge patch (RFC 7386) and strategic merge patch, as the real API
-//! server applies them; server-side apply in [`apply`].
+//! Patches on JSON values: JSON patch (RFC 6902), merge patch (RFC 7386) and strategic merge patch, with the behavior
+//! of kube-apiserver. Server-side apply is in [`apply`].
 //!
-//! Pure: no tokio, no network, no disk. Every function returns in bounded time and stack for any bytes: bodies nested
-//! deeper than [`MAX_DEPTH`] are refused, and so is a patch that would build such an object.
+//! Pure: no tokio, no network, no disk. Every function needs bounded time and stack for any input: bodies nested deeper
+//! than [`MAX_DEPTH`] are rejected, and so is a patch that would produce such an object.
 
 pub mod apply;
 pub mod decode;

@@ -1,7 +1,7 @@
-//! Merge patch (RFC 7386), as the real server does it.
+//! Merge patch (RFC 7386), with the behavior of kube-apiserver.
 //!
-//! The one departure from the RFC: where the document has no object to merge into, nulls are dropped from objects
-//! inside the lists of the patch too.
+//! The only deviation from the RFC: if the document has no object to merge into, nulls are also dropped from objects
+//! inside the lists of the patch.
 
 use serde_json::{Map, Value};
 
@@ -10,7 +10,7 @@ use crate::{
     json_patch::Checks,
 };
 
-/// Why a merge patch body was refused: 400 with this message.
+/// Reason why a merge patch body was rejected: 400 with this message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Error(String);
@@ -35,11 +35,11 @@ pub fn decode(bytes: &[u8], checks: Checks) -> Result<Decoded, Error> {
     }
 }
 
-/// Merges a patch into a document in place; a patch that is no object replaces it.
+/// Merges a patch into a document in place; a patch that is not an object replaces it.
 pub fn apply(doc: &mut Value, patch: Value) {
     match (doc, patch) {
         (Value::Object(doc), Value::Object(patch)) => merge(doc, patch),
-        // An object gives way to anything else as it stands; the rest is rid of its nulls.
+        // An object is replaced by any non-object value unchanged; all other replacements lose their nulls.
         (doc @ Value::Object(_), patch) => *doc = patch,
         (doc, mut patch) => {
             prune(&mut patch);
@@ -61,7 +61,7 @@ fn merge(doc: &mut Map<String, Value>, patch: Map<String, Value>) {
     }
 }
 
-/// Drops nulls from objects at every level; nulls in lists stay.
+/// Drops nulls from objects at every level; nulls in lists are kept.
 fn prune(value: &mut Value) {
     match value {
         Value::Object(map) => map.retain(|_, item| {

@@ -1,8 +1,8 @@
-//! Strategic merge patch: a merge patch that knows, from the types of the built-in kinds, which lists merge by key.
+//! Strategic merge patch: a merge patch that knows, from the types of built-in kinds, which lists merge by key.
 //!
 //! Directives in the patch: `$patch: delete|replace` in a map or a list element, `$retainKeys`,
-//! `$deleteFromPrimitiveList/<field>` and `$setElementOrder/<field>`. Map entries are taken in the order of their
-//! keys, so the same patch always ends the same way, with the same error.
+//! `$deleteFromPrimitiveList/<field>` and `$setElementOrder/<field>`. Map entries are processed in key order, so the
+//! same patch always has the same result, including the same error.
 
 mod list;
 mod order;
@@ -25,24 +25,24 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList";
 const ELEMENT_ORDER: &str = "$setElementOrder";
 
-/// Why a patch failed.
+/// Reason why a patch failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The body or a directive is malformed: 400 with this message.
     #[error("{0}")]
     Malformed(String),
-    /// A list of lists cannot be merged: 422; clients are told nothing but [`json_patch::Error::REJECTED`].
+    /// A list of lists cannot be merged: 422; clients see only [`json_patch::Error::REJECTED`].
     ///
     /// [`json_patch::Error::REJECTED`]: crate::json_patch::Error::REJECTED
     #[error("lists of lists are not supported")]
     ListOfLists,
-    /// The patch does not fit the type or the object. The real server answers 500 with this message and no reason.
+    /// The patch does not fit the type or the object. kube-apiserver responds 500 with this message and no reason.
     #[error("{0}")]
     Mismatch(String),
 }
 
 impl Error {
-    /// The HTTP status of the error.
+    /// Returns the HTTP status of the error.
     pub fn status(&self) -> u16 {
         match self {
             Self::Malformed(_) => 400,
@@ -51,7 +51,7 @@ impl Error {
         }
     }
 
-    /// The message that clients are shown.
+    /// Returns the message that clients see.
     pub fn client_message(&self) -> String {
         match self {
             Self::ListOfLists => crate::json_patch::Error::REJECTED.to_owned(),
@@ -186,7 +186,7 @@ fn merge_entry(
             }
             Ok(())
         }
-        // Scalars of one type replace each other even under the name of a deletion list.
+        // Scalars of one type replace each other even in a field named like a deletion list.
         (current, patch) if !deletes || current.as_deref().is_some_and(|current| same_scalar_type(current, &patch)) => {
             value = patch;
             discard_nulls(&mut value);
@@ -200,7 +200,8 @@ fn merge_entry(
     }
 }
 
-/// Applies `$retainKeys`: what the list does not name is dropped from the original, and may not be in the patch.
+/// Applies `$retainKeys`: fields that the list does not name are dropped from the original, and not allowed in the
+/// patch.
 fn retain_keys(original: &mut Map<String, Value>, patch: &mut Map<String, Value>) -> Result<(), Error> {
     let Some(directive) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
     let Value::Array(keys) = directive else { return Err(Error::bad_retain_keys()) };
@@ -216,7 +217,7 @@ fn retain_keys(original: &mut Map<String, Value>, patch: &mut Map<String, Value>
     Ok(())
 }
 
-/// The field that a directive's key names: `$setElementOrder/ports` gives `ports`.
+/// Returns the field that a directive's key refers to: `ports` for `$setElementOrder/ports`.
 fn directive_field<'a>(key: &'a str, prefix: &str) -> Option<&'a str> {
     key.strip_prefix(prefix)?.strip_prefix('/')
 }
@@ -238,7 +239,7 @@ fn discard_nulls(value: &mut Value) {
     }
 }
 
-/// A value without the maps that carry a `$patch` directive; `None` when it is such a map itself.
+/// Returns a value without the maps that contain a `$patch` directive; `None` if it is such a map itself.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(map) if map.contains_key(DIRECTIVE) => None,

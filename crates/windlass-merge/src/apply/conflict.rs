@@ -1,4 +1,4 @@
-//! Conflicts: fields that an apply would change and that somebody else owns.
+//! Conflicts: fields that an apply would change and that another manager owns.
 
 use std::fmt;
 
@@ -13,27 +13,27 @@ use super::{
 /// A field and the manager that owns it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conflict {
-    /// The owner.
+    /// The manager that owns the field.
     pub manager: ManagerId,
     /// The field.
     pub path: Path,
 }
 
-/// All conflicts of an apply, never empty: by manager, each manager's fields in their order.
+/// All conflicts of an apply, never empty: grouped by manager, the fields of each manager in order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conflicts(Vec<Conflict>);
 
-/// A conflict as `details.causes` shows it, under the reason `FieldManagerConflict`.
+/// A conflict as listed in `details.causes`, with the reason `FieldManagerConflict`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cause {
-    /// `conflict with "x" using v1`.
+    /// Message, such as `conflict with "x" using v1`.
     pub message: String,
-    /// `.spec.replicas`.
+    /// Path of the field, such as `.spec.replicas`.
     pub field: String,
 }
 
 impl Conflict {
-    /// How the owner is named: `"x" with subresource "status" using v1`.
+    /// Formats the owning manager: `"x" with subresource "status" using v1`.
     fn owner(&self) -> String {
         let ManagerId { manager, operation, api_version, subresource } = &self.manager;
         let mut text = quote(manager);
@@ -48,7 +48,7 @@ impl Conflict {
 }
 
 impl Conflicts {
-    /// The conflicts with the managers of these sets; nothing if the sets are empty.
+    /// Returns the conflicts with the managers of these sets, or `None` if the sets are empty.
     pub(crate) fn of(mut sets: Vec<(ManagerId, Set)>) -> Option<Self> {
         sets.sort_by(|(a, _), (b, _)| a.compare(b));
         let mut conflicts = Vec::new();
@@ -58,18 +58,18 @@ impl Conflicts {
         (!conflicts.is_empty()).then_some(Self(conflicts))
     }
 
-    /// The conflicts, one by one.
+    /// Iterates over the conflicts.
     pub fn iter(&self) -> impl Iterator<Item = &Conflict> {
         self.0.iter()
     }
 
-    /// Those on fields outside a set.
+    /// Returns the conflicts on fields outside a set.
     pub(crate) fn outside(self, allowed: &Set) -> Option<Self> {
         let rest: Vec<_> = self.0.into_iter().filter(|conflict| !allowed.has(&conflict.path[..])).collect();
         (!rest.is_empty()).then_some(Self(rest))
     }
 
-    /// What the answer's `details.causes` list.
+    /// Returns the `details.causes` of the response.
     pub fn causes(&self) -> Vec<Cause> {
         let cause = |conflict: &Conflict| Cause {
             message: format!("conflict with {}", conflict.owner()),

@@ -1,4 +1,4 @@
-//! The field manager: `metadata.managedFields` after every kind of write, and server-side apply.
+//! The field manager: updates `metadata.managedFields` on every kind of write, and implements server-side apply.
 
 use std::{borrow::Cow, sync::LazyLock};
 
@@ -29,21 +29,22 @@ use object::{
 pub use times::keep_times_if_unchanged;
 pub use zero::empty_object;
 
-/// The most bytes of a manager's name.
+/// Maximum length of a manager name in bytes.
 const MANAGER_MAX_BYTES: usize = 128;
 
-/// Who owns what was there before an object was first applied.
+/// Manager that owns the fields set before an object was first applied.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
-/// Other versions of a kind.
+/// Conversion to the other versions of a kind.
 pub trait Versions {
-    /// The object in another version, and the type of that version. `Ok(None)`: there is no such version (any more),
-    /// and entries that name fields in it are dropped. An error fails an apply with its text, and makes an update lose
-    /// all of `managedFields`: so it is with versions that were removed from a custom resource's definition.
+    /// Converts an object to another version and returns it with the type of that version. Returns `Ok(None)` if there
+    /// is no such version (any more); managed fields entries of that version are then dropped. An error fails an apply
+    /// with its text, and makes an update lose all of `managedFields`, as is the case for versions that were removed
+    /// from a CustomResourceDefinition.
     fn convert(&self, object: &Value, api_version: &str) -> Result<Option<(Value, TypeRef<'_>)>, String>;
 
-    /// Takes what an apply made into the form in which the server handles objects of the kind: decoded and defaulted.
-    /// Not called for an apply that changed nothing.
+    /// Converts the result of an apply to the form in which the server handles objects of the kind: decoded and
+    /// defaulted. Not called for an apply that changed nothing.
     fn decode_applied(&self, object: Value) -> Result<Value, String> {
         Ok(object)
     }
@@ -59,27 +60,27 @@ impl Versions for OneVersion {
     }
 }
 
-/// What an endpoint knows about the objects written through it.
+/// The properties of an endpoint that the managed fields of its objects depend on.
 #[derive(Clone, Copy)]
 pub struct FieldManager<'a> {
-    /// The type of the kind in the version of the request.
+    /// Type of the kind in the version of the request.
     pub types: TypeRef<'a>,
-    /// The version of the request, as in objects: `apps/v1`.
+    /// Version of the request, as in objects: `apps/v1`.
     pub api_version: &'a str,
     /// The kind of the objects.
     pub kind: &'a str,
-    /// The subresource, empty for the object itself.
+    /// The subresource; empty for the object itself.
     pub subresource: &'a str,
-    /// What writes through this endpoint cannot change.
+    /// Fields that writes through this endpoint cannot change.
     pub reset_fields: &'a ResetFields,
-    /// An object of the kind of which nothing is set: for custom resources `apiVersion` and `kind`, for built-in kinds
-    /// with all that Go writes of a zero value, see [`empty_object`].
+    /// An empty object of the kind: for custom resources, only `apiVersion` and `kind`; for built-in kinds, everything
+    /// that Go serializes of a zero value, see [`empty_object`].
     pub empty: &'a Value,
-    /// The other versions of the kind.
+    /// Conversion to the other versions of the kind.
     pub versions: &'a dyn Versions,
 }
 
-/// Why an apply is refused.
+/// Error that rejects an apply.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ApplyError {
     /// 400 BadRequest.
@@ -109,17 +110,17 @@ impl From<String> for ApplyError {
 }
 
 impl<'a> FieldManager<'a> {
-    /// Sets the managed fields of `new`, which replaces `live` (nothing for a create) by any write but an apply.
+    /// Sets the managed fields of `new`, which replaces `live` (`None` for a create) in any write except an apply.
     ///
-    /// To be called with the object as the client wants it, decoded and defaulted but before admission and before the
-    /// endpoint's strategy puts back what it does not let change; both objects in the version of the request. Objects
-    /// that cannot be compared lose their managed fields, as on the real server.
+    /// Call this with the object that the client requested, decoded and defaulted, but before admission and before the
+    /// endpoint's strategy restores fields that must not change; both objects are in the version of the request.
+    /// Objects that cannot be compared lose their managed fields, as in kube-apiserver.
     pub fn update(&self, live: Option<&Value>, new: &mut Value, manager: &str, now: Time) {
         let managed = self.try_update(live, new, manager, now);
         set_managed_fields(new, managed.ok().and_then(Managed::encode));
     }
 
-    /// The owners after an update; takes the managed fields out of `new`.
+    /// Returns the managed fields after an update; removes the list from `new`.
     fn try_update(&self, live: Option<&Value>, new: &mut Value, manager: &str, now: Time) -> Result<Managed, String> {
         let managed = self.owners_before(live, new);
         let is_tracked = !managed.is_empty() || live.is_none_or(|live| uid(live).is_empty());
@@ -160,8 +161,8 @@ impl<'a> FieldManager<'a> {
         Ok(managed)
     }
 
-    /// Whether a stored object still fits its schema, given that a valid one is to replace it. What both have need not
-    /// be looked at again, and metadata has no schema that could have changed.
+    /// Whether a stored object still matches its schema, given that a valid one replaces it. Fields that are equal in
+    /// both need no second check, and metadata has no schema that could have changed.
     fn fits(&self, live: &Value, new: &Value) -> bool {
         let options = ValidateOptions { allow_duplicates: true };
         let (Value::Object(fields), Some(map)) = (live, self.types.map()) else {
@@ -174,10 +175,10 @@ impl<'a> FieldManager<'a> {
         })
     }
 
-    /// Applies a configuration to `live` (nothing: creates it): the object that results, with its managed fields.
+    /// Applies a configuration to `live` (`None` creates the object) and returns the result with its managed fields.
     ///
-    /// `live` is in the version of the request. That the configuration names the object of the request is for the
-    /// server to check, on the result.
+    /// `live` is in the version of the request. The server must check on the result that the configuration names the
+    /// object of the request.
     pub fn apply(
         &self,
         live: Option<&Value>,
@@ -213,7 +214,7 @@ impl<'a> FieldManager<'a> {
         Ok(object)
     }
 
-    /// Applies for somebody who comes from client-side apply: no conflict counts with what was applied that way.
+    /// Applies for a user who migrates from client-side apply: fields applied that way cause no conflicts.
     fn apply_as_kubectl(
         &self,
         live: &Value,
@@ -236,7 +237,7 @@ impl<'a> FieldManager<'a> {
         }
     }
 
-    /// The object that results, `None` if it stays as it is, and its owners.
+    /// Returns the resulting object (`None` if it is unchanged) and its managed fields.
     fn apply_to(
         &self,
         live: &Value,
@@ -284,8 +285,8 @@ impl<'a> FieldManager<'a> {
         Versioned { value: Shared::Borrowed(value), types: self.types, api_version: Cow::Borrowed(self.api_version) }
     }
 
-    /// The owners that a write starts from: those that the client sent, if it may and they are valid, else those of the
-    /// stored object. Takes the list out of `new`.
+    /// Returns the managed fields that a write starts from: the list that the client sent, if it is allowed and valid,
+    /// otherwise the one of the stored object. Removes the list from `new`.
     fn owners_before(&self, live: Option<&Value>, new: &mut Value) -> Managed {
         let sent = take_managed_fields(new);
         let stored = live.and_then(managed_fields);
@@ -293,7 +294,7 @@ impl<'a> FieldManager<'a> {
             return Managed::default();
         }
         match sent {
-            // What comes back as it was stored is known to be valid, and need not be copied.
+            // A list equal to the stored one is known to be valid and need not be copied.
             Some(sent) if stored == Some(&sent) => return Managed::decode(sent).unwrap_or_default(),
             Some(sent) if self.subresource.is_empty() && are_entries(&sent) => match Managed::decode_and_parse(sent) {
                 Ok(managed) if !managed.is_empty() => return managed,
@@ -305,7 +306,7 @@ impl<'a> FieldManager<'a> {
     }
 }
 
-/// The name of a manager that a client did not give: what its user agent begins with, up to the first slash.
+/// Returns the manager name for a client that did not specify one: its user agent up to the first slash.
 pub fn default_manager(user_agent: &str) -> String {
     let name = user_agent.split('/').next().unwrap_or_default();
     let mut out = String::new();
@@ -318,16 +319,16 @@ pub fn default_manager(user_agent: &str) -> String {
     out
 }
 
-/// Whether a list of managed fields is one that the server would store; the error says what is wrong with it.
+/// Checks whether the server would store a list of managed fields; the error states the reason if not.
 ///
-/// A list that is not valid after admission is put back to what it was before, with the warning
-/// `.metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating
-/// admission controller; please fix your requests: <error>`.
+/// If the list is invalid after admission, the previous one is restored, with the warning `.metadata.managedFields was
+/// in an invalid state after admission; this could be caused by an outdated mutating admission controller; please fix
+/// your requests: <error>`.
 pub fn validate_managed_fields(entries: &[Value]) -> Result<(), String> {
     Managed::decode_and_parse(entries.to_vec()).map(drop)
 }
 
-/// The fields of metadata that nobody owns, because the server sets them.
+/// Fields that no manager owns, because the server sets them.
 fn stripped() -> &'static Set {
     static STRIPPED: LazyLock<Set> = LazyLock::new(|| {
         let metadata = [
@@ -347,7 +348,7 @@ fn stripped() -> &'static Set {
     &STRIPPED
 }
 
-/// Whether a client asks to forget all owners: an empty list, or one with an empty entry.
+/// Whether a client requests to clear all managed fields: an empty list, or one with a single empty entry.
 fn is_reset(entries: &[Value]) -> bool {
     let is_zero = |value: &Value| value.is_null() || value.as_str() == Some("");
     match entries {
@@ -357,7 +358,7 @@ fn is_reset(entries: &[Value]) -> bool {
     }
 }
 
-/// Whether these are entries at all, if not valid ones.
+/// Whether these values have the types of entries, valid or not.
 fn are_entries(entries: &[Value]) -> bool {
     let is_text = |value: Option<&Value>| value.is_none_or(|value| value.is_null() || value.is_string());
     entries.iter().all(|entry| {

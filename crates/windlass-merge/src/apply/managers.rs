@@ -1,7 +1,7 @@
-//! `metadata.managedFields`: who owns which fields, read and written as the real API server does.
+//! `metadata.managedFields`: which manager owns which fields, decoded and encoded as by kube-apiserver.
 //!
-//! A list that the server itself stored is read lazily: an entry whose fields a write does not touch is handed on as it
-//! was, unparsed. A list that a client sends is parsed in full and refused as a whole if one entry is not valid.
+//! A list that the server itself stored is read lazily: an entry whose fields a write does not touch is passed on
+//! unparsed. A list that a client sends is parsed in full and rejected as a whole if one entry is invalid.
 
 use std::cmp::Ordering;
 
@@ -15,33 +15,33 @@ pub(crate) mod stored;
 
 pub(crate) use cap::cap_update_managers;
 
-/// The kind of write by which a manager came to own its fields.
+/// The kind of write by which a manager acquired its fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
     /// Server-side apply.
     Apply,
-    /// Every other write.
+    /// Any other write.
     Update,
 }
 
-/// What tells one entry of `managedFields` from another.
+/// Identifies an entry of `managedFields`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManagerId {
-    /// The name that the client gave.
+    /// Name of the manager, as specified by the client.
     pub manager: String,
-    /// How it wrote.
+    /// The kind of write.
     pub operation: Operation,
-    /// The version it wrote in; empty for an applier, which has one entry whatever version it uses.
+    /// Version of the writes; empty for an applier, which has a single entry regardless of version.
     pub api_version: String,
-    /// The subresource it wrote through; empty for the object itself.
+    /// Subresource of the writes; empty for the object itself.
     pub subresource: String,
 }
 
-/// A manager and what it owns.
+/// A manager and the fields it owns.
 #[derive(Debug, Clone)]
 pub(crate) struct Owner {
     pub(crate) id: ManagerId,
-    /// The version that the fields are named in.
+    /// The version that the field paths refer to.
     pub(crate) api_version: String,
     pub(crate) time: Option<Time>,
     fields: Fields,
@@ -49,21 +49,21 @@ pub(crate) struct Owner {
 
 #[derive(Debug, Clone)]
 enum Fields {
-    /// The entry as it is stored.
+    /// The entry as stored.
     Stored(Map<String, Value>),
     Parsed(Set),
 }
 
-/// The owners of an object's fields.
+/// The managed fields of an object.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Managed {
     pub(crate) owners: Vec<Owner>,
-    /// Times of owners that were dropped on the way: one that comes back without having changed anything keeps its own.
+    /// Timestamps of entries that were dropped on the way: an entry that reappears unchanged keeps its timestamp.
     dropped: Vec<(ManagerId, Option<Time>)>,
 }
 
 impl Operation {
-    /// The name in `managedFields`.
+    /// Returns the name used in `managedFields`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Apply => "Apply",
@@ -73,7 +73,8 @@ impl Operation {
 }
 
 impl ManagerId {
-    /// The identity of somebody who writes in a version, through a subresource or (empty) to the object itself.
+    /// Returns the identity of a manager that writes in a version, through a subresource or (empty) to the object
+    /// itself.
     pub fn new(manager: &str, operation: Operation, api_version: &str, subresource: &str) -> Self {
         let manager = if manager.is_empty() { "unknown" } else { manager };
         Self::of_entry(manager, operation, api_version, subresource)
@@ -89,7 +90,7 @@ impl ManagerId {
         }
     }
 
-    /// The order in which managers are named and in which old ones are merged: that of their JSON.
+    /// Compares in the order in which managers are listed and old ones are merged: that of their JSON.
     pub(crate) fn compare(&self, other: &Self) -> Ordering {
         self.json().cmp(&other.json())
     }
@@ -122,7 +123,7 @@ impl Owner {
         self.id.operation == Operation::Apply
     }
 
-    /// The fields as they are stored, if nothing has changed them yet.
+    /// Returns the fields as stored, if nothing has changed them yet.
     pub(crate) fn stored(&self) -> Option<&Value> {
         match &self.fields {
             Fields::Stored(entry) => Some(entry.get("fieldsV1").unwrap_or(&Value::Null)),
@@ -130,7 +131,7 @@ impl Owner {
         }
     }
 
-    /// As [`Self::stored`], to change them in place.
+    /// Like [`Self::stored`], for changing them in place.
     pub(crate) fn stored_mut(&mut self) -> Option<&mut Map<String, Value>> {
         match &mut self.fields {
             Fields::Stored(entry) => entry.get_mut("fieldsV1").and_then(Value::as_object_mut),
@@ -138,7 +139,7 @@ impl Owner {
         }
     }
 
-    /// The fields, parsed.
+    /// Returns the parsed fields.
     pub(crate) fn set(&mut self) -> Result<&Set, String> {
         if let Fields::Stored(entry) = &self.fields {
             self.fields = Fields::Parsed(parse_fields(entry.get("fieldsV1"))?);
@@ -200,7 +201,7 @@ impl Owner {
 }
 
 impl Managed {
-    /// The owners that a list names, each entry's fields left as they are.
+    /// Decodes a list, leaving the fields of each entry unparsed.
     pub(crate) fn decode(entries: Vec<Value>) -> Result<Self, String> {
         let mut managed = Self::default();
         for (index, entry) in entries.into_iter().enumerate() {
@@ -214,7 +215,7 @@ impl Managed {
         Ok(managed)
     }
 
-    /// As [`Self::decode`], with the fields parsed too: for a list that somebody else wrote.
+    /// Like [`Self::decode`], but also parses the fields: for a list that the server did not write itself.
     pub(crate) fn decode_and_parse(entries: Vec<Value>) -> Result<Self, String> {
         let mut managed = Self::decode(entries)?;
         for owner in &mut managed.owners {
@@ -223,7 +224,7 @@ impl Managed {
         Ok(managed)
     }
 
-    /// The list, in its order; nothing if nobody owns anything.
+    /// Encodes the sorted list; returns `None` if there are no entries.
     pub(crate) fn encode(mut self) -> Option<Value> {
         if self.owners.is_empty() {
             return None;
@@ -240,7 +241,7 @@ impl Managed {
         self.owners.iter().position(|owner| owner.id == *id)
     }
 
-    /// Keeps the owners that the test accepts.
+    /// Keeps the entries for which the test returns true.
     pub(crate) fn retain<E>(&mut self, mut test: impl FnMut(&mut Owner) -> Result<bool, E>) -> Result<(), E> {
         let mut kept = Vec::with_capacity(self.owners.len());
         for mut owner in std::mem::take(&mut self.owners) {
@@ -254,12 +255,12 @@ impl Managed {
         Ok(())
     }
 
-    /// Drops an owner of nothing.
+    /// Drops the entry of a manager that owns nothing.
     pub(crate) fn drop_if_empty(&mut self, id: Option<&ManagerId>) -> Result<(), String> {
         self.retain(|owner| Ok(Some(&owner.id) != id || !owner.set()?.is_empty()))
     }
 
-    /// Adds to what a manager owns, as of now.
+    /// Adds to the fields that a manager owns and sets its timestamp.
     pub(crate) fn add(&mut self, id: ManagerId, api_version: &str, set: Set, now: Time) -> Result<(), String> {
         let Some(position) = self.position(&id) else {
             self.owners.push(Owner::new(id, api_version, set, Some(now)));
@@ -280,7 +281,7 @@ impl Managed {
         Ok(())
     }
 
-    /// Makes a manager own exactly a set, as of the time it last changed something.
+    /// Sets the fields that a manager owns; its timestamp stays that of its last change.
     pub(crate) fn put(&mut self, id: ManagerId, api_version: &str, set: Set) {
         match self.position(&id) {
             Some(position) => {

@@ -1,7 +1,7 @@
-//! Paths to fields: which field of a map, which item of a list, step by step.
+//! Paths to fields: the fields of maps and items of lists that lead to a value.
 //!
-//! Elements are small owned values: names up to 22 bytes are kept in place. Their order and equality are those of the
-//! real server, because sets of fields are kept, merged and written in that order.
+//! Elements are small owned values; names up to 22 bytes are stored inline. Their order and equality are those of
+//! kube-apiserver, because field sets are kept, merged and written in that order.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -18,37 +18,37 @@ pub use name::Name;
 pub use syntax::ElementError;
 pub(crate) use syntax::write_string;
 
-/// One step of a path.
+/// One element of a path.
 #[derive(Debug, Clone)]
 pub enum PathElement {
     /// A field of a map or struct: `f:name`.
     Field(Name),
     /// The item of an associative list with these keys, sorted by name: `k:{"name":"x"}`.
     Key(Box<[(Name, ItemValue)]>),
-    /// The item of a set: `v:"x"`.
+    /// The item of a set with this value: `v:"x"`.
     Value(ItemValue),
-    /// The item at a position: `i:0`.
+    /// The item at an index: `i:0`.
     Index(i64),
 }
 
-/// A path of any length; the empty one is the whole object.
+/// A path of any length; the empty path is the whole object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Path(Vec<PathElement>);
 
 impl PathElement {
-    /// A field by name.
+    /// Returns the element for a field name.
     pub fn field(name: &str) -> Self {
         Self::Field(Name::new(name))
     }
 
-    /// A list item by its keys, in any order.
+    /// Returns the element for a list item with these keys, in any order.
     pub fn key<'k>(fields: impl IntoIterator<Item = (&'k str, ItemValue)>) -> Self {
         let mut fields: Vec<_> = fields.into_iter().map(|(name, value)| (Name::new(name), value)).collect();
         fields.sort_by(|left, right| left.0.cmp(&right.0));
         Self::Key(fields.into())
     }
 
-    /// The name, if the element is a field.
+    /// Returns the name if the element is a field.
     pub fn as_field(&self) -> Option<&str> {
         match self {
             Self::Field(name) => Some(name.as_str()),
@@ -81,7 +81,7 @@ impl PartialOrd for PathElement {
 }
 
 impl Ord for PathElement {
-    /// Fields by name, then keys, then items of sets, then positions.
+    /// Orders fields by name, then keys, then items of sets, then indexes.
     fn cmp(&self, other: &Self) -> Ordering {
         match (self, other) {
             (Self::Field(left), Self::Field(right)) => left.cmp(right),
@@ -94,7 +94,7 @@ impl Ord for PathElement {
 }
 
 impl fmt::Display for PathElement {
-    /// As errors show it: `.spec`, `[name="x"]`, `[="x"]`, `[0]`.
+    /// Formats the element for errors: `.spec`, `[name="x"]`, `[="x"]`, `[0]`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Field(name) => write!(f, ".{name}"),
@@ -112,13 +112,13 @@ impl fmt::Display for PathElement {
     }
 }
 
-/// A path as errors show it: `.spec.containers[name="x"].image`.
+/// Formats a path for errors: `.spec.containers[name="x"].image`.
 pub fn display<E: Borrow<PathElement>>(path: &[E]) -> String {
     path.iter().map(|element| element.borrow().to_string()).collect()
 }
 
 impl Path {
-    /// A path of fields by name.
+    /// Returns a path of field names.
     pub fn fields<'n>(names: impl IntoIterator<Item = &'n str>) -> Self {
         names.into_iter().map(PathElement::field).collect()
     }

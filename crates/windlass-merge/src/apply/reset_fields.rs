@@ -1,5 +1,5 @@
-//! Fields that a write through an endpoint cannot change, because the server puts back what was there: nobody comes to
-//! own them by such a write.
+//! Reset fields: fields that a write through an endpoint cannot change, because the server restores their previous
+//! values. Such a write does not acquire ownership of them.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use super::{
     set::{Filter, Matcher, Pattern},
 };
 
-/// The filters of an endpoint, one for each version that has one.
+/// The filters of an endpoint, one per version that has one.
 #[derive(Debug, Clone, Default)]
 pub struct ResetFields {
     every_version: Option<Filter>,
@@ -16,13 +16,13 @@ pub struct ResetFields {
 }
 
 impl ResetFields {
-    /// The endpoint changes whatever it is given.
+    /// Returns no filters: the endpoint can change every field.
     pub fn none() -> &'static Self {
         static NONE: ResetFields = ResetFields { every_version: None, versions: Vec::new() };
         &NONE
     }
 
-    /// Those of a custom resource itself, in the version of the request.
+    /// Returns the filters of a custom resource's main endpoint, in the version of the request.
     pub fn of_custom_resource(api_version: &str, has_status: bool) -> Self {
         let mut fields = Self::default();
         if has_status {
@@ -31,32 +31,33 @@ impl ResetFields {
         fields
     }
 
-    /// Those of a custom resource's status, given all versions that have the status subresource.
+    /// Returns the filters of a custom resource's status endpoint, given all versions that have the status subresource.
     pub fn of_custom_resource_status<'a>(api_versions: impl IntoIterator<Item = &'a str>) -> Self {
         let filter = || exclude(&["metadata", "spec"]);
         let versions = api_versions.into_iter().map(|version| (version.to_owned(), filter())).collect();
         Self { every_version: None, versions }
     }
 
-    /// Those of a built-in kind's endpoint: the object itself (an empty subresource) or one of its subresources.
+    /// Returns the filters of a built-in kind's endpoint: the object itself (an empty subresource) or one of its
+    /// subresources.
     pub fn of_builtin(group: &str, plural: &str, subresource: &str) -> &'static Self {
         let found = BUILTINS.iter().find(|(names, _)| *names == (group, plural, subresource));
         found.map_or(Self::none(), |(_, fields)| fields)
     }
 
-    /// The filter for fields named in a version.
+    /// Returns the filter for field paths of a version.
     pub(crate) fn filter(&self, api_version: &str) -> Option<&Filter> {
         let found = self.versions.iter().find(|(version, _)| version == api_version);
         found.map(|(_, filter)| filter).or(self.every_version.as_ref())
     }
 }
 
-/// A filter that leaves out fields, given as names joined by dots.
+/// Returns a filter that excludes fields, given as names joined by dots.
 fn exclude(paths: &[&str]) -> Filter {
     Filter::Exclude(paths.iter().map(|path| Path::fields(path.split('.'))).collect())
 }
 
-/// A filter that keeps what lies under one of these prefixes, in which `*` stands for any element.
+/// Returns a filter that keeps the fields below one of these prefixes, in which `*` matches any element.
 fn include(prefixes: &[&str]) -> Filter {
     let pattern = |name: &str| if name == "*" { Pattern::Any } else { Pattern::field(name) };
     let matcher = |prefix: &&str| Matcher::prefix(prefix.split('.').map(pattern).collect::<Vec<_>>());
@@ -90,7 +91,7 @@ static BUILTINS: LazyLock<Vec<(Endpoint, ResetFields)>> = LazyLock::new(|| {
     endpoints
 });
 
-/// Kinds whose own endpoint leaves the status alone, each with what its status endpoint leaves alone.
+/// Kinds whose main endpoint resets the status, each with the fields that its status endpoint resets.
 const KINDS_WITH_STATUS: &[(&str, &str, &[&str])] = &[
     ("", "namespaces", &["spec"]),
     ("", "nodes", &["spec"]),

@@ -1,7 +1,7 @@
-//! The managed fields of a scale and those of the object it stands for.
+//! Maps the managed fields of a scale to and from those of the scaled object.
 //!
-//! A scale has one field that counts, `spec.replicas`. A write through it sees the owners of the object's own replicas
-//! as the scale's owners; afterwards, who owns the scale's replicas owns the object's.
+//! Only one field of a scale matters, `spec.replicas`. A write through the scale subresource sees the managers of the
+//! object's own replicas as managers of the scale; afterwards, the managers of the scale's replicas own the object's.
 
 use serde_json::Value;
 
@@ -11,13 +11,14 @@ use super::{
     set::Set,
 };
 
-/// The version of scales.
+/// API version of scales.
 pub const SCALE_API_VERSION: &str = "autoscaling/v1";
 
-/// Where the versions of a kind keep their replicas: versions as in objects (`apps/v1`), `None` for one without scale.
+/// Path of the replicas field in each version of a kind. Versions are as in objects (`apps/v1`); `None` for one without
+/// scale.
 pub type ReplicasPaths = [(String, Option<Path>)];
 
-/// The managed fields of the scale of an object that has these.
+/// Returns the managed fields of an object's scale.
 pub fn to_scale(parent: &[Value], paths: &ReplicasPaths) -> Result<Option<Value>, String> {
     let mut scale = Managed::default();
     for mut owner in Managed::decode(parent.to_vec())?.owners {
@@ -31,10 +32,10 @@ pub fn to_scale(parent: &[Value], paths: &ReplicasPaths) -> Result<Option<Value>
     Ok(scale.encode())
 }
 
-/// The managed fields of an object in a version, given those it had and those of its scale after a write.
+/// Returns the managed fields of an object in a version, given its previous ones and those of its scale after a write.
 ///
-/// As on the real server, who writes through the scale gets an entry without a time, and every update's entry that had
-/// the replicas loses them to such an entry, whether the write changed the replicas or not.
+/// As in kube-apiserver, a manager that writes through the scale gets an entry without a timestamp, and every update
+/// entry that owned the replicas loses them to such an entry, whether or not the write changed the replicas.
 pub fn to_parent(
     parent: &[Value],
     scale: &[Value],
@@ -81,7 +82,7 @@ pub fn to_parent(
     Ok(managed.encode())
 }
 
-/// `None` for a version that the kind does not have, `Some(None)` for one without scale.
+/// Returns `None` for a version that the kind does not have, and `Some(None)` for one without scale.
 fn path_of<'p>(api_version: &str, paths: &'p ReplicasPaths) -> Option<Option<&'p Path>> {
     paths.iter().find(|(version, _)| version == api_version).map(|(_, path)| path.as_ref())
 }

@@ -1,8 +1,9 @@
-//! What merging must know about a type: a view over the tables that describe types, which builds nothing.
+//! Merge schemas: a view over the tables that describe types, which builds nothing.
 //!
-//! A [`TypeRef`] is cheap to copy. It stands for a place in an object and answers what may be there, in which form
-//! fields are declared, how lists are told apart, and what is one indivisible value. It looks at the built-in table, at
-//! the structural schema of a custom resource (whose `metadata` is of the built-in table), or deduces from the value.
+//! A [`TypeRef`] is cheap to copy. It represents a place in an object and tells which values are allowed there, how
+//! fields are declared, how list items are identified, and which values are atomic. It is backed by the table of
+//! built-in types, by the structural schema of a custom resource (whose `metadata` is from the built-in table), or
+//! deduced from the value.
 
 use serde_json::Value;
 use windlass_schema::structural::Structural;
@@ -13,31 +14,31 @@ mod custom;
 
 use custom::Custom;
 
-/// The type of a place in an object.
+/// Type of a place in an object.
 #[derive(Debug, Clone, Copy)]
 pub struct TypeRef<'t>(Inner<'t>);
 
 #[derive(Debug, Clone, Copy)]
 enum Inner<'t> {
-    /// Not declared: nothing may be here.
+    /// Not declared: no value is allowed here.
     Nothing,
-    /// Anything, as one value.
+    /// Any value, treated as atomic.
     Untyped,
-    /// Anything: maps merge by field, lists are one value.
+    /// Any value: maps merge by field, lists are atomic.
     Deduced,
     Scalar(ScalarType),
     Struct(&'t TypeTable, &'t Struct),
-    /// A type of the table, and the field that declares it, if it is not nested in a list or map.
+    /// A built-in type, and the field that declares it unless it is nested in a list or map.
     BuiltIn(&'t TypeTable, &'t Type, Option<&'t Field>),
     Custom(Custom<'t>),
 }
 
-/// The scalars that the merge schema tells apart.
+/// Scalar types that the merge schema distinguishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScalarType {
     /// Integers and floats.
     Numeric,
-    /// Texts.
+    /// Strings.
     String,
     /// Booleans.
     Boolean,
@@ -45,14 +46,14 @@ pub enum ScalarType {
     Untyped,
 }
 
-/// What kinds of values a type allows; several only where it is deduced from the value.
+/// Kinds of values that a type allows; several only if it is deduced from the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kinds {
     None,
     Scalar(ScalarType),
     List,
     Map,
-    /// All three; scalars of any kind.
+    /// Scalars of any type, lists and maps.
     All,
 }
 
@@ -65,7 +66,7 @@ pub enum Form<'t> {
     List(ListType<'t>),
     /// A map or struct.
     Map(MapType<'t>),
-    /// The type allows nothing.
+    /// The type allows no value.
     Nothing,
 }
 
@@ -77,14 +78,14 @@ pub struct MapType<'t>(Inner<'t>);
 #[derive(Debug, Clone, Copy)]
 pub struct ListType<'t>(Inner<'t>);
 
-/// How a list merges.
+/// How a list merges (its list type).
 #[derive(Debug, Clone, Copy)]
 pub enum ListTopology<'t> {
-    /// The list is one value.
+    /// The list is atomic.
     Atomic,
-    /// Items are scalars, each there once.
+    /// The items are unique scalars.
     Set,
-    /// Items are told apart by these fields.
+    /// The items are identified by these key fields.
     Map(Keys<'t>),
 }
 
@@ -99,27 +100,28 @@ enum KeyNames<'t> {
 }
 
 impl<'t> TypeRef<'t> {
-    /// The type of a place that is not declared.
+    /// The type of an undeclared place.
     pub const NOTHING: Self = Self(Inner::Nothing);
 
-    /// Any value, as one.
+    /// Any value, treated as atomic.
     pub const UNTYPED: Self = Self(Inner::Untyped);
 
-    /// A type deduced from the value: that of custom resources without a schema, and of what schemas leave open.
+    /// A type deduced from the value: used for custom resources without a schema, and for places that schemas leave
+    /// open.
     pub const DEDUCED: Self = Self(Inner::Deduced);
 
-    /// A struct of the built-in table.
+    /// Returns the type of a built-in struct.
     pub fn built_in(table: &'t TypeTable, id: StructId) -> Self {
         Self(Inner::Struct(table, table.get(id)))
     }
 
-    /// A custom resource: its schema, with `apiVersion`, `kind` and the built-in `ObjectMeta`.
+    /// Returns the type of a custom resource: its schema, with `apiVersion`, `kind` and the built-in `ObjectMeta`.
     pub fn custom(schema: &'t Structural, table: &'t TypeTable, object_meta: StructId) -> Self {
         Self(Inner::Custom(Custom::root(schema, table, object_meta)))
     }
 
-    /// The form of a value: the one it has if the type allows it, else the one that says best what is wrong. Null and
-    /// absent values (`None`) count as maps, scalars, lists, in this order.
+    /// Returns the form of a value: its own if the type allows it, otherwise the one that gives the best error. Null
+    /// and absent values (`None`) count as maps if the type allows these, otherwise as scalars, otherwise as lists.
     pub fn form(self, value: Option<&Value>) -> Form<'t> {
         match (self.kinds(), value) {
             (Kinds::All, None | Some(Value::Null | Value::Object(_))) | (Kinds::Map, _) => Form::Map(MapType(self.0)),
@@ -130,17 +132,17 @@ impl<'t> TypeRef<'t> {
         }
     }
 
-    /// The map type, if maps are allowed.
+    /// Returns the map type, if maps are allowed.
     pub fn map(self) -> Option<MapType<'t>> {
         matches!(self.kinds(), Kinds::Map | Kinds::All).then_some(MapType(self.0))
     }
 
-    /// The list type, if lists are allowed.
+    /// Returns the list type, if lists are allowed.
     pub fn list(self) -> Option<ListType<'t>> {
         matches!(self.kinds(), Kinds::List | Kinds::All).then_some(ListType(self.0))
     }
 
-    /// Whether nothing is declared here.
+    /// Whether no value is declared here.
     pub fn is_nothing(self) -> bool {
         matches!(self.0, Inner::Nothing)
     }
@@ -158,7 +160,7 @@ impl<'t> TypeRef<'t> {
 }
 
 impl<'t> MapType<'t> {
-    /// The type of a declared field.
+    /// Returns the type of a declared field.
     pub fn field(self, name: &str) -> Option<TypeRef<'t>> {
         match self.0 {
             Inner::Struct(table, owner) => builtin::field(table, owner, name),
@@ -168,7 +170,7 @@ impl<'t> MapType<'t> {
         }
     }
 
-    /// The type of fields that are not declared; `None` if there may be none.
+    /// Returns the type of undeclared fields, or `None` if they are not allowed.
     pub fn element(self) -> Option<TypeRef<'t>> {
         match self.0 {
             Inner::Untyped => Some(TypeRef::UNTYPED),
@@ -180,12 +182,12 @@ impl<'t> MapType<'t> {
         }
     }
 
-    /// The type of a field, declared or not; [`TypeRef::NOTHING`] if there may be none of this name.
+    /// Returns the type of a field, declared or not; [`TypeRef::NOTHING`] if the field is not allowed.
     pub fn any_field(self, name: &str) -> TypeRef<'t> {
         self.field(name).or_else(|| self.element()).unwrap_or(TypeRef::NOTHING)
     }
 
-    /// Whether the map is one value.
+    /// Whether the map is atomic.
     pub fn is_atomic(self) -> bool {
         match self.0 {
             Inner::Untyped => true,
@@ -196,7 +198,7 @@ impl<'t> MapType<'t> {
         }
     }
 
-    /// Whether no field is declared and others are deduced: such maps say nothing about how they merge.
+    /// Whether no field is declared and others are deduced: such maps do not specify how they merge.
     pub(crate) fn is_deduced(self) -> bool {
         match self.0 {
             Inner::Deduced => true,
@@ -209,7 +211,7 @@ impl<'t> MapType<'t> {
 }
 
 impl<'t> ListType<'t> {
-    /// The type of an item.
+    /// Returns the type of the items.
     pub fn element(self) -> TypeRef<'t> {
         match self.0 {
             Inner::BuiltIn(table, Type::List(element), _) => builtin::nested(table, element),
@@ -218,7 +220,7 @@ impl<'t> ListType<'t> {
         }
     }
 
-    /// How the list merges.
+    /// Returns how the list merges.
     pub fn topology(self) -> ListTopology<'t> {
         match self.0 {
             Inner::BuiltIn(_, _, Some(field)) => builtin::topology(field),
@@ -227,12 +229,12 @@ impl<'t> ListType<'t> {
         }
     }
 
-    /// Whether the list is one value.
+    /// Whether the list is atomic.
     pub fn is_atomic(self) -> bool {
         matches!(self.topology(), ListTopology::Atomic)
     }
 
-    /// The default of a key field of the items.
+    /// Returns the default of a key field.
     pub fn key_default(self, name: &str) -> Option<&'t Value> {
         match self.element().0 {
             Inner::Struct(_, owner) => owner.field(name)?.default.as_ref(),
@@ -244,7 +246,7 @@ impl<'t> ListType<'t> {
 }
 
 impl<'t> Keys<'t> {
-    /// The names, as declared.
+    /// Iterates over the names in declaration order.
     pub fn iter(self) -> impl Iterator<Item = &'t str> {
         (0..self.len()).map(move |position| match self.0 {
             KeyNames::BuiltIn(names) => &*names[position],
@@ -252,7 +254,7 @@ impl<'t> Keys<'t> {
         })
     }
 
-    /// How many there are.
+    /// Returns the number of keys.
     pub fn len(self) -> usize {
         match self.0 {
             KeyNames::BuiltIn(names) => names.len(),
@@ -260,7 +262,7 @@ impl<'t> Keys<'t> {
         }
     }
 
-    /// Whether there are none; the list is a set then.
+    /// Whether there are no keys, in which case the list is a set.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }

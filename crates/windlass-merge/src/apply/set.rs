@@ -1,8 +1,7 @@
-//! Sets of fields: what a manager owns, what a comparison found.
+//! Sets of fields, such as the fields that a manager owns or that differ in a comparison.
 //!
-//! A tree of sorted vectors. A node may be a member, or only lead to members below it, or both; there are no empty
-//! nodes, so that two sets are equal exactly if they have the same members. The empty path, the whole object, is never
-//! a member.
+//! A set is a tree of sorted vectors. A node may be a member, a parent of members, or both; there are no empty nodes,
+//! so two sets are equal exactly if they have the same members. The empty path, the whole object, is never a member.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -23,7 +22,7 @@ pub struct Set {
     nodes: Vec<Node>,
 }
 
-/// An element of a level of a [`Set`], with what lies below it.
+/// An element at one level of a [`Set`], with the members below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     element: PathElement,
@@ -32,7 +31,7 @@ pub struct Node {
 }
 
 impl Set {
-    /// The empty set.
+    /// Returns an empty set.
     pub const fn new() -> Self {
         Self { nodes: Vec::new() }
     }
@@ -46,7 +45,7 @@ impl Set {
         self.nodes.is_empty()
     }
 
-    /// The number of members.
+    /// Returns the number of members.
     pub fn len(&self) -> usize {
         self.nodes.iter().map(|node| usize::from(node.member) + node.children.len()).sum()
     }
@@ -72,13 +71,13 @@ impl Set {
         }
     }
 
-    /// The node of an element of this level.
+    /// Returns the node of an element at this level.
     pub fn get(&self, element: &PathElement) -> Option<&Node> {
         let position = self.nodes.binary_search_by(|node| node.element.cmp(element)).ok()?;
         Some(&self.nodes[position])
     }
 
-    /// The node of a field of this level, without a copy of its name.
+    /// Returns the node of a field at this level, without copying its name.
     pub fn get_field(&self, name: &str) -> Option<&Node> {
         let compare = |node: &Node| match &node.element {
             PathElement::Field(field) => field.as_bytes().cmp(name.as_bytes()),
@@ -88,12 +87,12 @@ impl Set {
         Some(&self.nodes[position])
     }
 
-    /// The members below an element, without it.
+    /// Returns the members below an element, without the element itself.
     pub fn with_prefix(&self, element: &PathElement) -> Option<&Set> {
         self.get(element).map(|node| &node.children).filter(|children| !children.is_empty())
     }
 
-    /// The nodes of this level, sorted.
+    /// Returns the sorted nodes of this level.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
@@ -103,7 +102,7 @@ impl Set {
         self.visit(&mut Vec::new(), &mut visit);
     }
 
-    /// The members, in the order of [`Set::for_each`].
+    /// Returns the members in the order of [`Set::for_each`].
     pub fn paths(&self) -> Vec<Path> {
         let mut paths = Vec::new();
         self.for_each(|path| paths.push(path.iter().map(|element| (*element).clone()).collect()));
@@ -134,7 +133,7 @@ impl Set {
         &mut self.nodes[position]
     }
 
-    /// Appends a node that is greater than all of this level. One without members is left out.
+    /// Appends a node that is greater than all others at this level. A node without members is left out.
     pub(crate) fn push(&mut self, element: impl FnOnce() -> PathElement, member: bool, children: Set) {
         if member || !children.is_empty() {
             let node = Node { element: element(), member, children };
@@ -145,7 +144,7 @@ impl Set {
 }
 
 impl Node {
-    /// The element.
+    /// Returns the element.
     pub fn element(&self) -> &PathElement {
         &self.element
     }
@@ -155,7 +154,7 @@ impl Node {
         self.member
     }
 
-    /// The members below.
+    /// Returns the members below this node.
     pub fn children(&self) -> &Set {
         &self.children
     }
@@ -170,7 +169,7 @@ impl FromIterator<Path> for Set {
 }
 
 impl fmt::Display for Set {
-    /// One path a line.
+    /// Writes one path per line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut lines = Vec::new();
         self.for_each(|path| lines.push(display(path)));

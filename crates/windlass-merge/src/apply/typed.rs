@@ -1,7 +1,8 @@
-//! Values with their types: validation, field sets, comparison, merging and removal, as the real server does them.
+//! Operations on typed values, with the behavior of kube-apiserver: validation, field sets, comparison, merging and
+//! removal.
 //!
-//! All functions but [`validate`] expect values that it accepts, with or without duplicates. For others they answer
-//! something sensible, or the error that the real server finds there.
+//! All functions except [`validate`] expect values that it accepts, with or without duplicates. For other values they
+//! return something sensible, or the error that kube-apiserver reports.
 
 mod compare;
 mod errors;
@@ -20,7 +21,7 @@ pub use reconcile::reconcile_field_set;
 pub use remove::{ExtractOptions, extract_items, remove_items};
 pub use validate::{ValidateOptions, validate};
 
-/// What the real server says about a place whose type allows nothing.
+/// kube-apiserver's message for a place whose type allows no value.
 const INVALID_TYPE: &str = "schema error: invalid atom: inlined";
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Who owns what after a write, and what an apply makes of an object.
+//! Computes the managed fields after a write, and the object that results from an apply.
 //!
-//! The rules: a field that a write changes belongs to its writer alone; an apply owns what it names, keeps others from
-//! losing what they own unless it is forced, and removes what its manager applied before, does not apply now and nobody
-//! else owns.
+//! The rules: a field that a write changes belongs to its writer alone. An apply owns the fields it names; without
+//! force it fails if it would take fields that other managers own. It removes the fields that its manager applied
+//! before, does not apply now, and that no other manager owns.
 
 use std::{borrow::Cow, ops::Deref, rc::Rc};
 
@@ -21,14 +21,14 @@ use super::{
 
 mod prune;
 
-/// Why a write cannot be attributed.
+/// Reason why the managed fields cannot be computed.
 #[derive(Debug)]
 pub(crate) enum UpdateError {
     Conflicts(Conflicts),
     Failed(String),
 }
 
-/// An object in a version; cheap to copy.
+/// An object in a version; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Versioned<'a> {
     pub(crate) value: Shared<'a>,
@@ -36,22 +36,22 @@ pub(crate) struct Versioned<'a> {
     pub(crate) api_version: Cow<'a, str>,
 }
 
-/// A value that is not changed any more.
+/// A value that no longer changes.
 #[derive(Clone)]
 pub(crate) enum Shared<'a> {
     Borrowed(&'a Value),
     Owned(Rc<Value>),
 }
 
-/// What a write changed, as fields of a version.
+/// The changes of a write, as field paths of a version.
 struct Change {
     api_version: String,
-    /// Fields that are new or have another value.
+    /// Fields that are new or have a different value.
     set: Set,
     removed: Set,
 }
 
-/// What the rules need to know of the endpoint.
+/// Properties of the endpoint that the rules depend on.
 #[derive(Clone, Copy)]
 pub(crate) struct Updater<'a> {
     pub(crate) versions: &'a dyn Versions,
@@ -91,7 +91,8 @@ impl From<String> for UpdateError {
 }
 
 impl<'a> Updater<'a> {
-    /// Takes what a write changed or removed from all owners, and answers what its writer owns now.
+    /// Removes the fields that a write changed or removed from all managers, and returns the fields that its writer now
+    /// owns.
     pub(crate) fn update(
         &self,
         live: &Versioned<'a>,
@@ -103,7 +104,7 @@ impl<'a> Updater<'a> {
         Ok(change.set)
     }
 
-    /// Applies a configuration; `None` if the object stays as it is.
+    /// Applies a configuration; returns `None` if the object is unchanged.
     pub(crate) fn apply(
         &self,
         live: &Versioned<'a>,
@@ -138,8 +139,8 @@ impl<'a> Updater<'a> {
         Ok((!same).then(|| new.value.into_owned()))
     }
 
-    /// Takes from every owner but `acting` what differs between two objects; without force, refuses to take what is
-    /// changed rather than removed. Owners of nothing and those of unknown versions go.
+    /// Removes the differences between two objects from every manager except `acting`; without force, changed (not
+    /// removed) fields that others own are conflicts. Drops entries that own nothing or whose version is unknown.
     fn settle(
         &self,
         old: &Versioned<'a>,
@@ -216,7 +217,7 @@ impl<'a> Updater<'a> {
         }
     }
 
-    /// Brings entries that are older than the schema up to it, and drops those of versions that are gone.
+    /// Updates entries that are older than the schema, and drops those of versions that no longer exist.
     fn reconcile(&self, live: &Versioned<'a>, managed: &mut Managed) -> Result<(), UpdateError> {
         let mut known: Vec<(String, Option<TypeRef<'a>>)> = vec![(live.api_version.to_string(), Some(live.types))];
         managed.retain(|owner| {
@@ -241,7 +242,7 @@ impl<'a> Updater<'a> {
         })
     }
 
-    /// An object in another version; `None` if there is no such version.
+    /// Converts an object to another version; returns `None` if there is no such version.
     fn convert(
         &self,
         object: &Versioned<'a>,

@@ -1,10 +1,10 @@
-//! JSON pointers: finding the container and key that a path of an operation names.
+//! JSON pointers: finding the container and key that the path of an operation refers to.
 
 use std::{borrow::Cow, io};
 
 use serde_json::Value;
 
-/// The container that holds the path's last segment, that segment, and how many levels down it lies.
+/// Returns the container of the path's last segment, that segment, and its depth.
 pub(super) fn parent_mut<'d, 'p>(doc: &'d mut Value, path: &'p str) -> Option<(&'d mut Value, Cow<'p, str>, usize)> {
     let (segments, last) = split(path)?;
     let mut level = 1;
@@ -24,7 +24,7 @@ pub(super) fn parent_mut<'d, 'p>(doc: &'d mut Value, path: &'p str) -> Option<(&
     matches!(at, Value::Object(_) | Value::Array(_)).then(|| (at, unescape(last), level))
 }
 
-/// As [`parent_mut`], to read.
+/// Like [`parent_mut`], for reading.
 pub(super) fn parent<'d, 'p>(doc: &'d Value, path: &'p str) -> Option<(&'d Value, Cow<'p, str>)> {
     let (segments, last) = split(path)?;
     let mut at = doc;
@@ -38,7 +38,7 @@ pub(super) fn parent<'d, 'p>(doc: &'d Value, path: &'p str) -> Option<(&'d Value
     matches!(at, Value::Object(_) | Value::Array(_)).then(|| (at, unescape(last)))
 }
 
-/// The child of a container; a missing map key reads as null.
+/// Returns the child of a container; a missing map key reads as null.
 pub(super) fn child<'d>(container: &'d Value, key: &str) -> Result<&'d Value, String> {
     match container {
         Value::Array(items) => index(key, items.len()).map(|index| &items[index]),
@@ -46,12 +46,12 @@ pub(super) fn child<'d>(container: &'d Value, key: &str) -> Result<&'d Value, St
     }
 }
 
-/// The position of an existing element; negative indices count from the end.
+/// Returns the position of an existing element; negative indices count from the end.
 pub(super) fn index(key: &str, length: usize) -> Result<usize, String> {
     position(key, length).filter(|index| *index < length).ok_or_else(|| invalid_index(key))
 }
 
-/// The position before which `add` inserts; `-` and -1 are the end.
+/// Returns the position before which `add` inserts; `-` and -1 are the end.
 pub(super) fn insertion_index(key: &str, length: usize) -> Result<usize, String> {
     if key == "-" {
         return Ok(length);
@@ -59,7 +59,7 @@ pub(super) fn insertion_index(key: &str, length: usize) -> Result<usize, String>
     position(key, length + 1).filter(|index| *index <= length).ok_or_else(|| invalid_index(key))
 }
 
-/// How many bytes a value takes as JSON; counting stops soon after `limit`.
+/// Returns the length of a value as JSON in bytes; counting stops soon after `limit`.
 pub(super) fn encoded_length(value: &Value, limit: usize) -> usize {
     struct Counter {
         count: usize,
@@ -75,7 +75,7 @@ pub(super) fn encoded_length(value: &Value, limit: usize) -> usize {
         }
     }
     let mut counter = Counter { count: 0, limit };
-    // An error only says that the limit was passed, which the count says too.
+    // An error only means that the limit was exceeded, which the count shows too.
     let _ = serde_json::to_writer(&mut counter, value);
     counter.count
 }
@@ -93,7 +93,7 @@ fn invalid_index(key: &str) -> String {
     format!("Unable to access invalid index: {key}: invalid index referenced")
 }
 
-/// The segments between the first slash and the last, and what follows the last; `None` without a slash.
+/// Returns the segments between the first and the last slash, and the one after the last; `None` without a slash.
 fn split(path: &str) -> Option<(impl Iterator<Item = &str>, &str)> {
     let (_, rest) = path.split_once('/')?;
     let (segments, last) = match rest.rsplit_once('/') {
@@ -103,7 +103,7 @@ fn split(path: &str) -> Option<(impl Iterator<Item = &str>, &str)> {
     Some((segments.into_iter().flat_map(|segments| segments.split('/')), last))
 }
 
-/// `~1` is a slash, `~0` a tilde.
+/// Replaces `~1` by a slash and `~0` by a tilde.
 fn unescape(segment: &str) -> Cow<'_, str> {
     if !segment.contains('~') {
         return Cow::Borrowed(segment);

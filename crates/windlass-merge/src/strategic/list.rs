@@ -1,4 +1,4 @@
-//! Merging lists: of scalars as sets, of maps by their merge key.
+//! Merging lists: lists of scalars as sets, lists of maps by merge key.
 
 use std::collections::HashSet;
 
@@ -18,7 +18,7 @@ enum Elements {
     Scalars,
 }
 
-/// Merges the list of a patch into the original; with `deletes`, takes its scalars out of it.
+/// Merges the list of a patch into the original; with `deletes`, removes its scalars from the original.
 pub(super) fn merge(
     original: Vec<Value>,
     patch: Vec<Value>,
@@ -55,7 +55,7 @@ pub(super) fn merge(
     Ok(weave(merged, &wanted, &server, merge_key))
 }
 
-/// Applies and removes every `$setElementOrder/x` of a patch, together with the `x` it orders.
+/// Applies and removes every `$setElementOrder/x` of a patch, together with the list `x` that it orders.
 pub(super) fn merge_ordered(
     original: &mut Map<String, Value>,
     patch: &mut Map<String, Value>,
@@ -91,7 +91,7 @@ fn merge_ordered_field(
         check_order(items, wanted, key)?;
     }
     let (current, added) = (take_list(original, name), take_list(patch, name));
-    // The real server looks at the elements last, so other errors come first.
+    // kube-apiserver checks the elements last, so other errors come first.
     let kind = elements(current.as_deref().unwrap_or_default(), added.as_deref().unwrap_or_default());
     let server = Positions::of(current.as_deref().unwrap_or_default(), key);
     let unnamed = current.iter().flatten().find_map(|item| require_key(item, key.unwrap_or_default()).err());
@@ -124,7 +124,7 @@ fn merge_ordered_field(
     Ok(())
 }
 
-/// The list of a field, taken out of its map. It must have been checked to be a list.
+/// Takes the list of a field out of its map. The caller has checked that it is a list.
 fn take_list(map: &mut Map<String, Value>, name: &str) -> Option<Vec<Value>> {
     match map.remove(name) {
         Some(Value::Array(items)) => Some(items),
@@ -132,7 +132,7 @@ fn take_list(map: &mut Map<String, Value>, name: &str) -> Option<Vec<Value>> {
     }
 }
 
-/// Whether the patch's items, deletions aside, stand in the wanted order and are all in it.
+/// Checks that the patch's items, except deletions, are all in the wanted order and appear in that order.
 fn check_order(items: &[Value], wanted: &[Value], merge_key: Option<&str>) -> Result<(), Error> {
     if items.is_empty() || wanted.is_empty() {
         return Ok(());
@@ -170,13 +170,13 @@ fn check_order(items: &[Value], wanted: &[Value], merge_key: Option<&str>) -> Re
     )))
 }
 
-/// The value of an item's merge key; an error if it is no map or has none.
+/// Returns the value of an item's merge key; an error if the item is not a map or lacks the key.
 fn require_key<'a>(item: &'a Value, key: &str) -> Result<&'a Value, Error> {
     let map = item.as_object().ok_or_else(|| Error::not_a_map(item))?;
     map.get(key).ok_or_else(|| Error::no_merge_key(item, key))
 }
 
-/// Takes elements with a `$patch` directive out of the patch and obeys them.
+/// Removes elements with a `$patch` directive from the patch and applies them.
 fn take_special_elements(
     original: Vec<Value>,
     patch: Vec<Value>,
@@ -208,7 +208,7 @@ fn take_special_elements(
     Ok((original.into_iter().filter(kept).collect(), plain))
 }
 
-/// Merges each map of the patch into that of its key, or appends it.
+/// Merges each map of the patch into the one with the same key, or appends it.
 fn merge_elements(
     mut original: Vec<Value>,
     patch: Vec<Value>,
@@ -233,7 +233,7 @@ fn merge_elements(
     Ok(original)
 }
 
-/// What two lists hold, which must be of one type.
+/// Returns the kind of elements of two lists, which must have the same type.
 fn elements(left: &[Value], right: &[Value]) -> Result<Elements, Error> {
     let mut all = left.iter().chain(right);
     let Some(first) = all.next() else {
@@ -242,7 +242,7 @@ fn elements(left: &[Value], right: &[Value]) -> Result<Elements, Error> {
     if first.is_array() {
         return Err(Error::ListOfLists);
     }
-    // A null has no type in Go, where looking at it ends the request.
+    // A null has no type in Go, where inspecting it fails the request.
     let name = go_format::type_name(first);
     if first.is_null() || all.any(|item| go_format::type_name(item) != name) {
         let lists = format!("[{} {}]", go_format::plain_list(left), go_format::plain_list(right));

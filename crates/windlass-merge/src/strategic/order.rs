@@ -1,14 +1,15 @@
-//! The order of a merged list: items of the patch as the patch orders them, the rest as the server had them, woven
-//! together by the server's order.
+//! The order of a merged list: items of the patch in the patch's order, all others in the server's order, interleaved
+//! by the server's order.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 
-/// Go's stable sort compares blocks of this size by insertion.
+/// Go's stable sort sorts blocks of this size by insertion.
 const INSERTION_BLOCK: usize = 20;
 
-/// The first position of each identity in a list. An identity is a scalar, or the merge key's value of a map.
+/// The first position of each identity in a list. The identity of an item is a scalar, or the value of a map's merge
+/// key.
 pub(super) struct Positions(HashMap<String, usize>);
 
 impl Positions {
@@ -24,22 +25,22 @@ impl Positions {
         self.0.get(&identity(item, merge_key)).copied()
     }
 
-    /// The position of a merge key's value.
+    /// Returns the position of a merge key's value.
     pub(super) fn get_value(&self, value: &Value) -> Option<usize> {
         self.0.get(&value.to_string()).copied()
     }
 
-    /// Notes a value that was appended at a position.
+    /// Records a value that was appended at a position.
     pub(super) fn note(&mut self, value: &Value, position: usize) {
         self.0.entry(value.to_string()).or_insert(position);
     }
 }
 
-/// JSON text tells values apart as Go tells interfaces apart: `1`, `1.0` and `"1"` differ.
+/// Returns the JSON text, which distinguishes values just as Go distinguishes interfaces: `1`, `1.0` and `"1"` differ.
 fn identity(item: &Value, merge_key: Option<&str>) -> String {
     match merge_key {
         None => item.to_string(),
-        // An element without the key is found by no value: no JSON text is empty.
+        // An element without the key matches no value, because no JSON text is empty.
         Some(key) => item.get(key).map(Value::to_string).unwrap_or_default(),
     }
 }
@@ -79,8 +80,8 @@ struct Placed {
     item: Value,
 }
 
-/// Sorts by position. Items without one go where Go's sort, with a comparison that is true for them, leaves them in
-/// short lists: each in front of all before it.
+/// Sorts by position. Items without a position end up where Go's sort, whose comparison is true for them, leaves them
+/// in short lists: each in front of all items before it.
 fn sort(items: &mut [Placed]) {
     if items.iter().all(|item| item.sort.is_some()) || items.len() > INSERTION_BLOCK {
         items.sort_by_key(|item| item.sort);

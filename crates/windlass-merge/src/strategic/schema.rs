@@ -1,10 +1,10 @@
-//! What the types say about a place in an object: which struct it is, and how a field of it merges.
+//! Type information for a place in an object: its struct, and how each of its fields merges.
 
 use windlass_schema::types::{Field, Scalar, Struct, StructId, Type, TypeTable};
 
 use super::Error;
 
-/// The type at a place in the object.
+/// The type of a place in the object.
 #[derive(Clone, Copy)]
 pub(super) struct Node<'t> {
     table: &'t TypeTable,
@@ -15,13 +15,13 @@ pub(super) struct Node<'t> {
 #[derive(Clone, Copy)]
 enum Shape<'t> {
     Struct(&'t Struct),
-    /// A struct whose JSON form its Go fields do not show, by its Go name.
+    /// A struct whose JSON form does not follow from its Go fields, by its Go name.
     Opaque(&'t str),
-    /// No struct: the name of its Go kind.
+    /// Not a struct: the name of its Go kind.
     Kind(&'static str),
 }
 
-/// A field, as a patch sees it.
+/// A field, as used by a patch.
 #[derive(Clone, Copy)]
 pub(super) struct FieldNode<'t> {
     table: &'t TypeTable,
@@ -34,7 +34,7 @@ impl<'t> Node<'t> {
         Self { table, shape: Shape::Struct(table.get(id)), pointer: false }
     }
 
-    /// The field of a JSON name; as Go's decoder, in any case if none has it exactly.
+    /// Returns the field with a JSON name. Like Go's decoder, ignores case if no name matches exactly.
     pub(super) fn field(self, name: &str) -> Result<FieldNode<'t>, Error> {
         let owner = match self.shape {
             Shape::Struct(owner) => owner,
@@ -51,7 +51,7 @@ impl<'t> Node<'t> {
         Ok(FieldNode { table: self.table, owner, field })
     }
 
-    /// The field of a JSON name that must be a list, and its element's type.
+    /// Returns the field with a JSON name, which must be a list, and the type of its elements.
     pub(super) fn list_field(self, name: &str) -> Result<(FieldNode<'t>, Self), Error> {
         let found = self.field(name)?;
         let element = match &found.field.ty {
@@ -68,7 +68,7 @@ impl<'t> Node<'t> {
         Ok((found, element))
     }
 
-    /// The name of the Go kind.
+    /// Returns the name of the Go kind.
     pub(super) fn kind(self) -> &'static str {
         match self.shape {
             _ if self.pointer => "ptr",
@@ -95,23 +95,23 @@ impl<'t> Node<'t> {
 }
 
 impl<'t> FieldNode<'t> {
-    /// The type of the field's value.
+    /// Returns the type of the field's value.
     pub(super) fn node(self) -> Node<'t> {
         Node::of(self.table, &self.field.ty, &self.field.go_type, self.field.pointer)
     }
 
-    /// Whether a list merges with that of the patch; otherwise it is replaced.
+    /// Whether a list merges with the list of the patch; otherwise it is replaced.
     pub(super) fn merges(self) -> bool {
         self.field.patch.merge
     }
 
-    /// The key that identifies elements of a merging list of maps.
+    /// Returns the key that identifies elements of a merging list of maps.
     pub(super) fn merge_key(self) -> Option<&'t str> {
         self.field.patch.merge_key.as_deref()
     }
 
-    /// Whether a map is replaced by that of the patch. `patchStrategy:"replace"` has stood on one field of all stable
-    /// kinds since it exists, so the table spends no bit on it.
+    /// Whether a map is replaced by the map of the patch. `patchStrategy:"replace"` has been used on a single field of
+    /// all stable kinds so far, so the table has no flag for it.
     pub(super) fn replaces(self) -> bool {
         &*self.field.name == "selector" && &*self.owner.go_name == "PodDisruptionBudgetSpec"
     }

@@ -1,5 +1,5 @@
-//! Patches from the outside: strategic merge on types like those of the built-in kinds, and properties that hold for
-//! any input.
+//! Tests of patches through the public API: strategic merge on types like those of the built-in kinds, and properties
+//! that hold for any input.
 
 mod model;
 mod ownership;

@@ -1,9 +1,9 @@
-//! Naive models and generators that the real functions are held against.
+//! Naive models to compare the implementation with, and generators.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-/// Small JSON documents over few names, so that patches meet what they patch.
+/// Generates small JSON documents over few names, so that patches hit existing fields.
 pub(crate) fn document() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -19,7 +19,7 @@ pub(crate) fn document() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Names that occur in documents, paths and directives.
+/// Generates names that occur in documents, paths and directives.
 pub(crate) fn name() -> impl Strategy<Value = String> {
     prop::sample::select(vec![
         "a",
@@ -46,7 +46,7 @@ pub(crate) fn name() -> impl Strategy<Value = String> {
     .prop_map(str::to_owned)
 }
 
-/// RFC 7386 to the letter, by copying, with the one departure of the real server.
+/// RFC 7386 to the letter, by copying, with kube-apiserver's only deviation.
 pub(crate) fn merge(doc: &Value, patch: &Value) -> Value {
     let (Some(doc_map), Some(patch_map)) = (doc.as_object(), patch.as_object()) else {
         return if doc.is_object() { patch.clone() } else { without_nulls(patch) };
@@ -78,7 +78,7 @@ fn without_nulls(value: &Value) -> Value {
     }
 }
 
-/// A JSON patch that turns one document into another.
+/// Returns a JSON patch that turns one document into another.
 pub(crate) fn diff(from: &Value, to: &Value) -> Vec<Value> {
     let mut operations = Vec::new();
     if from.is_object() != to.is_object() || from.is_array() != to.is_array() {

@@ -1,5 +1,5 @@
-//! Who owns what: managed fields after every kind of write, and server-side apply, on a custom resource with every kind
-//! of field.
+//! Field ownership: managed fields after every kind of write, and server-side apply, on a custom resource with every
+//! kind of field.
 
 use serde_json::{Value, json};
 use windlass_merge::apply::field_manager::ApplyError;
@@ -16,7 +16,7 @@ mod recorded;
 mod scaling;
 mod updating;
 
-/// An object and what happens to it, one second after another.
+/// An object and its history, one write per second.
 struct Story {
     definition: Definition,
     live: Option<Value>,
@@ -33,7 +33,7 @@ impl Story {
         Time::from_unix(1_700_000_000 + self.seconds, 0)
     }
 
-    /// Replaces the object, as a PUT that brings back the managed fields it read.
+    /// Replaces the object like a PUT that sends back the managed fields it read.
     fn put(&mut self, manager: &str, content: Value) -> &Value {
         self.write(manager, "", |object, managed_fields| {
             *object = content.clone();
@@ -78,13 +78,13 @@ impl Story {
         self.live.as_ref().expect("the object must exist")
     }
 
-    /// The managed fields, one line an entry: operation, manager, time and fields.
+    /// Formats the managed fields, one line per entry: operation, manager, time and fields.
     fn owners(&self) -> String {
         owners(self.live())
     }
 }
 
-/// Completes an object or configuration with what all have.
+/// Completes an object or configuration with the fields common to all.
 fn fill(object: &mut Value) {
     object["apiVersion"] = format!("{GROUP}/v1").into();
     object["kind"] = KIND.into();

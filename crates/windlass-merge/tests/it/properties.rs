@@ -6,7 +6,7 @@ use windlass_merge::{decode, json_patch, merge_patch, strategic};
 
 use crate::{model, types};
 
-/// Any operation, mostly on paths that may exist.
+/// Generates any operation, mostly on paths that may exist.
 fn operation() -> impl Strategy<Value = Value> {
     let path = || {
         prop::collection::vec(model::name(), 0..4)
@@ -19,7 +19,7 @@ fn operation() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Patches as a well-behaved client writes them: lists that merge have their keys, each once.
+/// Generates patches as a well-behaved client writes them: the items of merging lists have their keys, each once.
 fn tidy_patch() -> impl Strategy<Value = Value> {
     let names = || prop::collection::btree_set(prop::sample::select(vec!["a", "b", "c", "d", "e"]), 0..4);
     let shuffled = move || names().prop_map(|set| set.into_iter().collect::<Vec<_>>()).prop_shuffle();
@@ -104,7 +104,7 @@ proptest! {
         let expected = serde_json::from_slice::<Value>(&bytes);
         let found = decode::decode(&bytes);
         prop_assert_eq!(found.is_ok(), expected.is_ok());
-        // Go reads a negative zero as an integer, serde_json as a float.
+        // Go parses a negative zero as an integer, serde_json as a float.
         if let Ok(found) = found
             && !bytes.windows(2).any(|pair| pair == b"-0")
         {

@@ -1,8 +1,8 @@
-//! A small type table in the image of the built-in kinds.
+//! A small type table modeled on the built-in kinds.
 
 use windlass_schema::types::{Field, PatchStrategy, Scalar, Struct, StructId, Type, TypeTable};
 
-/// The struct that patches are applied to.
+/// The struct to which patches are applied.
 pub(crate) const OBJECT: StructId = StructId(0);
 const META: StructId = StructId(1);
 const SPEC: StructId = StructId(2);

@@ -1,4 +1,4 @@
-//! The way from client-side to server-side apply: `kubectl` leaves its last configuration in an annotation.
+//! Migration from client-side to server-side apply: `kubectl` keeps its last configuration in an annotation.
 
 use serde_json::{Map, Value};
 use windlass_schema::{go_format, json, object_meta::ANNOTATIONS_MAX_BYTES};
@@ -9,12 +9,12 @@ use crate::apply::{
     typed::{self, ValidateOptions},
 };
 
-/// The manager that kubectl uses by default for server-side apply; no other is treated so.
+/// Default manager of kubectl for server-side apply; only this one is migrated.
 pub(super) const MANAGER: &str = "kubectl";
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// The fields of the annotation's configuration that the object still has as they were applied; nothing if there is no
+/// Returns the fields of the annotation's configuration that the object still has unchanged, or `None` if there is no
 /// usable annotation.
 pub(super) fn fields(manager: &FieldManager<'_>, live: &Value) -> Option<Set> {
     let configuration = annotation(live)?;
@@ -30,7 +30,7 @@ pub(super) fn fields(manager: &FieldManager<'_>, live: &Value) -> Option<Set> {
     Some(set.difference(&comparison.modified).difference(&comparison.added).difference(&comparison.removed))
 }
 
-/// Brings the annotation, if the object has it, up to a configuration that was just applied.
+/// Updates the annotation, if the object has it, to a configuration that was just applied.
 pub(super) fn renew(object: &mut Value, patch: &Value) {
     if annotation(object).is_none() {
         return;
@@ -57,7 +57,7 @@ fn annotations_mut(object: &mut Value) -> Option<&mut Map<String, Value>> {
     object.get_mut("metadata")?.get_mut("annotations")?.as_object_mut()
 }
 
-/// JSON as Go's encoder writes it to a stream: safe inside HTML, with a line end.
+/// Serializes JSON like Go's stream encoder: safe inside HTML, with a trailing newline.
 fn encode(value: &Value) -> String {
     go_format::marshal(value) + "\n"
 }

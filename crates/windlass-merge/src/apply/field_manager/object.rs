@@ -1,4 +1,4 @@
-//! Looking at an object and its metadata.
+//! Accessors for an object and its metadata.
 
 use serde_json::{Map, Value};
 
@@ -50,7 +50,7 @@ pub(super) fn text<'v>(object: &'v Value, name: &str) -> &'v str {
     object.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// An object as errors name it: `namespace/name; group/version, Kind=kind`.
+/// Formats an object for error messages: `namespace/name; group/version, Kind=kind`.
 pub(super) fn describe(object: &Value) -> String {
     let metadata = object.get("metadata").unwrap_or(&Value::Null);
     let kind = group_version_kind(text(object, "apiVersion"), text(object, "kind"));

@@ -1,12 +1,12 @@
-//! Writes that change nothing but the times of managed fields are none.
+//! Writes that change only the timestamps of managed fields are no-ops.
 
 use serde_json::{Map, Value};
 
-/// Puts back the times of managed fields if they are all that differs between an object and what is to replace it, so
-/// that the write is seen to change nothing. Answers whether it did.
+/// Restores the timestamps of managed fields if nothing else differs between an object and its replacement, so that the
+/// write is recognized as a no-op. Returns whether it did.
 ///
-/// To be called with the object as it would be stored, after the endpoint's strategy: only then are fields that the
-/// server normalises the same again.
+/// Call this with the object to store, after the endpoint's strategy: only then are fields that the server normalizes
+/// equal again.
 pub fn keep_times_if_unchanged(old: &Value, new: &mut Value) -> bool {
     let (Some(old_entries), Some(new_entries)) = (entries(old), entries(new)) else { return false };
     let unchanged = old_entries.len() == new_entries.len()
@@ -26,7 +26,7 @@ fn entries(object: &Value) -> Option<&Vec<Value>> {
     object.get("metadata")?.get("managedFields")?.as_array()
 }
 
-/// Whether two maps agree in all fields but one, which is judged apart where both have it.
+/// Whether two maps agree in all fields except one, for which `judge` decides if both have it.
 fn same_but(old: &Value, new: &Value, field: &str, judge: impl Fn(&Value, &Value) -> bool) -> bool {
     let (Value::Object(old), Value::Object(new)) = (old, new) else { return old == new };
     let rest = |map: &'_ Map<String, Value>| map.len() - usize::from(map.contains_key(field));

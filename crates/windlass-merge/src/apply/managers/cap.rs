@@ -1,13 +1,13 @@
-//! The limit on entries of updates: old ones are merged into a bucket of their version.
+//! Limit on the number of update entries: old ones are merged into one bucket per version.
 
 use super::{Managed, ManagerId, Operation};
 
-/// How many entries of updates an object keeps.
+/// Maximum number of update entries of an object.
 const MAX_UPDATE_MANAGERS: usize = 10;
 
 const BUCKET: &str = "ancient-changes";
 
-/// Merges the oldest entries of updates, version by version, until no more than ten are left or none can be merged.
+/// Merges the oldest update entries, version by version, until at most ten are left or none can be merged.
 pub(crate) fn cap_update_managers(managed: &mut Managed) -> Result<(), String> {
     let mut updaters: Vec<_> =
         managed.owners.iter().filter(|owner| !owner.applied()).map(|owner| owner.id.clone()).collect();
@@ -20,7 +20,7 @@ pub(crate) fn cap_update_managers(managed: &mut Managed) -> Result<(), String> {
         owner.and_then(|owner| owner.time).map_or(0, |time| time.unix_seconds())
     };
     updaters.sort_by(|a, b| seconds(a).cmp(&seconds(b)).then_with(|| a.compare(b)));
-    // The first of each version stays until a second one shows that there is something to merge.
+    // The first entry of each version is kept until a second one can be merged with it.
     let mut firsts: Vec<(String, ManagerId)> = Vec::new();
     for id in updaters {
         if count <= MAX_UPDATE_MANAGERS {

@@ -1,6 +1,7 @@
-//! FieldsV1 as it is stored: questions answered and small changes made without building a set.
+//! Queries and small changes on stored FieldsV1, without building a set.
 //!
-//! The server writes every list itself, so the keys of a stored entry are spelt as [`PathElement::write_key`] does.
+//! The server writes every list itself, so the keys of a stored entry are always in the form of
+//! [`PathElement::write_key`].
 
 use serde_json::{Map, Value};
 
@@ -13,7 +14,7 @@ use crate::apply::{
 /// FieldsV1, or the part of it below a field.
 type Fields = Map<String, Value>;
 
-/// Whether the set has a member that is one of the stored fields.
+/// Whether any member of the set is a stored field.
 pub(crate) fn touches(fields: &Fields, set: &Set) -> bool {
     let mut key = String::new();
     set.nodes().iter().any(|node| {
@@ -34,7 +35,7 @@ pub(crate) fn covers(fields: &Value, set: &Set) -> bool {
     })
 }
 
-/// Takes the members of the set out of the stored fields.
+/// Removes the members of the set from the stored fields.
 pub(crate) fn subtract(fields: &mut Fields, set: &Set) {
     change(fields, set, |below, member, node| {
         subtract(below, node.children());
@@ -50,8 +51,8 @@ pub(crate) fn insert(fields: &mut Fields, set: &Set) {
     });
 }
 
-/// Changes what the set has nodes for: the function changes what is below, and says from whether the field was a member
-/// whether it is one now.
+/// Changes the fields that the set has nodes for. `judge` changes the fields below; it is passed whether the field was
+/// a member and returns whether it is one now.
 fn change(fields: &mut Fields, set: &Set, judge: fn(&mut Fields, bool, &Node) -> bool) {
     for node in set.nodes() {
         let key = node.element().to_key();
@@ -72,7 +73,7 @@ fn change(fields: &mut Fields, set: &Set, judge: fn(&mut Fields, bool, &Node) ->
     }
 }
 
-/// Whether fields lie below one that has become a single value: the entry is older than the schema.
+/// Whether there are fields below one that has become atomic: the entry is older than the schema.
 pub(crate) fn is_outdated(fields: &Value, ty: TypeRef<'_>) -> bool {
     let Value::Object(fields) = fields else { return false };
     match ty.form(None) {
@@ -103,7 +104,7 @@ fn get<'f>(fields: &'f Fields, element: &PathElement, key: &mut String) -> Optio
     fields.get(key.as_str())
 }
 
-/// Whether a field stands for itself and not only for what is below it.
+/// Whether a field is itself a member, not only the parent of members.
 fn is_member(below: &Value) -> bool {
     below.as_object().is_none_or(|fields| fields.is_empty() || fields.contains_key("."))
 }

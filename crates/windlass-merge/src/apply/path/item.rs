@@ -1,4 +1,4 @@
-//! Values inside path elements, and the order and equality that the real server gives to values.
+//! Values inside path elements, and kube-apiserver's order and equality of values.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -8,23 +8,23 @@ use windlass_schema::field::quote;
 
 use super::Name;
 
-/// The value of a key field or of an item of a set.
+/// The value of a key field or of a set item.
 #[derive(Debug, Clone)]
 pub enum ItemValue {
-    /// A number without fraction.
+    /// An integer.
     Int(i64),
     /// Any other number.
     Float(f64),
-    /// A text.
+    /// A string.
     String(Name),
     /// A boolean.
     Bool(bool),
-    /// Null, a list or a map: no type allows them here, but a stored set may hold them.
+    /// Null, a list or a map: not allowed here by any type, but possible in a stored set.
     Other(Box<Value>),
 }
 
 impl ItemValue {
-    /// A copy of a JSON value.
+    /// Copies a JSON value.
     pub fn new(value: &Value) -> Self {
         match value {
             Value::String(text) => Self::String(Name::new(text)),
@@ -37,7 +37,7 @@ impl ItemValue {
         }
     }
 
-    /// As JSON.
+    /// Converts to JSON.
     pub fn to_value(&self) -> Value {
         match self {
             Self::Int(int) => Value::from(*int),
@@ -48,7 +48,7 @@ impl ItemValue {
         }
     }
 
-    /// Compares with a JSON value, without copying it.
+    /// Compares with a JSON value without copying it.
     pub fn cmp_value(&self, other: &Value) -> Ordering {
         match (self, other) {
             (Self::String(left), Value::String(right)) => left.as_bytes().cmp(right.as_bytes()),
@@ -86,7 +86,7 @@ impl PartialOrd for ItemValue {
 }
 
 impl Ord for ItemValue {
-    /// Numbers by size whatever their form, then texts, booleans, lists, maps, null.
+    /// Orders numbers by value regardless of their form, then strings, booleans, lists, maps, null.
     fn cmp(&self, other: &Self) -> Ordering {
         match (self, other) {
             (Self::Int(left), Self::Int(right)) => left.cmp(right),
@@ -102,7 +102,7 @@ impl Ord for ItemValue {
 }
 
 impl fmt::Display for ItemValue {
-    /// As errors of the real server show it: texts quoted as Go does.
+    /// Formats the value as in kube-apiserver's errors: strings are quoted as in Go.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Int(int) => write!(f, "{int}"),
@@ -114,7 +114,7 @@ impl fmt::Display for ItemValue {
     }
 }
 
-/// Whether two values are the same to the real server, for which `1` and `1.0` are.
+/// Whether two values are equal in kube-apiserver, where `1` equals `1.0`.
 pub fn equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => left == right || numbers(left, right) == Ordering::Equal,
@@ -129,7 +129,7 @@ pub fn equal(left: &Value, right: &Value) -> bool {
     }
 }
 
-/// The order of any two values.
+/// Orders any two values.
 pub fn compare(left: &Value, right: &Value) -> Ordering {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => numbers(left, right),

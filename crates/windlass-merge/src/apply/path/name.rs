@@ -1,12 +1,12 @@
-//! The name of a field: a small text that copies without allocating.
+//! Field names: short strings that are copied without allocating.
 
 use std::cmp::Ordering;
 use std::fmt;
 
-/// The longest name kept in place. Nearly all field names and label keys are shorter.
+/// Maximum length of an inline name. Nearly all field names and label keys are shorter.
 const INLINE: usize = 22;
 
-/// The name of a field, or a key's or set item's text. Up to 22 bytes need no allocation.
+/// The name of a field, or the string value of a key or set item. Up to 22 bytes need no allocation.
 #[derive(Clone)]
 pub struct Name(Repr);
 
@@ -17,7 +17,7 @@ enum Repr {
 }
 
 impl Name {
-    /// A copy of a text.
+    /// Copies a string.
     pub fn new(text: &str) -> Self {
         if text.len() > INLINE {
             return Self(Repr::Heap(text.into()));
@@ -27,7 +27,7 @@ impl Name {
         Self(Repr::Inline(text.len() as u8, bytes))
     }
 
-    /// The bytes of the text: what comparisons need, without the check that they are UTF-8.
+    /// Returns the bytes of the name; sufficient for comparisons and cheaper than `as_str`, which checks for UTF-8.
     pub fn as_bytes(&self) -> &[u8] {
         match &self.0 {
             Repr::Inline(length, bytes) => &bytes[..usize::from(*length)],
@@ -35,7 +35,7 @@ impl Name {
         }
     }
 
-    /// The text.
+    /// Returns the name as a string.
     pub fn as_str(&self) -> &str {
         match &self.0 {
             Repr::Inline(length, bytes) => std::str::from_utf8(&bytes[..usize::from(*length)])

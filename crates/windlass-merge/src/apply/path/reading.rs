@@ -1,4 +1,4 @@
-//! Reading the JSON inside path elements without building a JSON value of it.
+//! Reads the JSON inside path elements without building a JSON value.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{ItemValue, Name};
 
-/// The real server reads numbers of FieldsV1 as floats, which cannot tell large integers apart.
+/// kube-apiserver reads numbers in FieldsV1 as floats, which cannot represent all large integers.
 pub(super) fn read_item(value: &Value) -> ItemValue {
     match ItemValue::new(value) {
         ItemValue::Int(int) if int.unsigned_abs() > 1 << f64::MANTISSA_DIGITS => ItemValue::Float(int as f64),
@@ -16,7 +16,7 @@ pub(super) fn read_item(value: &Value) -> ItemValue {
     }
 }
 
-/// Reads the fields of a `k:` element.
+/// Reads the key fields of a `k:` element.
 pub(super) struct KeyVisitor;
 
 impl<'de> Visitor<'de> for KeyVisitor {

@@ -1,4 +1,4 @@
-//! The syntax of path elements as keys of FieldsV1: `f:name`, `k:{"name":"x"}`, `v:"x"`, `i:0`.
+//! Syntax of path elements as keys of FieldsV1: `f:name`, `k:{"name":"x"}`, `v:"x"`, `i:0`.
 
 use std::fmt::Write;
 
@@ -8,28 +8,28 @@ use serde_json::Value;
 use super::reading::{Item, KeyVisitor, read_item};
 use super::{ItemValue, Name, PathElement};
 
-/// Why a key of FieldsV1 is no path element.
+/// Reason why a key of FieldsV1 is not a path element.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ElementError {
-    /// Too short to say what it is.
+    /// Too short to identify the kind of element.
     #[error("key must be 2 characters long:")]
     Short,
     /// No colon after the first letter.
     #[error("missing colon: {0}")]
     NoColon(String),
-    /// A letter that this version does not know; such keys are passed over.
+    /// A kind of element that this version does not support; such keys are skipped.
     #[error("unknown path element type")]
     Unknown,
-    /// The index is no number.
+    /// The index is not a number.
     #[error("strconv.Atoi: parsing {}: invalid syntax", windlass_schema::field::quote(.0))]
     Index(String),
-    /// The value or key is no JSON.
+    /// The value or key is not valid JSON.
     #[error("{0}")]
     Json(String),
 }
 
 impl PathElement {
-    /// Reads a key of FieldsV1. As the real server, ignores what follows the JSON of `v:` and `k:`.
+    /// Parses a key of FieldsV1. Like kube-apiserver, ignores anything that follows the JSON of `v:` and `k:`.
     pub fn parse(text: &str) -> Result<Self, ElementError> {
         let bytes = text.as_bytes();
         if bytes.len() < 2 {
@@ -48,7 +48,7 @@ impl PathElement {
         }
     }
 
-    /// Appends the key of FieldsV1.
+    /// Appends the element as a key of FieldsV1.
     pub fn write_key(&self, out: &mut String) {
         match self {
             Self::Field(name) => {
@@ -77,7 +77,7 @@ impl PathElement {
         }
     }
 
-    /// The key of FieldsV1.
+    /// Returns the element as a key of FieldsV1.
     pub fn to_key(&self) -> String {
         let mut out = String::with_capacity(match self {
             Self::Field(name) => name.as_bytes().len() + 2,
@@ -88,7 +88,7 @@ impl PathElement {
     }
 }
 
-/// Appends a JSON text as the real serializer writes keys: only what must be escaped is.
+/// Appends a JSON string as kube-apiserver writes keys: with only the necessary escapes.
 pub(crate) fn write_string(out: &mut String, text: &str) {
     write_escaped(out, text, |_| false);
 }
@@ -127,7 +127,7 @@ fn write_item(out: &mut String, value: &ItemValue) {
     }
 }
 
-/// Values, unlike keys, are made safe for HTML.
+/// Values, unlike keys, are escaped for HTML.
 fn write_text(out: &mut String, text: &str) {
     write_escaped(out, text, |c| matches!(c, '<' | '>' | '&' | '\u{2028}' | '\u{2029}'));
 }
@@ -161,7 +161,7 @@ fn write_value(out: &mut String, value: &Value) {
     }
 }
 
-/// The shortest digits; an exponent below 1e-6 and from 1e21 on.
+/// Writes the shortest digits, with an exponent below 1e-6 and from 1e21 on.
 fn write_float(out: &mut String, float: f64) {
     let magnitude = float.abs();
     if magnitude != 0.0 && !(1e-6..1e21).contains(&magnitude) {

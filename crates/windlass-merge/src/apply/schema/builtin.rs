@@ -1,4 +1,4 @@
-//! The merge schema of built-in types, as their OpenAPI definitions say it.
+//! Merge schemas of built-in types, as in their OpenAPI definitions.
 
 use windlass_schema::types::{Field, Scalar, Struct, Topology, Type, TypeTable};
 
@@ -26,7 +26,7 @@ pub(super) fn kinds(ty: &Type, field: Option<&Field>) -> Kinds {
 pub(super) fn field<'t>(table: &'t TypeTable, owner: &'t Struct, name: &str) -> Option<TypeRef<'t>> {
     let field = owner.field(name)?;
     Some(match &field.ty {
-        // Only a field of a struct type may say otherwise than the struct.
+        // Only a field of a struct type can override the topology of the struct.
         Type::Struct(id) if field.topology == Topology::Default => TypeRef(Inner::Struct(table, table.get(*id))),
         Type::Scalar(Scalar::RawExtension) => TypeRef::UNTYPED,
         ty => TypeRef(Inner::BuiltIn(table, ty, Some(field))),
@@ -41,7 +41,7 @@ pub(super) fn nested<'t>(table: &'t TypeTable, ty: &'t Type) -> TypeRef<'t> {
     }
 }
 
-/// A struct without fields says nothing about them; any other has no more than it declares.
+/// A struct without fields accepts any; all others accept only the declared ones.
 pub(super) fn unknown<'t>(owner: &Struct) -> Option<TypeRef<'t>> {
     owner.fields.is_empty().then_some(TypeRef::DEDUCED)
 }
@@ -72,7 +72,7 @@ pub(super) fn deduced_map(table: &TypeTable, ty: &Type) -> bool {
     }
 }
 
-/// A list that does not say how server-side apply merges it does as a strategic merge patch would.
+/// A list without a list type for server-side apply merges as in a strategic merge patch.
 pub(super) fn topology(field: &Field) -> ListTopology<'_> {
     match &field.topology {
         Topology::Set => ListTopology::Set,

@@ -1,4 +1,4 @@
-//! The merge schema of custom resources, as their published OpenAPI says it.
+//! Merge schemas of custom resources, as in their published OpenAPI.
 
 use serde_json::Value;
 use windlass_schema::structural::{Additional, Kind, ListType, Structural};
@@ -12,9 +12,9 @@ pub(super) struct Custom<'t> {
     schema: &'t Structural,
     table: &'t TypeTable,
     object_meta: StructId,
-    /// Whether this or an outer schema preserves unknown fields, which then are deduced.
+    /// Whether this or an outer schema preserves unknown fields, whose types are then deduced.
     preserves: bool,
-    /// Whether apiVersion, kind and metadata are those of an object.
+    /// Whether this is an object with `apiVersion`, `kind` and `metadata`.
     object: bool,
 }
 

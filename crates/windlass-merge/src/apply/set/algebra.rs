@@ -1,11 +1,11 @@
-//! Union, intersection and the differences of sets: one pass over both.
+//! Union, intersection and differences of sets, in one pass over both.
 
 use std::cmp::Ordering;
 
 use super::{Node, Set};
 
 impl Set {
-    /// The members of either.
+    /// Returns the members of either set.
     pub fn union(&self, other: &Set) -> Set {
         let mut nodes = Vec::with_capacity(self.nodes.len().max(other.nodes.len()));
         for pair in zip(&self.nodes, &other.nodes) {
@@ -22,7 +22,7 @@ impl Set {
         Set { nodes }
     }
 
-    /// Adds the members of another set. As [`Set::union`], but keeps the nodes of both.
+    /// Adds the members of another set. Like [`Set::union`], but reuses the nodes of both.
     pub fn extend(&mut self, other: Set) {
         if other.is_empty() {
             return;
@@ -43,7 +43,7 @@ impl Set {
         self.nodes.extend(left);
     }
 
-    /// The members of both.
+    /// Returns the members of both sets.
     pub fn intersection(&self, other: &Set) -> Set {
         let mut out = Set::new();
         for pair in zip(&self.nodes, &other.nodes) {
@@ -55,17 +55,17 @@ impl Set {
         out
     }
 
-    /// The members that the other set does not have. Members below one of the other set stay.
+    /// Returns the members that the other set does not have. Members below a member of the other set remain.
     pub fn difference(&self, other: &Set) -> Set {
         self.subtract(other, false)
     }
 
-    /// The members that the other set does not have and that are not below one of its members.
+    /// Returns the members that the other set does not have and that are not below one of its members.
     pub fn recursive_difference(&self, other: &Set) -> Set {
         self.subtract(other, true)
     }
 
-    /// The members with no member below them.
+    /// Returns the members that have no member below them.
     pub fn leaves(&self) -> Set {
         let mut out = Set::new();
         for node in &self.nodes {
@@ -99,7 +99,7 @@ impl Set {
     }
 }
 
-/// The nodes of two levels side by side, those of the same element together.
+/// Iterates over the nodes of two levels in parallel, pairing those of the same element.
 fn zip<'s>(left: &'s [Node], right: &'s [Node]) -> impl Iterator<Item = (Option<&'s Node>, Option<&'s Node>)> {
     let (mut left, mut right) = (left.iter().peekable(), right.iter().peekable());
     std::iter::from_fn(move || {

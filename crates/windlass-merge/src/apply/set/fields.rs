@@ -5,45 +5,45 @@ use serde_json::{Map, Value};
 use super::{Node, Set};
 use crate::apply::path::{ElementError, PathElement, write_string};
 
-/// Why FieldsV1 is no set.
+/// Reason why a value is not valid FieldsV1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FieldsError {
-    /// The text is no JSON.
+    /// The text is not valid JSON.
     #[error("{0}")]
     Json(String),
     /// A value that is neither an object nor null.
     #[error("expect {{ or n, but found {0}")]
     NoObject(&'static str),
-    /// A key that is no path element.
+    /// A key that is not a path element.
     #[error("parsing key as path element: {0}")]
     Element(#[from] ElementError),
 }
 
 impl Set {
-    /// Reads FieldsV1. Keys of a kind that this version does not know are passed over, as the real server does.
+    /// Parses FieldsV1. Like kube-apiserver, skips keys of a kind that this version does not support.
     pub fn from_fields(fields: &Value) -> Result<Self, FieldsError> {
         Ok(read(fields)?.children)
     }
 
-    /// Reads the text of FieldsV1.
+    /// Parses the text of FieldsV1.
     pub fn from_fields_text(text: &str) -> Result<Self, FieldsError> {
         let fields: Value = serde_json::from_str(text).map_err(|error| FieldsError::Json(error.to_string()))?;
         Self::from_fields(&fields)
     }
 
-    /// As FieldsV1. A JSON map sorts its keys as texts; [`Set::write_fields`] keeps the order of the set.
+    /// Converts to FieldsV1. A JSON map sorts its keys as strings; [`Set::write_fields`] keeps the order of the set.
     pub fn to_fields(&self) -> Value {
         let mut map = Map::new();
         self.collect_fields(&mut map);
         Value::Object(map)
     }
 
-    /// Appends the text of FieldsV1, byte for byte that of the real server.
+    /// Appends the text of FieldsV1, byte for byte as kube-apiserver writes it.
     pub fn write_fields(&self, out: &mut String) {
         self.write_level(false, out, &mut String::new());
     }
 
-    /// The text of FieldsV1, byte for byte that of the real server.
+    /// Returns the text of FieldsV1, byte for byte as kube-apiserver writes it.
     pub fn to_fields_text(&self) -> String {
         let mut out = String::new();
         self.write_fields(&mut out);
@@ -80,7 +80,7 @@ impl Set {
     }
 }
 
-/// What a value of FieldsV1 says about the element it belongs to.
+/// The content of a FieldsV1 value for the element it belongs to.
 struct Read {
     children: Set,
     member: bool,

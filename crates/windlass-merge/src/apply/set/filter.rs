@@ -1,43 +1,43 @@
-//! Narrowing a set to what a request may change, or by what it may not.
+//! Filters that restrict a set to the fields that a request may change, or exclude those it may not.
 
 use super::Set;
 use crate::apply::path::PathElement;
 
-/// What a strategy leaves of the fields that a request changed.
+/// Selects, from the fields that a request changed, those that a strategy lets through.
 #[derive(Debug, Clone)]
 pub enum Filter {
-    /// Everything but these paths and what is below them.
+    /// Everything except these paths and the fields below them.
     Exclude(Set),
-    /// Only what matches.
+    /// Only the matching fields.
     Include(Matcher),
 }
 
 /// Prefixes of paths, with wildcards.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Matcher {
-    /// Everything.
+    /// Matches everything.
     Any,
-    /// Elements that match one of these patterns, the first one counts; what is below them as the pattern's matcher
-    /// says.
+    /// Elements that match one of these patterns, of which the first match counts; fields below them are matched by the
+    /// pattern's matcher.
     Members(Vec<(Pattern, Matcher)>),
 }
 
 /// A pattern for one element. Wildcards come before elements.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pattern {
-    /// Every element.
+    /// Matches every element.
     Any,
-    /// This one.
+    /// Matches this element.
     Element(PathElement),
 }
 
 impl Filter {
-    /// A filter for the paths that begin with one of these.
+    /// Returns a filter for the paths that begin with one of these.
     pub fn include(matchers: impl IntoIterator<Item = Matcher>) -> Self {
         Self::Include(matchers.into_iter().reduce(Matcher::merge).unwrap_or(Matcher::Any))
     }
 
-    /// What is left of a set.
+    /// Applies the filter to a set.
     pub fn apply(&self, set: &Set) -> Set {
         match self {
             Self::Exclude(excluded) => set.recursive_difference(excluded),
@@ -52,11 +52,11 @@ impl Matcher {
         patterns.into_iter().rfold(Self::Any, |below, pattern| Self::Members(vec![(pattern, below)]))
     }
 
-    /// Matches what either matches; of two wildcards at the same place, only what the first one does.
+    /// Matches what either matches; of two wildcards at the same place, only the first is used.
     pub fn merge(self, other: Self) -> Self {
         let (Self::Members(mut members), Self::Members(others)) = (self, other) else { return Self::Any };
         for (pattern, below) in others {
-            // The real server does not find a wildcard among the members it has: the first one stays the one that counts.
+            // kube-apiserver does not find a wildcard among its existing members, so the first one takes precedence.
             match members.iter_mut().find(|(known, _)| *known == pattern && pattern != Pattern::Any) {
                 Some((_, known)) => *known = std::mem::replace(known, Self::Any).merge(below),
                 None => members.push((pattern, below)),
@@ -68,7 +68,7 @@ impl Matcher {
 }
 
 impl Pattern {
-    /// A field by name.
+    /// Returns a pattern for a field name.
     pub fn field(name: &str) -> Self {
         Self::Element(PathElement::field(name))
     }
@@ -82,7 +82,7 @@ impl Pattern {
 }
 
 impl Set {
-    /// The members that match.
+    /// Returns the matching members.
     pub fn matching(&self, matcher: &Matcher) -> Set {
         let Matcher::Members(members) = matcher else { return self.clone() };
         let mut out = Set::new();

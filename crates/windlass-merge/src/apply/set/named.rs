@@ -1,11 +1,11 @@
-//! Making the structs on the way to a member members too.
+//! Makes the struct fields that lead to members members too.
 
 use super::{Node, Set};
 use crate::apply::path::PathElement;
 use crate::apply::schema::TypeRef;
 
 impl Set {
-    /// Adds every declared field that leads to a member: with `a.b.c` also `a` if it is a field of a struct, but not
+    /// Adds every declared field that leads to a member: for `a.b.c` also `a` if it is a field of a struct, but not
     /// `a.b` if that is a key of a map.
     pub fn ensure_named_fields_are_members(&self, ty: TypeRef<'_>) -> Set {
         let nodes = self.nodes.iter().map(|node| {

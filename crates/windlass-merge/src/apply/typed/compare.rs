@@ -1,4 +1,4 @@
-//! What differs between two values.
+//! Comparison of two values.
 
 use std::cmp::Ordering;
 
@@ -11,24 +11,24 @@ use crate::apply::path::{PathElement, equal_values};
 use crate::apply::schema::{Form, ListType, MapType, TypeRef};
 use crate::apply::set::{Filter, Set};
 
-/// How two values differ. No path is in two of the sets.
+/// Differences between two values. No path is in two of the sets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Comparison {
-    /// What only the old value has.
+    /// Paths that only the old value has.
     pub removed: Set,
-    /// What both have, but differently.
+    /// Paths that both values have, with different content.
     pub modified: Set,
-    /// What only the new value has.
+    /// Paths that only the new value has.
     pub added: Set,
 }
 
 impl Comparison {
-    /// Whether nothing differs.
+    /// Whether there are no differences.
     pub fn is_same(&self) -> bool {
         self.removed.is_empty() && self.modified.is_empty() && self.added.is_empty()
     }
 
-    /// Leaves out these paths and what is below them.
+    /// Excludes these paths and the fields below them.
     pub fn exclude(self, paths: &Set) -> Self {
         if paths.is_empty() {
             return self;
@@ -36,7 +36,7 @@ impl Comparison {
         self.map(|set| if set.is_empty() { set } else { set.recursive_difference(paths) })
     }
 
-    /// Leaves what a filter lets pass.
+    /// Keeps only the paths that a filter lets through.
     pub fn filter(self, filter: &Filter) -> Self {
         self.map(|set| if set.is_empty() { set } else { filter.apply(&set) })
     }
@@ -46,15 +46,15 @@ impl Comparison {
     }
 }
 
-/// What differs between two values of a type. Costs little where they are equal.
+/// Returns the differences between two values of a type. Equal parts cost little.
 pub fn compare(old: &Value, new: &Value, ty: TypeRef<'_>) -> Result<Comparison, ValidationErrors> {
     let mut walker = Walker::default();
     let difference = walker.both(old, new, ty);
     walker.errors.into_result().map(|()| difference.below)
 }
 
-/// What differs at a place and below it. What is only in one value is added or removed as a whole, so a place is
-/// itself in at most one set.
+/// Differences at a place and below it. A value that exists on one side only is added or removed as a whole, so a place
+/// is itself in at most one set.
 #[derive(Default)]
 struct Difference {
     modified: bool,
@@ -72,7 +72,7 @@ impl Walker {
         if std::mem::discriminant(&old_form) == std::mem::discriminant(&new_form) {
             return self.both_as(old, new, new_form);
         }
-        // Of a type that allows both forms: what leaves with the one, and what comes with the other.
+        // For a type that allows both forms: the fields removed with the old form, and those added with the new one.
         let leaving = self.both_as(old, new, old_form);
         let mut coming = self.both_as(old, new, new_form);
         coming.modified |= leaving.modified;
@@ -198,7 +198,8 @@ impl Walker {
         out
     }
 
-    /// Items with the same element. Several of them are compared as one value, and are told apart from a single one.
+    /// Compares items with the same element. Duplicates are compared as one value, which always differs from a single
+    /// item.
     fn same_element(
         &mut self,
         out: &mut Comparison,
@@ -236,7 +237,7 @@ impl Walker {
         }
     }
 
-    /// What is below a value that only one side has.
+    /// Returns the fields below a value that only one side has.
     fn one(&mut self, value: &Value, ty: TypeRef<'_>) -> Set {
         let mut out = Set::new();
         match (ty.form(Some(value)), value) {
@@ -278,7 +279,7 @@ fn items(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The fields of a map that has some.
+/// Returns the fields of a map that is not empty.
 fn fields(value: &Value) -> Option<&Map<String, Value>> {
     value.as_object().filter(|fields| !fields.is_empty())
 }

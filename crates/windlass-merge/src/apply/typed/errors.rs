@@ -1,4 +1,4 @@
-//! What is wrong with a value, in the words of the real server.
+//! Validation errors, in the words of kube-apiserver.
 
 use std::fmt;
 
@@ -7,16 +7,16 @@ use serde_json::Value;
 use crate::apply::path::PathElement;
 use crate::go_format;
 
-/// What is wrong at a place.
+/// A validation error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ValidationError {
-    /// The place: `.spec.containers[name="x"]`; empty for the whole object.
+    /// Path of the value: `.spec.containers[name="x"]`; empty for the whole object.
     pub path: String,
-    /// What is wrong.
+    /// Description of the problem.
     pub message: String,
 }
 
-/// Everything that is wrong with a value; never empty as an error.
+/// All validation errors of a value; never empty when returned as an error.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ValidationErrors(pub Vec<ValidationError>);
 
@@ -25,7 +25,7 @@ impl ValidationErrors {
         Self(vec![ValidationError { path: String::new(), message: message.into() }])
     }
 
-    /// Adds errors of what lies below an element.
+    /// Adds errors of the values below an element.
     pub(super) fn append_below(&mut self, element: impl FnOnce() -> PathElement, below: Self) {
         if below.0.is_empty() {
             return;
@@ -68,12 +68,12 @@ impl fmt::Display for ValidationErrors {
 
 impl std::error::Error for ValidationErrors {}
 
-/// A value as Go prints a wrapped one with `%v`.
+/// Formats a value as Go prints a wrapped one with `%v`.
 pub(super) fn wrapped(value: &Value) -> String {
     format!("&{{{}}}", go_format::plain(value))
 }
 
-/// A value as Go prints a wrapped one with `%#v`.
+/// Formats a value as Go prints a wrapped one with `%#v`.
 pub(super) fn wrapped_syntax(value: &Value) -> String {
     format!("&value.valueUnstructured{{Value:{}}}", go_format::syntax(value))
 }

@@ -1,4 +1,4 @@
-//! The fields that a value sets.
+//! Field sets of values.
 
 use serde_json::{Map, Value};
 
@@ -8,14 +8,14 @@ use crate::apply::path::PathElement;
 use crate::apply::schema::{Form, ListType, MapType, TypeRef};
 use crate::apply::set::Set;
 
-/// Every leaf field and list item of a value: what the applier of it owns.
+/// Returns every leaf field and list item of a value: the fields that its applier owns.
 pub fn to_field_set(value: &Value, ty: TypeRef<'_>) -> Result<Set, ValidationErrors> {
     let mut errors = ValidationErrors::default();
     let (_, set) = walk(value, ty, &mut errors);
     errors.into_result().map(|()| set)
 }
 
-/// Whether a value is a leaf, and what lies below it.
+/// Returns whether a value is a leaf, and the set below it.
 fn walk(value: &Value, ty: TypeRef<'_>, errors: &mut ValidationErrors) -> (bool, Set) {
     match (ty.form(Some(value)), value) {
         (Form::Nothing, _) => {
@@ -47,7 +47,7 @@ fn map_fields(fields: &Map<String, Value>, ty: MapType<'_>, errors: &mut Validat
     set
 }
 
-/// Of an item that is there several times only the item itself is owned.
+/// For duplicate items, only the item itself is owned, not its fields.
 fn list_items(items: &[Value], ty: ListType<'_>, errors: &mut ValidationErrors) -> Set {
     let mut set = Set::with_capacity(items.len());
     let item_type = ty.element();

@@ -1,4 +1,4 @@
-//! The path elements of list items.
+//! Path elements of list items.
 
 use serde_json::{Map, Value};
 use windlass_schema::field::quote;
@@ -6,7 +6,7 @@ use windlass_schema::field::quote;
 use crate::apply::path::{ItemValue, Name, PathElement, equal_values};
 use crate::apply::schema::{Keys, ListTopology, ListType};
 
-/// The element of an item of an associative list, or what is wrong with the item.
+/// Returns the path element of an associative list's item, or an error if the item has none.
 pub(super) fn path_element(list: ListType<'_>, item: &Value) -> Result<PathElement, String> {
     match (list.topology(), item) {
         (ListTopology::Atomic, _) => Err("invalid indexing of non-associative list".to_owned()),
@@ -35,7 +35,7 @@ fn keyed(list: ListType<'_>, keys: Keys<'_>, item: &Map<String, Value>) -> Resul
                 let reason = "associative list may not have non-map types";
                 return Err(format!("couldn't find default value for {name}: {reason}"));
             }
-            // An item without a key that has no default differs from all that have the key.
+            // An item that lacks a key without a default differs from all items that have the key.
             None => list.key_default(name),
         };
         if let Some(value) = value {
@@ -53,11 +53,11 @@ fn keyed(list: ListType<'_>, keys: Keys<'_>, item: &Map<String, Value>) -> Resul
     Ok(PathElement::Key(fields.into()))
 }
 
-/// The longest list that is worth a look for [`aligned`].
+/// Maximum length of the lists that [`aligned`] examines.
 const ALIGNED: usize = 8;
 
-/// Whether two short lists have the same elements in the same order, each once and with all keys: the usual case, which
-/// needs no index. `false` says nothing.
+/// Whether two short lists have the same elements in the same order, each once and with all keys: the common case,
+/// which needs no index. `false` means unknown.
 pub(super) fn aligned(list: ListType<'_>, left: &[Value], right: &[Value]) -> bool {
     if left.len() != right.len() || left.len() > ALIGNED {
         return false;
@@ -75,28 +75,28 @@ pub(super) fn aligned(list: ListType<'_>, left: &[Value], right: &[Value]) -> bo
     left.iter().zip(right).all(|(left, right)| same(left, right) == Some(true)) && left.iter().enumerate().all(unique)
 }
 
-/// Whether two scalars are the same; `None` if one is none.
+/// Whether two scalars are equal; `None` if one of the values is not a scalar.
 fn same_scalar(left: &Value, right: &Value) -> Option<bool> {
     let scalar = |value: &Value| matches!(value, Value::String(_) | Value::Number(_) | Value::Bool(_));
     (scalar(left) && scalar(right)).then(|| equal_values(left, right))
 }
 
-/// The items of a list by element, sorted.
+/// Items of a list, sorted by element.
 pub(super) struct Index {
     entries: Vec<(PathElement, usize)>,
 }
 
-/// The items of a list that have the same element.
+/// Items of a list that have the same element.
 pub(super) struct Group {
     pub(super) element: PathElement,
-    /// The position of the item, if there is one only.
+    /// Position of the item, if there is only one.
     pub(super) only: Option<usize>,
-    /// The positions, if there are several.
+    /// Positions of the items, if there are several.
     pub(super) positions: Vec<usize>,
 }
 
 impl Index {
-    /// Indexes a list. Items without an element are passed over and reported to `invalid`.
+    /// Indexes a list. Items without an element are skipped and reported to `invalid`.
     pub(super) fn new(list: ListType<'_>, items: &[Value], mut invalid: impl FnMut(usize, String)) -> Self {
         let mut entries: Vec<(PathElement, usize)> = Vec::with_capacity(items.len());
         let mut sorted = true;
@@ -115,7 +115,7 @@ impl Index {
         Self { entries }
     }
 
-    /// The elements, sorted, each with its items.
+    /// Returns the elements in order, each with its items.
     pub(super) fn into_groups(self) -> impl Iterator<Item = Group> {
         let mut entries = self.entries.into_iter().peekable();
         std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! A value with everything that another one says.
+//! Merging one value into another.
 
 use serde_json::{Map, Value};
 
@@ -8,15 +8,15 @@ use super::validate::scalar_problem;
 use crate::apply::path::PathElement;
 use crate::apply::schema::{Form, ListType, MapType, TypeRef};
 
-/// The old value with everything that the new one says. Nothing is removed. Lists that merge keep the order of the new
-/// value; what only the old one has keeps its place between its neighbours where it can.
+/// Returns the old value with all fields of the new one merged in. Nothing is removed. Merged lists keep the order of
+/// the new value; items that only the old value has keep their place between their neighbors where possible.
 pub fn merge(old: &Value, new: &Value, ty: TypeRef<'_>) -> Result<Value, ValidationErrors> {
     let mut merged = old.clone();
     merge_into(&mut merged, new, ty)?;
     Ok(merged)
 }
 
-/// As [`merge`], in place. After an error the value is partly merged.
+/// Like [`merge`], in place. After an error the value is partly merged.
 pub fn merge_into(old: &mut Value, new: &Value, ty: TypeRef<'_>) -> Result<(), ValidationErrors> {
     let mut errors = ValidationErrors::default();
     both(old, new, ty, &mut errors);
@@ -35,7 +35,7 @@ fn both(old: &mut Value, new: &Value, ty: TypeRef<'_>, errors: &mut ValidationEr
         }
         Form::List(list) if !list.is_atomic() => match (&mut *old, new) {
             (Value::Array(old), Value::Array(new)) if !old.is_empty() => return lists(old, new, list, errors),
-            // Null takes nothing away.
+            // Null removes nothing.
             (Value::Array(old), _) if !old.is_empty() => return,
             _ => {}
         },
@@ -73,18 +73,18 @@ enum Place {
     Several,
 }
 
-/// The items of two lists, with numbers instead of elements: the same number for the same element.
+/// Items of two lists, with numbers in place of elements: equal elements have equal numbers.
 struct Items {
     old: Vec<usize>,
     new: Vec<usize>,
-    /// By number.
+    /// Indexed by number.
     in_old: Vec<Place>,
     in_new: Vec<Option<usize>>,
 }
 
 fn lists(old: &mut Vec<Value>, new: &[Value], ty: ListType<'_>, errors: &mut ValidationErrors) {
     let item_type = ty.element();
-    // As the real server, passes over what is wrong inside items.
+    // Like kube-apiserver, ignore errors inside items.
     let ignored = &mut ValidationErrors::default();
     if aligned(ty, old, new) {
         old.iter_mut().zip(new).for_each(|(before, after)| both(before, after, item_type, ignored));
@@ -121,7 +121,7 @@ fn lists(old: &mut Vec<Value>, new: &[Value], ty: ListType<'_>, errors: &mut Val
                 continue;
             }
             if items.in_new[before].is_some() && next_shared.is_some_and(|next| next != before) {
-                // Its turn comes later.
+                // This item is emitted later.
                 left += 1;
                 continue;
             }
@@ -147,7 +147,8 @@ fn lists(old: &mut Vec<Value>, new: &[Value], ty: ListType<'_>, errors: &mut Val
     }
     *old = merged;
 }
-/// Numbers the items of both lists. `None` and an error if items are invalid, or new ones there several times.
+/// Numbers the items of both lists. Returns `None` and adds an error if items are invalid or the new list has
+/// duplicates.
 fn number(old: &[Value], new: &[Value], ty: ListType<'_>, errors: &mut ValidationErrors) -> Option<Items> {
     let mut elements: Vec<(PathElement, bool, usize)> = Vec::with_capacity(old.len() + new.len());
     let mut problems = ValidationErrors::default();

@@ -1,12 +1,12 @@
-//! Field sets that were written when a type merged otherwise than now.
+//! Updates field sets that were written when a type had a different topology.
 
 use super::errors::ValidationErrors;
 use crate::apply::path::PathElement;
 use crate::apply::schema::{Form, TypeRef};
 use crate::apply::set::{Node, Set};
 
-/// A manager's set after a type has become atomic: who owned something inside now owns the whole. `None` if nothing
-/// changes. A type that has become granular needs no change.
+/// Returns a manager's set after a type has become atomic: a manager that owned part of the value now owns all of it.
+/// Returns `None` if nothing changes. A type that has become granular needs no change.
 pub fn reconcile_field_set(set: &Set, ty: TypeRef<'_>) -> Result<Option<Set>, ValidationErrors> {
     let mut walker = Walker::default();
     walker.visit(Some(set), false, ty)?;
@@ -21,12 +21,12 @@ pub fn reconcile_field_set(set: &Set, ty: TypeRef<'_>) -> Result<Option<Set>, Va
 #[derive(Default)]
 struct Walker<'s> {
     path: Vec<&'s PathElement>,
-    /// The paths that have become atomic.
+    /// Paths that have become atomic.
     atomic: Set,
 }
 
 impl<'s> Walker<'s> {
-    /// `leaf` if the place is owned, but nothing below it.
+    /// `leaf`: whether the place is owned, but nothing below it.
     fn visit(&mut self, below: Option<&'s Set>, leaf: bool, ty: TypeRef<'_>) -> Result<(), ValidationErrors> {
         match ty.form(None) {
             Form::Nothing => return Err(ValidationErrors::one(super::INVALID_TYPE)),

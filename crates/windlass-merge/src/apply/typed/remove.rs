@@ -1,4 +1,4 @@
-//! A value without the items of a set, or with nothing else.
+//! Removes the items of a set from a value, or extracts them.
 
 use serde_json::{Map, Value};
 
@@ -8,20 +8,20 @@ use crate::apply::path::PathElement;
 use crate::apply::schema::{Form, ListType, MapType, TypeRef};
 use crate::apply::set::Set;
 
-/// What [`extract_items`] takes along.
+/// Options of [`extract_items`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ExtractOptions {
-    /// Whether the key fields of list items on the way are taken too.
+    /// Whether to include the key fields of the list items that contain extracted items.
     pub key_fields: bool,
 }
 
-/// The value without the fields and items of a set. As in the real server, a list or map that loses all it has becomes
-/// null, and so does an atomic one if a path of the set leads into it.
+/// Returns the value without the fields and items of a set. As in kube-apiserver, a list or map that loses all of its
+/// content becomes null, and so does an atomic one if a path of the set leads into it.
 pub fn remove_items(value: &Value, ty: TypeRef<'_>, items: &Set) -> Value {
     Walker { extract: false }.value(value, ty, items)
 }
 
-/// Only the fields and items of a set.
+/// Returns only the fields and items of a set.
 pub fn extract_items(value: &Value, ty: TypeRef<'_>, items: &Set, options: ExtractOptions) -> Value {
     if options.key_fields
         && let Ok(present) = to_field_set(value, ty)
@@ -32,7 +32,7 @@ pub fn extract_items(value: &Value, ty: TypeRef<'_>, items: &Set, options: Extra
     Walker { extract: true }.value(value, ty, items)
 }
 
-/// The key fields on the way to the members that are present.
+/// Returns the key fields of the list items that lead to members that are present.
 fn key_fields(items: &Set, present: &Set) -> Set {
     let mut keys = Set::new();
     items.for_each(|path| {
@@ -97,7 +97,7 @@ impl Walker {
                     if !self.extract {
                         continue;
                     }
-                    // The real server goes on with the set of this level, not with that of the field.
+                    // kube-apiserver continues with the set of this level, not with that of the field.
                     self.value(value, ty.any_field(name), items)
                 }
                 (_, Some(below)) => self.value(value, ty.any_field(name), below),

@@ -9,7 +9,7 @@ use crate::apply::set::Set;
 
 mod properties;
 
-/// A custom resource with a list, map or scalar of every kind.
+/// A custom resource with every kind of list, map and scalar.
 struct Fixture {
     schema: Structural,
     table: TypeTable,

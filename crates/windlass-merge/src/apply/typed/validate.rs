@@ -1,4 +1,4 @@
-//! Whether a value fits its type.
+//! Validation of values against their types.
 
 use serde_json::{Map, Value};
 
@@ -8,15 +8,15 @@ use crate::apply::path::PathElement;
 use crate::apply::schema::{Form, ListType, MapType, ScalarType, TypeRef};
 use crate::go_format;
 
-/// What [`validate`] lets pass.
+/// Options of [`validate`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ValidateOptions {
-    /// Whether sets and associative lists may hold an item several times.
+    /// Whether sets and associative lists may contain duplicate items.
     pub allow_duplicates: bool,
 }
 
-/// Checks a value against its type. Null is a value of every type. As the real server, says of each map only the first
-/// field that is not declared.
+/// Validates a value against its type. Null is valid for every type. Like kube-apiserver, reports only the first
+/// undeclared field of each map.
 pub fn validate(value: &Value, ty: TypeRef<'_>, options: ValidateOptions) -> Result<(), ValidationErrors> {
     check(value, ty, options).into_result()
 }
@@ -68,7 +68,7 @@ fn check_list(items: &[Value], ty: ListType<'_>, options: ValidateOptions) -> Va
                 return errors;
             }
         };
-        // Lists are mostly sorted already: look at the end first.
+        // Lists are usually sorted already: check the end first.
         let place = match seen.last() {
             Some(last) if *last >= element => seen.binary_search(&element),
             _ => Err(seen.len()),
@@ -84,7 +84,7 @@ fn check_list(items: &[Value], ty: ListType<'_>, options: ValidateOptions) -> Va
     errors
 }
 
-/// What is wrong with a scalar; absent and null ones fit.
+/// Returns the problem with a scalar; absent and null values are valid.
 pub(super) fn scalar_problem(ty: ScalarType, value: Option<&Value>, prefix: &str) -> Option<String> {
     let value = value.filter(|value| !value.is_null())?;
     let fits = match ty {

@@ -1,4 +1,4 @@
-//! Removing what a manager applied before and does not apply now.
+//! Removes fields that a manager applied before and does not apply now.
 
 use super::{Updater, Versioned};
 use crate::apply::{
@@ -8,7 +8,7 @@ use crate::apply::{
 };
 
 impl<'a> Updater<'a> {
-    /// What is left of a merged object without the fields of `last` that nobody owns any more.
+    /// Returns a merged object without the fields of `last` that no manager owns any more.
     pub(super) fn prune(
         &self,
         merged: Versioned<'a>,
@@ -22,7 +22,7 @@ impl<'a> Updater<'a> {
         let target = applied.api_version.clone();
         let still_owned = target == last_version && last.difference(applied.set()?).is_empty();
         if still_owned && managed.owners.iter().all(|owner| owner.api_version == target) {
-            // Everything that would go comes back, because the manager still owns it.
+            // Everything that would be removed is restored, because the manager still owns it.
             return Ok(merged);
         }
         let context = "failed to convert merged object to last applied version: ";
@@ -41,7 +41,7 @@ impl<'a> Updater<'a> {
         }
     }
 
-    /// Puts back what somebody owns, in whatever version.
+    /// Restores the fields that any manager owns, in any version.
     fn add_back_owned(
         &self,
         merged: &Versioned<'a>,
@@ -58,7 +58,7 @@ impl<'a> Updater<'a> {
                 None => by_version.push((version, set.clone())),
             }
         }
-        // The version of the last apply first: conversion to others may need what it puts back.
+        // The version of the last apply comes first: conversion to others may need the fields it restores.
         by_version.sort_by(|(a, _), (b, _)| (a != first).cmp(&(b != first)).then_with(|| a.cmp(b)));
         let mut merged = merged.clone();
         let mut pruned = pruned;
@@ -76,7 +76,7 @@ impl<'a> Updater<'a> {
         Ok(pruned)
     }
 
-    /// Puts back what the manager had not applied itself.
+    /// Restores the fields that the manager had not applied itself.
     fn add_back_dangling(
         &self,
         merged: &Versioned<'a>,
@@ -93,7 +93,7 @@ impl<'a> Updater<'a> {
     }
 }
 
-/// The fields of an object, with every declared field that leads to one.
+/// Returns the fields of an object, with every declared field that leads to one.
 fn field_set(object: &Versioned<'_>, what: impl Fn() -> String) -> Result<Set, String> {
     let set = typed::to_field_set(&object.value, object.types)
         .map_err(|errors| format!("failed to create field set from {}: {errors}", what()))?;

@@ -141,7 +141,7 @@ fn what_client_side_apply_set_is_no_conflict_for_kubectl() {
     story.put("kubectl-client-side-apply", object);
     refused(&mut story, "somebody", json!({"spec": {"a": "<2>"}}));
     story.apply("kubectl", json!({"spec": {"a": "<2>"}})).unwrap();
-    // The next configuration stands in the annotation, as Go writes it.
+    // The annotation contains the new configuration, as serialized by Go.
     let annotation = story.live()["metadata"]["annotations"][LAST_APPLIED].as_str().unwrap();
     assert!(annotation.ends_with("\"spec\":{\"a\":\"\\u003c2\\u003e\"}}\n"), "{annotation}");
     story.write("user", "", |object, _| object["spec"]["b"] = "3".into());

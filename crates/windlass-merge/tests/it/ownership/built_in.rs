@@ -1,4 +1,4 @@
-//! Objects of built-in kinds, whose structs are always there.
+//! Objects of built-in kinds, whose structs are always present.
 
 use expect_test::expect;
 use serde_json::json;
@@ -86,7 +86,7 @@ fn nobody_owns_structs_that_are_always_there() {
         Update creator 13:20Z {"f:metadata":{"f:labels":{".":{},"f:l":{}}},"f:spec":{"f:containers":{"k:{\"name\":\"c\"}":{".":{},"f:image":{},"f:name":{}}},"f:replicas":{},"f:selector":{"f:l":{}}}}
     "#]]
     .assert_eq(&super::owners(&object));
-    // An entry of a version that a built-in kind does not have any more is dropped, and no other.
+    // Only the entry of a version that the built-in kind no longer has is dropped.
     let mut old = object["metadata"]["managedFields"][0].clone();
     old["apiVersion"] = "apps/v1beta1".into();
     object["metadata"]["uid"] = "some-uid".into();

@@ -1,11 +1,11 @@
-//! Managed fields that only look like such: whatever they say, writes and applies go on.
+//! Malformed managed fields: writes and applies continue whatever they contain.
 
 use proptest::{collection::vec, prelude::*, sample::select};
 use serde_json::{Map, Value, json};
 
 use super::{Story, kinds::GROUP};
 
-/// The key of a node in a field set: well-formed, nearly so, or not at all.
+/// Generates the key of a node in a field set: well-formed, nearly so, or not at all.
 fn key() -> impl Strategy<Value = String> {
     let known = select(vec![
         ".",
@@ -86,7 +86,7 @@ proptest! {
             object["spec"] = first.clone();
             object["metadata"]["managedFields"] = entries.clone().into();
         });
-        // As another server may have stored them, unseen by this one.
+        // As another server may have stored them, unchecked by this one.
         if let Some(live) = &mut story.live {
             live["metadata"]["managedFields"] = entries.clone().into();
         }

@@ -1,4 +1,4 @@
-//! A custom resource with every kind of field, in two versions, as endpoints see it.
+//! A custom resource with every kind of field, in two versions, as seen by endpoints.
 
 use serde_json::{Value, json};
 use windlass_merge::apply::{
@@ -13,12 +13,12 @@ use windlass_schema::{
 
 /// The group of the custom resource.
 pub(crate) const GROUP: &str = "test.example.com";
-/// Its kind.
+/// The kind of the custom resource.
 pub(crate) const KIND: &str = "Thing";
 
 const OBJECT_META: StructId = StructId(0);
 
-/// A definition: the versions with their schemas, and the metadata that all objects have.
+/// A CustomResourceDefinition: the versions with their schemas, and the metadata type common to all objects.
 pub(crate) struct Definition {
     versions: Vec<(String, Structural)>,
     empty: Vec<Value>,
@@ -28,13 +28,13 @@ pub(crate) struct Definition {
 }
 
 impl Definition {
-    /// The versions `v1` and `v1beta1`; in the older one, fields that are granular in the newer are one value and the
-    /// other way round.
+    /// Returns a definition with the versions `v1` and `v1beta1`; fields that are granular in the newer version are
+    /// atomic in the older one and vice versa.
     pub(crate) fn new() -> Self {
         Self::of([("v1", schema("granular", "atomic", "set")), ("v1beta1", schema("atomic", "set", "atomic"))])
     }
 
-    /// A definition of these versions.
+    /// Returns a definition with these versions.
     pub(crate) fn of<'v>(schemas: impl IntoIterator<Item = (&'v str, Value)>) -> Self {
         let versions: Vec<_> =
             schemas.into_iter().map(|(name, schema)| (format!("{GROUP}/{name}"), structural(&schema))).collect();
@@ -44,7 +44,7 @@ impl Definition {
         Self { versions, empty, reset, reset_status, table: object_meta() }
     }
 
-    /// The field manager of an endpoint.
+    /// Returns the field manager of an endpoint.
     pub(crate) fn manager<'d>(&'d self, version: &str, subresource: &'d str) -> FieldManager<'d> {
         let position = self.position(&format!("{GROUP}/{version}")).expect("the version must be known");
         FieldManager {
@@ -78,7 +78,7 @@ impl Versions for Definition {
     }
 }
 
-/// A schema in which three fields merge as said.
+/// Returns a schema in which three fields merge as given.
 pub(crate) fn schema(structure: &str, strings: &str, others: &str) -> Value {
     let string = json!({"type": "string"});
     let ports = json!({
@@ -109,7 +109,7 @@ pub(crate) fn schema(structure: &str, strings: &str, others: &str) -> Value {
         "extra": string}})
 }
 
-/// The part of a structural schema that merging looks at.
+/// Returns the part of a structural schema that is relevant for merging.
 fn structural(schema: &Value) -> Structural {
     let text = |name: &str| schema.get(name).and_then(Value::as_str);
     let flag = |name: &str| schema.get(name) == Some(&Value::Bool(true));
@@ -146,7 +146,7 @@ fn structural(schema: &Value) -> Structural {
     out
 }
 
-/// The metadata of every object.
+/// The metadata type of every object.
 fn object_meta() -> TypeTable {
     let string = || Type::Scalar(Scalar::String);
     let list = |ty: Type| Type::List(Box::new(ty));

@@ -1,5 +1,5 @@
-//! What holds for any history: applying twice is idempotent, nobody loses a field silently, and the object and its owners
-//! are those of a model that knows leaves only.
+//! Properties of any history: applying twice is idempotent, no manager loses a field silently, and the object and its
+//! managed fields match a model that knows only leaves.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,13 +9,13 @@ use windlass_merge::apply::{field_manager::ApplyError, set::Set};
 
 use super::Story;
 
-/// Leaves by name, with their values.
+/// Values of leaves by pointer.
 type Leaves = BTreeMap<&'static str, u8>;
 
 /// Operations and names of managers.
 type Owners = BTreeSet<(String, String)>;
 
-/// The leaves that histories are about: pointers to scalars, values that are one, map entries, items of a set.
+/// The leaves used in histories: pointers to scalars, atomic values, map entries and set items.
 const LEAVES: [&str; 14] = [
     "/spec/a",
     "/spec/b",
@@ -43,7 +43,7 @@ enum Step {
 
 fn leaves() -> impl Strategy<Value = Leaves> {
     let leaf = (0..LEAVES.len(), 0..2u8).prop_map(|(position, value)| {
-        // An item of a set has no value but itself.
+        // A set item has no value except itself.
         let value = if LEAVES[position].starts_with("/spec/others/") { 0 } else { value };
         (LEAVES[position], value)
     });
@@ -58,7 +58,7 @@ fn steps() -> impl Strategy<Value = Vec<(&'static str, Step)>> {
     proptest::collection::vec((proptest::sample::select(&MANAGERS[..]), step), 1..10)
 }
 
-/// An object with these leaves.
+/// Returns an object with these leaves.
 fn object(leaves: &Leaves) -> Value {
     let mut object = json!({});
     for (leaf, value) in leaves {
@@ -86,7 +86,7 @@ fn object(leaves: &Leaves) -> Value {
     object
 }
 
-/// The leaves of an object.
+/// Returns the leaves of an object.
 fn leaves_of(object: &Value) -> Leaves {
     let number = |value: &Value| value.as_str().and_then(|text| text.parse().ok()).or(value.as_u64().map(|n| n as u8));
     let read = |leaf: &&'static str| {
@@ -104,7 +104,7 @@ fn leaves_of(object: &Value) -> Leaves {
     LEAVES.iter().filter_map(read).collect()
 }
 
-/// Who owns a leaf, by the managed fields.
+/// Returns the managers that own a leaf according to the managed fields.
 fn owners_of(object: &Value, leaf: &str) -> Owners {
     let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
     let text = |entry: &Value, name: &str| entry[name].as_str().unwrap_or_default().to_owned();
@@ -120,7 +120,7 @@ fn owners_of(object: &Value, leaf: &str) -> Owners {
     entries.into_iter().flatten().filter(owns).map(owner).collect()
 }
 
-/// The naive model: each leaf with its value and its owners.
+/// The naive model: each leaf with its value and its managers.
 #[derive(Debug, Default, Clone)]
 struct Model(BTreeMap<&'static str, (u8, Owners)>);
 
@@ -134,7 +134,7 @@ impl Model {
         }
     }
 
-    /// Whether there is no conflict.
+    /// Returns whether there is no conflict.
     fn apply(&mut self, manager: &str, leaves: &Leaves, force: bool) -> bool {
         let me = ("Apply".to_owned(), manager.to_owned());
         let conflicts = |(leaf, value): (&&'static str, &u8)| {
@@ -172,7 +172,7 @@ fn run(story: &mut Story, manager: &str, step: &Step) -> bool {
     }
 }
 
-/// A story whose object always has an owner: without one, updates would not be tracked.
+/// Returns a story whose object always has an entry: without one, updates would not be tracked.
 fn begin() -> Story {
     let mut story = Story::new();
     story.put("anchor", json!({"extra": "anchor"}));

@@ -1,7 +1,7 @@
-//! Histories replayed on the real server's own code, and what it made of them.
+//! Histories replayed on kube-apiserver's own code, with its results.
 //!
-//! `recorded.json` is a list of histories of an object of [`Definition::new`]. Times other than those of 2020, which
-//! clients sent, are written `NOW`, and entries are sorted as texts.
+//! `recorded.json` is a list of histories of an object of [`Definition::new`]. Timestamps are written as `NOW`, except
+//! those of 2020, which clients sent; entries are sorted as strings.
 
 use serde_json::{Value, json};
 use windlass_merge::apply::field_manager::ApplyError;

@@ -32,7 +32,7 @@ fn model() -> impl Strategy<Value = Model> {
     prop::collection::btree_set(prop::collection::vec(element(), 1..4).prop_map(Path::from), 0..10)
 }
 
-/// Two models that have something in common.
+/// Generates two models that have some members in common.
 fn models() -> impl Strategy<Value = (Model, Model)> {
     (model(), model(), model()).prop_map(|(left, right, both)| (&left | &both, &right | &both))
 }

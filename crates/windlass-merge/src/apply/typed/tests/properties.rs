@@ -11,7 +11,7 @@ fn text() -> impl Strategy<Value = String> {
     prop::sample::select(vec!["a", "b", "c", "d"]).prop_map(str::to_owned)
 }
 
-/// An object of some of these fields, at least one.
+/// Generates an object with some of these fields, at least one.
 fn fields(parts: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<Value> {
     let strategies: Vec<_> = parts
         .into_iter()
@@ -40,7 +40,8 @@ fn with(mut value: Value, fields: &[(&str, Value)]) -> Value {
     value
 }
 
-/// Valid objects without nulls, empty containers, duplicates and deduced types, so that each path is there or not.
+/// Generates valid objects without nulls, empty containers, duplicates and deduced types, so that each path is either
+/// present or absent.
 fn valid() -> impl Strategy<Value = Value> {
     let string = || text().prop_map(Value::from).boxed();
     let int = || (0..3).prop_map(Value::from).boxed();
@@ -68,7 +69,7 @@ fn valid() -> impl Strategy<Value = Value> {
     )])
 }
 
-/// Objects in which anything may be wrong.
+/// Generates objects that may be invalid in any way.
 fn any_object() -> impl Strategy<Value = Value> {
     let names =
         vec!["spec", "metadata", "n", "set", "atomic", "items", "ports", "map", "amap", "any", "name", "port", "x"];
@@ -88,7 +89,7 @@ fn any_object() -> impl Strategy<Value = Value> {
     prop_oneof![document.clone(), document.prop_map(|spec| json!({"spec": spec}))]
 }
 
-/// Every path of a valid object; with its value if it is a leaf.
+/// Returns every path of a valid object, with its value if it is a leaf.
 fn nodes(value: &Value) -> BTreeMap<Path, Option<Value>> {
     let mut nodes = BTreeMap::new();
     collect(value, &mut Vec::new(), &mut nodes);
