@@ -3,7 +3,7 @@
 //! Arguments, all optional: number of writers (32), seconds per phase (3), bytes per value (1800), directory (the
 //! system's temporary directory). Choose a directory on the disk to measure; an in-memory file system has no `fsync`.
 
-#![allow(clippy::print_stdout, reason = "it is a program for a terminal")]
+#![allow(clippy::print_stdout, reason = "prints its results to the terminal")]
 
 use std::{
     env,

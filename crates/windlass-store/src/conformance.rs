@@ -15,12 +15,12 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 
 pub use self::{
-    compaction::{a_watch_overtaken_by_compaction_says_so, compaction_forgets_history_and_nothing_else},
-    lists::{a_future_revision_is_refused, lists_are_ordered_pages_of_one_revision, lists_go_back_in_time},
+    compaction::{a_watch_overtaken_by_compaction_skips_nothing, compaction_discards_history_and_nothing_else},
+    lists::{a_future_revision_is_rejected, lists_are_ordered_pages_of_one_revision, lists_go_back_in_time},
     reopening::{Checkpoint, leave_a_history, the_history_is_still_there},
     watches::{
-        a_wait_that_is_cancelled_loses_nothing, a_watch_hears_only_its_prefix, a_watch_starts_anywhere_in_history,
-        watches_hear_every_event_once_and_in_order,
+        a_wait_that_is_cancelled_loses_nothing, a_watch_delivers_only_its_prefix, a_watch_starts_anywhere_in_history,
+        watches_deliver_every_event_once_and_in_order,
     },
     writes::{racing_creates_have_one_winner, racing_increments_lose_nothing, writes_are_compare_and_swap},
 };
@@ -36,19 +36,19 @@ pub async fn check_all(store: &Arc<dyn Store>, root: &str) {
     racing_creates_have_one_winner(store, &format!("{root}/creates/")).await;
     lists_are_ordered_pages_of_one_revision(store, &format!("{root}/pages/")).await;
     lists_go_back_in_time(store, &format!("{root}/past/")).await;
-    a_future_revision_is_refused(store, &format!("{root}/future/")).await;
-    a_watch_hears_only_its_prefix(store, &format!("{root}/prefix/")).await;
+    a_future_revision_is_rejected(store, &format!("{root}/future/")).await;
+    a_watch_delivers_only_its_prefix(store, &format!("{root}/prefix/")).await;
     a_watch_starts_anywhere_in_history(store, &format!("{root}/start/")).await;
     a_wait_that_is_cancelled_loses_nothing(store, &format!("{root}/cancelled/")).await;
-    watches_hear_every_event_once_and_in_order(store, &format!("{root}/events/")).await;
-    compaction_forgets_history_and_nothing_else(store, &format!("{root}/compaction/")).await;
-    a_watch_overtaken_by_compaction_says_so(store, &format!("{root}/overtaken/")).await;
+    watches_deliver_every_event_once_and_in_order(store, &format!("{root}/events/")).await;
+    compaction_discards_history_and_nothing_else(store, &format!("{root}/compaction/")).await;
+    a_watch_overtaken_by_compaction_skips_nothing(store, &format!("{root}/overtaken/")).await;
 }
 
 /// A key as it appears in a list, an event or an expectation: key, revision, value (`None`: deleted).
-type Told = (String, Revision, Option<Bytes>);
+type Observed = (String, Revision, Option<Bytes>);
 
-fn told(event: &Event) -> Told {
+fn observed(event: &Event) -> Observed {
     (event.key.to_string(), event.revision, event.value.clone())
 }
 
@@ -56,25 +56,28 @@ fn below(root: &str) -> ListOptions {
     ListOptions { prefix: root.to_owned(), ..ListOptions::default() }
 }
 
-async fn listed(store: &Arc<dyn Store>, options: ListOptions) -> Vec<Told> {
-    let page = store.list(options).await.expect("the list must succeed");
+async fn listed(store: &Arc<dyn Store>, options: ListOptions) -> Vec<Observed> {
+    let page = store.list(options).await.expect("list must succeed");
     page.entries.into_iter().map(|entry| (entry.key.to_string(), entry.revision, Some(entry.value))).collect()
 }
 
 /// Reads a watch until it has delivered everything up to a revision.
-async fn heard(watch: &mut dyn Watch, through: Revision) -> Result<Vec<Told>, Error> {
-    let mut events: Vec<Told> = Vec::new();
-    let mut told_through = Revision(0);
-    while told_through < through {
+async fn events_through(watch: &mut dyn Watch, through: Revision) -> Result<Vec<Observed>, Error> {
+    let mut events: Vec<Observed> = Vec::new();
+    let mut delivered = Revision(0);
+    while delivered < through {
         let next = tokio::time::timeout(PATIENCE, watch.next());
-        let batch = next.await.unwrap_or_else(|_| panic!("a watch must tell of revision {through}"))?;
-        assert!(batch.revision >= told_through, "a watch must not go back");
+        let batch = next.await.unwrap_or_else(|_| panic!("a watch must deliver revision {through}"))?;
+        assert!(batch.revision >= delivered, "a watch must not go back");
         for event in &batch.events {
-            assert!(event.revision > told_through && event.revision <= batch.revision, "an event must be in its batch");
-            events.push(told(event));
+            assert!(
+                event.revision > delivered && event.revision <= batch.revision,
+                "an event must belong to its batch"
+            );
+            events.push(observed(event));
         }
-        told_through = batch.revision;
+        delivered = batch.revision;
     }
-    assert!(events.is_sorted_by(|one, next| one.1 < next.1), "events must come in the order of their revisions");
+    assert!(events.is_sorted_by(|one, next| one.1 < next.1), "events must be in revision order");
     Ok(events)
 }

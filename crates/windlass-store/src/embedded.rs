@@ -179,7 +179,7 @@ impl EmbeddedStore {
 
     async fn request(&self, request: Request) -> Result<(), Error> {
         self.shared.poisoned()?;
-        let requests = self.requests.as_ref().expect("the queue must be there until the store is dropped");
+        let requests = self.requests.as_ref().expect("the queue must exist until the store is dropped");
         requests.send(request).await.map_err(|_| self.stopped())
     }
 
@@ -191,7 +191,7 @@ impl EmbeddedStore {
     fn stopped(&self) -> Error {
         match self.shared.poisoned() {
             Err(error) => error,
-            Ok(()) => Error::Poisoned { cause: "the writing thread has stopped".into() },
+            Ok(()) => Error::Poisoned { cause: "the writer thread has stopped".into() },
         }
     }
 }
@@ -202,7 +202,7 @@ impl Drop for EmbeddedStore {
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
-            tracing::error!("the writing thread of the store panicked");
+            tracing::error!("the writer thread of the store panicked");
         }
     }
 }

@@ -135,19 +135,19 @@ impl<T: Clone> History<T> {
     ///
     /// Called for every write up to a revision, in order, this keeps the versions that a list at that revision or later
     /// needs.
-    pub(crate) fn forget_before(&mut self, key: &str, revision: Revision, mut gone: impl FnMut(Revision)) {
+    pub(crate) fn remove_before(&mut self, key: &str, revision: Revision, mut removed: impl FnMut(Revision)) {
         let Some(chain) = self.chains.get_mut(key) else { return };
         let mut end = chain.older.partition_point(|version| version.revision < revision);
         if chain.older.get(end).is_some_and(|version| version.revision == revision && version.value.is_none()) {
             end += 1;
         }
         for version in chain.older.drain(..end) {
-            gone(version.revision);
+            removed(version.revision);
         }
         if chain.older.is_empty() {
             chain.older = Vec::new();
             if chain.newest.revision == revision && chain.newest.value.is_none() {
-                gone(revision);
+                removed(revision);
                 self.chains.remove(key);
             }
         }

@@ -135,7 +135,7 @@ pub enum Error {
         actual: Revision,
     },
     /// The requested revision has been compacted.
-    #[error("revision {requested} has been compacted; the oldest kept is {oldest}")]
+    #[error("revision {requested} has been compacted; the oldest available revision is {oldest}")]
     Compacted {
         /// The requested revision.
         requested: Revision,
@@ -143,7 +143,7 @@ pub enum Error {
         oldest: Revision,
     },
     /// The requested revision is in the future.
-    #[error("revision {requested} lies in the future; the newest is {current}")]
+    #[error("revision {requested} is in the future; the newest is {current}")]
     Future {
         /// The requested revision.
         requested: Revision,
@@ -151,7 +151,7 @@ pub enum Error {
         current: Revision,
     },
     /// A write could not be made durable, now or earlier: writes are rejected until the store is reopened.
-    #[error("the store refuses writes after an I/O error: {cause}")]
+    #[error("the store rejects writes after an I/O error: {cause}")]
     Poisoned {
         /// The first error.
         cause: String,
@@ -169,7 +169,7 @@ pub enum Error {
         path: String,
     },
     /// The watch cannot continue (interrupted by the backend, or the store was closed); list and watch again.
-    #[error("the watch was cut off")]
+    #[error("the watch was interrupted")]
     WatchCut,
 }
 

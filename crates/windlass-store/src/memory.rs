@@ -73,7 +73,7 @@ impl MemoryStore {
         state.log.push(event);
         while let Some(event) = state.log.pop_excess() {
             state.compacted = state.compacted.max(event.revision);
-            state.history.forget_before(&event.key, event.revision, |_| ());
+            state.history.remove_before(&event.key, event.revision, |_| ());
         }
         // Sent while the lock is held, so that watches see revisions in order.
         self.changed.send_replace(revision);
@@ -121,7 +121,7 @@ impl Store for MemoryStore {
         let state = self.state.clone();
         // There are no events before the first revision.
         let cursor = after.max(Revision::INITIAL);
-        Ok(Box::new(MemoryWatch { state, changed, prefix: prefix.to_owned(), cursor, told: cursor }))
+        Ok(Box::new(MemoryWatch { state, changed, prefix: prefix.to_owned(), cursor, reported: cursor }))
     }
 
     async fn compact(&self, revision: Revision) -> Result<(), Error> {
@@ -143,7 +143,7 @@ impl MemoryStore {
         let mut state = self.state.lock();
         for _ in 0..COMPACT_AT_ONCE {
             let Some(event) = state.log.pop_through(revision) else { return false };
-            state.history.forget_before(&event.key, event.revision, |_| ());
+            state.history.remove_before(&event.key, event.revision, |_| ());
         }
         true
     }
@@ -155,7 +155,7 @@ struct MemoryWatch {
     changed: watch::Receiver<Revision>,
     prefix: String,
     cursor: Revision,
-    told: Revision,
+    reported: Revision,
 }
 
 #[async_trait]
@@ -170,8 +170,8 @@ impl Watch for MemoryWatch {
                 state.log.read(self.cursor, &self.prefix)
             };
             self.cursor = scan.through;
-            if !scan.events.is_empty() || self.cursor.0 - self.told.0 >= PROGRESS_EVERY {
-                self.told = self.cursor;
+            if !scan.events.is_empty() || self.cursor.0 - self.reported.0 >= PROGRESS_EVERY {
+                self.reported = self.cursor;
                 return Ok(Batch { events: scan.events, revision: self.cursor });
             }
             if self.cursor >= newest {

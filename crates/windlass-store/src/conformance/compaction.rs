@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Told, below, heard, listed};
+use super::{Observed, below, events_through, listed};
 use crate::{Error, ListOptions, Revision, Store};
 
 /// After a compaction the newest state, the state at the compacted revision and all events since are unchanged; older
 /// revisions are rejected.
-pub async fn compaction_forgets_history_and_nothing_else(store: &Arc<dyn Store>, root: &str) {
-    let mut events: Vec<Told> = Vec::new();
+pub async fn compaction_discards_history_and_nothing_else(store: &Arc<dyn Store>, root: &str) {
+    let mut events: Vec<Observed> = Vec::new();
     let keep = format!("{root}keep");
     let kept = store.create(&keep, Bytes::from_static(b"kept")).await.expect("create must succeed");
     for round in 0..10_u8 {
@@ -22,7 +22,7 @@ pub async fn compaction_forgets_history_and_nothing_else(store: &Arc<dyn Store>,
                 Some(current) if (round + name) % 4 == 0 => (store.delete(&key, current).await, None),
                 Some(current) => (store.update(&key, current, value.clone()).await, Some(value)),
             };
-            events.push((key, revision.expect("nobody else writes here"), value));
+            events.push((key, revision.expect("this key must have no other writer"), value));
         }
     }
     let (past, middle, last) = (events[3].1, events[27].1, events[49].1);
@@ -36,35 +36,35 @@ pub async fn compaction_forgets_history_and_nothing_else(store: &Arc<dyn Store>,
         assert_eq!(listed(store, below(root)).await, newest_state);
         assert_eq!(listed(store, at(middle)).await, middle_state);
         assert_eq!(listed(store, at(last)).await, newest_state);
-        let entry = store.get(&keep).await.expect("get must succeed").expect("an old key must stay");
+        let entry = store.get(&keep).await.expect("get must succeed").expect("an old key must still exist");
         assert_eq!((entry.revision, &entry.value[..]), (kept, &b"kept"[..]));
         for old in [past, Revision(middle.0 - 1)] {
-            refused(store.list(at(old)).await.err(), old, middle);
-            refused(store.watch(root, old).await.err(), old, middle);
+            rejected(store.list(at(old)).await.err(), old, middle);
+            rejected(store.watch(root, old).await.err(), old, middle);
         }
         let mut watch = store.watch(root, middle).await.expect("watch must start at the compacted revision");
-        assert_eq!(heard(&mut *watch, last).await.expect("the watch must go on"), events[28..]);
+        assert_eq!(events_through(&mut *watch, last).await.expect("the watch must continue"), events[28..]);
     }
-    assert_eq!(heard(&mut *behind, last).await.expect("the watch must go on"), events[28..]);
+    assert_eq!(events_through(&mut *behind, last).await.expect("the watch must continue"), events[28..]);
 
     store.compact(last).await.expect("compact must succeed");
     assert_eq!(listed(store, below(root)).await, newest_state);
-    assert!(store.revision().await.expect("the revision must be known") >= last);
+    assert!(store.revision().await.expect("revision must succeed") >= last);
     let next = store.create(&format!("{root}next"), Bytes::new()).await.expect("create must succeed");
     assert!(next > last);
 }
 
-fn refused(error: Option<Error>, old: Revision, compacted: Revision) {
+fn rejected(error: Option<Error>, old: Revision, compacted: Revision) {
     let Some(Error::Compacted { requested, oldest }) = error else {
-        panic!("a compacted revision must be refused: {error:?}")
+        panic!("a compacted revision must be rejected: {error:?}")
     };
     assert_eq!(requested, old);
     assert!(oldest >= compacted);
 }
 
 /// A watch that has not yet read the compacted events either delivers all of them or fails; it never skips any.
-pub async fn a_watch_overtaken_by_compaction_says_so(store: &Arc<dyn Store>, root: &str) {
-    let start = store.revision().await.expect("the revision must be known");
+pub async fn a_watch_overtaken_by_compaction_skips_nothing(store: &Arc<dyn Store>, root: &str) {
+    let start = store.revision().await.expect("revision must succeed");
     let mut watch = store.watch(root, start).await.expect("watch must start");
     let mut expected = Vec::new();
     for number in 0..10 {
@@ -74,10 +74,10 @@ pub async fn a_watch_overtaken_by_compaction_says_so(store: &Arc<dyn Store>, roo
     }
     let last = expected[9].1;
     store.compact(last).await.expect("compact must succeed");
-    match heard(&mut *watch, last).await {
+    match events_through(&mut *watch, last).await {
         Ok(events) => assert_eq!(events, expected),
         Err(Error::Compacted { requested, oldest }) => assert!(requested < oldest && oldest >= last),
         Err(Error::WatchCut) => {}
-        Err(error) => panic!("a watch must tell why it ended: {error}"),
+        Err(error) => panic!("the watch must fail with `Compacted` or `WatchCut`: {error}"),
     }
 }

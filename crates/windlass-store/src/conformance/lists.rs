@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Told, below, listed};
+use super::{Observed, below, listed};
 use crate::{Error, ListOptions, Revision, Store};
 
 /// Pages are in key order, continue where the last one ended, count the remaining keys, and stay at their revision.
@@ -23,12 +23,12 @@ pub async fn lists_are_ordered_pages_of_one_revision(store: &Arc<dyn Store>, roo
     store.create(&format!("{outside}0"), Bytes::new()).await.expect("create must succeed");
     assert_eq!(listed(store, below(root)).await, expected);
 
-    let mut pages: Vec<Told> = Vec::new();
+    let mut pages: Vec<Observed> = Vec::new();
     let mut at = None;
     loop {
         let after = pages.last().map(|last| last.0.clone());
         let page = store.list(ListOptions { after, limit: Some(3), at, ..below(root) }).await;
-        let page = page.expect("a page must be given");
+        let page = page.expect("list must succeed");
         assert_eq!(*at.get_or_insert(page.revision), page.revision, "all pages must be of one revision");
         pages.extend(page.entries.into_iter().map(|entry| (entry.key.to_string(), entry.revision, Some(entry.value))));
         assert_eq!(page.remaining, expected.len() - pages.len());
@@ -41,10 +41,10 @@ pub async fn lists_are_ordered_pages_of_one_revision(store: &Arc<dyn Store>, roo
     }
     assert_eq!(pages, expected);
 
-    let page = store.list(ListOptions { limit: Some(0), at, ..below(root) }).await.expect("a page must be given");
+    let page = store.list(ListOptions { limit: Some(0), at, ..below(root) }).await.expect("list must succeed");
     assert_eq!((page.entries.len(), page.remaining), (0, expected.len()));
     let page = store.list(ListOptions { after: Some(format!("{root}é")), at, ..below(root) }).await;
-    let page = page.expect("a page must be given");
+    let page = page.expect("list must succeed");
     assert_eq!((page.entries.len(), page.remaining), (0, 0));
 }
 
@@ -52,7 +52,7 @@ pub async fn lists_are_ordered_pages_of_one_revision(store: &Arc<dyn Store>, roo
 pub async fn lists_go_back_in_time(store: &Arc<dyn Store>, root: &str) {
     let (a, b) = (format!("{root}a"), format!("{root}b"));
     let value = |text: &'static str| Bytes::from_static(text.as_bytes());
-    let before = store.revision().await.expect("the revision must be known");
+    let before = store.revision().await.expect("revision must succeed");
     let one = store.create(&a, value("a1")).await.expect("create must succeed");
     let two = store.create(&b, value("b1")).await.expect("create must succeed");
     let three = store.update(&a, one, value("a2")).await.expect("update must succeed");
@@ -73,24 +73,24 @@ pub async fn lists_go_back_in_time(store: &Arc<dyn Store>, root: &str) {
         (six, vec![b2]),
     ];
     for (at, expected) in states {
-        let page = store.list(ListOptions { at: Some(at), ..below(root) }).await.expect("the list must succeed");
+        let page = store.list(ListOptions { at: Some(at), ..below(root) }).await.expect("list must succeed");
         assert_eq!(page.revision, at);
         assert_eq!(listed(store, ListOptions { at: Some(at), ..below(root) }).await, expected, "at {at}");
     }
 }
 
 /// A future revision can be neither listed, watched nor compacted.
-pub async fn a_future_revision_is_refused(store: &Arc<dyn Store>, root: &str) {
-    let current = store.revision().await.expect("the revision must be known");
+pub async fn a_future_revision_is_rejected(store: &Arc<dyn Store>, root: &str) {
+    let current = store.revision().await.expect("revision must succeed");
     let future = Revision(current.0 + 1_000_000);
-    let refused = |error: Option<Error>| match error {
+    let rejected = |error: Option<Error>| match error {
         Some(Error::Future { requested, current: newest }) => {
             assert_eq!(requested, future);
             assert!(newest >= current);
         }
-        other => panic!("the future must be refused: {other:?}"),
+        other => panic!("a future revision must be rejected: {other:?}"),
     };
-    refused(store.list(ListOptions { at: Some(future), ..below(root) }).await.err());
-    refused(store.watch(root, future).await.err());
-    refused(store.compact(future).await.err());
+    rejected(store.list(ListOptions { at: Some(future), ..below(root) }).await.err());
+    rejected(store.watch(root, future).await.err());
+    rejected(store.compact(future).await.err());
 }

@@ -4,21 +4,21 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Told, below, heard, listed};
+use super::{Observed, below, events_through, listed};
 use crate::{Error, ListOptions, Revision, Store};
 
 /// State that a store must still have after it was closed and reopened.
 #[derive(Debug)]
 pub struct Checkpoint {
-    events: Vec<Told>,
-    states: Vec<(Revision, Vec<Told>)>,
+    events: Vec<Observed>,
+    states: Vec<(Revision, Vec<Observed>)>,
     compacted: Revision,
     revision: Revision,
 }
 
 /// Writes a history, compacts some of it, and records the rest.
 pub async fn leave_a_history(store: &Arc<dyn Store>, root: &str) -> Checkpoint {
-    let mut events: Vec<Told> = Vec::new();
+    let mut events: Vec<Observed> = Vec::new();
     for number in 0..60_u32 {
         let (key, value) = (format!("{root}{}", number % 11), Bytes::from(number.to_string()));
         let current = store.get(&key).await.expect("get must succeed").map(|entry| entry.revision);
@@ -27,7 +27,7 @@ pub async fn leave_a_history(store: &Arc<dyn Store>, root: &str) -> Checkpoint {
             Some(current) if number % 4 == 0 => (store.delete(&key, current).await, None),
             Some(current) => (store.update(&key, current, value.clone()).await, Some(value)),
         };
-        events.push((key, revision.expect("nobody else writes here"), value));
+        events.push((key, revision.expect("this key must have no other writer"), value));
     }
     // The very last write is a deletion that leaves nothing in the newest state.
     let key = format!("{root}gone");
@@ -48,14 +48,14 @@ pub async fn leave_a_history(store: &Arc<dyn Store>, root: &str) -> Checkpoint {
 /// Checks everything in a checkpoint: states, events, the compacted revision, and a revision that did not go back.
 pub async fn the_history_is_still_there(store: &Arc<dyn Store>, root: &str, checkpoint: &Checkpoint) {
     let Checkpoint { events, states, compacted, revision } = checkpoint;
-    assert!(store.revision().await.expect("the revision must be known") >= *revision);
+    assert!(store.revision().await.expect("revision must succeed") >= *revision);
     for (at, state) in states {
         assert_eq!(listed(store, ListOptions { at: Some(*at), ..below(root) }).await, *state, "at {at}");
     }
     let mut watch = store.watch(root, *compacted).await.expect("watch must start");
-    let mut heard = heard(&mut *watch, *revision).await.expect("the watch must go on");
-    heard.retain(|event| event.1 <= *revision);
-    assert_eq!(heard, *events);
+    let mut events_seen = events_through(&mut *watch, *revision).await.expect("the watch must continue");
+    events_seen.retain(|event| event.1 <= *revision);
+    assert_eq!(events_seen, *events);
     let old = Revision(compacted.0 - 1);
     assert!(matches!(store.watch(root, old).await.err(), Some(Error::Compacted { .. })));
 

@@ -11,7 +11,7 @@ use crate::{Error, Revision, Store};
 pub async fn writes_are_compare_and_swap(store: &Arc<dyn Store>, root: &str) {
     let key = &format!("{root}key");
     let value = |text: &'static str| Bytes::from_static(text.as_bytes());
-    let before = store.revision().await.expect("the revision must be known");
+    let before = store.revision().await.expect("revision must succeed");
     assert!(store.get(key).await.expect("get must succeed").is_none());
 
     let missing = store.update(key, before, value("x")).await;
@@ -24,7 +24,7 @@ pub async fn writes_are_compare_and_swap(store: &Arc<dyn Store>, root: &str) {
     let exists = store.create(key, value("two")).await;
     assert!(matches!(&exists, Err(Error::Exists { key: named }) if named == key), "{exists:?}");
 
-    let entry = store.get(key).await.expect("get must succeed").expect("the key must be there");
+    let entry = store.get(key).await.expect("get must succeed").expect("the key must exist");
     assert_eq!((&*entry.key, entry.value, entry.revision), (key.as_str(), value("one"), first));
 
     let second = store.update(key, first, value("")).await.expect("update must succeed");
@@ -35,7 +35,7 @@ pub async fn writes_are_compare_and_swap(store: &Arc<dyn Store>, root: &str) {
         let delete = store.delete(key, stale).await;
         assert_conflict(&delete, stale, second);
     }
-    let entry = store.get(key).await.expect("get must succeed").expect("the key must be there");
+    let entry = store.get(key).await.expect("get must succeed").expect("the key must exist");
     assert_eq!((entry.value, entry.revision), (value(""), second), "an empty value is a value");
 
     let third = store.delete(key, second).await.expect("delete must succeed");
@@ -43,13 +43,13 @@ pub async fn writes_are_compare_and_swap(store: &Arc<dyn Store>, root: &str) {
     assert!(store.get(key).await.expect("get must succeed").is_none());
     assert!(matches!(store.delete(key, second).await, Err(Error::NotFound { .. })));
 
-    let fourth = store.create(key, value("again")).await.expect("a deleted key must be free");
+    let fourth = store.create(key, value("again")).await.expect("a deleted key must be available again");
     assert!(fourth > third);
-    assert!(store.revision().await.expect("the revision must be known") >= fourth);
+    assert!(store.revision().await.expect("revision must succeed") >= fourth);
 }
 
 fn assert_conflict(result: &Result<Revision, Error>, stale: Revision, newest: Revision) {
-    let Err(Error::Conflict { expected, actual, .. }) = result else { panic!("must be a conflict: {result:?}") };
+    let Err(Error::Conflict { expected, actual, .. }) = result else { panic!("expected a conflict: {result:?}") };
     assert_eq!((*expected, *actual), (stale, newest));
 }
 
@@ -73,14 +73,14 @@ pub async fn racing_increments_lose_nothing(store: &Arc<dyn Store>, root: &str) 
     let revisions = tasks.join_all().await.concat();
     let distinct: HashSet<Revision> = revisions.iter().copied().collect();
     assert_eq!(distinct.len(), revisions.len(), "every write must have a revision of its own");
-    let entry = store.get(&key).await.expect("get must succeed").expect("the counter must be there");
+    let entry = store.get(&key).await.expect("get must succeed").expect("the counter must exist");
     assert_eq!(count(&entry.value), TASKS * STEPS);
     assert_eq!(Some(entry.revision), revisions.into_iter().max());
 }
 
 async fn increment(store: &Arc<dyn Store>, key: &str) -> Revision {
     loop {
-        let entry = store.get(key).await.expect("get must succeed").expect("the counter must be there");
+        let entry = store.get(key).await.expect("get must succeed").expect("the counter must exist");
         let next = (count(&entry.value) + 1).to_string();
         match store.update(key, entry.revision, next.into()).await {
             Ok(revision) => return revision,

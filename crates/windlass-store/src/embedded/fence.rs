@@ -97,7 +97,7 @@ impl<B: StorageBackend> Fence<B> {
             Ok(()) => Ok(false),
             Err(error) if self.health.armed.load(Ordering::Acquire) => {
                 let cause = format!("{what}: {error}");
-                tracing::error!(%cause, "the storage failed; no more writes until the store is reopened");
+                tracing::error!(%cause, "storage failed; rejecting writes until the store is reopened");
                 self.health.failure.get_or_init(|| cause);
                 Ok(true)
             }

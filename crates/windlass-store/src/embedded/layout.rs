@@ -60,7 +60,7 @@ impl<'a> Record<'a> {
     }
 
     fn decode(revision: u64, record: &'a [u8]) -> Result<Self, Error> {
-        let corrupt = || Error::Storage { cause: format!("the log record of revision {revision} is corrupt") };
+        let corrupt = || Error::Storage { cause: format!("log record of revision {revision} is corrupt") };
         let (&kind, key) = record.split_first().ok_or_else(corrupt)?;
         let deleted = match kind {
             WRITTEN => false,
@@ -84,8 +84,9 @@ impl Snapshot {
     /// Returns the value written at a revision.
     pub(super) fn value(&self, revision: Revision) -> Result<Bytes, Error> {
         let value = self.values.get(revision.0).map_err(storage)?;
-        let value = value
-            .ok_or_else(|| Error::Storage { cause: format!("the value of revision {revision} is not in the file") })?;
+        let value = value.ok_or_else(|| Error::Storage {
+            cause: format!("value of revision {revision} is missing from the file"),
+        })?;
         Ok(Bytes::copy_from_slice(value.value()))
     }
 
@@ -121,9 +122,9 @@ pub(super) fn open_file(path: &Path) -> Result<FileBackend, Error> {
     let file = options.open(path).map_err(failed)?;
     // The file's directory entry must be as durable as its content.
     #[cfg(unix)]
-    if let Some(folder) = path.parent() {
-        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-        std::fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
+    if let Some(directory) = path.parent() {
+        let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+        std::fs::File::open(directory).and_then(|directory| directory.sync_all()).map_err(failed)?;
     }
     FileBackend::new(file).map_err(storage)
 }
@@ -134,7 +135,7 @@ pub(super) fn open(backend: impl StorageBackend, cache_bytes: usize, name: &str)
     let mut builder = Builder::new();
     builder.set_cache_size(cache_bytes);
     let named = name.to_owned();
-    builder.set_repair_callback(move |_| tracing::debug!(file = named, "checking the store after a crash"));
+    builder.set_repair_callback(move |_| tracing::debug!(file = named, "checking the store file after a crash"));
     let database = builder.create_with_backend(Fence::new(backend, health.clone())).map_err(|error| match error {
         DatabaseError::DatabaseAlreadyOpen => Error::Locked { path: name.to_owned() },
         error => storage(error),
@@ -144,7 +145,7 @@ pub(super) fn open(backend: impl StorageBackend, cache_bytes: usize, name: &str)
         None => create_tables(&database)?,
     };
     if meta.format != CURRENT_FORMAT {
-        let cause = format!("{name} has format {}, and this version reads format {CURRENT_FORMAT}", meta.format);
+        let cause = format!("{name} has format {}; this version supports only format {CURRENT_FORMAT}", meta.format);
         return Err(Error::Storage { cause });
     }
     let snapshot = Snapshot::take(&database)?;

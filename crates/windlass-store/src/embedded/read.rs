@@ -54,7 +54,7 @@ impl Shared {
         drop(state);
         // There are no events before the first revision.
         let cursor = after.max(Revision::INITIAL);
-        Ok(EmbeddedWatch { shared: self.clone(), changed, prefix: prefix.to_owned(), cursor, told: cursor })
+        Ok(EmbeddedWatch { shared: self.clone(), changed, prefix: prefix.to_owned(), cursor, reported: cursor })
     }
 }
 
@@ -82,7 +82,7 @@ pub(super) struct EmbeddedWatch {
     changed: watch::Receiver<Revision>,
     prefix: String,
     cursor: Revision,
-    told: Revision,
+    reported: Revision,
 }
 
 enum Step {
@@ -118,8 +118,8 @@ impl Watch for EmbeddedWatch {
                 }
             };
             self.cursor = scan.through;
-            if !scan.events.is_empty() || self.cursor.0 - self.told.0 >= PROGRESS_EVERY {
-                self.told = self.cursor;
+            if !scan.events.is_empty() || self.cursor.0 - self.reported.0 >= PROGRESS_EVERY {
+                self.reported = self.cursor;
                 return Ok(Batch { events: scan.events, revision: self.cursor });
             }
             if self.cursor >= newest {

@@ -101,7 +101,7 @@ impl Writer {
         while self.take_requests(&mut requests) {
             let shared = self.shared.clone();
             if catch_unwind(AssertUnwindSafe(|| self.serve(&mut requests))).is_err() {
-                shared.poison.get_or_init(|| "the writing thread panicked".into());
+                shared.poison.get_or_init(|| "the writer thread panicked".into());
                 requests.clear();
                 self.sweeping.clear();
             }
@@ -220,13 +220,13 @@ impl Writer {
         }
         let through = if writes.len() < SWEEP { self.sweep_to } else { writes[writes.len() - 1].0 };
         // Removed before this is durable: `compacted` already prevents reads of these versions.
-        let mut gone = Vec::new();
+        let mut removed = Vec::new();
         let mut state = self.shared.state.lock();
         for (revision, key) in writes {
-            state.history.forget_before(&key, revision, |revision| gone.push(revision));
+            state.history.remove_before(&key, revision, |revision| removed.push(revision));
         }
-        gone.sort_unstable();
-        group.swept = Some((through, gone));
+        removed.sort_unstable();
+        group.swept = Some((through, removed));
     }
 
     /// Makes a group durable, then visible, then responds.
@@ -258,10 +258,10 @@ impl Writer {
         let mut transaction = self.database.begin_write().map_err(storage)?;
         transaction.set_durability(Durability::Immediate).map_err(storage)?;
         self.append(&transaction, &group.events)?;
-        if let Some((_, gone)) = &group.swept {
+        if let Some((_, removed)) = &group.swept {
             let mut log = transaction.open_table(LOG).map_err(storage)?;
             let mut values = transaction.open_table(VALUES).map_err(storage)?;
-            for revision in gone {
+            for revision in removed {
                 log.remove(revision.0).map_err(storage)?;
                 values.remove(revision.0).map_err(storage)?;
             }
@@ -329,7 +329,7 @@ impl Writer {
 
     fn poison(&self, cause: String) {
         self.shared.poison.get_or_init(|| {
-            tracing::error!(%cause, "the store refuses writes until it is reopened");
+            tracing::error!(%cause, "the store rejects writes until it is reopened");
             cause
         });
     }

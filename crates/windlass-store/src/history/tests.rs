@@ -28,7 +28,7 @@ fn a_list_sees_the_version_of_its_revision() {
 }
 
 #[test]
-fn a_page_counts_what_is_left_and_starts_after_its_key() {
+fn a_page_counts_the_remaining_keys_and_starts_after_its_key() {
     let history =
         history(&[("/x/a", 2, true), ("/x/b", 3, true), ("/x/c", 4, true), ("/x/d", 5, false), ("/y", 6, true)]);
     let page = list(&history, "/x/", None, Some(1), 9);
@@ -42,14 +42,14 @@ fn a_page_counts_what_is_left_and_starts_after_its_key() {
 }
 
 #[test]
-fn forgetting_keeps_the_state_of_the_revision_and_all_later_ones() {
+fn removing_versions_keeps_the_state_at_the_revision_and_later() {
     let writes =
         [("/a", 2, true), ("/b", 3, true), ("/a", 4, true), ("/b", 5, false), ("/a", 6, true), ("/b", 7, true)];
     for compacted in 2..=7 {
         let whole = history(&writes);
         let mut history = history(&writes);
         for &(key, revision, _) in writes.iter().take_while(|write| write.1 <= compacted) {
-            history.forget_before(key, Revision(revision), |_| ());
+            history.remove_before(key, Revision(revision), |_| ());
         }
         for at in compacted..=8 {
             let (kept, expected) = (list(&history, "", None, None, at), list(&whole, "", None, None, at));
@@ -59,20 +59,20 @@ fn forgetting_keeps_the_state_of_the_revision_and_all_later_ones() {
 }
 
 #[test]
-fn forgetting_tells_every_version_that_is_gone_once() {
+fn every_removed_version_is_reported_once() {
     let mut history = history(&[("/a", 2, true), ("/a", 3, true), ("/a", 4, false), ("/a", 5, true)]);
-    let mut gone = Vec::new();
+    let mut removed = Vec::new();
     for revision in 2..=5 {
-        history.forget_before("/a", Revision(revision), |revision| gone.push(revision.0));
+        history.remove_before("/a", Revision(revision), |revision| removed.push(revision.0));
     }
-    assert_eq!(gone, [2, 3, 4]);
+    assert_eq!(removed, [2, 3, 4]);
     assert_eq!(history.versions(), 1);
 }
 
 #[test]
 fn a_deleted_key_leaves_nothing_behind() {
     let mut history = history(&[("/a", 2, true), ("/a", 3, false)]);
-    history.forget_before("/a", Revision(2), |_| ());
-    history.forget_before("/a", Revision(3), |_| ());
+    history.remove_before("/a", Revision(2), |_| ());
+    history.remove_before("/a", Revision(3), |_| ());
     assert_eq!(history.versions(), 0);
 }

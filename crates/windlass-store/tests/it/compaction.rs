@@ -50,18 +50,18 @@ fn records(path: &Path) -> (u64, u64) {
     let transaction = redb::Database::open(path).expect("the file must open").begin_read().expect("must read");
     let count = |name| {
         let table: TableDefinition<'_, u64, &[u8]> = TableDefinition::new(name);
-        transaction.open_table(table).expect("the table must be there").len().expect("must count")
+        transaction.open_table(table).expect("the table must exist").len().expect("must count")
     };
     (count("log"), count("values"))
 }
 
 #[tokio::test]
-async fn superseded_versions_leave_the_file() {
-    let folder = tempfile::tempdir().expect("a folder must be made");
-    let path = folder.path().join("store");
+async fn superseded_versions_are_removed_from_the_file() {
+    let directory = tempfile::tempdir().expect("the temporary directory must be created");
+    let path = directory.path().join("store");
     let store = EmbeddedStore::open(&path).expect("the store must open");
     let newest = churn(&store, 100).await;
-    let entry = store.get("/3").await.expect("get must succeed").expect("the key must be there");
+    let entry = store.get("/3").await.expect("get must succeed").expect("the key must exist");
     store.delete("/3", entry.revision).await.expect("delete must succeed");
     store.compact(Revision(newest.0 - 15)).await.expect("compact must succeed");
     drop(store);
@@ -69,19 +69,19 @@ async fn superseded_versions_leave_the_file() {
     assert_eq!(records(&path), (26, 25));
 
     let store = EmbeddedStore::open(&path).expect("the store must open");
-    let newest = store.revision().await.expect("the revision must be known");
+    let newest = store.revision().await.expect("revision must succeed");
     store.compact(newest).await.expect("compact must succeed");
-    assert_eq!(store.list(ListOptions::default()).await.expect("the list must succeed").entries.len(), 9);
+    assert_eq!(store.list(ListOptions::default()).await.expect("list must succeed").entries.len(), 9);
     drop(store);
     assert_eq!(records(&path), (9, 9));
     let store = EmbeddedStore::open(&path).expect("the store must open");
-    assert_eq!(store.revision().await.expect("the revision must be known"), newest);
+    assert_eq!(store.revision().await.expect("revision must succeed"), newest);
 }
 
 #[tokio::test]
-async fn a_sweep_that_was_interrupted_goes_on_after_a_reopening() {
-    let folder = tempfile::tempdir().expect("a folder must be made");
-    let path = folder.path().join("store");
+async fn an_interrupted_sweep_continues_after_reopening() {
+    let directory = tempfile::tempdir().expect("the temporary directory must be created");
+    let path = directory.path().join("store");
     let mut newest = Revision(0);
     let mut interrupted = false;
     for _ in 0..20 {
@@ -106,9 +106,9 @@ async fn a_sweep_that_was_interrupted_goes_on_after_a_reopening() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn writers_go_on_while_a_sweep_is_under_way() {
-    let folder = tempfile::tempdir().expect("a folder must be made");
-    let store = EmbeddedStore::open(folder.path().join("store")).expect("the store must open");
+async fn writers_continue_during_a_sweep() {
+    let directory = tempfile::tempdir().expect("the temporary directory must be created");
+    let store = EmbeddedStore::open(directory.path().join("store")).expect("the store must open");
     let newest = churn(&store, 1000).await;
     let mut compaction = std::pin::pin!(store.compact(newest));
     let mut written = 0;
@@ -122,5 +122,5 @@ async fn writers_go_on_while_a_sweep_is_under_way() {
         written += 1;
     }
     // 10,000 versions need 40 transactions, each of which includes the waiting writes.
-    assert!(written >= 4, "only {written} writes were let in");
+    assert!(written >= 4, "only {written} writes were admitted");
 }

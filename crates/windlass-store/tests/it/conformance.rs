@@ -10,8 +10,8 @@ use windlass_store::{
 const SMALL: EmbeddedOptions =
     EmbeddedOptions { cache_bytes: 64 << 10, recent: Retention { events: 3, bytes: 1 << 10 } };
 
-fn folder() -> tempfile::TempDir {
-    tempfile::tempdir().expect("a folder must be made")
+fn directory() -> tempfile::TempDir {
+    tempfile::tempdir().expect("the temporary directory must be created")
 }
 
 fn open(path: &Path, options: EmbeddedOptions) -> Arc<dyn Store> {
@@ -26,26 +26,26 @@ async fn the_memory_store_conforms() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_embedded_store_conforms() {
-    let folder = folder();
-    check_all(&open(&folder.path().join("store"), EmbeddedOptions::default()), "/conformance").await;
+    let directory = directory();
+    check_all(&open(&directory.path().join("store"), EmbeddedOptions::default()), "/conformance").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_embedded_store_conforms_with_hardly_any_memory() {
-    let folder = folder();
-    check_all(&open(&folder.path().join("store"), SMALL), "/conformance").await;
+    let directory = directory();
+    check_all(&open(&directory.path().join("store"), SMALL), "/conformance").await;
 }
 
 #[tokio::test]
 async fn the_embedded_store_conforms_on_a_single_thread() {
-    let folder = folder();
-    check_all(&open(&folder.path().join("store"), EmbeddedOptions::default()), "/conformance").await;
+    let directory = directory();
+    check_all(&open(&directory.path().join("store"), EmbeddedOptions::default()), "/conformance").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn history_survives_a_reopening() {
-    let folder = folder();
-    let path = folder.path().join("store");
+async fn history_survives_reopening() {
+    let directory = directory();
+    let path = directory.path().join("store");
     let mut newest = Revision(0);
     for round in 0..3 {
         let root = format!("/round{round}/");
@@ -54,11 +54,11 @@ async fn history_survives_a_reopening() {
         drop(store);
         let store = open(&path, EmbeddedOptions::default());
         the_history_is_still_there(&store, &root, &checkpoint).await;
-        let before = store.revision().await.expect("the revision must be known");
+        let before = store.revision().await.expect("revision must succeed");
         drop(store);
         // All that remains of the last writes is the fact that they were compacted.
         let store = open(&path, SMALL);
-        assert_eq!(store.revision().await.expect("the revision must be known"), before);
+        assert_eq!(store.revision().await.expect("revision must succeed"), before);
         assert!(before > newest);
         newest = before;
     }
@@ -67,7 +67,7 @@ async fn history_survives_a_reopening() {
 #[tokio::test]
 async fn the_memory_store_compacts_itself_when_it_keeps_too_much() {
     let store = MemoryStore::with_retention(Retention { events: 10, bytes: 1 << 20 });
-    let start = store.revision().await.expect("the revision must be known");
+    let start = store.revision().await.expect("revision must succeed");
     let mut watch = store.watch("/", start).await.expect("watch must start");
     let mut revision = store.create("/a", Bytes::from_static(b"0")).await.expect("create must succeed");
     for number in 1..20 {
@@ -75,9 +75,12 @@ async fn the_memory_store_compacts_itself_when_it_keeps_too_much() {
     }
     let overtaken = watch.next().await.err();
     let oldest = Revision(revision.0 - 10);
-    assert!(matches!(overtaken, Some(Error::Compacted { oldest: told, .. }) if told == oldest), "{overtaken:?}");
+    assert!(
+        matches!(overtaken, Some(Error::Compacted { oldest: reported, .. }) if reported == oldest),
+        "{overtaken:?}"
+    );
     let mut watch = store.watch("/", oldest).await.expect("watch must start");
-    assert_eq!(watch.next().await.expect("the watch must go on").events.len(), 10);
+    assert_eq!(watch.next().await.expect("the watch must continue").events.len(), 10);
 }
 
 #[tokio::test]
@@ -85,9 +88,9 @@ async fn values_are_shared_and_not_copied() {
     let store = MemoryStore::new();
     let value = Bytes::from(vec![7; 1000]);
     store.create("/a", value.clone()).await.expect("create must succeed");
-    let entry = store.get("/a").await.expect("get must succeed").expect("the key must be there");
+    let entry = store.get("/a").await.expect("get must succeed").expect("the key must exist");
     assert_eq!(entry.value.as_ptr(), value.as_ptr());
     let mut watch = store.watch("", Revision::INITIAL).await.expect("watch must start");
-    let batch = watch.next().await.expect("the watch must go on");
+    let batch = watch.next().await.expect("the watch must continue");
     assert_eq!(batch.events[0].value.as_ref().map(|value| value.as_ptr()), Some(value.as_ptr()));
 }

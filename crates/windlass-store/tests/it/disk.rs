@@ -79,7 +79,7 @@ impl State {
 
 impl Disk {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().expect("no test must panic within the disk")
+        self.0.lock().expect("no test may panic while it holds the disk")
     }
 
     /// Injects a fault after a number of further operations of its kind.
@@ -134,7 +134,7 @@ impl StorageBackend for Disk {
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let state = self.state();
         if state.dead {
-            return Err(io::Error::other("the power is off"));
+            return Err(io::Error::other("power failure"));
         }
         let start = usize::try_from(offset).expect("an offset must fit");
         let found = state.visible.get(start..start + out.len()).ok_or(io::ErrorKind::UnexpectedEof)?;

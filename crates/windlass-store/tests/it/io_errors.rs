@@ -50,19 +50,19 @@ async fn check(fault: Fault, operations: u64, named: &str) {
     disk.fail_after(fault, operations);
     let causes = write_until_poisoned(&store, &mut ledger, &mut random).await;
     assert!(disk.has_failed());
-    let cause = causes.first().expect("every writer must have been told");
+    let cause = causes.first().expect("every writer must have received a cause");
     assert!(cause.starts_with(named) && cause.contains("injected"), "{cause}");
-    assert!(causes.iter().all(|other| other == cause), "all must be told the first cause: {causes:?}");
+    assert!(causes.iter().all(|other| other == cause), "all writers must receive the first cause: {causes:?}");
 
     // Writes are still rejected when the disk works again.
     disk.heal();
-    let current = store.revision().await.expect("the revision must be known");
-    for refused in [
+    let current = store.revision().await.expect("revision must succeed");
+    for rejected in [
         store.create("/later", bytes::Bytes::new()).await.err(),
         store.delete("/before/1", Revision(3)).await.err(),
         store.compact(middle).await.err(),
     ] {
-        assert!(matches!(&refused, Some(Error::Poisoned { cause: told }) if told == cause), "{refused:?}");
+        assert!(matches!(&rejected, Some(Error::Poisoned { cause: reported }) if reported == cause), "{rejected:?}");
     }
 
     // Reads continue: the newest state, an older one, and the events, without anything unacknowledged.
@@ -74,7 +74,7 @@ async fn check(fault: Fault, operations: u64, named: &str) {
     let mut watch = store.watch("/before/", Revision::INITIAL).await.expect("watch must start");
     let mut events = 0;
     while events < 50 {
-        events += watch.next().await.expect("the watch must go on").events.len();
+        events += watch.next().await.expect("the watch must continue").events.len();
     }
     drop((watch, store));
 
@@ -97,7 +97,7 @@ async fn write_until_poisoned(store: &Arc<dyn Store>, ledger: &mut Ledger, rando
                 match write_once(&*store, key, random.next()).await {
                     Ok(written) => acknowledged.push(written),
                     Err(Error::Poisoned { cause }) => return (acknowledged, cause),
-                    Err(error) => panic!("reads must go on, and nobody else writes here: {error}"),
+                    Err(error) => panic!("reads must succeed, and this key must have no other writer: {error}"),
                 }
             }
         });

@@ -34,8 +34,8 @@ fn acknowledged_writes_survive_fifty_kills() {
         let seed = env::var(SEED).ok().and_then(|seed| seed.parse().ok()).expect("a seed must be given");
         return runtime.block_on(write_until_killed(PathBuf::from(file), seed));
     }
-    let folder = tempfile::tempdir().expect("a folder must be made");
-    let path = folder.path().join("store");
+    let directory = tempfile::tempdir().expect("the temporary directory must be created");
+    let path = directory.path().join("store");
     let mut ledger = Ledger::default();
     let mut random = Random(7);
     let mut during_load = 0;
@@ -54,7 +54,7 @@ fn acknowledged_writes_survive_fifty_kills() {
         if during_load == KILLS {
             return;
         }
-        assert!(seed < 4 * KILLS, "only {during_load} processes came to write before they were killed");
+        assert!(seed < 4 * KILLS, "only {during_load} processes started writing before they were killed");
     }
 }
 
@@ -66,7 +66,7 @@ enum Moment {
 
 /// Runs this test in another process, kills it after a while, and returns all of its output.
 fn run_and_kill(path: &Path, seed: u64, moment: Moment) -> Vec<u8> {
-    let mut child = Command::new(env::current_exe().expect("the test must know its own program"))
+    let mut child = Command::new(env::current_exe().expect("the path of the test binary must be available"))
         .args(["--exact", "kill::acknowledged_writes_survive_fifty_kills", "--nocapture", "--test-threads=1"])
         .env(FILE, path)
         .env(SEED, seed.to_string())
@@ -91,11 +91,11 @@ fn run_and_kill(path: &Path, seed: u64, moment: Moment) -> Vec<u8> {
     match moment {
         Moment::AfterStart(time) => std::thread::sleep(time),
         Moment::AfterFirstWrite(time) => {
-            first_write.recv_timeout(Duration::from_secs(30)).expect("the process must come to write");
+            first_write.recv_timeout(Duration::from_secs(30)).expect("the process must start writing");
             std::thread::sleep(time);
         }
     }
-    let ended = child.try_wait().expect("the process must be known");
+    let ended = child.try_wait().expect("the process must be waitable");
     assert!(ended.is_none(), "the process must not end by itself: {ended:?}");
     child.kill().expect("the process must be killed");
     child.wait().expect("the process must end");
@@ -120,7 +120,7 @@ fn read_acknowledgements(output: &[u8], ledger: &mut Ledger) {
 /// Body of the other process: many writers, an occasional compaction, and a line for each acknowledged write.
 async fn write_until_killed(path: PathBuf, seed: u64) {
     let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(path).expect("the store must open"));
-    let start = store.revision().await.expect("the revision must be known");
+    let start = store.revision().await.expect("revision must succeed");
     let mut random = Random(seed.wrapping_mul(1_000_003));
     let mut writers = JoinSet::new();
     for writer in 0..8 {

@@ -28,8 +28,8 @@ impl Default for Ledger {
 impl Ledger {
     /// Records a write that the store reported as durable.
     pub(crate) fn acknowledge(&mut self, revision: Revision, written: Written) {
-        assert!(revision > self.verified, "revision {revision} was given again after {}", self.verified);
-        assert_eq!(self.acknowledged.insert(revision, written), None, "revision {revision} was given twice");
+        assert!(revision > self.verified, "revision {revision} was reused after {}", self.verified);
+        assert_eq!(self.acknowledged.insert(revision, written), None, "revision {revision} was assigned twice");
         self.total += 1;
     }
 
@@ -46,7 +46,7 @@ impl Ledger {
     /// Checks a store that was opened after a crash: every acknowledged write is present, in full, at its revision; the
     /// revision did not go back; the state matches the events.
     pub(crate) async fn verify(&mut self, store: &dyn Store) {
-        let revision = store.revision().await.expect("the revision must be known");
+        let revision = store.revision().await.expect("revision must succeed");
         assert!(revision >= self.verified, "the revision went back from {} to {revision}", self.verified);
         if let Some((last, _)) = self.acknowledged.last_key_value() {
             assert!(revision >= *last, "the revision went back from {last} to {revision}");
@@ -54,9 +54,9 @@ impl Ledger {
         let mut watch = store.watch("", self.verified).await.expect("watch must start");
         while self.verified < revision {
             let next = tokio::time::timeout(Duration::from_secs(30), watch.next()).await;
-            let batch = next.expect("a watch must tell of every revision").expect("the watch must go on");
+            let batch = next.expect("a watch must deliver every revision").expect("the watch must continue");
             for event in batch.events {
-                assert_eq!(event.revision.0, self.verified.0 + 1, "no event must be skipped");
+                assert_eq!(event.revision.0, self.verified.0 + 1, "no event may be skipped");
                 let found = (event.key.to_string(), event.value.as_deref().map(nonce));
                 if let Some(acknowledged) = self.acknowledged.remove(&event.revision) {
                     assert_eq!(found, acknowledged, "at revision {}", event.revision);
@@ -75,13 +75,13 @@ impl Ledger {
 
     /// Checks that the newest state matches the ledger.
     pub(crate) async fn verify_state(&self, store: &dyn Store) {
-        let page = store.list(ListOptions::default()).await.expect("the list must succeed");
+        let page = store.list(ListOptions::default()).await.expect("list must succeed");
         let entries = page.entries.iter();
         let listed: BTreeMap<String, (Revision, u64)> =
             entries.map(|entry| (entry.key.to_string(), (entry.revision, nonce(&entry.value)))).collect();
         assert_eq!(listed, self.state);
         for (key, (revision, _)) in self.state.iter().take(10) {
-            let entry = store.get(key).await.expect("get must succeed").expect("a listed key must be there");
+            let entry = store.get(key).await.expect("get must succeed").expect("a listed key must exist");
             assert_eq!(entry.revision, *revision);
         }
     }

@@ -136,7 +136,7 @@ async fn check(mut store: Arc<dyn Store>, disk: Option<Disk>, steps: Vec<Step>) 
                 }
             }
         }
-        assert_eq!(store.revision().await.expect("the revision must be known"), model.revision);
+        assert_eq!(store.revision().await.expect("revision must succeed"), model.revision);
     }
 }
 
@@ -148,7 +148,7 @@ async fn list(store: &dyn Store, model: &Model, at: Revision, after: Option<u8>,
         assert!(matches!(result, Err(Error::Compacted { .. })), "{result:?}");
         return;
     }
-    let page = result.expect("the list must succeed");
+    let page = result.expect("list must succeed");
     let mut expected: Vec<_> = model.state(at).into_iter().collect();
     expected.retain(|(key, _)| after.as_ref().is_none_or(|after| key > after));
     let remaining = expected.len().saturating_sub(limit.unwrap_or(usize::MAX));
@@ -168,7 +168,7 @@ async fn watch(store: &dyn Store, model: &Model, after: Revision) {
     let expected: Vec<_> = model.events.iter().filter(|event| event.1 > after).cloned().collect();
     let mut events = Vec::new();
     while events.len() < expected.len() {
-        let batch = watch.next().await.expect("the watch must go on");
+        let batch = watch.next().await.expect("the watch must continue");
         events.extend(batch.events.into_iter().map(|event| (event.key.to_string(), event.revision, event.value)));
     }
     assert_eq!(events, expected);

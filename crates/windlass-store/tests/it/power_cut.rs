@@ -51,7 +51,7 @@ async fn write_until_it_fails(store: Arc<dyn Store>, ledger: &mut Ledger, random
                     Ok(written) => acknowledged.push(written),
                     // Without power, reads fail as well as writes.
                     Err(Error::Poisoned { .. } | Error::Storage { .. }) => return acknowledged,
-                    Err(error) => panic!("nobody else writes here: {error}"),
+                    Err(error) => panic!("this key must have no other writer: {error}"),
                 }
             }
         });

@@ -33,6 +33,6 @@ pub(crate) fn value(nonce: u64) -> Vec<u8> {
 /// Returns the nonce of a value after checking its integrity.
 pub(crate) fn nonce(whole: &[u8]) -> u64 {
     let nonce = u64::from_le_bytes(whole[..8].try_into().expect("a value must have a nonce"));
-    assert!(whole == value(nonce), "a value is torn");
+    assert!(whole == value(nonce), "a value is incomplete");
     nonce
 }
