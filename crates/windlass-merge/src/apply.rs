@@ -8,7 +8,7 @@
 
 pub mod conflict;
 pub mod field_manager;
-pub mod managers;
+pub mod managed_fields;
 pub mod path;
 pub mod reset_fields;
 pub mod scale;

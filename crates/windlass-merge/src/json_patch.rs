@@ -74,7 +74,7 @@ pub enum Checks {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Patch {
     operations: Vec<Map<String, Value>>,
-    complaints: Vec<String>,
+    strict_errors: Vec<String>,
 }
 
 /// Decodes a patch and applies it to a document.
@@ -99,9 +99,9 @@ impl Patch {
             Value::Null => Vec::new(),
             other => return Err(fail(mismatch(&other, list_type))),
         };
-        let mut complaints = Vec::new();
+        let mut strict_errors = Vec::new();
         if checks == Checks::Strict {
-            complaints.extend(decoded.duplicates.iter().map(|text| format!("json patch {text}")));
+            strict_errors.extend(decoded.duplicates.iter().map(|text| format!("json patch {text}")));
         }
         let mut operations = Vec::with_capacity(items.len());
         for (position, item) in items.into_iter().enumerate() {
@@ -111,14 +111,14 @@ impl Patch {
                 other => return Err(fail(mismatch(&other, item_type))),
             };
             if checks == Checks::Strict {
-                check_fields(position, &operation, &mut complaints).map_err(fail)?;
+                check_fields(position, &operation, &mut strict_errors).map_err(fail)?;
             }
             operations.push(operation);
         }
         if operations.len() > MAX_OPERATIONS {
             return Err(Error::TooManyOperations(operations.len()));
         }
-        Ok(Self { operations, complaints })
+        Ok(Self { operations, strict_errors })
     }
 
     /// Whether the patch has no operations.
@@ -128,8 +128,8 @@ impl Patch {
 
     /// Returns the errors of strict decoding, such as `json patch unknown field "[0].foo"`. The server reports each as
     /// a warning, or all of them as one error.
-    pub fn complaints(&self) -> &[String] {
-        &self.complaints
+    pub fn strict_errors(&self) -> &[String] {
+        &self.strict_errors
     }
 
     /// Applies the operations in order; on an error none of them takes effect.
@@ -146,7 +146,11 @@ fn mismatch(value: &Value, go_type: &str) -> String {
     format!("json: cannot unmarshal {} into Go value of type {go_type}", json_type(value))
 }
 
-fn check_fields(position: usize, operation: &Map<String, Value>, complaints: &mut Vec<String>) -> Result<(), String> {
+fn check_fields(
+    position: usize,
+    operation: &Map<String, Value>,
+    strict_errors: &mut Vec<String>,
+) -> Result<(), String> {
     for (name, value) in operation {
         match name.as_str() {
             "op" | "path" | "from" => {
@@ -158,7 +162,7 @@ fn check_fields(position: usize, operation: &Map<String, Value>, complaints: &mu
             }
             "value" => {}
             unknown => {
-                complaints.push(format!("json patch unknown field {}", quote(&format!("[{position}].{unknown}"))));
+                strict_errors.push(format!("json patch unknown field {}", quote(&format!("[{position}].{unknown}"))));
             }
         }
     }

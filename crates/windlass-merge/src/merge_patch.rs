@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patches_merge_as_the_server_merges_them() {
+    fn patches_merge_as_in_kube_apiserver() {
         for (doc, patch, expected) in [
             (json!({"a": "b"}), json!({"a": "c"}), json!({"a": "c"})),
             (json!({"a": "b"}), json!({"b": "c"}), json!({"a": "b", "b": "c"})),
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_that_are_no_object_are_refused() {
+    fn bodies_that_are_not_objects_are_rejected() {
         for (body, checks, expected) in [
             (
                 "[1]",
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn duplicate_fields_are_listed() {
-        let decoded = decode(br#"{"a":{"b":1,"b":2}}"#, Checks::Strict).expect("it is an object");
+        let decoded = decode(br#"{"a":{"b":1,"b":2}}"#, Checks::Strict).expect("the body must be an object");
         assert_eq!(decoded.duplicates, ["duplicate field \"a.b\""]);
         assert_eq!(decoded.value, json!({"a": {"b": 2}}));
     }

@@ -177,7 +177,7 @@ impl Patch {
     pub(crate) fn patched(&self, call: &Call<'_>, mut old: Value) -> Result<Patched> {
         let (object, complaints): (_, &[String]) = match self {
             Self::Apply { patch, duplicates } => (patch.clone(), duplicates),
-            Self::Json(patch) => (patch.clone().apply(old).map_err(|error| refused(&error))?, patch.complaints()),
+            Self::Json(patch) => (patch.clone().apply(old).map_err(|error| refused(&error))?, patch.strict_errors()),
             Self::Merge { patch, duplicates } => {
                 merge_patch::apply(&mut old, patch.clone());
                 (old, duplicates)

@@ -5,7 +5,7 @@ use std::fmt;
 use windlass_schema::field::quote;
 
 use super::{
-    managers::{ManagerId, Operation},
+    managed_fields::{ManagerId, Operation},
     path::Path,
     set::Set,
 };
@@ -34,7 +34,7 @@ pub struct Cause {
 
 impl Conflict {
     /// Formats the owning manager: `"x" with subresource "status" using v1`.
-    fn owner(&self) -> String {
+    fn manager_description(&self) -> String {
         let ManagerId { manager, operation, api_version, subresource } = &self.manager;
         let mut text = quote(manager);
         if !subresource.is_empty() {
@@ -72,7 +72,7 @@ impl Conflicts {
     /// Returns the `details.causes` of the response.
     pub fn causes(&self) -> Vec<Cause> {
         let cause = |conflict: &Conflict| Cause {
-            message: format!("conflict with {}", conflict.owner()),
+            message: format!("conflict with {}", conflict.manager_description()),
             field: conflict.path.to_string(),
         };
         self.0.iter().map(cause).collect()
@@ -82,14 +82,19 @@ impl Conflicts {
 impl fmt::Display for Conflicts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let [conflict] = &*self.0 {
-            return write!(f, "Apply failed with 1 conflict: conflict with {}: {}", conflict.owner(), conflict.path);
+            return write!(
+                f,
+                "Apply failed with 1 conflict: conflict with {}: {}",
+                conflict.manager_description(),
+                conflict.path
+            );
         }
         write!(f, "Apply failed with {} conflicts: ", self.0.len())?;
         let mut last = None;
         for conflict in &self.0 {
             if last != Some(&conflict.manager) {
                 let separator = if last.is_none() { "" } else { "\n" };
-                write!(f, "{separator}conflicts with {}:", conflict.owner())?;
+                write!(f, "{separator}conflicts with {}:", conflict.manager_description())?;
                 last = Some(&conflict.manager);
             }
             write!(f, "\n- {}", conflict.path)?;

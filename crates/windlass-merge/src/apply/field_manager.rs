@@ -7,7 +7,7 @@ use windlass_schema::{go_format::is_printable, time::Time};
 
 use super::{
     conflict::Conflicts,
-    managers::{Managed, ManagerId, Operation, cap_update_managers},
+    managed_fields::{ManagedFields, ManagerId, Operation, cap_update_managers},
     path::Path,
     reset_fields::ResetFields,
     schema::TypeRef,
@@ -117,27 +117,33 @@ impl<'a> FieldManager<'a> {
     /// Objects that cannot be compared lose their managed fields, as in kube-apiserver.
     pub fn update(&self, live: Option<&Value>, new: &mut Value, manager: &str, now: Time) {
         let managed = self.try_update(live, new, manager, now);
-        set_managed_fields(new, managed.ok().and_then(Managed::encode));
+        set_managed_fields(new, managed.ok().and_then(ManagedFields::encode));
     }
 
     /// Returns the managed fields after an update; removes the list from `new`.
-    fn try_update(&self, live: Option<&Value>, new: &mut Value, manager: &str, now: Time) -> Result<Managed, String> {
-        let managed = self.owners_before(live, new);
+    fn try_update(
+        &self,
+        live: Option<&Value>,
+        new: &mut Value,
+        manager: &str,
+        now: Time,
+    ) -> Result<ManagedFields, String> {
+        let managed = self.managed_fields_before(live, new);
         let is_tracked = !managed.is_empty() || live.is_none_or(|live| uid(live).is_empty());
         if !is_tracked {
             return Ok(managed);
         }
-        self.update_owners(live.unwrap_or(self.empty), new, managed, manager, now)
+        self.update_managed_fields(live.unwrap_or(self.empty), new, managed, manager, now)
     }
 
-    fn update_owners(
+    fn update_managed_fields(
         &self,
         live: &Value,
         new: &Value,
-        mut managed: Managed,
+        mut managed: ManagedFields,
         manager: &str,
         now: Time,
-    ) -> Result<Managed, String> {
+    ) -> Result<ManagedFields, String> {
         typed::validate(new, self.types, ValidateOptions { allow_duplicates: true })
             .map_err(|errors| format!("failed to convert new object ({}) to smd typed: {errors}", describe(new)))?;
         if !self.fits(live, new) {
@@ -189,9 +195,9 @@ impl<'a> FieldManager<'a> {
     ) -> Result<Value, ApplyError> {
         let live = live.unwrap_or(self.empty);
         let managed = match managed_fields(live) {
-            Some(entries) => Managed::decode(entries.clone())
+            Some(entries) => ManagedFields::decode(entries.clone())
                 .map_err(|error| ApplyError::Failed(format!("failed to decode managed fields: {error}")))?,
-            None => Managed::default(),
+            None => ManagedFields::default(),
         };
         let live = without_managed_fields(live);
         let (api_version, kind) = (text(patch, "apiVersion"), text(patch, "kind"));
@@ -219,9 +225,9 @@ impl<'a> FieldManager<'a> {
         &self,
         live: &Value,
         patch: &Value,
-        managed: Managed,
+        managed: ManagedFields,
         now: Time,
-    ) -> Result<(Option<Value>, Managed), ApplyError> {
+    ) -> Result<(Option<Value>, ManagedFields), ApplyError> {
         let apply = |managed, force| self.apply_to(live, patch, managed, last_applied::MANAGER, force, now);
         let conflicts = match apply(managed.clone(), false) {
             Err(ApplyError::Conflicts(conflicts)) => conflicts,
@@ -242,14 +248,14 @@ impl<'a> FieldManager<'a> {
         &self,
         live: &Value,
         patch: &Value,
-        mut managed: Managed,
+        mut managed: ManagedFields,
         manager: &str,
         force: bool,
         now: Time,
-    ) -> Result<(Option<Value>, Managed), ApplyError> {
+    ) -> Result<(Option<Value>, ManagedFields), ApplyError> {
         if managed.is_empty() {
             managed = self
-                .update_owners(self.empty, live, managed, BEFORE_FIRST_APPLY, now)
+                .update_managed_fields(self.empty, live, managed, BEFORE_FIRST_APPLY, now)
                 .map_err(|error| format!("failed to create manager for existing fields: {error}"))?;
         }
         if patch.pointer("/metadata/managedFields").is_some_and(Value::is_array) {
@@ -263,11 +269,11 @@ impl<'a> FieldManager<'a> {
         let id = ManagerId::new(manager, Operation::Apply, self.api_version, self.subresource);
         let applied = updater.apply(&self.versioned(live), &self.versioned(patch), &mut managed, &id, force)?;
         if let Some(position) = managed.position(&id) {
-            let owner = &mut managed.owners[position];
-            let set = owner.set()?.difference(stripped());
-            owner.replace(set);
+            let entry = &mut managed.entries[position];
+            let set = entry.set()?.difference(stripped());
+            entry.replace(set);
             if applied.is_some() {
-                owner.time = Some(now);
+                entry.time = Some(now);
             }
         }
         managed.drop_if_empty(Some(&id))?;
@@ -287,22 +293,24 @@ impl<'a> FieldManager<'a> {
 
     /// Returns the managed fields that a write starts from: the list that the client sent, if it is allowed and valid,
     /// otherwise the one of the stored object. Removes the list from `new`.
-    fn owners_before(&self, live: Option<&Value>, new: &mut Value) -> Managed {
+    fn managed_fields_before(&self, live: Option<&Value>, new: &mut Value) -> ManagedFields {
         let sent = take_managed_fields(new);
         let stored = live.and_then(managed_fields);
         if self.subresource.is_empty() && sent.as_deref().is_some_and(is_reset) {
-            return Managed::default();
+            return ManagedFields::default();
         }
         match sent {
             // A list equal to the stored one is known to be valid and need not be copied.
-            Some(sent) if stored == Some(&sent) => return Managed::decode(sent).unwrap_or_default(),
-            Some(sent) if self.subresource.is_empty() && are_entries(&sent) => match Managed::decode_and_parse(sent) {
-                Ok(managed) if !managed.is_empty() => return managed,
-                _ => {}
-            },
+            Some(sent) if stored == Some(&sent) => return ManagedFields::decode(sent).unwrap_or_default(),
+            Some(sent) if self.subresource.is_empty() && are_entries(&sent) => {
+                match ManagedFields::decode_and_parse(sent) {
+                    Ok(managed) if !managed.is_empty() => return managed,
+                    _ => {}
+                }
+            }
             _ => {}
         }
-        stored.and_then(|stored| Managed::decode(stored.clone()).ok()).unwrap_or_default()
+        stored.and_then(|stored| ManagedFields::decode(stored.clone()).ok()).unwrap_or_default()
     }
 }
 
@@ -325,7 +333,7 @@ pub fn default_manager(user_agent: &str) -> String {
 /// in an invalid state after admission; this could be caused by an outdated mutating admission controller; please fix
 /// your requests: <error>`.
 pub fn validate_managed_fields(entries: &[Value]) -> Result<(), String> {
-    Managed::decode_and_parse(entries.to_vec()).map(drop)
+    ManagedFields::decode_and_parse(entries.to_vec()).map(drop)
 }
 
 /// Fields that no manager owns, because the server sets them.

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::{
-    managers::{Managed, Owner},
+    managed_fields::{ManagedFields, ManagedFieldsEntry},
     path::Path,
     set::Set,
 };
@@ -20,13 +20,13 @@ pub type ReplicasPaths = [(String, Option<Path>)];
 
 /// Returns the managed fields of an object's scale.
 pub fn to_scale(parent: &[Value], paths: &ReplicasPaths) -> Result<Option<Value>, String> {
-    let mut scale = Managed::default();
-    for mut owner in Managed::decode(parent.to_vec())?.owners {
-        if let Some(Some(path)) = path_of(&owner.api_version, paths)
-            && owner.set()?.has(&path[..])
+    let mut scale = ManagedFields::default();
+    for mut entry in ManagedFields::decode(parent.to_vec())?.entries {
+        if let Some(Some(path)) = path_of(&entry.api_version, paths)
+            && entry.set()?.has(&path[..])
         {
             let set = Set::from_iter([Path::fields(["spec", "replicas"])]);
-            scale.owners.push(Owner::new(owner.id, SCALE_API_VERSION, set, owner.time));
+            scale.entries.push(ManagedFieldsEntry::new(entry.id, SCALE_API_VERSION, set, entry.time));
         }
     }
     Ok(scale.encode())
@@ -42,41 +42,41 @@ pub fn to_parent(
     api_version: &str,
     paths: &ReplicasPaths,
 ) -> Result<Option<Value>, String> {
-    let parent = Managed::decode(parent.to_vec())?;
-    let mut scale = Managed::decode(scale.to_vec())?;
-    let times: Vec<_> = parent.owners.iter().map(|owner| (owner.id.clone(), owner.time)).collect();
-    let mut managed = Managed::default();
-    for mut owner in parent.owners {
-        let Some(path) = path_of(&owner.api_version, paths) else { continue };
+    let parent = ManagedFields::decode(parent.to_vec())?;
+    let mut scale = ManagedFields::decode(scale.to_vec())?;
+    let times: Vec<_> = parent.entries.iter().map(|entry| (entry.id.clone(), entry.time)).collect();
+    let mut managed = ManagedFields::default();
+    for mut entry in parent.entries {
+        let Some(path) = path_of(&entry.api_version, paths) else { continue };
         if let Some(path) = path
-            && owner.set()?.has(&path[..])
+            && entry.set()?.has(&path[..])
         {
-            match scale.position(&owner.id) {
+            match scale.position(&entry.id) {
                 Some(position) => {
-                    scale.owners.remove(position);
+                    scale.entries.remove(position);
                 }
                 None => {
-                    let rest = owner.set()?.difference(&Set::from_iter([path.clone()]));
+                    let rest = entry.set()?.difference(&Set::from_iter([path.clone()]));
                     if rest.is_empty() {
                         continue;
                     }
-                    owner.replace(rest);
+                    entry.replace(rest);
                 }
             }
         }
-        managed.owners.push(owner);
+        managed.entries.push(entry);
     }
     let replicas = Path::fields(["spec", "replicas"]);
     let path = path_of(api_version, paths).flatten();
-    for mut owner in scale.owners {
-        if !owner.set()?.has(&replicas[..]) {
+    for mut entry in scale.entries {
+        if !entry.set()?.has(&replicas[..]) {
             continue;
         }
-        let time = times.iter().find(|(id, _)| *id == owner.id).and_then(|(_, time)| *time);
-        let owner = Owner::new(owner.id, api_version, path.cloned().into_iter().collect(), time);
-        match managed.position(&owner.id) {
-            Some(position) => managed.owners[position] = owner,
-            None => managed.owners.push(owner),
+        let time = times.iter().find(|(id, _)| *id == entry.id).and_then(|(_, time)| *time);
+        let entry = ManagedFieldsEntry::new(entry.id, api_version, path.cloned().into_iter().collect(), time);
+        match managed.position(&entry.id) {
+            Some(position) => managed.entries[position] = entry,
+            None => managed.entries.push(entry),
         }
     }
     Ok(managed.encode())

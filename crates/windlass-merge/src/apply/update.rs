@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{
     conflict::Conflicts,
     field_manager::Versions,
-    managers::{Managed, ManagerId, stored},
+    managed_fields::{ManagedFields, ManagerId, stored},
     path::equal_values,
     reset_fields::ResetFields,
     schema::TypeRef,
@@ -97,7 +97,7 @@ impl<'a> Updater<'a> {
         &self,
         live: &Versioned<'a>,
         new: &Versioned<'a>,
-        managed: &mut Managed,
+        managed: &mut ManagedFields,
     ) -> Result<Set, UpdateError> {
         self.reconcile(live, managed)?;
         let change = self.settle(live, new, managed, None, true)?;
@@ -109,7 +109,7 @@ impl<'a> Updater<'a> {
         &self,
         live: &Versioned<'a>,
         config: &Versioned<'a>,
-        managed: &mut Managed,
+        managed: &mut ManagedFields,
         id: &ManagerId,
         force: bool,
     ) -> Result<Option<Value>, UpdateError> {
@@ -118,8 +118,8 @@ impl<'a> Updater<'a> {
             .map_err(|errors| format!("failed to merge config: {errors}"))?;
         let last = match managed.position(id) {
             Some(position) => {
-                let owner = &mut managed.owners[position];
-                Some((owner.set()?.clone(), owner.api_version.clone()))
+                let entry = &mut managed.entries[position];
+                Some((entry.set()?.clone(), entry.api_version.clone()))
             }
             None => None,
         };
@@ -145,23 +145,23 @@ impl<'a> Updater<'a> {
         &self,
         old: &Versioned<'a>,
         new: &Versioned<'a>,
-        managed: &mut Managed,
+        managed: &mut ManagedFields,
         acting: Option<&ManagerId>,
         force: bool,
     ) -> Result<Change, UpdateError> {
         let mut changes = vec![self.change(old, new)?];
         let mut conflicts = Vec::new();
-        managed.retain(|owner| {
-            if acting == Some(&owner.id) {
+        managed.retain(|entry| {
+            if acting == Some(&entry.id) {
                 return Ok::<_, UpdateError>(true);
             }
-            let position = match changes.iter().position(|change| change.api_version == owner.api_version) {
+            let position = match changes.iter().position(|change| change.api_version == entry.api_version) {
                 Some(position) => position,
                 None => {
-                    let Some(old) = self.convert(old, &owner.api_version, "failed to convert old object: ")? else {
+                    let Some(old) = self.convert(old, &entry.api_version, "failed to convert old object: ")? else {
                         return Ok(false);
                     };
-                    let Some(new) = self.convert(new, &owner.api_version, "failed to convert new object: ")? else {
+                    let Some(new) = self.convert(new, &entry.api_version, "failed to convert new object: ")? else {
                         return Ok(false);
                     };
                     changes.push(self.change(&old, &new)?);
@@ -169,7 +169,7 @@ impl<'a> Updater<'a> {
                 }
             };
             let change = &changes[position];
-            if let Some(fields) = owner.stored_mut() {
+            if let Some(fields) = entry.stored_mut() {
                 let takes = stored::touches(fields, &change.set);
                 if force || !takes {
                     if takes {
@@ -181,15 +181,15 @@ impl<'a> Updater<'a> {
                     return Ok(!fields.is_empty());
                 }
             }
-            let set = owner.set()?;
+            let set = entry.set()?;
             let taken = set.intersection(&change.set);
             if !taken.is_empty() && !force {
-                conflicts.push((owner.id.clone(), taken));
+                conflicts.push((entry.id.clone(), taken));
                 return Ok(true);
             }
             let set = set.difference(&taken).difference(&change.removed);
             let owns = !set.is_empty();
-            owner.replace(set);
+            entry.replace(set);
             Ok(owns)
         })?;
         if let Some(conflicts) = Conflicts::of(conflicts) {
@@ -218,25 +218,25 @@ impl<'a> Updater<'a> {
     }
 
     /// Updates entries that are older than the schema, and drops those of versions that no longer exist.
-    fn reconcile(&self, live: &Versioned<'a>, managed: &mut Managed) -> Result<(), UpdateError> {
+    fn reconcile(&self, live: &Versioned<'a>, managed: &mut ManagedFields) -> Result<(), UpdateError> {
         let mut known: Vec<(String, Option<TypeRef<'a>>)> = vec![(live.api_version.to_string(), Some(live.types))];
-        managed.retain(|owner| {
-            let types = match known.iter().find(|(version, _)| *version == owner.api_version) {
+        managed.retain(|entry| {
+            let types = match known.iter().find(|(version, _)| *version == entry.api_version) {
                 Some((_, types)) => *types,
                 None => {
-                    let types = self.convert(live, &owner.api_version, "")?.map(|converted| converted.types);
-                    known.push((owner.api_version.clone(), types));
+                    let types = self.convert(live, &entry.api_version, "")?.map(|converted| converted.types);
+                    known.push((entry.api_version.clone(), types));
                     types
                 }
             };
             let Some(types) = types else { return Ok::<_, UpdateError>(false) };
-            if owner.stored().is_some_and(|fields| !stored::is_outdated(fields, types)) {
+            if entry.stored().is_some_and(|fields| !stored::is_outdated(fields, types)) {
                 return Ok(true);
             }
-            let reconciled = typed::reconcile_field_set(owner.set()?, types)
+            let reconciled = typed::reconcile_field_set(entry.set()?, types)
                 .map_err(|errors| format!("errors reconciling field set with schema: {errors}"))?;
             if let Some(set) = reconciled {
-                owner.replace(set);
+                entry.replace(set);
             }
             Ok(true)
         })

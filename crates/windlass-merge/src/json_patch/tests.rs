@@ -44,7 +44,7 @@ fn replacing_a_missing_map_key_sets_it() {
 }
 
 #[test]
-fn replacing_the_root_takes_objects_and_lists_only() {
+fn the_root_can_be_replaced_only_by_objects_and_lists() {
     gives(json!({"a": 1}), json!([{"op": "replace", "path": "", "value": {"b": 2}}]), json!({"b": 2}));
     rejects(json!({"a": 1}), json!([{"op": "replace", "path": "", "value": "x"}]));
     rejects(json!({"a": 1}), json!([{"op": "replace", "path": ""}]));
@@ -70,7 +70,7 @@ fn indices_out_of_range_are_rejected() {
 }
 
 #[test]
-fn paths_through_what_is_missing_or_scalar_are_rejected() {
+fn paths_through_missing_or_scalar_values_are_rejected() {
     rejects(json!({"a": 1}), json!([{"op": "add", "path": "/b/c", "value": 1}]));
     rejects(json!({"a": 1}), json!([{"op": "add", "path": "/a/c", "value": 1}]));
     rejects(json!({"a": null}), json!([{"op": "add", "path": "/a/c", "value": 1}]));
@@ -80,7 +80,7 @@ fn paths_through_what_is_missing_or_scalar_are_rejected() {
 }
 
 #[test]
-fn what_stands_before_the_first_slash_is_ignored() {
+fn anything_before_the_first_slash_is_ignored() {
     gives(json!({}), json!([{"op": "add", "path": "spec/a", "value": 1}]), json!({"a": 1}));
     rejects(json!({}), json!([{"op": "add", "path": "a", "value": 1}]));
 }
@@ -132,7 +132,7 @@ fn an_empty_patch_changes_nothing() {
 }
 
 #[test]
-fn bodies_that_are_no_patch_are_named_as_go_names_them() {
+fn bodies_that_are_not_a_patch_are_rejected_with_gos_errors() {
     undecodable(
         r#"{"op":"remove"}"#,
         "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp",
@@ -146,31 +146,31 @@ fn bodies_that_are_no_patch_are_named_as_go_names_them() {
         "error decoding patch: json: cannot unmarshal number into Go struct field jsonPatchOp.op of type string",
     );
     undecodable("[{", "error decoding patch: unexpected end of JSON input");
-    let lenient = Patch::decode(b"{}", Checks::Lenient).expect_err("an object is no patch");
+    let lenient = Patch::decode(b"{}", Checks::Lenient).expect_err("an object must not decode as a patch");
     assert_eq!(lenient.to_string(), "json: cannot unmarshal object into Go value of type jsonpatch.Patch");
 }
 
 #[test]
 fn unknown_and_duplicate_fields_are_listed_under_strict_checks_only() {
     let body = br#"[{"op":"add","op":"add","path":"/a","value":{"x":1,"x":2},"foo":"bar"}]"#;
-    let patch = Patch::decode(body, Checks::Strict).expect("it is a patch");
+    let patch = Patch::decode(body, Checks::Strict).expect("the body must be a patch");
     assert_eq!(
-        patch.complaints(),
+        patch.strict_errors(),
         [
             "json patch duplicate field \"[0].op\"",
             "json patch duplicate field \"[0].value.x\"",
             "json patch unknown field \"[0].foo\""
         ]
     );
-    assert!(Patch::decode(body, Checks::Lenient).expect("it is a patch").complaints().is_empty());
+    assert!(Patch::decode(body, Checks::Lenient).expect("the body must be a patch").strict_errors().is_empty());
 }
 
 #[test]
-fn too_many_operations_are_too_large_a_request() {
+fn too_many_operations_make_the_request_too_large() {
     let operation = r#"{"op":"test","path":"/a"}"#;
     let body = |count| format!("[{}]", vec![operation; count].join(","));
     assert!(apply(json!({}), body(MAX_OPERATIONS).as_bytes()).is_ok());
-    let error = apply(json!({}), body(MAX_OPERATIONS + 1).as_bytes()).expect_err("the patch is too long");
+    let error = apply(json!({}), body(MAX_OPERATIONS + 1).as_bytes()).expect_err("the patch must be too long");
     assert_eq!(error.status(), 413);
     assert_eq!(error.to_string(), "The allowed maximum operations in a JSON patch is 10000, got 10001");
 }
@@ -189,7 +189,7 @@ fn a_patch_may_not_nest_deeper_than_can_be_stored() {
 }
 
 #[test]
-fn moving_much_to_and_fro_is_stopped() {
+fn excessive_moves_are_stopped() {
     let doc = json!({"a": vec![0; 200_000]});
     let moves: Vec<_> = (0..5_000)
         .flat_map(|_| {

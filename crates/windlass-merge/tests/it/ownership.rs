@@ -79,8 +79,8 @@ impl Story {
     }
 
     /// Formats the managed fields, one line per entry: operation, manager, time and fields.
-    fn owners(&self) -> String {
-        owners(self.live())
+    fn managed_fields(&self) -> String {
+        format_managed_fields(self.live())
     }
 }
 
@@ -91,7 +91,7 @@ fn fill(object: &mut Value) {
     object["metadata"]["name"] = "x".into();
 }
 
-fn owners(object: &Value) -> String {
+fn format_managed_fields(object: &Value) -> String {
     let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
     let line = |entry: &Value| {
         let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or("-").to_owned();

@@ -86,7 +86,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_decode_or_give_an_error(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+    fn any_bytes_decode_or_return_an_error(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
         if let Err(text) = decode::decode(&bytes) {
             prop_assert!(!text.is_empty());
         }

@@ -47,7 +47,7 @@ fn merge_keys_may_be_numbers() {
 }
 
 #[test]
-fn new_elements_stand_before_old_ones_that_the_patch_leaves_out() {
+fn new_elements_precede_old_ones_that_the_patch_omits() {
     spec(
         json!({"secrets": [{"name": "one"}]}),
         json!({"secrets": [{"name": "two"}]}),
@@ -68,7 +68,7 @@ fn lists_without_a_strategy_are_replaced() {
 }
 
 #[test]
-fn an_order_directive_orders_and_deletions_in_it_delete() {
+fn an_order_directive_orders_and_applies_deletions() {
     spec(
         json!({"containers": [
             {"name": "a", "env": [{"name": "X", "value": "1"}, {"name": "Y", "value": "2"}]}, {"name": "b"}, {"name": "c"},
@@ -90,7 +90,7 @@ fn an_order_directive_orders_and_deletions_in_it_delete() {
 }
 
 #[test]
-fn an_order_directive_alone_reorders_and_keeps_what_only_the_server_knows() {
+fn an_order_directive_alone_reorders_and_keeps_server_only_elements() {
     spec(
         json!({"secrets": [{"name": "a"}, {"name": "mine"}, {"name": "b"}]}),
         json!({"$setElementOrder/secrets": [{"name": "b"}, {"name": "a"}]}),
@@ -156,7 +156,7 @@ fn retained_keys_drop_all_others() {
 }
 
 #[test]
-fn nulls_delete_and_are_dropped_from_what_is_new() {
+fn nulls_delete_and_are_dropped_from_new_values() {
     let doc = json!({"metadata": {"labels": {"a": "1", "b": "2"}, "finalizers": ["x"]}});
     let patch =
         json!({"metadata": {"labels": {"a": null, "c": null}, "finalizers": null}, "data": {"k": null, "l": "1"}});
@@ -164,7 +164,7 @@ fn nulls_delete_and_are_dropped_from_what_is_new() {
 }
 
 #[test]
-fn deletion_lists_take_scalars_out() {
+fn deletion_lists_remove_scalars() {
     let doc = || json!({"metadata": {"finalizers": ["a", "b"]}});
     let patch = |key: &str, list: Value| json!({"metadata": {key: list}});
     let key = "$deleteFromPrimitiveList/finalizers";
@@ -176,7 +176,7 @@ fn deletion_lists_take_scalars_out() {
 }
 
 #[test]
-fn unknown_fields_are_taken_as_they_are() {
+fn unknown_fields_are_kept_unchanged() {
     assert_eq!(patched(json!({"data": {}}), json!({"foo": {"bar": 1}})), Ok(json!({"data": {}, "foo": {"bar": 1}})));
 }
 
@@ -205,7 +205,7 @@ fn missing_merge_keys_and_unknown_directives_are_named() {
 }
 
 #[test]
-fn places_that_the_types_do_not_know_are_named() {
+fn paths_unknown_to_the_types_are_named() {
     spec_fails(
         json!({"other": {"a": 1}}),
         json!({"other": {"a": 2}}),
@@ -233,7 +233,7 @@ fn places_that_the_types_do_not_know_are_named() {
 }
 
 #[test]
-fn lists_that_cannot_merge_are_refused() {
+fn lists_that_cannot_merge_are_rejected() {
     spec_fails(json!({"secrets": [["a"]]}), json!({"secrets": [["b"]]}), 422, "lists of lists are not supported");
     spec_fails(
         json!({"secrets": [{"name": "a"}]}),
@@ -256,7 +256,7 @@ fn lists_that_cannot_merge_are_refused() {
 }
 
 #[test]
-fn order_directives_that_contradict_the_patch_are_refused() {
+fn order_directives_that_contradict_the_patch_are_rejected() {
     let doc = || json!({"secrets": [{"name": "a"}]});
     spec_fails(
         doc(),
@@ -290,7 +290,7 @@ fn bodies_must_be_objects() {
 }
 
 #[test]
-fn patches_that_are_nested_too_deeply_are_refused() {
+fn patches_that_are_nested_too_deeply_are_rejected() {
     let deep = (0..200).fold(json!({}), |inner, _| json!({"a": inner}));
-    assert_eq!(patched(json!({}), deep).expect_err("it is too deep").status(), 400);
+    assert_eq!(patched(json!({}), deep).expect_err("the body must be nested too deeply").status(), 400);
 }

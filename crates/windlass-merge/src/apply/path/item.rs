@@ -54,7 +54,7 @@ impl ItemValue {
             (Self::String(left), Value::String(right)) => left.as_bytes().cmp(right.as_bytes()),
             (Self::Other(left), right) => compare(left, right),
             (left, Value::Null | Value::Array(_) | Value::Object(_)) => {
-                debug_assert!(left.rank() < 3, "only other values rank with containers");
+                debug_assert!(left.rank() < 3, "only `Other` values rank with containers");
                 Ordering::Less
             }
             (left, right) => left.cmp(&Self::new(right)),

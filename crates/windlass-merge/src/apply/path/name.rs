@@ -38,8 +38,9 @@ impl Name {
     /// Returns the name as a string.
     pub fn as_str(&self) -> &str {
         match &self.0 {
-            Repr::Inline(length, bytes) => std::str::from_utf8(&bytes[..usize::from(*length)])
-                .expect("an inline name must be the text it was made from"),
+            Repr::Inline(length, bytes) => {
+                std::str::from_utf8(&bytes[..usize::from(*length)]).expect("an inline name must be valid UTF-8")
+            }
             Repr::Heap(text) => text,
         }
     }

@@ -59,7 +59,7 @@ fn items_compare_with_values_as_with_copies_of_them() {
 }
 
 #[test]
-fn elements_show_as_in_errors() {
+fn elements_are_displayed_as_in_errors() {
     let path: Path = [
         PathElement::field("spec"),
         PathElement::key([("protocol", ItemValue::String("TCP".into())), ("port", ItemValue::Int(80))]),
@@ -74,7 +74,7 @@ fn elements_show_as_in_errors() {
 }
 
 #[test]
-fn elements_are_written_as_the_real_serializer_does() {
+fn elements_are_written_as_by_kube_apiserver() {
     let keys = [
         ("f:a<b", "f:a<b"),
         (r#"k:{"port":80,"name":"x"}"#, r#"k:{"name":"x","port":80}"#),
@@ -96,7 +96,7 @@ fn elements_are_written_as_the_real_serializer_does() {
 }
 
 #[test]
-fn what_is_no_element_is_refused() {
+fn invalid_elements_are_rejected() {
     for (text, error) in [
         ("f", "key must be 2 characters long:"),
         ("fx", "missing colon: fx"),

@@ -62,7 +62,7 @@ fn keys(ty: ListType<'_>) -> Option<Vec<&str>> {
 }
 
 #[test]
-fn built_in_lists_merge_as_they_say_or_as_their_patch_strategy_does() {
+fn built_in_lists_merge_by_list_type_or_patch_strategy() {
     let table = table();
     let object = map(TypeRef::built_in(&table, StructId(0)));
     let ports = list(object.any_field("ports"));
@@ -75,7 +75,7 @@ fn built_in_lists_merge_as_they_say_or_as_their_patch_strategy_does() {
 }
 
 #[test]
-fn a_field_may_say_otherwise_than_its_struct() {
+fn a_field_may_override_its_struct() {
     let table = table();
     let object = map(TypeRef::built_in(&table, StructId(0)));
     assert!(map(object.any_field("selector")).is_atomic());
@@ -86,7 +86,7 @@ fn a_field_may_say_otherwise_than_its_struct() {
 }
 
 #[test]
-fn built_in_types_without_a_fixed_form_take_any_value() {
+fn built_in_types_without_a_fixed_form_accept_any_value() {
     let table = table();
     let object = map(TypeRef::built_in(&table, StructId(0)));
     for (name, atomic) in [("raw", true), ("json", false)] {
@@ -99,7 +99,7 @@ fn built_in_types_without_a_fixed_form_take_any_value() {
 }
 
 #[test]
-fn only_structs_without_fields_have_others() {
+fn only_structs_without_fields_accept_undeclared_ones() {
     let table = table();
     let object = map(TypeRef::built_in(&table, StructId(0)));
     assert!(object.any_field("absent").is_nothing());
@@ -140,7 +140,7 @@ fn unknown_fields_are_deduced_below_a_schema_that_preserves_them() {
 }
 
 #[test]
-fn custom_lists_and_maps_merge_as_they_say() {
+fn custom_lists_and_maps_merge_as_declared() {
     let table = table();
     let protocol = Structural { default: Some(json!("TCP")), ..schema(Kind::String) };
     let items = object([("port", schema(Kind::Integer)), ("protocol", protocol)]);

@@ -26,7 +26,7 @@ fn members_of_a_level_come_before_those_below_it() {
 }
 
 #[test]
-fn a_difference_keeps_what_is_below_a_member_unless_it_is_recursive() {
+fn a_difference_keeps_fields_below_a_member_unless_it_is_recursive() {
     let left = set(r#"{"f:a":{".":{},"f:b":{}},"f:c":{}}"#);
     let right = set(r#"{"f:a":{}}"#);
     assert_eq!(left.difference(&right), set(r#"{"f:a":{"f:b":{}},"f:c":{}}"#));
@@ -44,7 +44,7 @@ fn fields_are_written_in_the_order_of_the_set() {
 }
 
 #[test]
-fn reading_fields_passes_over_what_is_unknown_and_refuses_what_is_wrong() {
+fn reading_fields_skips_unknown_elements_and_rejects_invalid_ones() {
     assert_eq!(set(r#"{"x:y":{},"f:a":{"z:":{}},"f:b":null}"#), set(r#"{"f:a":{},"f:b":{}}"#));
     assert_eq!(set("null"), Set::new());
     assert!(matches!(Set::from_fields(&json!({"f:a": 1})), Err(FieldsError::NoObject(_))));
@@ -53,7 +53,7 @@ fn reading_fields_passes_over_what_is_unknown_and_refuses_what_is_wrong() {
 }
 
 #[test]
-fn elements_written_differently_are_one() {
+fn elements_written_differently_are_equal() {
     assert_eq!(set(r#"{"v:1":{},"v:1.0":{"f:a":{}}}"#), set(r#"{"v:1":{".":{},"f:a":{}}}"#));
 }
 
@@ -69,7 +69,7 @@ fn filters_narrow_by_prefix() {
 }
 
 #[test]
-fn of_two_wildcards_the_first_counts() {
+fn the_first_of_two_wildcards_is_used() {
     let matcher = |name| Matcher::prefix([Pattern::field("items"), Pattern::Any, Pattern::field(name)]);
     let all = set(r#"{"f:items":{"i:0":{"f:a":{},"f:b":{}}}}"#);
     assert_eq!(Filter::include([matcher("a"), matcher("b")]).apply(&all), set(r#"{"f:items":{"i:0":{"f:a":{}}}}"#));

@@ -84,7 +84,7 @@ fn check_errors(spec: Value, options: ValidateOptions, expected: Expect) {
 }
 
 #[test]
-fn errors_read_as_those_of_the_real_server() {
+fn errors_match_kube_apiserver() {
     let strict = ValidateOptions::default();
     check_errors(json!({"n": "x"}), strict, expect![".spec.n: expected numeric (int or float), got string"]);
     check_errors(json!({"s": 1}), strict, expect![".spec.s: expected string, got &value.valueUnstructured{Value:1}"]);
@@ -124,7 +124,7 @@ fn errors_read_as_those_of_the_real_server() {
 }
 
 #[test]
-fn null_fits_every_type_and_duplicates_may_be_allowed() {
+fn null_is_valid_for_every_type_and_duplicates_may_be_allowed() {
     check_errors(
         json!({"n": null, "set": null, "map": null, "any": null}),
         ValidateOptions::default(),
@@ -161,7 +161,7 @@ fn empty_maps_and_nulls_are_owned_but_empty_lists_are_not() {
 }
 
 #[test]
-fn of_duplicates_only_the_item_is_owned() {
+fn only_the_item_of_duplicates_is_owned() {
     check_field_set(
         json!({"items": [{"name": "x", "value": 1}, {"name": "y"}, {"name": "x"}]}),
         r#"{"f:items":{"k:{\"name\":\"x\"}":{},"k:{\"name\":\"y\"}":{".":{},"f:name":{}}}}"#,
@@ -178,7 +178,7 @@ fn check_comparison(old: Value, new: Value, removed: &str, modified: &str, added
 }
 
 #[test]
-fn a_comparison_tells_what_came_went_and_changed() {
+fn a_comparison_lists_added_removed_and_modified_fields() {
     check_comparison(
         json!({"n": 1, "s": "a"}),
         json!({"n": 2, "b": true}),
@@ -204,13 +204,13 @@ fn empty_and_null_differ() {
 }
 
 #[test]
-fn a_value_of_another_form_takes_the_old_fields_away() {
+fn a_value_of_another_form_removes_the_old_fields() {
     check_comparison(json!({"any": {"a": 1}}), json!({"any": 2}), r#"{"f:any":{"f:a":{}}}"#, r#"{"f:any":{}}"#, "{}");
     check_comparison(json!({"any": null}), json!({"any": {"a": 1}}), "{}", "{}", r#"{"f:any":{"f:a":{}}}"#);
 }
 
 #[test]
-fn duplicates_that_come_or_go_change_what_is_owned() {
+fn added_or_removed_duplicates_change_ownership() {
     let (one, two) = (json!({"items": [{"name": "x", "value": 1}]}), json!({"items": [{"name": "x"}, {"name": "x"}]}));
     let (whole, item) = (
         r#"{"f:items":{"k:{\"name\":\"x\"}":{".":{},"f:name":{},"f:value":{}}}}"#,
@@ -230,7 +230,7 @@ fn check_merge(old: Value, new: Value, expected: Value) {
 }
 
 #[test]
-fn merging_takes_nothing_away() {
+fn merging_removes_nothing() {
     check_merge(
         json!({"n": 1, "map": {"a": "1"}}),
         json!({"n": 2, "map": {"b": "2"}}),
@@ -265,7 +265,7 @@ fn merged_lists_follow_the_order_of_the_new_one() {
 }
 
 #[test]
-fn old_duplicates_stay_unless_the_new_list_has_the_item() {
+fn old_duplicates_are_kept_unless_the_new_list_has_the_item() {
     let items = |items: Value| json!({"items": items});
     let old = items(json!([{"name": "x", "value": 1}, {"name": "x", "value": 2}]));
     check_merge(
@@ -277,7 +277,7 @@ fn old_duplicates_stay_unless_the_new_list_has_the_item() {
 }
 
 #[test]
-fn removing_leaves_null_where_nothing_is_left() {
+fn removing_everything_leaves_null() {
     let fixture = Fixture::new();
     let value = json!({"spec": {"n": 1, "set": ["a", "b"], "map": {"a": "1"}, "atomic": ["x"]}});
     let items = set(r#"{"f:spec":{"f:n":{},"f:set":{"v:\"a\"":{}},"f:map":{"f:a":{}},"f:atomic":{"i:0":{}}}}"#);
@@ -288,7 +288,7 @@ fn removing_leaves_null_where_nothing_is_left() {
 }
 
 #[test]
-fn extracting_takes_key_fields_only_if_told() {
+fn extracting_includes_key_fields_only_on_request() {
     let fixture = Fixture::new();
     let value = json!({"spec": {"n": 1, "items": [{"name": "x", "value": 1, "sub": {"a": "1"}}, {"name": "y"}]}});
     let items = set(r#"{"f:spec":{"f:items":{"k:{\"name\":\"x\"}":{"f:value":{}}}}}"#);
@@ -300,7 +300,7 @@ fn extracting_takes_key_fields_only_if_told() {
 #[test]
 fn sets_follow_a_type_that_became_atomic() {
     let fixture = Fixture::new();
-    let reconcile = |text| reconcile_field_set(&set(text), fixture.ty()).expect("the type is whole");
+    let reconcile = |text| reconcile_field_set(&set(text), fixture.ty()).expect("the type must be complete");
     assert_eq!(
         reconcile(r#"{"f:spec":{"f:amap":{"f:a":{}},"f:atomic":{".":{},"v:\"x\"":{}},"f:n":{}}}"#),
         Some(set(r#"{"f:spec":{"f:amap":{},"f:atomic":{},"f:n":{}}}"#))

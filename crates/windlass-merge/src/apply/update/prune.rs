@@ -2,7 +2,7 @@
 
 use super::{Updater, Versioned};
 use crate::apply::{
-    managers::{Managed, ManagerId},
+    managed_fields::{ManagedFields, ManagerId},
     set::Set,
     typed,
 };
@@ -12,16 +12,16 @@ impl<'a> Updater<'a> {
     pub(super) fn prune(
         &self,
         merged: Versioned<'a>,
-        managed: &mut Managed,
+        managed: &mut ManagedFields,
         id: &ManagerId,
         last: &Set,
         last_version: &str,
     ) -> Result<Versioned<'a>, String> {
-        let applied = managed.position(id).map(|position| &mut managed.owners[position]);
-        let applied = applied.ok_or_else(|| "the applying manager is gone".to_owned())?;
+        let applied = managed.position(id).map(|position| &mut managed.entries[position]);
+        let applied = applied.ok_or_else(|| "the applying manager has no managed fields entry".to_owned())?;
         let target = applied.api_version.clone();
         let still_owned = target == last_version && last.difference(applied.set()?).is_empty();
-        if still_owned && managed.owners.iter().all(|owner| owner.api_version == target) {
+        if still_owned && managed.entries.iter().all(|entry| entry.api_version == target) {
             // Everything that would be removed is restored, because the manager still owns it.
             return Ok(merged);
         }
@@ -46,13 +46,13 @@ impl<'a> Updater<'a> {
         &self,
         merged: &Versioned<'a>,
         pruned: Versioned<'a>,
-        managed: &mut Managed,
+        managed: &mut ManagedFields,
         first: &str,
     ) -> Result<Versioned<'a>, String> {
         let mut by_version: Vec<(String, Set)> = Vec::new();
-        for owner in &mut managed.owners {
-            let version = owner.api_version.clone();
-            let set = owner.set()?;
+        for entry in &mut managed.entries {
+            let version = entry.api_version.clone();
+            let set = entry.set()?;
             match by_version.iter_mut().find(|(known, _)| *known == version) {
                 Some((_, owned)) => *owned = owned.union(set),
                 None => by_version.push((version, set.clone())),

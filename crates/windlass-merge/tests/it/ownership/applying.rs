@@ -9,7 +9,7 @@ use super::{Story, kinds::GROUP};
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 fn check(story: &Story, expected: Expect) {
-    expected.assert_eq(&story.owners());
+    expected.assert_eq(&story.managed_fields());
 }
 
 fn refused(story: &mut Story, manager: &str, content: Value) -> ApplyError {
@@ -20,7 +20,7 @@ fn refused(story: &mut Story, manager: &str, content: Value) -> ApplyError {
 }
 
 #[test]
-fn what_is_no_longer_applied_goes_unless_somebody_else_owns_it() {
+fn fields_no_longer_applied_are_removed_unless_another_manager_owns_them() {
     let mut story = Story::new();
     story
         .apply("one", json!({"spec": {"a": "1", "b": "1", "m": {"x": "1"}, "ports": [{"port": 1, "name": "n"}]}}))
@@ -40,7 +40,7 @@ fn what_is_no_longer_applied_goes_unless_somebody_else_owns_it() {
 }
 
 #[test]
-fn conflicts_name_the_owners_and_the_fields() {
+fn conflicts_name_the_managers_and_the_fields() {
     let mut story = Story::new();
     story.apply("one", json!({"spec": {"a": "1", "n": 1, "ports": [{"port": 1, "name": "n"}]}})).unwrap();
     story.write("user", "", |object, _| object["spec"]["b"] = "1".into());
@@ -75,7 +75,7 @@ fn conflicts_name_the_owners_and_the_fields() {
 }
 
 #[test]
-fn an_apply_that_changes_nothing_keeps_the_time_or_has_none() {
+fn an_apply_that_changes_nothing_keeps_its_timestamp_or_has_none() {
     let mut story = Story::new();
     story.apply("one", json!({"spec": {"a": "1"}})).unwrap();
     let before = story.live().clone();
@@ -92,7 +92,7 @@ fn an_apply_that_changes_nothing_keeps_the_time_or_has_none() {
 }
 
 #[test]
-fn one_values_are_owned_and_replaced_as_a_whole() {
+fn atomic_values_are_owned_and_replaced_as_a_whole() {
     let mut story = Story::new();
     story.apply("one", json!({"spec": {"atom": {"p": "1"}, "strings": ["a"], "others": ["a"]}})).unwrap();
     let error = refused(&mut story, "two", json!({"spec": {"atom": {"q": "1"}, "strings": ["b"], "others": ["b"]}}));
@@ -106,7 +106,7 @@ fn one_values_are_owned_and_replaced_as_a_whole() {
 }
 
 #[test]
-fn requests_that_make_no_sense_are_refused() {
+fn invalid_requests_are_rejected() {
     let mut story = Story::new();
     story.apply("one", json!({"spec": {"a": "1"}})).unwrap();
     let error = refused(&mut story, "one", json!({"metadata": {"managedFields": []}}));
@@ -132,7 +132,7 @@ fn requests_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn what_client_side_apply_set_is_no_conflict_for_kubectl() {
+fn fields_set_by_client_side_apply_do_not_conflict_for_kubectl() {
     let configuration = json!({"apiVersion": format!("{GROUP}/v1"), "kind": "Thing", "metadata": {"name": "x"},
         "spec": {"a": "1", "b": "1"}});
     let mut object = configuration.clone();
@@ -153,7 +153,7 @@ fn what_client_side_apply_set_is_no_conflict_for_kubectl() {
 }
 
 #[test]
-fn an_applier_that_changes_its_version_prunes_in_the_old_one() {
+fn an_applier_that_changes_its_version_prunes_in_the_old_version() {
     let mut story = Story::new();
     story.apply("one", json!({"spec": {"obj": {"x": "1", "y": "1"}, "a": "1"}})).unwrap();
     let now = story.now();

@@ -61,7 +61,7 @@ fn field(name: &'static str, ty: Type) -> Field {
 }
 
 #[test]
-fn nobody_owns_structs_that_are_always_there() {
+fn structs_that_are_always_present_have_no_manager() {
     let table = table();
     let empty = empty_object(&table, WORKLOAD, "apps/v1", "Workload");
     assert_eq!(
@@ -85,7 +85,7 @@ fn nobody_owns_structs_that_are_always_there() {
     expect![[r#"
         Update creator 13:20Z {"f:metadata":{"f:labels":{".":{},"f:l":{}}},"f:spec":{"f:containers":{"k:{\"name\":\"c\"}":{".":{},"f:image":{},"f:name":{}}},"f:replicas":{},"f:selector":{"f:l":{}}}}
     "#]]
-    .assert_eq(&super::owners(&object));
+    .assert_eq(&super::format_managed_fields(&object));
     // Only the entry of a version that the built-in kind no longer has is dropped.
     let mut old = object["metadata"]["managedFields"][0].clone();
     old["apiVersion"] = "apps/v1beta1".into();
@@ -93,11 +93,11 @@ fn nobody_owns_structs_that_are_always_there() {
     let mut new = object.clone();
     new["metadata"]["managedFields"].as_array_mut().unwrap().push(old);
     manager.update(Some(&object), &mut new, "writer", Time::from_unix(1_700_000_001, 0));
-    assert_eq!(super::owners(&new), super::owners(&object));
+    assert_eq!(super::format_managed_fields(&new), super::format_managed_fields(&object));
 }
 
 #[test]
-fn endpoints_leave_alone_what_their_strategies_put_back() {
+fn endpoints_do_not_own_fields_that_their_strategies_reset() {
     let shown = |group: &str, plural: &str, subresource: &str| {
         format!("{:?}", ResetFields::of_builtin(group, plural, subresource))
     };

@@ -80,7 +80,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn no_managed_fields_break_a_write(entries in vec(entry(), 0..4), first in spec(), second in spec(), force in any::<bool>()) {
+    fn malformed_managed_fields_do_not_break_writes(entries in vec(entry(), 0..4), first in spec(), second in spec(), force in any::<bool>()) {
         let mut story = Story::new();
         story.write("w", "", |object, _| {
             object["spec"] = first.clone();

@@ -222,7 +222,7 @@ proptest! {
     }
 
     #[test]
-    fn nobody_loses_a_field_silently(steps in steps(), leaves in leaves(), force in any::<bool>()) {
+    fn no_manager_loses_a_field_silently(steps in steps(), leaves in leaves(), force in any::<bool>()) {
         let mut story = begin();
         for (manager, step) in steps {
             run(&mut story, manager, &step);
@@ -238,7 +238,7 @@ proptest! {
         for (owner, set) in sets(&before).into_iter().filter(|(owner, _)| *owner != me) {
             let lost = set.difference(&after.get(&owner).cloned().unwrap_or_default());
             prop_assert!(force || lost.is_empty(), "{:?} lost {} without force", owner, lost);
-            prop_assert!(lost.difference(&mine).is_empty(), "{:?} lost {} to nobody", owner, lost);
+            prop_assert!(lost.difference(&mine).is_empty(), "{:?} lost {} although the write did not touch it", owner, lost);
         }
     }
 

@@ -10,7 +10,7 @@ use windlass_schema::time::Time;
 use super::kinds::{Definition, GROUP};
 
 #[test]
-fn histories_come_out_as_on_the_real_server() {
+fn histories_match_kube_apiserver() {
     let histories: Vec<Vec<Value>> = serde_json::from_str(include_str!("recorded.json")).unwrap();
     let definition = Definition::new();
     for (number, history) in histories.iter().enumerate() {

@@ -18,11 +18,11 @@ fn paths() -> Vec<(String, Option<Path>)> {
 
 fn show(entries: Option<Value>) -> String {
     let object = json!({"metadata": {"managedFields": entries}});
-    super::owners(&object)
+    super::format_managed_fields(&object)
 }
 
 #[test]
-fn owners_of_the_replicas_are_the_scales_owners() {
+fn managers_of_the_replicas_are_managers_of_the_scale() {
     let parent = [
         entry("applier", "Apply", json!({"f:spec": {"f:replicas": {}, "f:template": {}}})),
         entry("updater", "Update", json!({"f:spec": {"f:replicas": {}}})),
@@ -38,7 +38,7 @@ fn owners_of_the_replicas_are_the_scales_owners() {
 }
 
 #[test]
-fn who_scales_takes_the_replicas_from_all_others() {
+fn a_scale_write_takes_the_replicas_from_all_other_managers() {
     let parent = [
         entry("applier", "Apply", json!({"f:spec": {"f:replicas": {}, "f:template": {}}})),
         entry("updater", "Update", json!({"f:spec": {"f:replicas": {}}})),
@@ -58,7 +58,7 @@ fn who_scales_takes_the_replicas_from_all_others() {
 }
 
 #[test]
-fn entries_of_versions_without_scale_stay_and_those_of_unknown_versions_go() {
+fn entries_of_versions_without_scale_are_kept_and_those_of_unknown_versions_dropped() {
     let mut without = entry("without", "Update", json!({"f:spec": {"f:replicas": {}}}));
     without["apiVersion"] = "apps/v2".into();
     let mut unknown = without.clone();

@@ -10,7 +10,7 @@ use super::{
 };
 
 fn check(story: &Story, expected: Expect) {
-    expected.assert_eq(&story.owners());
+    expected.assert_eq(&story.managed_fields());
 }
 
 #[test]
@@ -39,22 +39,22 @@ fn a_writer_owns_what_it_sets_and_takes_what_it_changes() {
 fn a_write_that_changes_nothing_leaves_no_trace() {
     let mut story = Story::new();
     story.put("create", json!({"spec": {"a": "1"}}));
-    let before = story.owners();
+    let before = story.managed_fields();
     story.put("other", json!({"spec": {"a": "1"}}));
-    assert_eq!(story.owners(), before);
+    assert_eq!(story.managed_fields(), before);
     story.put("create", json!({"spec": {"a": "1"}}));
-    assert_eq!(story.owners(), before);
+    assert_eq!(story.managed_fields(), before);
 }
 
 #[test]
-fn an_object_without_fields_has_no_owners() {
+fn an_object_without_fields_has_no_managed_fields() {
     let mut story = Story::new();
     story.put("create", json!({}));
     assert_eq!(story.live().pointer("/metadata/managedFields"), None);
 }
 
 #[test]
-fn the_status_endpoint_has_entries_of_its_own_and_ignores_the_rest() {
+fn the_status_endpoint_has_its_own_entries_and_ignores_other_fields() {
     let mut story = Story::new();
     story.put("create", json!({"spec": {"a": "1"}, "status": {"s": "ignored"}}));
     story.write("controller", "status", |object, _| {
@@ -74,14 +74,14 @@ fn the_status_endpoint_has_entries_of_its_own_and_ignores_the_rest() {
 }
 
 #[test]
-fn an_empty_list_or_entry_forgets_all_owners_until_the_next_apply() {
+fn an_empty_list_or_entry_clears_managed_fields_until_the_next_apply() {
     for reset in [json!([]), json!([{}]), json!([{"manager": "", "time": null}])] {
         let mut story = Story::new();
         story.put("create", json!({"spec": {"a": "1"}}));
         story.write("r", "", |object, _| object["metadata"]["managedFields"] = reset.clone());
-        assert_eq!(story.owners(), "");
+        assert_eq!(story.managed_fields(), "");
         story.put("later", json!({"spec": {"a": "2"}}));
-        assert_eq!(story.owners(), "");
+        assert_eq!(story.managed_fields(), "");
         story.force("applier", json!({"spec": {"a": "3"}}));
         check(
             &story,
@@ -94,7 +94,7 @@ fn an_empty_list_or_entry_forgets_all_owners_until_the_next_apply() {
 }
 
 #[test]
-fn a_list_that_the_client_sends_counts_if_it_is_valid() {
+fn a_list_sent_by_the_client_is_used_if_it_is_valid() {
     let entry = |operation: &str, fields: Value| {
         json!([{"manager": "hand", "operation": operation, "apiVersion": format!("{GROUP}/v1"),
             "fieldsType": "FieldsV1", "fieldsV1": fields, "time": "2023-11-14T22:01:00+01:00"}])
@@ -109,7 +109,7 @@ fn a_list_that_the_client_sends_counts_if_it_is_valid() {
             Update hand 2023-11-14T21:01:00Z {"f:spec":{"f:ports":{"k:{\"port\":1,\"proto\":\"TCP\"}":{}}}}
         "#]],
     );
-    let before = story.owners();
+    let before = story.managed_fields();
     let invalid = [
         entry("Frob", json!({})),
         entry("Update", json!({"x": {}})),
@@ -121,12 +121,12 @@ fn a_list_that_the_client_sends_counts_if_it_is_valid() {
     ];
     for sent in invalid {
         story.write("w", "", |object, _| object["metadata"]["managedFields"] = sent.clone());
-        assert_eq!(story.owners(), before, "{sent}");
+        assert_eq!(story.managed_fields(), before, "{sent}");
     }
 }
 
 #[test]
-fn fields_that_admission_made_of_the_list_are_judged() {
+fn managed_fields_changed_by_admission_are_validated() {
     let entry = |name: &str, value: Value| {
         let mut entry = json!({"operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1"});
         entry[name] = value;
@@ -141,7 +141,7 @@ fn fields_that_admission_made_of_the_list_are_judged() {
 }
 
 #[test]
-fn no_more_than_ten_updaters_are_remembered() {
+fn at_most_ten_update_managers_are_kept() {
     let mut story = Story::new();
     for number in 0..13 {
         story.write(&format!("writer-{number:02}"), "", |object, _| {
@@ -166,15 +166,15 @@ fn no_more_than_ten_updaters_are_remembered() {
 }
 
 #[test]
-fn an_object_that_does_not_fit_its_schema_loses_its_managed_fields() {
+fn an_object_that_violates_its_schema_loses_its_managed_fields() {
     let mut story = Story::new();
     story.put("create", json!({"spec": {"a": "1"}}));
     story.put("create", json!({"spec": {"a": {"no": "string"}}}));
-    assert_eq!(story.owners(), "");
+    assert_eq!(story.managed_fields(), "");
 }
 
 #[test]
-fn entries_of_a_version_that_was_removed_from_the_definition_take_all_others_with_them() {
+fn an_entry_of_a_version_removed_from_the_crd_clears_all_entries() {
     let mut story = Story::new();
     story.put("create", json!({"spec": {"a": "1"}}));
     story.write("w", "", |object, entries| {
@@ -185,11 +185,11 @@ fn entries_of_a_version_that_was_removed_from_the_definition_take_all_others_wit
         entries.as_array_mut().expect("it must be a list").push(old);
         object["metadata"]["managedFields"] = entries;
     });
-    assert_eq!(story.owners(), "");
+    assert_eq!(story.managed_fields(), "");
 }
 
 #[test]
-fn entries_from_before_a_field_became_one_value_are_brought_up_to_it() {
+fn entries_from_before_a_field_became_atomic_are_updated() {
     let mut story = Story::new();
     story.put("create", json!({"spec": {"obj": {"x": "1", "deep": {"z": "1"}}, "strings": ["a"], "a": "1"}}));
     story.definition = Definition::of([("v1", schema("atomic", "set", "set"))]);
@@ -204,7 +204,7 @@ fn entries_from_before_a_field_became_one_value_are_brought_up_to_it() {
 }
 
 #[test]
-fn a_write_that_changes_only_times_is_none() {
+fn a_write_that_changes_only_timestamps_is_a_no_op() {
     let mut story = Story::new();
     story.put("create", json!({"spec": {"a": "1"}}));
     let old = story.live().clone();
@@ -230,5 +230,5 @@ fn managers_are_named_after_the_user_agent() {
     assert_eq!(default_manager(""), "");
     let mut story = Story::new();
     story.put("", json!({"spec": {"a": "1"}}));
-    assert!(story.owners().starts_with("Update unknown "));
+    assert!(story.managed_fields().starts_with("Update unknown "));
 }

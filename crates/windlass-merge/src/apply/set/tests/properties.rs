@@ -58,7 +58,7 @@ proptest! {
     }
 
     #[test]
-    fn set_algebra_is_that_of_the_paths((left, right) in models()) {
+    fn set_algebra_matches_the_paths((left, right) in models()) {
         let (a, b) = (set(&left), set(&right));
         prop_assert_eq!(a.union(&b), set(&(&left | &right)));
         let mut extended = a.clone();
@@ -80,7 +80,7 @@ proptest! {
     }
 
     #[test]
-    fn fields_read_back_as_the_set_they_were_written_from(model in model()) {
+    fn fields_round_trip(model in model()) {
         let set = set(&model);
         prop_assert_eq!(Set::from_fields(&set.to_fields()), Ok(set.clone()));
         prop_assert_eq!(Set::from_fields_text(&set.to_fields_text()), Ok(set.clone()));
@@ -88,7 +88,7 @@ proptest! {
     }
 
     #[test]
-    fn any_key_reads_or_is_refused(text in "[fkvi.x]?:?[\\[{\"a0:,}\\]é-]{0,8}") {
+    fn any_key_parses_or_is_rejected(text in "[fkvi.x]?:?[\\[{\"a0:,}\\]é-]{0,8}") {
         if let Ok(element) = PathElement::parse(&text) {
             prop_assert_eq!(PathElement::parse(&element.to_key()), Ok(element));
         }

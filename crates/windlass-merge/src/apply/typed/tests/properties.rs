@@ -128,7 +128,7 @@ fn collect(value: &Value, path: &mut Vec<PathElement>, nodes: &mut BTreeMap<Path
 
 proptest! {
     #[test]
-    fn a_comparison_is_that_of_the_paths(old in valid(), new in valid()) {
+    fn a_comparison_matches_the_paths(old in valid(), new in valid()) {
         let fixture = Fixture::new();
         let (before, after) = (nodes(&old), nodes(&new));
         let only = |left: &BTreeMap<Path, _>, right: &BTreeMap<Path, _>| -> Set {
@@ -143,7 +143,7 @@ proptest! {
     }
 
     #[test]
-    fn merging_unites_the_paths_and_prefers_the_new_values(old in valid(), new in valid()) {
+    fn merging_unites_the_paths_and_prefers_new_values(old in valid(), new in valid()) {
         let fixture = Fixture::new();
         let merged = merge(&old, &new, fixture.ty()).expect("the values are valid");
         let mut expected = nodes(&old);
@@ -153,7 +153,7 @@ proptest! {
     }
 
     #[test]
-    fn a_value_merged_with_itself_stays_as_it_is(value in valid()) {
+    fn a_value_merged_with_itself_is_unchanged(value in valid()) {
         let fixture = Fixture::new();
         prop_assert_eq!(merge(&value, &value, fixture.ty()), Ok(value.clone()));
         prop_assert!(compare(&value, &value, fixture.ty()).is_ok_and(|comparison| comparison.is_same()));
@@ -204,8 +204,8 @@ proptest! {
 
     #[test]
     fn deduced_values_compare_the_same_from_both_sides(old in any_object(), new in any_object()) {
-        let there = compare(&old, &new, TypeRef::DEDUCED).expect("a deduced type takes any value");
-        let back = compare(&new, &old, TypeRef::DEDUCED).expect("a deduced type takes any value");
+        let there = compare(&old, &new, TypeRef::DEDUCED).expect("a deduced type must accept any value");
+        let back = compare(&new, &old, TypeRef::DEDUCED).expect("a deduced type must accept any value");
         prop_assert_eq!(there, Comparison { removed: back.added, modified: back.modified, added: back.removed });
     }
 }

@@ -39,7 +39,7 @@ pub struct ManagerId {
 
 /// A manager and the fields it owns.
 #[derive(Debug, Clone)]
-pub(crate) struct Owner {
+pub(crate) struct ManagedFieldsEntry {
     pub(crate) id: ManagerId,
     /// The version that the field paths refer to.
     pub(crate) api_version: String,
@@ -56,8 +56,8 @@ enum Fields {
 
 /// The managed fields of an object.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Managed {
-    pub(crate) owners: Vec<Owner>,
+pub(crate) struct ManagedFields {
+    pub(crate) entries: Vec<ManagedFieldsEntry>,
     /// Timestamps of entries that were dropped on the way: an entry that reappears unchanged keeps its timestamp.
     dropped: Vec<(ManagerId, Option<Time>)>,
 }
@@ -114,7 +114,7 @@ impl ManagerId {
     }
 }
 
-impl Owner {
+impl ManagedFieldsEntry {
     pub(crate) fn new(id: ManagerId, api_version: &str, set: Set, time: Option<Time>) -> Self {
         Self { id, api_version: api_version.to_owned(), time, fields: Fields::Parsed(set) }
     }
@@ -191,7 +191,7 @@ impl Owner {
     }
 
     fn order(&self, other: &Self) -> Ordering {
-        let seconds = |owner: &Self| owner.time.map_or(0, Time::unix_seconds);
+        let seconds = |entry: &Self| entry.time.map_or(0, Time::unix_seconds);
         (self.id.operation.as_str().cmp(other.id.operation.as_str()))
             .then_with(|| seconds(self).cmp(&seconds(other)))
             .then_with(|| self.id.manager.cmp(&other.id.manager))
@@ -200,16 +200,18 @@ impl Owner {
     }
 }
 
-impl Managed {
+impl ManagedFields {
     /// Decodes a list, leaving the fields of each entry unparsed.
     pub(crate) fn decode(entries: Vec<Value>) -> Result<Self, String> {
         let mut managed = Self::default();
         for (index, entry) in entries.into_iter().enumerate() {
-            let Value::Object(entry) = entry else { return Err(format!("managed fields entry {index} is no object")) };
-            let owner = decode_entry(entry, index)?;
-            match managed.position(&owner.id) {
-                Some(position) => managed.owners[position] = owner,
-                None => managed.owners.push(owner),
+            let Value::Object(entry) = entry else {
+                return Err(format!("managed fields entry {index} is not an object"));
+            };
+            let entry = decode_entry(entry, index)?;
+            match managed.position(&entry.id) {
+                Some(position) => managed.entries[position] = entry,
+                None => managed.entries.push(entry),
             }
         }
         Ok(managed)
@@ -218,64 +220,67 @@ impl Managed {
     /// Like [`Self::decode`], but also parses the fields: for a list that the server did not write itself.
     pub(crate) fn decode_and_parse(entries: Vec<Value>) -> Result<Self, String> {
         let mut managed = Self::decode(entries)?;
-        for owner in &mut managed.owners {
-            owner.set()?;
+        for entry in &mut managed.entries {
+            entry.set()?;
         }
         Ok(managed)
     }
 
     /// Encodes the sorted list; returns `None` if there are no entries.
     pub(crate) fn encode(mut self) -> Option<Value> {
-        if self.owners.is_empty() {
+        if self.entries.is_empty() {
             return None;
         }
-        self.owners.sort_by(Owner::order);
-        Some(Value::Array(self.owners.into_iter().map(Owner::encode).collect()))
+        self.entries.sort_by(ManagedFieldsEntry::order);
+        Some(Value::Array(self.entries.into_iter().map(ManagedFieldsEntry::encode).collect()))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.owners.is_empty()
+        self.entries.is_empty()
     }
 
     pub(crate) fn position(&self, id: &ManagerId) -> Option<usize> {
-        self.owners.iter().position(|owner| owner.id == *id)
+        self.entries.iter().position(|entry| entry.id == *id)
     }
 
     /// Keeps the entries for which the test returns true.
-    pub(crate) fn retain<E>(&mut self, mut test: impl FnMut(&mut Owner) -> Result<bool, E>) -> Result<(), E> {
-        let mut kept = Vec::with_capacity(self.owners.len());
-        for mut owner in std::mem::take(&mut self.owners) {
-            if test(&mut owner)? {
-                kept.push(owner);
+    pub(crate) fn retain<E>(
+        &mut self,
+        mut test: impl FnMut(&mut ManagedFieldsEntry) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        let mut kept = Vec::with_capacity(self.entries.len());
+        for mut entry in std::mem::take(&mut self.entries) {
+            if test(&mut entry)? {
+                kept.push(entry);
             } else {
-                self.dropped.push((owner.id, owner.time));
+                self.dropped.push((entry.id, entry.time));
             }
         }
-        self.owners = kept;
+        self.entries = kept;
         Ok(())
     }
 
     /// Drops the entry of a manager that owns nothing.
     pub(crate) fn drop_if_empty(&mut self, id: Option<&ManagerId>) -> Result<(), String> {
-        self.retain(|owner| Ok(Some(&owner.id) != id || !owner.set()?.is_empty()))
+        self.retain(|entry| Ok(Some(&entry.id) != id || !entry.set()?.is_empty()))
     }
 
     /// Adds to the fields that a manager owns and sets its timestamp.
     pub(crate) fn add(&mut self, id: ManagerId, api_version: &str, set: Set, now: Time) -> Result<(), String> {
         let Some(position) = self.position(&id) else {
-            self.owners.push(Owner::new(id, api_version, set, Some(now)));
+            self.entries.push(ManagedFieldsEntry::new(id, api_version, set, Some(now)));
             return Ok(());
         };
-        let owner = &mut self.owners[position];
-        owner.time = Some(now);
-        if owner.stored().is_some_and(|fields| stored::covers(fields, &set)) {
+        let entry = &mut self.entries[position];
+        entry.time = Some(now);
+        if entry.stored().is_some_and(|fields| stored::covers(fields, &set)) {
             return Ok(());
         }
-        match owner.stored_mut() {
+        match entry.stored_mut() {
             Some(fields) => stored::insert(fields, &set),
             None => {
-                let set = owner.set()?.union(&set);
-                owner.replace(set);
+                let set = entry.set()?.union(&set);
+                entry.replace(set);
             }
         }
         Ok(())
@@ -285,19 +290,19 @@ impl Managed {
     pub(crate) fn put(&mut self, id: ManagerId, api_version: &str, set: Set) {
         match self.position(&id) {
             Some(position) => {
-                let owner = &mut self.owners[position];
-                api_version.clone_into(&mut owner.api_version);
-                owner.replace(set);
+                let entry = &mut self.entries[position];
+                api_version.clone_into(&mut entry.api_version);
+                entry.replace(set);
             }
             None => {
                 let time = self.dropped.iter().rev().find(|(dropped, _)| *dropped == id).and_then(|(_, time)| *time);
-                self.owners.push(Owner::new(id, api_version, set, time));
+                self.entries.push(ManagedFieldsEntry::new(id, api_version, set, time));
             }
         }
     }
 }
 
-fn decode_entry(entry: Map<String, Value>, index: usize) -> Result<Owner, String> {
+fn decode_entry(entry: Map<String, Value>, index: usize) -> Result<ManagedFieldsEntry, String> {
     let text = |name| entry.get(name).and_then(Value::as_str).unwrap_or_default();
     let operation = match text("operation") {
         "Apply" => Operation::Apply,
@@ -322,7 +327,7 @@ fn decode_entry(entry: Map<String, Value>, index: usize) -> Result<Owner, String
         Some(text) => Some(parse_rfc3339(text)?),
         None => None,
     };
-    Ok(Owner { id, api_version, time, fields: Fields::Stored(entry) })
+    Ok(ManagedFieldsEntry { id, api_version, time, fields: Fields::Stored(entry) })
 }
 
 fn parse_fields(fields: Option<&Value>) -> Result<Set, String> {
