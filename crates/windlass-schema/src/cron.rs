@@ -1,4 +1,4 @@
-//! Cron schedules, read and followed as robfig/cron's standard parser does, with its words for what it cannot read.
+//! Cron schedules, parsed and evaluated like robfig/cron's standard parser, with its error messages.
 //!
 //! ```
 //! use windlass_schema::cron::{Schedule, time_zone};
@@ -10,10 +10,10 @@
 //! assert_eq!(next.timestamp().to_string(), "2026-11-16T03:30:00Z");
 //! ```
 //!
-//! Five fields: minute, hour, day of month, month, day of week. A field is a list of `n`, `n-m`, `*` or `?`, each
-//! with an optional `/step`; months and days of the week have names. A day matches when both of its fields do, or, if
-//! neither is a star, when one of them does. `@hourly`, `@daily`, `@midnight`, `@weekly`, `@monthly`, `@yearly`,
-//! `@annually` and `@every 1h30m` stand for a whole schedule, and `TZ=zone ` or `CRON_TZ=zone ` before it fixes the
+//! Five fields: minute, hour, day of month, month, day of week. A field is a list of `n`, `n-m`, `*` or `?`, each with
+//! an optional `/step`; months and days of the week have names. A day matches if both of its fields match, or, if
+//! neither is a star, if one of them does. `@hourly`, `@daily`, `@midnight`, `@weekly`, `@monthly`, `@yearly`,
+//! `@annually` and `@every 1h30m` replace the whole schedule. A prefix `TZ=zone ` or `CRON_TZ=zone ` sets the time
 //! zone.
 
 mod field;
@@ -25,7 +25,7 @@ use jiff::{SignedDuration, Zoned};
 use crate::time::parse_duration;
 use field::{DAY_OF_MONTH, DAY_OF_WEEK, HOUR, MINUTE, MONTH};
 
-/// When something is due: what a CronJob's `spec.schedule` says.
+/// A schedule, such as a CronJob's `spec.schedule`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Schedule {
     rule: Rule,
@@ -35,11 +35,11 @@ pub struct Schedule {
 #[derive(Debug, Clone, PartialEq)]
 enum Rule {
     Fields(Fields),
-    /// Whole seconds from one run to the next.
+    /// Interval in whole seconds.
     Every(i64),
 }
 
-/// The allowed values of each field, a bit each.
+/// The allowed values of each field as bit sets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Fields {
     minute: u64,
@@ -49,16 +49,16 @@ struct Fields {
     day_of_week: u64,
 }
 
-/// Why a text is no schedule, in the words of the parser that Kubernetes uses.
+/// Reason why a text is not a schedule, in the words of the parser that Kubernetes uses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ParseError(String);
 
 impl Schedule {
-    /// Reads a schedule.
+    /// Parses a schedule.
     ///
     /// # Errors
-    /// What is wrong with the first part that is.
+    /// Returns an error for the first invalid part.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         if text.is_empty() {
             return Err(ParseError("empty spec string".to_owned()));
@@ -68,12 +68,12 @@ impl Schedule {
         Ok(Self { rule, zone })
     }
 
-    /// The first time after `time` at which the schedule is due, in the zone of `time`; none if there is none in the
-    /// next five years.
+    /// Returns the first scheduled time after `time`, in the zone of `time`; `None` if there is none in the next five
+    /// years.
     ///
-    /// The fields are of the schedule's own zone if it names one, else of the zone of `time`. Where clocks are put
-    /// forward, a time within the hour that is left out does not occur that day; where they are put back, a time
-    /// within the hour that comes twice is due twice.
+    /// The fields refer to the schedule's own zone if it has one, otherwise to the zone of `time`. When clocks are set
+    /// forward, times within the skipped hour do not occur on that day; when they are set back, times within the
+    /// repeated hour occur twice.
     pub fn next_after(&self, time: &Zoned) -> Option<Zoned> {
         let next = match &self.rule {
             Rule::Every(seconds) => {
@@ -88,7 +88,7 @@ impl Schedule {
         Some(next.to_zoned(time.time_zone().clone()))
     }
 
-    /// The zone that the text itself names with `TZ=` or `CRON_TZ=`.
+    /// Returns the zone that the schedule sets with `TZ=` or `CRON_TZ=`.
     pub fn time_zone(&self) -> Option<&TimeZone> {
         self.zone.as_ref()
     }
@@ -102,10 +102,10 @@ impl std::str::FromStr for Schedule {
     }
 }
 
-/// The zone of an IANA name, with Go's words for one that is not known.
+/// Returns the zone with an IANA name, or Go's error for an unknown one.
 ///
 /// # Errors
-/// `unknown time zone X`; also for a name in the wrong case, and for `Local`, which no server should depend on.
+/// Returns `unknown time zone X`; also for a name in the wrong case, and for `Local`, which no server should depend on.
 pub fn time_zone(name: &str) -> Result<TimeZone, String> {
     if name.is_empty() || name == "UTC" {
         return Ok(TimeZone::UTC);
@@ -113,24 +113,24 @@ pub fn time_zone(name: &str) -> Result<TimeZone, String> {
     if name.contains("..") || name.starts_with(['/', '\\']) {
         return Err("time: invalid location name".to_owned());
     }
-    // The data base compares without regard to case; files on a disk do not.
+    // The database ignores case; file names do not.
     let zone = TimeZone::get(name).ok().filter(|zone| zone.iana_name() == Some(name));
     zone.ok_or_else(|| format!("unknown time zone {name}"))
 }
 
-/// Seconds since 1970, rounded down.
+/// Returns the seconds since 1970, rounded down.
 fn whole_seconds(time: &Zoned) -> i64 {
     let stamp = time.timestamp();
     stamp.as_second() - i64::from(stamp.subsec_nanosecond() < 0)
 }
 
-/// Takes `TZ=zone ` from the beginning.
+/// Parses a leading `TZ=zone `.
 fn zone_and_rest(text: &str) -> Result<(Option<TimeZone>, &str), ParseError> {
     let Some(after) = text.strip_prefix("TZ=").or_else(|| text.strip_prefix("CRON_TZ=")) else {
         return Ok((None, text));
     };
     let Some((name, rest)) = after.split_once(' ') else {
-        // The Go parser panics here, and whoever asks for the words gets those of the panic.
+        // The Go parser panics here, and the error contains the message of the panic.
         let panic = "runtime error: slice bounds out of range [:-1]";
         return Err(ParseError(format!("invalid schedule format: {panic}")));
     };
@@ -156,7 +156,7 @@ fn fields(text: &str) -> Result<Fields, ParseError> {
     })
 }
 
-/// A schedule by its name: `@daily`.
+/// Parses a named schedule such as `@daily`.
 fn named(text: &str) -> Result<Rule, ParseError> {
     let same = match text {
         "@yearly" | "@annually" => "0 0 1 1 *",

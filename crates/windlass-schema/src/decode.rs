@@ -1,11 +1,11 @@
-//! Decoding into a built-in type: what Go's decoder does to a body, and what its encoder would then write.
+//! Decoding into a built-in type: the effect of Go's decoder on a body, followed by Go's encoder.
 //!
-//! Unknown fields are dropped and reported, nulls and zero values vanish or appear as the Go type says, quantities and
-//! times become canonical, and the first value of a wrong type is an error in Go's words. The value is changed in
-//! place. Decoding what was decoded changes nothing.
+//! Unknown fields are dropped and reported, nulls and zero values disappear or appear according to the Go type,
+//! quantities and times become canonical, and the first value of a wrong type is an error in Go's words. The value is
+//! changed in place. Decoding is idempotent.
 //!
-//! Messages come in the order of the text. A good body needs no order, so it is looked for only when there is something
-//! to report: then the text is read once more with its order kept.
+//! Messages are in the order of the text. A valid body needs no order, so the order is determined only if there is
+//! something to report: then the text is parsed again with its order preserved.
 
 use std::collections::HashMap;
 
@@ -21,27 +21,27 @@ mod zero;
 use context::{Context, Segment};
 pub use zero::zero;
 
-/// How objects of the type are stored, which decides what becomes of empty lists and maps.
+/// The format in which objects of the type are stored, which determines the handling of empty lists and maps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Storage {
-    /// As protobuf, which does not know empty from absent: `[]` becomes null where it is not left out.
+    /// Protobuf, which cannot distinguish empty from absent: `[]` becomes null unless it is omitted.
     #[default]
     Protobuf,
-    /// As JSON: `[]` stays. Custom resource definitions and API services are stored so.
+    /// JSON: `[]` stays. Used for CustomResourceDefinitions and APIServices.
     Json,
 }
 
-/// How many complaints of a strict decoder are kept.
+/// Maximum number of strict decoding errors that are kept.
 const MAX_STRICT: usize = 100;
 
-/// What decoding made of a body.
+/// Result of decoding a body.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decoded {
     /// The object as the encoder would write it. Meaningless if there is an error.
     pub value: Value,
-    /// What a strict decoder complains about, in its order: `unknown field "spec.replica"`, `duplicate field "data.a"`.
+    /// Strict decoding errors, in order: `unknown field "spec.replica"`, `duplicate field "data.a"`.
     pub strict: Vec<String>,
-    /// Why the body does not fit the type, in Go's words.
+    /// Reason why the body does not match the type, in Go's words.
     pub error: Option<String>,
 }
 
@@ -72,11 +72,11 @@ struct Decoder<'t> {
     table: &'t TypeTable,
     storage: Storage,
     strict: Vec<String>,
-    /// The first error that did not end decoding.
+    /// The first error that did not stop decoding.
     saved: Option<String>,
-    /// The error of a type with its own decoder, which ends decoding and hides the saved one.
+    /// The error of a type with its own decoder, which stops decoding and hides the saved one.
     fatal: Option<String>,
-    /// Whether a number's literal mattered and was not at hand.
+    /// Whether the literal of a number was needed and not available.
     literal_missing: bool,
 }
 
@@ -101,7 +101,7 @@ impl<'t> Decoder<'t> {
         }
     }
 
-    /// Decodes a value of any type but null, which stands for the zero value.
+    /// Decodes a value of any type except null, which represents the zero value.
     fn value(&mut self, value: &mut Value, ty: &Type, go_type: &str, context: &Context<'_>, node: Option<&Node>) {
         let go_type = go_type.trim_start_matches('*');
         match ty {
@@ -179,14 +179,14 @@ impl<'t> Decoder<'t> {
         *map = done;
     }
 
-    /// Protobuf has no null among the values of a map of bytes.
+    /// In protobuf, the values of a map of bytes cannot be null.
     fn no_null_bytes(&self, value: &mut Value, element: &Type) {
         if value.is_null() && self.storage == Storage::Protobuf && *element == Type::Scalar(Scalar::Bytes) {
             *value = Value::from("");
         }
     }
 
-    /// Adds a complaint of a strict decoder.
+    /// Adds a strict decoding error.
     fn report(&mut self, sort: &str, key: &str, context: &Context<'_>) {
         if self.strict.len() < MAX_STRICT {
             push_strict(&mut self.strict, context.strict(sort, key));
@@ -219,8 +219,8 @@ impl<'t> Decoder<'t> {
         }
     }
 
-    /// The fields in the order of the text. A field that stands twice is decoded twice into the same place: a struct or
-    /// map keeps what only the earlier text set.
+    /// Decodes fields in the order of the text. A duplicate field is decoded twice into the same place: a struct or map
+    /// keeps fields that only the earlier occurrence set.
     fn ordered_fields(
         &mut self,
         map: &mut Map<String, Value>,
@@ -261,7 +261,7 @@ impl<'t> Decoder<'t> {
         *map = done;
     }
 
-    /// Decodes a field and answers whether the encoder would write it.
+    /// Decodes a field and returns whether the encoder would write it.
     fn field(
         &mut self,
         value: &mut Value,
@@ -279,19 +279,19 @@ impl<'t> Decoder<'t> {
     }
 }
 
-/// Whether a null leaves what the field holds already.
+/// Whether a null leaves the current value of the field.
 fn ignores_null(field: &Field) -> bool {
     use Scalar::{Bool, Float64, Int32, Int64, String};
     let plain = matches!(field.ty, Type::Struct(_) | Type::Scalar(String | Bool | Int32 | Int64 | Float64));
     plain && !field.pointer
 }
 
-/// Where each key stands last, if any stands twice.
+/// Returns the last position of each key, if there are duplicates.
 fn last_places<'a>(entries: &'a [(String, Node)], map: &Map<String, Value>) -> Option<HashMap<&'a str, usize>> {
     (entries.len() != map.len()).then(|| entries.iter().enumerate().map(|(at, (key, _))| (key.as_str(), at)).collect())
 }
 
-/// The value of an entry out of the map that holds the last of each key, if this is the last.
+/// Takes the value of an entry out of the map, which holds the last value of each key, if this is the last entry.
 fn take(map: &mut Map<String, Value>, key: &str, index: usize, last: &Option<HashMap<&str, usize>>) -> Option<Value> {
     if last.as_ref().is_some_and(|last| last.get(key) != Some(&index)) {
         return None;
@@ -299,7 +299,7 @@ fn take(map: &mut Map<String, Value>, key: &str, index: usize, last: &Option<Has
     map.get_mut(key).map(Value::take)
 }
 
-/// The word for a value in a type error.
+/// Returns the name of a value's JSON type for a type error.
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -311,7 +311,7 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// How Go names the type of an element: what stands after the brackets, or what the element is.
+/// Returns Go's name for the type of an element: the part after the brackets, or the name of the element's own type.
 fn element_name<'a>(go_type: &'a str, prefix: &str, element: &Type, table: &TypeTable) -> std::borrow::Cow<'a, str> {
     match go_type.strip_prefix(prefix) {
         Some(name) => name.into(),
@@ -327,17 +327,17 @@ fn element_name<'a>(go_type: &'a str, prefix: &str, element: &Type, table: &Type
 /// The `apiVersion` and `kind` of a body.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TypeMeta {
-    /// The `apiVersion`, or nothing.
+    /// The `apiVersion`, possibly empty.
     pub api_version: String,
-    /// The `kind`, or nothing.
+    /// The `kind`, possibly empty.
     pub kind: String,
 }
 
-/// Reads `apiVersion` and `kind`, before it is known what else the body should be.
+/// Reads `apiVersion` and `kind`, before the expected type of the body is known.
 ///
 /// # Errors
-/// `json: cannot unmarshal array into Go value of type struct {…}`, and the like; the real server puts
-/// `couldn't get version/kind; json parse error: ` in front.
+/// Returns errors such as `json: cannot unmarshal array into Go value of type struct {…}`; kube-apiserver prefixes them
+/// with `couldn't get version/kind; json parse error: `.
 pub fn type_meta(value: &Value) -> Result<TypeMeta, String> {
     let map = match value {
         Value::Null => return Ok(TypeMeta::default()),

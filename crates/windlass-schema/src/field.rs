@@ -1,4 +1,4 @@
-//! Field errors: what validation says about one place in an object, in the words of the real API server.
+//! Field errors: validation errors for one field of an object, in the words of kube-apiserver.
 
 use std::fmt;
 
@@ -12,35 +12,35 @@ pub use crate::go_format::quote;
 pub struct Path(String);
 
 impl Path {
-    /// A path of one name; an empty name is the root.
+    /// Returns a path with one name; an empty name is the root.
     pub fn new(name: &str) -> Self {
         Self(name.to_owned())
     }
 
-    /// The root of the object.
+    /// Returns the root of the object.
     pub fn root() -> Self {
         Self::default()
     }
 
-    /// The child of a name.
+    /// Returns the child with a name.
     #[must_use]
     pub fn child(&self, name: &str) -> Self {
         if self.0.is_empty() { Self(name.to_owned()) } else { Self(format!("{}.{name}", self.0)) }
     }
 
-    /// The element of a list.
+    /// Returns the element of a list.
     #[must_use]
     pub fn index(&self, index: usize) -> Self {
         Self(format!("{}[{index}]", self.0))
     }
 
-    /// The entry of a map.
+    /// Returns the entry of a map.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
         Self(format!("{}[{key}]", self.0))
     }
 
-    /// The path as text.
+    /// Returns the path as a string.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -52,20 +52,20 @@ impl fmt::Display for Path {
     }
 }
 
-/// The sort of a field error; decides the words and the cause's reason.
+/// The type of a field error; determines the message and the reason of the cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
     /// A referenced value does not exist.
     NotFound,
     /// A value is missing.
     Required,
-    /// A value stands twice.
+    /// A value is a duplicate.
     Duplicate,
     /// A value is malformed.
     Invalid,
-    /// A value is not one of those allowed.
+    /// A value is not one of the supported values.
     NotSupported,
-    /// A value is not allowed here and now.
+    /// A value is not allowed in this situation.
     Forbidden,
     /// A string or collection is too long.
     TooLong,
@@ -73,14 +73,14 @@ pub enum ErrorKind {
     TooMany,
     /// A list has too few items.
     TooFew,
-    /// Something failed that is not the user's fault.
+    /// An internal error that the user did not cause.
     Internal,
-    /// A value is of the wrong type.
+    /// A value has the wrong type.
     TypeInvalid,
 }
 
 impl ErrorKind {
-    /// The words a message starts with.
+    /// Returns the beginning of the message.
     pub fn text(self) -> &'static str {
         match self {
             Self::NotFound => "Not found",
@@ -96,7 +96,7 @@ impl ErrorKind {
         }
     }
 
-    /// The reason in `details.causes` of a Status.
+    /// Returns the reason in `details.causes` of a Status.
     pub fn reason(self) -> &'static str {
         match self {
             Self::NotFound => "FieldValueNotFound",
@@ -114,23 +114,23 @@ impl ErrorKind {
     }
 }
 
-/// What is wrong with one field.
+/// A validation error of one field.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FieldError {
-    /// The sort of error.
+    /// The type of error.
     pub kind: ErrorKind,
-    /// Where.
+    /// Path of the field.
     pub field: String,
-    /// The offending value, already in the words of the message; `None` where the message names none.
+    /// The invalid value, formatted for the message; `None` if the message contains no value.
     pub value: Option<String>,
     /// The rest of the message.
     pub detail: String,
 }
 
-/// The errors of an object, in the order they were found.
+/// The errors of an object, in the order in which they were found.
 pub type ErrorList = Vec<FieldError>;
 
-/// A value as a field error shows it: texts quoted, other scalars plain, the rest as JSON.
+/// Formats a value for a field error: strings quoted, other scalars plain, everything else as JSON.
 pub fn show(value: &Value) -> String {
     match value {
         Value::String(text) => quote(text),
@@ -140,44 +140,44 @@ pub fn show(value: &Value) -> String {
 }
 
 impl FieldError {
-    /// `Invalid value: <value>: <detail>`.
+    /// Returns `Invalid value: <value>: <detail>`.
     pub fn invalid(path: &Path, value: &Value, detail: impl Into<String>) -> Self {
         Self::with(ErrorKind::Invalid, path, Some(show(value)), detail)
     }
 
-    /// `Required value[: <detail>]`.
+    /// Returns `Required value[: <detail>]`.
     pub fn required(path: &Path, detail: impl Into<String>) -> Self {
         Self::with(ErrorKind::Required, path, None, detail)
     }
 
-    /// `Duplicate value: <value>`.
+    /// Returns `Duplicate value: <value>`.
     pub fn duplicate(path: &Path, value: &Value) -> Self {
         Self::with(ErrorKind::Duplicate, path, Some(show(value)), "")
     }
 
-    /// `Not found: <value>`.
+    /// Returns `Not found: <value>`.
     pub fn not_found(path: &Path, value: &Value) -> Self {
         Self::with(ErrorKind::NotFound, path, Some(show(value)), "")
     }
 
-    /// `Forbidden: <detail>`.
+    /// Returns `Forbidden: <detail>`.
     pub fn forbidden(path: &Path, detail: impl Into<String>) -> Self {
         Self::with(ErrorKind::Forbidden, path, None, detail)
     }
 
-    /// `Unsupported value: <value>: supported values: "a", "b"`; the values are listed as given.
+    /// Returns `Unsupported value: <value>: supported values: "a", "b"`; the values are listed in the given order.
     pub fn not_supported(path: &Path, value: &Value, supported: &[&str]) -> Self {
         let list: Vec<_> = supported.iter().map(|v| quote(v)).collect();
         let detail = if list.is_empty() { String::new() } else { format!("supported values: {}", list.join(", ")) };
         Self::with(ErrorKind::NotSupported, path, Some(show(value)), detail)
     }
 
-    /// `Too long: may not be more than <max> bytes`.
+    /// Returns `Too long: may not be more than <max> bytes`.
     pub fn too_long(path: &Path, max: usize) -> Self {
         Self::with(ErrorKind::TooLong, path, None, format!("may not be more than {max} bytes"))
     }
 
-    /// `Too many: <actual>: must have at most <max> items`.
+    /// Returns `Too many: <actual>: must have at most <max> items`.
     pub fn too_many(path: &Path, actual: usize, max: usize) -> Self {
         let items = if max == 1 { "item" } else { "items" };
         Self::with(ErrorKind::TooMany, path, Some(actual.to_string()), format!("must have at most {max} {items}"))
@@ -187,7 +187,7 @@ impl FieldError {
         Self { kind, field: path.to_string(), value, detail: detail.into() }
     }
 
-    /// The message without the field, as it stands in `details.causes`.
+    /// Returns the message without the field, as in `details.causes`.
     pub fn body(&self) -> String {
         let mut out = self.kind.text().to_owned();
         if let Some(value) = &self.value {

@@ -1,4 +1,4 @@
-//! The formats of strings that schemas may ask for, each as strict and as lax as the real server.
+//! String formats of schemas, exactly as strict and as lenient as in kube-apiserver.
 
 use std::sync::LazyLock;
 
@@ -11,10 +11,10 @@ use crate::time::parse_loose_duration;
 mod date;
 mod mail;
 
-/// Whether a string is of a format.
+/// Checks whether a string has a format.
 pub type Format = fn(&str) -> bool;
 
-/// The check of a format by its name; dashes in the name do not count.
+/// Returns the check for a format name; dashes in the name are ignored.
 pub fn find(name: &str) -> Option<Format> {
     Some(match name.replace('-', "").as_str() {
         "bsonobjectid" => is_object_id,
@@ -47,7 +47,7 @@ pub fn find(name: &str) -> Option<Format> {
     })
 }
 
-/// Whether a format of strings is checked at all.
+/// Whether a string format is checked at all.
 pub fn is_supported(name: &str) -> bool {
     find(name).is_some()
 }
@@ -56,7 +56,7 @@ fn is_object_id(text: &str) -> bool {
     text.len() == 24 && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// Standard base64 with padding, and not empty.
+/// Standard base64 with padding, not empty.
 fn is_base64(text: &str) -> bool {
     let bytes = text.as_bytes();
     if bytes.is_empty() || !bytes.len().is_multiple_of(4) {
@@ -104,7 +104,7 @@ fn is_credit_card(text: &str) -> bool {
     sum.is_multiple_of(10)
 }
 
-/// The text without white space and dashes.
+/// Returns the text without white space and dashes.
 fn condensed(text: &str) -> String {
     text.chars().filter(|c| !matches!(c, '\t' | '\n' | '\x0c' | '\r' | ' ' | '-')).collect()
 }
@@ -150,7 +150,7 @@ fn is_rgb_color(text: &str) -> bool {
     parts.len() == 3 && parts.iter().all(in_range)
 }
 
-/// Eleven characters are wanted, so the separators that the pattern leaves out are not left out.
+/// Eleven characters are required, so the separators that the pattern makes optional are in fact required.
 fn is_ssn(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.len() == 11
@@ -160,7 +160,7 @@ fn is_ssn(text: &str) -> bool {
         })
 }
 
-/// One label that may have a dash after its first character, or labels and a name of letters at the end.
+/// A single label that may have a dash after its first character, or several labels ending in a name of letters.
 fn is_hostname(text: &str) -> bool {
     if text.len() > 255 || text.split('.').any(|part| part.len() > 63) {
         return false;

@@ -3,14 +3,14 @@
 use super::ParseError;
 use crate::go_format::quote;
 
-/// Set when a field contains a star: such a field of days does not choose by itself.
+/// Set if a field contains a star: such a day field does not select days on its own.
 pub(super) const STAR: u64 = 1 << 63;
 
-/// Which values a field takes.
+/// The values that a field accepts.
 pub(super) struct Bounds {
     min: u64,
     max: u64,
-    /// Names of the values from `min` on.
+    /// Names of the values, starting at `min`.
     names: &'static [&'static str],
 }
 
@@ -26,7 +26,8 @@ pub(super) const DAY_OF_WEEK: Bounds =
     Bounds { min: 0, max: 6, names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] };
 
 impl Bounds {
-    /// The values of a field, a bit each. Empty parts between commas are passed over, so `,` allows nothing at all.
+    /// Parses a field into a bit set of its values. Empty parts between commas are skipped, so `,` allows no value at
+    /// all.
     pub(super) fn parse(&self, field: &str) -> Result<u64, ParseError> {
         let parts = field.split(',').filter(|part| !part.is_empty());
         parts.map(|part| self.range(part)).try_fold(0, |bits, range| Ok(bits | range?))
@@ -53,7 +54,7 @@ impl Bounds {
             [_] => 1,
             [_, step] => {
                 let step = number(step)?;
-                // `n/step` runs from n to the end.
+                // `n/step` ranges from n to the maximum.
                 if limits.len() == 1 {
                     end = self.max;
                 }
@@ -90,7 +91,7 @@ impl Bounds {
     }
 }
 
-/// Reads a number as Go's `strconv.Atoi` does.
+/// Parses a number like Go's `strconv.Atoi`.
 fn number(text: &str) -> Result<u64, ParseError> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let digits = !unsigned.is_empty() && unsigned.bytes().all(|byte| byte.is_ascii_digit());

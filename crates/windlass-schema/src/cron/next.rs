@@ -1,6 +1,6 @@
-//! The next time that fits the fields of a schedule.
+//! Finds the next time that matches the fields of a schedule.
 //!
-//! The walk is that of robfig/cron, step by step, because at the edges of summer time its steps decide what is due.
+//! The search follows robfig/cron step by step, because its steps determine the result at daylight saving transitions.
 
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
@@ -9,12 +9,12 @@ use jiff::{Timestamp, ToSpan};
 use super::Fields;
 use super::field::STAR;
 
-/// How many years ahead a time is looked for.
+/// How many years ahead to search.
 const YEARS: i16 = 5;
 
-/// The first time after `after` (in seconds since 1970) whose clock in `zone` shows what the fields allow.
+/// Returns the first time after `after` (in seconds since 1970) whose wall clock in `zone` matches the fields.
 pub(super) fn next(fields: &Fields, after: i64, zone: &TimeZone) -> Option<Timestamp> {
-    // Lists such as `,` allow nothing; walking five years of minutes would find that out late.
+    // Lists such as `,` allow no value, which walking through five years of minutes would only find out late.
     if [fields.minute, fields.hour, fields.month].contains(&0) || fields.day_of_month | fields.day_of_week == 0 {
         return None;
     }
@@ -31,7 +31,7 @@ pub(super) fn next(fields: &Fields, after: i64, zone: &TimeZone) -> Option<Times
 struct Walk<'a> {
     second: i64,
     zone: &'a TimeZone,
-    /// Whether the smaller fields are already at their beginning.
+    /// Whether the smaller fields are already at their minimum.
     reset: bool,
 }
 
@@ -40,7 +40,7 @@ impl Walk<'_> {
         Some(self.zone.to_datetime(Timestamp::from_second(self.second).ok()?))
     }
 
-    /// Sets the clock. A time that does not exist, or that exists twice, is resolved as Go resolves it.
+    /// Sets the wall clock. A time that does not exist, or exists twice, is resolved as in Go.
     fn set(&mut self, clock: DateTime) -> Option<()> {
         let as_utc = TimeZone::UTC.to_timestamp(clock).ok()?.as_second();
         let offset_at = |second| Some(i64::from(self.zone.to_offset(Timestamp::from_second(second).ok()?).seconds()));
@@ -49,7 +49,7 @@ impl Walk<'_> {
         Some(())
     }
 
-    /// Goes to the beginning of what the clock's larger fields say, once.
+    /// Resets the smaller fields to their minimum, once.
     fn reset_to(&mut self, clock: DateTime) -> Option<()> {
         if !self.reset {
             self.reset = true;
@@ -58,7 +58,8 @@ impl Walk<'_> {
         Some(())
     }
 
-    /// One pass over the fields: true when all fit, false when a larger field has changed and must be looked at again.
+    /// Makes one pass over the fields. Returns true if all match, and false if a larger field has changed and must be
+    /// checked again.
     fn step(&mut self, fields: &Fields) -> Option<bool> {
         loop {
             let clock = self.clock()?;
@@ -80,7 +81,7 @@ impl Walk<'_> {
             self.reset_to(clock.date().at(0, 0, 0, 0))?;
             let clock = self.clock()?;
             self.set(clock.checked_add(1.day()).ok()?)?;
-            // Where clocks are put forward at midnight, the day has none.
+            // If clocks are set forward at midnight, the day has no midnight.
             let hour = i64::from(self.clock()?.hour());
             self.second += if hour > 12 { 24 - hour } else { -hour } * 3600;
             if self.clock()?.day() == 1 {
@@ -123,7 +124,7 @@ impl Walk<'_> {
     }
 }
 
-/// The same day of the next month; days that it does not have run over into the month after.
+/// Returns the same day of the next month; a day that it does not have carries over into the month after.
 fn month_later(clock: DateTime) -> Option<DateTime> {
     let first = clock.date().first_of_month().checked_add(1.month()).ok()?;
     let date = first.checked_add(i64::from(clock.day() - 1).days()).ok()?;

@@ -1,11 +1,11 @@
-//! Tables of what the Go parser answers, and properties.
+//! Tables of the Go parser's results, and properties.
 
 use jiff::Timestamp;
 use proptest::prelude::*;
 
 use super::{Schedule, time_zone};
 
-/// The error of a text, or the next times after a time in a zone.
+/// Returns the error for a text, or the next times after a time in a zone.
 fn answer(text: &str, zone: &str, after: &str, count: usize) -> String {
     let schedule = match Schedule::parse(text) {
         Ok(schedule) => schedule,
@@ -106,10 +106,10 @@ fn either_field_of_days_chooses_unless_one_is_a_star() {
 #[test]
 fn summer_time_is_followed_as_the_go_parser_follows_it() {
     let table = [
-        // The hour that is left out has no run that day; the hour that comes twice has two.
+        // The skipped hour has no run on that day; the repeated hour has two.
         ("30 2 * * *", "Europe/Berlin", "2024-03-30T00:00:00Z", "2024-03-30T01:30:00Z 2024-04-01T00:30:00Z"),
         ("30 2 * * *", "Europe/Berlin", "2024-10-26T12:00:00Z", "2024-10-27T00:30:00Z 2024-10-27T01:30:00Z"),
-        // Clocks are put back by half an hour.
+        // Clocks are set back by half an hour.
         ("0 * * * *", "Australia/Lord_Howe", "2024-04-06T13:30:00Z", "2024-04-06T14:00:00Z 2024-04-06T15:30:00Z"),
         // These days have no midnight.
         ("0 0 * * *", "America/Sao_Paulo", "2018-11-03T12:00:00Z", "2018-11-05T02:00:00Z 2018-11-06T02:00:00Z"),
@@ -157,7 +157,7 @@ proptest! {
         let zone = time_zone("Europe/Berlin").expect("a zone");
         let at = |second| Timestamp::from_second(second).expect("a time").to_zoned(zone.clone());
         let next = schedule.next_after(&at(second)).expect("there is a next");
-        // From any time before it, the next is the same.
+        // The result is the same for any time before it.
         let middle = i64::midpoint(second, next.timestamp().as_second());
         prop_assert_eq!(schedule.next_after(&at(middle)).filter(|_| middle < next.timestamp().as_second()), Some(next));
     }

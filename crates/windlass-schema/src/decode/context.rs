@@ -1,9 +1,9 @@
-//! Where the decoder is: a chain on the stack, turned into text only for messages.
+//! The decoder's position: a chain on the stack, formatted only for messages.
 
 use crate::field::quote;
 use crate::types::Struct;
 
-/// One step down.
+/// One level of nesting.
 pub(super) enum Segment<'a> {
     /// A field of a struct.
     Field { owner: &'a Struct, name: &'a str },
@@ -13,11 +13,11 @@ pub(super) enum Segment<'a> {
     Index(usize),
 }
 
-/// The place of a value.
+/// The position of a value.
 pub(super) enum Context<'a> {
     /// The whole body.
     Root,
-    /// A place within another.
+    /// A position within another one.
     Inner { outer: &'a Context<'a>, segment: Segment<'a> },
 }
 
@@ -26,7 +26,7 @@ impl Context<'_> {
         Context::Inner { outer: self, segment }
     }
 
-    /// `unknown field "spec.containers[0].imag"`.
+    /// Formats a strict decoding error: `unknown field "spec.containers[0].imag"`.
     pub(super) fn strict(&self, sort: &str, key: &str) -> String {
         let mut path = String::new();
         self.write_strict(&mut path);
@@ -55,7 +55,8 @@ impl Context<'_> {
         }
     }
 
-    /// `json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type int32`.
+    /// Formats a type error: `json: cannot unmarshal string into Go struct field DeploymentSpec.spec.replicas of type
+    /// int32`.
     pub(super) fn type_error(&self, what: &str, go_type: &str) -> String {
         let mut fields = Vec::new();
         let mut innermost = None;
@@ -79,7 +80,7 @@ impl Context<'_> {
     }
 }
 
-/// The embedded Go structs that a field comes from, which Go names in the path though JSON does not.
+/// Returns the embedded Go structs that a field comes from, which Go includes in the path although JSON does not.
 fn embedded_in(owner: &Struct, field: &str) -> Option<&'static str> {
     Some(match (&*owner.go_name, field) {
         (_, "kind" | "apiVersion") if owner.field("metadata").is_some() => "TypeMeta",

@@ -1,4 +1,4 @@
-//! Scalars: those JSON knows, and the Kubernetes types with a form of their own.
+//! Scalars: the JSON types, and the Kubernetes types with their own representation.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +11,7 @@ use crate::quantity::Quantity;
 use crate::time;
 use crate::types::Scalar;
 
-/// The Go name of a scalar's plain type.
+/// Returns the Go name of a scalar's plain type.
 pub(super) fn go_name(scalar: Scalar) -> &'static str {
     match scalar {
         Scalar::String => "string",
@@ -44,7 +44,7 @@ impl Decoder<'_> {
             && node.is_none()
             && let Some(whole) = whole_float(value)
         {
-            // Go writes such a number without a fraction; whether a text had one is looked up there.
+            // Go writes such a number without a fraction; whether the text had one must be looked up there.
             self.literal_missing = true;
             *value = whole.into();
         }
@@ -95,7 +95,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// A number as it was written, or as Go would write it.
+    /// Returns a number as it was written, or as Go would write it.
     fn literal(&mut self, value: &Value, node: Option<&Node>) -> String {
         match (node, value) {
             (Some(Node::Number(literal)), _) => literal.to_string(),
@@ -107,7 +107,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// One of bytes written as a list of numbers, which Go reads too.
+    /// Decodes one byte of a list of numbers, which Go accepts for bytes.
     fn byte(&mut self, item: &Value, context: &Context<'_>) -> u8 {
         let number = item.as_i64().or_else(|| whole_float(item));
         let byte = number.and_then(|n| u8::try_from(n).ok());
@@ -151,8 +151,8 @@ impl Decoder<'_> {
     }
 }
 
-/// Checks base64 as Go's decoder does: newlines are skipped, trailing bits ignored. The canonical text if it differs,
-/// or the byte at which Go gives up.
+/// Checks base64 like Go's decoder, which skips newlines and ignores trailing bits. Returns the canonical text if it
+/// differs, or the offset at which Go fails.
 fn check_base64(text: &str) -> Result<Option<String>, usize> {
     let bytes = text.as_bytes();
     let mut clean = Vec::new();
@@ -204,7 +204,7 @@ fn check_base64(text: &str) -> Result<Option<String>, usize> {
     match quantum {
         0 if is_plain => Ok(None),
         0 => Ok(Some(String::from_utf8(clean).unwrap_or_default())),
-        // Go points at where the unfinished group of four would start without newlines.
+        // Go reports the position at which the incomplete group of four would start without newlines.
         letters => Err(bytes.len() - letters),
     }
 }
@@ -215,7 +215,7 @@ fn value_of(byte: u8) -> u8 {
     ALPHABET.iter().position(|b| *b == byte).unwrap_or_default() as u8
 }
 
-/// The integer that a float without a fraction stands for.
+/// Returns the integer value of a float without a fraction.
 fn whole_float(value: &Value) -> Option<i64> {
     let float = value.as_f64().filter(|_| value.is_f64())?;
     (float.fract() == 0.0 && float.abs() < 9e18).then_some(float as i64)

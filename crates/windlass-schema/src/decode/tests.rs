@@ -32,7 +32,7 @@ fn structure(name: &'static str, fields: Vec<Field>) -> Struct {
 
 const ROOT: StructId = StructId(0);
 
-/// A toy kind with a field of every sort.
+/// A toy kind with a field of every type.
 fn table() -> TypeTable {
     use Scalar::*;
     let scalar = |s| Type::Scalar(s);

@@ -1,15 +1,15 @@
-//! Zero values: what a Go type holds when nothing set it, and whether the encoder writes it.
+//! Zero values: the values of unset Go fields, and whether the encoder writes them.
 
 use serde_json::{Map, Value};
 
 use super::{Decoder, Storage};
 use crate::types::{Field, Scalar, Type, TypeTable};
 
-/// What the encoder writes for a value that nothing set.
+/// Returns what the encoder writes for an unset value.
 pub fn zero(table: &TypeTable, ty: &Type) -> Value {
     match ty {
         Type::List(_) | Type::Map(_) => Value::Null,
-        // Structs contain each other only through pointers, lists and maps, so this ends.
+        // Structs contain each other only through pointers, lists and maps, so this terminates.
         Type::Struct(id) => {
             let mut map = Map::new();
             for field in table.get(*id).fields.iter().filter(|field| !field.omit_empty) {
@@ -35,12 +35,13 @@ pub fn zero(table: &TypeTable, ty: &Type) -> Value {
 }
 
 impl Decoder<'_> {
-    /// What the encoder writes for a value that nothing set.
+    /// Returns what the encoder writes for an unset value.
     pub(super) fn zero(&self, ty: &Type) -> Value {
         zero(self.table, ty)
     }
 
-    /// Whether the encoder writes a decoded field; an empty list that it writes becomes what storage makes of it.
+    /// Whether the encoder writes a decoded field; an empty list that it writes is converted according to the storage
+    /// format.
     pub(super) fn keeps(&self, value: &mut Value, field: &Field) -> bool {
         if field.pointer {
             return !(value.is_null() && field.omit_empty);

@@ -1,6 +1,6 @@
-//! Dates and times of RFC 3339, as loosely as the real server reads them.
+//! RFC 3339 dates and times, parsed as leniently as in kube-apiserver.
 
-/// `2006-01-02`, a day that exists.
+/// An existing day: `2006-01-02`.
 pub(super) fn is_date(text: &str) -> bool {
     let bytes = text.as_bytes();
     let [y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2] = bytes else { return false };
@@ -21,7 +21,7 @@ pub(super) fn is_date(text: &str) -> bool {
     (1..=last).contains(&day)
 }
 
-/// A date, a `t`, a time of day and a zone; what follows another `t` is not looked at.
+/// A date, a `t`, a time of day and a zone; anything after another `t` is ignored.
 pub(super) fn is_date_time(text: &str) -> bool {
     let text = text.to_lowercase();
     let mut parts = text.split('t');
@@ -29,7 +29,7 @@ pub(super) fn is_date_time(text: &str) -> bool {
     is_date(date) && is_time(time)
 }
 
-/// `15:04:05`, a fraction after any character, and `z` or `+07:00`.
+/// `15:04:05`, an optional fraction after any character, and `z` or `+07:00`.
 fn is_time(text: &str) -> bool {
     let bytes = text.as_bytes();
     let pair = |at: usize, max: u8| match bytes.get(at..at + 2) {

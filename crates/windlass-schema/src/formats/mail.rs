@@ -1,8 +1,9 @@
-//! What Go's `mail.ParseAddress` accepts: one address of RFC 5322, with a name or comments around it, or a group of one.
+//! The addresses that Go's `mail.ParseAddress` accepts: one RFC 5322 address, with a name or comments around it, or a
+//! group of one.
 
 use std::net::IpAddr;
 
-/// Whether the text is one address.
+/// Whether the text is a single address.
 pub(super) fn is_email(text: &str) -> bool {
     let mut parser = Parser { rest: text };
     matches!(parser.address(true), Some(1)) && parser.skip_comments() && parser.rest.is_empty()
@@ -13,7 +14,7 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    /// Reads an address or a group and answers how many addresses there were.
+    /// Parses an address or a group and returns the number of addresses.
     fn address(&mut self, group: bool) -> Option<usize> {
         self.skip_space();
         if self.rest.is_empty() {
@@ -60,7 +61,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Reads `local@domain`, or nothing.
+    /// Parses `local@domain`, or nothing.
     fn spec(&mut self) -> bool {
         let before = self.rest;
         let good = self.local_and_domain().is_some();
@@ -86,7 +87,7 @@ impl<'a> Parser<'a> {
         if self.rest.starts_with('[') { self.literal() } else { self.atom(false).map(drop) }
     }
 
-    /// Reads words, at least one. Encoded words make one together, unless they are empty.
+    /// Parses one or more words. Adjacent encoded words form a single word, unless they are empty.
     fn phrase(&mut self) -> Option<()> {
         let mut words = 0;
         let mut pending = false;
@@ -114,7 +115,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Reads a quoted string and answers whether anything is in it.
+    /// Parses a quoted string and returns whether it has any content.
     fn quoted(&mut self) -> Option<bool> {
         let mut escaped = false;
         let mut any = false;
@@ -139,7 +140,7 @@ impl<'a> Parser<'a> {
         None
     }
 
-    /// Reads letters and dots. In names dots may stand anywhere.
+    /// Parses letters and dots. In names, dots may appear anywhere.
     fn atom(&mut self, permissive: bool) -> Option<&'a str> {
         let end = self.rest.find(|c| !is_atom(c)).unwrap_or(self.rest.len());
         let (atom, rest) = self.rest.split_at(end);
@@ -151,7 +152,7 @@ impl<'a> Parser<'a> {
         (permissive || !dots).then_some(atom)
     }
 
-    /// Reads an address in brackets.
+    /// Parses an address in brackets.
     fn literal(&mut self) -> Option<()> {
         let end = self.rest.find(']')?;
         let inner = &self.rest[1..end];
@@ -166,7 +167,7 @@ impl<'a> Parser<'a> {
         self.rest = self.rest.trim_start_matches(is_blank);
     }
 
-    /// Skips space and comments, and answers whether the comments were closed.
+    /// Skips spaces and comments, and returns whether all comments were closed.
     fn skip_comments(&mut self) -> bool {
         self.skip_space();
         while self.rest.starts_with('(') {
@@ -178,7 +179,7 @@ impl<'a> Parser<'a> {
         true
     }
 
-    /// Reads a comment, which may have comments in it.
+    /// Parses a comment, which may contain nested comments.
     fn comment(&mut self) -> Option<String> {
         let mut text = String::new();
         let mut depth = 0_u32;
@@ -238,7 +239,7 @@ enum Word {
 }
 
 impl Word {
-    /// Nothing for a word that is encoded well but in a character set that the decoder does not know.
+    /// Returns `None` for a correctly encoded word in a character set that the decoder does not support.
     fn of(word: &str) -> Option<Self> {
         let Some((charset, text)) = encoded(word) else { return Some(Self::Plain) };
         let known = ["utf-8", "iso-8859-1", "us-ascii"].iter().any(|known| known.eq_ignore_ascii_case(charset));
@@ -250,7 +251,7 @@ fn is_unknown_charset(word: &str) -> bool {
     Word::of(word).is_none()
 }
 
-/// The character set and the text of an encoded word.
+/// Returns the character set and the text of an encoded word.
 fn encoded(word: &str) -> Option<(&str, &str)> {
     let inner = word.strip_prefix("=?").and_then(|rest| rest.strip_suffix("?="))?;
     let (charset, rest) = inner.split_once('?')?;

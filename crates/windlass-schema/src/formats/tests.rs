@@ -2,7 +2,7 @@ use proptest::{prelude::*, sample::select};
 
 use super::find;
 
-/// All formats.
+/// All supported formats.
 const NAMES: [&str; 26] = [
     "bsonobjectid",
     "byte",

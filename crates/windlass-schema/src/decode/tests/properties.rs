@@ -1,10 +1,10 @@
-//! What holds of any value.
+//! Properties of any value.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Objects that mostly fit the toy type.
+/// Generates objects that mostly match the toy type.
 fn any_toy() -> impl Strategy<Value = Value> {
     let scalar = prop_oneof![
         Just(Value::Null),
@@ -63,7 +63,7 @@ proptest! {
         let text = json::encode(&value);
         let document = json::parse(&text).expect("encoded JSON must parse");
         let node = document.ordered().expect("a document of JSON text has an order");
-        // Both start from what the text says: a float without a fraction is written as an integer.
+        // Both start from the value in the text: a float without a fraction is written as an integer.
         let sorted = decode(document.value.clone(), ROOT, &table(), Storage::Protobuf);
         let mut ordered = node.to_value();
         let table = table();
