@@ -1,8 +1,8 @@
-//! Conditions over a request that is to be admitted: the `matchConditions` of webhooks.
+//! CEL conditions on an admission request: the `matchConditions` of webhooks.
 //!
-//! An expression sees `object`, `oldObject` and `request`; what the first two look like is not known when it is
-//! compiled. `namespaceObject` is always null, and `authorizer` and `authorizer.requestResource` are declared but have
-//! nobody behind them: a condition that asks them fails when it runs.
+//! An expression can use `object`, `oldObject` and `request`; the types of the first two are unknown at compile time.
+//! `namespaceObject` is always null, and `authorizer` and `authorizer.requestResource` are declared but not
+//! implemented: a condition that uses them fails at run time.
 
 use std::sync::{Arc, LazyLock};
 
@@ -16,24 +16,24 @@ use crate::rules::PER_CALL_LIMIT;
 use crate::types::Type;
 use crate::value::Value;
 
-/// The most that all conditions of one webhook may cost.
+/// Maximum cost of all conditions of one webhook.
 pub const CONDITIONS_BUDGET: i64 = 2_500_000;
 
-/// A condition, ready to run.
+/// A compiled condition.
 #[derive(Debug)]
 pub struct Condition {
     text: String,
     program: Program,
 }
 
-/// What a condition is about.
+/// The input of a condition.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// The object after the request; null for a deletion.
+    /// The object after the request; null for a delete.
     pub object: &'a Json,
-    /// The object before the request; null for a new one.
+    /// The object before the request; null for a create.
     pub old_object: &'a Json,
-    /// The request as a webhook is told it, without the objects.
+    /// The request as sent to a webhook, without the objects.
     pub request: &'a Json,
 }
 
@@ -41,7 +41,7 @@ impl Condition {
     /// Compiles an expression.
     ///
     /// # Errors
-    /// What the real server has against it, in its words.
+    /// Returns kube-apiserver's error for an invalid expression.
     pub fn compile(text: &str) -> Result<Self, String> {
         let failed = |issues: crate::source::Errors| format!("compilation failed: {issues}");
         let parsed = parser::parse(text, parser::Options::KUBERNETES).map_err(failed)?;
@@ -55,10 +55,10 @@ impl Condition {
         Ok(Self { text: text.to_owned(), program })
     }
 
-    /// Whether the condition holds. What it costs is taken from the budget.
+    /// Evaluates the condition. Its cost is subtracted from the budget.
     ///
     /// # Errors
-    /// Why it cannot be told.
+    /// Returns an error if the evaluation fails.
     pub fn holds(&self, about: Request<'_>, budget: &mut i64) -> Result<bool, String> {
         let bindings = Bindings::new()
             .with("object", Value::untyped(about.object))

@@ -1,14 +1,14 @@
-//! Parsed expressions, macros expanded: the tree that checking, costing and evaluation walk.
+//! Parsed expressions with macros expanded: the tree used by checking, cost estimation and evaluation.
 
-/// The number of an expression, unique within its tree.
+/// The ID of an expression, unique within its tree.
 pub type ExprId = u32;
 
 /// An expression.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expr {
-    /// Its number; positions, types and references are kept by it.
+    /// The ID, by which positions, types and references are stored.
     pub id: ExprId,
-    /// What it is.
+    /// The kind of expression.
     pub kind: ExprKind,
 }
 
@@ -17,7 +17,7 @@ pub struct Expr {
 pub enum ExprKind {
     /// A literal.
     Literal(Literal),
-    /// A name, perhaps with dots once resolved; a leading dot is kept.
+    /// A name, possibly with dots once resolved; a leading dot is kept.
     Ident(String),
     /// `operand.field`, or `has(operand.field)`.
     Select {
@@ -25,14 +25,14 @@ pub enum ExprKind {
         operand: Box<Expr>,
         /// The field.
         field: String,
-        /// Whether it only asks if the field is there.
+        /// Whether it only tests for the presence of the field.
         test_only: bool,
     },
     /// A call of a function or operator (`_+_`, `_&&_`, `_[_]`, `_?._`, ...).
     Call {
         /// The receiver of `target.function(args)`.
         target: Option<Box<Expr>>,
-        /// The name.
+        /// The name of the function.
         function: String,
         /// The arguments.
         args: Vec<Expr>,
@@ -41,51 +41,51 @@ pub enum ExprKind {
     List {
         /// The elements.
         elements: Vec<Expr>,
-        /// Which of them are optional.
+        /// Indexes of the optional elements.
         optional: Vec<usize>,
     },
     /// `{k: v, ?k: v}`
     Map(Vec<Entry>),
     /// `Name{field: value}`
     Struct {
-        /// The type's name.
+        /// The name of the type.
         name: String,
         /// The fields; keys are string literals.
         entries: Vec<Entry>,
     },
-    /// A fold over a list or map, which macros expand to.
+    /// A comprehension: a fold over a list or map, which macros expand to.
     Comprehension(Box<Comprehension>),
 }
 
 /// An entry of a map or struct literal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
-    /// Its number.
+    /// The ID of the entry.
     pub id: ExprId,
     /// The key.
     pub key: Expr,
     /// The value.
     pub value: Expr,
-    /// Whether the value is an optional that may be absent.
+    /// Whether the value is an optional, whose entry may be absent.
     pub optional: bool,
 }
 
-/// A fold.
+/// A fold over a list or map.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comprehension {
-    /// What is folded.
+    /// The list or map.
     pub range: Expr,
     /// The name of the element (of a list) or key (of a map).
     pub variable: String,
-    /// The name of the value, in comprehensions with two variables; the first is then the index or key.
+    /// The name of the value in comprehensions with two variables, whose first variable is the index or key.
     pub second: Option<String>,
     /// The name of the accumulator.
     pub accumulator: String,
-    /// Its first value.
+    /// The initial value of the accumulator.
     pub init: Expr,
-    /// Whether to go on.
+    /// Whether to continue.
     pub condition: Expr,
-    /// Its next value.
+    /// The next value of the accumulator.
     pub step: Expr,
     /// The result.
     pub result: Expr,

@@ -1,4 +1,4 @@
-//! Type checking: names resolved, overloads chosen, a type for every expression.
+//! Type checking: resolves names, selects overloads, and assigns a type to every expression.
 
 use crate::ast::{Expr, ExprId, Literal};
 use crate::parser::Parsed;
@@ -14,14 +14,14 @@ mod overloads;
 mod substitution;
 mod walk;
 
-/// What a name or call stands for.
+/// The target of a name or call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reference {
     /// A variable or a type, by its full name.
     Ident(String),
-    /// A constant (an enum's value) of that name.
+    /// A constant (an enum value) with this name.
     Constant(String, Literal),
-    /// A function, by the overloads that may apply; several where an argument's type is only known at evaluation.
+    /// A function, with the overloads that may apply; several if the type of an argument is only known at run time.
     Overloads(Vec<&'static str>),
 }
 
@@ -30,33 +30,33 @@ pub enum Reference {
 pub struct Checked {
     /// The expression.
     pub expr: Expr,
-    /// The text it comes from.
+    /// The source text.
     pub source: Source,
-    /// The code point offset of every expression, by its number.
+    /// Code point offset of every expression, indexed by its ID.
     pub positions: Vec<u32>,
-    /// The type of every expression, by its number; `None` for numbers of no expression.
+    /// Type of every expression, indexed by its ID; `None` for unused IDs.
     pub types: Vec<Option<Type>>,
-    /// What names and calls stand for, by number.
+    /// Targets of names and calls, indexed by ID.
     pub references: Vec<Option<Reference>>,
 }
 
 impl Checked {
-    /// The type of the whole.
+    /// Returns the type of the whole expression.
     pub fn result_type(&self) -> &Type {
         self.type_of(self.expr.id)
     }
 
-    /// The type of an expression.
+    /// Returns the type of an expression.
     pub fn type_of(&self, id: ExprId) -> &Type {
         self.types.get(id as usize).and_then(Option::as_ref).unwrap_or(&Type::Dyn)
     }
 
-    /// What a name or call stands for.
+    /// Returns the target of a name or call.
     pub fn reference(&self, id: ExprId) -> Option<&Reference> {
         self.references.get(id as usize).and_then(Option::as_ref)
     }
 
-    /// The overloads a call may be of; none if it is no call.
+    /// Returns the candidate overloads of a call; empty if the expression is not a call.
     pub fn overloads(&self, id: ExprId) -> &[&'static str] {
         match self.reference(id) {
             Some(Reference::Overloads(ids)) => ids,
@@ -64,12 +64,12 @@ impl Checked {
         }
     }
 
-    /// Whether a variable of that name is referred to.
+    /// Whether the expression refers to a variable with this name.
     pub fn refers_to(&self, name: &str) -> bool {
         self.references.iter().flatten().any(|reference| matches!(reference, Reference::Ident(ident) if ident == name))
     }
 
-    /// Where an expression is.
+    /// Returns the location of an expression.
     pub fn location(&self, id: ExprId) -> Location {
         crate::parser::location(&self.source, &self.positions, id)
     }
@@ -78,7 +78,7 @@ impl Checked {
 /// Checks a parsed expression.
 ///
 /// # Errors
-/// If names are not declared or types do not fit: every mistake that was found.
+/// Returns all errors: undeclared names and type mismatches.
 pub fn check(parsed: &Parsed, environment: &Environment) -> Result<Checked, Errors> {
     let Parsed { expr, source, positions } = parsed;
     let mut expr = expr.clone();

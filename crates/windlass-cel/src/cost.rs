@@ -1,8 +1,8 @@
-//! What an expression can cost at most, known before it runs.
+//! Estimates the maximum cost of an expression before it runs.
 //!
-//! The estimate follows the checked expression and the bounds of the schema: a comprehension costs its body times the
-//! largest number of elements, a comparison of strings their largest length. Servers refuse rules by these numbers, so
-//! they agree with the real server's to the unit, oddities included.
+//! The estimate is based on the checked expression and the bounds in the schema: a comprehension costs its body times
+//! the maximum number of elements, and a comparison of strings their maximum length. The server rejects rules based on
+//! these numbers, so they match kube-apiserver's exactly, including its quirks.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,8 @@ pub use estimate::Estimate;
 use estimate::EntrySize;
 use path::Path;
 
-/// The range of costs of a checked expression over values of a declared type, which every variable is taken to have.
+/// Estimates the cost range of a checked expression over values of a declared type, which every variable is assumed to
+/// have.
 pub fn estimate(checked: &Checked, root: Option<&DeclType>) -> Estimate {
     let mut coster = Coster {
         checked,
@@ -34,17 +35,17 @@ pub fn estimate(checked: &Checked, root: Option<&DeclType>) -> Estimate {
     coster.cost(&checked.expr)
 }
 
-/// What is known while walking an expression.
+/// State of an estimation.
 struct Coster<'a> {
     checked: &'a Checked,
     root: Option<&'a DeclType>,
-    /// The way through the declared types to the value of an expression.
+    /// Paths through the declared types to the values of expressions.
     paths: HashMap<ExprId, Path>,
     /// Variables of comprehensions, innermost last.
     locals: HashMap<&'a str, Vec<Local>>,
-    /// Sizes of results.
+    /// Sizes of results, by expression.
     sizes: HashMap<ExprId, Estimate>,
-    /// Sizes of the elements of results.
+    /// Sizes of the elements of results, by expression.
     entries: HashMap<ExprId, EntrySize>,
 }
 
@@ -56,7 +57,7 @@ struct Local {
     entry: Option<EntrySize>,
 }
 
-/// An argument or receiver of a call, as the functions' estimates see it.
+/// An argument or receiver of a call, as seen by the estimates of functions.
 struct Node<'a> {
     path: Path,
     kind: &'a Type,
@@ -92,7 +93,7 @@ impl<'a> Coster<'a> {
     fn select(&mut self, expr: &'a Expr, operand: &'a Expr, field: &str, test_only: bool) -> Estimate {
         let sum = self.cost(operand);
         if test_only {
-            // Asking whether a field is there costs nothing beyond getting to it.
+            // Testing for the presence of a field costs nothing beyond reaching it.
             return sum;
         }
         let path = self.path(operand).append(field);
@@ -290,8 +291,8 @@ impl<'a> Coster<'a> {
         self.size(expr).unwrap_or(Estimate::UNKNOWN)
     }
 
-    /// The size of an expression's value: as computed, as it stands there, as declared, as its type says, or as the
-    /// variable has it.
+    /// Returns the size of an expression's value: as computed, or of the literal, or as declared, or from its type, or
+    /// from the variable.
     fn size(&mut self, expr: &Expr) -> Option<Estimate> {
         if let Some(size) = self.sizes.get(&expr.id) {
             return Some(*size);
@@ -322,7 +323,7 @@ impl<'a> Coster<'a> {
         }
     }
 
-    /// The size that the declared types give the value at a path, whichever variable it starts at.
+    /// Returns the size that the declared types give to the value at a path, regardless of the variable it starts at.
     fn declared_size(&self, path: &Path) -> Option<Estimate> {
         let mut found = Found::Declared(self.root?);
         path.first()?;
@@ -342,14 +343,14 @@ impl<'a> Coster<'a> {
     }
 }
 
-/// Where a path leads.
+/// The target of a path.
 #[derive(Clone, Copy)]
 enum Found<'a> {
     Declared(&'a DeclType),
     Key,
 }
 
-/// Types of Kubernetes that count as structs.
+/// Whether a Kubernetes type counts as a struct.
 fn is_struct(name: &str) -> bool {
     matches!(name, "kubernetes.Quantity" | "kubernetes.URL" | "kubernetes.Semver" | "kubernetes.NamedFormat")
 }
@@ -374,7 +375,7 @@ fn written_size(expr: &Expr) -> Option<Estimate> {
     Some(Estimate::fixed(size as u64))
 }
 
-/// Whether a fold only gives a value a name.
+/// Whether a comprehension only binds a name to a value.
 fn is_bind(fold: &Comprehension) -> bool {
     matches!(&fold.range.kind, ExprKind::List { elements, .. } if elements.is_empty())
         && matches!(&fold.condition.kind, ExprKind::Literal(Literal::Bool(false)))

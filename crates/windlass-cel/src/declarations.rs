@@ -1,4 +1,4 @@
-//! The functions and types that expressions may use, a table a library.
+//! The functions and types that expressions may use, one table per library.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ mod signature;
 mod standard;
 mod strings;
 
-/// A function's name, an overload's identifier and its signature.
+/// A function name, an overload ID and its signature.
 type Row = (&'static str, &'static str, &'static str);
 
-/// Functions and the names of types.
+/// Functions and type names.
 #[derive(Debug, Default)]
 pub struct Declarations {
     functions: HashMap<&'static str, Function>,
@@ -27,35 +27,35 @@ pub struct Declarations {
 /// A function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function {
-    /// Its name, with dots if it has a namespace.
+    /// The name, with dots if it has a namespace.
     pub name: &'static str,
-    /// Its overloads, in the order they are tried.
+    /// The overloads, in the order in which they are tried.
     pub overloads: Vec<Overload>,
 }
 
-/// One signature of a function.
+/// A signature of a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Overload {
-    /// Its identifier, unique over all functions but for other names of the same one.
+    /// The ID, unique over all functions except for aliases.
     pub id: &'static str,
     /// Whether the first argument is the receiver.
     pub member: bool,
-    /// The arguments' types, the receiver's first.
+    /// Types of the arguments, starting with the receiver.
     pub arguments: Vec<Type>,
-    /// The result's type.
+    /// Type of the result.
     pub result: Type,
-    /// The names of its type parameters.
+    /// Names of the type parameters.
     pub parameters: Vec<Arc<str>>,
 }
 
 impl Declarations {
-    /// What Kubernetes declares.
+    /// Returns the declarations of Kubernetes.
     pub fn kubernetes() -> Declarations {
         let mut declarations = Declarations::default();
         for table in [
             standard::FUNCTIONS,
             optionals::FUNCTIONS,
-            // Before strings: where a receiver is dynamic, overloads are tried in this order.
+            // Before strings: if the type of a receiver is dynamic, overloads are tried in this order.
             collections::FUNCTIONS,
             strings::FUNCTIONS,
             kubernetes::FUNCTIONS,
@@ -79,7 +79,7 @@ impl Declarations {
         for plain in named {
             declarations.types.insert(static_name(&plain), plain);
         }
-        // Schemas of custom resources know these types by short names, too.
+        // Schemas of custom resources also refer to these types by short names.
         declarations.types.insert("duration", Type::Duration);
         declarations.types.insert("timestamp", Type::Timestamp);
         declarations.types.insert("list", Type::list(element()));
@@ -98,23 +98,23 @@ impl Declarations {
         }
     }
 
-    /// The function of a name.
+    /// Returns the function with a name.
     pub fn function(&self, name: &str) -> Option<&Function> {
         self.functions.get(name)
     }
 
-    /// The type a name stands for.
+    /// Returns the type with a name.
     pub fn named_type(&self, name: &str) -> Option<&Type> {
         self.types.get(name)
     }
 
-    /// All functions.
+    /// Returns all functions.
     pub fn functions(&self) -> impl Iterator<Item = &Function> {
         self.functions.values()
     }
 }
 
-/// The name in expressions of a type without parameters.
+/// Returns the name of a type without parameters, as used in expressions.
 fn static_name(plain: &Type) -> &'static str {
     match plain {
         Type::Bool => "bool",

@@ -1,9 +1,9 @@
-//! The types that expressions see of a structural schema.
+//! The types of a structural schema as seen by expressions.
 //!
-//! A [`DeclType`] says of a schema what an expression may ask of it (its type and fields) and what the cost of an
-//! expression depends on: how many elements a value can have at most, and how short it can be when written. What the
-//! schema does not bound, the size of a request does. Parts of a schema that expressions must not see (an untyped
-//! subtree, a list without items) have no type.
+//! A [`DeclType`] describes what an expression can use of a schema (its type and fields), and the properties that the
+//! cost of an expression depends on: the maximum number of elements of a value, and its minimum serialized size. Sizes
+//! that the schema does not limit are limited by the size of a request. Parts of a schema that expressions must not see
+//! (an untyped subtree, a list without items) have no type.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,37 +18,37 @@ mod resolve;
 
 pub use resolve::Declared;
 
-/// The size of the largest request a server accepts, which bounds everything that a schema leaves open.
+/// Maximum size of a request, which limits everything that a schema does not.
 pub const MAX_REQUEST_SIZE: i64 = 3 * 1024 * 1024;
 
-/// What cost estimates and type checks know of a schema.
+/// Properties of a schema that are relevant for cost estimates and type checks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeclType {
-    /// What it is.
+    /// The shape of the type.
     pub shape: Shape,
-    /// The largest number of elements, entries, characters or bytes; zero for values that have no size.
+    /// Maximum number of elements, entries, characters or bytes; zero for values without a size.
     pub max_elements: i64,
-    /// The fewest bytes a value takes as JSON.
+    /// Minimum size of a value as JSON in bytes.
     pub min_serialized_size: i64,
 }
 
 /// The shapes of declared types.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
-    /// A value without parts: a number, a string, a time, anything.
+    /// A value without parts: a number, a string, a time, or any value.
     Simple(Type),
     /// A list of elements.
     List(Arc<DeclType>),
-    /// A map from strings.
+    /// A map with string keys.
     Map(Arc<DeclType>),
     /// An object with declared fields, by their escaped names.
     Object(BTreeMap<String, Arc<DeclType>>),
 }
 
 impl DeclType {
-    /// The declared type of a schema; `None` if expressions must not see it. `resource_root` is true for the root of a
-    /// custom resource and of embedded ones, where `apiVersion`, `kind`, `metadata.name` and `metadata.generateName`
-    /// are always there.
+    /// Returns the declared type of a schema; `None` if expressions must not see it. `resource_root` is true for the
+    /// root of a custom resource and of embedded ones, where `apiVersion`, `kind`, `metadata.name` and
+    /// `metadata.generateName` are always present.
     pub fn of(schema: &Structural, resource_root: bool) -> Option<Self> {
         if schema.int_or_string {
             let max = schema.validation.max_length.map_or(MAX_REQUEST_SIZE - 2, |max| max.max(0).wrapping_mul(4));
@@ -86,7 +86,7 @@ impl DeclType {
         }
     }
 
-    /// The type of the elements of a list or the values of a map.
+    /// Returns the type of the elements of a list or the values of a map.
     pub fn element(&self) -> Option<&Arc<DeclType>> {
         match &self.shape {
             Shape::List(element) | Shape::Map(element) => Some(element),
@@ -94,7 +94,7 @@ impl DeclType {
         }
     }
 
-    /// The type of a field of an object, by its escaped name.
+    /// Returns the type of a field of an object, by its escaped name.
     pub fn field(&self, escaped: &str) -> Option<&Arc<DeclType>> {
         match &self.shape {
             Shape::Object(fields) => fields.get(escaped),
@@ -115,7 +115,7 @@ impl DeclType {
                 continue;
             }
             let Some(declared) = Self::of(property, property.embedded_resource) else { continue };
-            // Required fields without a default are the ones that every object must carry in the request.
+            // Every object must contain the required fields without a default in the request.
             if schema.validation.required.contains(name) && property.default.is_none() {
                 size += name.len() as i64 + declared.min_serialized_size + 4;
             }

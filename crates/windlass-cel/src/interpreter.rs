@@ -1,7 +1,7 @@
-//! Evaluation: a checked expression is planned once and run over any number of objects.
+//! Evaluation: a checked expression is planned once and evaluated on any number of objects.
 //!
-//! A [`Program`] holds nothing of an evaluation and can be shared by threads. An evaluation is bounded by its cost: it
-//! ends as soon as it has cost more than it may.
+//! A [`Program`] contains no evaluation state and can be shared between threads. An evaluation is bounded by its cost:
+//! it stops as soon as it exceeds its limit.
 
 use crate::checker::Checked;
 use crate::runtime_cost::Meter;
@@ -20,38 +20,38 @@ mod tests;
 use evaluate::Evaluator;
 use node::Node;
 
-/// An expression that is ready to run.
+/// An expression that is ready for evaluation.
 #[derive(Debug)]
 pub struct Program {
     root: Node,
-    /// The names of the variables it refers to.
+    /// Names of the variables it refers to.
     globals: Vec<String>,
-    /// How many places the variables of its comprehensions take.
+    /// Number of slots for the variables of its comprehensions.
     locals: usize,
 }
 
-/// Why an expression that is well typed cannot be run: a constant in it is none.
+/// Reason why a well-typed expression cannot be planned: it contains an invalid constant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct PlanError(pub(crate) String);
 
-/// The variables of an evaluation. A variable's value may itself be a failure, which is told when it is asked for.
+/// The variables of an evaluation. The value of a variable may itself be an error, which is reported when it is used.
 #[derive(Debug, Clone, Default)]
 pub struct Bindings<'a> {
     variables: Vec<(&'a str, Result<Value<'a>, EvalError>)>,
 }
 
-/// How an evaluation ended.
+/// Result of an evaluation.
 #[derive(Debug, Clone)]
 pub struct Evaluation<'a> {
-    /// What it gives.
+    /// The value or error.
     pub result: Result<Value<'a>, EvalError>,
-    /// What it cost, also if it failed.
+    /// The cost, also of a failed evaluation.
     pub cost: u64,
 }
 
 impl<'a> Bindings<'a> {
-    /// No variables.
+    /// Returns an empty set of variables.
     pub fn new() -> Self {
         Bindings::default()
     }
@@ -84,12 +84,12 @@ impl Program {
     /// Plans a checked expression.
     ///
     /// # Errors
-    /// If a constant conversion in it fails, or a constant regular expression is none.
+    /// Returns an error if a constant conversion fails or a constant regular expression is invalid.
     pub fn new(checked: &Checked) -> Result<Program, PlanError> {
         plan::plan(checked)
     }
 
-    /// Runs it, at no more than the cost that may be spent.
+    /// Evaluates the program, with an optional limit on the cost.
     pub fn eval<'a>(&self, bindings: &Bindings<'a>, limit: Option<u64>) -> Evaluation<'a> {
         let mut evaluator = Evaluator::new(self, bindings, Meter::new(limit));
         let result = evaluator.eval(&self.root);

@@ -1,5 +1,5 @@
-//! The Common Expression Language as Kubernetes has it: parsed, type-checked, costed, evaluated, and the
-//! `x-kubernetes-validations` of structural schemas on top.
+//! The Common Expression Language (CEL) as implemented by Kubernetes: parsing, type checking, cost estimation and
+//! evaluation, and the `x-kubernetes-validations` of structural schemas.
 //!
 //! Pure: no tokio, no network, no disk.
 

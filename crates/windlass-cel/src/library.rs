@@ -1,6 +1,6 @@
 //! The functions that expressions may call: the standard ones, and those of the Kubernetes libraries.
 //!
-//! A function is found by its name once, when a program is planned, and looks at the types of its arguments itself.
+//! A function is looked up by name once, when a program is planned, and checks the types of its arguments itself.
 
 use crate::value::{EvalError, Outcome, Value};
 
@@ -20,15 +20,15 @@ pub(crate) mod time;
 pub(crate) mod two_variables;
 pub(crate) mod url;
 
-/// A call: the function's name, and its arguments, the receiver first. A function may take the arguments.
+/// A call: the function's name, and its arguments, starting with the receiver. A function may consume the arguments.
 pub(crate) struct Call<'c, 'a> {
     pub(crate) function: &'static str,
-    /// The overload, empty where it is only known now.
+    /// The overload; empty if it is only known at run time.
     pub(crate) overload: &'c str,
     pub(crate) arguments: &'c mut [Value<'a>],
 }
 
-/// What a function does.
+/// The implementation of a function.
 pub(crate) type Implementation = for<'a> fn(Call<'_, 'a>) -> Outcome<'a>;
 
 /// A function.
@@ -59,7 +59,7 @@ const LIBRARIES: [&Table; 15] = [
     format::FUNCTIONS,
 ];
 
-/// The function of a name.
+/// Returns the function with a name.
 pub(crate) fn function(name: &str) -> Option<Function> {
     LIBRARIES
         .iter()
@@ -69,7 +69,7 @@ pub(crate) fn function(name: &str) -> Option<Function> {
 }
 
 impl Call<'_, '_> {
-    /// The failure of a call with arguments of such types.
+    /// Returns the error for arguments of these types.
     pub(crate) fn mismatch(&self) -> EvalError {
         let types: Vec<_> = self.arguments.iter().map(Value::type_name).collect();
         EvalError::new(format!("no such overload: {}({})", self.function, types.join(", ")))

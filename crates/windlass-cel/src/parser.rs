@@ -1,8 +1,8 @@
-//! From text to expressions, macros expanded.
+//! Parses text to expressions with macros expanded.
 //!
-//! Correct texts take one pass of recursive descent. Wrong ones are read again with recovery after each mistake, so
-//! that all of them are found and described as other implementations of the language describe them. Nesting, length
-//! and the number of errors are bounded.
+//! Valid texts need one pass of recursive descent. Invalid ones are parsed again with recovery after each error, so
+//! that all errors are found and described as in other implementations of the language. Nesting, length and the number
+//! of errors are bounded.
 
 use crate::ast::{Expr, ExprId};
 use crate::source::{Errors, Location, Source};
@@ -15,17 +15,17 @@ mod recovery;
 mod token;
 mod tree;
 
-/// How many code points an expression may have.
+/// Maximum number of code points of an expression.
 const MAXIMUM_LENGTH: usize = 100_000;
 
-/// What the parser accepts beyond the core language.
+/// Features that the parser accepts in addition to the core language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// `a.?b`, `a[?b]`, `[?a]`, `{?a: b}`, `optMap` and `optFlatMap`.
     pub optionals: bool,
     /// Names in backquotes after a dot.
     pub quoted_identifiers: bool,
-    /// The macros of comprehensions with two variables.
+    /// Macros of comprehensions with two variables.
     pub two_variable_macros: bool,
     /// `sortBy`.
     pub sort_by: bool,
@@ -38,15 +38,15 @@ pub struct Options {
 pub struct Parsed {
     /// The expression.
     pub expr: Expr,
-    /// The text it comes from.
+    /// The source text.
     pub source: Source,
-    /// The code point offset of every expression, by its number; `u32::MAX` for numbers not in use. Its length is one
-    /// more than the greatest number.
+    /// Code point offset of every expression, indexed by its ID; `u32::MAX` for unused IDs. The length is one more than
+    /// the largest ID.
     pub positions: Vec<u32>,
 }
 
 impl Options {
-    /// What Kubernetes accepts.
+    /// The features that Kubernetes accepts.
     pub const KUBERNETES: Options = Options {
         optionals: true,
         quoted_identifiers: false,
@@ -63,17 +63,17 @@ impl Default for Options {
 }
 
 impl Parsed {
-    /// Where an expression is.
+    /// Returns the location of an expression.
     pub fn location(&self, id: ExprId) -> Location {
         location(&self.source, &self.positions, id)
     }
 }
 
-/// Where an expression is.
+/// Returns the location of an expression.
 pub(crate) fn location(source: &Source, positions: &[u32], id: ExprId) -> Location {
     match positions.get(id as usize) {
         Some(&offset) if offset != u32::MAX => source.location(offset),
-        // What is nowhere is before the first column.
+        // An unknown position is before the first column.
         _ => Location { line: 1, column: -1 },
     }
 }
@@ -81,7 +81,7 @@ pub(crate) fn location(source: &Source, positions: &[u32], id: ExprId) -> Locati
 /// Parses a text.
 ///
 /// # Errors
-/// If it is not an expression: every mistake that was found.
+/// Returns all errors if the text is not an expression.
 pub fn parse(text: &str, options: Options) -> Result<Parsed, Errors> {
     let source = Source::new(text);
     let mut errors = Errors::new(source.clone());

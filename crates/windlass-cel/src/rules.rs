@@ -1,11 +1,11 @@
 //! The `x-kubernetes-validations` of structural schemas.
 //!
-//! [`compile`] makes the rules of a schema ready to run, [`Rules::validate`] runs them over an object, and
-//! [`check_definition`] says what the server has against rules when somebody writes a definition. All three tell the
-//! same story as the real server: the same errors in the same order, at the same cost.
+//! [`compile`] prepares the rules of a schema, [`Rules::validate`] evaluates them on an object, and
+//! [`check_definition`] validates the rules of a CustomResourceDefinition. All three match kube-apiserver: the same
+//! errors in the same order, at the same cost.
 //!
-//! Work is bounded: an evaluation by [`PER_CALL_LIMIT`], the rules of an object by the budget of the caller, which is
-//! normally [`OBJECT_BUDGET`], and a definition is refused when its rules could cost more than that allows for.
+//! Work is bounded: an evaluation by [`PER_CALL_LIMIT`], and the rules of an object by the caller's budget, which is
+//! normally [`OBJECT_BUDGET`]. A CustomResourceDefinition is rejected if the estimated cost of its rules is too high.
 
 use std::sync::Arc;
 
@@ -26,13 +26,13 @@ mod validate;
 pub use compiled::{CompiledRule, RuleError, RuleErrorKind};
 pub use definition::{DefinitionOptions, check_definition};
 
-/// The most one evaluation of a rule may cost.
+/// Maximum cost of one evaluation of a rule.
 pub const PER_CALL_LIMIT: u64 = 1_000_000;
-/// The most that all rules of one object may cost.
+/// Maximum cost of all rules of one object.
 pub const OBJECT_BUDGET: i64 = 10_000_000;
-/// The most one rule of a definition may be estimated to cost.
+/// Maximum estimated cost of one rule in a CustomResourceDefinition.
 pub const RULE_LIMIT: u64 = 10_000_000;
-/// The most all rules of one schema may be estimated to cost.
+/// Maximum estimated cost of all rules of one schema.
 pub const SCHEMA_LIMIT: u64 = 100_000_000;
 
 /// The compiled rules of a schema.
@@ -42,16 +42,16 @@ pub struct Rules {
     root: tree::Node,
 }
 
-/// What the rules have to say about an object.
+/// Result of evaluating the rules on an object.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outcome {
-    /// What is wrong, in the order it was found.
+    /// Errors, in the order in which they were found.
     pub errors: ErrorList,
-    /// What is wrong but was wrong before in the same way, to be told as warnings.
+    /// Errors that already existed unchanged in the old object, to be reported as warnings.
     pub warnings: Vec<String>,
 }
 
-/// Compiles the rules of a schema; `None` if it has none, so that objects without rules cost nothing.
+/// Compiles the rules of a schema; returns `None` if there are none, so that objects without rules cost nothing.
 /// `resource_root` is true for the schema of a custom resource or an embedded one.
 pub fn compile(schema: &Arc<Structural>, resource_root: bool) -> Option<Rules> {
     if !has_rules(schema) {
@@ -61,13 +61,13 @@ pub fn compile(schema: &Arc<Structural>, resource_root: bool) -> Option<Rules> {
     root.map(|root| Rules { schema: schema.clone(), root })
 }
 
-/// Whether a schema or a part of it has rules. Rules that are only below `allOf` do not count.
+/// Whether a schema or a subschema has rules. Rules that occur only below `allOf` do not count.
 pub fn has_rules(schema: &Structural) -> bool {
     tree::has_rules(schema)
 }
 
-/// The error that stands in for the rules when they cannot run: an object with errors of these kinds may not have the
-/// types the rules expect.
+/// Returns the error that is reported in place of the rules if they cannot run: an object with these errors may not
+/// have the types that the rules expect.
 pub fn blocked_by(errors: &[FieldError]) -> Option<FieldError> {
     let blocking = |error: &FieldError| {
         matches!(
@@ -89,17 +89,17 @@ pub fn blocked_by(errors: &[FieldError]) -> Option<FieldError> {
 }
 
 impl Rules {
-    /// Runs the rules over an object at a path (the root for a whole object).
+    /// Evaluates the rules on an object at a path (the root for a whole object).
     ///
-    /// With an old object, rules that compare with `oldSelf` run, and what was wrong before and did not change becomes a
-    /// warning. What the rules cost is taken from the budget; when it is used up there is an error that says so, no
-    /// further rule runs, and the budget is below zero.
+    /// With an old object, rules that use `oldSelf` run, and errors in values that did not change become warnings. The
+    /// cost of the rules is subtracted from the budget; when it is used up, an error is reported, no further rule runs,
+    /// and the budget is negative.
     pub fn validate(&self, path: &Path, new: &Value, old: Option<&Value>, budget: &mut i64) -> Outcome {
         validate::run(&self.root, &self.schema, path, new, old, old, budget)
     }
 
-    /// Runs the rules over a default: first as a value that stays what it is, then, if nothing is wrong with that, as
-    /// one that is new. Nothing is excused for not having changed. The dearer of the two is taken from the budget.
+    /// Evaluates the rules on a default: first as an unchanged value, then, if there are no errors, as a new one.
+    /// Errors are not excused for unchanged values. The larger of the two costs is subtracted from the budget.
     pub fn validate_default(&self, path: &Path, value: &Value, budget: &mut i64) -> ErrorList {
         let mut left = *budget;
         let errors = validate::run(&self.root, &self.schema, path, value, Some(value), None, &mut left).errors;
@@ -112,7 +112,7 @@ impl Rules {
         errors
     }
 
-    /// The compiled rules of the schema's root.
+    /// Returns the compiled rules of the schema's root.
     pub fn of_root(&self) -> &[CompiledRule] {
         self.root.rules()
     }

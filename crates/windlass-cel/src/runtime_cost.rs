@@ -1,13 +1,13 @@
-//! What evaluation costs, counted as it goes: the numbers that the API server counts, so that it refuses the same
-//! requests.
+//! Run-time cost, counted during evaluation. The numbers match kube-apiserver's, so that the same requests are
+//! rejected.
 //!
-//! Names, fields and indexes cost one each, lists ten and maps thirty, calls what [`CallCost`] says.
+//! Names, fields and indexes cost one each, lists ten, maps thirty, and calls according to [`CallCost`].
 
 use crate::value::{EvalError, Map, Opaque, Value};
 
-/// The cost of making a list.
+/// The cost of creating a list.
 pub(crate) const LIST: u64 = 10;
-/// The cost of making a map.
+/// The cost of creating a map.
 pub(crate) const MAP: u64 = 30;
 
 const TRAVERSAL: f64 = 0.1;
@@ -29,7 +29,7 @@ impl Meter {
         self.cost
     }
 
-    /// Takes back what was charged too much.
+    /// Refunds an overcharge.
     pub(crate) fn refund(&mut self, cost: u64) {
         self.cost = self.cost.saturating_sub(cost);
     }
@@ -42,47 +42,47 @@ impl Meter {
     }
 }
 
-/// How the cost of a call is found from its arguments and result.
+/// How the cost of a call is computed from its arguments and result.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum CallCost {
     /// One.
     Unit,
-    /// A walk over all that the first argument holds.
+    /// A traversal of everything in the first argument.
     Traverse,
     /// The size of the first argument, times a factor.
     Size(f64),
     /// The size of the result, times a factor.
     ResultSize(f64),
-    /// A regular expression that runs over a string.
+    /// Matching a regular expression against a string.
     Regex,
-    /// A search of a string in a string.
+    /// Searching for a string in a string.
     Search,
-    /// `==`: the smaller size, or one for the libraries' types.
+    /// `==`: the smaller size, or one for types of the libraries.
     Equal,
-    /// The smaller size.
+    /// The smaller of both sizes.
     Smaller,
-    /// Both sizes.
+    /// The sum of both sizes.
     Concatenate,
     /// `in` a list.
     Membership,
-    /// Whether an address or a prefix is in a prefix, given as text or not.
+    /// Whether a CIDR contains an address, given as a string or not.
     ContainsIp(bool),
-    /// See [`CallCost::ContainsIp`].
+    /// Whether a CIDR contains another one, given as a string or not.
     ContainsCidr(bool),
-    /// Validation by a format.
+    /// Validation against a format.
     Validate,
     /// A list as long as the result.
     MakeList,
-    /// A list of as many as there are in the argument, times the depth.
+    /// A list with the number of elements in the argument, times the depth.
     Flatten,
-    /// Every element of an argument with every other.
+    /// Comparing every element of an argument with every other.
     SelfCompare(usize),
-    /// Every element with every element of the other, so many times.
+    /// Comparing every element with every element of the other list, times a factor.
     Sets(f64),
 }
 
 impl CallCost {
-    /// How calls of a function cost; the overload is empty where it is only known at evaluation.
+    /// Returns the cost function of a call; the overload is empty if it is only known at run time.
     pub(crate) fn of(function: &str, overload: &str) -> CallCost {
         match overload {
             "list_slice" | "lists_range" | "list_reverse" => return CallCost::MakeList,
@@ -130,12 +130,13 @@ impl CallCost {
         }
     }
 
-    /// Whether the cost can only be told from the result.
+    /// Whether the cost depends on the result.
     pub(crate) fn needs_result(self) -> bool {
         matches!(self, CallCost::ResultSize(_) | CallCost::MakeList)
     }
 
-    /// How the real server fails to tell the cost of a call whose argument is no list, or failed and is given as null.
+    /// Returns kube-apiserver's failure to compute the cost of a call whose argument is not a list, or failed and is
+    /// passed as null.
     pub(crate) fn breakdown(self, arguments: &[Value<'_>], failed: bool) -> Option<EvalError> {
         let go_type = |value: &Value<'_>| match value {
             Value::Null if failed => "*types.Err",
@@ -159,7 +160,7 @@ impl CallCost {
         }
     }
 
-    /// The cost of a call. Arguments that failed are given as null, a result that failed as none.
+    /// Returns the cost of a call. Failed arguments are passed as null, a failed result as `None`.
     pub(crate) fn cost(self, arguments: &[Value<'_>], result: Option<&Value<'_>>) -> u64 {
         let size = |index: usize| actual_size(&arguments[index]);
         match self {
@@ -218,7 +219,7 @@ fn made_list(factor: f64, size: u64) -> u64 {
     (size as f64 * factor) as u64 + 1 + LIST
 }
 
-/// The size of a value, one for those that have none.
+/// Returns the size of a value; one for values without a size.
 fn actual_size(value: &Value<'_>) -> u64 {
     match value {
         Value::Optional(Some(value)) => actual_size(value),
@@ -226,7 +227,7 @@ fn actual_size(value: &Value<'_>) -> u64 {
     }
 }
 
-/// The cost of a walk over all that a value holds.
+/// Returns the cost of traversing everything in a value.
 fn traversal(value: &Value<'_>) -> u64 {
     match value {
         Value::String(text) => (text.len() as f64 * TRAVERSAL) as u64,
@@ -240,7 +241,7 @@ fn traversal(value: &Value<'_>) -> u64 {
 fn map_traversal(map: &Map<'_>) -> u64 {
     let value = |key: &Value<'_>| map.find(key).ok().flatten().map_or(1, |value| traversal(&value));
     let keys = map.keys();
-    // Fields that the schema does not know are counted all the same.
+    // Fields that are not in the schema are counted all the same.
     let unknown = 2 * map.len().saturating_sub(keys.len()) as u64;
     keys.iter().map(|key| traversal(key) + value(key)).sum::<u64>() + unknown
 }

@@ -1,43 +1,43 @@
-//! The text of an expression, places in it, and errors that point at them.
+//! The text of an expression, locations in it, and errors that refer to them.
 //!
-//! Offsets and columns count code points, as every CEL implementation does. Errors render with the line they are about
-//! and a caret under the place.
+//! Offsets and columns count code points, as in all CEL implementations. Errors are printed with the line and a caret
+//! that marks the location.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// How many errors are kept; the rest are only counted.
+/// Maximum number of errors kept; others are only counted.
 const MAXIMUM_ERRORS: usize = 100;
-/// Lines longer than this many bytes are not shown with an error.
+/// Lines longer than this many bytes are not printed with an error.
 const MAXIMUM_SNIPPET: usize = 16384;
 
 /// The text of an expression. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
     text: Arc<str>,
-    /// Code point offsets of the second line's start and those after it, then one past the end.
+    /// Code point offsets of the start of the second and all following lines, then one past the end.
     lines: Arc<[u32]>,
 }
 
-/// A place in a source.
+/// A location in a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Location {
-    /// The line, from one.
+    /// The line, counted from one.
     pub line: i32,
-    /// The column in code points, from zero.
+    /// The column in code points, counted from zero.
     pub column: i32,
 }
 
-/// One error.
+/// A single error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Issue {
-    /// Where.
+    /// The location.
     pub location: Location,
-    /// What.
+    /// The message.
     pub message: String,
 }
 
-/// The errors of parsing or checking one expression; `Display` shows them all, with the lines they are about.
+/// The errors of parsing or checking an expression; `Display` prints all of them, with the lines they refer to.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.render())]
 pub struct Errors {
@@ -47,12 +47,12 @@ pub struct Errors {
 }
 
 impl Location {
-    /// No place in particular.
+    /// No particular location.
     pub const NONE: Location = Location { line: -1, column: -1 };
 }
 
 impl Source {
-    /// The source of a text.
+    /// Returns the source for a text.
     pub fn new(text: &str) -> Source {
         let mut lines = Vec::new();
         let mut offset = 0;
@@ -66,22 +66,22 @@ impl Source {
         Source { text: text.into(), lines: lines.into() }
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// How many code points the text has.
+    /// Returns the number of code points in the text.
     pub fn len(&self) -> usize {
         self.lines.last().map_or(0, |end| *end as usize - 1)
     }
 
-    /// Whether there is no text.
+    /// Whether the text is empty.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
 
-    /// The line and column of a code point offset.
+    /// Returns the line and column of a code point offset.
     pub fn location(&self, offset: u32) -> Location {
         let starts = &self.lines[..self.lines.len() - 1];
         let line = starts.partition_point(|start| *start <= offset);
@@ -89,7 +89,7 @@ impl Source {
         Location { line: line as i32 + 1, column: (offset - start) as i32 }
     }
 
-    /// A line's text, lines counted from one.
+    /// Returns the text of a line, counted from one.
     pub fn line(&self, line: i32) -> Option<&str> {
         if line < 1 || line as usize > self.lines.len() || self.text.is_empty() {
             return None;
@@ -99,12 +99,12 @@ impl Source {
 }
 
 impl Errors {
-    /// No errors yet about a source.
+    /// Returns an empty list of errors for a source.
     pub fn new(source: Source) -> Errors {
         Errors { text: source, issues: Vec::new(), count: 0 }
     }
 
-    /// Notes an error.
+    /// Adds an error.
     pub fn report(&mut self, location: Location, message: impl Into<String>) {
         self.count += 1;
         if self.count <= MAXIMUM_ERRORS {
@@ -112,17 +112,17 @@ impl Errors {
         }
     }
 
-    /// Whether there is none.
+    /// Whether there are no errors.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// How many there are, those no longer kept included.
+    /// Returns the number of errors, including those not kept.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// The errors that are kept, in the order they were found.
+    /// Returns the errors that were kept, in the order in which they were found.
     pub fn issues(&self) -> &[Issue] {
         &self.issues
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub enum Type {
     /// Not known before evaluation.
     Dyn,
-    /// What an expression that failed to check has.
+    /// The type of an expression that failed to check.
     Error,
     /// `null_type`
     Null,
@@ -32,7 +32,7 @@ pub enum Type {
     List(Arc<Type>),
     /// `map(K, V)`
     Map(Arc<Type>, Arc<Type>),
-    /// A struct with declared fields; what they are is asked of the environment's type provider.
+    /// A struct with declared fields, which the environment's type provider defines.
     Object(Arc<str>),
     /// An abstract type such as `optional_type(T)` or `kubernetes.Quantity`.
     Opaque(Arc<str>, Arc<[Type]>),
@@ -42,7 +42,7 @@ pub enum Type {
     Param(Arc<str>),
 }
 
-/// The name of the type of optional values.
+/// The name of the optional type.
 pub const OPTIONAL: &str = "optional_type";
 
 impl Type {
@@ -61,27 +61,27 @@ impl Type {
         Type::Opaque(OPTIONAL.into(), [value].into())
     }
 
-    /// An object type of that name.
+    /// Returns an object type with a name.
     pub fn object(name: &str) -> Type {
         Type::Object(name.into())
     }
 
-    /// An abstract type of that name, without parameters.
+    /// Returns an abstract type with a name, without parameters.
     pub fn opaque(name: &str) -> Type {
         Type::Opaque(name.into(), [].into())
     }
 
-    /// `type`, the type of types where it is not said of which.
+    /// Returns `type`, the type of types without a parameter.
     pub fn any_type() -> Type {
         Type::Type(Arc::new(Type::object("")))
     }
 
-    /// A parameter of that name.
+    /// Returns a type parameter.
     pub fn param(name: &str) -> Type {
         Type::Param(name.into())
     }
 
-    /// What an optional type is of; `None` if this is not one.
+    /// Returns the element type of an optional type; `None` if this is not one.
     pub fn optional_value(&self) -> Option<&Type> {
         match self {
             Type::Opaque(name, parameters) if &**name == OPTIONAL => parameters.first(),
@@ -89,12 +89,12 @@ impl Type {
         }
     }
 
-    /// Whether it is not known before evaluation.
+    /// Whether the type is unknown before evaluation.
     pub fn is_dyn(&self) -> bool {
         matches!(self, Type::Dyn)
     }
 
-    /// The name values of this type have for their type, without parameters.
+    /// Returns the name of the type as seen by expressions, without parameters.
     pub fn name(&self) -> &str {
         match self {
             Type::Dyn => "dyn",
@@ -116,7 +116,7 @@ impl Type {
     }
 }
 
-/// As error messages of the checker show it.
+/// Formats the type as in error messages of the checker.
 impl fmt::Display for Type {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,8 +1,8 @@
-//! Values of expressions: JSON seen through its structural schema, borrowed and never copied, and what is computed
-//! from it.
+//! Values of expressions: JSON seen through its structural schema, borrowed and never copied, and values computed from
+//! it.
 //!
-//! A field that the schema does not know is invisible, null is the absence of a field, strings with a `format` are
-//! timestamps, durations or bytes, and lists that are sets or maps compare and add as such.
+//! A field that is not in the schema is invisible, null is equivalent to an absent field, strings with a `format` are
+//! timestamps, durations or bytes, and lists of type set or map are compared and added as such.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub use opaque::{Cidr, NamedFormat, Opaque, PreRelease, Semver};
 pub use text::Text;
 pub use time::Timestamp;
 
-/// What an operation on values gives.
+/// Result of an operation on values.
 pub type Outcome<'a> = Result<Value<'a>, EvalError>;
 
 /// A value.
@@ -63,37 +63,37 @@ pub enum Value<'a> {
     Type(Arc<str>),
     /// A value of a type of the Kubernetes libraries.
     Opaque(Arc<Opaque>),
-    /// What is left of a value of a library's type that was selected through an optional: using it fails.
+    /// A value of a library type that was selected through an optional: using it fails.
     Lost(Arc<Opaque>),
-    /// Data of no known type, kept by `x-kubernetes-preserve-unknown-fields`: it can only be compared.
+    /// Untyped data kept by `x-kubernetes-preserve-unknown-fields`: it can only be compared.
     Preserved(&'a Json),
 }
 
 impl<'a> Value<'a> {
-    /// A string.
+    /// Returns a string.
     pub fn string(text: impl Into<Arc<str>>) -> Value<'a> {
         Value::String(Text::Shared(text.into()))
     }
 
-    /// A list of computed values.
+    /// Returns a list of computed values.
     pub fn list(items: Vec<Value<'a>>) -> Value<'a> {
         Value::List(List::from(items))
     }
 
-    /// An optional that holds a value.
+    /// Returns an optional with a value.
     pub fn some(value: Value<'a>) -> Value<'a> {
         Value::Optional(Some(Arc::new(value)))
     }
 
-    /// The optional that holds nothing.
+    /// The empty optional.
     pub const NONE: Value<'static> = Value::Optional(None);
 
-    /// A value of a Kubernetes library's type.
+    /// Returns a value of a Kubernetes library type.
     pub fn opaque(value: Opaque) -> Value<'a> {
         Value::Opaque(Arc::new(value))
     }
 
-    /// The name of its type.
+    /// Returns the name of its type.
     pub fn type_name(&self) -> &'static str {
         match self {
             Value::Null => "null_type",
@@ -115,7 +115,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The number of characters, bytes, elements or entries; `None` for values that have none.
+    /// Returns the number of characters, bytes, elements or entries; `None` for values without a size.
     pub fn size(&self) -> Option<i64> {
         Some(match self {
             Value::String(text) => text.chars().count() as i64,
@@ -127,7 +127,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// Whether it is `true`; `None` if it is no `bool`.
+    /// Returns the value of a `bool`; `None` for other types.
     pub fn as_bool(&self) -> Option<bool> {
         match self {
             Value::Bool(value) => Some(*value),
@@ -135,7 +135,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The text of a string.
+    /// Returns the text of a string.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Value::String(text) => Some(text),
@@ -143,10 +143,10 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value, unless it is lost.
+    /// Returns the value, unless it is lost.
     ///
     /// # Errors
-    /// If it is: how the real server says so.
+    /// Returns kube-apiserver's error if it is lost.
     pub(crate) fn or_lost(self) -> Outcome<'a> {
         match self {
             Value::Lost(value) => Err(value.lost()),
@@ -154,7 +154,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Whether it is the zero of its type, as `optional.ofNonZeroValue` asks.
+    /// Whether it is the zero value of its type, as defined by `optional.ofNonZeroValue`.
     pub fn is_zero(&self) -> bool {
         match self {
             Value::Null => true,

@@ -1,4 +1,4 @@
-//! Text and JSON values as Go prints them, for the messages of the real server that show them.
+//! Formats text and JSON values like Go, for kube-apiserver messages that contain them.
 
 use std::fmt::Write;
 
@@ -10,21 +10,21 @@ mod quote;
 
 pub use quote::{first_unprintable, is_printable, quote, quote_bytes};
 
-/// A value in Go's `%v` form: `map[a:1 b:[x y]]`, strings bare, null as `<nil>`.
+/// Formats a value like Go's `%v`: `map[a:1 b:[x y]]`, strings bare, null as `<nil>`.
 pub fn plain(value: &Value) -> String {
     let mut out = String::new();
     write_plain(&mut out, value);
     out
 }
 
-/// Lists in Go's `%v` form: `[a b]`.
+/// Formats a list like Go's `%v`: `[a b]`.
 pub fn plain_list(items: &[Value]) -> String {
     let mut out = String::new();
     write_list(&mut out, items);
     out
 }
 
-/// A value in Go's `%s` form: as [`plain`] for strings, `%!s(int64=1)` for what is no string.
+/// Formats a value like Go's `%s`: like [`plain`] for strings, `%!s(int64=1)` for other values.
 pub fn verb_s(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -41,7 +41,7 @@ pub fn verb_s(value: &Value) -> String {
     }
 }
 
-/// A value in Go's `%#v` form: `map[string]interface {}{"a":1}`.
+/// Formats a value like Go's `%#v`: `map[string]interface {}{"a":1}`.
 pub fn syntax(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".to_owned(),
@@ -57,12 +57,12 @@ pub fn syntax(value: &Value) -> String {
     }
 }
 
-/// Inside a list or map a null is spelt without the verb.
+/// Inside a list or map, a null is written without the verb.
 fn nested_verb_s(value: &Value) -> String {
     if value.is_null() { "<nil>".to_owned() } else { verb_s(value) }
 }
 
-/// The Go type that a JSON value has in an unstructured object, as `%s` prints a `reflect.Type`.
+/// Returns the Go type of a JSON value in an unstructured object, as `%s` prints a `reflect.Type`.
 pub fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "%!s(<nil>)",
@@ -113,8 +113,8 @@ fn write_list(out: &mut String, items: &[Value]) {
     out.push(']');
 }
 
-/// A float as Go's `%v` prints it: the shortest digits, with an exponent of at least two digits below a ten-thousandth
-/// and from a million on.
+/// Formats a float like Go's `%v`: the shortest digits, with an exponent of at least two digits below 0.0001 and from
+/// one million on.
 pub fn float(value: f64) -> String {
     if value.is_infinite() {
         return if value < 0.0 { "-Inf" } else { "+Inf" }.to_owned();
@@ -127,7 +127,7 @@ pub fn float(value: f64) -> String {
     }
 }
 
-/// A value as Go's `json.Marshal` writes it, which escapes what HTML would read.
+/// Serializes a value like Go's `json.Marshal`, which escapes HTML characters.
 pub fn marshal(value: &Value) -> String {
     let text = String::from_utf8_lossy(&json::encode(value)).into_owned();
     if !text.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {

@@ -1,9 +1,9 @@
-//! Regular expressions of Go's syntax, run by our engine.
+//! Regular expressions in Go syntax, executed by Rust's regex engine.
 //!
-//! Patterns of schemas and of expressions are written for Go's engine. Ours is of the same family and takes linear time
-//! as well, but differs in letters: `\d`, `\w`, `\s` and `\b` know ASCII only in Go, braces that repeat nothing stand for
-//! themselves, and a class has no set operations. So a pattern is read by Go's rules, which gives Go's verdict in Go's
-//! words, and is written anew for ours while it is read. What it may take of memory is bounded.
+//! Patterns in schemas and expressions are written for Go's engine. Rust's is closely related and also runs in linear
+//! time, but differs in details: in Go, `\d`, `\w`, `\s` and `\b` are ASCII only, braces that repeat nothing are
+//! literal, and classes have no set operations. So a pattern is parsed by Go's rules, which gives Go's errors, and
+//! translated for Rust's engine at the same time. Its memory use is bounded.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -16,41 +16,41 @@ mod parser;
 
 use parser::Parser;
 
-/// Why a pattern cannot be used.
+/// Reason why a pattern cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("error parsing regexp: {0}")]
 pub struct PatternError(pub String);
 
-/// What all patterns of one schema, or of one definition, may take together.
+/// Memory limit for all patterns of one schema or CustomResourceDefinition together.
 const TOTAL_BUDGET: usize = 64 << 20;
-/// The sizes that are tried for a pattern. The last one is the most that any pattern may take.
+/// Size limits to try for a pattern. The last one is the maximum for any pattern.
 const SIZES: [usize; 5] = [8 << 10, 64 << 10, 512 << 10, 2 << 20, 10 << 20];
-/// What a pattern may take that is known only when it is needed, and compiled each time.
+/// Memory limit of a pattern that is known only at run time and compiled on each use.
 const SIZE_OF_PASSING: usize = 32 << 10;
 
 /// A compiled pattern.
 #[derive(Debug, Clone)]
 pub struct Pattern {
-    /// Matches and finds what Go would, but has no groups to capture.
+    /// Matches what Go would match, but has no capture groups.
     pub regex: Regex,
-    /// How many bytes it takes at most. Time to match can grow with this as well as with the text.
+    /// Maximum size in bytes. The time to match can grow with this as well as with the text.
     pub size: usize,
 }
 
 impl Pattern {
-    /// How much longer than a small pattern it may take to match a text.
+    /// Returns how many times longer than a small pattern this one may take to match a text.
     pub fn weight(&self) -> u64 {
         (self.size / SIZES[0]).max(1) as u64
     }
 }
 
 thread_local! {
-    /// The patterns of the definition at hand.
+    /// Patterns of the current CustomResourceDefinition.
     static SHARED: RefCell<Option<Compiler>> = const { RefCell::new(None) };
 }
 
-/// Does some work within which all patterns together may take only so much, and each is compiled once. Work within work
-/// shares the bounds of what is around it.
+/// Runs `work` with a limit on the total memory of all patterns compiled within it; each pattern is compiled once. A
+/// nested call shares the limit of the outer one.
 pub fn bounded<T>(work: impl FnOnce() -> T) -> T {
     struct End(bool);
     impl Drop for End {
@@ -69,10 +69,10 @@ pub fn bounded<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Whether Go takes a text for a regular expression. Nothing is compiled, so the time is linear in the length.
+/// Checks whether a text is a regular expression in Go. Nothing is compiled, so the time is linear in the length.
 ///
 /// # Errors
-/// What Go says of a text that is none.
+/// Returns Go's error for an invalid expression.
 pub fn check(pattern: &str) -> Result<(), PatternError> {
     Parser::new(pattern).parse().map(drop)
 }
@@ -80,7 +80,7 @@ pub fn check(pattern: &str) -> Result<(), PatternError> {
 /// Compiles a pattern.
 ///
 /// # Errors
-/// If the pattern is malformed or too large.
+/// Returns an error if the pattern is malformed or too large.
 pub fn compile(pattern: &str) -> Result<Pattern, PatternError> {
     SHARED.with_borrow_mut(|shared| match shared {
         Some(compiler) => compiler.compile(pattern),
@@ -88,17 +88,17 @@ pub fn compile(pattern: &str) -> Result<Pattern, PatternError> {
     })
 }
 
-/// Compiles a pattern that comes with the data, so it must be small.
+/// Compiles a pattern that comes with the data and must therefore be small.
 ///
 /// # Errors
-/// If the pattern is malformed or too large.
+/// Returns an error if the pattern is malformed or too large.
 pub fn compile_passing(pattern: &str) -> Result<Pattern, PatternError> {
     let translated = translate(pattern)?;
     let regex = build(&translated, pattern, SIZE_OF_PASSING)?.ok_or_else(|| too_large(pattern))?;
     Ok(Pattern { regex, size: SIZE_OF_PASSING })
 }
 
-/// Compiles several patterns: each text once, and all within a budget.
+/// Compiles several patterns, each distinct one once, within a total limit.
 #[derive(Debug, Default)]
 pub(crate) struct Compiler {
     done: HashMap<String, Pattern>,
@@ -116,7 +116,7 @@ impl Compiler {
                 break;
             }
             let regex = build(&translated, pattern, size)?;
-            // An attempt that fails takes time as well.
+            // A failed attempt takes time as well.
             self.spent += size;
             if let Some(regex) = regex {
                 let compiled = Pattern { regex, size };
@@ -132,12 +132,12 @@ fn translate(pattern: &str) -> Result<String, PatternError> {
     Parser::new(pattern).parse()?.ok_or_else(|| too_deep(pattern))
 }
 
-/// Our engine's form of a pattern, or `None` if it would take more than `size`.
+/// Compiles a translated pattern; returns `None` if it would need more than `size`.
 fn build(translated: &str, pattern: &str, size: usize) -> Result<Option<Regex>, PatternError> {
     match RegexBuilder::new(translated).size_limit(size).dfa_size_limit(1 << 20).build() {
         Ok(regex) => Ok(Some(regex)),
         Err(regex::Error::CompiledTooBig(_)) => Ok(None),
-        // What Go can read, ours can as well, but for the depth.
+        // Rust's engine accepts everything that Go's does, except for the nesting depth.
         Err(_) => Err(too_deep(pattern)),
     }
 }

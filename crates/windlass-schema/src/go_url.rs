@@ -1,4 +1,4 @@
-//! Addresses of resources, taken apart as Go's `net/url` does, with its words for what it cannot read.
+//! URLs, parsed like Go's `net/url`, with its error messages.
 
 use crate::go_format::quote;
 use crate::names::parse_address;
@@ -7,12 +7,12 @@ mod escape;
 
 use escape::{Part, escape, is_encoded, lossy, unescape};
 
-/// An address of a resource.
+/// A parsed URL.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Url {
     /// The scheme, in lower case.
     pub scheme: String,
-    /// Who asks, and maybe a password, escaped.
+    /// The user name, and optionally a password, escaped.
     pub user: Option<String>,
     /// The host and port.
     pub host: String,
@@ -22,14 +22,14 @@ pub struct Url {
     pub query: String,
     /// The fragment.
     pub fragment: String,
-    /// The whole.
+    /// The complete URL.
     pub text: String,
 }
 
-/// Reads an address, which may have a fragment and need not be absolute.
+/// Parses a URL, which may have a fragment and may be relative.
 ///
 /// # Errors
-/// Go's message.
+/// Returns Go's message.
 pub fn parse(text: &str) -> Result<Url, String> {
     let fail = |of: &str, error| format!("parse {}: {error}", quote(of));
     let (rest, escaped) = text.split_once('#').unwrap_or((text, ""));
@@ -43,15 +43,15 @@ pub fn parse(text: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-/// Reads an address that a request could name: an absolute one, or an absolute path.
+/// Parses a URL as in an HTTP request: an absolute one, or an absolute path.
 ///
 /// # Errors
-/// Go's message.
+/// Returns Go's message.
 pub fn parse_request_uri(text: &str) -> Result<Url, String> {
     parse_parts(text, true).map_err(|error| format!("parse {}: {error}", quote(text)))
 }
 
-/// A part of a query as it was before it was escaped.
+/// Unescapes a part of a query.
 pub fn unescape_query(text: &str) -> Option<String> {
     unescape(text, Part::Query).ok().map(lossy)
 }
@@ -135,7 +135,7 @@ fn write_query(out: &mut String, query: Option<&str>) {
     }
 }
 
-/// How a part is written: as it was if that is a way to write it, else escaped anew.
+/// Returns a part in its original form if that is a valid encoding, otherwise escaped again.
 fn escaped_as(text: &str, unescaped: &[u8], part: Part) -> String {
     if is_encoded(text, part) { text.to_owned() } else { escape(unescaped, part) }
 }
@@ -180,7 +180,7 @@ fn parse_host(scheme: &str, host: &str) -> Result<Vec<u8>, String> {
     unescape(host, Part::Host)
 }
 
-/// An address of version 6 in brackets, maybe with a zone after `%25`, and maybe a port.
+/// Parses an IPv6 address in brackets, with an optional zone after `%25` and an optional port.
 fn parse_literal(host: &str) -> Result<Vec<u8>, String> {
     let Some(end) = host.rfind(']') else { return Err("missing ']' in host".to_owned()) };
     let (name, port) = (&host[1..end], &host[end + 1..]);

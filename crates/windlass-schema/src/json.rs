@@ -1,8 +1,8 @@
-//! JSON in and out, as the real server reads and writes it.
+//! JSON parsing and serialization with the behavior of kube-apiserver.
 //!
-//! Reading is fast where the body is good and exact where it is not: syntax errors have the words of Go's scanner, and
-//! duplicate keys are found with their paths. Nesting beyond [`MAX_DEPTH`] is refused, so that no body can exhaust the
-//! stack of whoever walks the value afterwards.
+//! Parsing is fast for valid bodies and exact for invalid ones: syntax errors have the text of Go's scanner, and
+//! duplicate keys are found with their paths. Nesting deeper than [`MAX_DEPTH`] is rejected, so that no body can
+//! exhaust the stack of code that walks the value later.
 
 use std::borrow::Cow;
 
@@ -15,27 +15,27 @@ mod tree;
 pub use encode::{encode, encode_object, encode_pretty, format_float};
 pub(crate) use tree::{Node, push_strict};
 
-/// How deep objects and lists may nest. Go allows ten thousand; nobody writes a hundred.
+/// Maximum nesting depth of objects and lists. Go allows ten thousand; real bodies have fewer than a hundred levels.
 pub const MAX_DEPTH: usize = 1000;
 
-/// Why bytes are not JSON, in the words of Go's `encoding/json`.
+/// Reason why bytes are not JSON, in the words of Go's `encoding/json`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SyntaxError(pub String);
 
-/// A parsed body together with what is needed to say what is wrong with it.
+/// A parsed body, with the information needed to describe its errors.
 #[derive(Debug, Clone)]
 pub struct Document<'a> {
-    /// The value; of a key that stands twice, the last.
+    /// The value; for a duplicate key, the last one.
     pub value: Value,
     pub(crate) source: Source<'a>,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) enum Source<'a> {
-    /// JSON text, whose order matters to messages.
+    /// JSON text, whose order matters for messages.
     Json { text: Cow<'a, str>, duplicates: bool },
-    /// A value whose keys are in order, with what was found wrong while it was made.
+    /// A value with sorted keys, and the errors found while it was built.
     Sorted { strict: Vec<String> },
 }
 
@@ -46,8 +46,8 @@ impl From<Value> for Document<'_> {
 }
 
 impl Document<'_> {
-    /// The messages for keys that stand twice, in the order of the text: `duplicate field "data.a"`, or what the YAML
-    /// decoder says. For values without a schema; those with one are told by `decode::decode`.
+    /// Returns the messages for duplicate keys, in the order of the text: `duplicate field "data.a"`, or the message of
+    /// the YAML decoder. For values without a schema; `decode::decode` reports those of typed values.
     pub fn duplicates(&self) -> Vec<String> {
         match &self.source {
             Source::Json { duplicates: false, .. } => Vec::new(),
@@ -56,7 +56,7 @@ impl Document<'_> {
         }
     }
 
-    /// The text with its order, if there is one.
+    /// Returns the value in the order of the text, if there is a text.
     pub(crate) fn ordered(&self) -> Option<Node> {
         match &self.source {
             Source::Json { text, .. } => parser::parse::<Node>(text).ok().map(|(node, _)| node),
@@ -65,10 +65,10 @@ impl Document<'_> {
     }
 }
 
-/// Reads JSON.
+/// Parses JSON.
 ///
 /// # Errors
-/// When the bytes are not one JSON value.
+/// Returns an error if the bytes are not exactly one JSON value.
 pub fn parse(bytes: &[u8]) -> Result<Document<'_>, SyntaxError> {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
@@ -78,7 +78,7 @@ pub fn parse(bytes: &[u8]) -> Result<Document<'_>, SyntaxError> {
     Ok(Document { value, source: Source::Json { text, duplicates } })
 }
 
-/// Replaces every byte that is not UTF-8 by U+FFFD, as Go's decoder does.
+/// Replaces every byte that is not UTF-8 with U+FFFD, like Go's decoder.
 fn replace_invalid(mut bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len() + 16);
     loop {

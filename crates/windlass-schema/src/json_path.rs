@@ -1,10 +1,10 @@
-//! JSONPath as Kubernetes has it: `.spec.tags[0]`, `.status.conditions[?(@.type=="Ready")].status`, `..name`.
+//! JSONPath as in Kubernetes: `.spec.tags[0]`, `.status.conditions[?(@.type=="Ready")].status`, `..name`.
 //!
-//! A path is parsed once and found in many objects. What it means, and what is wrong with it, follows the dialect of
-//! client-go with missing keys allowed: a path that leads nowhere finds nothing. Neither parsing nor finding panics, and
-//! both are bounded: a path that multiplies what it finds ends with an error.
+//! A path is parsed once and evaluated on many objects. Its meaning and its errors follow the dialect of client-go with
+//! missing keys allowed: a path that matches nothing finds nothing. Neither parsing nor evaluation panics, and both are
+//! bounded: a path that multiplies its results fails with an error.
 //!
-//! The one thing left out are the loops of templates, `{range}` and `{end}`: they parse, and fail when evaluated.
+//! Only the loops of templates, `{range}` and `{end}`, are not supported: they parse, and fail when evaluated.
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ mod quote;
 
 pub use evaluate::{EvaluateError, Item};
 
-/// Why a text is no path.
+/// Reason why a text is not a path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ParseError(pub String);
@@ -24,7 +24,7 @@ pub struct ParseError(pub String);
 #[derive(Debug, Clone, PartialEq)]
 pub struct JsonPath {
     roots: Vec<Node>,
-    /// The names of a path that is nothing but fields, which most are.
+    /// The names of a path that consists only of fields, as most do.
     fields: Option<Vec<String>>,
 }
 
@@ -35,9 +35,9 @@ enum Node {
     Int(i64),
     Float(f64),
     Bool(bool),
-    /// `range` and `end`, or a word that means nothing.
+    /// `range` and `end`, or a word without meaning.
     Identifier(String),
-    /// Steps one after the other.
+    /// Consecutive steps.
     List(Vec<Node>),
     Field(String),
     Wildcard,
@@ -46,13 +46,13 @@ enum Node {
     Union(Vec<Vec<Node>>),
     Filter {
         left: Vec<Node>,
-        /// Empty for `[?(@.a)]`, which asks whether there is something on the left.
+        /// Empty for `[?(@.a)]`, which checks that the left side exists.
         operator: String,
         right: Vec<Node>,
     },
 }
 
-/// `[start:end:step]`; of a single index, `end` follows from `start`.
+/// `[start:end:step]`; for a single index, `end` follows from `start`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Slice {
     start: Option<i64>,
@@ -62,10 +62,10 @@ struct Slice {
 }
 
 impl JsonPath {
-    /// Parses a path as definitions have it, without braces around it.
+    /// Parses a path as in CustomResourceDefinitions, without braces around it.
     ///
     /// # Errors
-    /// When it is no path.
+    /// Returns an error if the path is invalid.
     pub fn expression(path: &str) -> Result<Self, ParseError> {
         Self::template(&format!("{{{path}}}"))
     }
@@ -73,7 +73,7 @@ impl JsonPath {
     /// Parses a template: text with paths in braces.
     ///
     /// # Errors
-    /// When what stands in braces is no path.
+    /// Returns an error if the text in braces is not a path.
     pub fn template(text: &str) -> Result<Self, ParseError> {
         let roots = parse::template(text)?;
         let fields = match roots.as_slice() {
@@ -83,28 +83,29 @@ impl JsonPath {
         Ok(Self { roots, fields })
     }
 
-    /// What the path finds: a list for each piece of the template.
+    /// Evaluates the path; returns a list of results for each piece of the template.
     ///
     /// # Errors
-    /// When a step does not fit what it meets, such as an index into an object, or when there is too much to look at.
+    /// Returns an error if a step does not fit the value, such as an index into an object, or if there are too many
+    /// values.
     pub fn find<'a>(&'a self, value: &'a Value) -> Result<Vec<Vec<Item<'a>>>, EvaluateError> {
         let mut left = usize::MAX;
         evaluate::find(&self.roots, value, &mut left)
     }
 
-    /// The first thing that the first piece finds.
+    /// Returns the first result of the first piece.
     ///
     /// # Errors
-    /// As [`JsonPath::find`].
+    /// See [`JsonPath::find`].
     pub fn first<'a>(&'a self, value: &'a Value) -> Result<Option<Item<'a>>, EvaluateError> {
         let mut left = usize::MAX;
         self.first_within(value, &mut left)
     }
 
-    /// As [`JsonPath::first`]; takes the number of values looked at from what is left.
+    /// Like [`JsonPath::first`]; subtracts the number of visited values from `left`.
     ///
     /// # Errors
-    /// As [`JsonPath::find`], and when nothing is left.
+    /// See [`JsonPath::find`]; also returns an error if `left` is used up.
     pub fn first_within<'a>(&'a self, value: &'a Value, left: &mut usize) -> Result<Option<Item<'a>>, EvaluateError> {
         match &self.fields {
             Some(fields) => Ok(fields.iter().try_fold(value, |value, field| value.get(field)).map(Item::Json)),

@@ -1,4 +1,4 @@
-//! What must hold of a `LabelSelector` field; parsing selectors of the query string is elsewhere.
+//! Validation of `LabelSelector` fields; see [`crate::selector`] for parsing selectors in query strings.
 
 use serde_json::Value;
 
@@ -6,16 +6,16 @@ use crate::field::{ErrorList, FieldError, Path};
 use crate::names;
 use crate::object_meta::{validate_label_name, validate_labels};
 
-/// What a selector may have that a new one should not.
+/// Exceptions to the rules for new selectors.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LabelSelectorOptions {
-    /// Values that are no label values pass: for objects that had them before.
+    /// Allow values that are not valid label values: for objects that already had them.
     pub allow_invalid_values: bool,
-    /// Operators nobody knows pass: for access reviews.
+    /// Allow unknown operators: for access reviews.
     pub allow_unknown_operators: bool,
 }
 
-/// Judges a selector; one that is absent is fine.
+/// Validates a selector; an absent one is valid.
 pub fn validate_label_selector(selector: Option<&Value>, options: LabelSelectorOptions, path: &Path) -> ErrorList {
     let Some(selector) = selector.and_then(Value::as_object) else { return Vec::new() };
     let labels = selector.get("matchLabels").and_then(Value::as_object);
@@ -28,7 +28,7 @@ pub fn validate_label_selector(selector: Option<&Value>, options: LabelSelectorO
     errors
 }
 
-/// Judges one requirement of `matchExpressions`.
+/// Validates one requirement of `matchExpressions`.
 pub fn validate_label_selector_requirement(
     requirement: &Value,
     options: LabelSelectorOptions,

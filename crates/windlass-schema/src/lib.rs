@@ -1,4 +1,4 @@
-//! Schemas of Kubernetes objects: the shape of built-in types, and what it means for a body to fit one.
+//! Schemas of Kubernetes objects: the structure of built-in types and custom resources, and validation against them.
 //!
 //! Pure: no tokio, no network, no disk.
 

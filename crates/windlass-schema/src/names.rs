@@ -1,7 +1,7 @@
-//! The rules for names, keys and other short strings, each answering with the messages of the real API server.
+//! Rules for names, keys and other short strings, with the messages of kube-apiserver.
 //!
-//! Every `is_*` function returns the list of what is wrong: an empty list means that the value is fine. The patterns
-//! that the messages quote are checked by hand here, so that a check costs one walk over the string.
+//! Every `is_*` function returns the list of errors; an empty list means that the value is valid. The patterns quoted
+//! in the messages are checked by hand, so that a check costs a single pass over the string.
 
 use std::fmt::Write;
 
@@ -18,9 +18,9 @@ pub use ip::{
 pub use port::{is_valid_group_id, is_valid_port_name, is_valid_port_num, is_valid_user_id};
 pub use version::compare_versions;
 
-/// The longest DNS label.
+/// Maximum length of a DNS label.
 pub const DNS1123_LABEL_MAX: usize = 63;
-/// The longest DNS subdomain.
+/// Maximum length of a DNS subdomain.
 pub const DNS1123_SUBDOMAIN_MAX: usize = 253;
 
 const LABEL_FMT: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
@@ -29,22 +29,22 @@ const SUBDOMAIN_MSG: &str = "a lowercase RFC 1123 subdomain must consist of lowe
                              '.', and must start and end with an alphanumeric character";
 const LABEL_KEY_FMT: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 
-/// `must be no more than N characters`.
+/// Returns `must be no more than N characters`.
 pub fn max_len_error(length: usize) -> String {
     format!("must be no more than {length} characters")
 }
 
-/// `must be no more than N bytes`: the words for label keys and values.
+/// Returns `must be no more than N bytes`, the message for label keys and values.
 pub fn max_bytes_error(length: usize) -> String {
     format!("must be no more than {length} bytes")
 }
 
-/// `must be between LO and HI, inclusive`.
+/// Returns `must be between LO and HI, inclusive`.
 pub fn inclusive_range_error(lo: i64, hi: i64) -> String {
     format!("must be between {lo} and {hi}, inclusive")
 }
 
-/// A message that quotes the pattern a value had to match, with examples.
+/// Returns a message that quotes the required pattern, with examples.
 pub fn regex_error(message: &str, pattern: &str, examples: &[&str]) -> String {
     let mut out = String::with_capacity(message.len() + pattern.len() + 64);
     out.push_str(message);
@@ -64,7 +64,7 @@ fn is_lower_alnum(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte.is_ascii_digit()
 }
 
-/// Whether the value starts with `first`, ends with `last` and has only `middle` between: the pattern
+/// Whether the value starts with `first`, ends with `last` and has only `middle` in between: the pattern
 /// `first(middle*last)?`.
 fn delimited(value: &[u8], first: fn(u8) -> bool, middle: fn(u8) -> bool, last: fn(u8) -> bool) -> bool {
     match value {
@@ -82,7 +82,7 @@ fn matches_subdomain(value: &str) -> bool {
     value.as_bytes().split(|b| *b == b'.').all(matches_label)
 }
 
-/// A DNS label of RFC 1123: at most 63 lower-case letters, digits and dashes.
+/// Checks for an RFC 1123 DNS label: at most 63 lower-case letters, digits and dashes.
 pub fn is_dns1123_label(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > DNS1123_LABEL_MAX {
@@ -111,12 +111,12 @@ fn subdomain(value: &str, too_long: fn(usize) -> String) -> Vec<String> {
     errors
 }
 
-/// A DNS subdomain of RFC 1123: labels joined by dots, at most 253 bytes.
+/// Checks for an RFC 1123 DNS subdomain: labels joined by dots, at most 253 bytes.
 pub fn is_dns1123_subdomain(value: &str) -> Vec<String> {
     subdomain(value, max_len_error)
 }
 
-/// A DNS subdomain whose length error says bytes and which may have upper case letters.
+/// Checks for a DNS subdomain that may contain upper-case letters; the length error says bytes.
 pub fn is_dns1123_subdomain_caseless(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > DNS1123_SUBDOMAIN_MAX {
@@ -130,7 +130,7 @@ pub fn is_dns1123_subdomain_caseless(value: &str) -> Vec<String> {
     errors
 }
 
-/// A DNS subdomain whose labels may start with, and contain, underscores.
+/// Checks for a DNS subdomain whose labels may start with, and contain, underscores.
 pub fn is_dns1123_subdomain_with_underscore(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > DNS1123_SUBDOMAIN_MAX {
@@ -149,7 +149,7 @@ pub fn is_dns1123_subdomain_with_underscore(value: &str) -> Vec<String> {
     errors
 }
 
-/// A DNS label of RFC 1035: as [`is_dns1123_label`], starting with a letter.
+/// Checks for an RFC 1035 DNS label: like [`is_dns1123_label`], starting with a letter.
 pub fn is_dns1035_label(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > DNS1123_LABEL_MAX {
@@ -164,7 +164,7 @@ pub fn is_dns1035_label(value: &str) -> Vec<String> {
     errors
 }
 
-/// A wildcard subdomain: `*.` and a DNS subdomain.
+/// Checks for a wildcard subdomain: `*.` and a DNS subdomain.
 pub fn is_wildcard_dns1123_subdomain(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > DNS1123_SUBDOMAIN_MAX {
@@ -184,7 +184,7 @@ fn matches_label_key_name(name: &[u8]) -> bool {
     delimited(name, |b| b.is_ascii_alphanumeric(), middle, |b| b.is_ascii_alphanumeric())
 }
 
-/// A qualified name: the rule for label keys, annotation keys (lower-cased), finalizers and condition types.
+/// Checks for a qualified name: the rule for label keys, annotation keys (lower-cased), finalizers and condition types.
 pub fn is_qualified_name(value: &str) -> Vec<String> {
     let message = "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
                    alphanumeric character";
@@ -218,7 +218,7 @@ pub fn is_qualified_name(value: &str) -> Vec<String> {
     errors
 }
 
-/// A label value: empty, or at most 63 letters, digits, dashes, underscores and dots.
+/// Checks for a label value: empty, or at most 63 letters, digits, dashes, underscores and dots.
 pub fn is_valid_label_value(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > DNS1123_LABEL_MAX {
@@ -232,7 +232,7 @@ pub fn is_valid_label_value(value: &str) -> Vec<String> {
     errors
 }
 
-/// An identifier as in C.
+/// Checks for a C identifier.
 pub fn is_c_identifier(value: &str) -> Vec<String> {
     let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
     if delimited(value.as_bytes(), |b| b.is_ascii_alphabetic() || b == b'_', word, word) {
@@ -243,7 +243,7 @@ pub fn is_c_identifier(value: &str) -> Vec<String> {
     vec![regex_error(message, "[A-Za-z_][A-Za-z0-9_]*", &["my_name", "MY_NAME", "MyName"])]
 }
 
-/// A name that can stand as one segment of a URL path.
+/// Checks for a name that can be used as one segment of a URL path.
 pub fn is_path_segment_name(name: &str) -> Vec<String> {
     match name {
         "." | ".." => vec![format!("may not be '{name}'")],
@@ -251,7 +251,7 @@ pub fn is_path_segment_name(name: &str) -> Vec<String> {
     }
 }
 
-/// The beginning of a name that can stand as one segment of a URL path.
+/// Checks for the prefix of a name that can be used as one segment of a URL path.
 pub fn is_path_segment_prefix(name: &str) -> Vec<String> {
     ["/", "%"].iter().filter(|part| name.contains(**part)).map(|part| format!("may not contain '{part}'")).collect()
 }
@@ -265,7 +265,7 @@ fn change_directory_errors(value: &str, errors: &mut Vec<String>) {
     }
 }
 
-/// The name of an environment variable, by the strict rule.
+/// Checks for the name of an environment variable, by the strict rule.
 pub fn is_env_var_name(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     let head = |b: u8| b.is_ascii_alphabetic() || matches!(b, b'-' | b'.' | b'_');
@@ -280,7 +280,7 @@ pub fn is_env_var_name(value: &str) -> Vec<String> {
     errors
 }
 
-/// The name of an environment variable, by the relaxed rule that is on by default.
+/// Checks for the name of an environment variable, by the relaxed rule that is enabled by default.
 pub fn is_relaxed_env_var_name(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.is_empty() {
@@ -294,7 +294,7 @@ pub fn is_relaxed_env_var_name(value: &str) -> Vec<String> {
     errors
 }
 
-/// A key of a ConfigMap or a Secret.
+/// Checks for a key of a ConfigMap or Secret.
 pub fn is_config_map_key(value: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if value.len() > DNS1123_SUBDOMAIN_MAX {
@@ -309,7 +309,7 @@ pub fn is_config_map_key(value: &str) -> Vec<String> {
     errors
 }
 
-/// A percentage: digits and `%`.
+/// Checks for a percentage: digits and `%`.
 pub fn is_valid_percent(value: &str) -> Vec<String> {
     if value.strip_suffix('%').is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit())) {
         return Vec::new();
@@ -318,7 +318,7 @@ pub fn is_valid_percent(value: &str) -> Vec<String> {
     vec![regex_error(message, "[0-9]+%", &["1%", "93%"])]
 }
 
-/// The name of an HTTP header.
+/// Checks for the name of an HTTP header.
 pub fn is_http_header_name(value: &str) -> Vec<String> {
     if !value.is_empty() && value.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
         return Vec::new();
@@ -327,10 +327,10 @@ pub fn is_http_header_name(value: &str) -> Vec<String> {
     vec![regex_error(message, "[-A-Za-z0-9]+", &["X-Header-Name"])]
 }
 
-/// The rule for an object's name: `prefix` says that a suffix will be added, as `generateName` does.
+/// The rule for an object's name; `prefix` means that a suffix will be added, as for `generateName`.
 pub type NameRule = fn(name: &str, prefix: bool) -> Vec<String>;
 
-/// A prefix that ends in a dash is judged as if a letter followed.
+/// Checks a prefix that ends in a dash as if a letter followed.
 fn with_prefix_masked(name: &str, prefix: bool, rule: fn(&str) -> Vec<String>) -> Vec<String> {
     if prefix && name.len() > 1 && name.ends_with('-') {
         let cut = name.len() - 2;
@@ -351,7 +351,7 @@ pub fn name_is_dns_label(name: &str, prefix: bool) -> Vec<String> {
     with_prefix_masked(name, prefix, is_dns1123_label)
 }
 
-/// Names that are DNS labels of RFC 1035: services by the old rule.
+/// Names that are RFC 1035 DNS labels: services by the old rule.
 pub fn name_is_dns1035_label(name: &str, prefix: bool) -> Vec<String> {
     with_prefix_masked(name, prefix, is_dns1035_label)
 }

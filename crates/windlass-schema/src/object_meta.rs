@@ -1,6 +1,6 @@
-//! What must hold of an object's `metadata`, when it is made and when it is changed.
+//! Validation of an object's `metadata` on create and update.
 //!
-//! Messages, paths and order are those of the real server; maps, which it walks in random order, are walked by key.
+//! Messages, paths and order are those of kube-apiserver; maps, which it visits in random order, are visited by key.
 
 use serde_json::{Map, Value};
 
@@ -9,10 +9,10 @@ use crate::go_format::is_printable;
 use crate::names::{self, NameRule};
 use crate::time;
 
-/// The most bytes that the annotations of an object may have together.
+/// Maximum total size of an object's annotations in bytes.
 pub const ANNOTATIONS_MAX_BYTES: usize = 256 << 10;
 
-/// What an immutable field says when somebody changes it.
+/// The message for a change to an immutable field.
 pub const IMMUTABLE: &str = "field is immutable";
 
 const FIELD_MANAGER_MAX_BYTES: usize = 128;
@@ -32,12 +32,12 @@ fn object<'a>(map: &'a Map<String, Value>, key: &str) -> Option<&'a Map<String, 
     map.get(key).and_then(Value::as_object)
 }
 
-/// One error for each message.
+/// Adds one error for each message.
 fn each_invalid(path: &Path, value: &str, messages: Vec<String>, errors: &mut ErrorList) {
     errors.extend(messages.into_iter().map(|message| FieldError::invalid(path, &Value::from(value), message)));
 }
 
-/// Judges the metadata of a new object, whose name has been generated already if it had to be.
+/// Validates the metadata of a new object, whose name has already been generated if necessary.
 pub fn validate_object_meta(meta: &Map<String, Value>, namespaced: bool, rule: NameRule, path: &Path) -> ErrorList {
     let mut errors = Vec::new();
     let generate = text(meta, "generateName");
@@ -69,7 +69,7 @@ pub fn validate_object_meta(meta: &Map<String, Value>, namespaced: bool, rule: N
     errors
 }
 
-/// Judges the metadata of a changed object against what was stored.
+/// Validates the metadata of an updated object against the stored one.
 pub fn validate_object_meta_update(new: &Map<String, Value>, old: &Map<String, Value>, path: &Path) -> ErrorList {
     let mut errors = Vec::new();
     if old.get("deletionTimestamp").is_some_and(|v| !v.is_null()) {
@@ -113,13 +113,13 @@ fn same_time(new: &str, old: &str) -> bool {
     new == old || matches!((time::parse_rfc3339(new), time::parse_rfc3339(old)), (Ok(a), Ok(b)) if a == b)
 }
 
-/// `field is immutable`, if the two differ; an absent value equals null.
+/// Returns `field is immutable` if the two differ; an absent value equals null.
 pub fn validate_immutable(new: Option<&Value>, old: Option<&Value>, path: &Path) -> ErrorList {
     let (new, old) = (new.unwrap_or(&Value::Null), old.unwrap_or(&Value::Null));
     if new == old { Vec::new() } else { vec![FieldError::invalid(path, new, IMMUTABLE)] }
 }
 
-/// `must be greater than or equal to 0`, if it is an integer below.
+/// Returns `must be greater than or equal to 0` for a negative integer.
 pub fn validate_nonnegative(value: Option<&Value>, path: &Path) -> ErrorList {
     match value {
         Some(value) if value.as_i64().is_some_and(|n| n < 0) => {
@@ -129,7 +129,7 @@ pub fn validate_nonnegative(value: Option<&Value>, path: &Path) -> ErrorList {
     }
 }
 
-/// The keys and values of labels.
+/// Validates the keys and values of labels.
 pub fn validate_labels(labels: Option<&Map<String, Value>>, path: &Path) -> ErrorList {
     let mut errors = Vec::new();
     for (key, value) in labels.into_iter().flatten() {
@@ -140,14 +140,14 @@ pub fn validate_labels(labels: Option<&Map<String, Value>>, path: &Path) -> Erro
     errors
 }
 
-/// The key of a label.
+/// Validates the key of a label.
 pub fn validate_label_name(name: &str, path: &Path) -> ErrorList {
     let mut errors = Vec::new();
     each_invalid(path, name, names::is_qualified_name(name), &mut errors);
     errors
 }
 
-/// The keys of annotations and the size of all of them.
+/// Validates the keys of annotations and their total size.
 pub fn validate_annotations(annotations: Option<&Map<String, Value>>, path: &Path) -> ErrorList {
     let mut errors = Vec::new();
     let mut size = 0;
@@ -161,7 +161,7 @@ pub fn validate_annotations(annotations: Option<&Map<String, Value>>, path: &Pat
     errors
 }
 
-/// The owners: each complete, at most one of them the controller.
+/// Validates owner references: each complete, at most one of them the controller.
 pub fn validate_owner_references(references: &[Value], path: &Path) -> ErrorList {
     let mut errors = Vec::new();
     let mut controller: Option<String> = None;
@@ -213,7 +213,7 @@ fn invalid_shown(path: &Path, value: String, detail: String) -> FieldError {
     FieldError { kind: ErrorKind::Invalid, field: path.to_string(), value: Some(value), detail }
 }
 
-/// An owner reference as JSON with its fields in the order of their declaration.
+/// Formats an owner reference as JSON with its fields in declaration order.
 fn show_owner_reference(reference: &Map<String, Value>) -> String {
     let mut parts: Vec<_> = ["apiVersion", "kind", "name", "uid"]
         .iter()
@@ -227,7 +227,7 @@ fn show_owner_reference(reference: &Map<String, Value>) -> String {
     format!("{{{}}}", parts.join(","))
 }
 
-/// The names of finalizers, and that the two propagation finalizers do not stand together.
+/// Validates the names of finalizers, and that the two propagation finalizers are not used together.
 pub fn validate_finalizers(finalizers: &[Value], path: &Path) -> ErrorList {
     let mut errors = Vec::new();
     let names: Vec<_> = finalizers.iter().filter_map(Value::as_str).collect();
@@ -256,7 +256,7 @@ fn validate_no_new_finalizers(new: &[Value], old: &[Value], path: &Path) -> Erro
     vec![FieldError::forbidden(path, detail)]
 }
 
-/// The entries of `managedFields`.
+/// Validates the entries of `managedFields`.
 pub fn validate_managed_fields(entries: &[Value], path: &Path) -> ErrorList {
     let mut errors = Vec::new();
     for (index, entry) in entries.iter().enumerate() {
@@ -280,7 +280,7 @@ pub fn validate_managed_fields(entries: &[Value], path: &Path) -> ErrorList {
     errors
 }
 
-/// The name of a field manager: at most 128 bytes, printable.
+/// Validates the name of a field manager: at most 128 bytes, printable.
 pub fn validate_field_manager(manager: &str, path: &Path) -> ErrorList {
     let mut errors = Vec::new();
     if manager.len() > FIELD_MANAGER_MAX_BYTES {

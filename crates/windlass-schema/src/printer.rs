@@ -1,7 +1,7 @@
-//! The columns of custom resources in `kubectl get`, and the fields that their lists can be selected by.
+//! Printer columns and selectable fields of custom resources.
 //!
-//! Both are JSONPaths of a definition, compiled once and evaluated for every object. A cell never fails: what is absent,
-//! mistyped or out of reach is null.
+//! Both are JSONPaths in a CustomResourceDefinition, compiled once and evaluated for every object. A cell never fails:
+//! a value that is absent, has the wrong type or is out of reach is null.
 
 use serde_json::{Map, Value, json};
 
@@ -14,16 +14,16 @@ pub use print::human_duration;
 
 const AGE: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
 
-/// A column of a table.
+/// A table column.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Column {
     /// The heading.
     pub name: String,
-    /// The type that clients are told: `string`, `integer`, `number`, `boolean` or `date`.
+    /// The type shown to clients: `string`, `integer`, `number`, `boolean` or `date`.
     pub kind: String,
-    /// The format that clients are told.
+    /// The format shown to clients.
     pub format: String,
-    /// What it shows.
+    /// The description of the column.
     pub description: String,
     /// Zero for columns that are always shown.
     pub priority: i32,
@@ -31,10 +31,10 @@ pub struct Column {
 }
 
 impl Column {
-    /// Compiles a column. Without a description it is described by its path.
+    /// Compiles a column. Without a description, the path is used as the description.
     ///
     /// # Errors
-    /// When the path is none.
+    /// Returns an error if the path is invalid.
     pub fn compile(
         name: &str,
         kind: &str,
@@ -51,8 +51,8 @@ impl Column {
         Ok(Self { name, kind, format, description, priority, path: JsonPath::expression(json_path)? })
     }
 
-    /// The columns of a version's `additionalPrinterColumns`, after the name. Without any, the age is shown. A path that
-    /// does not parse ends the columns there, as it does in the real server.
+    /// Returns the columns of a version's `additionalPrinterColumns`, which follow the name. Without any, the age is
+    /// shown. As in kube-apiserver, columns after a path that does not parse are dropped.
     pub fn of_definition(columns: Option<&Value>) -> Vec<Self> {
         let given = columns.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         if given.is_empty() {
@@ -67,7 +67,7 @@ impl Column {
         given.iter().map_while(compile).collect()
     }
 
-    /// The columns of the `scale` subresource, after the name.
+    /// Returns the columns of the `scale` subresource, which follow the name.
     pub fn of_scale() -> Vec<Self> {
         let count = |name: &str, path: &str, description: &str| {
             Self::compile(name, "integer", "", description, 0, path).expect("the path must parse")
@@ -83,7 +83,7 @@ impl Column {
         Self::compile("Age", "date", "", AGE, 0, ".metadata.creationTimestamp").expect("the path must parse")
     }
 
-    /// The column as `columnDefinitions` of a table has it.
+    /// Returns the column as in `columnDefinitions` of a table.
     pub fn definition(&self) -> Value {
         json!({
             "name": self.name,
@@ -94,12 +94,12 @@ impl Column {
         })
     }
 
-    /// The cell of an object at this time.
+    /// Returns the cell of an object at a time.
     pub fn cell(&self, object: &Value, now: Time) -> Value {
         self.cell_within(object, now, &mut Effort::default())
     }
 
-    /// As [`Column::cell`], one of many of a table; null when they have taken too much already.
+    /// Like [`Column::cell`], for one of many cells of a table; null if they have already used up the effort.
     pub fn cell_within(&self, object: &Value, now: Time, effort: &mut Effort) -> Value {
         if effort.left == 0 {
             return Value::Null;
@@ -124,8 +124,8 @@ impl Column {
     }
 }
 
-/// What the cells of one table may take: values looked at and bytes written. A definition may have thousands of columns
-/// that each search or show the whole object.
+/// Limit on the work for the cells of one table: values visited and bytes written. A CustomResourceDefinition may have
+/// thousands of columns that each search or show the whole object.
 #[derive(Debug, Clone)]
 pub struct Effort {
     left: usize,
@@ -149,10 +149,10 @@ fn age(text: &str, now: Time) -> String {
     }
 }
 
-/// A field by which lists can be selected.
+/// A field that can be used in field selectors.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SelectableField {
-    /// Its name in selectors: the path without the dot in front.
+    /// Its name in selectors: the path without the leading dot.
     pub name: String,
     path: JsonPath,
 }
@@ -161,26 +161,26 @@ impl SelectableField {
     /// Compiles a field.
     ///
     /// # Errors
-    /// When the path is none.
+    /// Returns an error if the path is invalid.
     pub fn compile(json_path: &str) -> Result<Self, ParseError> {
         let name = json_path.strip_prefix('.').unwrap_or(json_path).to_owned();
         Ok(Self { name, path: JsonPath::expression(json_path)? })
     }
 
-    /// The fields of a version's `selectableFields`.
+    /// Returns the fields of a version's `selectableFields`.
     ///
     /// # Errors
-    /// When a path is none.
+    /// Returns an error if a path is invalid.
     pub fn of_definition(fields: Option<&Value>) -> Result<Vec<Self>, ParseError> {
         let fields = fields.and_then(Value::as_array).into_iter().flatten();
         fields.map(|field| Self::compile(field.get("jsonPath").and_then(Value::as_str).unwrap_or_default())).collect()
     }
 
-    /// The text that selectors compare with. What is absent or null is empty.
+    /// Returns the text that selectors compare with. It is empty if the value is absent or null.
     ///
     /// # Errors
-    /// When the path does not fit the object or finds more than one value, which a path through the fields of a
-    /// structural schema never does.
+    /// Returns an error if the path does not fit the object or finds more than one value, which a path through the
+    /// fields of a structural schema never does.
     pub fn value(&self, object: &Value) -> Result<String, EvaluateError> {
         let found = self.path.find(object)?;
         match found.first().map_or(&[][..], Vec::as_slice) {
@@ -190,7 +190,7 @@ impl SelectableField {
         }
     }
 
-    /// What these fields say of an object, by name. A field that cannot be evaluated counts as absent.
+    /// Returns the values of these fields in an object, by name. A field that cannot be evaluated counts as absent.
     pub fn values(fields: &[Self], object: &Value) -> Map<String, Value> {
         fields.iter().map(|field| (field.name.clone(), field.value(object).unwrap_or_default().into())).collect()
     }

@@ -1,15 +1,14 @@
-//! Quantities: the fixed-point numbers of resources, `500m`, `1.5Gi`, `1e3`.
+//! Quantities: fixed-point numbers of resources, such as `500m`, `1.5Gi`, `1e3`.
 //!
-//! Parsing accepts exactly what `resource.Quantity` accepts and prints what it prints, its quirks included: a text that
-//! looks canonical is kept as it was written (`1.500`, `+1`). Mantissas hold 38 digits; a longer one is rounded away
-//! from zero at its last digits.
+//! Parsing and printing match `resource.Quantity` exactly, including its quirks: a text that looks canonical is kept as
+//! written (`1.500`, `+1`). Mantissas have 38 digits; a longer one is rounded away from zero.
 
 use std::cmp::Ordering;
 use std::fmt;
 
 mod parse;
 
-/// The suffixes a quantity is printed with.
+/// The suffix family of a printed quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// `12e6`.
@@ -20,16 +19,16 @@ pub enum Format {
     DecimalSi,
 }
 
-/// Why a text is not a quantity; the words are those of the real server.
+/// Reason why a text is not a quantity, in the words of kube-apiserver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
     /// The text does not look like a number with a suffix.
     #[error("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")]
     Format,
-    /// The number before the suffix cannot be read.
+    /// The number before the suffix cannot be parsed.
     #[error("unable to parse numeric part of quantity")]
     Numeric,
-    /// There is no such suffix.
+    /// The suffix is unknown.
     #[error("unable to parse quantity's suffix")]
     Suffix,
 }
@@ -40,35 +39,35 @@ pub struct Quantity {
     mantissa: i128,
     scale: i32,
     format: Format,
-    /// The text it was read from, where that is reused as its canonical form.
+    /// The original text, if it is reused as the canonical form.
     text: Option<Box<str>>,
 }
 
 impl Quantity {
-    /// Reads a quantity.
+    /// Parses a quantity.
     ///
     /// # Errors
-    /// When the text is not one.
+    /// Returns an error if the text is not a quantity.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
         parse::parse(text)
     }
 
-    /// A whole number.
+    /// Returns a whole number.
     pub fn new(value: i64, format: Format) -> Self {
         Self { mantissa: value.into(), scale: 0, format, text: None }
     }
 
-    /// A number of thousandths.
+    /// Returns a number of thousandths.
     pub fn milli(value: i64, format: Format) -> Self {
         Self { mantissa: value.into(), scale: -3, format, text: None }
     }
 
-    /// Zero.
+    /// Returns zero.
     pub fn zero() -> Self {
         Self::new(0, Format::DecimalSi)
     }
 
-    /// The format it is printed in.
+    /// Returns the format in which it is printed.
     pub fn format(&self) -> Format {
         self.format
     }
@@ -78,22 +77,22 @@ impl Quantity {
         self.mantissa == 0
     }
 
-    /// -1, 0 or 1.
+    /// Returns -1, 0 or 1.
     pub fn sign(&self) -> i32 {
         self.mantissa.signum() as i32
     }
 
-    /// The value rounded away from zero to a whole number; the nearest bound where it does not fit.
+    /// Returns the value rounded away from zero to a whole number, saturating at the bounds.
     pub fn value(&self) -> i64 {
         self.scaled_value(0)
     }
 
-    /// The value in thousandths, rounded away from zero; the nearest bound where it does not fit.
+    /// Returns the value in thousandths, rounded away from zero, saturating at the bounds.
     pub fn milli_value(&self) -> i64 {
         self.scaled_value(-3)
     }
 
-    /// The value in units of `10^scale`, rounded away from zero; the nearest bound where it does not fit.
+    /// Returns the value in units of `10^scale`, rounded away from zero, saturating at the bounds.
     pub fn scaled_value(&self, scale: i32) -> i64 {
         let (mantissa, _) = match self.scale.saturating_sub(scale) {
             up @ 0.. => (multiply(self.mantissa, up).unwrap_or(self.mantissa.signum() * i128::MAX), true),
@@ -102,23 +101,23 @@ impl Quantity {
         i64::try_from(mantissa).unwrap_or(if mantissa > 0 { i64::MAX } else { i64::MIN })
     }
 
-    /// The value, if it is written as a whole number (`1k` but not `1000m`) and fits.
+    /// Returns the value if it is written as a whole number (`1k` but not `1000m`) and fits.
     pub fn as_i64(&self) -> Option<i64> {
         let whole = (self.scale >= 0).then(|| multiply(self.mantissa, self.scale)).flatten()?;
         i64::try_from(whole).ok()
     }
 
-    /// The value as a float, perhaps inexact.
+    /// Returns the value as a float, which may be inexact.
     pub fn as_f64(&self) -> f64 {
         self.mantissa as f64 * 10_f64.powi(self.scale)
     }
 
-    /// Adds; zero takes the other's format.
+    /// Adds another quantity; zero adopts the other's format.
     pub fn add(&mut self, other: &Self) {
         self.combine(other, other.mantissa);
     }
 
-    /// Subtracts; zero takes the other's format.
+    /// Subtracts another quantity; zero adopts the other's format.
     pub fn sub(&mut self, other: &Self) {
         self.combine(other, other.mantissa.saturating_neg());
     }
@@ -134,7 +133,7 @@ impl Quantity {
         compare((self.mantissa, self.scale), (other.into(), 0))
     }
 
-    /// Whether the text it was read from is its canonical form.
+    /// Whether the original text is its canonical form.
     pub(crate) fn is_text(&self) -> bool {
         self.text.is_some()
     }
@@ -154,7 +153,7 @@ impl Quantity {
         let theirs = multiply(mantissa, other.scale - scale);
         match (mine, theirs) {
             (Some(mine), Some(theirs)) => (self.mantissa, self.scale) = (mine.saturating_add(theirs), scale),
-            // So far apart that the smaller is below the precision of the larger.
+            // So far apart that the smaller one is below the precision of the larger one.
             (None, _) => {}
             (_, None) => (self.mantissa, self.scale) = (mantissa, other.scale),
         }
@@ -197,7 +196,7 @@ impl Quantity {
         }
     }
 
-    /// The value as a whole number, if it is one.
+    /// Returns the value if it is a whole number.
     fn whole(&self) -> Option<i128> {
         match self.scale {
             up @ 0.. => multiply(self.mantissa, up),
@@ -238,7 +237,7 @@ impl Ord for Quantity {
     }
 }
 
-/// The suffix of a power of ten; beyond the known ones there is none, which is how the real server prints them.
+/// Returns the suffix of a power of ten; empty beyond the known ones, as in kube-apiserver.
 fn decimal_suffix(exponent: i64) -> &'static str {
     match exponent {
         -9 => "n",
@@ -254,7 +253,7 @@ fn decimal_suffix(exponent: i64) -> &'static str {
     }
 }
 
-/// `value × 10^power`.
+/// Returns `value × 10^power`.
 fn multiply(value: i128, power: i32) -> Option<i128> {
     if value == 0 {
         return Some(0);
@@ -262,7 +261,7 @@ fn multiply(value: i128, power: i32) -> Option<i128> {
     10_i128.checked_pow(u32::try_from(power).ok()?)?.checked_mul(value)
 }
 
-/// `value / 10^power`, rounded away from zero, and whether that was exact.
+/// Returns `value / 10^power`, rounded away from zero, and whether that is exact.
 fn divide_away(value: i128, power: u32) -> (i128, bool) {
     match 10_i128.checked_pow(power) {
         Some(divisor) if value % divisor == 0 => (value / divisor, true),

@@ -1,7 +1,8 @@
-//! Structural schemas of custom resources: compiled once per version of a definition, then walked for every object.
+//! Structural schemas of custom resources: compiled once per version of a CustomResourceDefinition, then walked for
+//! every object.
 //!
-//! [`Structural::admit`] makes a body an object (metadata, pruning, nulls, defaults), [`Structural::validate`] and
-//! [`Structural::validate_update`] judge one, [`defaults::validate`] judges the schema's own defaults.
+//! [`Structural::admit`] turns a body into an object (metadata, pruning, nulls, defaults), [`Structural::validate`] and
+//! [`Structural::validate_update`] validate it, and [`defaults::validate`] validates the schema's own defaults.
 
 use std::collections::BTreeMap;
 
@@ -24,20 +25,20 @@ pub use compile::{CompileError, MAX_DEPTH};
 pub use compiled::Compiled;
 pub use complete::{Options, Steps, TOO_MANY_DEFAULTS};
 
-/// A structural schema, or a part of one.
+/// A structural schema, or part of one.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Structural {
-    /// The type; `None` with `int_or_string` and for values that may be anything.
+    /// The type; `None` with `int_or_string` and for values of any type.
     pub kind: Option<Kind>,
-    /// Whether null is a value.
+    /// Whether null is allowed.
     pub nullable: bool,
-    /// What stands in when the field is absent; pruned and defaulted itself.
+    /// The value for an absent field; itself pruned and defaulted.
     pub default: Option<Value>,
-    /// The fields of an object.
+    /// Declared fields of an object.
     pub properties: BTreeMap<String, Structural>,
-    /// What other fields may hold.
+    /// `additionalProperties`: the schema of all other fields.
     pub additional: Additional,
-    /// The elements of a list.
+    /// Schema of the elements of a list.
     pub items: Option<Box<Structural>>,
     /// `x-kubernetes-preserve-unknown-fields`.
     pub preserve_unknown_fields: bool,
@@ -49,11 +50,11 @@ pub struct Structural {
     pub list_type: ListType,
     /// Whether `x-kubernetes-map-type` is `atomic`.
     pub atomic_map: bool,
-    /// What values must fulfil.
+    /// Keywords that only restrict values.
     pub validation: Validation,
     /// `x-kubernetes-validations`.
     pub rules: Vec<Rule>,
-    /// What was worked out from the rest, to make walks fast. Nothing in a schema that was put together by hand.
+    /// Tables derived from the other fields, to make walks fast. Empty in a schema that was built by hand.
     pub compiled: Compiled,
 }
 
@@ -74,29 +75,29 @@ pub enum Kind {
     Boolean,
 }
 
-/// What `additionalProperties` says.
+/// The value of `additionalProperties`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Additional {
-    /// Nothing.
+    /// Not specified.
     #[default]
     Absent,
     /// `true` or `false`.
     Bool(bool),
-    /// Every other field fits a schema.
+    /// All other fields must match a schema.
     Schema(Box<Structural>),
 }
 
-/// How the elements of a list are told apart.
+/// How the elements of a list are identified.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ListType {
-    /// Not said; behaves as atomic.
+    /// Not specified; behaves like `Atomic`.
     #[default]
     Absent,
-    /// The list is one value.
+    /// The list is atomic.
     Atomic,
     /// Elements are unique.
     Set,
-    /// Objects told apart by these keys.
+    /// Elements are objects identified by these keys.
     Map(Vec<String>),
 }
 
@@ -135,7 +136,7 @@ pub struct Validation {
     pub required: Vec<String>,
     /// `enum`
     pub allowed: Vec<Value>,
-    /// `allOf`, whose schemas only restrict.
+    /// `allOf`, whose schemas can only restrict values.
     pub all_of: Vec<Structural>,
     /// `anyOf`
     pub any_of: Vec<Structural>,
@@ -148,17 +149,17 @@ pub struct Validation {
 /// A rule of `x-kubernetes-validations`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rule {
-    /// The expression.
+    /// The CEL expression.
     pub rule: String,
-    /// What to say when it is false.
+    /// The message if the expression is false.
     pub message: String,
-    /// An expression that says it better.
+    /// A CEL expression that produces the message.
     pub message_expression: String,
     /// The machine-readable reason; empty means `FieldValueInvalid`.
     pub reason: String,
-    /// The field to blame, relative to the place of the rule.
+    /// Path of the field to report, relative to the schema of the rule.
     pub field_path: String,
-    /// Whether `oldSelf` is an optional and the rule runs on creation too; `None` if not said.
+    /// Whether `oldSelf` is an optional, so that the rule also runs on create; `None` if not specified.
     pub optional_old_self: Option<bool>,
 }
 

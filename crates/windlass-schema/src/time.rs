@@ -1,6 +1,6 @@
-//! Times and durations as Go reads and writes them, with its words for what it cannot read.
+//! Times and durations, parsed and formatted like Go, with its error messages.
 //!
-//! Holds no clock: [`Time::from_unix`] makes a time from what the caller's clock says.
+//! This module has no clock: [`Time::from_unix`] converts a time of the caller's clock.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ const SECONDS: &str = "2006-01-02T15:04:05Z07:00";
 const MICROSECONDS: &str = "2006-01-02T15:04:05.000000Z07:00";
 const DAY: i64 = 86_400;
 
-/// A point in time, to the nanosecond.
+/// A point in time with nanosecond precision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time {
     seconds: i64,
@@ -20,17 +20,17 @@ pub struct Time {
 }
 
 impl Time {
-    /// A time from seconds since 1970 and the nanoseconds within that second.
+    /// Returns a time from seconds since 1970 and the nanoseconds within that second.
     pub fn from_unix(seconds: i64, nanos: u32) -> Self {
         Self { seconds: seconds + i64::from(nanos / 1_000_000_000), nanos: nanos % 1_000_000_000 }
     }
 
-    /// Whole seconds since 1970.
+    /// Returns the whole seconds since 1970.
     pub fn unix_seconds(self) -> i64 {
         self.seconds
     }
 
-    /// The nanoseconds within the second.
+    /// Returns the nanoseconds within the second.
     pub fn nanos(self) -> u32 {
         self.nanos
     }
@@ -40,14 +40,14 @@ impl Time {
         self.seconds == -62_135_596_800 && self.nanos == 0
     }
 
-    /// `2006-01-02T15:04:05Z`: how `metav1.Time` is written.
+    /// Formats the time like `metav1.Time`: `2006-01-02T15:04:05Z`.
     pub fn to_rfc3339(self) -> String {
         let mut out = self.date_time();
         out.push('Z');
         out
     }
 
-    /// `2006-01-02T15:04:05.000000Z`: how `metav1.MicroTime` is written.
+    /// Formats the time like `metav1.MicroTime`: `2006-01-02T15:04:05.000000Z`.
     pub fn to_rfc3339_micro(self) -> String {
         let mut out = self.date_time();
         let _ = write!(out, ".{:06}Z", self.nanos / 1000);
@@ -65,23 +65,23 @@ impl Time {
     }
 }
 
-/// Reads a `metav1.Time`.
+/// Parses a `metav1.Time`.
 ///
 /// # Errors
-/// Go's message for a text that is not RFC 3339.
+/// Returns Go's message if the text is not RFC 3339.
 pub fn parse_rfc3339(text: &str) -> Result<Time, String> {
     Scan { text, layout: SECONDS, rest: text }.run(false)
 }
 
-/// Reads a `metav1.MicroTime`, which has exactly six digits after the point.
+/// Parses a `metav1.MicroTime`, which has exactly six digits after the point.
 ///
 /// # Errors
-/// Go's message for a text that is not of that form.
+/// Returns Go's message if the text does not have that form.
 pub fn parse_rfc3339_micro(text: &str) -> Result<Time, String> {
     Scan { text, layout: MICROSECONDS, rest: text }.run(true)
 }
 
-/// Walks a text along a layout.
+/// Parses a text along a layout.
 struct Scan<'a> {
     text: &'a str,
     layout: &'static str,
@@ -163,7 +163,7 @@ impl Scan<'_> {
         Ok(value)
     }
 
-    /// A fraction that the layout does not ask for; digits past the ninth are dropped.
+    /// Parses a fraction that is not in the layout; digits after the ninth are dropped.
     fn optional_fraction(&mut self) -> u32 {
         if !self.rest.starts_with(['.', ',']) || self.digit(1).is_none() {
             return 0;
@@ -228,7 +228,7 @@ pub(crate) fn days_in(month: i64, year: i64) -> i64 {
     }
 }
 
-/// Days since 1970 of a date, counting years from March so that the leap day is the last.
+/// Returns the days since 1970 of a date, counting years from March so that the leap day is the last.
 pub fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
@@ -237,7 +237,7 @@ pub fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
 }
 
-/// The date of a day since 1970: year, month and day.
+/// Returns the date of a day since 1970: year, month and day.
 pub fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let era = days.div_euclid(146_097);
@@ -250,7 +250,7 @@ pub fn civil_from_days(days: i64) -> (i64, i64, i64) {
     (year, month, day_of_year - (153 * shifted + 2) / 5 + 1)
 }
 
-/// Go's quoting in the errors of its time package.
+/// Quotes a text like the errors of Go's time package.
 fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

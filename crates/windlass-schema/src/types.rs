@@ -1,27 +1,27 @@
-//! The shape of built-in types: what a Go struct with its tags says, as data.
+//! The structure of built-in types: Go structs with their tags, as data.
 //!
 //! `windlass-builtins` loads a [`TypeTable`] from its generated file; decoding, strategic merge, protobuf and OpenAPI
-//! are walks over it.
+//! walk over it.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// A name in a table: borrowed from the generated file's one buffer, or owned where a table is built at run time.
+/// A name in a table: borrowed from the buffer of the generated file, or owned in a table built at run time.
 pub type Str = Cow<'static, str>;
 
-/// All struct types, addressed by [`StructId`].
+/// All struct types, indexed by [`StructId`].
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct TypeTable {
     /// The structs.
     pub structs: Vec<Struct>,
 }
 
-/// The position of a struct in its [`TypeTable`].
+/// The index of a struct in its [`TypeTable`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StructId(pub u32);
 
-/// A struct: fields in the order of their declaration, embedded structs flattened.
+/// A struct: its fields in declaration order, with embedded structs flattened.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Struct {
     /// The OpenAPI definition name: `io.k8s.api.core.v1.PodSpec`.
@@ -30,20 +30,20 @@ pub struct Struct {
     pub go_name: Str,
     /// The fields.
     pub fields: Vec<Field>,
-    /// Whether server-side apply treats a value as one (`x-kubernetes-map-type: atomic`).
+    /// Whether a value is atomic in server-side apply (`x-kubernetes-map-type: atomic`).
     pub atomic: bool,
-    /// Embedded structs that are messages of their own in protobuf, an outer one before those within it.
+    /// Embedded structs that are separate messages in protobuf, outer ones before those within them.
     pub inlines: Vec<Inline>,
 }
 
-/// A run of a struct's fields that protobuf nests in a message of its own. JSON knows nothing of it.
+/// A range of a struct's fields that protobuf nests in a separate message. It has no effect on JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Inline {
     /// The field number of the message.
     pub proto: u32,
-    /// The first field.
+    /// Index of the first field.
     pub start: u32,
-    /// The field after the last.
+    /// Index after the last field.
     pub end: u32,
 }
 
@@ -52,30 +52,30 @@ pub struct Inline {
 pub struct Field {
     /// The JSON name.
     pub name: Str,
-    /// Its type.
+    /// The type of the field.
     pub ty: Type,
-    /// How Go's decoder names the type in an error: `int32`, `v1.PullPolicy`, `[]v1.Container`.
+    /// The type's name in errors of Go's decoder: `int32`, `v1.PullPolicy`, `[]v1.Container`.
     pub go_type: Str,
-    /// The protobuf field number; 0 where the type has no protobuf form.
+    /// The protobuf field number; 0 if the type has no protobuf form.
     pub proto: u32,
-    /// Whether Go leaves a zero value out of JSON: `omitzero`, or `omitempty` on anything but a struct.
+    /// Whether Go omits a zero value from JSON: `omitzero`, or `omitempty` on anything except a struct.
     pub omit_empty: bool,
-    /// Whether it is a Go pointer: absent differs from zero.
+    /// Whether the field is a Go pointer, for which absent differs from zero.
     pub pointer: bool,
-    /// Whether OpenAPI lists it as required.
+    /// Whether the field is required in OpenAPI.
     pub required: bool,
-    /// The default that OpenAPI publishes.
+    /// The default published in OpenAPI.
     pub default: Option<Value>,
     /// For lists and maps: how server-side apply merges them.
     pub topology: Topology,
-    /// How a strategic merge patch treats it.
+    /// How a strategic merge patch treats the field.
     pub patch: PatchStrategy,
-    /// The format that OpenAPI publishes, if any.
+    /// The format published in OpenAPI, if any.
     pub format: Option<Str>,
 }
 
 impl Field {
-    /// A field that is left out when it is empty, and has nothing else to it.
+    /// Returns a field that is omitted when empty, without any other properties.
     pub fn new(name: impl Into<Str>, ty: Type) -> Self {
         Self {
             name: name.into(),
@@ -96,20 +96,20 @@ impl Field {
 /// The type of a field or element.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Type {
-    /// A struct of the table.
+    /// A struct in the table.
     Struct(StructId),
     /// A list of elements.
     List(Box<Type>),
-    /// A map from strings.
+    /// A map with string keys.
     Map(Box<Type>),
     /// Anything else.
     Scalar(Scalar),
 }
 
-/// Types with a JSON form of their own.
+/// Types with their own JSON representation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scalar {
-    /// A string, also of a named string type.
+    /// A string, including named string types.
     String,
     /// A boolean.
     Bool,
@@ -135,7 +135,7 @@ pub enum Scalar {
     RawExtension,
     /// `metav1.FieldsV1`: any JSON object.
     FieldsV1,
-    /// `apiextensions.JSON` and its kin (`JSONSchemaPropsOrBool`, ...): any JSON.
+    /// `apiextensions.JSON` and similar types (`JSONSchemaPropsOrBool`, ...): any JSON.
     Json,
 }
 
@@ -151,7 +151,7 @@ pub enum Topology {
     Set,
     /// A list of structs identified by these keys.
     Map(Vec<Str>),
-    /// Merged field by field, even where the struct's own definition is atomic.
+    /// Merged field by field, even if the struct's own definition is atomic.
     Granular,
 }
 
@@ -169,14 +169,14 @@ pub struct PatchStrategy {
 }
 
 impl TypeTable {
-    /// The struct of an id.
+    /// Returns the struct with an ID.
     pub fn get(&self, id: StructId) -> &Struct {
         &self.structs[id.0 as usize]
     }
 }
 
 impl Struct {
-    /// The field of a JSON name.
+    /// Returns the field with a JSON name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| &*field.name == name)
     }

@@ -1,7 +1,7 @@
-//! YAML in and out, as the real server's library has it: YAML 1.1, turned into JSON and out of it.
+//! YAML parsing and serialization like kube-apiserver's library: YAML 1.1, converted to and from JSON.
 //!
-//! `y`, `on` and `no` are booleans, as keys too; `0o17`, `017` and `1_000` are numbers; `<<` merges; only the first
-//! document is read. Expansion of aliases is limited, and so is nesting.
+//! `y`, `on` and `no` are booleans, also as keys; `0o17`, `017` and `1_000` are numbers; `<<` merges; only the first
+//! document is parsed. Alias expansion and nesting are limited.
 
 use std::borrow::Cow;
 
@@ -19,16 +19,16 @@ mod resolve;
 pub use emit::to_yaml;
 use load::Failure;
 
-/// Why bytes are not YAML that can be JSON, in the words of the real server: `yaml: line 1: did not find expected node
-/// content`.
+/// Reason why bytes are not YAML that can be converted to JSON, in the words of kube-apiserver: `yaml: line 1: did not
+/// find expected node content`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct YamlError(pub String);
 
-/// Reads the first document. Keys that stand twice do not fail it; [`Document::duplicates`] tells them.
+/// Parses the first document. Duplicate keys are not an error; [`Document::duplicates`] lists them.
 ///
 /// # Errors
-/// When the bytes are not YAML, or YAML that JSON cannot say.
+/// Returns an error if the bytes are not YAML, or are YAML that cannot be represented in JSON.
 pub fn parse(bytes: &[u8]) -> Result<Document<'static>, YamlError> {
     let text = String::from_utf8_lossy(bytes);
     if matches!(text, Cow::Owned(_)) {
@@ -46,10 +46,10 @@ pub fn parse(bytes: &[u8]) -> Result<Document<'static>, YamlError> {
     Ok(Document { value, source: Source::Sorted { strict } })
 }
 
-/// Reads the first document as a value.
+/// Parses the first document as a value.
 ///
 /// # Errors
-/// As [`parse`].
+/// See [`parse`].
 pub fn to_json_value(text: &str) -> Result<Value, YamlError> {
     parse(text.as_bytes()).map(|document| document.value)
 }

@@ -1,19 +1,19 @@
-//! What names mean: variables, functions, types and the fields of objects.
+//! The environment of an expression: variables, functions, types and fields of objects.
 
 use std::sync::{Arc, OnceLock};
 
 use crate::declarations::Declarations;
 use crate::types::Type;
 
-/// Answers what object types there are and what fields they have.
+/// Provides object types and their fields.
 pub trait TypeProvider: Send + Sync {
-    /// The type a name stands for in an expression (`Object(name)` for a struct), or `None` if it is not a type's.
+    /// Returns the type for a name in an expression (`Object(name)` for a struct), or `None` if the name is not a type.
     fn find_type(&self, name: &str) -> Option<Type>;
-    /// The type of a field of an object type; `None` if it has no such field.
+    /// Returns the type of a field of an object type; `None` if there is no such field.
     fn find_field(&self, object: &str, field: &str) -> Option<Type>;
 }
 
-/// What an expression may refer to. Cheap to clone and to extend.
+/// The names that an expression may refer to. Cheap to clone and to extend.
 #[derive(Clone)]
 pub struct Environment {
     pub(crate) declarations: Arc<Declarations>,
@@ -22,18 +22,18 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// An environment of functions and types, with no variables.
+    /// Returns an environment of functions and types, without variables.
     pub fn new(declarations: Arc<Declarations>) -> Environment {
         Environment { declarations, variables: Vec::new(), provider: None }
     }
 
-    /// What Kubernetes has in the rules of custom resources, but for the variables.
+    /// Returns the environment of custom resource rules in Kubernetes, without the variables.
     pub fn standard_kubernetes() -> &'static Environment {
         static ENVIRONMENT: OnceLock<Environment> = OnceLock::new();
         ENVIRONMENT.get_or_init(|| Environment::new(Arc::new(Declarations::kubernetes())))
     }
 
-    /// This environment with one more variable; a variable of the same name is replaced.
+    /// Returns this environment with an additional variable, which replaces one of the same name.
     #[must_use]
     pub fn with_variable(mut self, name: &str, variable: Type) -> Environment {
         self.variables.retain(|(other, _)| &**other != name);
@@ -41,14 +41,14 @@ impl Environment {
         self
     }
 
-    /// This environment with object types.
+    /// Returns this environment with object types.
     #[must_use]
     pub fn with_provider(mut self, provider: Arc<dyn TypeProvider>) -> Environment {
         self.provider = Some(provider);
         self
     }
 
-    /// The variables.
+    /// Returns the variables.
     pub fn variables(&self) -> impl Iterator<Item = (&str, &Type)> {
         self.variables.iter().map(|(name, variable)| (&**name, variable))
     }

@@ -1,10 +1,10 @@
-//! Calls of `format` whose clauses and arguments are both literal: whether they fit.
+//! Checks calls of `format` whose format and arguments are both literals.
 
 use super::Checked;
 use crate::ast::{Expr, ExprId, ExprKind, Literal};
 use crate::types::Type;
 
-/// What is wrong with a call, if it is one of `format` with a literal format and a literal list of arguments.
+/// Returns the error of a call of `format` with a literal format and a literal list of arguments.
 pub(super) fn check(checked: &Checked, call: &Expr) -> Option<(ExprId, String)> {
     let ExprKind::Call { target: Some(target), function, args } = &call.kind else { return None };
     let (ExprKind::Literal(Literal::String(format)), [Expr { kind: ExprKind::List { elements, .. }, .. }]) =
@@ -26,7 +26,7 @@ pub(super) fn check(checked: &Checked, call: &Expr) -> Option<(ExprId, String)> 
     }
 }
 
-/// How many arguments the clauses of a format use, or what is wrong with one.
+/// Returns the number of arguments that a format uses, or an error for an invalid clause.
 fn check_clauses(checked: &Checked, format: &str, elements: &[Expr]) -> Result<usize, (Option<ExprId>, String)> {
     let wrong = |message: String| (None, message);
     let mut used = 0;
@@ -53,7 +53,7 @@ fn check_clauses(checked: &Checked, format: &str, elements: &[Expr]) -> Result<u
     Ok(used)
 }
 
-/// How long the precision of a clause is.
+/// Returns the length of a clause's precision.
 fn read_precision(clause: &[u8]) -> Result<usize, String> {
     if clause[0] != b'.' {
         return Ok(0);
@@ -106,13 +106,13 @@ fn check_clause(checked: &Checked, clause: u8, argument: &Expr) -> Result<(), (O
     }
 }
 
-/// The argument, if its type is none of some.
+/// Returns the ID of the argument if its type is none of the given ones.
 fn none_of(checked: &Checked, argument: &Expr, names: &[&str]) -> Option<ExprId> {
     let given = checked.type_of(argument.id);
     (!given.is_dyn() && !names.contains(&given.name())).then_some(argument.id)
 }
 
-/// The argument, or the part of it that cannot be shown as text.
+/// Returns the ID of the argument, or of its part, that cannot be formatted as text.
 fn not_shown(checked: &Checked, argument: &Expr) -> Option<ExprId> {
     if let Type::Object(_) | Type::Opaque(..) | Type::Error | Type::Param(_) = checked.type_of(argument.id) {
         return Some(argument.id);

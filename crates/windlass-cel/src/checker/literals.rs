@@ -1,5 +1,4 @@
-//! Literals that can only be wrong: durations, timestamps and patterns that cannot be read, and lists and maps of mixed
-//! types.
+//! Checks literals: durations, timestamps and patterns that cannot be parsed, and lists and maps of mixed types.
 
 use super::{Checked, format_clauses};
 use crate::ast::{Expr, ExprId, ExprKind, Literal};
@@ -8,10 +7,10 @@ use crate::source::Errors;
 use crate::types::Type;
 use crate::value::Timestamp;
 
-/// Looks for wrong literals.
+/// Validates the literals of an expression.
 ///
 /// # Errors
-/// If there are any: all of them.
+/// Returns all invalid literals.
 pub(super) fn validate(checked: &Checked) -> Result<(), Errors> {
     let mut validator = Validator { checked, found: Vec::new(), formats: 0 };
     validator.walk(&checked.expr);
@@ -28,7 +27,7 @@ pub(super) fn validate(checked: &Checked) -> Result<(), Errors> {
 struct Validator<'a> {
     checked: &'a Checked,
     found: Vec<(ExprId, String)>,
-    /// How many calls of `format` are around: within them, lists and maps may be mixed.
+    /// Number of enclosing calls of `format`, within which lists and maps may be mixed.
     formats: usize,
 }
 
@@ -104,7 +103,7 @@ impl Validator<'_> {
 
 fn is_readable(function: &str, literal: &Literal) -> bool {
     match (function, literal) {
-        // A number of nanoseconds would do at evaluation, but other implementations refuse it as a literal.
+        // A number of nanoseconds would work at run time, but other implementations reject it as a literal.
         ("duration", Literal::Null | Literal::Int(_)) | ("timestamp", Literal::Null) => false,
         ("duration", Literal::String(text)) => windlass_schema::time::parse_duration(text).is_ok(),
         ("timestamp", Literal::String(text)) => matches!(Timestamp::parse_in_range(text), Some(Ok(_))),

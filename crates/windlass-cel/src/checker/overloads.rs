@@ -1,4 +1,4 @@
-//! Calls: which function is meant, and which of its overloads fit the arguments.
+//! Checks calls: which function is called, and which of its overloads match the arguments.
 
 use super::Reference;
 use super::substitution::Substitution;
@@ -121,7 +121,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A generic overload's types with type variables of their own.
+    /// Returns a generic overload's types with fresh type variables.
     fn instantiate(&mut self, overload: &Overload) -> Option<(Vec<Type>, Type)> {
         if overload.parameters.is_empty() {
             return None;

@@ -1,15 +1,15 @@
-//! Type variables: what is known of them so far, and whether one type may stand where another is wanted.
+//! Type variables: their bindings, and whether one type is assignable to another.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::types::Type;
 
-/// What type variables stand for. Attempts that fail leave no trace.
+/// Bindings of type variables. Failed attempts leave no trace.
 #[derive(Debug, Default)]
 pub(super) struct Substitution {
     bound: HashMap<Arc<str>, Type>,
-    /// What was bound before, to undo failed attempts.
+    /// Previous bindings, to undo failed attempts.
     undo: Vec<(Arc<str>, Option<Type>)>,
 }
 
@@ -20,7 +20,7 @@ impl Substitution {
         self.undo.push((name, before));
     }
 
-    /// Whether all of the first types may stand where the second are wanted; if so, variables are bound accordingly.
+    /// Whether all of the first types are assignable to the second ones; if so, binds variables accordingly.
     pub(super) fn assignable_all<'t>(&mut self, pairs: impl Iterator<Item = (&'t Type, &'t Type)>) -> bool {
         self.undo.clear();
         let mut pairs = pairs;
@@ -36,7 +36,7 @@ impl Substitution {
         fits
     }
 
-    /// Whether one type may stand where another is wanted; if so, variables are bound accordingly.
+    /// Whether one type is assignable to another; if so, binds variables accordingly.
     pub(super) fn assignable(&mut self, one: &Type, other: &Type) -> bool {
         self.assignable_all([(one, other)].into_iter())
     }
@@ -74,7 +74,7 @@ impl Substitution {
         }
     }
 
-    /// Whether a type may be what a variable stands for, and whether the variable stood for something already.
+    /// Returns whether a type can be the value of a variable, and whether the variable was already bound.
     fn attempt_variable(&mut self, one: &Type, variable: &Type, name: &Arc<str>) -> (bool, bool) {
         if one == variable {
             return (true, true);
@@ -99,7 +99,7 @@ impl Substitution {
         (true, false)
     }
 
-    /// Whether a variable is a type or within it.
+    /// Whether a variable equals a type or occurs within it.
     fn occurs(&self, variable: &Type, within: &Type) -> bool {
         if variable == within {
             return true;
@@ -113,12 +113,12 @@ impl Substitution {
         }
     }
 
-    /// A type with its variables replaced by what they stand for; those that stand for nothing stay as they are.
+    /// Replaces the variables in a type by their bindings; unbound ones are kept.
     pub(super) fn apply(&self, to: &Type) -> Type {
         self.replace(to, false)
     }
 
-    /// A type with its variables replaced by what they stand for, or by `dyn`.
+    /// Replaces the variables in a type by their bindings, or by `dyn`.
     pub(super) fn finish(&self, to: &Type) -> Type {
         self.replace(to, true)
     }
@@ -141,7 +141,7 @@ impl Substitution {
     }
 }
 
-/// The less specific of two types that fit each other.
+/// Returns the less specific of two compatible types.
 pub(super) fn most_general<'t>(one: &'t Type, other: &'t Type) -> &'t Type {
     if is_as_general(one, other) { one } else { other }
 }

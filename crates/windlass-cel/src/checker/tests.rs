@@ -8,8 +8,8 @@ use super::*;
 use crate::ast::ExprKind;
 use crate::parser::{Options, parse};
 
-/// What the reference implementation makes of expressions, one a line: its errors as it shows them, or the type of the
-/// whole and, from the inside out, of every expression, with its place and what it refers to.
+/// Results of the reference implementation, one expression per line: its errors as printed, or the type of the whole
+/// expression and, from the inside out, of every subexpression, with its location and target.
 const REFERENCE: &str = include_str!("../../tests/reference/expressions.jsonl");
 
 struct Objects;
@@ -114,7 +114,7 @@ fn namespaced_functions_lose_their_target() {
 fn a_checked_expression_knows_the_variables_it_refers_to() {
     let checked = compile("self.l.all(oldSelf, oldSelf > 0)", &environment()).expect("it must check");
     assert!(checked.refers_to("self"));
-    // A variable of a fold of the same name counts, too.
+    // A comprehension variable of the same name counts, too.
     assert!(checked.refers_to("oldSelf"));
     assert!(!compile("self.i > 0", &environment()).expect("it must check").refers_to("oldSelf"));
 }

@@ -1,4 +1,4 @@
-//! The rules of checking, one kind of expression after the other.
+//! The type checking rules, one kind of expression after the other.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use crate::ast::{Comprehension, Entry, Expr, ExprId, ExprKind, Literal};
 use crate::source::{Errors, Location, Source};
 use crate::types::Type;
 
-/// How many parts a type may have. Folds that make maps of maps could otherwise double it again and again.
+/// Maximum number of parts of a type. Comprehensions that build maps of maps could otherwise double it repeatedly.
 const MAXIMUM_TYPE_SIZE: usize = 1000;
 
-/// Checks one expression.
+/// Checks a single expression.
 pub(super) struct Checker<'a> {
     pub(super) environment: &'a Environment,
     pub(super) source: &'a Source,
@@ -20,13 +20,13 @@ pub(super) struct Checker<'a> {
     pub(super) types: Vec<Option<Type>>,
     pub(super) references: Vec<Option<Reference>>,
     pub(super) substitution: Substitution,
-    /// Variables of folds, the innermost last.
+    /// Variables of comprehensions, innermost last.
     pub(super) locals: Vec<(String, Type)>,
     pub(super) variables: usize,
 }
 
 impl Checker<'_> {
-    /// Gives an expression and all within it types, and names their full names.
+    /// Assigns types to an expression and its subexpressions, and resolves names to their full names.
     pub(super) fn check(&mut self, expr: &mut Expr) {
         match &mut expr.kind {
             ExprKind::Literal(literal) => {
@@ -86,7 +86,7 @@ impl Checker<'_> {
         self.set_type(expr.id, selected);
     }
 
-    /// The type of a field of an operand, which is checked first.
+    /// Returns the type of a field of an operand, which is checked first.
     pub(super) fn select_field(&mut self, id: ExprId, operand: &mut Expr, field: &str, optional: bool) -> Type {
         self.check(operand);
         let operand = self.substitution.apply(self.type_of(operand.id));
@@ -251,7 +251,7 @@ impl Checker<'_> {
         given
     }
 
-    /// The type of elements of which some have one type and the next another.
+    /// Joins the type of the previous elements with that of the next one.
     fn join(&mut self, previous: Option<Type>, current: Type) -> Type {
         match previous {
             None => current,
@@ -269,18 +269,18 @@ impl Checker<'_> {
         }
     }
 
-    /// Reports that a type is not the one that is wanted.
+    /// Reports a type mismatch.
     pub(super) fn mismatch(&mut self, id: ExprId, wanted: &Type, given: &Type) {
         self.report(id, format!("expected type '{wanted}' but found '{given}'"));
     }
 
-    /// A new type variable.
+    /// Returns a fresh type variable.
     pub(super) fn fresh(&mut self) -> Type {
         self.variables += 1;
         Type::param(&format!("_var{}", self.variables - 1))
     }
 
-    /// The full name and type of a name.
+    /// Returns the full name and type of a name.
     fn lookup<'n>(&self, name: &'n str) -> Option<(&'n str, Type)> {
         let full = name.strip_prefix('.').unwrap_or(name);
         if let Some((_, local)) = self.locals.iter().rev().find(|(local, _)| local == full) {
@@ -289,7 +289,7 @@ impl Checker<'_> {
         self.environment.lookup(full).map(|found| (full, found))
     }
 
-    /// Notes an expression's type.
+    /// Records the type of an expression.
     pub(super) fn set_type(&mut self, id: ExprId, is: Type) {
         let mut room = MAXIMUM_TYPE_SIZE;
         let fits = fits(&is, &mut room);
@@ -299,19 +299,19 @@ impl Checker<'_> {
         self.types[id as usize] = Some(if fits { is } else { Type::Error });
     }
 
-    /// The type of a checked expression.
+    /// Returns the type of a checked expression.
     pub(super) fn type_of(&self, id: ExprId) -> &Type {
         self.types[id as usize].as_ref().unwrap_or(&Type::Error)
     }
 
-    /// Notes an error.
+    /// Records an error.
     pub(super) fn report(&mut self, id: ExprId, message: String) {
         let location: Location = crate::parser::location(self.source, self.positions, id);
         self.errors.report(location, message);
     }
 }
 
-/// Whether a type has no more parts than there is room for.
+/// Whether a type has no more parts than `room` allows.
 fn fits(part: &Type, room: &mut usize) -> bool {
     if *room == 0 {
         return false;
@@ -337,7 +337,7 @@ fn literal_type(literal: &Literal) -> Type {
     }
 }
 
-/// The dotted name that selections from a name spell, if that is all there is.
+/// Returns the dotted name that selections from a name form, if the expression consists only of these.
 pub(super) fn qualified_name(expr: &Expr) -> Option<String> {
     fn append(expr: &Expr, name: &mut String) -> bool {
         match &expr.kind {
@@ -358,7 +358,7 @@ pub(super) fn qualified_name(expr: &Expr) -> Option<String> {
 }
 
 impl Environment {
-    /// The type of a variable, or of what else a full name stands for.
+    /// Returns the type of a variable, or of another target of a full name.
     fn lookup(&self, name: &str) -> Option<Type> {
         if let Some((_, variable)) = self.variables.iter().find(|(variable, _)| &**variable == name) {
             return Some(variable.clone());

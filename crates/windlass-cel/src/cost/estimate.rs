@@ -1,15 +1,15 @@
-//! Ranges of sizes and costs. Nothing overflows: what is too large stays at the largest number.
+//! Ranges of sizes and costs, with saturating arithmetic.
 
-/// A range, of the size of a value or of the cost of an expression.
+/// A range of the size of a value or of the cost of an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Estimate {
-    /// The least it can be.
+    /// The minimum.
     pub min: u64,
-    /// The most it can be.
+    /// The maximum.
     pub max: u64,
 }
 
-/// The cost of a call and the size of its result, if it is known.
+/// The cost of a call and, if known, the size of its result.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CallEstimate {
     pub(super) cost: Estimate,
@@ -25,39 +25,39 @@ pub(super) struct EntrySize {
 }
 
 impl Estimate {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Self = Self::fixed(0);
     /// One.
     pub const ONE: Self = Self::fixed(1);
-    /// Anything.
+    /// Any value.
     pub const UNKNOWN: Self = Self { min: 0, max: u64::MAX };
-    /// What a union starts from.
+    /// The identity of `union`.
     pub(super) const EMPTY: Self = Self { min: u64::MAX, max: 0 };
 
-    /// Exactly that much.
+    /// Returns the range of a single value.
     pub const fn fixed(value: u64) -> Self {
         Self { min: value, max: value }
     }
 
-    /// The sum.
+    /// Returns the sum.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self { min: self.min.saturating_add(other.min), max: self.max.saturating_add(other.max) }
     }
 
-    /// The product.
+    /// Returns the product.
     #[must_use]
     pub fn multiply(self, other: Self) -> Self {
         Self { min: self.min.saturating_mul(other.min), max: self.max.saturating_mul(other.max) }
     }
 
-    /// The product with a factor, rounded up.
+    /// Returns the product with a factor, rounded up.
     #[must_use]
     pub fn scale(self, factor: f64) -> Self {
         Self { min: scale(self.min, factor), max: scale(self.max, factor) }
     }
 
-    /// The range that covers both.
+    /// Returns the range that covers both.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         Self { min: self.min.min(other.min), max: self.max.max(other.max) }
@@ -81,6 +81,6 @@ impl EntrySize {
 }
 
 fn scale(value: u64, factor: f64) -> u64 {
-    // A float that does not fit becomes the largest integer.
+    // A float that does not fit becomes the maximum integer.
     (value as f64 * factor).ceil() as u64
 }

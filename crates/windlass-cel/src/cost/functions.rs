@@ -1,16 +1,16 @@
-//! The costs of the operators and functions of the language itself.
+//! Costs of the operators and functions of the core language.
 
 use super::estimate::{CallEstimate, Estimate};
 use super::{Coster, Node};
 use crate::ast::{Expr, ExprKind, Literal};
 
-/// The cost of going over a string, a character.
+/// Cost per character of traversing a string.
 pub(super) const TRAVERSAL: f64 = 0.1;
-/// The cost of a regular expression, a character.
+/// Cost per character of a regular expression.
 pub(super) const REGEX: f64 = 0.25;
 
 impl<'a> Coster<'a> {
-    /// The cost of one overload of a call, its arguments included.
+    /// Returns the cost of one overload of a call, including its arguments.
     pub(super) fn function(
         &mut self,
         expr: &'a Expr,
@@ -50,7 +50,7 @@ impl<'a> Coster<'a> {
         CallEstimate { cost: call.cost.plus(sum), size: call.size }
     }
 
-    /// The costs that the extensions for sets and lists bring along.
+    /// Returns the cost of functions of the set and list extensions.
     fn extension(&self, overload: &str, target: Option<&Node<'a>>, args: &[Node<'a>]) -> Option<CallEstimate> {
         let allocating = |factor: f64, size: Estimate| {
             CallEstimate::sized(size.scale(factor).plus(Estimate::ONE).plus(Estimate::fixed(10)), size)
@@ -90,13 +90,13 @@ impl<'a> Coster<'a> {
         }
     }
 
-    /// The size of an argument, as the libraries see it.
+    /// Returns the size of an argument, as used by the libraries.
     pub(super) fn node_size(&self, node: &Node<'a>) -> Estimate {
         node.size.or_else(|| self.declared_size(&node.path)).unwrap_or(Estimate::UNKNOWN)
     }
 }
 
-/// The size of an argument, as the language sees it.
+/// Returns the size of an argument, as used by the core language.
 fn known(node: &Node<'_>) -> Estimate {
     node.size.unwrap_or(Estimate::UNKNOWN)
 }
@@ -148,7 +148,7 @@ fn plain(overload: &str, target: Option<&Node<'_>>, args: &[Node<'_>]) -> Option
     })
 }
 
-/// The value of an argument that is written as an integer, not below zero.
+/// Returns the value of an argument that is a non-negative integer literal.
 fn literal_or(node: &Node<'_>, otherwise: u64) -> u64 {
     match &node.expr.kind {
         ExprKind::Literal(Literal::Int(value)) => u64::try_from(*value).unwrap_or(0),

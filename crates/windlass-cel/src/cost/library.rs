@@ -1,4 +1,4 @@
-//! The costs of the functions that Kubernetes adds.
+//! Costs of the functions that Kubernetes adds.
 
 use super::estimate::{CallEstimate, Estimate};
 use super::functions::{REGEX, TRAVERSAL};
@@ -6,13 +6,14 @@ use super::{Coster, Node};
 use crate::ast::{ExprKind, Literal};
 use crate::types::Type;
 
-/// The length taken for the pattern behind a named format.
+/// Assumed length of the pattern of a named format.
 const FORMAT_PATTERN: f64 = 128.0;
-/// The longest name of a format.
+/// Maximum length of a format name.
 const FORMAT_NAME: u64 = 64;
 
 impl<'a> Coster<'a> {
-    /// The cost of a call of a Kubernetes function, without its arguments; `None` if the language has it.
+    /// Returns the cost of calling a Kubernetes function, without its arguments; `None` for functions of the core
+    /// language.
     pub(super) fn library(
         &self,
         function: &str,
@@ -98,12 +99,12 @@ impl<'a> Coster<'a> {
 
     fn selector(&self, text: &Node<'a>) -> Estimate {
         let size = self.node_size(text);
-        // Two characters make a requirement, which is a struct and a list.
+        // Two characters make up a requirement, which is a struct and a list.
         let requirements = size.scale(0.5).scale(50.0);
         Estimate::fixed(10).plus(size.scale(TRAVERSAL)).plus(requirements)
     }
 
-    /// Going over all elements of a list, or all characters of a string.
+    /// Returns the cost of visiting all elements of a list, or all characters of a string.
     fn search(&self, target: &Node<'a>) -> Estimate {
         let Some(element) = first_parameter(target.kind) else { return self.node_size(target).scale(TRAVERSAL) };
         let mut each = Estimate::ONE;
@@ -126,7 +127,7 @@ impl<'a> Coster<'a> {
         let to = self.node_size(to);
         let (mut count, mut kept) = (Estimate::ZERO, Estimate::ZERO);
         if from.min == 0 {
-            // Replacing nothing puts the replacement around every character.
+            // Replacing the empty string inserts the replacement around every character.
             count.max = size.max.saturating_add(1);
             kept.max = size.max;
         } else if to.max <= from.min {
@@ -159,7 +160,7 @@ impl<'a> Coster<'a> {
     }
 }
 
-/// The cost of comparing values of types that Kubernetes adds.
+/// Returns the cost of comparing values of types that Kubernetes adds.
 fn equality(kind: &Type, right: &Node<'_>) -> Option<CallEstimate> {
     let name = match kind {
         Type::Opaque(name, _) | Type::Object(name) => &**name,
@@ -185,7 +186,7 @@ fn first_parameter(kind: &Type) -> Option<&Type> {
     }
 }
 
-/// A quotient rounded up, by way of floats; what does not fit becomes two to the power of 63.
+/// Divides and rounds up, using floats; a result that does not fit becomes 2^63.
 fn divide_up(size: u64, by: u64) -> u64 {
     let quotient = (size as f64 / by as f64).ceil();
     if quotient >= 18_446_744_073_709_551_616.0 { 1 << 63 } else { quotient as u64 }

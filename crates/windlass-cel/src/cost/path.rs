@@ -1,12 +1,13 @@
-//! Ways through declared types.
+//! Paths through declared types.
 //!
-//! The real estimator keeps these in slices that may share memory: giving one variable's path two different next steps
-//! can change a path that was made before. Estimates depend on it, so this type shares memory in the same way.
+//! kube-apiserver's estimator keeps these in slices that may share memory: appending two different elements to one
+//! variable's path can change a path that was built before. Estimates depend on this, so this type shares memory in the
+//! same way.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// A way through declared types: a variable, then fields, `@items`, `@keys`, `@values` or `@indices`.
+/// A path through declared types: a variable, then fields, `@items`, `@keys`, `@values` or `@indices`.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Path {
     shared: Rc<RefCell<Vec<Rc<str>>>>,
@@ -15,12 +16,12 @@ pub(super) struct Path {
 }
 
 impl Path {
-    /// The path to a variable.
+    /// Returns the path of a variable.
     pub(super) fn of(variable: &str) -> Self {
         Self { shared: Rc::new(RefCell::new(vec![variable.into()])), length: 1, capacity: 1 }
     }
 
-    /// The path with one more step.
+    /// Returns the path with an additional element, possibly in shared memory.
     pub(super) fn append(&self, step: &str) -> Self {
         let step = Rc::from(step);
         if self.length < self.capacity {
@@ -39,7 +40,7 @@ impl Path {
         Self { shared: Rc::new(RefCell::new(steps)), length: self.length + 1, capacity }
     }
 
-    /// The path with one more step, in memory of its own.
+    /// Returns the path with an additional element, in separate memory.
     pub(super) fn extended(&self, step: &str) -> Self {
         let mut steps = self.steps();
         steps.push(step.into());
@@ -47,12 +48,12 @@ impl Path {
         Self { shared: Rc::new(RefCell::new(steps)), length, capacity: length }
     }
 
-    /// The variable.
+    /// Returns the variable.
     pub(super) fn first(&self) -> Option<Rc<str>> {
         if self.length == 0 { None } else { self.shared.borrow().first().cloned() }
     }
 
-    /// All steps, the variable first.
+    /// Returns all elements, starting with the variable.
     pub(super) fn steps(&self) -> Vec<Rc<str>> {
         self.shared.borrow().iter().take(self.length).cloned().collect()
     }

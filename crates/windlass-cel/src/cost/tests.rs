@@ -1,4 +1,4 @@
-//! Costs as kube-apiserver v1.36 estimates them.
+//! Costs as estimated by kube-apiserver v1.36.
 
 use std::sync::Arc;
 

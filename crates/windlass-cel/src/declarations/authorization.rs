@@ -1,8 +1,8 @@
-//! Authorization checks; no custom resource rule has an authorizer to ask, but the names are taken.
+//! Authorization checks; custom resource rules have no authorizer, but the names are reserved.
 
 use super::Row;
 
-/// The functions, with the overloads in the order they are tried.
+/// The functions, with their overloads in the order in which they are tried.
 pub(super) const FUNCTIONS: &[Row] = &[
     ("allowed", "decision_allowed", "kubernetes.authorization.Decision.() -> bool"),
     ("check", "pathcheck_check", "kubernetes.authorization.PathCheck.(string) -> kubernetes.authorization.Decision"),

@@ -1,8 +1,8 @@
-//! More functions of lists, sets and maps.
+//! Additional functions of lists, sets and maps.
 
 use super::Row;
 
-/// The functions, with the overloads in the order they are tried.
+/// The functions, with their overloads in the order in which they are tried.
 pub(super) const FUNCTIONS: &[Row] = &[
     ("@sortByAssociatedKeys", "list_int_sortByAssociatedKeys", "list(T).(list(int)) -> list(T)"),
     ("@sortByAssociatedKeys", "list_uint_sortByAssociatedKeys", "list(T).(list(uint)) -> list(T)"),

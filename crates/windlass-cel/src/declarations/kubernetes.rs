@@ -2,7 +2,7 @@
 
 use super::Row;
 
-/// The functions, with the overloads in the order they are tried.
+/// The functions, with their overloads in the order in which they are tried.
 pub(super) const FUNCTIONS: &[Row] = &[
     ("add", "quantity_add", "kubernetes.Quantity.(kubernetes.Quantity) -> kubernetes.Quantity"),
     ("add", "quantity_add_int", "kubernetes.Quantity.(int) -> kubernetes.Quantity"),

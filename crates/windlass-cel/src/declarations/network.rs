@@ -1,8 +1,8 @@
-//! Addresses and networks.
+//! IP addresses and CIDRs.
 
 use super::Row;
 
-/// The functions, with the overloads in the order they are tried.
+/// The functions, with their overloads in the order in which they are tried.
 pub(super) const FUNCTIONS: &[Row] = &[
     ("cidr", "string_to_cidr", "(string) -> net.CIDR"),
     ("containsCIDR", "cidr_contains_cidr_string", "net.CIDR.(string) -> bool"),

@@ -1,8 +1,8 @@
-//! Values that may be absent.
+//! Optional values.
 
 use super::Row;
 
-/// The functions, with the overloads in the order they are tried.
+/// The functions, with their overloads in the order in which they are tried.
 pub(super) const FUNCTIONS: &[Row] = &[
     ("_?._", "select_optional_field", "(dyn, string) -> optional_type(V)"),
     ("_[?_]", "list_optindex_optional_int", "(list(V), int) -> optional_type(V)"),

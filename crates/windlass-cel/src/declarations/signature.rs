@@ -1,14 +1,14 @@
-//! Signatures written as text: `string.(int) -> list(string)`, one capital letter for a type parameter.
+//! Signatures written as text: `string.(int) -> list(string)`, with a capital letter for a type parameter.
 
 use std::sync::Arc;
 
 use super::Overload;
 use crate::types::Type;
 
-/// The overload a signature describes.
+/// Parses a signature.
 ///
 /// # Panics
-/// If the text is none: the tables are fixed, and a test reads them all.
+/// Panics if the text is invalid: the tables are constant, and a test parses all of them.
 pub(super) fn overload(id: &'static str, text: &'static str) -> Overload {
     let mut reader = Reader { rest: text };
     let mut arguments = Vec::new();

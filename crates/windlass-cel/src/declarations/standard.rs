@@ -1,8 +1,8 @@
-//! The operators and functions of the language itself.
+//! Operators and functions of the core language.
 
 use super::Row;
 
-/// The functions, with the overloads in the order they are tried.
+/// The functions, with their overloads in the order in which they are tried.
 pub(super) const FUNCTIONS: &[Row] = &[
     ("!_", "logical_not", "(bool) -> bool"),
     ("-_", "negate_double", "(double) -> double"),

@@ -1,8 +1,8 @@
-//! More functions of strings.
+//! Additional functions of strings.
 
 use super::Row;
 
-/// The functions, with the overloads in the order they are tried.
+/// The functions, with their overloads in the order in which they are tried.
 pub(super) const FUNCTIONS: &[Row] = &[
     ("charAt", "string_char_at_int", "string.(int) -> string"),
     ("format", "string_format", "string.(list(dyn)) -> string"),

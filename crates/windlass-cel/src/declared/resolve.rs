@@ -1,7 +1,7 @@
-//! Names of declared types, and the fields behind them.
+//! Names of declared types, and resolving their fields.
 //!
-//! The object types below the type of `self` are named by the way to them: `selfType1.spec.ports.@idx`. Names are not
-//! kept anywhere: a name is resolved by going that way.
+//! Object types below the type of `self` are named by their path: `selfType1.spec.ports.@idx`. Names are not stored
+//! anywhere: a name is resolved by following the path.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::checker::TypeProvider;
 use crate::types::Type;
 use crate::value::escape;
 
-/// The declared type of `self` under a name, which answers for the types below it.
+/// The declared type of `self` with a name, providing the types below it.
 #[derive(Debug, Clone)]
 pub struct Declared {
     name: String,
@@ -18,17 +18,17 @@ pub struct Declared {
 }
 
 impl Declared {
-    /// A declared type under a name that no expression knows.
+    /// Returns a declared type with a name that no expression can use.
     pub fn new(name: impl Into<String>, root: Arc<DeclType>) -> Self {
         Self { name: name.into(), root }
     }
 
-    /// The type of `self`.
+    /// Returns the type of `self`.
     pub fn self_type(&self) -> Type {
         type_of(&self.root, &self.name)
     }
 
-    /// The declared type of an object type's name.
+    /// Returns the declared type for the name of an object type.
     fn find(&self, name: &str) -> Option<&DeclType> {
         let rest = name.strip_prefix(self.name.as_str())?;
         let mut found = &*self.root;
@@ -75,7 +75,7 @@ impl TypeProvider for Declared {
         if let Some(found) = fields.get(field) {
             return Some(type_of(found, &format!("{object}.{field}")));
         }
-        // A property whose name is reserved may be selected by its plain name as well.
+        // A property whose name is reserved can be selected by its plain name as well.
         let escaped = escape(field).filter(|escaped| **escaped == format!("__{field}__"))?;
         fields.get(&*escaped).map(|found| type_of(found, &format!("{object}.{escaped}")))
     }

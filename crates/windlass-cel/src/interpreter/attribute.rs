@@ -1,18 +1,18 @@
-//! Names, and what is selected from them.
+//! Attributes: names and selections from them.
 
 use super::evaluate::{Evaluator, Local, is_final};
 use super::node::{Attribute, Qualifier, QualifierKey, Root};
 use crate::value::{EvalError, Key, Outcome, Value};
 
 impl<'p, 'a> Evaluator<'p, 'a> {
-    /// An attribute that is a step of its own.
+    /// Evaluates an attribute that is a step of its own.
     pub(super) fn eval_attribute(&mut self, attribute: &'p Attribute) -> Outcome<'a> {
         let outcome = self.resolve(attribute);
         if is_final(&outcome) {
             return outcome;
         }
         match (&attribute.root, attribute.test) {
-            // A condition costs nothing itself, and neither does asking whether a field is there.
+            // A condition itself costs nothing, and neither does testing for the presence of a field.
             (Root::Conditional { .. }, false) => {}
             (Root::Conditional { .. }, true) => self.meter.refund(1),
             (_, true) => {}
@@ -24,7 +24,7 @@ impl<'p, 'a> Evaluator<'p, 'a> {
         }
     }
 
-    /// The value of an attribute, at the cost of its qualifiers only.
+    /// Returns the value of an attribute, charging only for its qualifiers.
     pub(super) fn resolve(&mut self, attribute: &'p Attribute) -> Outcome<'a> {
         let value = match &attribute.root {
             Root::Global(index) => self.global(*index)?,
@@ -50,7 +50,7 @@ impl<'p, 'a> Evaluator<'p, 'a> {
         }
     }
 
-    /// A variable of a comprehension. An accumulator gets its first value when it is first asked for.
+    /// Returns a variable of a comprehension. An accumulator is initialized when it is first used.
     pub(super) fn local(&mut self, place: usize) -> Result<&Local<'p, 'a>, EvalError> {
         if let Local::Pending(init) = self.locals[place] {
             let value = self.eval(init);
@@ -65,7 +65,7 @@ impl<'p, 'a> Evaluator<'p, 'a> {
     }
 
     fn qualify_all(&mut self, value: Value<'a>, qualifiers: &'p [Qualifier]) -> Outcome<'a> {
-        // What is in an optional loses its schema on the way through.
+        // The value inside an optional loses its schema here.
         let (mut value, mut optional) = match value {
             Value::Optional(None) => return Ok(Value::NONE),
             Value::Optional(Some(value)) => (value.without_schema(), true),
@@ -81,7 +81,7 @@ impl<'p, 'a> Evaluator<'p, 'a> {
         Ok(if optional { Value::some(value) } else { value })
     }
 
-    /// Selects from a value; `None` if it is optional and not there.
+    /// Selects from a value; returns `None` if the selection is optional and the value absent.
     fn qualify(
         &mut self,
         value: &Value<'a>,
@@ -101,7 +101,7 @@ impl<'p, 'a> Evaluator<'p, 'a> {
         if selected.as_ref().is_err_and(EvalError::is_final) {
             return selected;
         }
-        // An optional selection of what is not there, or that fails, is free.
+        // An optional selection of an absent value, or one that fails, is free.
         if !optional || matches!(selected, Ok(Some(_))) {
             self.meter.charge(1)?;
         }
@@ -112,7 +112,7 @@ impl<'p, 'a> Evaluator<'p, 'a> {
     }
 }
 
-/// Looks a field, key or index up.
+/// Looks up a field, key or index.
 fn select<'a>(value: &Value<'a>, key: &Value<'a>, presence: bool) -> Result<Option<Value<'a>>, EvalError> {
     let missing_key = || EvalError::new(format!("no such key: {}", key.display()));
     match value {
@@ -138,7 +138,7 @@ fn select<'a>(value: &Value<'a>, key: &Value<'a>, presence: bool) -> Result<Opti
     }
 }
 
-/// The whole number that an index is.
+/// Converts an index to an integer.
 fn index(key: &Value<'_>) -> Result<i64, EvalError> {
     let whole = match key {
         Value::Int(index) => Some(*index),

@@ -1,4 +1,4 @@
-//! Calls of functions, and what they cost.
+//! Function calls and their costs.
 
 use super::evaluate::{Evaluator, Local, is_final};
 use super::node::{CallNode, Node};
@@ -32,7 +32,7 @@ impl<'p, 'a> Evaluator<'p, 'a> {
         }
     }
 
-    /// The first argument: an accumulator that only this call needs is taken, so that it can grow in place.
+    /// Evaluates the first argument: an accumulator that only this call needs is moved, so that it can grow in place.
     fn argument(&mut self, call: &CallNode, node: &'p Node) -> Outcome<'a> {
         let Some(place) = call.consumes else { return self.eval(node) };
         self.local(place)?;
@@ -43,7 +43,7 @@ impl<'p, 'a> Evaluator<'p, 'a> {
         }
     }
 
-    /// A call whose arguments have all been evaluated: it costs also if one of them failed.
+    /// Completes a call whose arguments have all been evaluated: it is charged even if one of them failed.
     fn finish<const N: usize>(&mut self, call: &'p CallNode, arguments: [Outcome<'a>; N]) -> Outcome<'a> {
         let mut failure = None;
         let mut values = [const { Value::Null }; N];
@@ -78,7 +78,7 @@ impl<'p, 'a> Evaluator<'p, 'a> {
         if let Some(error) = call.cost.breakdown(arguments, failure.is_some()) {
             return Err(error);
         }
-        // A function may take its arguments, and most costs do not depend on what it makes of them.
+        // A function may consume its arguments, and most costs do not depend on its result.
         let known = (!call.cost.needs_result()).then(|| call.cost.cost(arguments, None));
         match (&call.regex, &call.cost, &*arguments) {
             (Some(regex), CallCost::Regex, _) if regex::dearness(regex) > 1 => {
@@ -110,14 +110,14 @@ impl<'p, 'a> Evaluator<'p, 'a> {
         self.charged(cost, outcome)
     }
 
-    /// The end of a call that no overload takes.
+    /// Fails a call that matches no overload.
     fn mismatch(&mut self, call: &CallNode, arguments: &mut [Value<'a>], cost: Option<u64>) -> Outcome<'a> {
         let cost = cost.unwrap_or_else(|| call.cost.cost(arguments, None));
         let failed = Call { function: call.function.name, overload: call.overload, arguments };
         self.charged(cost, Err(failed.mismatch()))
     }
 
-    /// `==` and `!=`.
+    /// Evaluates `==` and `!=`.
     pub(super) fn equal(&mut self, negated: bool, operands: &'p [Node; 2]) -> Outcome<'a> {
         let left = self.eval(&operands[0]);
         if is_final(&left) {

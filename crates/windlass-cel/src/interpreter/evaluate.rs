@@ -1,4 +1,4 @@
-//! Runs the steps of a program.
+//! Evaluates the steps of a program.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::{Bindings, Program};
 use crate::runtime_cost::{LIST, MAP, Meter};
 use crate::value::{EvalError, Key, Map, Outcome, Value};
 
-/// An evaluation under way.
+/// An evaluation in progress.
 pub(super) struct Evaluator<'p, 'a> {
     pub(super) program: &'p Program,
     pub(super) bindings: &'p Bindings<'a>,
@@ -20,13 +20,13 @@ pub(super) struct Evaluator<'p, 'a> {
 pub(super) enum Local<'p, 'a> {
     /// Not in scope.
     Unset,
-    /// An accumulator whose first value nobody has asked for.
+    /// An accumulator whose initial value has not been used yet.
     Pending(&'p Node),
-    /// A value, or why it has none.
+    /// A value, or the reason why it has none.
     Set(Outcome<'a>),
 }
 
-/// Whether a failure ends the evaluation whatever stands around it.
+/// Whether an error ends the evaluation regardless of the surrounding expression.
 pub(super) fn is_final(outcome: &Outcome<'_>) -> bool {
     outcome.as_ref().is_err_and(EvalError::is_final)
 }
@@ -72,7 +72,7 @@ impl<'p, 'a> Evaluator<'p, 'a> {
         }
     }
 
-    /// Charges for a step that has run. A step that was cancelled costs nothing more.
+    /// Charges for a completed step. A cancelled step is not charged.
     pub(super) fn charged(&mut self, cost: u64, outcome: Outcome<'a>) -> Outcome<'a> {
         if is_final(&outcome) {
             return outcome;
@@ -81,7 +81,7 @@ impl<'p, 'a> Evaluator<'p, 'a> {
         outcome
     }
 
-    /// `&&` and `||`: one term may decide, whatever the others are.
+    /// Evaluates `&&` and `||`: one term may decide regardless of the others.
     fn junction(&mut self, terms: &'p [Node], decisive: bool) -> Outcome<'a> {
         let mut failure = None;
         for term in terms {

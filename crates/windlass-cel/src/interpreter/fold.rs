@@ -4,7 +4,7 @@ use super::evaluate::{Evaluator, Local};
 use super::node::{Fold, Node};
 use crate::value::{EvalError, Outcome, Value};
 
-/// Whether a comprehension goes on.
+/// Whether a comprehension continues.
 enum Next {
     Continue,
     Stop,
@@ -55,7 +55,7 @@ impl<'p, 'a> Evaluator<'p, 'a> {
             condition => match self.eval(condition) {
                 Ok(Value::Bool(false)) => return Ok(Next::Stop),
                 Err(error) if error.is_final() => return Err(error),
-                // A condition that fails does not stop: the step may still absorb it.
+                // A failed condition does not stop the comprehension: the step may still absorb the error.
                 _ => {}
             },
         }

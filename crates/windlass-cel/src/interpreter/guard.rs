@@ -1,13 +1,13 @@
-//! Overloads that can only be chosen, or must be checked, when the arguments are there.
+//! Overloads that must be selected or checked at run time, based on the actual arguments.
 
 use crate::checker::{Checked, Environment};
 use crate::types::Type;
 use crate::value::Value;
 
-/// Functions that take whatever they are given, and say themselves if it does not fit.
+/// Functions that accept any arguments and report mismatches themselves.
 const UNGUARDED: [&str; 5] = ["contains", "startsWith", "endsWith", "flatten", "@not_strictly_false"];
 
-/// An overload that a call may be of.
+/// A candidate overload of a call.
 #[derive(Debug, Clone)]
 pub(super) struct Guard {
     pub(super) overload: &'static str,
@@ -15,7 +15,7 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// The overloads to try at evaluation; none if the types of the arguments are known to fit.
+    /// Returns the overloads to try at run time; empty if the types of the arguments are known to match.
     pub(super) fn for_call(function: &str, overload: &str, arguments: &[&Type]) -> Vec<Guard> {
         if UNGUARDED.contains(&function) || (!overload.is_empty() && arguments.iter().all(|kind| is_known(kind))) {
             return Vec::new();
@@ -30,13 +30,13 @@ impl Guard {
             .collect()
     }
 
-    /// Whether it takes such arguments.
+    /// Whether it accepts these arguments.
     pub(super) fn admits(&self, arguments: &[Value<'_>]) -> bool {
         self.arguments.iter().zip(arguments).all(|(kind, value)| admits(kind, value))
     }
 }
 
-/// The types of the receiver and the arguments of a call.
+/// Returns the types of the receiver and the arguments of a call.
 pub(super) fn argument_types<'c>(
     checked: &'c Checked,
     arguments: impl Iterator<Item = &'c crate::ast::Expr>,
@@ -44,7 +44,7 @@ pub(super) fn argument_types<'c>(
     arguments.map(|argument| checked.type_of(argument.id)).collect()
 }
 
-/// Whether nothing about a type is left to evaluation.
+/// Whether a type is fully known before evaluation.
 fn is_known(kind: &Type) -> bool {
     match kind {
         Type::Dyn | Type::Error | Type::Param(_) => false,
@@ -54,7 +54,7 @@ fn is_known(kind: &Type) -> bool {
     }
 }
 
-/// Whether a value is of a type, as far as its first element tells.
+/// Whether a value has a type, judging by its first element.
 fn admits(kind: &Type, value: &Value<'_>) -> bool {
     let name = match kind {
         Type::Dyn | Type::Error | Type::Param(_) => return true,

@@ -12,9 +12,9 @@ use crate::value::{Key, Value};
 /// A step of a program.
 #[derive(Debug, Clone)]
 pub(super) enum Node {
-    /// A value that is known.
+    /// A known value.
     Constant(Value<'static>),
-    /// A name with what is selected from it.
+    /// A name with selections from it.
     Attribute(Box<Attribute>),
     /// `&&`
     And(Vec<Node>),
@@ -24,9 +24,9 @@ pub(super) enum Node {
     Equal { negated: bool, operands: Box<[Node; 2]> },
     /// A call.
     Call(Box<CallNode>),
-    /// `in` a list of constants.
+    /// `in` with a list of constants.
     Member { element: Box<Node>, set: BTreeSet<Key<'static>> },
-    /// `a.or(b)`, or `a.orValue(b)` if unwrapped.
+    /// `a.or(b)`, or `a.orValue(b)` if `unwrap` is set.
     OrElse { unwrap: bool, operands: Box<[Node; 2]> },
     /// `[a, ?b]`
     List(Vec<Element>),
@@ -47,7 +47,7 @@ pub(super) struct Element {
 #[derive(Debug, Clone)]
 pub(super) struct CallNode {
     pub(super) function: Function,
-    /// Empty where it is only known at evaluation.
+    /// Empty if it is only known at run time.
     pub(super) overload: &'static str,
     pub(super) cost: CallCost,
     pub(super) arguments: Vec<Node>,
@@ -55,24 +55,24 @@ pub(super) struct CallNode {
     pub(super) early_exit: bool,
     /// Whether arguments may fail.
     pub(super) lenient: bool,
-    /// The overloads to try at evaluation; none if it needs no trying.
+    /// The overloads to try at run time; empty if not needed.
     pub(super) guards: Vec<Guard>,
-    /// The regular expression, if it is a constant.
+    /// The compiled regular expression, if it is a constant.
     pub(super) regex: Option<Pattern>,
-    /// The accumulator that is the first argument and is not needed any more.
+    /// The accumulator that is the first argument and no longer needed.
     pub(super) consumes: Option<usize>,
 }
 
-/// A name or value and what is selected from it.
+/// A name or value and the selections from it.
 #[derive(Debug, Clone)]
 pub(super) struct Attribute {
     pub(super) root: Root,
     pub(super) qualifiers: Vec<Qualifier>,
-    /// Whether it only asks if the last field is there.
+    /// Whether it only tests for the presence of the last field.
     pub(super) test: bool,
 }
 
-/// What is selected from.
+/// The value to select from.
 #[derive(Debug, Clone)]
 pub(super) enum Root {
     /// A variable of the evaluation.
@@ -90,7 +90,7 @@ pub(super) enum Root {
 pub(super) struct Qualifier {
     pub(super) key: QualifierKey,
     pub(super) optional: bool,
-    /// Whether it only asks if it is there.
+    /// Whether it only tests for presence.
     pub(super) test: bool,
 }
 
@@ -104,11 +104,11 @@ pub(super) enum QualifierKey {
 #[derive(Debug, Clone)]
 pub(super) struct Fold {
     pub(super) range: Node,
-    /// The place of the element or key.
+    /// Slot of the element or key.
     pub(super) variable: usize,
-    /// The place of the value.
+    /// Slot of the value.
     pub(super) second: Option<usize>,
-    /// The place of the accumulator.
+    /// Slot of the accumulator.
     pub(super) accumulator: usize,
     pub(super) init: Node,
     pub(super) condition: Node,
@@ -117,7 +117,7 @@ pub(super) struct Fold {
 }
 
 impl Node {
-    /// The value, if it is known.
+    /// Returns the value if it is known.
     pub(super) fn constant(&self) -> Option<&Value<'static>> {
         match self {
             Node::Constant(value) => Some(value),
@@ -125,7 +125,7 @@ impl Node {
         }
     }
 
-    /// The step as something to select from.
+    /// Converts the step to something to select from.
     pub(super) fn into_attribute(self) -> Attribute {
         match self {
             Node::Attribute(attribute) => *attribute,
@@ -139,7 +139,7 @@ impl Attribute {
         Attribute { root, qualifiers: Vec::new(), test: false }
     }
 
-    /// Selects from it; from both branches of a condition.
+    /// Adds a selection; for a condition, to both branches.
     pub(super) fn select(&mut self, qualifier: Qualifier) {
         match &mut self.root {
             Root::Conditional { branches, .. } => {

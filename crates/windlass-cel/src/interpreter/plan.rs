@@ -1,7 +1,7 @@
-//! From a checked expression to the steps of a program.
+//! Plans a checked expression: converts it to the steps of a program.
 //!
-//! Only what the real server computes in advance is computed here, because what is computed in advance costs nothing:
-//! lists and maps of constants, conversions of constants, regular expressions, and sets of constants after `in`.
+//! Only values that kube-apiserver precomputes are precomputed here, because precomputed values cost nothing: lists and
+//! maps of constants, conversions of constants, regular expressions, and sets of constants after `in`.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ use crate::value::{Key, Value};
 const CONVERSIONS: [&str; 10] =
     ["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"];
 
-/// Functions with several overloads that all have the same implementation.
+/// Functions with several overloads that share one implementation.
 const SINGLETONS: [&str; 18] = [
     "!_",
     "-_",
@@ -50,7 +50,7 @@ pub(super) fn plan(checked: &Checked) -> Result<Program, PlanError> {
 struct Planner<'c> {
     checked: &'c Checked,
     globals: Vec<String>,
-    /// The variables of comprehensions, the innermost last, and their places.
+    /// Variables of comprehensions and their slots, innermost last.
     scope: Vec<(&'c str, usize)>,
     locals: usize,
 }
@@ -214,7 +214,7 @@ impl<'c> Planner<'c> {
         let depth = self.scope.len();
         let (accumulator, variable) = (self.place(), self.place());
         let second = comprehension.second.as_ref().map(|name| (name, self.place()));
-        // The accumulator hides variables of the same name.
+        // The accumulator shadows variables of the same name.
         if let Some((name, place)) = second {
             self.scope.push((name, place));
         }
@@ -244,7 +244,7 @@ fn constant(literal: &Literal) -> Value<'static> {
     }
 }
 
-/// Runs a step whose operands are known.
+/// Evaluates a step whose operands are constants.
 fn fold_constant(node: Node, known: bool) -> Result<Node, PlanError> {
     if !known {
         return Ok(node);
@@ -279,7 +279,7 @@ fn index(mut arguments: Vec<Node>, optional: bool) -> Result<Node, PlanError> {
     Ok(Node::Attribute(Box::new(attribute)))
 }
 
-/// The elements of a list as a set, with the same numbers of other types; `None` if some cannot be in one.
+/// Returns the elements of a list as a set, including equal numbers of other types; `None` if some cannot be in a set.
 fn members(list: &crate::value::List<'static>) -> Option<BTreeSet<Key<'static>>> {
     let mut set = BTreeSet::new();
     for item in list.iter() {
@@ -295,7 +295,7 @@ fn members(list: &crate::value::List<'static>) -> Option<BTreeSet<Key<'static>>>
     Some(set)
 }
 
-/// Lets a step that adds to the accumulator take it, where nothing else in the step needs it.
+/// Lets a step that adds to the accumulator consume it if nothing else in the step needs it.
 fn consume(step: &mut Node, expr: &Expr, name: &str, place: usize) {
     let ExprKind::Call { target: None, function, args } = &expr.kind else { return };
     match step {
@@ -331,7 +331,7 @@ fn mentions(expr: &Expr, name: &str) -> bool {
         ExprKind::Map(entries) | ExprKind::Struct { entries, .. } => {
             entries.iter().any(|entry| mentions(&entry.key, name) || mentions(&entry.value, name))
         }
-        // A comprehension inside hides the name with its own accumulator, but not in its range and first value.
+        // An inner comprehension shadows the name with its own accumulator, but not in its range and initial value.
         ExprKind::Comprehension(inner) => {
             let outer = mentions(&inner.range, name) || mentions(&inner.init, name);
             let body = || [&inner.condition, &inner.step, &inner.result].into_iter().any(|part| mentions(part, name));

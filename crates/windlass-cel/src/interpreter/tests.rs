@@ -1,4 +1,4 @@
-//! Expressions and the answers that the real server gives: values, errors and costs.
+//! Expressions with kube-apiserver's results: values, errors and costs.
 
 use std::sync::{Arc, OnceLock};
 
@@ -57,7 +57,7 @@ fn answers() -> Json {
     serde_json::from_str(include_str!("tests/answers.json")).expect("the answers must be JSON")
 }
 
-/// Evaluates every expression of a file and compares with the answer beside it.
+/// Evaluates every expression of a file and compares it with the recorded result.
 fn compare(answers: &Json) {
     let fixture = Fixture::new(answers);
     let mut differences = Vec::new();

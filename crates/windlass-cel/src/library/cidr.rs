@@ -1,4 +1,4 @@
-//! Prefixes of IP addresses.
+//! CIDRs.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -44,7 +44,7 @@ fn parse(text: &str) -> Result<Cidr, EvalError> {
     Ok(Cidr { address, bits: length as u8 })
 }
 
-/// An address with the bits after a prefix cleared.
+/// Returns an address with the bits after a prefix cleared.
 fn mask(address: IpAddr, bits: u8) -> IpAddr {
     match address {
         IpAddr::V4(address) => {
@@ -90,7 +90,7 @@ fn contains_ip<'a>(call: Call<'_, 'a>) -> Outcome<'a> {
     let [prefix, address] = &*call.arguments else { return Err(call.mismatch()) };
     let Some(prefix) = of(prefix) else { return Err(call.mismatch()) };
     match address {
-        // What is wrong with the text is not told.
+        // The parse error is not reported.
         Value::String(text) => match ip::parse(text) {
             Ok(address) => Ok(Value::Bool(contains(prefix, address))),
             Err(_) => Err(EvalError::no_such_overload()),

@@ -1,4 +1,4 @@
-//! Named formats of strings.
+//! Named string formats.
 
 use windlass_schema::go_url::parse_request_uri;
 use windlass_schema::names;
@@ -24,7 +24,7 @@ pub(crate) const FUNCTIONS: &Table = &[
     ("format.datetime", constant),
 ];
 
-/// The formats, by the names expressions know them by.
+/// The formats, by their names in expressions.
 static FORMATS: [(&str, NamedFormat); 13] = [
     (
         "dns1123Label",

@@ -20,7 +20,7 @@ pub(crate) const FUNCTIONS: &Table = &[
     ("isGlobalUnicast", is_global_unicast),
 ];
 
-/// Reads an address; zones and addresses of version 4 within version 6 are refused.
+/// Parses an address; zones and IPv4-mapped IPv6 addresses are rejected.
 pub(super) fn parse(text: &str) -> Result<IpAddr, EvalError> {
     let (address, zone) = parse_address(text).map_err(|error| {
         EvalError::new(format!("IP Address {} parse error during conversion from string: {error}", quote(text)))

@@ -1,4 +1,4 @@
-//! The list libraries: sums and order, slices, flattening, sorting.
+//! The list libraries: sums, order, slices, flattening, sorting.
 
 use std::cmp::Ordering;
 
@@ -26,7 +26,7 @@ fn the_list<'c, 'a>(call: &'c Call<'_, 'a>) -> Result<&'c List<'a>, EvalError> {
     }
 }
 
-/// The first or last place of an item in a list, -1 for none.
+/// Returns the first or last position of an item in a list, or -1.
 pub(super) fn position<'a>(list: &List<'a>, item: &Value<'a>, last: bool) -> i64 {
     let equal = |index: &usize| matches!(list.get(*index), Some(Ok(value)) if value.equals_value(item) == Ok(true));
     let found = if last { (0..list.len()).rev().find(equal) } else { (0..list.len()).find(equal) };
@@ -166,7 +166,7 @@ fn sorted<'a>(list: &List<'a>, keys: &List<'a>) -> Outcome<'a> {
     items.collect::<Result<Vec<_>, _>>().map(Value::list)
 }
 
-/// Ranges longer than this cost more than any expression may, and are not made.
+/// Maximum length of a range; longer ones cost more than any expression may, and are not built.
 pub(crate) const LONGEST_RANGE: i64 = 1_000_000;
 
 fn range<'a>(call: Call<'_, 'a>) -> Outcome<'a> {

@@ -1,4 +1,4 @@
-//! Values that may be absent. `or` and `orValue` are the interpreter's: they evaluate their argument only if needed.
+//! Optional values. The interpreter implements `or` and `orValue`, which evaluate their argument only if needed.
 
 use super::{Call, Table};
 use crate::value::{EvalError, Outcome, Value};

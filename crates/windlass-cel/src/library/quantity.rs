@@ -1,4 +1,4 @@
-//! Quantities of resources. Some of these functions also compare versions.
+//! Resource quantities. Some of these functions also compare versions.
 
 use std::cmp::Ordering;
 
@@ -69,7 +69,7 @@ fn as_approximate_float<'a>(call: Call<'_, 'a>) -> Outcome<'a> {
     receiver(&call).map(|quantity| Value::Double(quantity.as_f64()))
 }
 
-/// The order of two quantities or two versions.
+/// Compares two quantities or two versions.
 fn order(call: &Call<'_, '_>) -> Result<Ordering, EvalError> {
     let [Value::Opaque(a), Value::Opaque(b)] = &*call.arguments else { return Err(call.mismatch()) };
     match (&**a, &**b) {

@@ -1,4 +1,4 @@
-//! Regular expressions: `matches`, `find` and `findAll`, in Go's syntax.
+//! Regular expressions in Go syntax: `matches`, `find` and `findAll`.
 
 use ::regex::Regex;
 use windlass_schema::go_regex::{self, Pattern};
@@ -8,30 +8,30 @@ use crate::value::{EvalError, Outcome, Value};
 
 pub(crate) const FUNCTIONS: &Table = &[("matches", matches), ("find", find), ("findAll", find_all)];
 
-/// Compiles a regular expression of Go's syntax.
+/// Compiles a regular expression in Go syntax.
 ///
 /// # Errors
-/// Go's message for one it cannot read.
+/// Returns Go's message for an invalid expression.
 pub(crate) fn compile(pattern: &str) -> Result<Pattern, String> {
     go_regex::compile(pattern).map_err(|error| error.to_string())
 }
 
-/// Compiles one that is known only when it is needed.
+/// Compiles a regular expression that is known only at run time.
 fn compile_passing(pattern: &str) -> Result<Regex, String> {
     go_regex::compile_passing(pattern).map(|pattern| pattern.regex).map_err(|error| error.to_string())
 }
 
-/// How many times its cost a match takes whose expression is large for its text.
+/// Returns the factor by which a match costs more if the expression is large for its text.
 pub(crate) fn dearness(pattern: &Pattern) -> u64 {
     (pattern.weight() / 8).max(1)
 }
 
-/// What it costs to compile an expression that is known only when it is needed, beyond what its length costs.
+/// Returns the cost of compiling an expression that is known only at run time, beyond the cost of its length.
 pub(crate) fn surcharge(pattern: &str) -> u64 {
     if pattern.contains('{') || pattern.contains("\\p") || pattern.contains("\\P") { 200 } else { 0 }
 }
 
-/// A call of one of these functions with its expression compiled already.
+/// Calls one of these functions with an already compiled expression.
 pub(crate) fn call<'a>(call: Call<'_, 'a>, regex: &Regex) -> Outcome<'a> {
     let Value::String(text) = &call.arguments[0] else { return Err(EvalError::no_such_overload()) };
     match (call.function, call.arguments.get(2)) {
@@ -69,7 +69,7 @@ fn find_all<'a>(call: Call<'_, 'a>) -> Outcome<'a> {
     find(call)
 }
 
-/// The matches that do not overlap; an empty one right after another does not count.
+/// Returns the non-overlapping matches; an empty match right after another one is skipped.
 fn found<'a>(regex: &Regex, text: &str, limit: i64) -> Value<'a> {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     Value::list(regex.find_iter(text).take(limit).map(|found| Value::string(found.as_str())).collect())

@@ -1,4 +1,4 @@
-//! Semantic versions; the quantity library's functions compare them.
+//! Semantic versions, which the functions of the quantity library compare.
 
 use windlass_schema::go_format::quote;
 
@@ -66,7 +66,7 @@ fn parse(text: &str) -> Result<Semver, String> {
     Ok(Semver { major, minor, patch, pre })
 }
 
-/// Reads a version that may have a `v` before it, leading zeroes, or fewer than three numbers.
+/// Parses a version that may have a `v` prefix, leading zeros, or fewer than three numbers.
 fn parse_loosely(text: &str) -> Result<Semver, String> {
     let text = text.strip_prefix('v').unwrap_or(text);
     let mut parts: Vec<String> = text.splitn(3, '.').map(str::to_owned).collect();

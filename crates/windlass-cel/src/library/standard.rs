@@ -1,4 +1,4 @@
-//! Operators, conversions and the functions of strings of the standard library.
+//! Operators, conversions and string functions of the standard library.
 
 use std::cmp::Ordering;
 

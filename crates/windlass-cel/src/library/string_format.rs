@@ -45,7 +45,7 @@ fn fill(template: &str, arguments: &List<'_>) -> Result<String, String> {
     Ok(out)
 }
 
-/// What stands after a percent sign.
+/// The clause after a percent sign.
 struct Clause {
     verb: char,
     precision: usize,
@@ -118,7 +118,7 @@ impl Clause {
         format!("{name} clause can only be used on doubles, was given {given}")
     }
 
-    /// A number with thousands apart, or in scientific notation, as in English.
+    /// Formats a number with thousands separators, or in scientific notation, as in English.
     fn number(&self, number: f64) -> String {
         if number.is_nan() {
             return "NaN".to_owned();
@@ -197,7 +197,7 @@ fn text(value: &Value<'_>) -> Result<String, String> {
     }
 }
 
-/// A value within a list or map.
+/// Formats a value within a list or map.
 fn member_text(value: &Value<'_>) -> Result<String, String> {
     match value {
         Value::Int(_) | Value::Uint(_) => Ok(value.display()),

@@ -1,4 +1,4 @@
-//! The string library: searching, cutting, replacing, joining.
+//! The string library: searching, slicing, replacing, joining.
 
 use super::{Call, Table};
 use crate::value::{EvalError, List, Outcome, Value};
@@ -21,7 +21,7 @@ fn out_of_range(index: i64) -> EvalError {
     EvalError::new(format!("index out of range: {index}"))
 }
 
-/// The byte offset of a character, the end included; `None` past it.
+/// Returns the byte offset of a character, including the end; `None` beyond it.
 fn byte_offset(text: &str, index: i64) -> Option<usize> {
     let index = usize::try_from(index).ok()?;
     text.char_indices().map(|(at, _)| at).chain([text.len()]).nth(index)

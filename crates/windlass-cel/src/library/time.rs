@@ -53,7 +53,7 @@ fn duration_part<'a>(function: &str, nanos: i64) -> Option<Value<'a>> {
     }))
 }
 
-/// The offset from UTC, in seconds, of a zone given by name or as `+02:00`.
+/// Returns the offset from UTC, in seconds, of a zone given by name or as `+02:00`.
 fn offset(time: Timestamp, zone: &str) -> Result<i64, EvalError> {
     let Some((hours, minutes)) = zone.split_once(':') else {
         return named_offset(time, zone);

@@ -1,4 +1,4 @@
-//! What the comprehensions with two variables expand to: maps grown entry by entry.
+//! Functions that comprehensions with two variables expand to: adding entries to maps.
 
 use super::{Call, Table};
 use crate::value::{Outcome, Value};

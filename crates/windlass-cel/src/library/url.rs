@@ -1,4 +1,4 @@
-//! Addresses of resources, read as Go's `net/url` reads them.
+//! URLs, parsed like Go's `net/url`.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ fn get_host<'a>(call: Call<'_, 'a>) -> Outcome<'a> {
     receiver(&call).map(|url| Value::string(&*url.host))
 }
 
-/// Splits a host from its port, and takes the brackets off.
+/// Splits a host from its port, and removes the brackets.
 fn split(host: &str) -> (&str, &str) {
     let (name, port) = match host.rfind(':') {
         Some(at) if host[at + 1..].bytes().all(|b| b.is_ascii_digit()) => (&host[..at], &host[at + 1..]),

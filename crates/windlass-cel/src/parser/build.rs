@@ -1,4 +1,4 @@
-//! From the tree of tokens to expressions: names, literals, operators; macros are expanded on the way.
+//! Converts the parse tree to expressions: names, literals, operators; macros are expanded on the way.
 
 use super::Options;
 use super::descent::MAXIMUM_DEPTH;
@@ -8,7 +8,7 @@ use super::tree::{Name, Node, NodeId, TokenId};
 use crate::ast::{Entry, Expr, ExprId, ExprKind, Literal};
 use crate::source::{Errors, Location};
 
-/// Words that may not be names of variables.
+/// Reserved words, which cannot be names of variables.
 const RESERVED: [&str; 21] = [
     "as",
     "break",
@@ -52,7 +52,7 @@ pub(super) struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// The expression of a node.
+    /// Builds the expression of a node.
     pub(super) fn build(&mut self, id: NodeId) -> Built {
         let nodes = self.nodes;
         let counted = matches!(
@@ -278,7 +278,7 @@ impl Builder<'_> {
         }
     }
 
-    /// The name of a variable or function and its token.
+    /// Returns the name of a variable or function and its token.
     fn variable(&mut self, start: TokenId, dot: bool, name: Option<TokenId>) -> Result<(String, TokenId), Expr> {
         let Some(token) = name else { return Err(self.nothing(Some(start))) };
         let text = self.token_text(token);
@@ -306,19 +306,19 @@ impl Builder<'_> {
         &self.text[start..end]
     }
 
-    /// A new number for what starts at a token.
+    /// Returns a new ID for an expression that starts at a token.
     pub(super) fn id(&mut self, token: Option<TokenId>) -> ExprId {
         let position = token.map_or(u32::MAX, |token| self.tokens[token as usize].offset);
         self.id_at(position)
     }
 
-    /// A new number for what starts at an offset.
+    /// Returns a new ID for an expression that starts at an offset.
     pub(super) fn id_at(&mut self, position: u32) -> ExprId {
         self.positions.push(position);
         self.positions.len() as ExprId - 1
     }
 
-    /// What stands in the place of what could not be read. Its kind is none that a macro accepts as a name.
+    /// Returns a placeholder for an unreadable expression. No macro accepts its kind as a name.
     pub(super) fn nothing(&mut self, token: Option<TokenId>) -> Expr {
         Expr { id: self.id(token), kind: ExprKind::Literal(Literal::Null) }
     }
@@ -331,18 +331,18 @@ impl Builder<'_> {
         nothing
     }
 
-    /// Where an expression is.
+    /// Returns the location of an expression.
     pub(super) fn location(&self, id: ExprId) -> Location {
         super::location(self.source, &self.positions, id)
     }
 }
 
-/// A call of a function.
+/// Builds a function call.
 pub(super) fn call(id: ExprId, function: &str, args: Vec<Expr>) -> Expr {
     Expr { id, kind: ExprKind::Call { target: None, function: function.to_owned(), args } }
 }
 
-/// A chain of one logical operator as a tree of little depth.
+/// Builds a chain of one logical operator as a balanced tree.
 fn balanced(function: &str, ids: &[ExprId], terms: &mut impl Iterator<Item = Expr>) -> Expr {
     let Some((middle, left, right)) = split(ids) else {
         return terms.next().expect("a chain must have one term more than operators");

@@ -1,11 +1,11 @@
-//! The parser of correct texts: recursive descent, one pass, no recovery.
+//! Parser for valid texts: recursive descent in one pass, without recovery.
 //!
-//! It only says *that* a text is wrong; what is wrong with it is for `recovery` to tell.
+//! It only detects *that* a text is invalid; `recovery` describes the errors.
 
 use super::token::{Kind, Token};
 use super::tree::{MapEntry, MessageField, Name, Node, NodeId, TokenId};
 
-/// How often a rule of the grammar may be within itself.
+/// Maximum recursion depth of a grammar rule.
 pub(super) const MAXIMUM_DEPTH: u32 = 250;
 
 struct Descent<'a> {
@@ -17,7 +17,7 @@ struct Descent<'a> {
     sums: u32,
 }
 
-/// The nodes of a text and the outermost one; `None` if it is not an expression or is nested too deeply.
+/// Returns the nodes of a text and the root; `None` if it is not an expression or is nested too deeply.
 pub(super) fn parse(tokens: &[Token]) -> Option<(Vec<Node>, NodeId)> {
     let nodes = Vec::with_capacity(tokens.len());
     let mut descent = Descent { tokens, at: 0, nodes, expressions: 0, relations: 0, sums: 0 };
@@ -302,7 +302,7 @@ impl Descent<'_> {
         Some(self.node(Node::Message { dot, names, open, start, fields }))
     }
 
-    /// Whether a list ends here, after one comma or none, rather than going on after a comma.
+    /// Whether a list ends here, after an optional comma, rather than continuing after a comma.
     fn ended(&mut self, close: Kind) -> Option<bool> {
         let more = self.accept(Kind::Comma).is_some();
         if self.accept(close).is_some() {

@@ -1,31 +1,31 @@
-//! The values of literals.
+//! Values of literals.
 
 use crate::ast::Literal;
 
 const INVALID: &str = "unable to unescape string";
 
-/// The value of a number's text, with its sign.
+/// Parses an integer, with its sign.
 ///
 /// # Errors
-/// If it is out of range.
+/// Returns an error if it is out of range.
 pub(super) fn integer(text: &str, negative: bool) -> Result<Literal, &'static str> {
     let magnitude = magnitude(text).ok_or("invalid int literal")?;
     let value = if negative { 0i64.checked_sub_unsigned(magnitude) } else { i64::try_from(magnitude).ok() };
     value.map(Literal::Int).ok_or("invalid int literal")
 }
 
-/// The value of an unsigned number's text, its suffix included.
+/// Parses an unsigned integer, including its suffix.
 ///
 /// # Errors
-/// If it is out of range.
+/// Returns an error if it is out of range.
 pub(super) fn unsigned(text: &str) -> Result<Literal, &'static str> {
     magnitude(&text[..text.len() - 1]).map(Literal::Uint).ok_or("invalid uint literal")
 }
 
-/// The value of a number's text with a fraction or exponent.
+/// Parses a number with a fraction or exponent.
 ///
 /// # Errors
-/// If it is out of range.
+/// Returns an error if it is out of range.
 pub(super) fn double(text: &str, negative: bool) -> Result<Literal, &'static str> {
     let value: f64 = text.parse().map_err(|_| "invalid double literal")?;
     if value.is_infinite() {
@@ -41,18 +41,18 @@ fn magnitude(text: &str) -> Option<u64> {
     }
 }
 
-/// The value of a string's text, its quotes and prefix included.
+/// Parses a string, including its quotes and prefix.
 ///
 /// # Errors
-/// If an escape in it is not of a character.
+/// Returns an error if an escape is not a valid character.
 pub(super) fn string(text: &str) -> Result<String, &'static str> {
     String::from_utf8(unescape(text, false)?).map_err(|_| INVALID)
 }
 
-/// The value of a byte string's text, its quotes and prefixes included.
+/// Parses a byte string, including its quotes and prefixes.
 ///
 /// # Errors
-/// If there is an escape of a character above 255.
+/// Returns an error if an escape is above 255.
 pub(super) fn bytes(text: &str) -> Result<Vec<u8>, &'static str> {
     unescape(&text[1..], true)
 }
@@ -76,7 +76,7 @@ fn unescape(text: &str, bytes: bool) -> Result<Vec<u8>, &'static str> {
     Ok(value)
 }
 
-/// Appends what an escape stands for and returns the text after it.
+/// Appends the value of an escape and returns the text after it.
 fn escape<'a>(text: &'a str, bytes: bool, value: &mut Vec<u8>) -> Result<&'a str, &'static str> {
     let kind = *text.as_bytes().first().ok_or("unable to unescape string, found '\\' as last character")?;
     let simple = match kind {

@@ -1,28 +1,28 @@
-//! Macros: calls that stand for other expressions, mostly folds.
+//! Macros: calls that expand to other expressions, mostly comprehensions.
 
 use super::build::Builder;
 use crate::ast::{Comprehension, Entry, Expr, ExprId, ExprKind, Literal};
 
-/// The accumulator of folds, a name no text can spell.
+/// The accumulator of comprehensions, a name that cannot be written in an expression.
 const ACCUMULATOR: &str = "@result";
-/// What accumulators used to be called; no variable may be called so.
+/// The former name of accumulators, which no variable may have.
 const OLD_ACCUMULATOR: &str = "__result__";
-/// The variable of folds that only bind a name.
+/// The variable of comprehensions that only bind a name.
 const UNUSED: &str = "#unused";
 
-/// How many expressions there may be before another macro is expanded. Macros that use their target twice could
-/// otherwise make exponentially many.
+/// Maximum number of expressions before another macro is expanded. Macros that use their target twice could otherwise
+/// produce exponentially many.
 const MAXIMUM_EXPRESSIONS: usize = 400_000;
 
 const NOT_A_NAME: &str = "argument must be a simple name";
 const OVERWRITES: &str = "iteration variable overwrites accumulator variable";
 
-/// Why a macro's arguments do not fit, and at which expression.
+/// Error in the arguments of a macro, with the ID of the expression.
 type Wrong = (ExprId, String);
 type Expanded = Result<Expr, Wrong>;
 
 impl Builder<'_> {
-    /// A call, or what the macro of that name makes of it.
+    /// Returns a call, or the expansion of the macro with that name.
     pub(super) fn call_or_macro(&mut self, id: ExprId, name: String, target: Option<Expr>, args: Vec<Expr>) -> Expr {
         let Some(expander) = self.find(&name, target.as_ref(), args.len()) else {
             return Expr { id, kind: ExprKind::Call { target: target.map(Box::new), function: name, args } };
@@ -76,13 +76,13 @@ impl Builder<'_> {
 
 type Expander = fn(&mut Expansion<'_, '_>, Option<Expr>, Vec<Expr>) -> Expanded;
 
-/// Makes the expressions of one expansion, all at the place of the macro.
+/// Builds the expressions of one expansion, all located at the macro.
 struct Expansion<'a, 'b> {
     builder: &'a mut Builder<'b>,
     position: u32,
 }
 
-/// The parts of a fold that macros differ in.
+/// The parts in which the comprehensions of macros differ.
 struct Fold {
     init: Expr,
     condition: Expr,
@@ -128,7 +128,7 @@ impl Expansion<'_, '_> {
         self.expr(ExprKind::Comprehension(Box::new(comprehension)))
     }
 
-    /// An expression with a name bound to a value.
+    /// Binds a name to a value within an expression.
     fn binding(&mut self, name: String, value: Expr, result: Expr) -> Expr {
         let range = self.list(Vec::new());
         let condition = self.literal(Literal::Bool(false));
@@ -146,7 +146,7 @@ impl Expansion<'_, '_> {
         self.expr(ExprKind::Comprehension(Box::new(comprehension)))
     }
 
-    /// `step`, or the accumulator as it is where the filter says no.
+    /// Returns `step`, or the unchanged accumulator if the filter is false.
     fn filtered(&mut self, filter: Option<Expr>, step: Expr) -> Expr {
         match filter {
             None => step,
@@ -157,7 +157,7 @@ impl Expansion<'_, '_> {
         }
     }
 
-    /// A copy of an expression with numbers of its own.
+    /// Copies an expression with new IDs.
     fn copy(&mut self, expr: &Expr) -> Expr {
         let position = self.builder.positions.get(expr.id as usize).copied().unwrap_or(u32::MAX);
         let id = self.builder.id_at(position);
@@ -208,7 +208,7 @@ impl Expansion<'_, '_> {
     }
 }
 
-/// The variables of a fold.
+/// The variables of a comprehension.
 struct Variables {
     first: String,
     second: Option<String>,
@@ -247,7 +247,7 @@ fn two_variables(one: &Expr, two: &Expr) -> Result<Variables, Wrong> {
     Ok(Variables { first, second: Some(second) })
 }
 
-/// The variables of a quantifier and its predicate, with one variable or two.
+/// Returns the variables of a quantifier, one or two, and its predicate.
 fn quantified(mut args: Vec<Expr>) -> Result<(Variables, Expr), Wrong> {
     let variables =
         if args.len() == 2 { one_variable(&args[0], NOT_A_NAME)? } else { two_variables(&args[0], &args[1])? };
@@ -255,7 +255,7 @@ fn quantified(mut args: Vec<Expr>) -> Result<(Variables, Expr), Wrong> {
     Ok((variables, predicate))
 }
 
-/// The variables of a transformation with two variables, its filter and what it makes.
+/// Returns the variables of a two-variable transformation, its filter and its transform expression.
 fn transformed(mut args: Vec<Expr>) -> Result<(Variables, Option<Expr>, Expr), Wrong> {
     let variables = two_variables(&args[0], &args[1])?;
     let transform = args.pop().expect("a transformation must have a result");
@@ -312,7 +312,7 @@ fn exists_one(expansion: &mut Expansion<'_, '_>, target: Option<Expr>, args: Vec
     Ok(expansion.fold(receiver(target), variables, Fold { init, condition, step, result }))
 }
 
-/// A fold that appends to a list.
+/// Builds a comprehension that appends to a list.
 fn appending(
     expansion: &mut Expansion<'_, '_>,
     range: Expr,
@@ -348,7 +348,7 @@ fn transform_list(expansion: &mut Expansion<'_, '_>, target: Option<Expr>, args:
     Ok(appending(expansion, receiver(target), variables, filter, element))
 }
 
-/// A fold that inserts into a map.
+/// Builds a comprehension that inserts into a map.
 fn inserting(
     expansion: &mut Expansion<'_, '_>,
     range: Expr,
@@ -377,7 +377,8 @@ fn transform_map_entry(expansion: &mut Expansion<'_, '_>, target: Option<Expr>, 
     Ok(inserting(expansion, receiver(target), variables, filter, vec![entries]))
 }
 
-/// The value of a present optional bound to a name, wrapped as the macro wants it, or an absent optional.
+/// Binds the value of a present optional to a name and wraps the result as the macro requires; an absent optional stays
+/// absent.
 fn over_optional(
     expansion: &mut Expansion<'_, '_>,
     target: Option<Expr>,

@@ -1,8 +1,8 @@
-//! The parser of wrong texts: it goes on after each mistake, so that all of them are found.
+//! Parser for invalid texts: it continues after each error, so that all errors are found.
 //!
-//! Messages and recovery are those of the parser generator that the reference implementation uses (ANTLR): what was
-//! expected at a place, one token left out or made up, tokens skipped until something that may follow. Clients see these
-//! messages, so decisions are taken in the same order and with the same lookahead. The rules of the grammar are in
+//! Messages and recovery are those of the parser generator that the reference implementation uses (ANTLR): reporting
+//! the expected tokens, deleting or inserting one token, and skipping tokens until one that may follow. Clients see
+//! these messages, so decisions are made in the same order and with the same lookahead. The grammar rules are in
 //! `rules`.
 
 use super::descent::MAXIMUM_DEPTH;
@@ -14,33 +14,33 @@ use set::Set;
 mod rules;
 mod set;
 
-/// How often the parser may recover.
+/// Maximum number of recoveries.
 const MAXIMUM_RECOVERIES: usize = 30;
-/// How many tokens one recovery may skip.
+/// Maximum number of tokens that one recovery skips.
 const MAXIMUM_SKIPPED: usize = 256;
-/// How many errors of syntax are reported.
+/// Maximum number of syntax errors reported.
 const MAXIMUM_REPORTS: usize = 100;
 
-/// There is no point in going on; errors say why.
+/// Parsing cannot continue; the errors state why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stopped;
 
-/// Why a rule ends before its end.
+/// Reason why a rule ends early.
 enum Halt {
-    /// Something is wrong here; what calls the rule goes on.
+    /// There is an error here; the caller of the rule continues.
     Problem(Problem),
-    /// Nothing goes on.
+    /// Parsing stops.
     Stopped,
 }
 
 enum Problem {
     /// Another token was expected.
     Mismatch(Set),
-    /// No alternative of a rule begins like the tokens from one to another.
+    /// No alternative of a rule starts with the tokens in this range.
     NoAlternative { start: usize, offending: usize },
 }
 
-/// A place in a rule: a number of its own, and the tokens that may come next within the rule.
+/// A position in a rule: its number, and the tokens that may come next within the rule.
 #[derive(Clone, Copy)]
 struct State {
     id: u8,
@@ -55,7 +55,7 @@ impl From<Stopped> for Halt {
     }
 }
 
-/// A parser that recovers.
+/// A parser with error recovery.
 pub(super) struct Recovery<'a> {
     source: &'a Source,
     tokens: &'a [Token],
@@ -63,23 +63,23 @@ pub(super) struct Recovery<'a> {
     errors: &'a mut Errors,
     at: usize,
     nodes: Vec<Node>,
-    /// What may follow each rule within the rule that called it, the innermost last.
+    /// Tokens that may follow each rule within its caller, innermost last.
     follows: Vec<Set>,
     depths: [u32; rules::COUNT],
-    /// The place that is being read.
+    /// The current position.
     state: u8,
-    /// Whether nothing was matched since the last error: further ones are not reported.
+    /// Whether no token was matched since the last error, in which case further errors are not reported.
     recovering: bool,
     last_error: Option<usize>,
     error_states: u128,
     recoveries: usize,
     reports: usize,
-    /// How many lexical errors were reported.
+    /// Number of lexical errors reported.
     seen: usize,
 }
 
 impl<'a> Recovery<'a> {
-    /// A parser of tokens and what was skipped between them.
+    /// Creates a parser for tokens and the errors skipped between them.
     pub(super) fn new(
         source: &'a Source,
         tokens: &'a [Token],
@@ -105,7 +105,7 @@ impl<'a> Recovery<'a> {
         }
     }
 
-    /// Reads everything, reports what is wrong, and gives what could be made of it.
+    /// Parses everything, reports all errors, and returns the resulting tree.
     pub(super) fn parse(mut self) -> Result<(Vec<Node>, NodeId), Stopped> {
         let root = self.start()?;
         Ok((self.nodes, root))
@@ -116,7 +116,7 @@ impl<'a> Recovery<'a> {
         self.nodes.len() as NodeId - 1
     }
 
-    /// The kind of a token ahead; mistakes in the text up to it are reported.
+    /// Returns the kind of a token ahead; reports lexical errors up to it.
     fn peek(&mut self, ahead: usize) -> Result<Kind, Stopped> {
         let index = (self.at + ahead).min(self.tokens.len() - 1);
         while let Some(error) = self.lexical.get(self.seen).filter(|error| error.token <= index) {
@@ -139,7 +139,7 @@ impl<'a> Recovery<'a> {
         self.last_error = None;
     }
 
-    /// Reads a token of a kind, at a place, after which other tokens may come.
+    /// Consumes a token of a kind at a position, with the tokens that may come after it.
     fn expect(&mut self, kind: Kind, id: u8, after: Set) -> Step<TokenId> {
         self.state = id;
         if self.peek(0)? == kind {
@@ -167,7 +167,7 @@ impl<'a> Recovery<'a> {
         Err(Halt::Problem(Problem::Mismatch(expected)))
     }
 
-    /// Before the alternatives of a block: one wrong token is left out, or the rule ends.
+    /// Before the alternatives of a block: deletes one unexpected token, or ends the rule.
     fn synchronize(&mut self, state: State) -> Step<()> {
         self.state = state.id;
         if self.recovering {
@@ -181,7 +181,7 @@ impl<'a> Recovery<'a> {
         if self.delete_token(expected)? { Ok(()) } else { Err(Halt::Problem(Problem::Mismatch(expected))) }
     }
 
-    /// After one iteration of a loop: tokens are skipped until something that may come next or later.
+    /// After one iteration of a loop: skips tokens until one that may come next or later.
     fn synchronize_back(&mut self, state: State) -> Result<(), Stopped> {
         self.state = state.id;
         let next = self.peek(0)?;
@@ -206,7 +206,7 @@ impl<'a> Recovery<'a> {
         self.report_at(self.at, &message)
     }
 
-    /// Leaves out the current token if the next one is expected.
+    /// Deletes the current token if the next one is expected.
     fn delete_token(&mut self, expected: Set) -> Result<bool, Stopped> {
         if !expected.contains(self.peek(1)?) {
             return Ok(false);
@@ -217,7 +217,7 @@ impl<'a> Recovery<'a> {
         Ok(true)
     }
 
-    /// What may come next in the whole text, given what may come next within the rule.
+    /// Returns the tokens that may come next in the whole text, given those that may come next within the rule.
     fn expected(&self, within: Set) -> Set {
         let mut expected = within.without_end_of_rule();
         let mut open = within.has_end_of_rule();
@@ -231,7 +231,7 @@ impl<'a> Recovery<'a> {
         if open { expected.union(Set::of(&[Kind::End])) } else { expected }
     }
 
-    /// What may follow any of the rules being read.
+    /// Returns the tokens that may follow any of the active rules.
     fn recovery_set(&self) -> Set {
         self.follows.iter().fold(Set::of(&[]), |all, follow| all.union(follow.without_end_of_rule()))
     }
@@ -246,7 +246,7 @@ impl<'a> Recovery<'a> {
         Ok(())
     }
 
-    /// Ends a rule: if there was a problem, it is reported and tokens are skipped until something may follow.
+    /// Ends a rule: reports the error, if any, and skips tokens until one that may follow.
     fn leave(&mut self, rule: usize, outcome: Step<()>) -> Result<(), Stopped> {
         match outcome {
             Ok(()) => {}
@@ -340,7 +340,7 @@ impl<'a> Recovery<'a> {
         format!("'{}'", escape(text))
     }
 
-    /// The text from one token to another, blanks included, what is no token left out.
+    /// Returns the text between two tokens, including white space but without lexical errors.
     fn text_between(&self, start: usize, end: usize) -> String {
         if self.tokens[start].kind == Kind::End {
             return "<EOF>".to_owned();

@@ -1,9 +1,9 @@
-//! From text to tokens: the longest match wins, and what matches nothing is an error that is skipped.
+//! Tokenizer: the longest match wins, and text that matches nothing is an error that is skipped.
 
 use crate::source::Source;
 
-/// The kinds of tokens, numbered in the order the language's grammar declares them: sets of expected tokens are shown
-/// in that order.
+/// Token kinds, numbered in the order in which the grammar declares them: sets of expected tokens are shown in that
+/// order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(super) enum Kind {
@@ -46,7 +46,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Its name in error messages.
+    /// Returns the name in error messages.
     pub(super) fn name(self) -> &'static str {
         const NAMES: [&str; 36] = [
             "<EOF>",
@@ -93,30 +93,30 @@ impl Kind {
 /// A token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Token {
-    /// What it is.
+    /// The kind of token.
     pub(super) kind: Kind,
-    /// Where its text starts, in bytes.
+    /// Start of the text in bytes.
     pub(super) start: usize,
-    /// Where its text ends.
+    /// End of the text in bytes.
     pub(super) end: usize,
-    /// Where it starts, in code points.
+    /// Start in code points.
     pub(super) offset: u32,
 }
 
-/// Text that is no token.
+/// Text that is not a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LexicalError {
-    /// Where it starts, in code points.
+    /// Start in code points.
     pub(super) offset: u32,
-    /// The text up to what could not go on, in bytes.
+    /// Start in bytes of the text up to the unexpected character.
     pub(super) start: usize,
-    /// Where that ends.
+    /// End of that text in bytes.
     pub(super) end: usize,
-    /// How many tokens came before.
+    /// Number of preceding tokens.
     pub(super) token: usize,
 }
 
-/// The tokens of a source, an end marker last, and what was skipped between them.
+/// Returns the tokens of a source, ending with an end marker, and the errors skipped between them.
 pub(super) fn tokenize(source: &Source) -> (Vec<Token>, Vec<LexicalError>) {
     let text = source.text();
     let bytes = text.as_bytes();
@@ -147,7 +147,7 @@ pub(super) fn tokenize(source: &Source) -> (Vec<Token>, Vec<LexicalError>) {
 enum Scanned {
     Token(Kind, usize),
     Blank(usize),
-    /// No token starts here; the index of the byte that could not go on.
+    /// No token starts here; contains the index of the unexpected byte.
     Nothing(usize),
 }
 
@@ -270,14 +270,14 @@ fn number(bytes: &[u8], at: usize) -> Scanned {
     }
 }
 
-/// The end of the string that starts at a quote, or the index of what could not go on.
+/// Returns the end of the string that starts at a quote, or the index of the unexpected byte.
 fn string(bytes: &[u8], at: usize, raw: bool) -> Result<usize, usize> {
     let quote = bytes[at];
     if bytes.get(at + 1) == Some(&quote) {
         if bytes.get(at + 2) != Some(&quote) {
             return Ok(at + 2);
         }
-        // Without its end, what looked like three quotes is an empty string and a quote.
+        // Without closing quotes, what looked like three quotes is an empty string and a quote.
         return Ok(long_string(bytes, at, quote, raw).unwrap_or(at + 2));
     }
     let mut index = at + 1;
@@ -303,7 +303,7 @@ fn long_string(bytes: &[u8], at: usize, quote: u8, raw: bool) -> Result<usize, u
     }
 }
 
-/// The end of the escape that starts at a backslash, or the index of what could not go on.
+/// Returns the end of the escape that starts at a backslash, or the index of the unexpected byte.
 fn escape(bytes: &[u8], at: usize) -> Result<usize, usize> {
     let all = |from: usize, count: usize, accepts: fn(&u8) -> bool| match (from..from + count)
         .find(|index| !bytes.get(*index).is_some_and(accepts))

@@ -1,24 +1,24 @@
-//! What the grammar makes of the tokens, before names, literals and macros are looked at.
+//! Parse tree of the grammar, before names, literals and macros are interpreted.
 //!
-//! Nodes live in one vector and refer to each other by number. After mistakes, parts may be missing.
+//! Nodes are stored in one vector and refer to each other by index. After errors, parts may be missing.
 
-/// The number of a token.
+/// Index of a token.
 pub(super) type TokenId = u32;
-/// The number of a node.
+/// Index of a node.
 pub(super) type NodeId = u32;
 
-/// A part of the text.
+/// A node of the parse tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Node {
-    /// What could not be read.
+    /// A missing part.
     Missing,
-    /// An operand that could not be read, with its first token.
+    /// An operand that could not be parsed, with its first token.
     Unreadable(TokenId),
     /// `a ? b : c`
     Ternary { condition: NodeId, question: TokenId, yes: NodeId, no: NodeId },
     /// `a || b || c`, or with `&&`
     Logic { any: bool, start: TokenId, operators: Vec<TokenId>, terms: Vec<NodeId> },
-    /// `a + b` and the like
+    /// `a + b` and other binary operators
     Binary { operator: TokenId, left: NodeId, right: NodeId },
     /// `!!a` or `--a`
     Prefix { operators: Vec<TokenId>, operand: NodeId },
@@ -45,9 +45,9 @@ pub(super) enum Node {
 /// A name after a dot or in a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Name {
-    /// Where it was expected.
+    /// Where the name was expected.
     pub(super) start: TokenId,
-    /// The name, as it is or in backquotes.
+    /// The name, plain or in backquotes.
     pub(super) token: Option<TokenId>,
 }
 

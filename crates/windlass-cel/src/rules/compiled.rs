@@ -1,4 +1,4 @@
-//! One rule, compiled.
+//! A compiled rule.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -13,80 +13,80 @@ use crate::interpreter::Program;
 use crate::parser;
 use crate::types::Type;
 
-/// The name of the value a rule is about.
+/// The variable for the validated value.
 pub(super) const SELF: &str = "self";
-/// The name of what that value was before.
+/// The variable for the previous value.
 pub(super) const OLD_SELF: &str = "oldSelf";
 
-/// A rule, ready to run, or what is wrong with it. A blank rule has neither program nor error.
+/// A rule ready for evaluation, or its error. A blank rule has neither program nor error.
 #[derive(Debug, Default)]
 pub struct CompiledRule {
-    /// The rule as it stands in the schema.
+    /// The rule in the schema.
     pub rule: Rule,
-    /// Why it cannot run.
+    /// The error of the expression.
     pub error: Option<RuleError>,
     /// Whether it refers to `oldSelf`.
     pub uses_old_self: bool,
-    /// The most one evaluation can cost.
+    /// Maximum cost of one evaluation.
     pub max_cost: u64,
-    /// Why the expression for its message cannot run.
+    /// The error of the message expression.
     pub message_error: Option<RuleError>,
-    /// The most one evaluation of that expression can cost.
+    /// Maximum cost of one evaluation of the message expression.
     pub message_max_cost: u64,
-    /// The path of the field to blame, below the place of the rule.
+    /// Path of the field to report, relative to the schema of the rule.
     pub field_path: Option<String>,
     pub(super) program: Option<Program>,
     pub(super) message_program: Option<Program>,
 }
 
-/// Why an expression cannot run.
+/// Reason why an expression cannot be evaluated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleError {
-    /// Whose fault it is.
+    /// The kind of error.
     pub kind: RuleErrorKind,
-    /// What is wrong.
+    /// The error message.
     pub detail: String,
 }
 
-/// The sorts of errors of expressions.
+/// Kinds of expression errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RuleErrorKind {
     /// The expression is missing.
     Required,
-    /// The expression is wrong.
+    /// The expression is invalid.
     Invalid,
     /// The server failed.
     Internal,
 }
 
 impl CompiledRule {
-    /// Whether it can run.
+    /// Whether it can be evaluated.
     pub fn has_program(&self) -> bool {
         self.program.is_some()
     }
 
-    /// Whether it has an expression for its message that can run.
+    /// Whether it has a message expression that can be evaluated.
     pub fn has_message_program(&self) -> bool {
         self.message_program.is_some()
     }
 
-    /// Whether `oldSelf` is an optional for it.
+    /// Whether its `oldSelf` is an optional.
     pub(super) fn takes_optional(&self) -> bool {
         self.rule.optional_old_self == Some(true)
     }
 
-    /// How evaluation errors call the rule: by its message, or else by its text.
+    /// Returns the name of the rule in evaluation errors: its message, or otherwise its text.
     pub(super) fn title(&self) -> &str {
         if self.rule.message.is_empty() { self.rule.rule.trim() } else { self.rule.message.trim() }
     }
 
-    /// What is said when it fails and no expression says it better.
+    /// Returns the message for a failed rule without a message expression.
     pub(super) fn default_message(&self) -> String {
         if self.rule.message.is_empty() { format!("failed rule: {}", self.title()) } else { self.title().to_owned() }
     }
 }
 
-/// The place of rules: what `self` is.
+/// The place of rules, which determines the type of `self`.
 pub(super) struct Scope<'a> {
     declared: &'a DeclType,
     with_old: Environment,
@@ -95,7 +95,7 @@ pub(super) struct Scope<'a> {
 
 impl<'a> Scope<'a> {
     pub(super) fn new(declared: &'a Arc<DeclType>, rules: &[Rule]) -> Self {
-        // Rules must not depend on the name of the type of `self`, so it changes with them.
+        // Rules must not depend on the name of the type of `self`, so the name changes with the rules.
         let mut hasher = DefaultHasher::new();
         rules.iter().for_each(|rule| rule.rule.hash(&mut hasher));
         let name = format!("selfType{}", hasher.finish() % 1_000_000_000);
@@ -113,7 +113,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// How often the value can stand in one object when nothing above bounds it.
+    /// Maximum number of such values in one object, if nothing above limits it.
     pub(super) fn max_cardinality(&self) -> u64 {
         (MAX_REQUEST_SIZE / (self.declared.min_serialized_size + 1)) as u64
     }

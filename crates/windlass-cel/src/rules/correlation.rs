@@ -1,4 +1,4 @@
-//! Old values next to new ones: which element of a list is which, and whether anything changed.
+//! Correlates old values with new ones: which list elements correspond, and whether anything changed.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use std::fmt::Write;
 use serde_json::{Map, Value};
 use windlass_schema::structural::{Additional, Kind, ListType, Structural};
 
-/// A value and what it was before.
+/// A value and its old value.
 pub(super) struct Correlated<'a> {
     new: &'a Value,
     old: &'a Value,
@@ -20,7 +20,7 @@ impl<'a> Correlated<'a> {
         Self { new, old, schema, unchanged: Cell::new(None) }
     }
 
-    /// The field of an object or the entry of a map, if it is in both and the schema knows it.
+    /// Returns the field of an object or the entry of a map, if it is in both and in the schema.
     pub(super) fn key(&self, name: &str) -> Option<Self> {
         let (new, old) = (self.new.as_object()?.get(name)?, self.old.as_object()?.get(name)?);
         let schema = match (self.schema.properties.get(name), &self.schema.additional) {
@@ -31,7 +31,7 @@ impl<'a> Correlated<'a> {
         Some(Self::new(new, old, schema))
     }
 
-    /// The element of a list whose elements have keys, next to the old one of the same key.
+    /// Returns an element of a list of type map, with the old one of the same key.
     pub(super) fn element(&self, new: &'a Value, old: Option<&'a Value>) -> Option<Self> {
         match (&self.schema.list_type, &self.schema.items) {
             (ListType::Map(_), Some(items)) => Some(Self::new(new, old?, items)),
@@ -39,7 +39,7 @@ impl<'a> Correlated<'a> {
         }
     }
 
-    /// Whether nothing changed. Data that the schema does not know counts as changed, as it does for the real server.
+    /// Whether nothing changed. As in kube-apiserver, data that is not in the schema counts as changed.
     pub(super) fn is_unchanged(&self) -> bool {
         if let Some(known) = self.unchanged.get() {
             return known;
@@ -68,7 +68,7 @@ impl<'a> Correlated<'a> {
     }
 }
 
-/// A list whose elements are found by their keys; empty for other lists.
+/// A list whose elements can be looked up by their keys; empty for other lists.
 pub(super) struct KeyedList<'a> {
     keys: &'a [String],
     items: HashMap<String, &'a Value>,
@@ -90,7 +90,7 @@ impl<'a> KeyedList<'a> {
         keyed
     }
 
-    /// The first element with the keys of that one.
+    /// Returns the first element with the same keys as the given one.
     pub(super) fn get(&self, item: &Value) -> Option<&'a Value> {
         if self.items.is_empty() {
             return None;
@@ -111,7 +111,7 @@ impl<'a> KeyedList<'a> {
     }
 }
 
-/// Keys are scalars. Several together are compared as they are printed, which for floats is with six digits.
+/// Keys are scalars. Several keys are compared in printed form, which for floats has six digits.
 fn write_key(out: &mut String, fields: &Map<String, Value>, key: &str, only: bool) -> Option<()> {
     out.push('\0');
     match fields.get(key)? {

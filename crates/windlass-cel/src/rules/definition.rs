@@ -1,4 +1,4 @@
-//! What the server has against the rules of a definition.
+//! Validates the rules of a CustomResourceDefinition.
 
 use std::sync::Arc;
 
@@ -12,22 +12,22 @@ use crate::value::escape;
 
 const RULES: &str = "x-kubernetes-validations";
 
-/// How strict the check of a definition's rules is.
+/// Options for validating the rules of a CustomResourceDefinition.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DefinitionOptions<'a> {
-    /// The errors found so far in the schema itself. Rules at a place that has such an error at it or below it are
-    /// not looked at, because their types cannot be trusted.
+    /// Errors already found in the schema itself. Rules at or above the path of such an error are skipped, because
+    /// their types are unreliable.
     pub schema_errors: &'a [FieldError],
-    /// Whether a single rule may cost more than the limit, as it may when the schema of a version did not change.
+    /// Whether a single rule may exceed the cost limit, as allowed when the schema of a version did not change.
     pub allow_expensive_rules: bool,
 }
 
-/// What is wrong with the rules of a whole schema: expressions that do not compile, that cost too much, or that compare
-/// with an old value where there is none. `schema` must be structural and its defaults valid; `path` is that of
-/// `openAPIV3Schema`. The errors come after those of the schema itself; what the schema as a whole costs comes last.
+/// Returns the errors in the rules of a whole schema: expressions that do not compile, cost too much, or use an old
+/// value where there is none. `schema` must be structural and its defaults valid; `path` is that of `openAPIV3Schema`.
+/// The errors follow those of the schema itself; the total cost of the schema comes last.
 ///
-/// Expressions of definitions that exist already may use nothing in this version that new ones may not, so there is no
-/// leniency for them beyond `allow_expensive_rules`.
+/// In this version, expressions of existing CustomResourceDefinitions may not use anything that new ones may not, so
+/// the only leniency for them is `allow_expensive_rules`.
 pub fn check_definition(schema: &Structural, path: &Path, options: DefinitionOptions<'_>) -> ErrorList {
     let mut check = Check { options, errors: ErrorList::new(), total: Total::default() };
     let place = Place { types: Types::OutOfScope, cardinality: Some(1), uncorrelatable: None, root: true };
@@ -46,12 +46,12 @@ pub fn check_definition(schema: &Structural, path: &Path, options: DefinitionOpt
     errors
 }
 
-/// What is known of the place of a schema from the way to it.
+/// Facts about the place of a schema that follow from the path to it.
 struct Place {
     types: Types,
-    /// How many values there can be at most at this place of an object; `None` if nothing bounds it.
+    /// Maximum number of values at this place of an object; `None` if unbounded.
     cardinality: Option<u64>,
-    /// The first list on the way whose elements cannot be told apart.
+    /// The first list on the path whose elements cannot be correlated.
     uncorrelatable: Option<Path>,
     root: bool,
 }
@@ -59,12 +59,12 @@ struct Place {
 /// The declared type of a place.
 #[derive(Clone)]
 enum Types {
-    /// No rules here or above: nobody asked.
+    /// No rules here or above: the type is not needed.
     OutOfScope,
-    /// The type of what is above does not show it: it is looked at by itself.
+    /// The type above does not contain it: it is declared separately.
     Apart,
     Known(Arc<DeclType>),
-    /// Expressions cannot see it, nor what is below it.
+    /// Expressions can see neither it nor anything below it.
     Hidden,
 }
 
@@ -176,7 +176,7 @@ impl Check<'_> {
 }
 
 impl Types {
-    /// The type of the elements of a list or map.
+    /// Returns the type of the elements of a list or map.
     fn element(&self) -> Types {
         match self {
             Types::Known(declared) => declared.element().map_or(Types::Apart, |element| Types::Known(element.clone())),
@@ -184,7 +184,7 @@ impl Types {
         }
     }
 
-    /// The type of a property. One that the object's type does not show is taken by itself.
+    /// Returns the type of a property. A property that is not in the object's type is declared separately.
     fn field(&self, name: &str) -> Types {
         match self {
             Types::Known(declared) => {
@@ -196,11 +196,11 @@ impl Types {
     }
 }
 
-/// The estimated cost of all rules of a schema.
+/// The total estimated cost of the rules of a schema.
 #[derive(Default)]
 struct Total {
     sum: u64,
-    /// The four most expensive rules of those that matter.
+    /// The four most expensive relevant rules.
     most_expensive: Vec<(Path, u64)>,
 }
 
@@ -216,7 +216,7 @@ impl Total {
     }
 }
 
-/// By how much a schema multiplies the values below it; `None` if nothing bounds it.
+/// Returns the factor by which a schema multiplies the values below it; `None` if unbounded.
 fn max_elements(schema: &Structural) -> Option<u64> {
     let bound = |max: Option<i64>| max.map(|max| max.max(0) as u64);
     match schema.kind {

@@ -1,19 +1,19 @@
-//! Values under the names that rules know them by.
+//! The variables of rules.
 
 use super::PER_CALL_LIMIT;
 use super::compiled::{OLD_SELF, SELF};
 use crate::interpreter::{Bindings, Evaluation, Program};
 use crate::value::{Outcome, Value};
 
-/// What rules see: the value they are about, and what that was before.
+/// The values that rules can use: the validated value and its old value.
 pub(super) struct Scope<'a> {
     plain: Bindings<'a>,
-    /// With `oldSelf` as an optional, if a rule asks for it.
+    /// With `oldSelf` as an optional, if a rule requires it.
     optional: Option<Bindings<'a>>,
 }
 
 impl<'a> Scope<'a> {
-    /// `optional` if a rule takes `oldSelf` as an optional.
+    /// `optional`: whether a rule uses `oldSelf` as an optional.
     pub(super) fn new(new: Outcome<'a>, old: Option<Outcome<'a>>, optional: bool) -> Self {
         let mut plain = Bindings::new().with(SELF, new);
         let optional = optional.then(|| {
@@ -26,7 +26,7 @@ impl<'a> Scope<'a> {
         Self { plain, optional }
     }
 
-    /// Evaluates an expression; `optional` if `oldSelf` is an optional for it.
+    /// Evaluates an expression; `optional`: whether its `oldSelf` is an optional.
     pub(super) fn evaluate(&self, program: &Program, optional: bool) -> Evaluation<'a> {
         let bindings = self.optional.as_ref().filter(|_| optional).unwrap_or(&self.plain);
         program.eval(bindings, Some(PER_CALL_LIMIT))

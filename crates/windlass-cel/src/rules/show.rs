@@ -1,10 +1,10 @@
-//! Values in the words of field errors.
+//! Formats values for field errors.
 
 use serde_json::Value;
 use windlass_schema::go_format::{self, quote};
 use windlass_schema::structural::{Kind, Rule, Structural};
 
-/// How an error shows the type of a schema, which it does when a rule could not be evaluated.
+/// Formats the type of a schema, for the error of a rule that could not be evaluated.
 pub(super) fn kind(schema: &Structural) -> String {
     quote(match schema.kind {
         Some(Kind::Object) => "object",
@@ -17,7 +17,7 @@ pub(super) fn kind(schema: &Structural) -> String {
     })
 }
 
-/// How an error shows a rule of a definition.
+/// Formats a rule of a CustomResourceDefinition.
 pub(super) fn rule(rule: &Rule) -> String {
     let optional = match rule.optional_old_self {
         Some(value) => value.to_string(),
@@ -33,7 +33,7 @@ pub(super) fn rule(rule: &Rule) -> String {
     )
 }
 
-/// A string as JSON that is safe inside HTML.
+/// Formats a string as JSON that is safe inside HTML.
 fn json(text: &str) -> String {
     go_format::marshal(&Value::from(text))
 }

@@ -1,4 +1,4 @@
-//! Rules from the outside: definitions and objects in, errors out.
+//! Tests of rules through the public API: CustomResourceDefinitions and objects in, errors out.
 
 use std::sync::Arc;
 
@@ -21,18 +21,18 @@ fn rules(of: &Value) -> Rules {
     compile(&schema(of), true).expect("there are rules")
 }
 
-/// Runs rules over an object, the way the server does.
+/// Evaluates rules on an object in the same way as the server.
 fn run(rules: &Rules, new: &Value, old: Option<&Value>) -> Outcome {
     let mut budget = OBJECT_BUDGET;
     rules.validate(&Path::root(), new, old, &mut budget)
 }
 
-/// The errors of an object.
+/// Returns the errors of an object.
 fn errors(of: &Value, new: &Value) -> Vec<String> {
     run(&rules(of), new, None).errors.iter().map(ToString::to_string).collect()
 }
 
-/// A root schema with one property, `spec`.
+/// Returns a root schema with one property, `spec`.
 fn spec(schema: &Value) -> Value {
     json!({"type": "object", "properties": {"spec": schema}})
 }

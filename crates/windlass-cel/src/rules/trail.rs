@@ -1,11 +1,11 @@
-//! The way to a value, which becomes a path only if there is something to say about it.
+//! The path to a value, formatted only if there is something to report.
 
 use windlass_schema::field::Path;
 
-/// The way from where a walk began.
+/// The path from the start of a walk.
 #[derive(Clone, Copy)]
 pub(super) enum Trail<'a> {
-    /// Where it began.
+    /// The start.
     Start(&'a Path),
     /// A field of an object.
     Field(&'a Trail<'a>, &'a str),

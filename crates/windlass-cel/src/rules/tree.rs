@@ -1,4 +1,4 @@
-//! The compiled rules of a schema as a tree of the schema's shape, with only the branches that have rules.
+//! Compiled rules as a tree in the shape of the schema, with only the branches that have rules.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use super::compiled::{CompiledRule, Scope};
 use crate::declared::DeclType;
 use crate::value::escape;
 
-/// The rules at a place of a schema and below it.
+/// Rules of a schema and its subschemas.
 #[derive(Debug, Default)]
 pub(super) struct Node {
     pub(super) rules: Vec<CompiledRule>,
-    /// Whether there are rules though expressions cannot see the place.
+    /// Whether there are rules although expressions cannot see the value.
     pub(super) hidden: bool,
     /// Whether this is the root of a custom resource or an embedded one.
     pub(super) resource_root: bool,
     pub(super) items: Option<Box<Node>>,
     pub(super) properties: BTreeMap<String, Node>,
     pub(super) additional: Option<Box<Node>>,
-    /// Rules of `allOf`, which are about the same value.
+    /// Rules in `allOf`, which apply to the same value.
     pub(super) all_of: Vec<Node>,
 }
 
@@ -34,7 +34,7 @@ impl Node {
         &self.rules
     }
 
-    /// The rules of `source`, which is the schema itself or a part of its `allOf`.
+    /// Returns the rules of `source`, which is the schema itself or part of its `allOf`.
     fn of(
         source: &Structural,
         schema: &Structural,
@@ -94,7 +94,7 @@ impl Node {
     }
 }
 
-/// Whether a schema or a part of it has rules, `allOf` apart.
+/// Whether a schema or a subschema has rules, except for `allOf`.
 pub(super) fn has_rules(schema: &Structural) -> bool {
     !schema.rules.is_empty() || children(schema).any(has_rules)
 }

@@ -1,4 +1,4 @@
-//! Running rules over an object.
+//! Evaluates rules on an object.
 
 use serde_json::Value;
 use windlass_schema::field::{ErrorKind, FieldError, Path, quote};
@@ -15,10 +15,10 @@ use crate::value::{self, EvalError};
 
 const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
-/// The longest message an expression may make, in bytes.
+/// Maximum length of a message from a message expression, in bytes.
 const MAX_MESSAGE: usize = 5 * 1024;
 
-/// Runs rules. `old` is what they may compare with, `before` what decides whether an error is an old one.
+/// Evaluates rules. `old` is the value to compare with, `before` determines whether an error already existed.
 pub(super) fn run(
     node: &Node,
     schema: &Structural,
@@ -32,20 +32,20 @@ pub(super) fn run(
     let root = before.map(|before| Correlated::new(new, before, schema));
     let ratchet = Ratchet { current: root.as_ref(), parent: None };
     let old = old.filter(|old| !old.is_null());
-    // Running out of budget has been reported where it happened.
+    // An exhausted budget has been reported where it happened.
     let _ = walk.node(node, schema, Trail::Start(path), new, old, ratchet);
     walk.outcome
 }
 
-/// The rules ended early: the budget is used up.
+/// Evaluation stopped early: the budget is used up.
 struct Stopped;
 
-/// What decides whether an error was there before.
+/// The values that determine whether an error already existed.
 #[derive(Clone, Copy, Default)]
 struct Ratchet<'a> {
-    /// The value and its old one, if they can be told to be the same thing.
+    /// The value and its old value, if they can be correlated.
     current: Option<&'a Correlated<'a>>,
-    /// The nearest value above of which that is known.
+    /// The nearest correlated value above.
     parent: Option<&'a Correlated<'a>>,
 }
 
@@ -75,7 +75,7 @@ impl Walk<'_> {
         }
         self.rules(node, schema, trail, new, old, ratchet)?;
         for part in &node.all_of {
-            // What allOf finds counts as new unless everything around it is unchanged.
+            // Errors in `allOf` count as new unless everything around them is unchanged.
             self.node(part, schema, trail, new, old, Ratchet { current: None, parent: ratchet.parent })?;
         }
         match new {
@@ -114,7 +114,7 @@ impl Walk<'_> {
     ) -> Result<(), Stopped> {
         let Some(current) = ratchet.current else { return self.node(node, schema, trail, new, old, ratchet) };
         if ratchet.parent.is_none() && matches!(name, "apiVersion" | "kind") {
-            // Old and new objects were converted to the same version, so a change of these is not visible.
+            // Old and new objects were converted to the same version, so a change of these fields is not visible.
             return self.node(node, schema, trail, new, old, Ratchet::default());
         }
         let child = current.key(name);
@@ -279,7 +279,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Takes a cost from the budget if there is enough left.
+    /// Subtracts a cost from the budget if enough is left.
     fn pay(&mut self, cost: u64) -> bool {
         match i64::try_from(cost) {
             Ok(cost) if cost <= *self.budget => {
@@ -311,7 +311,7 @@ enum Message {
     Stop(String),
 }
 
-/// The error of a rule that could not be evaluated; it names the type in place of the value.
+/// Returns the error of a rule that could not be evaluated, with the type in place of the value.
 fn cannot_evaluate(schema: &Structural, path: &Path, detail: &str) -> FieldError {
     FieldError {
         kind: ErrorKind::Invalid,
@@ -321,7 +321,7 @@ fn cannot_evaluate(schema: &Structural, path: &Path, detail: &str) -> FieldError
     }
 }
 
-/// The error of a rule that is false.
+/// Returns the error of a rule that is false.
 fn refusal(rule: &CompiledRule, schema: &Structural, path: &Path, value: &Value, detail: String) -> FieldError {
     let kind = match rule.rule.reason.as_str() {
         "FieldValueForbidden" => ErrorKind::Forbidden,
@@ -337,7 +337,7 @@ fn refusal(rule: &CompiledRule, schema: &Structural, path: &Path, value: &Value,
     FieldError { kind, field: path.to_string(), value: shown, detail }
 }
 
-/// A field that is null is as good as absent.
+/// A null field is treated as absent.
 fn present(value: Option<&Value>) -> Option<&Value> {
     value.filter(|value| !value.is_null())
 }

@@ -5,10 +5,10 @@ use windlass_schema::go_format;
 use super::{EvalError, Opaque, Outcome, Timestamp, Value, time};
 
 impl<'a> Value<'a> {
-    /// `int(x)`, `string(x)` and so on, by the name of the function.
+    /// Converts with `int(x)`, `string(x)` and so on, given the name of the function.
     ///
     /// # Errors
-    /// If there is no such conversion, or the value is not in the range of the type.
+    /// Returns an error if there is no such conversion, or the value is out of range.
     pub fn convert(&self, function: &str) -> Outcome<'a> {
         match function {
             "bool" => self.to_bool(),
@@ -152,7 +152,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Reads a number as Go does: decimal or hexadecimal, infinities and not-a-number by name.
+/// Parses a number like Go: decimal or hexadecimal, infinities and not-a-number by name.
 fn parse_double(text: &str) -> Option<f64> {
     let (negative, digits) = match text.as_bytes().first()? {
         b'-' => (true, &text[1..]),

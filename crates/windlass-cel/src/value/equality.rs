@@ -1,4 +1,4 @@
-//! Equality, as the values of the object and computed ones have it.
+//! Equality of values of the object and computed values.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -11,7 +11,7 @@ impl<'a> Value<'a> {
     /// `==`.
     ///
     /// # Errors
-    /// If a value of the object is compared with one it cannot be compared with.
+    /// Returns an error if a value of the object is compared with an incompatible one.
     pub fn equals(&self, other: &Value<'a>) -> Result<bool, EvalError> {
         match (self, other) {
             (Value::Null, Value::Null) => Ok(true),
@@ -20,7 +20,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// `==` of the left value's type, which may not know null.
+    /// `==` of the left value's type, which may not support null.
     pub(crate) fn equals_value(&self, other: &Value<'a>) -> Result<bool, EvalError> {
         Ok(match (self, other) {
             (Value::Lost(value), _) => return Err(value.lost()),
@@ -54,7 +54,7 @@ impl<'a> Value<'a> {
     /// `element in self`.
     ///
     /// # Errors
-    /// If it holds nothing, or the element cannot be compared.
+    /// Returns an error if the value is not a collection, or the element cannot be compared.
     pub fn contains(&self, element: &Value<'a>) -> Result<bool, EvalError> {
         match self {
             Value::Map(map) => Ok(map.find(element)?.is_some()),
@@ -101,7 +101,7 @@ fn lists_equal<'a>(a: &List<'a>, b: &Value<'a>) -> Result<bool, EvalError> {
             let keys = escaped(keys);
             let mut items = HashMap::with_capacity(a.len());
             for item in a.iter().filter_map(Result::ok) {
-                // Of elements with the same key the last one counts.
+                // Of elements with the same key, the last one is used.
                 if let Some(key) = map_key(&item, &keys) {
                     items.insert(key, item);
                 }
@@ -132,12 +132,12 @@ fn lists_equal<'a>(a: &List<'a>, b: &Value<'a>) -> Result<bool, EvalError> {
     }
 }
 
-/// The names of keys as elements are asked for them.
+/// Returns the names of keys in the form used to look them up.
 pub(super) fn escaped(keys: &[String]) -> Vec<String> {
     keys.iter().map(|key| escape(key).map_or_else(|| key.clone(), |written| written.into_owned())).collect()
 }
 
-/// What tells an element of a list from others, as text; `None` for those that are no objects.
+/// Returns the text that identifies an element of a list; `None` for elements that are not objects.
 pub(super) fn map_key(element: &Value<'_>, keys: &[String]) -> Option<String> {
     let Value::Map(Map::Json { fields, .. }) = element else { return None };
     let mut out = String::new();
@@ -151,10 +151,10 @@ pub(super) fn map_key(element: &Value<'_>, keys: &[String]) -> Option<String> {
     Some(out)
 }
 
-/// The elements of a list that is a set.
+/// Elements of a list of type set.
 pub(super) struct ElementSet<'a> {
     keys: BTreeSet<Key<'a>>,
-    /// Elements that have no order.
+    /// Elements without an order.
     others: Vec<Value<'a>>,
 }
 
@@ -174,7 +174,7 @@ impl<'a> ElementSet<'a> {
         }
     }
 
-    /// Adds an element; whether it was not there.
+    /// Adds an element; returns whether it is new.
     pub(super) fn insert(&mut self, element: &Value<'a>) -> bool {
         match Key::from_value(element) {
             Some(key) => self.keys.insert(key),
@@ -229,7 +229,7 @@ fn maps_equal<'a>(a: &Map<'a>, b: &Value<'a>) -> Result<bool, EvalError> {
     Ok(true)
 }
 
-/// Whether a value is what some JSON is.
+/// Whether a value equals a JSON value.
 fn equals_json(value: &Value<'_>, json: &Json) -> bool {
     match (value, json) {
         (Value::Preserved(other), json) => *other == json,

@@ -1,4 +1,4 @@
-//! Names of fields that are no identifiers, and how expressions write them: `a-b` is `a__dash__b`.
+//! Names of fields that are not identifiers, and their form in expressions: `a-b` is `a__dash__b`.
 
 use std::borrow::Cow;
 
@@ -26,7 +26,7 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
-/// How an expression writes the name of a field; `None` if it cannot.
+/// Returns the form of a field name in expressions; `None` if it cannot be expressed.
 pub fn escape(name: &str) -> Option<Cow<'_, str>> {
     let first = name.bytes().next()?;
     if first.is_ascii_digit() {
@@ -57,7 +57,7 @@ pub fn escape(name: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(out))
 }
 
-/// The name of the field that an expression writes so; `None` if there can be none.
+/// Returns the field name for its form in expressions; `None` if there is none.
 pub fn unescape(escaped: &str) -> Option<Cow<'_, str>> {
     if !escaped.as_bytes().windows(2).any(|two| two == b"__") {
         return Some(Cow::Borrowed(escaped));

@@ -1,4 +1,4 @@
-//! Lists: arrays of the object seen through their schema, and computed ones.
+//! Lists: arrays of the object seen through their schema, and computed lists.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::{EvalError, Outcome, Value};
 #[derive(Debug, Clone)]
 pub struct List<'a> {
     items: Items<'a>,
-    /// The schema of the array it is or was added to.
+    /// The schema of the array that it is or was appended to.
     schema: Option<&'a Structural>,
 }
 
@@ -28,12 +28,12 @@ impl<'a> From<Vec<Value<'a>>> for List<'a> {
 }
 
 impl<'a> List<'a> {
-    /// An array of the object, with its schema if it has one.
+    /// Returns an array of the object, with its schema if it has one.
     pub fn json(items: &'a [Json], schema: Option<&'a Structural>) -> Self {
         List { items: Items::Json(items), schema }
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         match &self.items {
             Items::Json(items) => items.len(),
@@ -41,22 +41,22 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Whether it has no elements.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether it is an array of the object that has a schema, or made from one.
+    /// Whether it is an array of the object that has a schema, or was built from one.
     pub fn is_typed(&self) -> bool {
         self.schema.is_some()
     }
 
-    /// How its elements are told apart.
+    /// Returns how its elements are identified.
     pub fn list_type(&self) -> &'a ListType {
         self.schema.map_or(&ListType::Absent, |schema| &schema.list_type)
     }
 
-    /// An element; `None` past the end.
+    /// Returns an element; `None` past the end.
     pub fn get(&self, index: usize) -> Option<Outcome<'a>> {
         match &self.items {
             Items::Json(items) => items.get(index).map(|item| self.element(item)),
@@ -74,22 +74,22 @@ impl<'a> List<'a> {
         }
     }
 
-    /// The elements.
+    /// Iterates over the elements.
     pub fn iter(&self) -> ListIter<'_, 'a> {
         ListIter { list: self, at: 0 }
     }
 
-    /// The same elements without what the schema says of them.
+    /// Returns the same elements without the schema.
     pub fn untyped(&self) -> List<'a> {
         List { items: self.items.clone(), schema: None }
     }
 
-    /// A list of these elements that behaves as this one.
+    /// Returns a list of these elements that behaves like this one.
     pub(super) fn with_items(&self, items: Vec<Value<'a>>) -> List<'a> {
         List { items: Items::Values(Arc::new(items)), schema: self.schema }
     }
 
-    /// Appends another list, in place where nobody else holds this one.
+    /// Appends another list, in place if this one is not shared.
     pub(super) fn append(mut self, other: &List<'a>) -> Result<List<'a>, EvalError> {
         if let Items::Values(items) = &mut self.items
             && let Some(items) = Arc::get_mut(items)
@@ -107,7 +107,7 @@ impl<'a> List<'a> {
     }
 }
 
-/// Walks over the elements of a list.
+/// Iterator over the elements of a list.
 #[derive(Debug)]
 pub struct ListIter<'l, 'a> {
     list: &'l List<'a>,

@@ -1,4 +1,4 @@
-//! Maps: objects seen through their schema, and computed ones.
+//! Maps: objects seen through their schema, and computed maps.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -14,11 +14,11 @@ use super::{EvalError, Outcome, Text, Value, escape, unescape};
 pub enum Map<'a> {
     /// An object.
     Json {
-        /// Its fields.
+        /// The fields.
         fields: &'a serde_json::Map<String, Json>,
-        /// Its schema, if it has one.
+        /// The schema, if there is one.
         schema: Option<&'a Structural>,
-        /// Whether it has apiVersion, kind and metadata whatever the schema says.
+        /// Whether it has `apiVersion`, `kind` and `metadata` regardless of the schema.
         resource: bool,
     },
     /// A computed map.
@@ -41,7 +41,7 @@ pub enum Key<'a> {
 }
 
 impl<'a> Key<'a> {
-    /// The key that a value is.
+    /// Converts a value to a key.
     pub fn from_value(value: &Value<'a>) -> Option<Key<'a>> {
         Some(match value {
             Value::Bool(value) => Key::Bool(*value),
@@ -53,7 +53,7 @@ impl<'a> Key<'a> {
         })
     }
 
-    /// The value that a key is.
+    /// Converts a key to a value.
     pub fn to_value(&self) -> Value<'a> {
         match self {
             Key::Bool(value) => Value::Bool(*value),
@@ -74,7 +74,7 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// The keys of other numeric types that stand for the same number.
+    /// Returns the keys of other numeric types that represent the same number.
     fn equivalents(&self) -> [Option<Key<'a>>; 2] {
         match self {
             Key::Int(value) => [u64::try_from(*value).ok().map(Key::Uint), None],
@@ -121,7 +121,7 @@ impl<'a> From<BTreeMap<Key<'a>, Value<'a>>> for Map<'a> {
     }
 }
 
-/// The schema of `metadata`, or of the strings beside it, in embedded resources.
+/// Returns the schema of `metadata`, `apiVersion` or `kind` in embedded resources.
 fn resource_field(name: &str) -> Option<&'static Structural> {
     static TEXT: OnceLock<Structural> = OnceLock::new();
     static METADATA: OnceLock<Structural> = OnceLock::new();
@@ -137,7 +137,7 @@ fn resource_field(name: &str) -> Option<&'static Structural> {
     }
 }
 
-/// Whether a schema itself declares what every resource has.
+/// Whether a schema itself declares the fields that every resource has.
 fn declares_resource(schema: &Structural) -> bool {
     let kind = |name: &str, kind| schema.properties.get(name).is_some_and(|field| field.kind == Some(kind));
     kind("kind", Kind::String)
@@ -150,7 +150,7 @@ fn declares_resource(schema: &Structural) -> bool {
         })
 }
 
-/// The schema of a field of an object, `None` if it has no such field.
+/// Returns the schema of a field of an object; `None` if there is no such field.
 fn field_schema<'a>(schema: &'a Structural, resource: bool, name: &str) -> Option<&'a Structural> {
     if resource || !schema.properties.is_empty() {
         let declared = schema.properties.get(name);
@@ -169,7 +169,7 @@ fn field_schema<'a>(schema: &'a Structural, resource: bool, name: &str) -> Optio
 }
 
 impl<'a> Map<'a> {
-    /// The number of entries, those of an object that its schema does not know included.
+    /// Returns the number of entries, including fields of an object that are not in its schema.
     pub fn len(&self) -> usize {
         match self {
             Map::Json { fields, .. } => fields.len(),
@@ -177,7 +177,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Whether it has no entries.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -187,10 +187,10 @@ impl<'a> Map<'a> {
         matches!(self, Map::Json { schema: Some(_), .. })
     }
 
-    /// Looks a key up.
+    /// Looks up a key.
     ///
     /// # Errors
-    /// If the key can be none of such a map, or the entry's value does not fit its schema.
+    /// Returns an error if the key has the wrong type, or the entry's value does not match its schema.
     pub fn find(&self, key: &Value<'a>) -> Result<Option<Value<'a>>, EvalError> {
         match (self, key) {
             (Map::Json { .. }, Value::String(name)) => self.find_str(name).transpose(),
@@ -206,7 +206,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Looks a string key up, written as expressions write the names of fields.
+    /// Looks up a string key in the form of field names in expressions.
     pub fn find_str(&self, name: &str) -> Option<Outcome<'a>> {
         match self {
             Map::Json { fields, schema: Some(schema), resource } => {
@@ -226,7 +226,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// The keys, in order.
+    /// Returns the keys in order.
     pub fn keys(&self) -> Vec<Value<'a>> {
         match self {
             Map::Json { fields, schema: None, .. } => {
@@ -250,7 +250,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Whether a field of the object is one that its schema knows.
+    /// Whether a field of the object is in its schema.
     pub(super) fn knows(&self, name: &str) -> bool {
         match self {
             Map::Json { schema: Some(schema), resource, .. } => field_schema(schema, *resource, name).is_some(),
@@ -258,10 +258,10 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// The map with one more entry; made in place where nobody else holds it.
+    /// Returns the map with an additional entry; changed in place if it is not shared.
     ///
     /// # Errors
-    /// If there is such a key already, or the value cannot be a key.
+    /// Returns an error if the key already exists, or the value cannot be a key.
     pub fn insert(self, key: &Value<'a>, value: Value<'a>) -> Result<Map<'a>, EvalError> {
         if self.find(key)?.is_some() {
             return Err(EvalError::new(format!("insert failed: key {} already exists", key.display())));

@@ -9,14 +9,14 @@ use windlass_schema::quantity::Quantity;
 
 use super::EvalError;
 
-/// A value of a type of the Kubernetes libraries.
+/// A value of a Kubernetes library type.
 #[derive(Debug, Clone)]
 pub enum Opaque {
     /// `kubernetes.Quantity`
     Quantity {
         /// The quantity.
         value: Quantity,
-        /// Whether it is the result of arithmetic. Such quantities can stand on the left of `==` only.
+        /// Whether it is the result of arithmetic. Such quantities are allowed only on the left of `==`.
         computed: bool,
     },
     /// `net.IP`
@@ -31,12 +31,12 @@ pub enum Opaque {
     Format(&'static NamedFormat),
 }
 
-/// An address and the length of the prefix.
+/// An address and a prefix length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cidr {
-    /// The address, bits after the prefix included.
+    /// The address, including the bits after the prefix.
     pub address: IpAddr,
-    /// The length of the prefix, in bits.
+    /// The prefix length in bits.
     pub bits: u8,
 }
 
@@ -47,16 +47,16 @@ pub struct Semver {
     pub major: u64,
     /// The minor version.
     pub minor: u64,
-    /// The patch.
+    /// The patch version.
     pub patch: u64,
-    /// The parts of the pre-release.
+    /// The parts of the pre-release version.
     pub pre: Vec<PreRelease>,
 }
 
-/// A part of the pre-release of a version.
+/// A part of a pre-release version.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PreRelease {
-    /// A number, which goes before words.
+    /// A number, which sorts before words.
     Number(u64),
     /// A word.
     Word(String),
@@ -84,16 +84,16 @@ impl PartialOrd for Semver {
 /// A format that strings can be validated against.
 #[derive(Debug)]
 pub struct NamedFormat {
-    /// The name that tells it from others.
+    /// The name that identifies the format.
     pub name: &'static str,
-    /// What is wrong with a string.
+    /// Returns the errors of a string.
     pub validate: fn(&str) -> Vec<String>,
-    /// The length of the regular expression it is taken to be, for its cost.
+    /// The assumed length of its regular expression, for the cost.
     pub regex_size: u64,
 }
 
 impl Opaque {
-    /// The name of its type.
+    /// Returns the name of its type.
     pub fn type_name(&self) -> &'static str {
         match self {
             Opaque::Quantity { .. } => "kubernetes.Quantity",
@@ -105,7 +105,7 @@ impl Opaque {
         }
     }
 
-    /// The failure to use what was selected through an optional.
+    /// Returns the error for using a value that was selected through an optional.
     pub(crate) fn lost(&self) -> EvalError {
         let native = match self {
             Opaque::Quantity { .. } => "*resource.Quantity",
@@ -118,7 +118,7 @@ impl Opaque {
         EvalError::new(format!("unsupported conversion to ref.Val: ({native}){self}"))
     }
 
-    /// The number of bytes of an address, or of those of a prefix.
+    /// Returns the number of bytes of an address or prefix.
     pub fn size(&self) -> Option<i64> {
         match self {
             Opaque::Ip(IpAddr::V4(_)) => Some(4),
@@ -128,7 +128,7 @@ impl Opaque {
         }
     }
 
-    /// Whether two are equal; `None` if such values cannot be compared.
+    /// Whether two values are equal; `None` if they cannot be compared.
     pub fn equals(&self, other: &Opaque) -> Option<bool> {
         Some(match (self, other) {
             (Opaque::Quantity { .. }, Opaque::Quantity { computed: true, .. }) => return None,

@@ -1,4 +1,4 @@
-//! Arithmetic and order.
+//! Arithmetic and ordering.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -25,8 +25,8 @@ fn uint<'a>(value: Option<u64>) -> Outcome<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// The failure of a function on a value whose type has no such function at all. Types that have methods of their
-    /// own do not tell which one was asked for.
+    /// Returns the error for a function that the value's type does not have at all. Types with methods of their own do
+    /// not report which one was called.
     pub(crate) fn unsupported(&self, function: &str) -> EvalError {
         match self {
             Value::String(_) | Value::Duration(_) | Value::Timestamp(_) => EvalError::no_such_overload(),
@@ -34,10 +34,10 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// `self + other`. Lists of the object add as their list type says.
+    /// `self + other`. Lists of the object are added according to their list type.
     ///
     /// # Errors
-    /// If such values cannot be added, or the sum is too large.
+    /// Returns an error if the values cannot be added, or the sum is too large.
     pub fn plus(self, other: &Value<'a>) -> Outcome<'a> {
         match (self, other) {
             (Value::Int(a), Value::Int(b)) => int(a.checked_add(*b)),
@@ -72,7 +72,7 @@ impl<'a> Value<'a> {
     /// `self - other`.
     ///
     /// # Errors
-    /// If such values cannot be subtracted, or the difference is too large.
+    /// Returns an error if the values cannot be subtracted, or the difference is too large.
     pub fn subtract(&self, other: &Value<'a>) -> Outcome<'a> {
         match (self, other) {
             (Value::Int(a), Value::Int(b)) => int(a.checked_sub(*b)),
@@ -93,7 +93,7 @@ impl<'a> Value<'a> {
     /// `self * other`.
     ///
     /// # Errors
-    /// If such values cannot be multiplied, or the product is too large.
+    /// Returns an error if the values cannot be multiplied, or the product is too large.
     pub fn multiply(&self, other: &Value<'a>) -> Outcome<'a> {
         match (self, other) {
             (Value::Int(a), Value::Int(b)) => int(a.checked_mul(*b)),
@@ -107,7 +107,7 @@ impl<'a> Value<'a> {
     /// `self / other`.
     ///
     /// # Errors
-    /// If such values cannot be divided, or the divisor is zero.
+    /// Returns an error if the values cannot be divided, or the divisor is zero.
     pub fn divide(&self, other: &Value<'a>) -> Outcome<'a> {
         match (self, other) {
             (Value::Int(_), Value::Int(0)) | (Value::Uint(_), Value::Uint(0)) => {
@@ -124,7 +124,7 @@ impl<'a> Value<'a> {
     /// `self % other`.
     ///
     /// # Errors
-    /// If such values cannot be divided, or the divisor is zero.
+    /// Returns an error if the values cannot be divided, or the divisor is zero.
     pub fn modulo(&self, other: &Value<'a>) -> Outcome<'a> {
         match (self, other) {
             (Value::Int(_), Value::Int(0)) | (Value::Uint(_), Value::Uint(0)) => Err(EvalError::new("modulus by zero")),
@@ -138,7 +138,7 @@ impl<'a> Value<'a> {
     /// `-self`.
     ///
     /// # Errors
-    /// If it is no number or duration, or the smallest one.
+    /// Returns an error if the value is not a number or duration, or is the minimum of its type.
     pub fn negate(&self) -> Outcome<'a> {
         match self {
             Value::Int(value) => int(value.checked_neg()),
@@ -149,10 +149,10 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The order of two values.
+    /// Compares two values.
     ///
     /// # Errors
-    /// If they have none.
+    /// Returns an error if they have no order.
     pub fn compare(&self, other: &Value<'a>) -> Result<Ordering, EvalError> {
         let ordered = |order: Option<Ordering>| order.ok_or_else(|| EvalError::new("NaN values cannot be ordered"));
         match (self, other) {

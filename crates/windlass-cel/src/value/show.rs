@@ -1,4 +1,4 @@
-//! Values as text: as an expression would write them, and as messages show them.
+//! Formats values as CEL literals and for messages.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use windlass_schema::go_format::{self, quote};
 use super::{Map, Opaque, Value, time};
 
 impl Value<'_> {
-    /// The value as an expression that gives it.
+    /// Formats the value as an expression that evaluates to it.
     pub fn to_literal(&self) -> String {
         let mut out = String::new();
         self.write_literal(&mut out);
@@ -66,7 +66,7 @@ impl Value<'_> {
         }
     }
 
-    /// The name that some messages give the type of the value.
+    /// Returns the type name used in some messages.
     pub(crate) fn go_type(&self) -> &'static str {
         match self {
             Value::Null => "types.Null",
@@ -98,7 +98,7 @@ impl Value<'_> {
         }
     }
 
-    /// The value as messages show it.
+    /// Formats the value for messages.
     pub fn display(&self) -> String {
         match self {
             Value::Null => "0".to_owned(),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub enum Text<'a> {
     /// A part of the object.
     Borrowed(&'a str),
-    /// Computed, or of the expression.
+    /// Computed, or from the expression.
     Shared(Arc<str>),
 }
 

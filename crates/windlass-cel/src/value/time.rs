@@ -1,4 +1,4 @@
-//! Points in time, and the formats they and durations are read from.
+//! Timestamps, and the formats from which they and durations are parsed.
 
 use std::cmp::Ordering;
 use std::fmt::Write;
@@ -12,7 +12,7 @@ const DAY: i64 = 86_400;
 const MINIMUM: i64 = -62_135_596_800;
 const MAXIMUM: i64 = 253_402_300_799;
 
-/// A point in time, and the offset from UTC it was written with.
+/// A point in time, and its original offset from UTC.
 #[derive(Debug, Clone, Copy)]
 pub struct Timestamp {
     seconds: i64,
@@ -20,7 +20,7 @@ pub struct Timestamp {
     offset: i32,
 }
 
-/// A point in time on the calendar of some place.
+/// A point in time in the calendar of a time zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Civil {
     pub(crate) year: i64,
@@ -34,10 +34,10 @@ pub(crate) struct Civil {
 }
 
 impl Timestamp {
-    /// A time from seconds since 1970.
+    /// Returns a timestamp from seconds since 1970.
     ///
     /// # Errors
-    /// If it is not in the years 1 to 9999.
+    /// Returns an error if it is outside the years 1 to 9999.
     pub fn from_unix(seconds: i64) -> Result<Timestamp, EvalError> {
         Timestamp { seconds, nanos: 0, offset: 0 }.in_range()
     }
@@ -46,10 +46,10 @@ impl Timestamp {
         if (MINIMUM..=MAXIMUM).contains(&self.seconds) { Ok(self) } else { Err(EvalError::new("timestamp overflow")) }
     }
 
-    /// Reads RFC 3339.
+    /// Parses RFC 3339.
     ///
     /// # Errors
-    /// Why it cannot be read.
+    /// Returns the reason why it cannot be parsed.
     pub fn parse(text: &str) -> Result<Timestamp, String> {
         let time = parse_rfc3339(text)?;
         let zone = text.len().checked_sub(6).and_then(|at| text.get(at..)).filter(|_| !text.ends_with('Z'));
@@ -62,20 +62,20 @@ impl Timestamp {
         Ok(Timestamp { seconds: time.unix_seconds(), nanos: time.nanos(), offset })
     }
 
-    /// Reads RFC 3339 that lies in the years 1 to 9999; the outer `None` says that it is no such text.
+    /// Parses RFC 3339 within the years 1 to 9999; the outer `None` means that the text is not RFC 3339.
     pub fn parse_in_range(text: &str) -> Option<Result<Timestamp, EvalError>> {
         Timestamp::parse(text).ok().map(Timestamp::in_range)
     }
 
-    /// Reads `2006-01-02`.
+    /// Parses `2006-01-02`.
     pub fn parse_date(text: &str) -> Option<Timestamp> {
         (text.len() == 10).then(|| Timestamp::parse(&format!("{text}T00:00:00Z")).ok()).flatten()
     }
 
-    /// Reads the format `date-time`: RFC 3339, or the same without a zone; nothing is the beginning of 1970.
+    /// Parses the format `date-time`: RFC 3339 with or without a zone; the empty string is the beginning of 1970.
     ///
     /// # Errors
-    /// Why it cannot be read.
+    /// Returns the reason why it cannot be parsed.
     pub fn parse_date_time(text: &str) -> Result<Timestamp, String> {
         if text.is_empty() {
             return Ok(Timestamp { seconds: 0, nanos: 0, offset: 0 });
@@ -83,12 +83,12 @@ impl Timestamp {
         Timestamp::parse(text).or_else(|reason| Timestamp::parse(&format!("{text}Z")).map_err(|_| reason))
     }
 
-    /// Whole seconds since 1970.
+    /// Returns the whole seconds since 1970.
     pub fn unix_seconds(self) -> i64 {
         self.seconds
     }
 
-    /// The nanoseconds within the second.
+    /// Returns the nanoseconds within the second.
     pub fn nanos(self) -> u32 {
         self.nanos
     }
@@ -98,7 +98,7 @@ impl Timestamp {
         self.seconds == MINIMUM && self.nanos == 0
     }
 
-    /// The same point in time, of no particular place.
+    /// Returns the same point in time in UTC.
     pub fn utc(self) -> Timestamp {
         Timestamp { offset: 0, ..self }
     }
@@ -117,7 +117,7 @@ impl Timestamp {
             .ok_or_else(|| EvalError::new("integer overflow"))
     }
 
-    /// What the calendar and the clock show at an offset from UTC.
+    /// Returns the date and time of day at an offset from UTC.
     pub(crate) fn civil(self, offset: i64) -> Civil {
         let local = self.seconds + offset;
         let (days, second) = (local.div_euclid(DAY), local.rem_euclid(DAY));
@@ -134,7 +134,7 @@ impl Timestamp {
         }
     }
 
-    /// RFC 3339 with as many digits after the point as it needs.
+    /// Formats as RFC 3339 with as many fractional digits as needed.
     pub fn to_rfc3339_nano(self) -> String {
         let civil = self.civil(i64::from(self.offset));
         let mut out = String::with_capacity(35);
@@ -174,7 +174,7 @@ impl Ord for Timestamp {
     }
 }
 
-/// The seconds of a duration, as a number.
+/// Returns the seconds of a duration as a float.
 pub(crate) fn duration_seconds(nanos: i64) -> f64 {
     (nanos / SECOND) as f64 + (nanos % SECOND) as f64 / 1e9
 }

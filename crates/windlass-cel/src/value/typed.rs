@@ -1,4 +1,4 @@
-//! JSON as values, through a structural schema or as it is.
+//! Converts JSON to values, with or without a structural schema.
 
 use serde_json::Value as Json;
 use windlass_schema::structural::{Kind, Structural};
@@ -6,18 +6,18 @@ use windlass_schema::structural::{Kind, Structural};
 use super::{EvalError, List, Map, Opaque, Outcome, Text, Timestamp, Value};
 
 impl<'a> Value<'a> {
-    /// A part of an object, as its schema sees it.
+    /// Returns part of an object, seen through its schema.
     ///
     /// # Errors
-    /// If it does not fit the schema.
+    /// Returns an error if it does not match the schema.
     pub fn typed(json: &'a Json, schema: &'a Structural) -> Outcome<'a> {
         Self::with_schema(json, schema, schema.embedded_resource)
     }
 
-    /// A whole object: it has apiVersion, kind and metadata whatever its schema says.
+    /// Returns a whole object, which has `apiVersion`, `kind` and `metadata` regardless of its schema.
     ///
     /// # Errors
-    /// If it does not fit the schema.
+    /// Returns an error if it does not match the schema.
     pub fn resource(json: &'a Json, schema: &'a Structural) -> Outcome<'a> {
         Self::with_schema(json, schema, true)
     }
@@ -74,7 +74,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// JSON of no known type.
+    /// Returns JSON without a known type.
     pub fn untyped(json: &'a Json) -> Value<'a> {
         match json {
             Json::Null => Value::Null,
@@ -89,7 +89,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value without its schema: what stays of it when selection goes through an optional.
+    /// Returns the value without its schema, as after a selection through an optional.
     pub(crate) fn without_schema(&self) -> Value<'a> {
         match self {
             Value::Map(Map::Json { fields, .. }) => Value::Map(Map::Json { fields, schema: None, resource: false }),
@@ -120,7 +120,7 @@ fn go_type(json: &Json) -> &'static str {
     }
 }
 
-/// A string whose format says that it is something else.
+/// Converts a string whose format denotes another type.
 fn formatted<'a>(text: &'a str, format: &str) -> Outcome<'a> {
     match format {
         "duration" => match windlass_schema::time::parse_loose_duration(text) {
@@ -147,7 +147,7 @@ fn formatted<'a>(text: &'a str, format: &str) -> Outcome<'a> {
     }
 }
 
-/// Reads padded base64 of the alphabet for addresses, line breaks skipped; the error is where it goes wrong.
+/// Parses padded base64 with the URL-safe alphabet, skipping line breaks; the error is the offset of the failure.
 fn url_base64(text: &str) -> Result<Vec<u8>, usize> {
     let mut out = Vec::with_capacity(text.len() / 4 * 3);
     let (mut group, mut count, mut padding) = (0u32, 0, 0);

@@ -1,4 +1,4 @@
-//! Quoting.
+//! Go string quoting.
 
 use std::fmt::Write;
 use std::sync::LazyLock;
@@ -13,17 +13,17 @@ pub fn is_printable(c: char) -> bool {
     if c.is_ascii() { matches!(c, ' '..='~') } else { !UNPRINTABLE.is_match(c.encode_utf8(&mut [0; 4])) }
 }
 
-/// The index of the first character that is not printable.
+/// Returns the index of the first unprintable character.
 pub fn first_unprintable(text: &str) -> Option<usize> {
     UNPRINTABLE.find(text).map(|found| found.start())
 }
 
-/// A text in double quotes with the escapes of Go's `%q`.
+/// Quotes a string like Go's `%q`.
 pub fn quote(text: &str) -> String {
     quote_bytes(text.as_bytes())
 }
 
-/// The same of bytes that may be no text.
+/// Quotes bytes, which may not be UTF-8, like Go's `%q`.
 pub fn quote_bytes(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len() + 2);
     out.push('"');

@@ -1,4 +1,4 @@
-//! Sets of characters: `[a-z]`, `\d`, `\p{Greek}`.
+//! Character classes: `[a-z]`, `\d`, `\p{Greek}`.
 
 use regex::Regex;
 
@@ -6,22 +6,22 @@ use super::PatternError;
 use super::escape::{NOTHING, char_escape, write_range};
 use super::parser::{INVALID_RANGE, Parser, error};
 
-/// The names of `[:alpha:]` and its like.
+/// Names such as in `[:alpha:]`.
 const POSIX: &[&str] = &[
     "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space", "upper", "word",
     "xdigit",
 ];
 
-/// What a name of Unicode stands for.
+/// The meaning of a Unicode name.
 #[derive(Clone, Copy)]
 pub(super) enum Group {
-    /// Any character, those of ASCII, or those that are assigned.
+    /// All characters, all ASCII characters, or all assigned characters.
     Whole,
     /// A general category.
     Category,
     /// A script.
     Script,
-    /// Half characters, of which a text has none.
+    /// Surrogates, which never occur in a string.
     Surrogate,
 }
 
@@ -74,7 +74,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Writes an escape that stands for several characters, `\d`, `\pN` or `\p{Greek}`, and answers its length.
+    /// Translates an escape for several characters, `\d`, `\pN` or `\p{Greek}`, and returns its length.
     pub(super) fn group_escape(&mut self, rest: &str) -> Result<Option<usize>, PatternError> {
         let Some(escaped) = rest.strip_prefix('\\').and_then(|rest| rest.chars().next()) else { return Ok(None) };
         let set = match escaped {

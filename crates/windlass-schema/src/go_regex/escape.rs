@@ -1,14 +1,14 @@
-//! Single characters: reading the escapes that stand for one, and writing one so that it means itself.
+//! Single characters: parsing escapes that represent one, and writing literal characters.
 
 use std::fmt::Write;
 
 use super::PatternError;
 use super::parser::{INVALID_ESCAPE, error};
 
-/// A set without characters, which may stand by itself and within a set.
+/// An empty class, which may be used on its own and within a class.
 pub(super) const NOTHING: &str = "[^\\x{0}-\\x{10FFFF}]";
 
-/// Writes a character that means itself. Half characters are in no text.
+/// Writes a literal character. Surrogates never occur in a string.
 pub(super) fn write_char(out: &mut String, code: u32) {
     match char::from_u32(code) {
         Some(c) if c.is_ascii_alphanumeric() || !c.is_ascii() => out.push(c),
@@ -17,7 +17,7 @@ pub(super) fn write_char(out: &mut String, code: u32) {
     }
 }
 
-/// Writes the characters from one to another as a part of a set, without the half ones.
+/// Writes a range of characters as part of a class, without the surrogates.
 pub(super) fn write_range(out: &mut String, low: u32, high: u32) {
     let low = if char::from_u32(low).is_none() { 0xe000 } else { low };
     let high = if char::from_u32(high).is_none() { 0xd7ff } else { high };
@@ -28,7 +28,7 @@ pub(super) fn write_range(out: &mut String, low: u32, high: u32) {
     }
 }
 
-/// The character that an escape stands for, and the length of the escape.
+/// Returns the character that an escape represents, and the length of the escape.
 pub(super) fn char_escape(rest: &str) -> Result<(u32, usize), PatternError> {
     let Some(c) = rest[1..].chars().next() else {
         return error("trailing backslash at end of expression", "");

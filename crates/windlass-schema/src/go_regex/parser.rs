@@ -1,4 +1,4 @@
-//! Reading a pattern by Go's rules, and writing what matches the same for our engine.
+//! Parses a pattern by Go's rules and translates it to an equivalent one for Rust's engine.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -8,11 +8,11 @@ use super::PatternError;
 use super::class::Group as UnicodeGroup;
 use super::escape::{char_escape, write_char};
 
-/// How deep groups may nest.
+/// Maximum nesting depth of groups.
 const MAX_NESTING: usize = 1000;
-/// How often a repetition, with those within it, may repeat.
+/// Maximum repetition count, multiplied over nested repetitions.
 const MAX_REPEAT: u64 = 1000;
-/// How often in a pattern what is repeated already may be repeated again: our engine could not nest many more.
+/// Maximum number of repetitions of repetitions in a pattern: Rust's engine could not nest many more.
 const MAX_REPEATED_AGAIN: usize = 100;
 
 pub(super) const TOO_DEEP: &str = "expression nests too deeply";
@@ -23,46 +23,46 @@ const INVALID_PERL: &str = "invalid or unsupported Perl syntax";
 const INVALID_REPEAT: &str = "invalid repeat count";
 const MISSING_ARGUMENT: &str = "missing argument to repetition operator";
 
-/// Reads one pattern.
+/// Parses one pattern.
 pub(super) struct Parser<'a> {
     pub(super) text: &'a str,
     pub(super) at: usize,
-    /// The pattern for our engine, as far as it is read.
+    /// The translated pattern, as far as it is parsed.
     pub(super) out: String,
-    /// The last expression, if there is one that could be repeated.
+    /// The last expression, if it can be repeated.
     last: Option<Operand>,
-    /// The most that an expression of the open group repeats what is within it.
+    /// The maximum repetition count of the expressions in the open group.
     deepest: u64,
     groups: Vec<Open>,
-    /// Whether repetitions are lazy unless marked, which `U` sets.
+    /// Whether unmarked repetitions are lazy, which the flag `U` sets.
     lazy: bool,
-    /// Where the repetition operator before this place started.
+    /// Start of the repetition operator just before the current position.
     last_repeat: Option<usize>,
-    /// How often something was repeated that was repeated already.
+    /// Number of repetitions of repetitions so far.
     repeated_again: usize,
-    /// The names of Unicode groups that were looked up.
+    /// Names of Unicode groups that were looked up.
     pub(super) names: BTreeMap<String, Option<UnicodeGroup>>,
 }
 
-/// An expression that could be repeated.
+/// An expression that can be repeated.
 struct Operand {
-    /// How often it repeats what is within it.
+    /// How often it repeats its content.
     repeats: u64,
-    /// Where it is in what is written.
+    /// Its range in the output.
     place: Range<usize>,
     /// Whether it is a repetition.
     is_repetition: bool,
-    /// Whether a repetition written there is lazy unless marked.
+    /// Whether unmarked repetitions at that point are lazy.
     lazy: bool,
 }
 
-/// A group that is open.
+/// An open group.
 struct Open {
-    /// The most that the expressions before it repeat.
+    /// The maximum repetition count of the expressions before it.
     deepest: u64,
-    /// Where it starts in what is written.
+    /// Its start in the output.
     start: usize,
-    /// Whether repetitions before it are lazy unless marked.
+    /// Whether unmarked repetitions before it are lazy.
     lazy: bool,
 }
 
@@ -90,7 +90,7 @@ impl<'a> Parser<'a> {
         &self.text[self.at..]
     }
 
-    /// The pattern for our engine, or `None` if that would nest too deeply for it.
+    /// Returns the translated pattern, or `None` if it would nest too deeply for Rust's engine.
     pub(super) fn parse(mut self) -> Result<Option<String>, PatternError> {
         while let Some(c) = self.rest().chars().next() {
             let mut repeat = None;
@@ -128,7 +128,7 @@ impl<'a> Parser<'a> {
         Ok((self.repeated_again <= MAX_REPEATED_AGAIN).then_some(self.out))
     }
 
-    /// An expression that repeats nothing and is this long.
+    /// Adds an expression of the given length without repetition.
     pub(super) fn atom(&mut self, length: usize, write: impl FnOnce(&mut String)) {
         let start = self.out.len();
         self.at += length;
@@ -136,7 +136,7 @@ impl<'a> Parser<'a> {
         self.ends_atom(start);
     }
 
-    /// What was written from `start` on is an expression that repeats nothing.
+    /// Marks the output from `start` on as an expression without repetition.
     pub(super) fn ends_atom(&mut self, start: usize) {
         self.last = Some(Operand { repeats: 1, place: start..self.out.len(), is_repetition: false, lazy: self.lazy });
     }
@@ -196,7 +196,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// A repetition whose operator ends at `end`; counted ones say how often: at least, and at most if there is a most.
+    /// Adds a repetition whose operator ends at `end`; counted ones have a minimum and an optional maximum.
     fn repeat(&mut self, end: usize, times: Option<Times>) -> Result<(), PatternError> {
         let start = self.at;
         self.at = end + usize::from(self.text[end..].starts_with('?'));
@@ -214,7 +214,7 @@ impl<'a> Parser<'a> {
             operand.repeats = total;
             self.deepest = self.deepest.max(total);
         }
-        // Flags may stand between an expression and its operator, so this is not always the end.
+        // Flags may appear between an expression and its operator, so this is not always the end.
         self.repeated_again += usize::from(operand.is_repetition);
         if operand.is_repetition && self.repeated_again <= MAX_REPEATED_AGAIN {
             self.out.insert(operand.place.end, ')');
@@ -268,10 +268,10 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// How often a counted repetition repeats: at least, and at most if there is a most.
+/// Counts of a repetition: minimum and optional maximum.
 type Times = (u64, Option<u64>);
 
-/// The counts of `{2}`, `{2,}` or `{2,5}` and how long that is; `None` for the counts where they are too big.
+/// Parses the counts of `{2}`, `{2,}` or `{2,5}` and their length; the counts are `None` if they are too large.
 fn braces(rest: &str) -> Option<(Option<Times>, usize)> {
     let end = 1 + rest[1..].bytes().take_while(|b| b.is_ascii_digit() || *b == b',').count();
     if !rest[end..].starts_with('}') {
@@ -290,8 +290,8 @@ fn braces(rest: &str) -> Option<(Option<Times>, usize)> {
     Some((fits.then_some(times), end + 1))
 }
 
-/// The flags of `(?i)` or `(?i:`, its length, and whether it opens a group. Of a flag that is set and unset, the last
-/// counts.
+/// Parses the flags of `(?i)` or `(?i:`; returns them with their length and whether they open a group. If a flag is
+/// both set and unset, the last one applies.
 fn perl_flags(rest: &str) -> Result<(String, usize, bool), PatternError> {
     let (mut negative, mut flagged) = (false, false);
     let (mut set, mut unset) = (String::new(), String::new());

@@ -1,15 +1,15 @@
-//! Percent signs: which bytes each part of an address may have as they are.
+//! Percent-encoding: which bytes each part of a URL may contain unescaped.
 
 use std::fmt::Write;
 
 use crate::go_format::{quote, quote_bytes};
 
-/// The parts of an address.
+/// The parts of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     User,
     Host,
-    /// The zone of an address of version 6.
+    /// The zone of an IPv6 address.
     Zone,
     Path,
     Query,
@@ -17,7 +17,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// Whether a byte stands for itself.
+    /// Whether a byte may be unescaped.
     fn has(self, byte: u8) -> bool {
         let others: &[u8] = match self {
             Part::User => b"$&+,;=",
@@ -30,7 +30,7 @@ impl Part {
     }
 }
 
-/// The bytes that an escaped text stands for.
+/// Unescapes a text.
 pub(super) fn unescape(text: &str, part: Part) -> Result<Vec<u8>, String> {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
@@ -69,7 +69,7 @@ fn hexadecimal(digits: &[u8]) -> Option<u8> {
     digits.iter().try_fold(0, |value, digit| Some(value << 4 | char::from(*digit).to_digit(16)? as u8))
 }
 
-/// Escapes the bytes that a part may not have.
+/// Escapes the bytes that are not allowed in a part.
 pub(super) fn escape(bytes: &[u8], part: Part) -> String {
     let mut out = String::with_capacity(bytes.len());
     for byte in bytes {
@@ -82,12 +82,12 @@ pub(super) fn escape(bytes: &[u8], part: Part) -> String {
     out
 }
 
-/// Whether a text is a way to write a part.
+/// Whether a text is a valid encoding of a part.
 pub(super) fn is_encoded(text: &str, part: Part) -> bool {
     text.bytes().all(|byte| part.has(byte) || b"!$&'()*+,;=:@[]%".contains(&byte))
 }
 
-/// Bytes as text.
+/// Converts bytes to a string.
 pub(super) fn lossy(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }

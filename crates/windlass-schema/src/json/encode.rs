@@ -1,4 +1,4 @@
-//! Writing JSON: floats as Go writes them, and objects with what tells them apart in front.
+//! JSON serialization: floats as in Go, and objects with their identifying fields first.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
 
-/// A float as Go's encoder writes it: whole numbers without a point, exponents beyond 21 digits.
+/// Formats a float like Go's encoder: whole numbers without a point, an exponent from 22 digits on.
 pub fn format_float(value: f64) -> String {
     let magnitude = value.abs();
     if magnitude != 0.0 && !(1e-6..1e21).contains(&magnitude) {
@@ -69,14 +69,14 @@ fn write_into(out: &mut Vec<u8>, value: &impl Serialize) {
     value.serialize(&mut serializer).expect("a JSON value must serialize into memory");
 }
 
-/// Writes a value.
+/// Serializes a value.
 pub fn encode(value: &Value) -> Vec<u8> {
     let mut out = Vec::with_capacity(1024);
     write_into(&mut out, value);
     out
 }
 
-/// Writes a value with an indentation of two spaces.
+/// Serializes a value, indented by two spaces.
 pub fn encode_pretty(value: &Value) -> Vec<u8> {
     let mut out = Vec::with_capacity(1024);
     let mut serializer = Serializer::with_formatter(&mut out, GoFloats(PrettyFormatter::new()));
@@ -84,7 +84,7 @@ pub fn encode_pretty(value: &Value) -> Vec<u8> {
     out
 }
 
-/// Writes an object with `kind`, `apiVersion` and `metadata` first and the rest in order.
+/// Serializes an object with `kind`, `apiVersion` and `metadata` first and the other fields in order.
 pub fn encode_object(value: &Value) -> Vec<u8> {
     const FIRST: [&str; 3] = ["kind", "apiVersion", "metadata"];
     let Some(map) = value.as_object() else { return encode(value) };

@@ -1,20 +1,20 @@
-//! A recursive-descent reader that fails at the same byte, with the same words, as Go's scanner.
+//! A recursive-descent parser that fails at the same byte and with the same message as Go's scanner.
 
 use serde_json::{Map, Number, Value};
 
 use super::MAX_DEPTH;
 
-/// What a parsed text is built into.
+/// The result type of a parse.
 pub(super) trait Build: Sized {
     type Entries: Default;
     fn null() -> Self;
     fn boolean(value: bool) -> Self;
     fn string(value: String) -> Self;
-    /// `None` if the number is beyond what a float holds.
+    /// Returns `None` if the number does not fit into a float.
     fn number(literal: &str) -> Option<Self>;
     fn array(items: Vec<Self>) -> Self;
     fn object(object: Self::Entries) -> Self;
-    /// Adds an entry, and answers whether the key was there before.
+    /// Adds an entry, and returns whether the key existed before.
     fn insert(object: &mut Self::Entries, key: String, value: Self) -> bool;
 }
 
@@ -53,7 +53,7 @@ impl Build for Value {
     }
 }
 
-/// The value of a text, and whether any key stood twice in its object.
+/// Parses a text; returns its value and whether any object had duplicate keys.
 pub(super) fn parse<B: Build>(text: &str) -> Result<(B, bool), String> {
     let mut parser = Parser { text, bytes: text.as_bytes(), at: 0, depth: 0, duplicates: false };
     let value = parser.value()?;
@@ -83,7 +83,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The error for the byte at hand.
+    /// Returns the error for the current byte.
     fn unexpected(&self, context: &str) -> String {
         match self.peek() {
             None => "unexpected end of JSON input".to_owned(),
@@ -91,7 +91,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The error for the byte at hand inside a token; there Go takes the end of the text for a space.
+    /// Returns the error for the current byte inside a token, where Go treats the end of the text as a space.
     fn unexpected_in_token(&self, context: &str) -> String {
         match self.peek() {
             None => format!("invalid character ' ' {context}"),
@@ -296,7 +296,8 @@ impl Parser<'_> {
         Ok(unit)
     }
 
-    /// The character of a code unit, together with the next escape if the two are a pair; half a pair is U+FFFD.
+    /// Returns the character of a code unit, combined with the next escape if the two are a surrogate pair; an unpaired
+    /// surrogate is U+FFFD.
     fn surrogates(&mut self, unit: u32) -> char {
         if (0xd800..0xdc00).contains(&unit) && self.bytes[self.at..].starts_with(b"\\u") {
             let before = self.at;
@@ -311,7 +312,7 @@ impl Parser<'_> {
     }
 }
 
-/// A byte as Go quotes it in a syntax error.
+/// Formats a byte as Go quotes it in a syntax error.
 fn quote_byte(byte: u8) -> String {
     match byte {
         b'\'' => "'\\''".to_owned(),

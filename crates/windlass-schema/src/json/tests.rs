@@ -173,7 +173,7 @@ proptest! {
     fn almost_json_is_judged_as_serde_judges_it(text in "[\\[\\]{}:,\"a0-9.eE+\\- tfn\\\\u]{0,24}") {
         let ours = parse(text.as_bytes()).is_ok();
         let theirs = serde_json::from_str::<Value>(&text);
-        // Serde refuses half surrogate pairs, which Go replaces.
+        // Serde rejects unpaired surrogates, which Go replaces.
         prop_assert!(ours == theirs.is_ok() || text.contains("\\u"), "{text}");
     }
 

@@ -1,4 +1,4 @@
-//! A text with its order: every key as often as it stands, numbers as they were written. For messages only.
+//! Values in the order of the text, with all duplicate keys and number literals. Used only for messages.
 
 use std::collections::HashMap;
 
@@ -7,10 +7,10 @@ use serde_json::Value;
 use super::parser::Build;
 use crate::field::quote;
 
-/// How many messages about one body are kept, as in the real server.
+/// Maximum number of messages about one body, as in kube-apiserver.
 const MAX_STRICT: usize = 100;
 
-/// A value that remembers how it was written.
+/// A value that preserves how it was written.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Node {
     Null,
@@ -55,7 +55,7 @@ impl Build for Node {
 }
 
 impl Node {
-    /// The value; of a key that stands twice, the last.
+    /// Returns the value; for a duplicate key, the last one.
     pub(crate) fn to_value(&self) -> Value {
         match self {
             Self::Null => Value::Null,
@@ -67,25 +67,25 @@ impl Node {
         }
     }
 
-    /// The entries of an object; nothing of anything else.
+    /// Returns the entries of an object; empty for any other value.
     pub(crate) fn entries(&self) -> &[(String, Node)] {
         if let Self::Object(entries) = self { entries } else { &[] }
     }
 
-    /// The element of a list.
+    /// Returns the element of a list.
     pub(crate) fn item(&self, index: usize) -> Option<&Node> {
         if let Self::Array(items) = self { items.get(index) } else { None }
     }
 
-    /// The messages for keys that stand twice.
+    /// Returns the messages for duplicate keys.
     pub(super) fn duplicates(&self) -> Vec<String> {
         let mut out = Vec::new();
         self.find_duplicates(&mut String::new(), &mut out);
         out
     }
 
-    /// Long keys and large lists cost no more than their length: the path is one buffer, written out only for messages,
-    /// and a key that stands a hundred thousand times has one.
+    /// Long keys and large lists cost no more than their length: the path is one buffer, formatted only for messages,
+    /// and a key that occurs a hundred thousand times has one message.
     fn find_duplicates(&self, path: &mut String, out: &mut Vec<String>) {
         let length = path.len();
         match self {
@@ -117,7 +117,7 @@ impl Node {
     }
 }
 
-/// Adds a message unless it is there or there are a hundred.
+/// Adds a message unless it is already present or there are a hundred.
 pub(crate) fn push_strict(out: &mut Vec<String>, message: String) {
     if out.len() < MAX_STRICT && !out.contains(&message) {
         out.push(message);

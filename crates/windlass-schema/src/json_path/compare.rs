@@ -1,4 +1,4 @@
-//! Comparisons in filters, as Go's templates compare.
+//! Comparisons in filters, with the behavior of Go templates.
 
 use std::cmp::Ordering;
 
@@ -35,13 +35,13 @@ fn basic<'a>(item: &'a Item<'_>) -> Result<Basic<'a>, String> {
     })
 }
 
-/// Whether the comparison holds.
+/// Returns whether the comparison holds.
 pub(super) fn compare(left: &Item<'_>, operator: &str, right: &Item<'_>) -> Result<bool, String> {
     if !matches!(operator, "<" | ">" | "==" | "!=" | "<=" | ">=") {
         return Err(format!("unrecognized filter operator {operator}"));
     }
     let (left, right) = (basic(left)?, basic(right)?);
-    // Not a number compares with nothing, so there are four outcomes.
+    // NaN is not comparable, so there are four outcomes.
     let order = match (&left, &right) {
         (Basic::Bool(left), Basic::Bool(right)) => {
             return match operator {

@@ -1,39 +1,39 @@
-//! Walking a value along the steps.
+//! Evaluation of a path on a value.
 
 use serde_json::Value;
 
 use super::{Node, Slice, compare::compare};
 
-/// How many values may be looked at in one evaluation, some milliseconds of work. A path needs a list of a hundred
-/// thousand elements, or several `..` or unions in a row, to reach it.
+/// Maximum number of values visited in one evaluation: some milliseconds of work. Only a list of a hundred thousand
+/// elements, or several `..` or unions in a row, can reach it.
 const MAX_WORK: usize = 500_000;
 
-/// Why a path could not be followed.
+/// Reason why a path could not be evaluated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct EvaluateError(pub String);
 
-/// Something found.
+/// A result.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Item<'a> {
     /// A part of the object.
     Json(&'a Value),
-    /// A text that stands in the path.
+    /// A string literal in the path.
     Text(&'a str),
-    /// A whole number that stands in the path.
+    /// An integer literal in the path.
     Int(i64),
-    /// A number that stands in the path.
+    /// A float literal in the path.
     Float(f64),
     /// `true` or `false` in the path.
     Bool(bool),
-    /// A byte of a text, which is what a wildcard finds there.
+    /// A byte of a string, which is what a wildcard finds in it.
     Byte(u8),
 }
 
-/// What a step found. With an error, what was there before it: `[?(...)]` looks at that.
+/// Results of a step. With an error, the results before it, which `[?(...)]` uses.
 type Found<'a> = (Vec<Item<'a>>, Option<EvaluateError>);
 
-/// Finds what a path leads to. The work is taken from what is left.
+/// Evaluates a path. The work is subtracted from `left`.
 pub(super) fn find<'a>(
     roots: &'a [Node],
     value: &'a Value,
@@ -67,7 +67,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// Takes from the work that may still be done; false when it is used up.
+    /// Subtracts from the remaining work; returns false when it is used up.
     fn spend(&mut self, amount: usize) -> bool {
         self.work = self.work.saturating_sub(amount);
         self.work > 0
@@ -143,7 +143,7 @@ impl Walk {
         }
     }
 
-    /// The values and all that is below them, except for what has nothing below.
+    /// Returns the values and all of their descendants, except for those without children.
     fn descend<'a>(&mut self, input: Vec<Item<'a>>) -> Vec<Item<'a>> {
         let mut found = Vec::new();
         let mut waiting = input;
@@ -171,7 +171,7 @@ impl Walk {
                 _ => return (input, error("value is not array or slice")),
             };
             match range(slice, list.len()) {
-                // Whoever asks for nothing gets what there was so far.
+                // A range that selects nothing ends the evaluation with the results so far.
                 Ok(None) => return (found, None),
                 Ok(Some((range, step))) => {
                     let before = found.len();
@@ -232,7 +232,7 @@ impl Walk {
     }
 }
 
-/// Adds what is directly below.
+/// Adds the direct children.
 fn children<'a>(item: Item<'a>, into: &mut Vec<Item<'a>>) {
     match item {
         Item::Json(Value::Object(object)) => into.extend(object.values().map(Item::Json)),
@@ -243,7 +243,7 @@ fn children<'a>(item: Item<'a>, into: &mut Vec<Item<'a>>) {
     }
 }
 
-/// The positions of a slice in a list of this length; none if it asks for none.
+/// Returns the positions of a slice in a list of this length; `None` if it selects none.
 fn range(slice: &Slice, length: usize) -> Result<Option<(std::ops::Range<usize>, usize)>, String> {
     let size = i64::try_from(length).unwrap_or(i64::MAX);
     let mut start = slice.start.unwrap_or(0);

@@ -1,8 +1,8 @@
-//! Text into steps.
+//! Parses paths and templates.
 
 use super::{Node, ParseError, Slice, quote};
 
-/// How deep filters may nest, which they hardly can.
+/// Maximum nesting depth of filters, which can hardly be nested at all.
 const MAX_NESTING: usize = 32;
 
 /// Parses a template.
@@ -30,7 +30,7 @@ impl<'a> Parser<'a> {
         Some(next)
     }
 
-    /// Takes all before the byte at this position.
+    /// Consumes everything before the byte at this position.
     fn take(&mut self, position: usize) -> &'a str {
         let (taken, rest) = self.rest.split_at(position);
         self.rest = rest;
@@ -51,7 +51,7 @@ impl<'a> Parser<'a> {
         Ok(roots)
     }
 
-    /// The steps of a path that stands in a step; only the first piece counts if there are braces in it.
+    /// Parses a path nested in a step; if it contains braces, only the first piece is used.
     fn nested(&self, text: &str) -> Result<Vec<Node>, ParseError> {
         if self.nesting == MAX_NESTING {
             return fail("too many nested expressions");
@@ -64,7 +64,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// What stands in braces, the closing one included.
+    /// Parses the content of braces, including the closing one.
     fn action(&mut self) -> Result<Vec<Node>, ParseError> {
         let mut steps = Vec::new();
         loop {
@@ -112,7 +112,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A name up to a terminator that no backslash escapes. Backslashes are dropped, all of them.
+    /// Parses a name up to an unescaped terminator. All backslashes are dropped.
     fn field(&mut self, steps: &mut Vec<Node>) {
         let mut name = String::new();
         let mut escaped = false;
@@ -158,7 +158,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `[...]` other than a filter.
+    /// Parses `[...]` other than a filter.
     fn array(&mut self, steps: &mut Vec<Node>) -> Result<(), ParseError> {
         let end = self.rest.find([']', '\n']).filter(|end| self.rest.as_bytes()[*end] == b']');
         let Some(end) = end else { return fail("unterminated array") };
@@ -182,7 +182,7 @@ impl<'a> Parser<'a> {
         self.take(3);
         let bytes = self.rest.as_bytes();
         let (mut pair, mut closed) = (None, false);
-        // Of all quotes only the first is paired with another.
+        // Only the first quote is paired with another one.
         let end = bytes.iter().enumerate().take_while(|(_, byte)| **byte != b'\n').find(|(position, byte)| {
             match (byte, pair) {
                 (b'"' | b'\'', None) => pair = Some(**byte),
@@ -208,12 +208,12 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// The sides of a comparison and what stands between them.
+/// Returns the sides of a comparison and the operator between them.
 fn comparison(text: &str) -> Option<(&str, &str, &str)> {
     let is_operator = |c: char| "!<>=".contains(c);
     let start = text.find(is_operator).filter(|start| *start > 0)?;
     let length = text[start..].find(|c| !is_operator(c)).unwrap_or(text.len() - start);
-    // Something has to be left for the right.
+    // The right side must not be empty.
     let length = if start + length == text.len() { length - 1 } else { length };
     (length > 0).then(|| (&text[..start], &text[start..start + length], &text[start + length..]))
 }
@@ -252,7 +252,7 @@ fn is_alphanumeric(c: char) -> bool {
     c == '_' || c.is_alphabetic() || is_digit(c)
 }
 
-/// `U+0021 '!'`, the character itself only where it can be seen.
+/// Formats a code point as `U+0021 '!'`, with the character itself only if it is printable.
 fn code_point(c: char) -> String {
     let seen = !c.is_control() && !c.is_whitespace();
     if seen { format!("U+{:04X} '{c}'", u32::from(c)) } else { format!("U+{:04X}", u32::from(c)) }

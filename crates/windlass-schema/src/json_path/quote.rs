@@ -1,6 +1,6 @@
 //! Go's string escapes.
 
-/// The text between quotes with its escapes resolved; none if one is wrong or an unescaped quote is left.
+/// Returns the text between quotes with its escapes resolved; `None` if one is invalid or an unescaped quote remains.
 pub(super) fn unquote(text: &str, quote: char) -> Option<String> {
     if !text.contains(['\\', quote]) {
         return Some(text.to_owned());

@@ -14,7 +14,7 @@ fn object() -> Value {
     })
 }
 
-/// What the path finds as JSON, or the error in words.
+/// Returns the results as JSON, or the error message.
 fn found(path: &str) -> String {
     let path = match JsonPath::expression(path) {
         Ok(path) => path,
@@ -157,7 +157,7 @@ fn values() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Texts that are nearly paths.
+/// Generates texts that are nearly paths.
 fn paths() -> impl Strategy<Value = String> {
     let pieces = prop::sample::select(vec![
         ".a",

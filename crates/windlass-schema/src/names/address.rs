@@ -1,13 +1,13 @@
-//! Addresses of the internet as Go's `net/netip` reads them: without leading zeros, and with a zone.
+//! IP addresses, parsed like Go's `net/netip`: without leading zeros, and with a zone.
 
 use std::net::{IpAddr, Ipv6Addr};
 
 use crate::go_format::quote;
 
-/// Reads an address, and says whether it has a zone.
+/// Parses an address; also returns whether it has a zone.
 ///
 /// # Errors
-/// Go's message.
+/// Returns Go's message.
 pub fn parse_address(text: &str) -> Result<(IpAddr, bool), String> {
     let fail = |message: &str, at: &str| {
         let place = if at.is_empty() { String::new() } else { format!(" (at {})", quote(at)) };
@@ -67,7 +67,7 @@ fn parse_v4(text: &str) -> Result<(), (&'static str, &str)> {
     if fields < 3 { Err(("IPv4 address too short", "")) } else { Ok(()) }
 }
 
-/// What is wrong with an address of version 6.
+/// Returns the error for an invalid IPv6 address.
 fn explain_v6(text: &str) -> (&'static str, &str) {
     let mut rest = text;
     let mut groups = 0;

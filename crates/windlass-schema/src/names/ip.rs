@@ -1,4 +1,4 @@
-//! IP addresses and CIDRs: parsing as lenient as the real server's, and its complaints.
+//! IP addresses and CIDRs: parsing as lenient as kube-apiserver's, with its errors and warnings.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use crate::field::{ErrorList, FieldError, Path, quote};
 
-/// A sequence of decimal digits at the start, its value and its length; `None` if there is none or it is too big.
+/// Parses leading decimal digits; returns their value and length, or `None` if there are none or the value is too
+/// large.
 fn decimal(text: &[u8]) -> Option<(u32, usize)> {
     let mut n = 0_u32;
     let mut len = 0;
@@ -101,7 +102,7 @@ fn parse_v6(mut text: &[u8]) -> Option<Ipv6Addr> {
     }
 }
 
-/// An IP address; octets may have leading zeros, as the real server reads them.
+/// Parses an IP address; octets may have leading zeros, as in kube-apiserver.
 pub fn parse_ip_sloppy(text: &str) -> Option<IpAddr> {
     match text.bytes().find(|b| matches!(b, b'.' | b':'))? {
         b'.' => parse_v4(text.as_bytes()).map(IpAddr::V4),
@@ -109,7 +110,7 @@ pub fn parse_ip_sloppy(text: &str) -> Option<IpAddr> {
     }
 }
 
-/// An IP address with a prefix length; leading zeros are fine, bits beyond the prefix too.
+/// Parses an IP address with a prefix length; leading zeros and bits beyond the prefix are allowed.
 pub fn parse_cidr_sloppy(text: &str) -> Option<(IpAddr, u8)> {
     let (address, mask) = text.split_once('/')?;
     let ip = match parse_v4(address.as_bytes()) {
@@ -121,7 +122,7 @@ pub fn parse_cidr_sloppy(text: &str) -> Option<(IpAddr, u8)> {
     (len == mask.len() && bits <= widest).then_some((ip, bits as u8))
 }
 
-/// The canonical text of an address: IPv4-mapped addresses as IPv4, the rest as RFC 5952 says.
+/// Returns the canonical text of an address: IPv4-mapped addresses as IPv4, all others as in RFC 5952.
 pub fn format_ip(ip: IpAddr) -> String {
     match ip {
         IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or_else(|| v6.to_string(), |v4| v4.to_string()),
@@ -133,7 +134,7 @@ fn is_mapped(ip: IpAddr) -> bool {
     matches!(ip, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some())
 }
 
-/// Whether the strict parser reads it: no leading zeros in octets.
+/// Whether the strict parser accepts the address: no leading zeros in octets.
 fn is_strict(text: &str) -> bool {
     text.parse::<IpAddr>().is_ok()
 }
@@ -155,7 +156,7 @@ fn invalid(path: &Path, value: &str, detail: impl Into<String>) -> FieldError {
     FieldError::invalid(path, &Value::from(value), detail)
 }
 
-/// An address in a field older than strict validation; `strict` is what the real server does today.
+/// Validates an address in a field older than strict validation; `strict` is kube-apiserver's current behavior.
 pub fn is_valid_ip_legacy(path: &Path, value: &str, strict: bool) -> ErrorList {
     let Some(ip) = parse_ip_sloppy(value) else {
         return vec![invalid(path, value, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")];
@@ -171,7 +172,7 @@ pub fn is_valid_ip_legacy(path: &Path, value: &str, strict: bool) -> ErrorList {
     errors
 }
 
-/// An address in canonical form.
+/// Validates an address in canonical form.
 pub fn is_valid_ip(path: &Path, value: &str) -> ErrorList {
     let mut errors = is_valid_ip_legacy(path, value, true);
     if let (true, Some(ip)) = (errors.is_empty(), parse_ip_sloppy(value)) {
@@ -183,7 +184,7 @@ pub fn is_valid_ip(path: &Path, value: &str) -> ErrorList {
     errors
 }
 
-/// The warnings for an address that [`is_valid_ip_legacy`] lets pass but nobody should write.
+/// Returns the warnings for an address that [`is_valid_ip_legacy`] accepts but that should not be used.
 pub fn ip_warnings(path: &Path, value: &str) -> Vec<String> {
     let Some(ip) = parse_ip_sloppy(value) else { return Vec::new() };
     let canonical = format_ip(ip);
@@ -198,12 +199,12 @@ pub fn ip_warnings(path: &Path, value: &str) -> Vec<String> {
     Vec::new()
 }
 
-/// Whether the strict parser reads the prefix length: no sign, no leading zeros.
+/// Whether the strict parser accepts the prefix length: no sign, no leading zeros.
 fn is_strict_cidr(value: &str) -> bool {
     value.split_once('/').is_some_and(|(ip, bits)| is_strict(ip) && (bits == "0" || !bits.starts_with('0')))
 }
 
-/// The canonical text of the network of a CIDR.
+/// Returns the canonical text of a CIDR's network.
 fn format_network(ip: IpAddr, bits: u8) -> String {
     let network = masked(ip, bits);
     if is_mapped(network) && bits >= 96 {
@@ -215,7 +216,7 @@ fn format_network(ip: IpAddr, bits: u8) -> String {
     }
 }
 
-/// A CIDR in a field older than strict validation; `strict` is what the real server does today.
+/// Validates a CIDR in a field older than strict validation; `strict` is kube-apiserver's current behavior.
 pub fn is_valid_cidr_legacy(path: &Path, value: &str, strict: bool) -> ErrorList {
     let Some((ip, bits)) = parse_cidr_sloppy(value) else {
         return vec![invalid(path, value, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)")];
@@ -233,7 +234,7 @@ pub fn is_valid_cidr_legacy(path: &Path, value: &str, strict: bool) -> ErrorList
     errors
 }
 
-/// A network in canonical form: no bits set beyond the prefix.
+/// Validates a network in canonical form: no bits set beyond the prefix.
 pub fn is_valid_cidr(path: &Path, value: &str) -> ErrorList {
     let mut errors = is_valid_cidr_legacy(path, value, true);
     if let (true, Some((ip, bits))) = (errors.is_empty(), parse_cidr_sloppy(value)) {
@@ -245,7 +246,7 @@ pub fn is_valid_cidr(path: &Path, value: &str) -> ErrorList {
     errors
 }
 
-/// The warnings for a CIDR that [`is_valid_cidr_legacy`] lets pass but nobody should write.
+/// Returns the warnings for a CIDR that [`is_valid_cidr_legacy`] accepts but that should not be used.
 pub fn cidr_warnings(path: &Path, value: &str) -> Vec<String> {
     let Some((ip, bits)) = parse_cidr_sloppy(value) else { return Vec::new() };
     let mut warnings = Vec::new();
@@ -271,7 +272,7 @@ pub fn cidr_warnings(path: &Path, value: &str) -> Vec<String> {
     warnings
 }
 
-/// An address with its prefix length in canonical form, as an interface has it.
+/// Validates an interface address: an address with its prefix length, in canonical form.
 pub fn is_valid_interface_address(path: &Path, value: &str) -> ErrorList {
     let Some((ip, mut bits)) = parse_cidr_sloppy(value) else {
         let detail = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)";

@@ -1,18 +1,18 @@
-//! Rules for ports and ids: small numbers and the names of ports.
+//! Rules for ports and IDs: small numbers, and the names of ports.
 
 use super::{inclusive_range_error, max_len_error};
 
-/// A port number, 1 to 65535.
+/// Checks for a port number, 1 to 65535.
 pub fn is_valid_port_num(port: i64) -> Vec<String> {
     in_range(port, 1, 65535)
 }
 
-/// A Unix group id.
+/// Checks for a Unix group ID.
 pub fn is_valid_group_id(id: i64) -> Vec<String> {
     in_range(id, 0, i64::from(i32::MAX))
 }
 
-/// A Unix user id.
+/// Checks for a Unix user ID.
 pub fn is_valid_user_id(id: i64) -> Vec<String> {
     in_range(id, 0, i64::from(i32::MAX))
 }
@@ -21,7 +21,7 @@ fn in_range(value: i64, lo: i64, hi: i64) -> Vec<String> {
     if (lo..=hi).contains(&value) { Vec::new() } else { vec![inclusive_range_error(lo, hi)] }
 }
 
-/// The name of a port: at most 15 lower-case letters, digits and single dashes, with at least one letter.
+/// Checks for the name of a port: at most 15 lower-case letters, digits and single dashes, with at least one letter.
 pub fn is_valid_port_name(port: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if port.len() > 15 {

@@ -1,8 +1,8 @@
-//! The order of API versions: `v10 > v2 > v1 > v11beta2 > v10beta3 > v3beta1 > v12alpha1 > foo10 > foo1`.
+//! Order of API versions: `v10 > v2 > v1 > v11beta2 > v10beta3 > v3beta1 > v12alpha1 > foo10 > foo1`.
 
 use std::cmp::Ordering;
 
-/// How mature a version says it is.
+/// The maturity of a version according to its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Maturity {
     Alpha,
@@ -10,7 +10,7 @@ enum Maturity {
     Stable,
 }
 
-/// The parts of a version of the form `v1`, `v1beta2` or `v1alpha3`.
+/// Parses a version of the form `v1`, `v1beta2` or `v1alpha3`.
 fn parse(version: &str) -> Option<(Maturity, i64, i64)> {
     let rest = version.strip_prefix('v')?;
     let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
@@ -26,8 +26,8 @@ fn parse(version: &str) -> Option<(Maturity, i64, i64)> {
     }
 }
 
-/// Compares two versions as discovery orders them; the greater is the preferred one. Names that are no versions come
-/// last, the alphabetically first of them foremost.
+/// Compares two versions in the order of discovery; the greater one is preferred. Names that are not versions come
+/// last, in alphabetical order.
 pub fn compare_versions(a: &str, b: &str) -> Ordering {
     match (parse(a), parse(b)) {
         (Some(a), Some(b)) => a.cmp(&b),

@@ -1,4 +1,4 @@
-//! Values as text.
+//! Formats values as text.
 
 use serde_json::{Number, Value};
 
@@ -7,7 +7,7 @@ use crate::json::format_float;
 use crate::json_path::Item;
 use crate::time::{self, Time};
 
-/// What Go's printing makes of a value: text as it is, objects and lists as JSON.
+/// Formats a value like Go: strings unchanged, objects and lists as JSON.
 pub(super) fn text(item: &Item<'_>) -> String {
     match item {
         Item::Json(Value::Null) => "<no value>".to_owned(),
@@ -21,19 +21,19 @@ pub(super) fn text(item: &Item<'_>) -> String {
     }
 }
 
-/// A number without what is behind the point.
+/// Truncates a number to an integer.
 pub(super) fn integer(number: &Number) -> i64 {
     number.as_i64().unwrap_or_else(|| truncate(number.as_f64().unwrap_or(f64::NAN)))
 }
 
-/// The same of a float.
+/// Truncates a float to an integer.
 pub(super) fn truncate(float: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
-    // The processor's answer when a float does not fit is the smallest number.
+    // Like the processor's conversion, a float that does not fit gives the smallest integer.
     if (-LIMIT..LIMIT).contains(&float) { float as i64 } else { i64::MIN }
 }
 
-/// A float; whole ones are written without a point.
+/// Converts a float to a JSON number; whole numbers are written without a point.
 pub(super) fn number(float: f64) -> Value {
     match format_float(float).parse::<i64>() {
         Ok(int) => int.into(),
@@ -41,10 +41,10 @@ pub(super) fn number(float: f64) -> Value {
     }
 }
 
-/// The time between two points in two or three significant figures: `90s`, `5m3s`, `47h`, `3d2h`, `2y16d`;
-/// `<invalid>` if the later one is the other.
+/// Formats the time between two points with two or three significant figures: `90s`, `5m3s`, `47h`, `3d2h`, `2y16d`;
+/// `<invalid>` if `then` is after `now`.
 pub fn human_duration(now: Time, then: Time) -> String {
-    // Go's durations end at 292 years.
+    // Go's durations are limited to 292 years.
     const LIMIT: i64 = i64::MAX / 1_000_000_000;
     let nanos = i128::from(now.unix_seconds()) * 1_000_000_000 + i128::from(now.nanos())
         - i128::from(then.unix_seconds()) * 1_000_000_000

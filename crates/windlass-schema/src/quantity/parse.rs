@@ -1,8 +1,8 @@
-//! Reading a quantity.
+//! Parsing of quantities.
 
 use super::{Format, Quantity, QuantityError, divide_away, multiply};
 
-/// The parts of a text: sign, digits before and after the point, suffix.
+/// Parts of a quantity: sign, digits before and after the point, suffix.
 struct Parts<'a> {
     positive: bool,
     whole: &'a str,
@@ -34,7 +34,7 @@ fn split(text: &str) -> Result<Parts<'_>, QuantityError> {
     Ok(Parts { positive, whole: if whole.is_empty() { "0" } else { whole }, fraction, suffix })
 }
 
-/// The base, exponent and format of a suffix.
+/// Returns the base, exponent and format of a suffix.
 fn interpret(suffix: &str) -> Option<(u32, i32, Format)> {
     Some(match suffix {
         "" => (10, 0, Format::DecimalSi),
@@ -55,7 +55,7 @@ fn interpret(suffix: &str) -> Option<(u32, i32, Format)> {
         "Ei" => (2, 60, Format::BinarySi),
         _ => {
             let exponent: i64 = suffix.strip_prefix(['e', 'E'])?.parse().ok()?;
-            // The real server cuts the exponent to 32 bits.
+            // kube-apiserver truncates the exponent to 32 bits.
             (10, exponent as i32, Format::DecimalExponent)
         }
     })
@@ -92,12 +92,12 @@ pub(super) fn parse(text: &str) -> Result<Quantity, QuantityError> {
     slow(positive, whole, fraction, (base, exponent, format))
 }
 
-/// Whether the digits end in three zeros that straddle the point.
+/// Whether the digits end in three zeros that span the point.
 fn ends_with_thousand(whole: &str, fraction: &str) -> bool {
     whole.bytes().chain(fraction.bytes()).rev().take(3).filter(|b| *b == b'0').count() == 3
 }
 
-/// The digits as a number, and by how many powers of ten the digits that did not fit made it too small.
+/// Returns the digits as a number, and the power of ten by which digits that did not fit made it too small.
 fn number(whole: &str, fraction: &str) -> (i128, i64) {
     let mut value = 0_i128;
     let mut dropped = 0;
@@ -115,7 +115,7 @@ fn number(whole: &str, fraction: &str) -> (i128, i64) {
     (if inexact { value.saturating_add(1) } else { value }, dropped)
 }
 
-/// Numbers too long or too small for the short way: rounded up to a billionth, and capped when binary.
+/// Parses numbers that are too long or too small for the fast path: rounded up to a billionth, and capped if binary.
 fn slow(
     positive: bool,
     whole: &str,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Error;
 
-/// How a field is compared.
+/// A comparison operator for fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FieldOperator {
     /// `field=value` or `field==value`
@@ -13,7 +13,7 @@ pub enum FieldOperator {
     NotEquals,
 }
 
-/// One comparison.
+/// A comparison of a field with a value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FieldTerm {
     /// The path of the field.
@@ -24,22 +24,23 @@ pub struct FieldTerm {
     pub value: String,
 }
 
-/// A conjunction of terms. Without any it selects everything.
+/// A conjunction of terms. An empty selector selects everything.
 ///
-/// Which fields a kind offers is for the caller to judge, term by term; the terms stand in the order in which the real
-/// server judges them.
+/// The caller must check each term against the fields that a kind supports; the terms are in the order in which
+/// kube-apiserver checks them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct FieldSelector {
     terms: Vec<FieldTerm>,
 }
 
 impl FieldSelector {
-    /// Selects every object.
+    /// Returns a selector for every object.
     pub fn everything() -> Self {
         Self::default()
     }
 
-    /// Parses the form of the query string. In values, commas, equal signs and backslashes stand behind a backslash.
+    /// Parses the form used in query strings. In values, commas, equal signs and backslashes are escaped with a
+    /// backslash.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let mut parts = split(text);
         parts.sort_unstable();
@@ -48,7 +49,7 @@ impl FieldSelector {
             let (field, operator, value) = split_term(part)
                 .ok_or_else(|| Error(format!("invalid selector: '{text}'; can't understand '{part}'")))?;
             let value = unescape(value)?;
-            // A term that says nothing about nothing is dropped.
+            // A term with neither field nor value is dropped.
             if !(field.is_empty() && value.is_empty()) {
                 terms.push(FieldTerm { field: field.to_owned(), operator, value });
             }
@@ -56,7 +57,7 @@ impl FieldSelector {
         Ok(Self { terms })
     }
 
-    /// A selector of one term, `field=value`.
+    /// Returns a selector with the single term `field=value`.
     pub fn one(field: &str, value: &str) -> Self {
         let (field, value) = (field.to_owned(), value.to_owned());
         Self { terms: vec![FieldTerm { field, operator: FieldOperator::Equals, value }] }
@@ -67,17 +68,17 @@ impl FieldSelector {
         self.terms.is_empty()
     }
 
-    /// The terms.
+    /// Returns the terms.
     pub fn terms(&self) -> &[FieldTerm] {
         &self.terms
     }
 
-    /// The fields that are compared, in the order of the terms.
+    /// Returns the compared fields, in the order of the terms.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         self.terms.iter().map(|term| term.field.as_str())
     }
 
-    /// Whether an object whose fields `field` looks up is selected; a field that is absent counts as empty.
+    /// Whether an object is selected; `field` looks up its fields, and an absent field counts as empty.
     pub fn matches<'v>(&self, field: impl Fn(&str) -> Option<&'v str>) -> bool {
         self.terms.iter().all(|term| {
             let equal = field(&term.field).unwrap_or_default() == term.value;
@@ -85,7 +86,7 @@ impl FieldSelector {
         })
     }
 
-    /// The value that a field must have, if a term says so.
+    /// Returns the value that a term requires of a field, if any.
     pub fn requires_exact_match(&self, field: &str) -> Option<&str> {
         let exact = |term: &&FieldTerm| term.operator == FieldOperator::Equals && term.field == field;
         self.terms.iter().find(exact).map(|term| term.value.as_str())
@@ -106,7 +107,7 @@ impl fmt::Display for FieldSelector {
     }
 }
 
-/// The parts between commas that stand behind no backslash.
+/// Splits at unescaped commas.
 fn split(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let (mut start, mut escaped) = (0, false);
@@ -125,7 +126,7 @@ fn split(text: &str) -> Vec<&str> {
     parts
 }
 
-/// A term at its first operator.
+/// Splits a term at its first operator.
 fn split_term(term: &str) -> Option<(&str, FieldOperator, &str)> {
     for (position, byte) in term.bytes().enumerate() {
         let (operator, length) = match (byte, term.as_bytes().get(position + 1)) {
@@ -162,7 +163,7 @@ fn unescape(value: &str) -> Result<String, Error> {
                     return Err(Error(format!("invalid field selector: invalid escape sequence: {sequence}")));
                 }
             },
-            // The real server names the character by its number.
+            // kube-apiserver prints the number of the character.
             ',' | '=' => {
                 let number = u32::from(c);
                 return Err(Error(format!("invalid field selector: unescaped character in value: {number}")));

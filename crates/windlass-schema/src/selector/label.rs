@@ -13,18 +13,18 @@ use crate::{
     names,
 };
 
-/// What a requirement asks of a label.
+/// An operator of a requirement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operator {
     /// `key in (a,b)`
     In,
-    /// `key notin (a,b)`: also true without the label.
+    /// `key notin (a,b)`: also true if the label is absent.
     NotIn,
     /// `key=a`
     Equals,
     /// `key==a`
     DoubleEquals,
-    /// `key!=a`: also true without the label.
+    /// `key!=a`: also true if the label is absent.
     NotEquals,
     /// `key`
     Exists,
@@ -36,16 +36,16 @@ pub enum Operator {
     LessThan,
 }
 
-/// One condition on one label.
+/// A condition on one label.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Requirement {
     key: String,
     operator: Operator,
-    /// In order.
+    /// Sorted values.
     values: Vec<String>,
 }
 
-/// A conjunction of requirements, sorted by key. Without any it selects everything.
+/// A conjunction of requirements, sorted by key. An empty selector selects everything.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct LabelSelector {
     requirements: Vec<Requirement>,
@@ -53,17 +53,17 @@ pub struct LabelSelector {
 }
 
 impl LabelSelector {
-    /// Selects every object.
+    /// Returns a selector for every object.
     pub fn everything() -> Self {
         Self::default()
     }
 
-    /// Selects no object.
+    /// Returns a selector for no object.
     pub fn nothing() -> Self {
         Self { requirements: Vec::new(), nothing: true }
     }
 
-    /// Parses the form of the query string: `a=b,c!=d,e in (x,y),!f,g>3`.
+    /// Parses the form used in query strings: `a=b,c!=d,e in (x,y),!f,g>3`.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let mut requirements = Vec::new();
         let mut lexer = Lexer::new(text);
@@ -88,7 +88,7 @@ impl LabelSelector {
         Ok(Self::of(requirements))
     }
 
-    /// Builds the selector of a `metav1.LabelSelector`: null selects nothing, an empty one everything.
+    /// Builds a selector from a `metav1.LabelSelector`: null selects nothing, an empty one everything.
     pub fn from_object(selector: &Value) -> Result<Self, Error> {
         let Value::Object(selector) = selector else { return Ok(Self::nothing()) };
         let mut requirements = Vec::new();
@@ -110,7 +110,7 @@ impl LabelSelector {
         Ok(Self::of(requirements))
     }
 
-    /// Builds a selector from a map of labels, as in `spec.selector` of a Service; nothing is checked.
+    /// Builds a selector from a map of labels, such as `spec.selector` of a Service, without validation.
     pub fn from_map(labels: &Map<String, Value>) -> Self {
         Self::of(
             labels
@@ -134,17 +134,17 @@ impl LabelSelector {
         self.requirements.is_empty() && !self.nothing
     }
 
-    /// The requirements, sorted by key.
+    /// Returns the requirements, sorted by key.
     pub fn requirements(&self) -> &[Requirement] {
         &self.requirements
     }
 
-    /// Whether an object whose labels `label` looks up is selected.
+    /// Whether an object is selected; `label` looks up its labels.
     pub fn matches<'v>(&self, label: impl Fn(&str) -> Option<&'v str>) -> bool {
         !self.nothing && self.requirements.iter().all(|requirement| requirement.matches(label(&requirement.key)))
     }
 
-    /// As [`Self::matches`], with labels sorted by key.
+    /// Like [`Self::matches`], with labels sorted by key.
     pub fn matches_sorted<K: AsRef<str>, V: AsRef<str>>(&self, labels: &[(K, V)]) -> bool {
         self.matches(|key| {
             let position = labels.binary_search_by(|(have, _)| have.as_ref().cmp(key)).ok()?;
@@ -152,7 +152,7 @@ impl LabelSelector {
         })
     }
 
-    /// The one value that a label must have, if its first requirement says so.
+    /// Returns the only value that a label may have, if its first requirement specifies one.
     pub fn requires_exact_match(&self, label: &str) -> Option<&str> {
         let requirement = self.requirements.iter().find(|requirement| requirement.key == label)?;
         match (requirement.operator, requirement.values.as_slice()) {
@@ -163,7 +163,8 @@ impl LabelSelector {
 }
 
 impl Requirement {
-    /// A requirement, checked: keys and values must be those of labels, and as many as the operator takes.
+    /// Returns a validated requirement: the key and values must be valid for labels, and their number must suit the
+    /// operator.
     pub fn new(key: &str, operator: Operator, mut values: Vec<String>) -> Result<Self, Error> {
         let mut errors = Vec::new();
         errors.extend(check_key(key, &Path::new("key")));
@@ -204,22 +205,22 @@ impl Requirement {
         Ok(Self { key: key.to_owned(), operator, values })
     }
 
-    /// The label's key.
+    /// Returns the key of the label.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// What is asked of it.
+    /// Returns the operator.
     pub fn operator(&self) -> Operator {
         self.operator
     }
 
-    /// The values it is compared with, in order.
+    /// Returns the sorted values to compare with.
     pub fn values(&self) -> &[String] {
         &self.values
     }
 
-    /// Whether a label with this value, or the lack of the label, fulfils it.
+    /// Whether a label with this value, or the absence of the label, satisfies the requirement.
     pub fn matches(&self, value: Option<&str>) -> bool {
         let listed = |value: &str| self.values.iter().any(|have| have == value);
         match self.operator {
@@ -310,7 +311,7 @@ fn parse_requirement(lexer: &mut Lexer<'_>) -> Result<Requirement, Error> {
     Requirement::new(key, operator, values)
 }
 
-/// `(a,b)`; an empty place between commas or parentheses is the empty value.
+/// Parses `(a,b)`; an empty place between commas or parentheses is the empty value.
 fn parse_set(lexer: &mut Lexer<'_>) -> Result<Vec<String>, Error> {
     match lexer.next() {
         Token::Open => {}
@@ -328,7 +329,7 @@ fn parse_set(lexer: &mut Lexer<'_>) -> Result<Vec<String>, Error> {
     Ok(values)
 }
 
-/// The values up to the closing parenthesis, which is left.
+/// Parses the values up to the closing parenthesis, which is not consumed.
 fn parse_values(lexer: &mut Lexer<'_>, values: &mut Vec<String>) -> Result<(), Error> {
     loop {
         match lexer.next() {
@@ -362,7 +363,7 @@ fn check_key(key: &str, path: &Path) -> Option<FieldError> {
     (!problems.is_empty()).then(|| FieldError::invalid(path, &Value::from(key), problems.join("; ")))
 }
 
-/// Several errors as one text, each once.
+/// Joins errors into one message, without duplicates.
 fn aggregate(errors: &[FieldError]) -> Error {
     let mut texts: Vec<String> = Vec::new();
     for error in errors {
@@ -374,7 +375,7 @@ fn aggregate(errors: &[FieldError]) -> Error {
     Error(if texts.len() == 1 { texts.remove(0) } else { format!("[{}]", texts.join(", ")) })
 }
 
-/// A list of values as an error shows it: Go has no list where there is none.
+/// Converts values for an error message: Go has nil instead of an empty list.
 fn list(values: &[String]) -> Value {
     if values.is_empty() { Value::Null } else { Value::from(values) }
 }

@@ -1,4 +1,4 @@
-//! The tokens of a label selector.
+//! Tokens of label selectors.
 
 /// A token; words keep their text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(super) enum Token<'a> {
 }
 
 impl<'a> Token<'a> {
-    /// The token as it was written.
+    /// Returns the token as written.
     pub(super) fn text(self) -> &'a str {
         match self {
             Self::Word(text) => text,
@@ -58,7 +58,7 @@ impl<'a> Lexer<'a> {
 
     pub(super) fn next(&mut self) -> Token<'a> {
         let token = self.peek();
-        // After the end there is nothing but the end.
+        // The end is final.
         if token != Token::End {
             self.ahead = None;
         }
@@ -90,7 +90,7 @@ impl<'a> Lexer<'a> {
         let ends = [' ', '\t', '\r', '\n', '=', '!', '(', ')', ',', '>', '<', '\0'];
         let end = self.rest.find(ends).unwrap_or(self.rest.len());
         let (word, rest) = self.rest.split_at(end);
-        // A zero byte that ends a word goes with it.
+        // A zero byte that ends a word is consumed with it.
         self.rest = rest.strip_prefix('\0').unwrap_or(rest);
         Token::Word(word)
     }

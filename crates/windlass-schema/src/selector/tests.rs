@@ -162,7 +162,7 @@ fn escapes_in_field_values_are_undone_and_printed_again() {
     assert_eq!(parsed.to_string(), text);
 }
 
-/// Texts made of the pieces that selectors are made of.
+/// Generates texts from pieces of selectors.
 fn pieces() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "a",

@@ -1,4 +1,4 @@
-//! The metadata of resources: decoded by the type that every server knows, whatever the schema says.
+//! The metadata of resources, decoded by the built-in type regardless of the schema.
 
 use serde_json::{Map, Value};
 
@@ -9,43 +9,44 @@ use crate::field::{ErrorKind, FieldError, Path, show};
 use crate::go_format;
 use crate::types::{StructId, TypeTable};
 
-/// Where the shape of `ObjectMeta` is found.
+/// The type of `ObjectMeta`.
 #[derive(Debug, Clone, Copy)]
 pub struct ObjectMetaType<'t> {
-    /// The table of the built-in types.
+    /// The table of built-in types.
     pub table: &'t TypeTable,
-    /// The struct `ObjectMeta` in it.
+    /// The struct `ObjectMeta` in the table.
     pub id: StructId,
 }
 
-/// How metadata is coerced.
+/// Options for coercing metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CoerceOptions {
-    /// Drop fields of the wrong type, as for what comes from storage, instead of an error.
+    /// Drop fields of the wrong type, as for objects read from storage, instead of returning an error.
     pub drop_invalid: bool,
-    /// Answer the paths of unknown fields.
+    /// Return the paths of unknown fields.
     pub unknown_fields: bool,
 }
 
-/// How a body becomes an object.
+/// Options for turning a body into an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AdmitOptions {
-    /// Drop metadata of the wrong type, as for what comes from storage, instead of an error.
+    /// Drop metadata of the wrong type, as for objects read from storage, instead of returning an error.
     pub drop_invalid_metadata: bool,
-    /// Answer the paths of unknown fields.
+    /// Return the paths of unknown fields.
     pub unknown_fields: bool,
-    /// Fill in defaults.
+    /// Apply defaults.
     pub default: bool,
 }
 
 impl Structural {
-    /// Makes a body an object of this schema: metadata is decoded, unknown fields and nulls go, embedded resources are
-    /// coerced, defaults come. Answers the paths of unknown fields if asked, in the order the real server reports them.
+    /// Turns a body into an object of this schema: decodes metadata, removes unknown fields and nulls, coerces embedded
+    /// resources and applies defaults. Returns the paths of unknown fields if requested, in the order in which
+    /// kube-apiserver reports them.
     ///
-    /// `apiVersion` and `kind` are expected to be strings.
+    /// `apiVersion` and `kind` must be strings.
     ///
     /// # Errors
-    /// If metadata, here or of an embedded resource, is of a wrong type; in the words of the real server.
+    /// Returns kube-apiserver's error if metadata, of the object or of an embedded resource, has a wrong type.
     pub fn admit(
         &self,
         object: &mut Value,
@@ -77,11 +78,11 @@ impl Structural {
         Ok(unknown)
     }
 
-    /// Coerces the metadata of embedded resources, and of the value itself if it is one. Answers the sorted paths of
-    /// unknown fields if asked.
+    /// Coerces the metadata of embedded resources, and of the value itself if it is one. Returns the sorted paths of
+    /// unknown fields if requested.
     ///
     /// # Errors
-    /// If something is of a wrong type and not to be dropped.
+    /// Returns an error if a field has a wrong type and is not to be dropped.
     pub fn coerce(
         &self,
         path: &Path,
@@ -146,7 +147,7 @@ impl Coercion<'_> {
         }
         let Some(value) = map.get_mut("metadata") else { return Ok(()) };
         let place = path.child("metadata");
-        // What was there is shown if it does not fit, or stays if nothing of it does.
+        // The previous value is shown in the error, or kept if nothing of it is valid.
         let before = value.take();
         match object_meta(before.clone(), self.meta, self.options, &mut self.unknown, place.as_str()) {
             Ok(decoded) => *value = decoded,
@@ -167,7 +168,7 @@ fn invalid(path: &Path, shown: String, detail: &str) -> FieldError {
     FieldError { kind: ErrorKind::Invalid, field: path.to_string(), value, detail: detail.to_owned() }
 }
 
-/// Decodes metadata. A field of a wrong type is an error, or goes.
+/// Decodes metadata. A field of a wrong type is an error or dropped.
 fn object_meta(
     value: Value,
     meta: ObjectMetaType<'_>,
@@ -208,7 +209,7 @@ fn decode_meta(value: Value, meta: ObjectMetaType<'_>) -> Decoded {
     decode::decode(value, meta.id, meta.table, Storage::Json)
 }
 
-/// A time of zero is not written.
+/// A zero time is not written.
 fn without_zero_time(mut value: Value) -> Value {
     if let Value::Object(map) = &mut value
         && map.get("creationTimestamp").is_some_and(Value::is_null)
@@ -222,7 +223,7 @@ fn go_type(value: &Value) -> &'static str {
     if value.is_null() { "<nil>" } else { go_format::type_name(value) }
 }
 
-/// The paths in a strict decoder's messages.
+/// Returns the paths in strict decoding errors.
 fn paths<'a>(strict: &'a [String], place: &'a str) -> impl Iterator<Item = String> + 'a {
     strict.iter().filter_map(move |message| {
         let quoted = message.strip_prefix("unknown field \"")?.strip_suffix('"')?;

@@ -1,29 +1,29 @@
-//! From the `openAPIV3Schema` of a definition to a structural schema.
+//! Compiles the `openAPIV3Schema` of a CustomResourceDefinition to a structural schema.
 
 use serde_json::{Map, Number, Value};
 
 use super::{Additional, Kind, ListType, Rule, Structural, Validation};
 use crate::go_regex::PatternError;
 
-/// How deep schemas may nest: beyond what anybody writes, and little enough for the stack of whoever walks them.
+/// Maximum nesting depth of schemas: more than any real schema has, and small enough for the stack.
 pub const MAX_DEPTH: usize = 200;
 
-/// Why a schema cannot be compiled. Validation of definitions refuses most of these before.
+/// Reason why a schema cannot be compiled. Validation of CustomResourceDefinitions rejects most of these earlier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CompileError {
-    /// A keyword that structural schemas do not have.
+    /// A keyword that is not allowed in structural schemas.
     #[error("OpenAPIV3Schema '{0}' is not supported")]
     Unsupported(&'static str),
-    /// `items` with a schema for each element.
+    /// `items` with a separate schema for each element.
     #[error("OpenAPIV3Schema 'items' must be a schema, but is an array")]
     ItemsArray,
     /// `x-kubernetes-preserve-unknown-fields: false`.
     #[error("internal error: 'x-kubernetes-preserve-unknown-fields' must be true or undefined")]
     PreserveFalse,
-    /// A type that does not exist.
+    /// An unknown type.
     #[error("unknown type {0:?}")]
     Type(String),
-    /// Too many levels.
+    /// Too many levels of nesting.
     #[error("schema nests deeper than {MAX_DEPTH} levels")]
     TooDeep,
     /// A pattern that does not compile.
@@ -34,10 +34,10 @@ pub enum CompileError {
 const UNSUPPORTED: [&str; 5] = ["id", "$schema", "$ref", "patternProperties", "dependencies"];
 
 impl Structural {
-    /// Compiles a schema as it stands in a definition. Anything but an object is an empty schema.
+    /// Compiles a schema of a CustomResourceDefinition. Anything except an object is an empty schema.
     ///
     /// # Errors
-    /// If the schema is not structural in a way that makes it meaningless.
+    /// Returns an error if the schema is not structural in a way that makes it meaningless.
     pub fn compile(schema: &Value) -> Result<Self, CompileError> {
         let mut out = read(schema, 0)?;
         out.seal()?;
@@ -45,7 +45,7 @@ impl Structural {
     }
 }
 
-/// Reads a schema into a box: what nests is large, and the stack is not.
+/// Parses a schema into a box: nested schemas are large, and the stack is small.
 fn read(schema: &Value, depth: usize) -> Result<Box<Structural>, CompileError> {
     let mut out = Box::<Structural>::default();
     let Value::Object(map) = schema else { return Ok(out) };

@@ -1,4 +1,4 @@
-//! What is worked out once from a schema so that walks over values need not.
+//! Tables computed once from a schema to speed up walks over values.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::formats::{self, Format};
 use crate::go_format::marshal;
 use crate::go_regex::{self, Pattern, PatternError};
 
-/// Tables made from a schema; empty in one that was put together by hand. Says nothing that the schema does not.
+/// Tables derived from a schema; empty in one that was built by hand. They contain nothing that is not in the schema.
 #[derive(Clone, Default)]
 pub struct Compiled(pub(super) Option<Arc<Tables>>);
 
@@ -29,23 +29,23 @@ impl PartialEq for Compiled {
     }
 }
 
-/// What is known of a schema and what is below it.
+/// Facts about a schema and its subschemas.
 pub(super) struct Tables {
     pub(super) pattern: Option<Pattern>,
     pub(super) allowed: Option<Allowed>,
     pub(super) formats: Formats,
-    /// The properties that have a default.
+    /// Properties that have a default.
     pub(super) defaulted: Vec<String>,
-    /// Whether anything here or below is an embedded resource.
+    /// Whether this schema or a subschema is an embedded resource.
     pub(super) embedded: bool,
-    /// Whether anything here or below is a set or a map written as a list.
+    /// Whether this schema or a subschema is a list of type set or map.
     pub(super) keyed_lists: bool,
 }
 
-/// The format of a schema, and whether values of custom resources are held to it.
+/// The format of a schema, and whether it applies to values of custom resources.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Formats {
-    /// How strings are checked, if the name is known.
+    /// The check for strings, if the format is known.
     pub(super) check: Option<Format>,
     /// Whether the server ignores the format for its type.
     pub(super) stripped: bool,
@@ -66,14 +66,14 @@ impl Formats {
     }
 }
 
-/// The values of an `enum`, for a look-up that does not depend on their number.
+/// The values of an `enum`, for lookups in constant time.
 #[derive(Default)]
 pub(super) struct Allowed {
     strings: HashSet<String>,
     integers: HashSet<i64>,
     floats: HashSet<u64>,
     truths: HashSet<bool>,
-    /// Lists and objects, as text that tells integers from floats.
+    /// Lists and objects, as text that distinguishes integers from floats.
     compounds: HashSet<String>,
     /// `supported values: "a", "b"`
     pub(super) detail: String,
@@ -104,8 +104,8 @@ impl Allowed {
         out
     }
 
-    /// Whether a value is one of them after Go's conversions: a float is truncated to compare with an integer, an integer
-    /// is a character to compare with a string. Null never is.
+    /// Whether a value is in the enum after Go's conversions: a float is truncated to compare with an integer, and an
+    /// integer is converted to a character to compare with a string. Null is never in it.
     pub(super) fn contains(&self, value: &Value) -> bool {
         match value {
             Value::Null => false,
@@ -133,10 +133,10 @@ fn character(code: i64) -> char {
 }
 
 impl Structural {
-    /// Works out the tables anew, here and below; wanted after the schema was changed.
+    /// Recomputes the tables of this schema and its subschemas; required after the schema was changed.
     ///
     /// # Errors
-    /// If a pattern is malformed or too large.
+    /// Returns an error if a pattern is malformed or too large.
     pub fn seal(&mut self) -> Result<(), PatternError> {
         go_regex::bounded(|| self.seal_below())
     }
@@ -163,7 +163,7 @@ impl Structural {
         Ok(())
     }
 
-    /// The schemas right below that say how values are made.
+    /// Returns the direct subschemas that define the structure of values.
     pub(super) fn structure(&self) -> impl Iterator<Item = &Structural> {
         let additional = if let Additional::Schema(schema) = &self.additional { Some(&**schema) } else { None };
         self.properties.values().chain(additional).chain(self.items.as_deref())
@@ -176,12 +176,12 @@ impl Structural {
         self.properties.values_mut().chain(additional).chain(self.items.as_deref_mut()).chain(nested)
     }
 
-    /// Whether an embedded resource may be here or below.
+    /// Whether this schema or a subschema may be an embedded resource.
     pub(super) fn may_embed(&self) -> bool {
         self.compiled.0.as_ref().is_none_or(|tables| tables.embedded)
     }
 
-    /// Whether a set or a map written as a list may be here or below.
+    /// Whether this schema or a subschema may be a list of type set or map.
     pub(super) fn may_have_keyed_lists(&self) -> bool {
         self.compiled.0.as_ref().is_none_or(|tables| tables.keyed_lists)
     }

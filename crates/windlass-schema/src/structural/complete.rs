@@ -1,57 +1,58 @@
-//! Making an object fit its schema: unknown fields and nulls go, defaults come.
+//! Pruning, dropping of nulls, and defaulting.
 //!
-//! One walk does any of the three. Where there is nothing to do it only reads: no memory is taken.
+//! A single walk does any combination of the three. Where there is nothing to do it only reads and does not allocate.
 
 use serde_json::{Map, Value};
 
 use super::{Additional, Structural};
 
-/// What a walk does.
+/// The steps of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Steps {
-    /// Remove fields that the schema does not name.
+    /// Remove fields that are not in the schema.
     pub prune: bool,
     /// Remove nulls from fields that are not nullable and have no default.
     pub drop_nulls: bool,
-    /// Fill absent fields, and nulls where they are no value, with defaults.
+    /// Apply defaults to absent fields, and to nulls where null is not allowed.
     pub default: bool,
 }
 
 impl Steps {
-    /// All of them.
+    /// All steps.
     pub const ALL: Self = Self { prune: true, drop_nulls: true, default: true };
 }
 
-/// How a value is read.
+/// Options of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Options {
-    /// Whether the value is a whole object: its apiVersion, kind and metadata are known whatever the schema says.
+    /// Whether the value is a whole object, whose `apiVersion`, `kind` and `metadata` are known regardless of the
+    /// schema.
     pub resource_root: bool,
-    /// Whether to answer the paths of the fields that were pruned.
+    /// Whether to return the paths of pruned fields.
     pub unknown_fields: bool,
 }
 
-/// What becomes of unknown fields at a place.
+/// How unknown fields are treated.
 #[derive(Clone, Copy, PartialEq)]
 enum Pruning {
-    /// They are removed.
+    /// Removed.
     On,
-    /// They stay here, but not below a field that the schema names.
+    /// Kept here, but not below a declared field.
     Preserve,
-    /// They stay, here and below.
+    /// Kept here and below.
     Off,
 }
 
 impl Structural {
-    /// Removes fields that the schema does not name, and answers their paths, sorted, if asked.
+    /// Removes fields that are not in the schema; returns their sorted paths if requested.
     pub fn prune(&self, value: &mut Value, options: Options) -> Vec<String> {
         self.complete(value, Steps { prune: true, ..Steps::default() }, options)
     }
 
-    /// Fills in defaults.
+    /// Applies defaults.
     ///
     /// # Errors
-    /// If they take too much room; those that are left are not filled in then.
+    /// Returns an error if they need too much memory; the remaining defaults are then not applied.
     pub fn apply_defaults(&self, value: &mut Value) -> Result<(), String> {
         let mut room = Room::default();
         self.complete_within(&mut room, value, DEFAULT, Options::default());
@@ -63,15 +64,15 @@ impl Structural {
         self.complete(value, Steps { drop_nulls: true, ..Steps::default() }, Options::default());
     }
 
-    /// Does the steps in one walk, with the result of one walk each in their order. Answers the paths of the fields that
-    /// were pruned, sorted, if asked.
+    /// Performs the steps in one walk, with the same result as one walk per step in their order. Returns the sorted
+    /// paths of pruned fields if requested.
     ///
-    /// When defaults would take too much room, those that are left are not filled in.
+    /// If defaults would need too much memory, the remaining ones are not applied.
     pub fn complete(&self, value: &mut Value, steps: Steps, options: Options) -> Vec<String> {
         self.complete_within(&mut Room::default(), value, steps, options)
     }
 
-    /// As [`Structural::complete`], with what is left for defaults.
+    /// Like [`Structural::complete`], with a given limit for defaults.
     pub(super) fn complete_within(
         &self,
         room: &mut Room,
@@ -93,7 +94,7 @@ impl Structural {
         unknown
     }
 
-    /// What the schema says of a field: nothing, that there is one, or its schema.
+    /// Looks up a field: `None` if it is unknown, `Some(None)` if it is known without a schema, or its schema.
     fn field(&self, name: &str) -> Option<Option<&Structural>> {
         match (self.properties.get(name), &self.additional) {
             (Some(property), _) => Some(Some(property)),
@@ -117,16 +118,16 @@ pub(super) fn is_meta(name: &str) -> bool {
 
 const DEFAULT: Steps = Steps { prune: false, drop_nulls: false, default: true };
 
-/// What defaults may take together. Defaults within defaults, and defaults of the elements of lists, multiply.
+/// Limit on the total size of defaults. Defaults within defaults, and defaults of list elements, multiply.
 pub(super) struct Room {
     left: usize,
     exhausted: bool,
 }
 
-/// As much as the largest request.
+/// As large as the largest request.
 const ROOM: usize = 3 << 20;
 
-/// What is said of objects whose defaults take too much room.
+/// The message for objects whose defaults need too much memory.
 pub const TOO_MANY_DEFAULTS: &str = "defaults take more than 3145728 bytes";
 
 impl Default for Room {
@@ -136,7 +137,7 @@ impl Default for Room {
 }
 
 impl Room {
-    /// The default of a schema with the defaults within it, if there is room for it.
+    /// Returns the default of a schema with the defaults nested in it, if it is within the limit.
     fn take(&mut self, schema: &Structural, default: &Value) -> Option<Value> {
         if self.exhausted || !spend(&mut self.left, default) {
             self.exhausted = true;
@@ -149,13 +150,13 @@ impl Room {
         Some(value)
     }
 
-    /// Whether everything had room.
+    /// Checks that all defaults were within the limit.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.exhausted { Err(TOO_MANY_DEFAULTS.to_owned()) } else { Ok(()) }
     }
 }
 
-/// Takes about what a value has in bytes from what is left; whether that was enough.
+/// Subtracts the approximate size of a value from the limit; returns whether it was sufficient.
 fn spend(left: &mut usize, value: &Value) -> bool {
     let own = match value {
         Value::String(text) => text.len() + 2,
@@ -175,7 +176,7 @@ fn spend(left: &mut usize, value: &Value) -> bool {
 
 struct Walk<'r> {
     steps: Steps,
-    /// Where the walk is; kept only if paths are wanted.
+    /// Current path; maintained only if paths are requested.
     path: String,
     unknown: Option<Vec<String>>,
     room: &'r mut Room,
@@ -241,7 +242,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Looks after a field and answers whether it stays.
+    /// Processes a field and returns whether it is kept.
     fn field(&mut self, name: &str, value: &mut Value, schema: &Structural, pruning: Pruning, embedded: bool) -> bool {
         let known = schema.field(name);
         let pruning = match (known, pruning) {
@@ -270,7 +271,7 @@ impl Walk<'_> {
         true
     }
 
-    /// A null that is no value: the default takes its place, or it goes.
+    /// Handles a null that is not allowed: replaced by the default, or removed.
     fn null(&mut self, value: &mut Value, schema: &Structural) -> bool {
         match &schema.default {
             None => !self.steps.drop_nulls,
@@ -312,7 +313,7 @@ impl Walk<'_> {
         length
     }
 
-    /// Puts the default of an absent field.
+    /// Applies the default of an absent field.
     fn fill(&mut self, map: &mut Map<String, Value>, name: &str, property: &Structural) {
         if let Some(default) = &property.default
             && !map.contains_key(name)

@@ -1,4 +1,4 @@
-//! The defaults of a schema: whether they are values of it, and what is left of them when unknown fields go.
+//! Defaults of a schema: validating them, and pruning their unknown fields.
 
 use serde_json::{Map, Value};
 
@@ -8,30 +8,30 @@ use super::validate::{Mode, check};
 use super::{Additional, Structural};
 use crate::field::{ErrorKind, ErrorList, FieldError, Path, show};
 
-/// How defaults are judged.
+/// Options for validating defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DefaultOptions {
-    /// Whether the schema is that of a whole object.
+    /// Whether the schema describes a whole object.
     pub resource_root: bool,
     /// Whether unknown fields in a default are an error.
     pub require_pruned: bool,
 }
 
-/// A default that has passed everything else and is to be judged by the rules of its schema.
+/// A default that has passed all other checks and must be validated by the rules of its schema.
 #[derive(Debug)]
 pub struct Candidate<'a> {
-    /// Where the default stands.
+    /// Path of the default.
     pub path: &'a Path,
-    /// The schema whose default it is.
+    /// The schema that the default belongs to.
     pub schema: &'a Structural,
     /// The default.
     pub value: &'a Value,
-    /// Whether the schema is that of a whole object or an embedded one.
+    /// Whether the schema describes a whole object or an embedded one.
     pub resource_root: bool,
 }
 
-/// Judges all defaults of a schema, which stands at a path of a definition. Defaults that are good so far are handed to
-/// `rules`, whose errors are added in place.
+/// Validates all defaults of a schema at a path of a CustomResourceDefinition. Defaults that are valid so far are
+/// passed to `rules`, whose errors are added in place.
 pub fn validate(
     path: &Path,
     schema: &Structural,
@@ -44,7 +44,7 @@ pub fn validate(
     walk.errors
 }
 
-/// A step from a resource down to a default.
+/// One level from a resource down to a default.
 #[derive(Clone, Debug)]
 enum Step {
     Child(String),
@@ -56,13 +56,13 @@ struct Walk<'a, 't> {
     options: DefaultOptions,
     rules: &'a mut dyn FnMut(Candidate<'_>) -> ErrorList,
     errors: ErrorList,
-    /// The way from the resource that is around.
+    /// Path from the enclosing resource.
     steps: Vec<Step>,
 }
 
 impl Walk<'_, '_> {
-    /// Judges a schema. `inside_meta` says whether it describes a field of type or metadata, `whole` whether values are
-    /// resources though the schema does not say so.
+    /// Validates a schema. `inside_meta`: whether it describes a field of the type or metadata. `whole`: whether values
+    /// are resources although the schema does not say so.
     fn schema(&mut self, path: &Path, schema: &Structural, resource: &Structural, inside_meta: bool, whole: bool) {
         let embedded = schema.embedded_resource || whole;
         let (resource, inside_meta) = if embedded { (schema, false) } else { (resource, inside_meta) };
@@ -91,7 +91,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// A default of type or metadata must make good metadata.
+    /// A default within the type or metadata must produce valid metadata.
     fn inside(&mut self, place: &Path, default: &Value, schema: &Structural, resource: &Structural) {
         let mut object = self.surround(default.clone());
         let invalid = |detail: String| FieldError {
@@ -120,7 +120,7 @@ impl Walk<'_, '_> {
             let mut pruned = default.clone();
             schema.prune(&mut pruned, Options { resource_root: embedded, unknown_fields: false });
             if pruned != *default {
-                // The real server coerces the default in its place before anybody reads the error.
+                // kube-apiserver coerces the default in place before the error is formatted.
                 self.errors.push(FieldError {
                     kind: ErrorKind::Invalid,
                     field: place.to_string(),
@@ -151,7 +151,7 @@ impl Walk<'_, '_> {
         self.errors.extend((self.rules)(candidate));
     }
 
-    /// An object with a value where the walk is.
+    /// Wraps a value in an object at the current path.
     fn surround(&self, value: Value) -> Value {
         let mut object = surround(&self.steps, value);
         if let Value::Object(map) = &mut object {
@@ -169,7 +169,7 @@ fn surround(steps: &[Step], value: Value) -> Value {
     })
 }
 
-/// The value at the end of the steps.
+/// Returns the value at the end of the path.
 fn pick(steps: &[Step], object: Value) -> Option<Value> {
     steps.iter().try_fold(object, |value, step| match (step, value) {
         (Step::Child(name), Value::Object(mut map)) => map.remove(name),
@@ -178,7 +178,7 @@ fn pick(steps: &[Step], object: Value) -> Option<Value> {
     })
 }
 
-/// Several errors as one, each text once.
+/// Joins errors into one message, without duplicates.
 fn aggregate(errors: &ErrorList) -> String {
     let mut texts: Vec<String> = Vec::new();
     for error in errors {
@@ -191,11 +191,11 @@ fn aggregate(errors: &ErrorList) -> String {
 }
 
 impl Structural {
-    /// Removes from defaults what is unknown to the schema and what is no metadata. Defaults of a schema that is used for
-    /// objects are expected to be so.
+    /// Removes unknown fields and invalid metadata from defaults. Required for the defaults of a schema that is applied
+    /// to objects.
     ///
     /// # Errors
-    /// If a default at the root is no object.
+    /// Returns an error if a default at the root is not an object.
     pub fn prune_defaults(&mut self, meta: ObjectMetaType<'_>) -> Result<(), String> {
         let root = self.clone();
         prune_below(self, &root, &mut Vec::new(), meta)

@@ -1,4 +1,4 @@
-//! What must hold of the apiVersion, kind and metadata of embedded resources.
+//! Validation of `apiVersion`, `kind` and `metadata` of embedded resources.
 
 use serde_json::{Map, Value};
 
@@ -8,7 +8,7 @@ use crate::names;
 use crate::object_meta::validate_object_meta;
 
 impl Structural {
-    /// Judges embedded resources, and the value itself if it is one. Their metadata is expected to be coerced.
+    /// Validates embedded resources, and the value itself if it is one. Their metadata must already be coerced.
     pub fn validate_embedded(&self, path: &Path, value: &Value, resource_root: bool) -> ErrorList {
         let mut errors = Vec::new();
         below(path, value, self, resource_root, &mut errors);
@@ -79,7 +79,7 @@ fn resource(path: &Path, map: &Map<String, Value>, errors: &mut ErrorList) {
     }
 }
 
-/// Judges a field that must be a string that is not empty and that another rule has nothing against.
+/// Validates a field that must be a non-empty string and satisfy another rule.
 fn type_text(path: &Path, value: &Value, errors: &mut ErrorList, rule: impl Fn(&str) -> Option<String>) {
     let detail = match value {
         Value::String(text) if text.is_empty() => Some("must not be empty".to_owned()),

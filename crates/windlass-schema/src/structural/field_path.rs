@@ -1,38 +1,38 @@
-//! Paths into a schema as definitions write them: `.spec.color`, `.spec.labels['app']`.
+//! Paths into a schema as written in CustomResourceDefinitions: `.spec.color`, `.spec.labels['app']`.
 
 use super::{Additional, Structural};
 use crate::field::Path;
 
-/// The longest part of a path; a longer one ends it.
+/// Maximum length of a path element; a longer one ends the path.
 const MAX_PART: usize = 64 * 1024;
 
-/// A path that a schema has.
+/// A path that exists in a schema.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FieldPath<S> {
     /// The path, relative to the schema, in the form of field errors.
     pub path: Path,
-    /// Its first part.
+    /// Its first element.
     pub root: String,
-    /// The schema of what it leads to; `None` where the schema allows anything.
+    /// The schema at the end of the path; `None` if any value is allowed there.
     pub schema: Option<S>,
 }
 
-/// A schema that a path can be followed through.
+/// A schema that paths can be resolved in.
 pub trait Fields: Copy {
-    /// What a name stands for in values of the schema, if for anything.
+    /// Returns the meaning of a name in values of the schema, if any.
     fn field(self, name: &str) -> Option<Field<Self>>;
 }
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Field<S> {
     /// A property.
     Property(S),
-    /// A value of a map; `None` if it may be anything.
+    /// A value of a map; `None` if any value is allowed.
     Value(Option<S>),
 }
 
-/// Whether `[...]` may stand in a path, for names that are no identifiers and for keys of maps.
+/// Whether a path may contain `[...]`, for names that are not identifiers and for keys of maps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Brackets {
     /// It may.
@@ -41,7 +41,7 @@ pub enum Brackets {
     Forbidden,
 }
 
-/// Why a text is no path to a field of a schema.
+/// Reason why a text is not a path to a field of a schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct FieldPathError(String);
@@ -60,10 +60,10 @@ impl Fields for &Structural {
 }
 
 impl<S: Fields> FieldPath<S> {
-    /// Reads a path and follows it through a schema, if there is one.
+    /// Parses a path and resolves it in a schema, if there is one.
     ///
     /// # Errors
-    /// If it is malformed or the schema has no such field.
+    /// Returns an error if it is malformed or the schema has no such field.
     pub fn parse(text: &str, schema: Option<S>, brackets: Brackets) -> Result<Self, FieldPathError> {
         let mut tokens = Tokens(text);
         let mut found = Self { path: Path::root(), root: String::new(), schema };
@@ -109,7 +109,7 @@ fn fail<T>(message: impl Into<String>) -> Result<T, FieldPathError> {
     Err(FieldPathError(message.into()))
 }
 
-/// The parts of a path: the delimiters, what stands between them, and texts in single quotes.
+/// Tokens of a path: the delimiters, the text between them, and strings in single quotes.
 struct Tokens<'t>(&'t str);
 
 impl<'t> Tokens<'t> {

@@ -1,4 +1,4 @@
-//! Lists that are sets or maps: no element twice.
+//! Uniqueness of elements in lists of type set or map.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use crate::go_format::marshal;
 use crate::json;
 
 impl Structural {
-    /// Judges that lists which are sets or maps have no element twice.
+    /// Validates that lists of type set or map have no duplicate elements.
     pub fn validate_lists(&self, object: &Value) -> ErrorList {
         let mut errors = Vec::new();
         if let Value::Object(map) = object {
@@ -92,7 +92,7 @@ fn map_list(path: &Path, keys: &[String], items: &[Value], errors: &mut ErrorLis
     }
 }
 
-/// The keys of an element with their values, those that it has.
+/// Returns the keys of an element with their values, without those that are absent.
 fn identity(keys: &[String], item: &Value) -> Value {
     keys.iter().filter_map(|key| Some((key.clone(), item.get(key)?.clone()))).collect::<Map<_, _>>().into()
 }
@@ -101,7 +101,7 @@ fn duplicate(path: &Path, shown: String) -> FieldError {
     FieldError { kind: ErrorKind::Duplicate, field: path.to_string(), value: Some(shown), detail: String::new() }
 }
 
-/// Where a value stands for the second time. Integers and floats differ, but not inside of lists and objects.
+/// Returns the positions of duplicate values. Integers and floats differ, but not inside lists and objects.
 fn repeated<'a>(values: impl ExactSizeIterator<Item = Option<&'a Value>>) -> Vec<usize> {
     if values.len() < 2 {
         return Vec::new();

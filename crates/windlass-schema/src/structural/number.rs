@@ -1,10 +1,10 @@
-//! Numbers as Go holds and prints them.
+//! Numbers as represented and printed in Go.
 
 use serde_json::Number;
 
 use crate::go_format;
 
-/// A number as Go's decoder holds it: an `int64` where it fits, else a `float64`.
+/// A number as decoded by Go: an `int64` if it fits, otherwise a `float64`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Num {
     Int(i64),
@@ -26,7 +26,7 @@ impl Num {
         }
     }
 
-    /// As `%v` prints it.
+    /// Formats the number like `%v`.
     pub(super) fn show(self) -> String {
         match self {
             Self::Int(n) => n.to_string(),
@@ -35,13 +35,13 @@ impl Num {
     }
 }
 
-/// A float as an `int64` the way amd64 converts: whatever does not fit is the least.
+/// Converts a float to an `int64` like amd64: a value that does not fit becomes the minimum.
 pub(super) fn to_i64(value: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     if (-LIMIT..LIMIT).contains(&value) { value as i64 } else { i64::MIN }
 }
 
-/// Whether a float passes for an integer: whole, or off by less than a billionth.
+/// Whether a float is accepted as an integer: whole, or off by less than a billionth.
 pub(super) fn is_json_integer(value: f64) -> bool {
     const MAX: f64 = 9_007_199_254_740_991.0;
     if !value.is_finite() || value.abs() > MAX {

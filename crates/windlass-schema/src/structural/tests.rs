@@ -69,7 +69,7 @@ fn schemas_that_are_not_structural_are_refused() {
     assert_eq!(error(json!({"pattern": "("})), "error parsing regexp: missing closing ): `(`");
 }
 
-/// Schemas that nest by each of the ways there are, with a value as deep.
+/// Returns schemas that nest in each possible way, with values of the same depth.
 fn deep(depth: usize) -> [(Value, Value); 3] {
     let mut out = [(json!({}), json!(1)), (json!({}), json!(1)), (json!({}), json!(1))];
     for _ in 1..depth {

@@ -1,9 +1,9 @@
-//! What the vendor extensions of a schema mean in plain OpenAPI.
+//! Translates vendor extensions of a schema to plain OpenAPI.
 
 use super::{Additional, Kind, Structural};
 
 impl Structural {
-    /// Writes out `x-kubernetes-int-or-string` as `anyOf` an integer and a string, for clients that know only OpenAPI.
+    /// Expands `x-kubernetes-int-or-string` to `anyOf` an integer and a string, for clients that support only OpenAPI.
     pub fn unfold(&mut self) {
         if self.int_or_string && !self.is_unfolded() {
             if self.validation.any_of.is_empty() {
@@ -23,7 +23,7 @@ impl Structural {
         }
     }
 
-    /// Whether the alternatives are spelled out already, in one of the two ways that are allowed.
+    /// Whether the alternatives are already spelled out, in one of the two allowed ways.
     fn is_unfolded(&self) -> bool {
         let both = integer_or_string();
         self.validation.any_of == both || self.validation.all_of.first().is_some_and(|s| s.validation.any_of == both)

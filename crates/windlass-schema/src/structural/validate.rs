@@ -1,7 +1,7 @@
-//! Whether a value fulfils its schema: what the real server's OpenAPI validator says, in its words and its order.
+//! Validates values against a schema, with the messages and order of kube-apiserver's OpenAPI validator.
 //!
-//! Errors of siblings, which the real server finds in random order, are found in the order of their names. An update
-//! forgives what is wrong with a part that did not change (see `ratchet`).
+//! Errors of siblings, which kube-apiserver finds in random order, are ordered by name. An update tolerates errors in
+//! unchanged parts (see `ratchet`).
 
 use std::collections::HashSet;
 
@@ -23,18 +23,18 @@ mod types;
 use place::{Place, Segment};
 use types::Types;
 
-/// Which of the two validators that the real server has.
+/// Selects one of kube-apiserver's two validators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     /// For custom resources.
     Resource,
-    /// For defaults in a definition: formats that do not belong to a type count, an int-or-string has no type, and
-    /// `additionalProperties` under `allOf` and its kin say nothing.
+    /// For defaults in a CustomResourceDefinition: formats that do not belong to a type apply, an int-or-string has no
+    /// type, and `additionalProperties` under `allOf` and similar keywords is ignored.
     Default,
 }
 
 impl Structural {
-    /// Judges a new object: its schema, then embedded resources, then lists that are sets or maps.
+    /// Validates a new object: its schema, then embedded resources, then lists of type set or map.
     pub fn validate(&self, object: &Value) -> ErrorList {
         let root = Path::root();
         let mut errors = self.validate_schema(&root, object, None);
@@ -43,8 +43,8 @@ impl Structural {
         errors
     }
 
-    /// Judges a changed object, forgiving what is wrong with parts that did not change. Sets and maps are judged only if
-    /// those of the old object were good.
+    /// Validates an updated object, tolerating errors in unchanged parts. Lists of type set or map are validated only
+    /// if those of the old object were valid.
     pub fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
         let root = Path::root();
         let mut errors = self.validate_schema(&root, new, Some(old));
@@ -53,7 +53,7 @@ impl Structural {
         errors
     }
 
-    /// Judges a change of the status alone.
+    /// Validates an update of the status only.
     pub fn validate_status_update(&self, new: &Value, old: &Value) -> ErrorList {
         let mut errors = Vec::new();
         if let (Some(schema), Some(status)) = (self.properties.get("status"), new.get("status")) {
@@ -63,20 +63,20 @@ impl Structural {
         errors
     }
 
-    /// Judges the lists of a changed object that are sets or maps, if those of the old one were good.
+    /// Validates the lists of type set or map of an updated object, if those of the old one were valid.
     pub fn validate_lists_update(&self, new: &Value, old: &Value) -> ErrorList {
         let errors = self.validate_lists(new);
         if errors.is_empty() || self.validate_lists(old).is_empty() { errors } else { Vec::new() }
     }
 
-    /// Judges a value by the schema alone, at a place of an object. With an old value, what is wrong with parts that are
-    /// as they were is forgiven.
+    /// Validates a value by the schema alone, at a path of an object. With an old value, errors in unchanged parts are
+    /// tolerated.
     pub fn validate_schema(&self, path: &Path, value: &Value, old: Option<&Value>) -> ErrorList {
         check(self, path, value, old, Mode::Resource)
     }
 }
 
-/// Judges a value by the schema alone.
+/// Validates a value by the schema alone.
 pub(super) fn check(schema: &Structural, path: &Path, value: &Value, old: Option<&Value>, mode: Mode) -> ErrorList {
     let mut check = Check { mode, spent: 0, nested: false, effort: 0 };
     let mut errors = Vec::new();
@@ -90,21 +90,21 @@ pub(super) fn check(schema: &Structural, path: &Path, value: &Value, old: Option
 
 struct Check {
     mode: Mode,
-    /// The bytes of the messages that count so far.
+    /// Bytes of the messages reported so far.
     spent: usize,
-    /// Whether the schema at hand only restricts.
+    /// Whether the current schema can only restrict values.
     nested: bool,
-    /// The steps taken so far.
+    /// Number of steps so far.
     effort: u64,
 }
 
-/// How many steps a check takes at most: several for every byte that a request may have. Many restrictions for each of
-/// many values could else take hours.
+/// Maximum number of steps of a validation: several for every byte of the largest request. Otherwise many restrictions
+/// on each of many values could take hours.
 const MAX_EFFORT: u64 = 10_000_000;
 
 impl Check {
-    /// Checks a value and answers how many checks went well, in the real validator's count: it decides whose errors are
-    /// shown when no alternative fits.
+    /// Validates a value and returns the number of successful checks, counted like kube-apiserver's validator, which
+    /// uses it to choose the errors to show if no alternative matches.
     fn value(
         &mut self,
         schema: &Structural,
@@ -184,7 +184,7 @@ impl Check {
         let validation = &schema.validation;
         if validation.max_length.is_some() || validation.min_length.is_some() {
             let length = || text.chars().count() as i64;
-            // A character has at most four bytes and at least one: mostly there is nothing to count.
+            // A character has between one and four bytes, so usually there is no need to count.
             if let Some(max) = validation.max_length
                 && text.len() as i64 > max
                 && length() > max
@@ -266,7 +266,7 @@ impl Check {
         matches
     }
 
-    /// Judges how many items or properties there are.
+    /// Validates the number of items or properties.
     fn count(
         &mut self,
         place: &Place<'_>,
@@ -326,7 +326,7 @@ impl Check {
     }
 }
 
-/// The old value of a field. The type of the whole object is no part of what changes.
+/// Returns the old value of a field. `kind` and `apiVersion` of the whole object are not compared.
 fn field_of<'v>(old: Option<&'v Value>, name: &str, place: &Place<'_>) -> Option<&'v Value> {
     if place.is_root() && matches!(name, "kind" | "apiVersion") {
         return None;
@@ -334,7 +334,7 @@ fn field_of<'v>(old: Option<&'v Value>, name: &str, place: &Place<'_>) -> Option
     old?.as_object()?.get(name)
 }
 
-/// An error with a value that is already in words.
+/// Returns an error with an already formatted value.
 fn error(kind: ErrorKind, field: String, value: Option<String>, detail: String) -> FieldError {
     FieldError { kind, field, value, detail }
 }

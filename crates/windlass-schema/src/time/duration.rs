@@ -5,10 +5,10 @@ use super::{DAY, quote};
 const LIMIT: u64 = 1 << 63;
 const SECOND: i64 = 1_000_000_000;
 
-/// Reads a Go duration, in nanoseconds.
+/// Parses a Go duration to nanoseconds.
 ///
 /// # Errors
-/// Go's message for a text that is no duration.
+/// Returns Go's message if the text is not a duration.
 pub fn parse_duration(text: &str) -> Result<i64, String> {
     let error = |message: &str| format!("time: {message} {}", quote(text));
     let invalid = || error("invalid duration");
@@ -77,7 +77,7 @@ fn leading_int(digits: &str) -> Option<u64> {
     })
 }
 
-/// The digits after a point as a number and what to divide it by; digits without room are dropped.
+/// Parses the digits after a point as a number and its divisor; excess digits are dropped.
 fn leading_fraction(digits: &str) -> (u64, f64) {
     let (mut value, mut scale) = (0_u64, 1.0);
     for byte in digits.bytes() {
@@ -89,7 +89,7 @@ fn leading_fraction(digits: &str) -> (u64, f64) {
     (value, scale)
 }
 
-/// Writes a duration as Go does: `1h30m0s`, `1.5s`, `250ms`.
+/// Formats a duration like Go: `1h30m0s`, `1.5s`, `250ms`.
 pub fn format_duration(nanos: i64) -> String {
     let sign = if nanos < 0 { "-" } else { "" };
     let value = nanos.unsigned_abs();
@@ -120,7 +120,7 @@ fn with_fraction(value: u64, places: u32) -> String {
     format!("{whole}.{}", digits.trim_end_matches('0'))
 }
 
-/// Seconds in two or three significant figures: `90s`, `5m3s`, `47h`, `3d2h`, `2y16d`.
+/// Formats seconds with two or three significant figures: `90s`, `5m3s`, `47h`, `3d2h`, `2y16d`.
 pub fn human_duration(seconds: i64) -> String {
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     let two = |big: i64, big_unit: &str, small: i64, small_unit: &str| match small {
@@ -128,7 +128,7 @@ pub fn human_duration(seconds: i64) -> String {
         _ => format!("{big}{big_unit}{small}{small_unit}"),
     };
     match () {
-        // Clocks may disagree by a little.
+        // Clocks may differ slightly.
         () if seconds < -1 => "<invalid>".to_owned(),
         () if seconds < 0 => "0s".to_owned(),
         () if seconds < 120 => format!("{seconds}s"),
@@ -143,7 +143,7 @@ pub fn human_duration(seconds: i64) -> String {
     }
 }
 
-/// Reads the format `duration`: Go's durations, and numbers with units such as `3 days`.
+/// Parses the format `duration`: Go durations, and numbers with units such as `3 days`.
 pub fn parse_loose_duration(text: &str) -> Option<i64> {
     const UNITS: [(&[&str], i64); 8] = [
         (&["ns", "nano"], 1),

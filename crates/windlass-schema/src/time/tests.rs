@@ -170,7 +170,7 @@ proptest! {
     #[test]
     fn written_durations_read_back(nanos in any::<i64>()) {
         let again = parse_duration(&format_duration(nanos));
-        // Fractions go through a float in Go, so the last digits may differ.
+        // Go converts fractions through a float, so the last digits may differ.
         prop_assert!(again.is_ok_and(|again| again.abs_diff(nanos) <= 1));
     }
 }

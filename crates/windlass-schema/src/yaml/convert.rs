@@ -1,4 +1,4 @@
-//! The tree into JSON: aliases expanded within limits, merge keys merged, keys made text.
+//! Converts the tree to JSON: expands aliases within limits, applies merge keys, and converts keys to strings.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +11,7 @@ use super::resolve::{Scalar, resolve};
 use crate::field::quote;
 use crate::json::{MAX_DEPTH, format_float};
 
-/// The value of a document, and the complaints about keys that stand twice.
+/// Returns the value of a document, and the errors for duplicate keys.
 pub(super) fn convert(tree: &Tree, text: &str) -> Result<(Value, Vec<String>), String> {
     let mut converter =
         Converter { tree, text, duplicates: Vec::new(), expanding: Vec::new(), decoded: 0, aliased: 0, depth: 0 };
@@ -25,14 +25,14 @@ struct Converter<'t> {
     tree: &'t Tree,
     text: &'t str,
     duplicates: Vec<String>,
-    /// The anchors being expanded, innermost last.
+    /// Anchors being expanded, innermost last.
     expanding: Vec<NodeId>,
     decoded: u64,
     aliased: u64,
     depth: usize,
 }
 
-/// How much of a document may come from aliases: less the larger it is.
+/// Returns the share of a document that may come from aliases: the larger the document, the smaller.
 fn allowed_alias_ratio(decoded: u64) -> f64 {
     match decoded {
         ..=400_000 => 0.99,
@@ -149,7 +149,7 @@ impl<'t> Converter<'t> {
         merged
     }
 
-    /// A key as text, and as Go shows it; no text for null, which JSON has no key for.
+    /// Returns a key as a string, and as Go shows it; no string for null, which cannot be a JSON key.
     fn key(&mut self, id: NodeId) -> Result<(Option<String>, String), String> {
         self.count()?;
         match &self.node(id).kind {
@@ -178,7 +178,7 @@ impl<'t> Converter<'t> {
     }
 }
 
-/// What a scalar is, with the text for those that are text.
+/// Returns the type of a scalar, with the text for strings.
 fn scalar(text: &str, plain: bool, tag: Option<&str>) -> Result<(Scalar, String), String> {
     let as_text = || Ok((Scalar::Text, text.to_owned()));
     let resolved = match tag {
@@ -209,7 +209,7 @@ fn scalar(text: &str, plain: bool, tag: Option<&str>) -> Result<(Scalar, String)
     }
 }
 
-/// A scalar as the JSON decoder sees it after Go's encoder wrote it: whole floats are integers.
+/// Converts a scalar to what Go's JSON decoder reads after Go's encoder: whole floats are integers.
 fn to_value((scalar, text): (Scalar, String)) -> Result<Value, String> {
     Ok(match scalar {
         Scalar::Null => Value::Null,
@@ -227,7 +227,7 @@ fn to_value((scalar, text): (Scalar, String)) -> Result<Value, String> {
     })
 }
 
-/// A value in Go's syntax, for messages.
+/// Formats a value in Go syntax, for messages.
 fn show_go(value: &Value) -> String {
     let inner = |value: &Value| if value.is_null() { "interface {}(nil)".to_owned() } else { show_go(value) };
     match value {

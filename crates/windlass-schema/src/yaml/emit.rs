@@ -1,4 +1,4 @@
-//! Writing YAML with the layout of the real server's library: sorted keys, block style, lists not indented under their
+//! Serializes YAML in the layout of kube-apiserver's library: sorted keys, block style, lists not indented under their
 //! key, long lines folded at spaces.
 
 use std::cmp::Ordering;
@@ -10,7 +10,7 @@ use crate::json::format_float;
 
 const WIDTH: usize = 80;
 
-/// Writes a value as a YAML document.
+/// Serializes a value as a YAML document.
 pub fn to_yaml(value: &Value) -> String {
     let mut emitter = Emitter { out: String::new(), column: 0 };
     emitter.node(value, 0, true);
@@ -25,7 +25,7 @@ struct Emitter {
     column: usize,
 }
 
-/// How a scalar is written.
+/// The style of a scalar.
 #[derive(Clone, Copy, PartialEq)]
 enum Style {
     Plain,
@@ -53,8 +53,8 @@ impl Emitter {
         }
     }
 
-    /// Writes a value whose container has this indentation. `fresh` says that the line is at the place where the
-    /// value's first entry belongs.
+    /// Writes a value whose container has this indentation. `fresh`: whether the line is already at the position of the
+    /// value's first entry.
     fn node(&mut self, value: &Value, indent: usize, fresh: bool) {
         match value {
             Value::Object(map) if !map.is_empty() => self.mapping(map, indent, fresh),
@@ -64,7 +64,7 @@ impl Emitter {
             Value::Null => self.puts("null"),
             Value::Bool(value) => self.puts(if *value { "true" } else { "false" }),
             Value::Number(number) => match number.as_f64().filter(|_| number.is_f64()) {
-                // The real server goes through JSON, where whole floats are integers.
+                // kube-apiserver converts through JSON, where whole floats are integers.
                 Some(value) if is_integer(&format_float(value)) => self.puts(&format_float(value)),
                 Some(value) => self.puts(&format_general(value)),
                 None => self.puts(&number.to_string()),
@@ -90,7 +90,7 @@ impl Emitter {
                 continue;
             }
             match value {
-                // A list stands under its key without indentation.
+                // A list under a key is not indented.
                 Value::Array(items) if !items.is_empty() => self.sequence(items, indent, false),
                 Value::Object(inner) if !inner.is_empty() => self.mapping(inner, indent + 2, false),
                 other => {
@@ -112,7 +112,7 @@ impl Emitter {
     }
 
     fn scalar(&mut self, text: &str, style: Style, indent: usize, breaks: bool) {
-        // At the root continuation lines are indented too.
+        // At the root, continuation lines are indented too.
         let indent = indent.max(2);
         match style {
             Style::Literal => self.literal(text, indent),
@@ -220,14 +220,14 @@ impl Emitter {
     }
 }
 
-/// The style of a string: plain if that reads back as the same string.
+/// Returns the style of a string: plain if that parses back to the same string.
 fn style(text: &str, key: bool) -> Style {
     let reads_as_itself = resolve(text) == Scalar::Text && !is_base60(text);
     let analysis = Analysis::of(text);
     if text.contains('\n') && !key {
         return if analysis.literal { Style::Literal } else { Style::Double };
     }
-    // The real library writes this key bare, and then reads it as a merge.
+    // kube-apiserver's library writes this key without quotes, and would then parse it as a merge.
     let merges = key && text == "<<";
     match (reads_as_itself && !merges, analysis.plain, analysis.single) {
         (true, true, _) => Style::Plain,
@@ -236,7 +236,7 @@ fn style(text: &str, key: bool) -> Style {
     }
 }
 
-/// In which styles a string can stand.
+/// The styles in which a string can be written.
 struct Analysis {
     plain: bool,
     single: bool,
@@ -277,7 +277,7 @@ fn is_printable(c: char) -> bool {
     matches!(c, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}') && c != '\u{feff}'
 }
 
-/// `[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?`: numbers to other YAML parsers.
+/// `[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?`: numbers in other YAML parsers.
 fn is_base60(text: &str) -> bool {
     let rest = text.strip_prefix(['-', '+']).unwrap_or(text);
     let mut parts = rest.split(':');
@@ -305,7 +305,7 @@ fn is_base60(text: &str) -> bool {
     true
 }
 
-/// A float as Go's `%g`: exponents from the millions on and below a ten-thousandth.
+/// Formats a float like Go's `%g`: with an exponent from the millions on and below 0.0001.
 pub(super) fn format_general(value: f64) -> String {
     let scientific = format!("{value:e}");
     let Some((mantissa, exponent)) = scientific.split_once('e') else { return scientific };
@@ -321,8 +321,8 @@ fn is_integer(text: &str) -> bool {
     text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok()
 }
 
-/// A merge sort, because the order of the real library is not transitive for some numbers with leading zeros, which
-/// the standard sort may refuse.
+/// A merge sort, because the library's order is not transitive for some numbers with leading zeros, which may make the
+/// standard sort panic.
 fn sorted<'a>(mut entries: Vec<(&'a String, &'a Value)>) -> Vec<(&'a String, &'a Value)> {
     if entries.windows(2).all(|pair| compare_keys(pair[0].0, pair[1].0).is_le()) {
         return entries;
@@ -338,7 +338,7 @@ fn sorted<'a>(mut entries: Vec<(&'a String, &'a Value)>) -> Vec<(&'a String, &'a
     out
 }
 
-/// The order of keys: letters after everything else, digits by their number.
+/// Compares keys: letters after everything else, digits by their numeric value.
 fn compare_keys(a: &str, b: &str) -> Ordering {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let Some(at) = a.iter().zip(&b).position(|(x, y)| x != y) else { return a.len().cmp(&b.len()) };

@@ -1,17 +1,17 @@
-//! The parser's complaints in the words of the real server's.
+//! Translates the parser's errors to those of kube-apiserver's library.
 
 use granit_parser::{ErrorKind, Marker, ScanError};
 
 use super::load::Failure;
 
-/// Whether the real library finds the fault while it reads tokens or while it puts them together: it counts lines
-/// from zero in the latter.
+/// Whether kube-apiserver's library finds the error while scanning tokens or while parsing them: it counts lines from
+/// zero in the latter.
 enum Phase {
     Tokens,
     Grammar,
 }
 
-/// What the parser could not read.
+/// Translates a parse error.
 pub(super) fn failure(error: &ScanError, text: &str) -> Failure {
     let message = message(error, text);
     match error.info() {
@@ -71,7 +71,7 @@ fn message(error: &ScanError, text: &str) -> String {
         }
         _ => (Phase::Tokens, info.split_once(", ").map_or(info, |(_, problem)| problem)),
     };
-    // Nothing in the first line has a number: the real library takes zero for unknown.
+    // An error in the first line has no line number: the library treats zero as unknown.
     let before = error.marker().line().saturating_sub(1);
     let shown = match phase {
         Phase::Tokens => before + 1,
@@ -80,8 +80,8 @@ fn message(error: &ScanError, text: &str) -> String {
     at_line(before, shown, problem)
 }
 
-/// Returns what the real library expects where a flow collection does not end with its own bracket: a node after an
-/// indicator, a separator or the bracket after a node.
+/// Returns what kube-apiserver's library expects where a flow collection does not end with its own bracket: a node
+/// after an indicator, otherwise a separator or the bracket.
 fn unclosed(open: char, before: &str) -> &'static str {
     match (before.trim_end().chars().next_back(), open) {
         (Some('[' | '{' | ',' | ':'), _) => "did not find expected node content",
@@ -94,7 +94,7 @@ fn at_line(before: usize, shown: usize, problem: &str) -> String {
     if before == 0 { format!("yaml: {problem}") } else { format!("yaml: line {shown}: {problem}") }
 }
 
-/// The name of the alias at a place.
+/// Returns the name of the alias at a position.
 pub(super) fn alias_name(marker: &Marker, text: &str) -> String {
     let line = text.lines().nth(marker.line().saturating_sub(1)).unwrap_or_default();
     let after = line.chars().skip(marker.col()).skip_while(|c| *c == '*');

@@ -1,4 +1,4 @@
-//! Parser events into a tree that still has its aliases.
+//! Builds a tree, with aliases not yet expanded, from parser events.
 
 use std::collections::HashMap;
 
@@ -7,16 +7,16 @@ use granit_parser::{Event, Marker, Options, Parser, ScalarStyle, Tag};
 use super::errors;
 use crate::json::MAX_DEPTH;
 
-/// The position of a node in its tree.
+/// The index of a node in its tree.
 pub(super) type NodeId = usize;
 
-/// The nodes of a document; the last finished is the root.
+/// The nodes of a document; the last completed one is the root.
 pub(super) struct Tree {
     pub(super) nodes: Vec<Node>,
     pub(super) root: Option<NodeId>,
 }
 
-/// A node and the line it starts in, from one.
+/// A node and the line in which it starts, counted from one.
 pub(super) struct Node {
     pub(super) line: usize,
     pub(super) kind: Kind,
@@ -29,7 +29,7 @@ pub(super) enum Kind {
         tag: Option<String>,
     },
     Sequence(Vec<NodeId>),
-    /// Keys and values by turns.
+    /// Alternating keys and values.
     Mapping(Vec<NodeId>),
     Alias {
         target: NodeId,
@@ -42,11 +42,11 @@ fn tag_name(tag: &Tag) -> String {
     format!("{handle}{}", tag.suffix())
 }
 
-/// Why there is no tree.
+/// Reason why there is no tree.
 pub(super) enum Failure {
-    /// The text is wrong.
+    /// The text is invalid.
     Fatal(String),
-    /// The text may be right to a parser of YAML 1.1.
+    /// The text may be valid YAML 1.1.
     Strict(String),
 }
 
@@ -57,7 +57,7 @@ pub(super) fn load(text: &str) -> Result<Tree, Failure> {
     let mut root = None;
     let mut options = Options::default();
     options.set_emit_comments(false);
-    // Deeper than what is accepted here, so that the error below is the one that is reported.
+    // Deeper than the limit here, so that the error below is the one reported.
     options.flow_nesting_limit = MAX_DEPTH + 1;
     options.block_nesting_limit = MAX_DEPTH + 1;
     for event in Parser::new_from_str_with_options(text, options) {
@@ -85,7 +85,7 @@ pub(super) fn load(text: &str) -> Result<Tree, Failure> {
                 continue;
             }
             Event::DocumentEnd | Event::StreamEnd => break,
-            // Comments and anchor definitions among them: they are not nodes.
+            // Comments and anchor definitions, among others, are not nodes.
             _ => continue,
         };
         let id = nodes.len();

@@ -1,13 +1,13 @@
-//! What YAML 1.1 allows and the parser, which follows 1.2, does not: lines inside brackets and quotes that are indented
-//! less than what is around them, and tabs after a colon.
+//! Handles text that is valid in YAML 1.1 but not for the parser, which follows 1.2: lines inside brackets and quotes
+//! that are indented less than their surroundings, and tabs after a colon.
 //!
-//! Tried only on a text that failed. Indentation inside brackets and quotes has no meaning, so giving such lines more
-//! of it changes nothing else; line numbers stay.
+//! Used only for a text that failed to parse. Indentation inside brackets and quotes has no meaning, so indenting such
+//! lines further changes nothing else; line numbers stay the same.
 
-/// The most indentation a line is given, so that no text grows without bounds.
+/// Maximum indentation of a line, so that no text grows without bounds.
 const MAX_INDENT: usize = 200;
 
-/// The text with enough indentation inside brackets and quotes.
+/// Returns the text with sufficient indentation inside brackets and quotes.
 pub(super) fn relaxed(text: &str) -> String {
     let mut relaxer = Relaxer { out: String::with_capacity(text.len() * 2), flow: 0, quote: None, opened: 0 };
     let mut literal: Option<usize> = None;
@@ -24,16 +24,16 @@ pub(super) fn relaxed(text: &str) -> String {
 
 struct Relaxer {
     out: String,
-    /// How many brackets are open.
+    /// Number of open brackets.
     flow: usize,
-    /// The quote that is open.
+    /// The open quote.
     quote: Option<char>,
     /// The column at which the outermost of them opened.
     opened: usize,
 }
 
 impl Relaxer {
-    /// Copies a line, and answers whether it starts a literal or folded scalar.
+    /// Copies a line, and returns whether it starts a literal or folded scalar.
     fn line(&mut self, line: &str) -> bool {
         let mut rest = line;
         if self.flow > 0 || self.quote.is_some() {

@@ -1,4 +1,4 @@
-//! What a plain scalar means in YAML 1.1, as the real server's library reads it.
+//! The meaning of a plain scalar in YAML 1.1, as in kube-apiserver's library.
 
 /// A scalar.
 #[derive(Debug, Clone, PartialEq)]
@@ -6,15 +6,15 @@ pub(super) enum Scalar {
     Null,
     Bool(bool),
     Int(i64),
-    /// A whole number beyond the signed ones.
+    /// An integer beyond the signed range.
     Uint(u64),
     Float(f64),
-    /// A date or time; it stays text.
+    /// A date or time; it remains a string.
     Timestamp,
     Text,
 }
 
-/// Whether a text without quotes is something other than itself.
+/// Resolves the type of an unquoted scalar.
 pub(super) fn resolve(text: &str) -> Scalar {
     let Some(first) = text.bytes().next() else { return Scalar::Null };
     match first {
@@ -53,7 +53,7 @@ fn number(text: &str) -> Scalar {
     if is_float(&plain) { float(&plain) } else { Scalar::Text }
 }
 
-/// A whole number with Go's prefixes: `0x`, `0o`, `0b`, and a bare `0` for octal.
+/// Parses an integer with Go's prefixes: `0x`, `0o`, `0b`, and a bare `0` for octal.
 fn integer(text: &str) -> Option<Scalar> {
     let (negative, digits) = match text.as_bytes().first()? {
         b'-' => (true, &text[1..]),
@@ -103,14 +103,14 @@ fn is_float(text: &str) -> bool {
     }
 }
 
-/// One or two digits of a number within bounds, and the rest.
+/// Parses a number of one or two digits within bounds; also returns the rest.
 fn part(text: &str, bounds: std::ops::RangeInclusive<u32>) -> Option<(u32, &str)> {
     let length = text.bytes().take(2).take_while(u8::is_ascii_digit).count();
     let value: u32 = text[..length].parse().ok()?;
     bounds.contains(&value).then(|| (value, &text[length..]))
 }
 
-/// A date, or a date and a time in the forms the library knows.
+/// Whether the text is a date, or a date and a time, in a form that the library supports.
 pub(super) fn is_timestamp(text: &str) -> bool {
     timestamp(text).is_some()
 }

@@ -224,7 +224,7 @@ mod json {
     use super::*;
     use crate::json::format_float;
 
-    /// Whole floats as integers, which is what they are after YAML.
+    /// Converts whole floats to integers, as they are after YAML.
     pub(super) fn normal(value: Value) -> Value {
         match value {
             Value::Number(number) => match number.as_f64().filter(|_| number.is_f64()) {

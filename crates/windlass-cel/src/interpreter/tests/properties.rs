@@ -1,4 +1,4 @@
-//! Evaluation gives a value or an error, whatever the expression and the object are.
+//! Evaluation returns a value or an error for any expression and object.
 
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
@@ -8,7 +8,7 @@ use super::{Fixture, answers};
 use crate::interpreter::{Bindings, Program};
 use crate::value::Value;
 
-/// Pieces that make an expression, most of them well typed whatever they are put together from.
+/// Generates expressions from pieces, most of which are well typed in any combination.
 fn expression() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         Just("self"),

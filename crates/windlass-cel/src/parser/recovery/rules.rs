@@ -1,6 +1,6 @@
-//! The rules of the grammar, each a function that reads it, in the order of the grammar.
+//! The grammar rules in order, one function per rule.
 //!
-//! Every place where something may go wrong has a number; recovery remembers at which of them it was.
+//! Every position where an error can occur has a number; recovery remembers these positions.
 
 use super::set::Set;
 use super::{Halt, Problem, Recovery, State, Step, Stopped};
@@ -10,7 +10,7 @@ use crate::parser::tree::{Node, NodeId, TokenId};
 mod aggregates;
 mod members;
 
-/// How many rules there are.
+/// Number of rules.
 pub(super) const COUNT: usize = 17;
 
 const START: usize = 0;
@@ -31,7 +31,7 @@ const ESCAPE_IDENT: usize = 14;
 const OPT_EXPR: usize = 15;
 const LITERAL: usize = 16;
 
-/// Nothing but the end of the rule.
+/// Only the end of the rule.
 const RULE_END: Set = Set::of(&[]).or_end_of_rule();
 const LITERALS: Set = Set::of(&[
     Kind::Minus,
@@ -44,10 +44,10 @@ const LITERALS: Set = Set::of(&[
     Kind::String,
     Kind::Bytes,
 ]);
-/// What a primary begins with.
+/// Tokens that start a primary.
 const PRIMARIES: Set =
     LITERALS.union(Set::of(&[Kind::LeftBracket, Kind::LeftBrace, Kind::LeftParen, Kind::Dot, Kind::Identifier]));
-/// What an expression begins with.
+/// Tokens that start an expression.
 const EXPRESSIONS: Set = PRIMARIES.union(Set::of(&[Kind::Exclamation]));
 const OPTIONAL_EXPRESSIONS: Set = EXPRESSIONS.union(Set::of(&[Kind::Question]));
 const NAMES: Set = Set::of(&[Kind::Identifier, Kind::QuotedIdentifier]);
@@ -63,12 +63,12 @@ const RELATIONS: Set = Set::of(&[
 ]);
 const PRODUCTS: Set = Set::of(&[Kind::Star, Kind::Slash, Kind::Percent]);
 const SUMS: Set = Set::of(&[Kind::Plus, Kind::Minus]);
-/// What a suffix begins with.
+/// Tokens that start a suffix.
 const SUFFIXES: Set = Set::of(&[Kind::Dot, Kind::LeftBracket]);
 const COMMA_OR_END: Set = Set::of(&[Kind::Comma]).or_end_of_rule();
 
 impl Recovery<'_> {
-    /// Calls a rule after which some tokens may follow within the caller.
+    /// Calls a rule that some tokens may follow within the caller.
     fn call<T>(&mut self, follow: Set, rule: impl FnOnce(&mut Self) -> Result<T, Stopped>) -> Result<T, Stopped> {
         self.follows.push(follow);
         let result = rule(self);
@@ -80,7 +80,7 @@ impl Recovery<'_> {
         self.node(Node::Missing)
     }
 
-    /// There is no alternative for what comes, up to some tokens ahead.
+    /// Reports that no alternative matches the tokens up to some tokens ahead.
     fn no_alternative<T>(&self, ahead: usize) -> Step<T> {
         let offending = (self.at + ahead).min(self.tokens.len() - 1);
         Err(Halt::Problem(Problem::NoAlternative { start: self.at, offending }))

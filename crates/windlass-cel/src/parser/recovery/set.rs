@@ -1,10 +1,10 @@
-//! Sets of tokens, and of the end of a rule.
+//! Sets of token kinds and the end of a rule.
 
 use std::fmt;
 
 use crate::parser::token::Kind;
 
-/// A set of kinds of tokens, perhaps with "the rule may end here".
+/// A set of token kinds, optionally with "the rule may end here".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Set(u64);
 
@@ -51,7 +51,7 @@ const KINDS: [Kind; 36] = [
 ];
 
 impl Set {
-    /// The set of some kinds.
+    /// Returns a set of kinds.
     pub(super) const fn of(kinds: &[Kind]) -> Set {
         let mut bits = 0;
         let mut index = 0;
@@ -62,12 +62,12 @@ impl Set {
         Set(bits)
     }
 
-    /// This set, and the rule may end.
+    /// Returns this set, with the end of the rule allowed.
     pub(super) const fn or_end_of_rule(self) -> Set {
         Set(self.0 | END_OF_RULE)
     }
 
-    /// This set, but the rule may not end.
+    /// Returns this set, without the end of the rule.
     pub(super) const fn without_end_of_rule(self) -> Set {
         Set(self.0 & !END_OF_RULE)
     }
@@ -77,12 +77,12 @@ impl Set {
         self.0 & END_OF_RULE != 0
     }
 
-    /// What is in either.
+    /// Returns the union.
     pub(super) const fn union(self, other: Set) -> Set {
         Set(self.0 | other.0)
     }
 
-    /// Whether a kind is in it.
+    /// Whether it contains a kind.
     pub(super) const fn contains(self, kind: Kind) -> bool {
         self.0 & (1 << kind as u8) != 0
     }

@@ -1,4 +1,4 @@
-//! What is said about definitions.
+//! Errors in the rules of CustomResourceDefinitions.
 
 use serde_json::{Value, json};
 use windlass_schema::field::{ErrorList, FieldError, Path};

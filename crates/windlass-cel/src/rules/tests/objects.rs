@@ -1,4 +1,4 @@
-//! What is said about objects.
+//! Errors of objects.
 
 use serde_json::{Value, json};
 use windlass_schema::field::{ErrorKind, FieldError, Path};

@@ -1,4 +1,4 @@
-//! Whatever the schema, the rules and the objects are: an answer, and soon.
+//! Any schema, rules and objects give a result in bounded time.
 
 use std::sync::Arc;
 

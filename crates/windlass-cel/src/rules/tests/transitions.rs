@@ -1,4 +1,4 @@
-//! What is said about changes.
+//! Errors of updates.
 
 use serde_json::{Value, json};
 use windlass_schema::field::Path;
@@ -6,7 +6,7 @@ use windlass_schema::field::Path;
 use super::super::compile;
 use super::{rules, run, spec};
 
-/// Errors and warnings of a change from one `spec` to another.
+/// Returns the errors and warnings of an update from one `spec` to another.
 fn change(of: &Value, old: Value, new: Value) -> (Vec<String>, Vec<String>) {
     let outcome = run(&rules(&spec(of)), &json!({"spec": new}), Some(&json!({"spec": old})));
     (outcome.errors.iter().map(ToString::to_string).collect(), outcome.warnings)

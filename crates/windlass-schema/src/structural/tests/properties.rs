@@ -1,4 +1,4 @@
-//! What holds of every schema and every value.
+//! Properties of any schema and any value.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -34,7 +34,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Keywords that restrict.
+/// Generates restricting keywords.
 fn keyword() -> impl Strategy<Value = (String, Value)> {
     let pick = |name: &'static str, value: BoxedStrategy<Value>| value.prop_map(move |v| (name.to_owned(), v)).boxed();
     let small = || (0..4_i64).prop_map(Value::from).boxed();
@@ -97,7 +97,7 @@ fn compiled() -> impl Strategy<Value = Structural> {
     schema().prop_map(|schema| Structural::compile(&schema).expect("such schemas compile"))
 }
 
-/// A schema of objects whose defaults are what they are once in use.
+/// Generates object schemas whose defaults are pruned, as required for use.
 fn in_use() -> impl Strategy<Value = Structural> {
     prop::collection::btree_map(name(), schema(), 1..4).prop_map(|properties| {
         let properties: Map<_, _> = properties.into_iter().collect();

@@ -8,7 +8,7 @@ use crate::field::{ErrorList, quote};
 use crate::structural::Structural;
 
 impl Check {
-    /// Checks what is composed of other schemas, and answers how many checks went well.
+    /// Validates the composite keywords, and returns the number of successful checks.
     pub(super) fn composite(
         &mut self,
         schema: &Structural,
@@ -42,7 +42,7 @@ impl Check {
         matches
     }
 
-    /// What a schema says that only restricts. Nothing in it is forgiven for being old.
+    /// Validates against a schema that can only restrict values. Ratcheting does not apply inside it.
     fn alternative(&mut self, schema: &Structural, value: &Value, place: &Place<'_>) -> Outcome {
         let mut errors = Vec::new();
         let nested = std::mem::replace(&mut self.nested, true);
@@ -54,7 +54,7 @@ impl Check {
         Outcome { matches, errors, bytes }
     }
 
-    /// Makes the errors of an outcome count.
+    /// Reports the errors of an outcome.
     fn take(&mut self, outcome: Outcome, out: &mut ErrorList) -> u64 {
         self.spent += outcome.bytes;
         out.extend(outcome.errors);
@@ -113,7 +113,7 @@ impl Check {
     }
 }
 
-/// What one schema of several said.
+/// Result of one schema out of several.
 struct Outcome {
     matches: u64,
     errors: ErrorList,
@@ -121,7 +121,7 @@ struct Outcome {
 }
 
 impl Outcome {
-    /// This one if more checks went well than with the best so far.
+    /// Returns this outcome if it has more successful checks than the best one so far.
     fn or(self, best: Option<Self>) -> Self {
         match best {
             Some(best) if best.matches >= self.matches => best,

@@ -1,4 +1,4 @@
-//! Bounds of numbers: an integer is compared as an `int64` with what is left of the bound as one.
+//! Bounds of numbers: an integer is compared as an `int64` with the bound truncated to one.
 
 use super::Check;
 use super::place::Place;
@@ -8,7 +8,7 @@ use crate::go_format;
 use crate::structural::number::{Num, is_json_integer, to_i64};
 use crate::structural::{Kind, Structural};
 
-/// What a number must be to be of the schema's type and format.
+/// The range of a schema's numeric type and format.
 #[derive(Clone, Copy)]
 struct Range<'a> {
     kind: Option<Kind>,
@@ -39,7 +39,7 @@ impl Range<'_> {
     }
 }
 
-/// All digits and no exponent, which is what the real validator reads a number from.
+/// Formats all digits without an exponent, the form from which kube-apiserver's validator parses a number.
 fn text(number: Num) -> String {
     match number {
         Num::Int(n) => n.to_string(),
@@ -47,7 +47,7 @@ fn text(number: Num) -> String {
     }
 }
 
-/// Which bound.
+/// A bound of a range.
 #[derive(Clone, Copy)]
 struct Bound {
     what: &'static str,

@@ -1,20 +1,20 @@
-//! Where a check is, kept on the stack: only an error writes it out.
+//! The current path of a validation, kept on the stack and formatted only for errors.
 
 use std::fmt::Write;
 
-/// A place below the value that is checked.
+/// A path below the validated value.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     parent: Option<&'a Place<'a>>,
     segment: Segment<'a>,
 }
 
-/// The last step to a place.
+/// The last element of a path.
 #[derive(Clone, Copy)]
 pub(super) enum Segment<'a> {
     Root,
     Property(&'a str),
-    /// A field that `additionalProperties` describes, or one that is missing: named with a dot even at the root.
+    /// A field described by `additionalProperties`, or a missing one: written with a dot even at the root.
     Additional(&'a str),
     Index(usize),
 }
@@ -30,7 +30,7 @@ impl Place<'_> {
         self.parent.is_none()
     }
 
-    /// The place as messages name it.
+    /// Formats the path for messages.
     pub(super) fn name(&self) -> String {
         let mut out = String::new();
         self.write(&mut out);

@@ -1,7 +1,7 @@
-//! What did not change: a part of an object and the part of the old object that corresponds to it.
+//! Ratcheting: comparing parts of an object with the corresponding parts of the old object.
 //!
-//! Fields correspond by name, elements of a map written as a list by their keys, elements of other lists not at all.
-//! Only what the schema describes corresponds: an object whose fields it does not name counts as changed.
+//! Fields correspond by name, elements of a list of type map by their keys, and elements of other lists not at all.
+//! Only parts that the schema describes correspond: an object with undeclared fields counts as changed.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use crate::field::quote;
 use crate::structural::number::Num;
 use crate::structural::{Additional, Kind, ListType, Structural};
 
-/// Whether a value is as it was.
+/// Whether a value is unchanged.
 pub(super) fn same(schema: &Structural, new: &Value, old: &Value) -> bool {
     match (new, old) {
         (Value::Array(items), Value::Array(before)) => {
@@ -41,14 +41,14 @@ pub(super) fn same(schema: &Structural, new: &Value, old: &Value) -> bool {
     }
 }
 
-/// The elements of an old list that new ones can be matched with.
+/// Elements of an old list to match with new ones.
 pub(super) struct Elements<'v> {
     keys: &'v [String],
     by_key: HashMap<Cow<'v, str>, &'v Value>,
 }
 
 impl<'v> Elements<'v> {
-    /// Nothing, if the list is not a map with elements.
+    /// Returns `None` unless the list is of type map and has elements.
     pub(super) fn of(schema: &'v Structural, old: Option<&'v Value>) -> Option<Self> {
         let ListType::Map(keys) = &schema.list_type else { return None };
         let before = old?.as_array()?;
@@ -64,19 +64,19 @@ impl<'v> Elements<'v> {
         Some(Self { keys, by_key })
     }
 
-    /// The first old element with the keys of a new one.
+    /// Returns the first old element with the keys of a new one.
     pub(super) fn find(&self, item: &Value) -> Option<&'v Value> {
         self.by_key.get(&*key(self.keys, item)?).copied()
     }
 }
 
-/// The keys of an element as text, if it has all of them and they are scalars.
+/// Returns the keys of an element as text, if it has all of them and they are scalars.
 fn key<'v>(keys: &[String], item: &'v Value) -> Option<Cow<'v, str>> {
     let map = item.as_object()?;
     if let [key] = keys {
         return Some(match map.get(key)? {
             Value::String(text) => Cow::Borrowed(text.as_str()),
-            // A control character in front: no string that is a key has one there by accident.
+            // Prefixed with a control character, which no string key starts with by accident.
             scalar @ (Value::Bool(_) | Value::Number(_)) => Cow::Owned(format!("\u{1}{scalar}")),
             _ => return None,
         });

@@ -1,4 +1,4 @@
-//! Errors as they are told. Until the end a field is the name that messages use, which tells apart `.a` and `a`.
+//! Reporting of errors. Until the end, a field is the name used in messages, which distinguishes `.a` from `a`.
 
 use std::collections::HashSet;
 
@@ -8,11 +8,11 @@ use super::place::Place;
 use super::{Check, error};
 use crate::field::{ErrorKind, ErrorList, Path, quote, show};
 
-/// How many bytes of messages one check makes. An object of some megabytes could else cause gigabytes.
+/// Maximum size of the messages of one validation. An object of some megabytes could otherwise cause gigabytes.
 const MAX_BYTES: usize = 16 << 20;
 
 impl Check {
-    /// Whether enough is said: what is checked is bad already, whatever else is wrong with it.
+    /// Whether enough errors have been reported: the value is invalid regardless of further ones.
     pub(super) fn is_full(&self) -> bool {
         self.spent > MAX_BYTES || self.effort > super::MAX_EFFORT
     }
@@ -33,12 +33,12 @@ impl Check {
         out.push(error(kind, field, value, detail));
     }
 
-    /// An error about the value at a place, already in words.
+    /// Reports an error for the value at a path, already formatted.
     pub(super) fn invalid(&mut self, place: &Place<'_>, shown: String, detail: String, out: &mut ErrorList) {
         self.push(ErrorKind::Invalid, place.name(), Some(shown), detail, out);
     }
 
-    /// An error that the real validator attaches to no place.
+    /// Reports an error that kube-apiserver's validator does not attach to any path.
     pub(super) fn placeless(&mut self, detail: String, out: &mut ErrorList) {
         self.push(ErrorKind::Invalid, String::new(), Some("\"\"".to_owned()), detail, out);
     }
@@ -76,7 +76,7 @@ impl Check {
     }
 }
 
-/// Leaves of errors with the same words the first, and puts the place of the whole value in front of each field.
+/// Removes duplicate errors, and prefixes each field with the path of the whole value.
 pub(super) fn finish(mut errors: ErrorList, base: &Path) -> ErrorList {
     if errors.len() > 1 {
         let keep: Vec<bool> = {

@@ -1,4 +1,4 @@
-//! The type of a value, and what a format has to do with it.
+//! The type of a value, and its interaction with the format.
 
 use serde_json::Value;
 
@@ -57,7 +57,7 @@ fn name(kind: Kind) -> &'static str {
     }
 }
 
-/// Whether the schema has a single type, and which.
+/// Returns the type of a schema that has exactly one.
 pub(super) fn single_type(schema: &Structural, mode: Mode) -> Option<Kind> {
     if let Types::One(kind) = Types::of(schema, mode) { Some(kind) } else { None }
 }

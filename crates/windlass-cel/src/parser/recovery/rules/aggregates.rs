@@ -43,7 +43,7 @@ impl Recovery<'_> {
         outcome
     }
 
-    /// What is between brackets: elements, perhaps a comma, and the bracket that closes.
+    /// Parses the content of brackets: elements, an optional trailing comma, and the closing bracket.
     fn enclosed(
         &mut self,
         close: Kind,
@@ -75,7 +75,7 @@ impl Recovery<'_> {
         self.leave(LIST_INIT, Ok(()))
     }
 
-    /// Whether a comma comes and then another element; the comma is read.
+    /// Whether a comma and another element follow; consumes the comma.
     fn goes_on(&mut self, first: Set) -> Result<bool, Stopped> {
         if self.peek(0)? != Kind::Comma || !first.contains(self.peek(1)?) {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! Names, literals, calls and what comes after them.
+//! Names, literals, calls and the selections after them.
 
 use super::{
     COMMA_OR_END, ESCAPE_IDENT, EXPR_LIST, EXPRESSIONS, LITERAL, LITERALS, MEMBER, NAMES, OPTIONAL_EXPRESSIONS,
@@ -121,7 +121,7 @@ impl Recovery<'_> {
         }
     }
 
-    /// A name, a call or a message, after some dots (none or one).
+    /// Parses a name, a call or a message after an optional dot.
     fn named(&mut self, start: TokenId, dots: usize, node: &mut NodeId) -> Step<()> {
         let mut ahead = dots + 1;
         while self.peek(ahead)? == Kind::Dot && self.peek(ahead + 1)? == Kind::Identifier {
