@@ -20,28 +20,28 @@
 use std::sync::Arc;
 
 mod any_informer;
+mod caches;
 mod cell;
 mod dispatch;
-mod graves;
 mod index;
 mod informer;
 mod metrics;
 mod packed;
 mod packing;
-mod registry;
-mod scoped;
+mod parsed_scope;
 mod selector;
 mod settings;
 mod store;
 mod table;
+mod tombstones;
 
 pub(crate) use self::any_informer::AnyInformer;
 pub use self::{
+    caches::{Caches, InformerStatus},
     dispatch::Subscription,
     index::{Index, IndexError},
     informer::Informer,
     packing::Packing,
-    registry::{Caches, InformerStatus},
     selector::{SelectorError, parse_selector},
     settings::{Settings, Transform},
 };

@@ -29,15 +29,15 @@ use tower::{BoxError, ServiceBuilder, retry::RetryLayer};
 use crate::metrics::Metrics;
 
 mod observed;
-mod only_while;
 mod rate;
+mod send_condition;
 #[cfg(test)]
 mod tests;
 mod transport;
 
-use observed::{Observe, RequestMetrics, Urgent};
-pub use only_while::OnlyWhile;
+use observed::{ObserveLayer, RequestMetrics, SkipRateLimit};
 pub use rate::Rate;
+pub use send_condition::SendCondition;
 use transport::Transport;
 
 /// How to talk to the API server.
@@ -166,7 +166,7 @@ pub fn connect(config: &Config, options: ClientOptions) -> Result<Client, Client
         config.headers.push((USER_AGENT, agent));
     }
     let metrics = options.metrics.as_ref().map(|metrics| RequestMetrics::register(metrics, options.measure_durations));
-    let observe = Observe::new(metrics, options.rate);
+    let observe = ObserveLayer::new(metrics, options.rate);
 
     // Above what observes, so that every try waits for its turn and is counted.
     let retry = config.default_retry.then(|| RetryLayer::new(RetryPolicy::server_retry()));
@@ -199,7 +199,7 @@ pub(crate) fn urgent(client: &Client) -> Client {
     let namespace = client.default_namespace().to_owned();
     let client = client.clone();
     let service = tower::service_fn(move |mut request: Request<Body>| {
-        request.extensions_mut().insert(Urgent);
+        request.extensions_mut().insert(SkipRateLimit);
         sent_by(client.clone(), request)
     });
     Client::new(service, namespace)

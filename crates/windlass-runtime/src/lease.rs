@@ -33,13 +33,13 @@ mod ring;
 mod shard;
 mod sharding;
 #[cfg(test)]
-mod simulation;
+mod tests;
 mod timing;
 
-pub use elector::{ElectionMetrics, Ended, LeaderElection};
+pub use elector::{ElectionMetrics, ElectionOutcome, LeaderElection};
 pub use identity::identity;
 #[cfg(test)]
-pub(crate) use leadership::Standing;
+pub(crate) use leadership::LeadershipState;
 pub use leadership::{Leadership, NotLeading};
 #[cfg(test)]
 pub(crate) use ring::Ring;

@@ -40,7 +40,7 @@ pub mod queue;
 mod random;
 pub mod scope;
 pub mod shutdown;
-mod tokens;
+mod token_bucket;
 pub mod watch;
 pub mod webhook;
 

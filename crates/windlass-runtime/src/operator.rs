@@ -41,8 +41,9 @@ use crate::{
     webhook::{Conversion, Webhook, Webhooks},
 };
 
-mod bind;
+mod bind_address;
 mod command;
+mod debug_state;
 mod definitions;
 mod error;
 mod flags;
@@ -53,19 +54,18 @@ mod manifests;
 mod options;
 mod run;
 mod stage;
-mod state;
 #[cfg(feature = "otel")]
 mod telemetry;
 mod webhooks;
 
 pub use self::{
-    bind::{Bind, InvalidBind},
+    bind_address::{BindAddress, InvalidBindAddress},
+    debug_state::DebugState,
     error::OperatorError,
     flags::Flags,
     health::{Checks, Unhealthy},
     logs::{LogError, LogFormat, start as start_logs},
-    options::{LeaseOptions, Listen, Options, Replicas},
-    state::State,
+    options::{LeaseOptions, Listener, Options, Replicas},
     webhooks::WebhookServing,
 };
 
@@ -83,7 +83,7 @@ pub struct Operator {
     live: Checks,
     ready: Checks,
     metrics: Metrics,
-    state: State,
+    state: DebugState,
 }
 
 type Configure = Box<dyn FnOnce(&Caches) + Send>;
@@ -112,7 +112,7 @@ impl Operator {
             live: Checks::new(),
             ready: Checks::new(),
             metrics: Metrics::new(),
-            state: State::new(),
+            state: DebugState::new(),
         }
     }
 
@@ -250,7 +250,7 @@ impl Operator {
     }
 
     /// Views of `/debug/state`, to add a program's own.
-    pub fn state(&self) -> &State {
+    pub fn state(&self) -> &DebugState {
         &self.state
     }
 

@@ -135,22 +135,22 @@ impl Change<dyn AnyObject> {
 }
 
 /// Makes the objects of a state to what is kept of them, as they come.
-pub(crate) trait Keeper: Send + Sync + 'static {
+pub(crate) trait ObjectStorer: Send + Sync + 'static {
     /// What is kept.
-    type Kept: Send + Sync + 'static;
+    type Stored: Send + Sync + 'static;
 
     /// Keeps an object, which so many of the same state have come before.
-    fn keep(&self, object: Arc<dyn AnyObject>, before: usize) -> Self::Kept;
+    fn keep(&self, object: Arc<dyn AnyObject>, before: usize) -> Self::Stored;
 
     /// The key of what is kept.
-    fn key(kept: &Self::Kept) -> ObjectKey;
+    fn key(kept: &Self::Stored) -> ObjectKey;
 }
 
 /// Keeps objects as they are.
-struct AsTheyAre;
+struct StoreUnchanged;
 
-impl Keeper for AsTheyAre {
-    type Kept = Arc<dyn AnyObject>;
+impl ObjectStorer for StoreUnchanged {
+    type Stored = Arc<dyn AnyObject>;
 
     fn keep(&self, object: Arc<dyn AnyObject>, _: usize) -> Arc<dyn AnyObject> {
         object
@@ -235,7 +235,7 @@ impl WatchOptions {
 pub async fn run<K: Object>(client: Client, options: WatchOptions, changes: Sender<Change<K>>) {
     let closed = changes.clone();
     let (sender, mut receiver) = mpsc::channel(1);
-    let watching = run_keeping(client, options, Parse::of::<K>(), AsTheyAre, sender);
+    let watching = run_keeping(client, options, Parse::of::<K>(), StoreUnchanged, sender);
     let typing = async move {
         while let Some(change) = receiver.recv().await {
             if changes.send(change.typed()).await.is_err() {
@@ -253,12 +253,12 @@ pub async fn run<K: Object>(client: Client, options: WatchOptions, changes: Send
 }
 
 /// The same for objects of a type that is forgotten, and states that are made of something else.
-pub(crate) async fn run_keeping<P: Keeper>(
+pub(crate) async fn run_keeping<P: ObjectStorer>(
     client: Client,
     options: WatchOptions,
     parse: Parse<dyn AnyObject>,
     keeper: P,
-    changes: Sender<Change<dyn AnyObject, P::Kept>>,
+    changes: Sender<Change<dyn AnyObject, P::Stored>>,
 ) {
     let closed = changes.clone();
     let span = tracing::info_span!(

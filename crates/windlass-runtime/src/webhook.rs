@@ -31,7 +31,7 @@ mod review;
 mod server;
 
 pub use admission::{Defaulter, Validator, Webhook};
-pub use certificates::{CertResolver, CertificateError, CertificateFiles, Certificates, SelfMade, SelfMadeError};
+pub use certificates::{CertResolver, CertificateError, CertificateFiles, Certificates, SelfSigned, SelfSignedError};
 pub(crate) use certificates::{Target, permissions, secret_of};
 pub use conversion::Conversion;
 pub use denied::{Answer, Denied, Warnings};

@@ -24,7 +24,7 @@ use super::{
     index::{Entries, Values},
     metrics::InformerMetrics,
     packing::{Packer, Sweep},
-    scoped::Scoped,
+    parsed_scope::ParsedScope,
     store::{Emit, Store},
     table::parts,
 };
@@ -33,22 +33,22 @@ use crate::{
     key::ObjectKey,
     object::{Object, resource_of},
     scope::Scope,
-    watch::{Change, Form, Keeper, Parse},
+    watch::{Change, Form, ObjectStorer, Parse},
 };
 
 /// Changes that are applied under one lock at most: many, as they are quick, and few enough that readers need not wait.
 const BATCH: usize = 128;
 
 /// What the watch brings, made ready to be kept.
-pub(super) type Kept = Change<dyn AnyObject, Arc<Cell<dyn AnyObject>>>;
+pub(super) type StoredChange = Change<dyn AnyObject, Arc<Cell<dyn AnyObject>>>;
 
 /// An informer has died of a panic.
-pub(super) struct Died;
+pub(super) struct InformerPanicked;
 
 /// What the handles of an informer share with the task that feeds it. Reads are as [`Informer`] says.
 pub(crate) struct AnyInformer {
-    pub(super) watched: Watched,
-    pub(super) scoped: Scoped,
+    pub(super) target: WatchTarget,
+    pub(super) parsed_scope: ParsedScope,
     pub(super) settings: Settings<dyn AnyObject>,
     pub(super) packer: Arc<Packer<dyn AnyObject>>,
     store: RwLock<Store<dyn AnyObject>>,
@@ -62,7 +62,7 @@ pub(crate) struct AnyInformer {
 
 /// What an informer watches, and as what.
 #[derive(Clone)]
-pub(super) struct Watched {
+pub(super) struct WatchTarget {
     pub(super) resource: ApiResource,
     pub(super) scope: Scope,
     pub(super) form: Form,
@@ -71,7 +71,7 @@ pub(super) struct Watched {
     pub(super) parse: Parse<dyn AnyObject>,
 }
 
-impl Watched {
+impl WatchTarget {
     pub(super) fn of<K: Object>(dynamic: &K::DynamicType, scope: Scope) -> Self {
         Self {
             resource: resource_of::<K>(dynamic),
@@ -92,12 +92,16 @@ pub(super) struct Progress {
 }
 
 impl AnyInformer {
-    pub(super) fn new(watched: Watched, settings: Settings<dyn AnyObject>, metrics: Option<InformerMetrics>) -> Self {
-        let packer = Packer::new(settings.packing, watched.parse);
+    pub(super) fn new(
+        target: WatchTarget,
+        settings: Settings<dyn AnyObject>,
+        metrics: Option<InformerMetrics>,
+    ) -> Self {
+        let packer = Packer::new(settings.packing, target.parse);
         Self {
-            scoped: Scoped::new(&watched.scope),
-            dispatch: Arc::new(Dispatch::new(&watched.resource.kind)),
-            watched,
+            parsed_scope: ParsedScope::new(&target.scope),
+            dispatch: Arc::new(Dispatch::new(&target.resource.kind)),
+            target,
             settings,
             store: RwLock::new(Store::new(packer.clone())),
             packer,
@@ -118,12 +122,12 @@ impl AnyInformer {
     }
 
     pub(crate) fn resource(&self) -> &ApiResource {
-        &self.watched.resource
+        &self.target.resource
     }
 
     /// The informer with the type of its objects, which must be this one.
     pub(crate) fn typed<K: Object>(self: &Arc<Self>) -> Informer<K> {
-        assert_eq!(self.watched.object, TypeId::of::<K>(), "an informer has objects of one type");
+        assert_eq!(self.target.object, TypeId::of::<K>(), "an informer has objects of one type");
         Informer::of(self.clone())
     }
 
@@ -163,7 +167,7 @@ impl AnyInformer {
     }
 
     pub(super) fn list_in(&self, namespace: &str) -> Vec<Arc<dyn AnyObject>> {
-        match &self.watched.scope.namespace {
+        match &self.target.scope.namespace {
             Some(scope) if scope == namespace => self.list(),
             Some(_) => Vec::new(),
             None => self.built_in(&self.namespaces, "windlass/namespace", namespace, || {
@@ -286,16 +290,16 @@ impl AnyInformer {
     }
 
     /// Feeds it until the source ends, and takes note if that dies.
-    pub(super) async fn live(self: Arc<Self>, source: impl Future<Output = ()> + Send) -> Result<(), Died> {
+    pub(super) async fn live(self: Arc<Self>, source: impl Future<Output = ()> + Send) -> Result<(), InformerPanicked> {
         if AssertUnwindSafe(source).catch_unwind().await.is_ok() {
             return Ok(());
         }
         tracing::error!(
-            kind = %self.watched.resource.kind,
+            kind = %self.target.resource.kind,
             "an informer has died of a panic, of an index perhaps: what it holds is not current any more"
         );
         self.change(|store, _| store.fail());
-        Err(Died)
+        Err(InformerPanicked)
     }
 
     /// Ends all subscriptions.
@@ -376,7 +380,7 @@ impl AnyInformer {
         if let Some(transform) = &self.settings.transform {
             let contained = std::panic::catch_unwind(AssertUnwindSafe(|| transform(object)));
             if contained.is_err() {
-                tracing::error!(kind = %self.watched.resource.kind, "a transform has panicked: the object is kept as it was left");
+                tracing::error!(kind = %self.target.resource.kind, "a transform has panicked: the object is kept as it was left");
             }
         }
     }
@@ -413,8 +417,8 @@ impl AnyInformer {
 }
 
 /// What a list brings is made ready while it comes: so the whole of it is never in memory in its long form.
-impl Keeper for Arc<AnyInformer> {
-    type Kept = Arc<Cell<dyn AnyObject>>;
+impl ObjectStorer for Arc<AnyInformer> {
+    type Stored = Arc<Cell<dyn AnyObject>>;
 
     fn keep(&self, object: Arc<dyn AnyObject>, before: usize) -> Arc<Cell<dyn AnyObject>> {
         AnyInformer::keep(self, object, before)

@@ -34,7 +34,7 @@ enum Held<K: ?Sized> {
 }
 
 /// A cell that several look at one after the other: it is parsed once for all of them, and not kept so.
-pub(super) struct Opened<'a, K: ?Sized> {
+pub(super) struct ParsedCell<'a, K: ?Sized> {
     pub(super) cell: &'a Arc<Cell<K>>,
     object: OnceCell<Arc<K>>,
 }
@@ -178,7 +178,7 @@ impl<K: AnyObject + ?Sized> Cell<K> {
     }
 }
 
-impl<'a, K: AnyObject + ?Sized> Opened<'a, K> {
+impl<'a, K: AnyObject + ?Sized> ParsedCell<'a, K> {
     pub(super) fn new(cell: &'a Arc<Cell<K>>) -> Self {
         Self { cell, object: OnceCell::new() }
     }

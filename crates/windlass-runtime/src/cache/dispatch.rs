@@ -55,18 +55,18 @@ enum Item<K: ?Sized> {
     /// The first state is complete.
     Synced,
     /// Some subscriptions have ended.
-    Sweep,
+    AnyDispatch,
     /// All subscriptions end.
     End,
 }
 
 struct Handler<K: ?Sized> {
     call: Box<dyn FnMut(Event<K>) + Send>,
-    seat: Arc<Seat>,
+    state: Arc<SubscriptionState>,
 }
 
 /// What a handler and its subscription share.
-struct Seat {
+struct SubscriptionState {
     ended: AtomicBool,
     synced: watch::Sender<bool>,
 }
@@ -75,12 +75,12 @@ struct Seat {
 /// finishes.
 #[must_use = "events end when the subscription is dropped"]
 pub struct Subscription {
-    seat: Arc<Seat>,
-    dispatch: Weak<dyn Sweep>,
+    state: Arc<SubscriptionState>,
+    dispatch: Weak<dyn AnyDispatch>,
 }
 
 /// A [`Dispatch`] whose type is forgotten.
-trait Sweep: Send + Sync {
+trait AnyDispatch: Send + Sync {
     fn sweep(&self);
 }
 
@@ -88,7 +88,7 @@ impl Subscription {
     /// Resolves when the handler has had the first state. Once it has, this stays so, even when the resource is not
     /// served any more. Never resolves after the informer was [removed](super::Caches::remove) if it had not before.
     pub async fn synced(&self) {
-        let mut synced = self.seat.synced.subscribe();
+        let mut synced = self.state.synced.subscribe();
         if synced.wait_for(|synced| *synced).await.is_err() {
             unreachable!("the seat that is borrowed holds the sender");
         }
@@ -96,18 +96,18 @@ impl Subscription {
 
     /// Whether the handler has had the first state.
     pub fn is_synced(&self) -> bool {
-        *self.seat.synced.borrow()
+        *self.state.synced.borrow()
     }
 
     /// Whether the informer was removed, so that nothing more will come.
     pub fn is_ended(&self) -> bool {
-        self.seat.ended.load(Ordering::Acquire)
+        self.state.ended.load(Ordering::Acquire)
     }
 }
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        self.seat.ended.store(true, Ordering::Release);
+        self.state.ended.store(true, Ordering::Release);
         if let Some(dispatch) = self.dispatch.upgrade() {
             dispatch.sweep();
         }
@@ -156,18 +156,18 @@ impl<K: AnyObject + ?Sized> Dispatch<K> {
         present: Vec<Arc<Cell<K>>>,
         synced: bool,
     ) -> Subscription {
-        let seat = Arc::new(Seat { ended: AtomicBool::new(false), synced: watch::Sender::new(false) });
-        let handler = Handler { call, seat: seat.clone() };
+        let state = Arc::new(SubscriptionState { ended: AtomicBool::new(false), synced: watch::Sender::new(false) });
+        let handler = Handler { call, state: state.clone() };
         let mut queue = self.queue.lock();
         if queue.closed {
-            seat.ended.store(true, Ordering::Release);
+            state.ended.store(true, Ordering::Release);
         } else {
             queue.handlers += 1;
             queue.items.push_back(Item::Join { handler, present, synced });
         }
         drop(queue);
         let dispatch: Weak<Self> = Arc::downgrade(self);
-        Subscription { seat, dispatch }
+        Subscription { state, dispatch }
     }
 
     /// Delivers what is queued, unless somebody does. Not to be called under the store's lock.
@@ -218,19 +218,19 @@ impl<K: AnyObject + ?Sized> Dispatch<K> {
                     }
                 }
                 if synced {
-                    handler.seat.synced.send_replace(true);
+                    handler.state.synced.send_replace(true);
                 }
                 handlers.push(handler);
             }
             Item::Synced => {
                 for handler in handlers {
-                    handler.seat.synced.send_replace(true);
+                    handler.state.synced.send_replace(true);
                 }
             }
-            Item::Sweep => self.sweep_ended(handlers),
+            Item::AnyDispatch => self.sweep_ended(handlers),
             Item::End => {
                 for handler in &*handlers {
-                    handler.seat.ended.store(true, Ordering::Release);
+                    handler.state.ended.store(true, Ordering::Release);
                 }
                 self.sweep_ended(handlers);
             }
@@ -238,7 +238,7 @@ impl<K: AnyObject + ?Sized> Dispatch<K> {
     }
 
     fn sweep_ended(&self, handlers: &mut Vec<Handler<K>>) {
-        let ended: Vec<_> = handlers.extract_if(.., |handler| handler.seat.ended.load(Ordering::Acquire)).collect();
+        let ended: Vec<_> = handlers.extract_if(.., |handler| handler.state.ended.load(Ordering::Acquire)).collect();
         self.queue.lock().handlers -= ended.len();
         // What a handler holds may panic when it is dropped.
         for handler in ended {
@@ -247,7 +247,7 @@ impl<K: AnyObject + ?Sized> Dispatch<K> {
     }
 
     fn call(&self, handler: &mut Handler<K>, event: Event<K>) {
-        if !handler.seat.ended.load(Ordering::Acquire) {
+        if !handler.state.ended.load(Ordering::Acquire) {
             self.contain(|| (handler.call)(event));
         }
     }
@@ -294,9 +294,9 @@ impl<K: AnyObject + ?Sized> Dispatch<K> {
     }
 }
 
-impl<K: AnyObject + ?Sized> Sweep for Dispatch<K> {
+impl<K: AnyObject + ?Sized> AnyDispatch for Dispatch<K> {
     fn sweep(&self) {
-        self.queue.lock().items.push_back(Item::Sweep);
+        self.queue.lock().items.push_back(Item::AnyDispatch);
         self.deliver();
     }
 }

@@ -13,7 +13,7 @@ use hashbrown::{HashMap, HashSet, hash_map::Entry};
 
 use super::{
     any_informer::AnyInformer,
-    cell::{Cell, Opened},
+    cell::{Cell, ParsedCell},
     table::{Table, parts},
 };
 use crate::{
@@ -58,8 +58,8 @@ pub enum IndexError {
 pub(super) trait AnyIndex<K: ?Sized>: Any + Send + Sync {
     fn name(&self) -> &'static str;
     fn value_type(&self) -> (TypeId, &'static str);
-    fn insert(&mut self, object: &Opened<'_, K>);
-    fn remove(&mut self, object: &Opened<'_, K>);
+    fn insert(&mut self, object: &ParsedCell<'_, K>);
+    fn remove(&mut self, object: &ParsedCell<'_, K>);
     fn clear(&mut self);
     fn as_any(&self) -> &dyn Any;
 }
@@ -72,7 +72,7 @@ pub(super) struct Entries<K: ?Sized, V> {
 }
 
 /// The values of objects, by where these are: each object is held, so that no other can be there.
-pub(super) struct Foreseen<K: ?Sized, V> {
+pub(super) struct PrecomputedValues<K: ?Sized, V> {
     values: HashMap<*const Cell<K>, Vec<V>>,
     _cells: Vec<Arc<Cell<K>>>,
 }
@@ -159,19 +159,22 @@ impl<K: AnyObject + ?Sized, V: Hash + Eq + Send + Sync + 'static> Entries<K, V> 
     }
 
     /// The values of objects, to be found without the store's lock: to parse many takes a while.
-    pub(super) fn foresee(&self, cells: Vec<Arc<Cell<K>>>) -> Foreseen<K, V> {
-        let values = cells.iter().map(|cell| (Arc::as_ptr(cell), self.values_of(&Opened::new(cell)))).collect();
-        Foreseen { values, _cells: cells }
+    pub(super) fn foresee(&self, cells: Vec<Arc<Cell<K>>>) -> PrecomputedValues<K, V> {
+        let values = cells.iter().map(|cell| (Arc::as_ptr(cell), self.values_of(&ParsedCell::new(cell)))).collect();
+        PrecomputedValues { values, _cells: cells }
     }
 
     /// Takes all objects in; only those that were not foreseen are parsed.
-    pub(super) fn fill<'a>(&mut self, cells: impl Iterator<Item = &'a Arc<Cell<K>>>, mut foreseen: Foreseen<K, V>)
-    where
+    pub(super) fn fill<'a>(
+        &mut self,
+        cells: impl Iterator<Item = &'a Arc<Cell<K>>>,
+        mut foreseen: PrecomputedValues<K, V>,
+    ) where
         K: 'a,
     {
         for cell in cells {
             let values = foreseen.values.remove(&Arc::as_ptr(cell));
-            let values = values.unwrap_or_else(|| self.values_of(&Opened::new(cell)));
+            let values = values.unwrap_or_else(|| self.values_of(&ParsedCell::new(cell)));
             self.insert_as(cell, values);
         }
     }
@@ -207,7 +210,7 @@ impl<K: AnyObject + ?Sized, V: Hash + Eq + Send + Sync + 'static> Entries<K, V> 
     }
 
     /// The values of an object; none if the function panics.
-    fn values_of(&self, object: &Opened<'_, K>) -> Vec<V> {
+    fn values_of(&self, object: &ParsedCell<'_, K>) -> Vec<V> {
         let values = match &self.values {
             Values::OfKey(values) => return values(&object.cell.key()),
             Values::OfObject(values) => values,
@@ -228,11 +231,11 @@ impl<K: AnyObject + ?Sized, V: Hash + Eq + Send + Sync + 'static> AnyIndex<K> fo
         (TypeId::of::<V>(), type_name::<V>())
     }
 
-    fn insert(&mut self, object: &Opened<'_, K>) {
+    fn insert(&mut self, object: &ParsedCell<'_, K>) {
         self.insert_as(object.cell, self.values_of(object));
     }
 
-    fn remove(&mut self, object: &Opened<'_, K>) {
+    fn remove(&mut self, object: &ParsedCell<'_, K>) {
         for value in self.values_of(object) {
             if let Entry::Occupied(mut entry) = self.objects.entry(value) {
                 entry.get_mut().remove(object.cell);

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::{
     Event, Index, IndexError, Settings, Subscription,
-    any_informer::{AnyInformer, Watched},
+    any_informer::{AnyInformer, WatchTarget},
     index::Values,
 };
 use crate::{
@@ -66,7 +66,7 @@ impl<K: Object> Informer<K> {
         settings: Settings<K>,
         mut changes: mpsc::Receiver<Change<K>>,
     ) -> (Self, impl Future<Output = ()> + Send + use<K>) {
-        let any = Arc::new(AnyInformer::new(Watched::of::<K>(dynamic, Scope::all()), settings.erased(), None));
+        let any = Arc::new(AnyInformer::new(WatchTarget::of::<K>(dynamic, Scope::all()), settings.erased(), None));
         let informer = Self::of(any.clone());
         let (sender, kept) = mpsc::channel(1);
         let feeding = any.clone().feed(kept);
@@ -84,12 +84,12 @@ impl<K: Object> Informer<K> {
 
     /// What it watches.
     pub fn resource(&self) -> &ApiResource {
-        &self.any.watched.resource
+        &self.any.target.resource
     }
 
     /// How much of it.
     pub fn scope(&self) -> &Scope {
-        &self.any.watched.scope
+        &self.any.target.scope
     }
 
     /// An object.

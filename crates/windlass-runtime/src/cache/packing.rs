@@ -86,22 +86,22 @@ impl<K: AnyObject + ?Sized> Packer<K> {
 
 /// Whether what was packed is the whole object.
 fn is_whole<K: AnyObject + ?Sized>(packed: &Packed<K>, object: &K) -> bool {
-    packed.try_parse().is_some_and(|back| Letters::of(&*back) == Letters::of(object))
+    packed.try_parse().is_some_and(|back| ByteHistogram::of(&*back) == ByteHistogram::of(object))
 }
 
 /// How often each byte is in the debug form of something. Objects need not be comparable, but can be shown; and equal
 /// ones with hash maps are shown in any order.
 #[derive(PartialEq, Eq)]
-struct Letters([u32; 256]);
+struct ByteHistogram([u32; 256]);
 
-impl Letters {
+impl ByteHistogram {
     fn of(object: &(impl fmt::Debug + ?Sized)) -> Option<Self> {
-        let mut letters = Self([0; 256]);
-        write!(letters, "{object:?}").ok().map(|()| letters)
+        let mut histogram = Self([0; 256]);
+        write!(histogram, "{object:?}").ok().map(|()| histogram)
     }
 }
 
-impl Write for Letters {
+impl Write for ByteHistogram {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for byte in text.bytes() {
             let count = &mut self.0[usize::from(byte)];

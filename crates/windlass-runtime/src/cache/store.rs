@@ -15,13 +15,13 @@ use hashbrown::{HashMap, HashSet};
 
 use super::{
     Event,
-    cell::{Cell, Opened},
-    graves::Graves,
+    cell::{Cell, ParsedCell},
     index::AnyIndex,
     packed::Brief,
     packing::Packer,
-    scoped::Fit,
+    parsed_scope::ScopeMatch,
     table::{Table, key_of, parts},
+    tombstones::Tombstones,
 };
 use crate::{erased::AnyObject, key::ObjectKey, object::revision, watch::Change};
 
@@ -35,10 +35,10 @@ pub(super) struct Store<K: ?Sized> {
     /// Nothing feeds it any more.
     failed: bool,
     /// Own writes that the watch has not brought yet, by revision.
-    ahead: BTreeMap<u64, Ahead>,
+    ahead: BTreeMap<u64, PendingWrite>,
     /// Objects that an own write ahead of the watch has moved out of scope or ended, and its revision.
     left: HashMap<ObjectKey, u64>,
-    graves: Graves,
+    tombstones: Tombstones,
     packer: Arc<Packer<K>>,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Store<K: ?Sized> {
 pub(super) type Emit<'a, K> = &'a mut dyn FnMut(Event<Cell<K>>);
 
 /// An own write that the watch has not brought yet.
-struct Ahead {
+struct PendingWrite {
     key: ObjectKey,
     /// The state was made from another Rust type, which may not know all fields: the watch's is better.
     partial: bool,
@@ -71,7 +71,7 @@ impl<K: ?Sized> Store<K> {
             failed: false,
             ahead: BTreeMap::new(),
             left: HashMap::new(),
-            graves: Graves::default(),
+            tombstones: Tombstones::default(),
             packer,
         }
     }
@@ -133,7 +133,7 @@ impl<K: AnyObject + ?Sized> Store<K> {
     #[cfg(test)]
     pub(super) fn add_index(&mut self, mut index: Box<dyn AnyIndex<K>>) -> usize {
         for object in self.objects.iter() {
-            index.insert(&Opened::new(object));
+            index.insert(&ParsedCell::new(object));
         }
         self.take_index(index)
     }
@@ -180,7 +180,7 @@ impl<K: AnyObject + ?Sized> Store<K> {
     }
 
     fn arrived(&mut self, object: Arc<K>, partial: bool, emit: Emit<'_, K>) {
-        if self.graves.contains(uid_of(&*object)) {
+        if self.tombstones.contains(uid_of(&*object)) {
             return;
         }
         if self.has_left(Brief::of(object.metadata())) {
@@ -198,7 +198,7 @@ impl<K: AnyObject + ?Sized> Store<K> {
 
     fn departed(&mut self, object: Arc<K>, emit: Emit<'_, K>) {
         let key = key_of(object.metadata());
-        let own = self.graves.contains(uid_of(&*object));
+        let own = self.tombstones.contains(uid_of(&*object));
         let Some(stored) = self.objects.get(key) else { return };
         let revision = revision_of(&*object);
         // A later state is held: the object was made anew, or is in scope again.
@@ -221,7 +221,7 @@ impl<K: AnyObject + ?Sized> Store<K> {
             // The server's past has been changed: nothing that was known is worth anything.
             self.ahead.clear();
             self.left.clear();
-            self.graves.clear();
+            self.tombstones.clear();
         } else {
             self.ahead = self.ahead.split_off(&revision.saturating_add(1));
             self.left.retain(|_, left| *left > revision);
@@ -238,7 +238,7 @@ impl<K: AnyObject + ?Sized> Store<K> {
                 object.pack(&self.packer);
             }
             let former = object.brief(|new| {
-                if self.graves.contains(new.uid) || self.has_left(new) {
+                if self.tombstones.contains(new.uid) || self.has_left(new) {
                     return None;
                 }
                 let Some((slot, stored)) = self.objects.slot(new.key) else {
@@ -291,7 +291,7 @@ impl<K: AnyObject + ?Sized> Store<K> {
         }
         self.ahead.clear();
         self.left.clear();
-        self.graves.clear();
+        self.tombstones.clear();
         self.synced = false;
         self.absent = true;
     }
@@ -304,7 +304,7 @@ impl<K: AnyObject + ?Sized> Store<K> {
         while let Some(first) = self.ahead.first_entry()
             && *first.key() <= self.revision
         {
-            let (written, Ahead { key, partial: was_partial }) = first.remove_entry();
+            let (written, PendingWrite { key, partial: was_partial }) = first.remove_entry();
             if self.left.get(&key) == Some(&written) {
                 self.left.remove(&key);
             }
@@ -324,10 +324,10 @@ impl<K: AnyObject + ?Sized> Store<K> {
 /// What this process writes.
 impl<K: AnyObject + ?Sized> Store<K> {
     /// A state that a write was answered with, and that is not the object's last.
-    pub(super) fn wrote(&mut self, object: Arc<K>, fit: Fit, partial: bool, emit: Emit<'_, K>) {
+    pub(super) fn wrote(&mut self, object: Arc<K>, fit: ScopeMatch, partial: bool, emit: Emit<'_, K>) {
         let (key, revision) = (ObjectKey::of_meta(object.metadata()), revision_of(&*object));
         let Some(uid) = uid_of(&*object) else { return };
-        if revision <= self.revision || self.graves.contains(Some(uid)) {
+        if revision <= self.revision || self.tombstones.contains(Some(uid)) {
             return;
         }
         let stored = self.objects.get(key_of(object.metadata()));
@@ -338,16 +338,16 @@ impl<K: AnyObject + ?Sized> Store<K> {
             return;
         }
         let same = stored.is_some_and(|stored| stored.has_uid(Some(uid)));
-        if fit == Fit::Within || (fit == Fit::Unknown && same) {
+        if fit == ScopeMatch::Within || (fit == ScopeMatch::Unknown && same) {
             self.left.remove(&key);
             self.put(Cell::new(object), !self.synced, emit);
-            self.ahead.insert(revision, Ahead { key, partial });
-        } else if fit == Fit::Outside || stored.is_some() {
+            self.ahead.insert(revision, PendingWrite { key, partial });
+        } else if fit == ScopeMatch::Outside || stored.is_some() {
             if let Some(object) = self.take(key_of(object.metadata())) {
                 emit(Event::Deleted { object });
             }
             self.left.insert(key.clone(), revision);
-            self.ahead.insert(revision, Ahead { key, partial: false });
+            self.ahead.insert(revision, PendingWrite { key, partial: false });
         }
     }
 
@@ -367,7 +367,7 @@ impl<K: AnyObject + ?Sized> Store<K> {
             }
             emit(Event::Deleted { object });
         }
-        self.graves.insert(uid);
+        self.tombstones.insert(uid);
     }
 }
 
@@ -398,7 +398,7 @@ impl<K: AnyObject + ?Sized> Store<K> {
     }
 
     fn reindex(&mut self, old: Option<&Arc<Cell<K>>>, new: Option<&Arc<Cell<K>>>) {
-        let (old, new) = (old.map(Opened::new), new.map(Opened::new));
+        let (old, new) = (old.map(ParsedCell::new), new.map(ParsedCell::new));
         for index in &mut self.indices {
             if let Some(old) = &old {
                 index.remove(old);

@@ -15,7 +15,7 @@ pub(super) struct Table<K: ?Sized> {
 }
 
 /// Which slots of a [`Table`] have been seen. Valid until something is inserted.
-pub(super) struct Marks {
+pub(super) struct SeenSlots {
     bits: Vec<u64>,
 }
 
@@ -96,12 +96,12 @@ impl<K: AnyObject + ?Sized> Table<K> {
     }
 
     /// Marks for the slots that there are now.
-    pub(super) fn marks(&self) -> Marks {
-        Marks { bits: vec![0; self.objects.num_buckets().div_ceil(64)] }
+    pub(super) fn marks(&self) -> SeenSlots {
+        SeenSlots { bits: vec![0; self.objects.num_buckets().div_ceil(64)] }
     }
 
     /// The objects in slots that have no mark.
-    pub(super) fn unmarked<'a>(&'a self, marks: &'a Marks) -> impl Iterator<Item = &'a Arc<Cell<K>>> {
+    pub(super) fn unmarked<'a>(&'a self, marks: &'a SeenSlots) -> impl Iterator<Item = &'a Arc<Cell<K>>> {
         self.objects
             .iter_buckets()
             .filter(|index| !marks.is_set(*index))
@@ -120,7 +120,7 @@ fn hash<K: AnyObject + ?Sized>(hasher: &DefaultHashBuilder, object: &Cell<K>) ->
     object.brief(|brief| hasher.hash_one(brief.key))
 }
 
-impl Marks {
+impl SeenSlots {
     pub(super) fn set(&mut self, slot: usize) {
         self.bits[slot / 64] |= 1 << (slot % 64);
     }

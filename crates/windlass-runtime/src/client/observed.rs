@@ -20,7 +20,7 @@ use tower::{BoxError, Layer, Service};
 use tracing::{Instrument as _, field::Empty};
 
 use super::{
-    OnlyWhile,
+    SendCondition,
     rate::{Limiter, Rate},
 };
 use crate::metrics::Metrics;
@@ -75,36 +75,36 @@ impl RequestMetrics {
 
 /// Mark of a request that waits for no turn, in its extensions.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Urgent;
+pub(super) struct SkipRateLimit;
 
-/// Makes a service [`Observed`].
+/// Makes a service [`ObserveService`].
 #[derive(Clone)]
-pub(super) struct Observe {
+pub(super) struct ObserveLayer {
     metrics: Option<RequestMetrics>,
     limiter: Option<Limiter>,
 }
 
 #[derive(Clone)]
-pub(super) struct Observed<S> {
+pub(super) struct ObserveService<S> {
     inner: S,
-    observe: Observe,
+    observe: ObserveLayer,
 }
 
-impl Observe {
+impl ObserveLayer {
     pub(super) fn new(metrics: Option<RequestMetrics>, rate: Option<Rate>) -> Self {
         Self { metrics, limiter: rate.map(Limiter::new) }
     }
 }
 
-impl<S> Layer<S> for Observe {
-    type Service = Observed<S>;
+impl<S> Layer<S> for ObserveLayer {
+    type Service = ObserveService<S>;
 
-    fn layer(&self, inner: S) -> Observed<S> {
-        Observed { inner, observe: self.clone() }
+    fn layer(&self, inner: S) -> ObserveService<S> {
+        ObserveService { inner, observe: self.clone() }
     }
 }
 
-impl<S, A, B> Service<Request<A>> for Observed<S>
+impl<S, A, B> Service<Request<A>> for ObserveService<S>
 where
     S: Service<Request<A>, Response = Response<B>, Error = BoxError, Future: Send + 'static> + Send,
     B: Send + 'static,
@@ -128,16 +128,16 @@ where
             http.path = request.uri().path(),
             http.status_code = Empty,
         );
-        let Observe { metrics, limiter } = self.observe.clone();
-        let limiter = limiter.filter(|_| request.extensions().get::<Urgent>().is_none());
-        let condition = OnlyWhile::of(&request);
+        let ObserveLayer { metrics, limiter } = self.observe.clone();
+        let limiter = limiter.filter(|_| request.extensions().get::<SkipRateLimit>().is_none());
+        let condition = SendCondition::of(&request);
         // Nothing is sent before it is awaited.
         let sending = self.inner.call(request);
         let observing = async move {
             if let Some(limiter) = limiter {
                 limiter.turn().await;
             }
-            OnlyWhile::check(condition.as_ref())?;
+            SendCondition::check(condition.as_ref())?;
             let begin = Instant::now();
             let answer = sending.await;
             let code = match &answer {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::tokens::Tokens;
+use crate::token_bucket::TokenBucket;
 
 /// A limit on requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,14 +19,14 @@ pub struct Rate {
 /// Hands out turns, in the order in which they are asked for. Clones share them.
 #[derive(Clone, Debug)]
 pub(super) struct Limiter {
-    tokens: Arc<Mutex<Tokens>>,
+    tokens: Arc<Mutex<TokenBucket>>,
 }
 
 impl Limiter {
     pub(super) fn new(rate: Rate) -> Self {
         // Rates that make no sense: at least one request in an hour, and at least one at a time.
         let per_second = f64::from(rate.per_second).max(f64::MIN_POSITIVE).clamp(1.0 / 3600.0, 1e9);
-        Self { tokens: Arc::new(Mutex::new(Tokens::new(per_second, rate.burst.max(1), Instant::now()))) }
+        Self { tokens: Arc::new(Mutex::new(TokenBucket::new(per_second, rate.burst.max(1), Instant::now()))) }
     }
 
     /// Takes a turn: how long to wait for it.

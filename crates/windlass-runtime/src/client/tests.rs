@@ -28,7 +28,7 @@ impl Script {
         let script = self.clone();
         let service = ServiceBuilder::new()
             .layer(RetryLayer::new(RetryPolicy::server_retry()))
-            .layer(Observe::new(None, rate))
+            .layer(ObserveLayer::new(None, rate))
             .service_fn(move |_: Request<Body>| {
                 let script = script.clone();
                 async move {
@@ -50,12 +50,12 @@ fn write() -> (Request<Vec<u8>>, Arc<AtomicBool>) {
     let allowed = Arc::new(AtomicBool::new(true));
     let condition = allowed.clone();
     let mut request = Request::put("/api/v1/namespaces/a/configmaps/b").body(Vec::new()).unwrap();
-    request.extensions_mut().insert(OnlyWhile::new(move || condition.load(Ordering::SeqCst)));
+    request.extensions_mut().insert(SendCondition::new(move || condition.load(Ordering::SeqCst)));
     (request, allowed)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_is_tried_again_only_while_it_is_allowed() {
+async fn a_write_is_tried_again_send_condition_it_is_allowed() {
     for (allowed_for, tries) in [(1, 1), (7, 2), (60, 3)] {
         let script = Script { busy: 2, ..Script::default() };
         let client = script.client(None);
@@ -66,7 +66,7 @@ async fn a_write_is_tried_again_only_while_it_is_allowed() {
         };
         let (answer, ()) = tokio::join!(client.request_text(request), forbid);
         assert_eq!(script.sent(), tries, "allowed for {allowed_for} s");
-        assert_eq!(answer.as_ref().err().map(OnlyWhile::withheld), (tries < 3).then_some(true), "{answer:?}");
+        assert_eq!(answer.as_ref().err().map(SendCondition::prevented), (tries < 3).then_some(true), "{answer:?}");
     }
 }
 
@@ -81,7 +81,7 @@ async fn a_write_is_not_sent_if_what_allowed_it_ended_before_its_turn() {
         allowed.store(false, Ordering::SeqCst);
     };
     let (answer, ()) = tokio::join!(client.request_text(request), forbid);
-    assert!(OnlyWhile::withheld(&answer.unwrap_err()));
+    assert!(SendCondition::prevented(&answer.unwrap_err()));
     assert_eq!(script.sent(), 1);
 }
 

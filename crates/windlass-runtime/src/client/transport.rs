@@ -34,7 +34,7 @@ use kube::{
 use parking_lot::Mutex;
 use tower::{BoxError, Service};
 
-use super::{ClientOptions, OnlyWhile, only_while::Withheld};
+use super::{ClientOptions, SendCondition, send_condition::NotSent};
 
 /// Requests at a time on one connection: what every server should allow, and what one must assume that has not said
 /// otherwise (RFC 9113, 6.5.2).
@@ -63,7 +63,7 @@ pub(super) enum TransportError {
     #[error("the request was not answered")]
     Http1(#[source] legacy::Error),
     #[error(transparent)]
-    Withheld(#[from] Withheld),
+    NotSent(#[from] NotSent),
 }
 
 /// The service under a client. Clones share the connections, which close when all are gone.
@@ -80,21 +80,21 @@ struct Shared {
     http1: legacy::Client<HttpsConnector<HttpConnector>, Body>,
     /// Whether the server speaks nothing better than HTTP/1.1.
     old: AtomicBool,
-    lines: Mutex<Vec<Line>>,
+    lines: Mutex<Vec<Http2Connection>>,
     /// Held by whoever connects; others wait for the connection instead of opening theirs.
     connecting: tokio::sync::Mutex<()>,
 }
 
 /// A connection of HTTP/2.
 #[derive(Clone)]
-struct Line {
+struct Http2Connection {
     sender: http2::SendRequest<Body>,
     /// Shared with every answer that is not read to the end.
     streams: Arc<()>,
 }
 
 /// The body of an answer, which keeps its place on a connection.
-pub(super) struct Answer {
+pub(super) struct ResponseBody {
     body: Incoming,
     _stream: Option<Arc<()>>,
 }
@@ -152,21 +152,21 @@ impl Transport {
 }
 
 impl Shared {
-    async fn send(&self, mut request: Request<Body>) -> Result<Response<Answer>, TransportError> {
-        let condition = OnlyWhile::of(&request);
+    async fn send(&self, mut request: Request<Body>) -> Result<Response<ResponseBody>, TransportError> {
+        let condition = SendCondition::of(&request);
         let mut tries = 0;
         loop {
             // Only HTTP/1.1 can become something else, as `exec` and `port-forward` want.
             if self.old.load(Ordering::Relaxed) || request.headers().contains_key(UPGRADE) {
                 let response = self.http1.request(request).await.map_err(TransportError::Http1)?;
-                return Ok(response.map(|body| Answer { body, _stream: None }));
+                return Ok(response.map(|body| ResponseBody { body, _stream: None }));
             }
             let Some(mut line) = self.line().await? else { continue };
             // To connect may have taken long.
-            OnlyWhile::check(condition.as_ref())?;
+            SendCondition::check(condition.as_ref())?;
             tries += 1;
             match line.sender.try_send_request(request).await {
-                Ok(response) => return Ok(response.map(|body| Answer { body, _stream: Some(line.streams) })),
+                Ok(response) => return Ok(response.map(|body| ResponseBody { body, _stream: Some(line.streams) })),
                 Err(mut error) => match error.take_message() {
                     // It was never sent: the connection has ended meanwhile.
                     Some(unsent) if tries < TRIES => request = unsent,
@@ -177,7 +177,7 @@ impl Shared {
     }
 
     /// A place on a connection; none if the server turned out to be old.
-    async fn line(&self) -> Result<Option<Line>, TransportError> {
+    async fn line(&self) -> Result<Option<Http2Connection>, TransportError> {
         if let Some(line) = self.open_line() {
             return Ok(Some(line));
         }
@@ -205,12 +205,12 @@ impl Shared {
                 tracing::debug!(%error, "a connection to the API server has ended");
             }
         });
-        let line = Line { sender, streams: Arc::new(()) };
+        let line = Http2Connection { sender, streams: Arc::new(()) };
         self.lines.lock().push(line.clone());
         Ok(Some(line))
     }
 
-    fn open_line(&self) -> Option<Line> {
+    fn open_line(&self) -> Option<Http2Connection> {
         let mut lines = self.lines.lock();
         lines.retain(|line| !line.sender.is_closed());
         // The first that has room, so that later ones run dry and can be closed.
@@ -227,16 +227,16 @@ impl Shared {
     }
 }
 
-impl Line {
+impl Http2Connection {
     fn load(&self) -> usize {
         Arc::strong_count(&self.streams) - 1
     }
 }
 
 impl Service<Request<Body>> for Transport {
-    type Response = Response<Answer>;
+    type Response = Response<ResponseBody>;
     type Error = TransportError;
-    type Future = BoxFuture<'static, Result<Response<Answer>, TransportError>>;
+    type Future = BoxFuture<'static, Result<Response<ResponseBody>, TransportError>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), TransportError>> {
         Poll::Ready(Ok(()))
@@ -248,7 +248,7 @@ impl Service<Request<Body>> for Transport {
     }
 }
 
-impl http_body::Body for Answer {
+impl http_body::Body for ResponseBody {
     type Data = Bytes;
     type Error = hyper::Error;
 

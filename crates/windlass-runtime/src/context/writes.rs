@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::{Context, ContextError, error::Target};
-use crate::{client::OnlyWhile, key::ObjectKey, lease::NotLeading};
+use crate::{client::SendCondition, key::ObjectKey, lease::NotLeading};
 
 /// The writes of a controller that are on their way. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -91,7 +91,7 @@ impl Context {
         let (leadership, shard, primary) =
             (self.parts.leadership.clone(), self.parts.shard.clone(), self.primary.clone());
         let may_write = move || leadership.leads() && primary.as_ref().is_none_or(|primary| shard.owns(primary));
-        request.extensions_mut().insert(OnlyWhile::new(may_write));
+        request.extensions_mut().insert(SendCondition::new(may_write));
         self.may_write(target)?;
         let key_lost = async {
             match &self.primary {
@@ -105,7 +105,7 @@ impl Context {
         tokio::select! {
             biased;
             // Not `request`, which logs what it cannot parse: that may be a secret.
-            answer = self.parts.client.request_text(request) => answer.map_err(|error| match OnlyWhile::withheld(&error) {
+            answer = self.parts.client.request_text(request) => answer.map_err(|error| match SendCondition::prevented(&error) {
                 true => self.may_write(target).err().unwrap_or_else(|| target.clone().not_leading(NotLeading)),
                 false => target.clone().failed(error),
             }),

@@ -14,7 +14,7 @@ use k8s_openapi::{
 use tokio::time::Instant;
 
 use super::{event::Occurrence, recent::Recent};
-use crate::tokens::Tokens;
+use crate::token_bucket::TokenBucket;
 
 /// As many series, and allowances, as client-go keeps.
 const CAPACITY: usize = 4096;
@@ -87,8 +87,8 @@ pub(super) enum Outcome {
 #[derive(Debug)]
 pub(super) struct Correlator {
     series: Recent<Series>,
-    allowances: Recent<Tokens>,
-    writes: Tokens,
+    allowances: Recent<TokenBucket>,
+    writes: TokenBucket,
     /// Series to be written, each with its number in order.
     queue: VecDeque<(u64, Arc<str>)>,
     queued: u64,
@@ -125,7 +125,7 @@ impl Correlator {
         Self {
             series: Recent::new(CAPACITY),
             allowances: Recent::new(CAPACITY),
-            writes: Tokens::every(WRITE_EVERY, WRITE_BURST, now),
+            writes: TokenBucket::every(WRITE_EVERY, WRITE_BURST, now),
             queue: VecDeque::new(),
             queued: 0,
             writing: None,
@@ -154,7 +154,7 @@ impl Correlator {
         let allowed = match self.allowances.get_mut(&source) {
             Some(tokens) => tokens.take_now(now).is_ok(),
             None => {
-                let mut tokens = Tokens::every(SOURCE_EVERY, SOURCE_BURST, now);
+                let mut tokens = TokenBucket::every(SOURCE_EVERY, SOURCE_BURST, now);
                 let allowed = tokens.take_now(now).is_ok();
                 self.allowances.insert(source.into(), tokens);
                 allowed

@@ -17,7 +17,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::{Timing, leadership::Standing, record::Record};
+use super::{Timing, leadership::LeadershipState, record::LeaseRecord};
 
 /// What to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,9 +25,9 @@ pub(crate) enum Step {
     /// Read the lease.
     Read,
     /// Create the lease.
-    Create(Record),
+    Create(LeaseRecord),
     /// Replace the lease in the version that was observed last.
-    Replace(Record),
+    Replace(LeaseRecord),
     /// Do nothing for a while.
     Wait(Duration),
     /// Nothing ever again: the lease is lost or was given up.
@@ -38,7 +38,7 @@ pub(crate) enum Step {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// The lease as it is, or as it was written.
-    Is { record: Record, version: String },
+    Is { record: LeaseRecord, version: String },
     /// There is no lease.
     Missing,
     /// Somebody else was faster.
@@ -52,7 +52,7 @@ pub(crate) enum Answer {
 pub(crate) struct Election {
     identity: String,
     timing: Timing,
-    standing: Standing,
+    standing: LeadershipState,
     observed: Option<Observed>,
     /// Whether `observed` is taken for current; otherwise the lease is read before anything else.
     current: bool,
@@ -61,19 +61,19 @@ pub(crate) struct Election {
     /// Whether a write was sent whose outcome is not known: the lease may be ours without our knowing.
     unsettled: bool,
     rest: Option<Instant>,
-    asked: Option<Asked>,
+    pending: Option<PendingRequest>,
 }
 
 #[derive(Debug)]
 struct Observed {
-    record: Record,
+    record: LeaseRecord,
     version: String,
     /// When this version was seen first.
     at: Instant,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct PendingRequest {
     write: bool,
     at: Instant,
 }
@@ -83,18 +83,18 @@ impl Election {
         Self {
             identity,
             timing,
-            standing: Standing::Candidate,
+            standing: LeadershipState::Candidate,
             observed: None,
             current: false,
             slow: false,
             unsettled: false,
             rest: None,
-            asked: None,
+            pending: None,
         }
     }
 
     /// Where this candidate stands, to be told to those who ask before anything else is done.
-    pub(crate) fn standing(&self) -> Standing {
+    pub(crate) fn standing(&self) -> LeadershipState {
         self.standing
     }
 
@@ -105,13 +105,13 @@ impl Election {
 
     /// Whether the leader had to read the lease to go on: something went wrong, or somebody else wrote.
     pub(crate) fn is_slow(&self) -> bool {
-        self.slow && matches!(self.standing, Standing::Leads { .. })
+        self.slow && matches!(self.standing, LeadershipState::Leads { .. })
     }
 
     /// How long the next request may take.
     pub(crate) fn patience(&self, now: Instant) -> Duration {
         match self.standing {
-            Standing::Leads { until } => self.timing.request().min(until.saturating_duration_since(now)),
+            LeadershipState::Leads { until } => self.timing.request().min(until.saturating_duration_since(now)),
             _ => self.timing.request(),
         }
     }
@@ -119,18 +119,18 @@ impl Election {
     /// What to do now. `now` is the candidate's monotonic clock, `wall` is for people who read the Lease, `chance` is
     /// from 0 to 1.
     pub(crate) fn next(&mut self, now: Instant, wall: Timestamp, chance: f64) -> Step {
-        if let Standing::Leads { until } = self.standing
+        if let LeadershipState::Leads { until } = self.standing
             && now >= until
         {
-            self.standing = Standing::Over { led: true };
+            self.standing = LeadershipState::Over { led: true };
         }
-        if let Standing::Over { .. } = self.standing {
+        if let LeadershipState::Over { .. } = self.standing {
             return Step::End;
         }
         if let Some(rest) = self.rest {
             if now < rest {
                 let until = match self.standing {
-                    Standing::Leads { until } => rest.min(until),
+                    LeadershipState::Leads { until } => rest.min(until),
                     _ => rest,
                 };
                 return Step::Wait(until - now);
@@ -160,12 +160,12 @@ impl Election {
 
     /// What came of the last step, at `now`, which is after the answer.
     pub(crate) fn answer(&mut self, answer: Answer, now: Instant) {
-        let Some(asked) = self.asked.take() else { return };
-        match (asked.write, answer) {
+        let Some(pending) = self.pending.take() else { return };
+        match (pending.write, answer) {
             (true, Answer::Is { record, version }) => {
                 self.observe(record, version, now);
                 self.unsettled = false;
-                self.granted(asked.at + self.timing.renew_deadline, now);
+                self.granted(pending.at + self.timing.renew_deadline, now);
                 self.current = true;
                 self.slow = false;
                 self.rest = Some(now + self.timing.retry_period);
@@ -173,7 +173,7 @@ impl Election {
             (true, answer) => {
                 self.unsettled |= answer == Answer::Failed;
                 // The first failure of a leader sends it to look at once, the second to rest.
-                let first = self.current && !self.slow && matches!(self.standing, Standing::Leads { .. });
+                let first = self.current && !self.slow && matches!(self.standing, LeadershipState::Leads { .. });
                 self.current = false;
                 self.slow = true;
                 self.rest = (!first).then(|| now + self.timing.retry_period);
@@ -182,8 +182,8 @@ impl Election {
                 self.observe(record, version, now);
                 self.current = true;
                 let ours = self.holder() == Some(&self.identity);
-                if !ours && matches!(self.standing, Standing::Leads { .. }) {
-                    self.standing = Standing::Over { led: true };
+                if !ours && matches!(self.standing, LeadershipState::Leads { .. }) {
+                    self.standing = LeadershipState::Over { led: true };
                 }
             }
             (false, Answer::Missing) => {
@@ -205,12 +205,12 @@ impl Election {
 
     /// Stops leading. Answers whether the lease may be ours, and so is worth [giving up](Self::surrender).
     pub(crate) fn stop(&mut self) -> bool {
-        let led = matches!(self.standing, Standing::Leads { .. } | Standing::Over { led: true });
-        let lost = matches!(self.standing, Standing::Over { .. });
-        let writing = self.asked.take().is_some_and(|asked| asked.write);
+        let led = matches!(self.standing, LeadershipState::Leads { .. } | LeadershipState::Over { led: true });
+        let lost = matches!(self.standing, LeadershipState::Over { .. });
+        let writing = self.pending.take().is_some_and(|pending| pending.write);
         self.unsettled |= writing;
         self.current &= !writing;
-        self.standing = Standing::Over { led };
+        self.standing = LeadershipState::Over { led };
         !lost && (self.unsettled || self.holder() == Some(&self.identity))
     }
 
@@ -225,7 +225,7 @@ impl Election {
     }
 
     fn ask(&mut self, step: Step, at: Instant) -> Step {
-        self.asked = Some(Asked { write: step != Step::Read, at });
+        self.pending = Some(PendingRequest { write: step != Step::Read, at });
         step
     }
 
@@ -233,20 +233,22 @@ impl Election {
         match self.standing {
             // A deadline that has passed is not extended: somebody may have been refused already, and was told that it
             // is for good.
-            Standing::Leads { until } if now < until => self.standing = Standing::Leads { until: deadline },
-            Standing::Candidate if now < deadline => self.standing = Standing::Leads { until: deadline },
+            LeadershipState::Leads { until } if now < until => {
+                self.standing = LeadershipState::Leads { until: deadline }
+            }
+            LeadershipState::Candidate if now < deadline => self.standing = LeadershipState::Leads { until: deadline },
             _ => {}
         }
     }
 
-    fn observe(&mut self, record: Record, version: String, now: Instant) {
+    fn observe(&mut self, record: LeaseRecord, version: String, now: Instant) {
         match &self.observed {
             Some(observed) if observed.version == version => {}
             _ => self.observed = Some(Observed { record, version, at: now }),
         }
     }
 
-    fn claim(&self, current: Option<&Record>, wall: Timestamp) -> Record {
+    fn claim(&self, current: Option<&LeaseRecord>, wall: Timestamp) -> LeaseRecord {
         let (acquired, transitions) = match current {
             None => (Some(wall), 0),
             Some(record) if record.holder == self.identity => (record.acquired.or(Some(wall)), record.transitions),
@@ -254,7 +256,7 @@ impl Election {
         };
         let renewed = Some(current.map_or(wall, |record| record.renewal(wall)));
         let seconds = self.timing.lease_seconds();
-        Record { holder: self.identity.clone(), seconds, acquired, renewed, transitions }
+        LeaseRecord { holder: self.identity.clone(), seconds, acquired, renewed, transitions }
     }
 }
 

@@ -15,8 +15,8 @@ use super::{
     InvalidTiming, Leadership, Timing, clock,
     election::{Answer, Election, Step},
     identity,
-    leadership::Standing,
-    record::Record,
+    leadership::LeadershipState,
+    record::LeaseRecord,
 };
 use crate::{metrics::Metrics, random};
 
@@ -39,24 +39,24 @@ use crate::{metrics::Metrics, random};
 /// leadership.acquired().await;
 /// leadership.check()?; // before each write
 /// stop.cancel(); // when all work is done: gives the lease to the next
-/// assert_eq!(running.await?, Ended::Stopped);
+/// assert_eq!(running.await?, ElectionOutcome::Stopped);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug)]
 pub struct LeaderElection {
-    leases: Leases,
+    leases: LeaseClient,
     identity: String,
     timing: Timing,
     release: bool,
     metrics: ElectionMetrics,
-    standing: watch::Sender<Standing>,
+    standing: watch::Sender<LeadershipState>,
     leadership: Leadership,
 }
 
 /// Why an election ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum ElectionOutcome {
     /// The lease could not be renewed in time, or somebody else has it. The process should end and be started again.
     Lost,
     /// It was asked to. The lease was given up, if it was held and the server answered.
@@ -78,7 +78,7 @@ struct LeaseName {
 
 /// The Lease of an election on the server, and what is known of it.
 #[derive(Debug)]
-struct Leases {
+struct LeaseClient {
     api: Api<Lease>,
     name: String,
     labels: BTreeMap<String, String>,
@@ -115,7 +115,7 @@ impl LeaderElection {
         let (standing, leadership) = Leadership::followed();
         let api = Api::namespaced(client, namespace);
         Self {
-            leases: Leases { api, name: name.to_owned(), labels: BTreeMap::new(), last: None },
+            leases: LeaseClient { api, name: name.to_owned(), labels: BTreeMap::new(), last: None },
             identity: identity::identity(),
             timing: Timing::default(),
             release: true,
@@ -168,7 +168,7 @@ impl LeaderElection {
     ///
     /// Errors of the server are waited out; while leading, until the deadline. If this future is dropped, the process
     /// leads until the deadline of its last renewal and the lease is not given up.
-    pub async fn run(mut self, stop: impl Future<Output = ()>) -> Ended {
+    pub async fn run(mut self, stop: impl Future<Output = ()>) -> ElectionOutcome {
         let mut election = Election::new(self.identity.clone(), self.timing);
         let mut stop = pin!(stop);
         let name = self.leases.name.clone();
@@ -188,12 +188,12 @@ impl LeaderElection {
                 answer = self.leases.perform(step, patience) => answer,
             };
             match answer {
-                Done::Ended => {
+                StepOutcome::Ended => {
                     tracing::error!(lease = %name, "the leader's lease is lost");
-                    return Ended::Lost;
+                    return ElectionOutcome::Lost;
                 }
-                Done::Waited => continue,
-                Done::Answered(answer) => election.answer(answer, clock::now()),
+                StepOutcome::Waited => continue,
+                StepOutcome::Answered(answer) => election.answer(answer, clock::now()),
             }
             self.publish(&election);
             if election.holder() != leader.as_deref() {
@@ -210,13 +210,13 @@ impl LeaderElection {
                 tracing::warn!(lease = %name, "the lease could not be given up; it expires by itself");
             }
         }
-        Ended::Stopped
+        ElectionOutcome::Stopped
     }
 
     async fn surrender(&mut self, mut election: Election) {
         let patience = self.timing.request();
         while let Some(step) = election.surrender(clock::now(), Timestamp::now()) {
-            if let Done::Answered(answer) = self.leases.perform(step, patience).await {
+            if let StepOutcome::Answered(answer) = self.leases.perform(step, patience).await {
                 if answer == Answer::Missing {
                     return;
                 }
@@ -235,7 +235,7 @@ impl LeaderElection {
             *told = standing;
             changed
         });
-        self.metrics.leads(&self.leases.name, matches!(standing, Standing::Leads { .. }));
+        self.metrics.leads(&self.leases.name, matches!(standing, LeadershipState::Leads { .. }));
     }
 }
 
@@ -246,21 +246,21 @@ impl Drop for LeaderElection {
 }
 
 /// What became of a step.
-enum Done {
+enum StepOutcome {
     Answered(Answer),
     Waited,
     Ended,
 }
 
-impl Leases {
-    async fn perform(&mut self, step: Step, patience: Duration) -> Done {
+impl LeaseClient {
+    async fn perform(&mut self, step: Step, patience: Duration) -> StepOutcome {
         let params = PostParams::default();
         let creates = matches!(step, Step::Create(_));
         let answered = match step {
-            Step::End => return Done::Ended,
+            Step::End => return StepOutcome::Ended,
             Step::Wait(pause) => {
                 tokio::time::sleep(pause).await;
-                return Done::Waited;
+                return StepOutcome::Waited;
             }
             Step::Read => timeout(patience, self.api.get(&self.name)).await,
             Step::Create(record) => timeout(patience, self.api.create(&params, &self.with(&record, None))).await,
@@ -272,7 +272,7 @@ impl Leases {
         let answer = match answered {
             Ok(Ok(lease)) => {
                 let version = lease.metadata.resource_version.clone().unwrap_or_default();
-                let record = Record::of(&lease);
+                let record = LeaseRecord::of(&lease);
                 self.last = Some(lease);
                 Answer::Is { record, version }
             }
@@ -296,11 +296,11 @@ impl Leases {
                 Answer::Failed
             }
         };
-        Done::Answered(answer)
+        StepOutcome::Answered(answer)
     }
 
     /// The lease with another record.
-    fn with(&self, record: &Record, last: Option<&Lease>) -> Lease {
+    fn with(&self, record: &LeaseRecord, last: Option<&Lease>) -> Lease {
         let mut lease = record.lease(&self.name, last);
         if !self.labels.is_empty() {
             lease.metadata.labels.get_or_insert_default().extend(self.labels.clone());

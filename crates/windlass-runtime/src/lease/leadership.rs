@@ -17,7 +17,7 @@ use super::clock;
 #[derive(Clone, Debug)]
 pub struct Leadership {
     /// None for those who need no election.
-    state: Option<watch::Receiver<Standing>>,
+    state: Option<watch::Receiver<LeadershipState>>,
 }
 
 /// This process does not lead (any more).
@@ -27,7 +27,7 @@ pub struct NotLeading;
 
 /// Where a candidate stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum LeadershipState {
     /// Has not led yet.
     Candidate,
     /// Leads until then, by [`clock::now`].
@@ -43,8 +43,8 @@ impl Leadership {
     }
 
     /// A handle that follows an election, and the end by which it is told.
-    pub(crate) fn followed() -> (watch::Sender<Standing>, Self) {
-        let (sender, state) = watch::channel(Standing::Candidate);
+    pub(crate) fn followed() -> (watch::Sender<LeadershipState>, Self) {
+        let (sender, state) = watch::channel(LeadershipState::Candidate);
         (sender, Self { state: Some(state) })
     }
 
@@ -54,7 +54,7 @@ impl Leadership {
         let Some(state) = &self.state else { return Ok(()) };
         let standing = *state.borrow();
         match standing {
-            Standing::Leads { until } if clock::now() < until => Ok(()),
+            LeadershipState::Leads { until } if clock::now() < until => Ok(()),
             _ => Err(NotLeading),
         }
     }
@@ -67,7 +67,7 @@ impl Leadership {
     /// Resolves when this process leads. Never, if it ends without having led.
     pub async fn acquired(&self) {
         let Some(state) = &self.state else { return };
-        let leads = |standing: &Standing| matches!(standing, Standing::Leads { .. });
+        let leads = |standing: &LeadershipState| matches!(standing, LeadershipState::Leads { .. });
         if state.clone().wait_for(leads).await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -81,10 +81,10 @@ impl Leadership {
         loop {
             let standing = *state.borrow_and_update();
             let told = match standing {
-                Standing::Over { led: true } => return,
-                Standing::Over { led: false } => return std::future::pending().await,
-                Standing::Candidate => state.changed().await,
-                Standing::Leads { until } => {
+                LeadershipState::Over { led: true } => return,
+                LeadershipState::Over { led: false } => return std::future::pending().await,
+                LeadershipState::Candidate => state.changed().await,
+                LeadershipState::Leads { until } => {
                     let left = until.saturating_duration_since(clock::now());
                     if left.is_zero() {
                         return;
@@ -98,7 +98,7 @@ impl Leadership {
             };
             if told.is_err() {
                 match standing {
-                    Standing::Leads { until } => {
+                    LeadershipState::Leads { until } => {
                         tokio::time::sleep(until.saturating_duration_since(clock::now())).await;
                         return;
                     }
@@ -127,7 +127,7 @@ mod tests {
         let (sender, leadership) = Leadership::followed();
         assert_eq!(leadership.check(), Err(NotLeading));
         let until = clock::now() + Duration::from_secs(10);
-        sender.send_replace(Standing::Leads { until });
+        sender.send_replace(LeadershipState::Leads { until });
         leadership.acquired().await;
         assert!(leadership.leads());
         tokio::time::advance(Duration::from_secs(11)).await;
@@ -139,7 +139,7 @@ mod tests {
     async fn an_election_that_is_dropped_is_lost_at_the_deadline() {
         let (sender, leadership) = Leadership::followed();
         let start = clock::now();
-        sender.send_replace(Standing::Leads { until: start + Duration::from_secs(10) });
+        sender.send_replace(LeadershipState::Leads { until: start + Duration::from_secs(10) });
         drop(sender);
         assert!(leadership.leads());
         leadership.lost().await;

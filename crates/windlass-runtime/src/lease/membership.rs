@@ -10,9 +10,9 @@ use tokio::time::Instant;
 
 use super::{
     Timing,
-    record::Record,
+    record::LeaseRecord,
     ring::{KeyHash, Ring},
-    shard::View,
+    shard::ShardView,
 };
 
 /// A lease that has been over for so many of its durations is deleted.
@@ -24,9 +24,9 @@ pub(crate) enum Step {
     /// List the leases of the group, as they are now.
     List,
     /// Create this member's lease, with the text of a ring.
-    Create(Record, String),
+    Create(LeaseRecord, String),
     /// Replace this member's lease in the version that is known.
-    Replace(Record, String),
+    Replace(LeaseRecord, String),
     /// Delete a lease of another in this version.
     Delete { name: Arc<str>, version: String },
     /// Do nothing for a while.
@@ -36,9 +36,9 @@ pub(crate) enum Step {
 /// What came of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    Listed(Vec<Seen>),
+    Listed(Vec<ListedLease>),
     Written {
-        record: Record,
+        record: LeaseRecord,
         version: String,
     },
     Deleted,
@@ -48,10 +48,10 @@ pub(crate) enum Answer {
 
 /// A lease in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct ListedLease {
     pub(crate) name: Arc<str>,
     pub(crate) version: String,
-    pub(crate) record: Record,
+    pub(crate) record: LeaseRecord,
     pub(crate) ring: Option<Ring>,
 }
 
@@ -61,9 +61,9 @@ pub(crate) struct Membership {
     name: Arc<str>,
     identity: String,
     timing: Timing,
-    others: BTreeMap<Arc<str>, Other>,
+    others: BTreeMap<Arc<str>, OtherMember>,
     /// This member's lease, if it is known as it is.
-    mine: Option<(Record, String)>,
+    mine: Option<(LeaseRecord, String)>,
     /// The members as they were listed last: what this member goes by.
     active: Arc<Ring>,
     /// What the server has as this member's ring, if that is known.
@@ -73,17 +73,17 @@ pub(crate) struct Membership {
     held: Vec<Arc<Ring>>,
     until: Option<Instant>,
     rest: Option<Instant>,
-    todo: Todo,
-    asked: Option<Asked>,
+    todo: NextTask,
+    pending: Option<PendingRequest>,
     ended: bool,
     /// Whether the last list had no lease of this member.
     missing: bool,
 }
 
 #[derive(Debug)]
-struct Other {
+struct OtherMember {
     version: String,
-    record: Record,
+    record: LeaseRecord,
     ring: Option<Arc<Ring>>,
     /// When this version was seen first.
     at: Instant,
@@ -93,14 +93,14 @@ struct Other {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Todo {
+enum NextTask {
     List,
     Write,
     Collect,
 }
 
 #[derive(Debug)]
-struct Asked {
+struct PendingRequest {
     at: Instant,
     /// What is being written.
     ring: Option<Arc<Ring>>,
@@ -121,18 +121,18 @@ impl Membership {
             held: Vec::new(),
             until: None,
             rest: None,
-            todo: Todo::List,
-            asked: None,
+            todo: NextTask::List,
+            pending: None,
             ended: false,
             missing: false,
         }
     }
 
     /// What this member may rely on, to be told to those who ask before anything else is done.
-    pub(crate) fn view(&self) -> View {
+    pub(crate) fn view(&self) -> ShardView {
         let rivals =
             self.others.iter().filter(|(_, other)| other.may_work() && other.ring.as_ref() != Some(&self.active));
-        View {
+        ShardView {
             me: self.name.clone(),
             until: self.until,
             held: self.held.clone(),
@@ -155,48 +155,48 @@ impl Membership {
             }
             self.rest = None;
         }
-        let garbage = if self.todo == Todo::Collect { self.garbage(now) } else { None };
+        let garbage = if self.todo == NextTask::Collect { self.garbage(now) } else { None };
         match (self.todo, garbage) {
-            (Todo::List, _) => {
-                self.asked = Some(Asked { at: now, ring: None });
+            (NextTask::List, _) => {
+                self.pending = Some(PendingRequest { at: now, ring: None });
                 Step::List
             }
-            (Todo::Collect, Some((name, version))) => {
-                self.asked = Some(Asked { at: now, ring: None });
+            (NextTask::Collect, Some((name, version))) => {
+                self.pending = Some(PendingRequest { at: now, ring: None });
                 Step::Delete { name, version }
             }
-            (Todo::Collect, None) => {
-                self.rest_before(Todo::Write, now);
+            (NextTask::Collect, None) => {
+                self.rest_before(NextTask::Write, now);
                 Step::Wait(self.timing.retry_period)
             }
-            (Todo::Write, _) => self.write(now, wall),
+            (NextTask::Write, _) => self.write(now, wall),
         }
     }
 
     /// What came of the last step, at `now`, which is after the answer.
     pub(crate) fn answer(&mut self, answer: Answer, now: Instant) {
         self.lapse(now);
-        let Some(asked) = self.asked.take() else { return };
-        match (answer, asked.ring) {
+        let Some(pending) = self.pending.take() else { return };
+        match (answer, pending.ring) {
             (Answer::Written { record, version }, Some(ring)) => {
                 self.mine = Some((record, version));
                 self.on_server = Some(ring);
-                let until = asked.at + self.timing.renew_deadline;
+                let until = pending.at + self.timing.renew_deadline;
                 if !self.ended && now < until {
                     self.until = Some(until);
                 }
-                self.todo = Todo::List;
+                self.todo = NextTask::List;
             }
-            (Answer::Listed(seen), _) => self.listed(seen, asked.at, now),
+            (Answer::Listed(seen), _) => self.listed(seen, pending.at, now),
             (_, Some(_)) => {
                 self.mine = None;
                 self.missing = false;
                 self.on_server = None;
-                self.rest_before(Todo::List, now);
+                self.rest_before(NextTask::List, now);
             }
             _ => {
                 // A list that failed does not keep the lease from being renewed.
-                let next = if self.mine.is_some() { Todo::Write } else { Todo::List };
+                let next = if self.mine.is_some() { NextTask::Write } else { NextTask::List };
                 self.rest_before(next, now);
             }
         }
@@ -208,7 +208,7 @@ impl Membership {
         self.held.clear();
         self.until = None;
         self.rest = None;
-        if self.asked.take().is_some_and(|asked| asked.ring.is_some()) {
+        if self.pending.take().is_some_and(|pending| pending.ring.is_some()) {
             self.mine = None;
             self.missing = false;
         }
@@ -220,14 +220,14 @@ impl Membership {
             if self.missing {
                 return None;
             }
-            self.asked = Some(Asked { at: now, ring: None });
+            self.pending = Some(PendingRequest { at: now, ring: None });
             return Some(Step::List);
         };
         if record.holder.is_empty() {
             return None;
         }
         let record = record.released(wall);
-        self.asked = Some(Asked { at: now, ring: Some(self.active.clone()) });
+        self.pending = Some(PendingRequest { at: now, ring: Some(self.active.clone()) });
         Some(Step::Replace(record, self.active.text()))
     }
 
@@ -240,9 +240,9 @@ impl Membership {
     }
 
     fn write(&mut self, now: Instant, wall: Timestamp) -> Step {
-        self.asked = Some(Asked { at: now, ring: Some(self.active.clone()) });
+        self.pending = Some(PendingRequest { at: now, ring: Some(self.active.clone()) });
         let base = self.mine.as_ref().map(|(record, _)| record);
-        let record = Record {
+        let record = LeaseRecord {
             holder: self.identity.clone(),
             seconds: self.timing.lease_seconds(),
             acquired: base.and_then(|record| record.acquired).or(Some(wall)),
@@ -256,7 +256,7 @@ impl Membership {
         }
     }
 
-    fn listed(&mut self, seen: Vec<Seen>, asked: Instant, now: Instant) {
+    fn listed(&mut self, seen: Vec<ListedLease>, requested_at: Instant, now: Instant) {
         for other in self.others.values_mut() {
             other.listed = false;
         }
@@ -269,15 +269,16 @@ impl Membership {
             match self.others.get_mut(&lease.name) {
                 Some(other) if other.version == lease.version => other.listed = true,
                 _ => {
-                    let Seen { name, version, record, ring } = lease;
+                    let ListedLease { name, version, record, ring } = lease;
                     let ring = ring.map(Arc::new);
-                    self.others.insert(name, Other { version, record, ring, at: now, listed: true, expired: false });
+                    self.others
+                        .insert(name, OtherMember { version, record, ring, at: now, listed: true, expired: false });
                 }
             }
         }
         for other in self.others.values_mut() {
             // Counted to before the list was asked for: whatever the other wrote in its time is in the list.
-            other.expired = asked >= other.at + other.record.duration();
+            other.expired = requested_at >= other.at + other.record.duration();
         }
         self.others.retain(|_, other| other.listed || other.may_work());
 
@@ -301,7 +302,7 @@ impl Membership {
             self.held.push(self.active.clone());
         }
         let published = self.on_server.as_ref() == Some(&self.active);
-        self.todo = if published && self.until.is_some() { Todo::Collect } else { Todo::Write };
+        self.todo = if published && self.until.is_some() { NextTask::Collect } else { NextTask::Write };
     }
 
     /// A lease of somebody long gone that is this member's to delete.
@@ -314,13 +315,13 @@ impl Membership {
         over.map(|(name, other)| (name.clone(), other.version.clone()))
     }
 
-    fn rest_before(&mut self, todo: Todo, now: Instant) {
+    fn rest_before(&mut self, todo: NextTask, now: Instant) {
         self.todo = todo;
         self.rest = Some(now + self.timing.retry_period);
     }
 }
 
-impl Other {
+impl OtherMember {
     /// Whether it may believe that it owns something.
     fn may_work(&self) -> bool {
         !self.expired && !self.record.holder.is_empty()

@@ -10,7 +10,7 @@ use k8s_openapi::{
 
 /// The fields of a Lease that an election is about. Absent ones are zero, as for client-go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Record {
+pub(crate) struct LeaseRecord {
     /// Empty when nobody holds the lease.
     pub(crate) holder: String,
     pub(crate) seconds: u32,
@@ -20,7 +20,7 @@ pub(crate) struct Record {
     pub(crate) transitions: i32,
 }
 
-impl Record {
+impl LeaseRecord {
     pub(crate) fn of(lease: &Lease) -> Self {
         let Some(spec) = &lease.spec else { return Self::default() };
         Self {
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_record_survives_a_lease() {
-        let record = Record {
+        let record = LeaseRecord {
             holder: "web_1".to_owned(),
             seconds: 15,
             acquired: Some(Timestamp::from_second(1_000).unwrap()),
@@ -96,20 +96,20 @@ mod tests {
             transitions: 3,
         };
         let lease = Lease { spec: Some(record.spec()), ..Lease::default() };
-        assert_eq!(Record::of(&lease), record);
-        assert_eq!(Record::of(&Lease::default()), Record::default());
+        assert_eq!(LeaseRecord::of(&lease), record);
+        assert_eq!(LeaseRecord::of(&Lease::default()), LeaseRecord::default());
     }
 
     #[test]
     fn a_negative_duration_is_none() {
         let spec = LeaseSpec { lease_duration_seconds: Some(-5), ..LeaseSpec::default() };
-        assert_eq!(Record::of(&Lease { spec: Some(spec), ..Lease::default() }).duration(), Duration::ZERO);
+        assert_eq!(LeaseRecord::of(&Lease { spec: Some(spec), ..Lease::default() }).duration(), Duration::ZERO);
     }
 
     #[test]
     fn a_renewal_always_changes_the_lease() {
         let now = Timestamp::from_microsecond(5_000_000).unwrap();
-        let record = Record { renewed: Some(now), ..Record::default() };
+        let record = LeaseRecord { renewed: Some(now), ..LeaseRecord::default() };
         assert_eq!(record.renewal(now).as_microsecond(), 5_000_001);
         let later = Timestamp::from_microsecond(5_000_007).unwrap();
         assert_eq!(record.renewal(later), later);

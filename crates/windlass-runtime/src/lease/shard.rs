@@ -23,12 +23,12 @@ use crate::key::ObjectKey;
 #[derive(Clone, Debug)]
 pub struct Shard {
     /// None for those who share with nobody.
-    view: Option<watch::Receiver<View>>,
+    view: Option<watch::Receiver<ShardView>>,
 }
 
 /// What a member may rely on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct View {
+pub(crate) struct ShardView {
     pub(crate) me: Arc<str>,
     /// Until when, by [`clock::now`].
     pub(crate) until: Option<Instant>,
@@ -38,7 +38,7 @@ pub(crate) struct View {
     pub(crate) rivals: Vec<(Arc<str>, Option<Arc<Ring>>)>,
 }
 
-impl View {
+impl ShardView {
     pub(crate) fn nothing(me: Arc<str>) -> Self {
         Self { me, until: None, held: Vec::new(), rivals: Vec::new() }
     }
@@ -63,8 +63,8 @@ impl Shard {
     }
 
     /// A handle that follows a group, and the end by which it is told.
-    pub(crate) fn followed(me: Arc<str>) -> (watch::Sender<View>, Self) {
-        let (sender, view) = watch::channel(View::nothing(me));
+    pub(crate) fn followed(me: Arc<str>) -> (watch::Sender<ShardView>, Self) {
+        let (sender, view) = watch::channel(ShardView::nothing(me));
         (sender, Self { view: Some(view) })
     }
 

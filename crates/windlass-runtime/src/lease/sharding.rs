@@ -14,10 +14,10 @@ use uuid::Uuid;
 use super::{
     InvalidTiming, Shard, Timing, clock,
     identity::identity,
-    membership::{Answer, Membership, Seen, Step},
-    record::Record,
+    membership::{Answer, ListedLease, Membership, Step},
+    record::LeaseRecord,
     ring::Ring,
-    shard::View,
+    shard::ShardView,
 };
 
 /// The label of all leases of a group.
@@ -79,16 +79,16 @@ const RING: &str = "sharding.windlass.dev/ring";
 /// ```
 #[derive(Debug)]
 pub struct Sharding {
-    leases: Leases,
+    leases: LeaseClient,
     identity: String,
     timing: Timing,
-    view: watch::Sender<View>,
+    view: watch::Sender<ShardView>,
     shard: Shard,
 }
 
 /// The leases of a group on the server.
 #[derive(Debug)]
-struct Leases {
+struct LeaseClient {
     api: Api<Lease>,
     group: String,
     name: Arc<str>,
@@ -103,7 +103,7 @@ impl Sharding {
         let (view, shard) = Shard::followed(name.clone());
         let api = Api::namespaced(client, namespace);
         Self {
-            leases: Leases { api, group: group.to_owned(), name, mine: None },
+            leases: LeaseClient { api, group: group.to_owned(), name, mine: None },
             identity: identity(),
             timing: Timing::default(),
             view,
@@ -175,7 +175,7 @@ impl Sharding {
     }
 }
 
-impl Leases {
+impl LeaseClient {
     /// None after a pause.
     async fn perform(&mut self, step: Step, patience: Duration) -> Option<Answer> {
         if let Step::Wait(pause) = step {
@@ -217,12 +217,12 @@ impl Leases {
             Step::Wait(_) => return Ok(Answer::Failed),
         };
         let version = lease.metadata.resource_version.clone().unwrap_or_default();
-        let record = Record::of(&lease);
+        let record = LeaseRecord::of(&lease);
         self.mine = Some(lease);
         Ok(Answer::Written { record, version })
     }
 
-    fn with(&self, record: &Record, ring: String, last: Option<&Lease>) -> Lease {
+    fn with(&self, record: &LeaseRecord, ring: String, last: Option<&Lease>) -> Lease {
         let mut lease = record.lease(&self.name, last);
         lease.metadata.labels.get_or_insert_default().insert(GROUP.to_owned(), self.group.clone());
         lease.metadata.annotations.get_or_insert_default().insert(RING.to_owned(), ring);
@@ -230,13 +230,13 @@ impl Leases {
     }
 }
 
-fn seen(lease: &Lease) -> Option<Seen> {
+fn seen(lease: &Lease) -> Option<ListedLease> {
     let metadata = &lease.metadata;
     let ring = metadata.annotations.as_ref().and_then(|annotations| annotations.get(RING));
-    Some(Seen {
+    Some(ListedLease {
         name: metadata.name.as_deref()?.into(),
         version: metadata.resource_version.clone().unwrap_or_default(),
-        record: Record::of(lease),
+        record: LeaseRecord::of(lease),
         ring: ring.and_then(|text| Ring::parse(text)),
     })
 }

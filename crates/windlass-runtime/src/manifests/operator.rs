@@ -70,7 +70,7 @@ pub enum Coordination {
 pub enum WebhookCertificates {
     /// The operator makes it, keeps it in a Secret, and tells the API server.
     #[default]
-    SelfMade,
+    SelfSigned,
     /// cert-manager makes it: an Issuer and a Certificate are among the manifests.
     CertManager,
 }
@@ -153,8 +153,8 @@ impl OperatorManifests {
         };
         let leases = Permission::new("coordination.k8s.io", "leases", lease_verbs.iter().copied());
         permissions.push(leases.within(&self.namespace));
-        if self.has_webhook_server() && self.certificates == WebhookCertificates::SelfMade {
-            permissions.extend(webhooks::self_made_permissions(self));
+        if self.has_webhook_server() && self.certificates == WebhookCertificates::SelfSigned {
+            permissions.extend(webhooks::self_signed_permissions(self));
         }
         if self.events {
             let events = Permission::new("events.k8s.io", "events", ["create", "patch"]);

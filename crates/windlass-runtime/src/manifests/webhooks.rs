@@ -45,9 +45,9 @@ pub(super) fn certificate_secret(operator: &OperatorManifests) -> String {
     format!("{}-tls", operator.webhook_service())
 }
 
-/// What [`SelfMade`](crate::webhook::SelfMade) certificates need: their Secret, and the objects that tell whom to
+/// What [`SelfSigned`](crate::webhook::SelfSigned) certificates need: their Secret, and the objects that tell whom to
 /// trust.
-pub(super) fn self_made_permissions(operator: &OperatorManifests) -> Vec<Permission> {
+pub(super) fn self_signed_permissions(operator: &OperatorManifests) -> Vec<Permission> {
     let targets = Target::all(&operator.name, &operator.webhooks, &operator.definitions);
     let secret = webhook::secret_of(&operator.webhook_service());
     webhook::permissions(&operator.namespace, &secret, &targets)

@@ -61,7 +61,7 @@ impl From<Option<bool>> for ConditionStatus {
 
 /// A condition to be stated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Statement {
+pub struct ConditionUpdate {
     type_: Cow<'static, str>,
     status: ConditionStatus,
     reason: String,
@@ -70,7 +70,7 @@ pub struct Statement {
 }
 
 /// A condition of any type: `condition("Degraded", false)`, or `None` for unknown.
-pub fn condition(type_: impl Into<Cow<'static, str>>, status: impl Into<ConditionStatus>) -> Statement {
+pub fn condition(type_: impl Into<Cow<'static, str>>, status: impl Into<ConditionStatus>) -> ConditionUpdate {
     let status = status.into();
     // The API wants a reason; this is what is said when nobody has one.
     let reason = match status {
@@ -78,15 +78,21 @@ pub fn condition(type_: impl Into<Cow<'static, str>>, status: impl Into<Conditio
         ConditionStatus::False => "NotYet",
         ConditionStatus::Unknown => "Unknown",
     };
-    Statement { type_: type_.into(), status, reason: reason.into(), message: String::new(), observed_generation: None }
+    ConditionUpdate {
+        type_: type_.into(),
+        status,
+        reason: reason.into(),
+        message: String::new(),
+        observed_generation: None,
+    }
 }
 
 /// The condition that says whether an object does what it is for.
-pub fn ready(status: impl Into<ConditionStatus>) -> Statement {
+pub fn ready(status: impl Into<ConditionStatus>) -> ConditionUpdate {
     condition("Ready", status)
 }
 
-impl Statement {
+impl ConditionUpdate {
     /// Why, in one word for machines: `MinimumReplicasAvailable`.
     #[must_use]
     pub fn reason(mut self, reason: impl Into<String>) -> Self {
@@ -121,8 +127,8 @@ impl Statement {
 }
 
 /// A condition whose last transition is now.
-impl From<Statement> for Condition {
-    fn from(statement: Statement) -> Self {
+impl From<ConditionUpdate> for Condition {
+    fn from(statement: ConditionUpdate) -> Self {
         statement.at(windlass_clock::now_in_seconds())
     }
 }
@@ -143,7 +149,7 @@ pub trait Conditions {
     /// States a condition. The time of the last transition stays unless the status is another; a generation that is not
     /// given stays that of the status, if it has one. Conditions are kept in the order of their types. Answers whether
     /// anything has changed.
-    fn set_condition(&mut self, statement: Statement) -> bool
+    fn set_condition(&mut self, statement: ConditionUpdate) -> bool
     where
         Self: Sized,
     {
@@ -257,7 +263,7 @@ pub fn schema(_: &mut SchemaGenerator) -> Schema {
 mod tests {
     use super::*;
 
-    fn at(second: i64, statement: Statement) -> Condition {
+    fn at(second: i64, statement: ConditionUpdate) -> Condition {
         statement.at(Timestamp::from_second(second).unwrap())
     }
 

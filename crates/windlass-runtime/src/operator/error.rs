@@ -2,7 +2,7 @@
 
 use std::{io, time::Duration};
 
-use super::{Bind, LogError};
+use super::{BindAddress, LogError};
 use crate::{client::ClientError, controller::ControllerError, manifests::ManifestError, webhook::ServeError};
 
 /// Why an operator did not run, or stopped running.
@@ -24,7 +24,7 @@ pub enum OperatorError {
         /// What was to be served.
         what: &'static str,
         /// Where.
-        address: Bind,
+        address: BindAddress,
         /// Why not.
         source: io::Error,
     },
@@ -116,7 +116,7 @@ impl OperatorError {
             Self::Webhooks(ServeError::Files(_)) => {
                 "check that --webhook-cert-dir has tls.crt and tls.key, or leave it out".to_owned()
             }
-            Self::Webhooks(ServeError::SelfMade(_)) => {
+            Self::Webhooks(ServeError::SelfSigned(_)) => {
                 "outside of a cluster, give --webhook-cert-dir; in one, the operator must be allowed to write Secrets of \
                  its namespace"
                     .to_owned()

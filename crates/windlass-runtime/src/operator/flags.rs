@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use super::{Bind, LogFormat};
+use super::{BindAddress, LogFormat};
 use crate::client::{Rate, Target};
 
 // clap would take a comment for the description of every program that has these flags.
@@ -144,7 +144,7 @@ pub struct Flags {
         default_value = ":8080",
         help_heading = "Servers"
     )]
-    pub metrics_bind_address: Bind,
+    pub metrics_bind_address: BindAddress,
 
     /// Measures the durations of requests to the API server, too
     #[arg(long, env = "WINDLASS_METRICS_REQUEST_DURATIONS", help_heading = "Servers")]
@@ -158,7 +158,7 @@ pub struct Flags {
         default_value = ":8081",
         help_heading = "Servers"
     )]
-    pub health_probe_bind_address: Bind,
+    pub health_probe_bind_address: BindAddress,
 
     /// Shows what the process is doing at /debug/state, beside /metrics
     #[arg(long, env = "WINDLASS_DEBUG_STATE", help_heading = "Servers")]

@@ -11,7 +11,7 @@ use hyper_util::{
 };
 use tokio::net::TcpListener;
 
-use super::{health::Checks, state::State};
+use super::{debug_state::DebugState, health::Checks};
 use crate::{
     metrics::{Metrics, TextFormat},
     shutdown::Shutdown,
@@ -30,7 +30,7 @@ pub(super) struct Pages {
     pub(super) live: Option<Checks>,
     pub(super) ready: Option<Checks>,
     pub(super) metrics: Option<Metrics>,
-    pub(super) state: Option<State>,
+    pub(super) state: Option<DebugState>,
 }
 
 impl Pages {

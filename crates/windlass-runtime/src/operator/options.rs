@@ -5,7 +5,7 @@ use std::time::Duration;
 use kube::Config;
 use tokio::net::TcpListener;
 
-use super::{Bind, Flags, OperatorError, WebhookServing};
+use super::{BindAddress, Flags, OperatorError, WebhookServing};
 use crate::lease::Timing;
 
 /// How an operator runs. The default elects nobody and serves nothing: for tests, and for programs that do those
@@ -19,9 +19,9 @@ pub struct Options {
     /// How replicas share the work.
     pub replicas: Replicas,
     /// Where `/metrics` is served.
-    pub metrics: Listen,
+    pub metrics: Listener,
     /// Where `/healthz`, `/livez` and `/readyz` are served.
-    pub probes: Listen,
+    pub probes: Listener,
     /// Whether `/debug/state` is served beside `/metrics`.
     pub debug_state: bool,
     /// How webhooks are served.
@@ -34,11 +34,11 @@ pub struct Options {
 
 /// A place to listen on.
 #[derive(Debug)]
-pub enum Listen {
+pub enum Listener {
     /// An address, or none.
-    At(Bind),
+    Address(BindAddress),
     /// A socket that listens already.
-    On(TcpListener),
+    Socket(TcpListener),
 }
 
 /// How replicas of an operator share the work.
@@ -69,8 +69,8 @@ impl Default for Options {
             instance: host_name(),
             namespaces: Vec::new(),
             replicas: Replicas::Single,
-            metrics: Listen::At(Bind::Off),
-            probes: Listen::At(Bind::Off),
+            metrics: Listener::Address(BindAddress::Off),
+            probes: Listener::Address(BindAddress::Off),
             debug_state: false,
             webhooks: WebhookServing { port: 9443, cert_dir: None, namespace: "default".to_owned(), service: None },
             install_definitions: false,
@@ -114,8 +114,8 @@ impl Options {
             instance: flags.pod_name.clone().unwrap_or_else(host_name),
             namespaces: flags.namespaces.iter().filter(|name| !name.is_empty()).cloned().collect(),
             replicas,
-            metrics: Listen::At(flags.metrics_bind_address.clone()),
-            probes: Listen::At(flags.health_probe_bind_address.clone()),
+            metrics: Listener::Address(flags.metrics_bind_address.clone()),
+            probes: Listener::Address(flags.health_probe_bind_address.clone()),
             debug_state: flags.debug_state,
             webhooks: WebhookServing {
                 port: flags.webhook_port,
@@ -129,7 +129,7 @@ impl Options {
     }
 }
 
-impl Listen {
+impl Listener {
     pub(super) async fn listener(self, what: &'static str) -> Result<Option<TcpListener>, OperatorError> {
         match self {
             Self::On(listener) => Ok(Some(listener)),

@@ -17,7 +17,7 @@ use crate::{
     context::Parts,
     controller::Runnable,
     events::{EventMetrics, Recorder},
-    lease::{ElectionMetrics, Ended, LeaderElection, Leadership, Shard, Sharding},
+    lease::{ElectionMetrics, ElectionOutcome, LeaderElection, Leadership, Shard, Sharding},
     shutdown::Shutdown,
 };
 
@@ -95,7 +95,7 @@ impl Process {
         ready.add("informer-sync", informers_synced(caches.clone(), started.clone()));
         ready.add("shutdown", not_stopping(shutdown.clone(), stopping.clone()));
         let informers = caches.clone();
-        state.add("informers", move || informers.status().iter().map(state::informer).collect());
+        state.add("informers", move || informers.status().iter().map(debug_state::informer).collect());
 
         let probes = options.probes.listener("probes").await?;
         stages.serve("probes", probes, Pages { live: Some(live), ready: Some(ready), ..Pages::default() });
@@ -206,7 +206,7 @@ impl Process {
     async fn failure(&mut self) -> OperatorError {
         tokio::select! {
             error = self.stages.failure() => error,
-            resource = self.parts.caches.failed() => OperatorError::Informer { resource: state::resource(&resource) },
+            resource = self.parts.caches.failed() => OperatorError::Informer { resource: debug_state::resource(&resource) },
         }
     }
 
@@ -272,8 +272,8 @@ impl Stages {
         let stop = self.replicas.shutdown();
         self.replicas.spawn("leader election", async move {
             match election.run(async move { stop.draining().await }).await {
-                Ended::Stopped => Ok(()),
-                Ended::Lost => Err(OperatorError::LeaderElectionLost),
+                ElectionOutcome::Stopped => Ok(()),
+                ElectionOutcome::Lost => Err(OperatorError::LeaderElectionLost),
             }
         });
         leadership
@@ -311,7 +311,7 @@ fn informers_synced(caches: Caches, started: Arc<Flag>) -> impl Fn() -> Result<(
             .status()
             .iter()
             .filter(|informer| !informer.synced && !informer.absent)
-            .map(|informer| state::resource(&informer.resource))
+            .map(|informer| debug_state::resource(&informer.resource))
             .collect();
         waiting.sort();
         waiting.dedup();

@@ -5,7 +5,7 @@ use std::{net::Ipv6Addr, path::PathBuf};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
 
-use crate::webhook::{Certificates, SelfMade, Target, WebhookOptions, Webhooks};
+use crate::webhook::{Certificates, SelfSigned, Target, WebhookOptions, Webhooks};
 
 /// How the webhooks of an operator are served.
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ pub(super) fn serving(
         Some(folder) => Certificates::mounted(folder),
         None => {
             let service = options.service.unwrap_or_else(|| format!("{operator}-webhook"));
-            SelfMade::new(client.clone(), options.namespace, service)
+            SelfSigned::new(client.clone(), options.namespace, service)
                 .targets(Target::all(operator, &webhooks.describe(), definitions))
                 .into()
         }

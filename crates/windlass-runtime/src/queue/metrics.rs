@@ -55,9 +55,9 @@ impl QueueMetrics {
     }
 
     pub(super) fn add(&self, name: &str, queue: Weak<dyn Counted>) {
-        let mut watched = self.queues.watched.lock();
-        watched.retain(|other| other.queue.strong_count() > 0);
-        watched.push(Watched { name: name.to_owned(), queue });
+        let mut queues = self.queues.queues.lock();
+        queues.retain(|other| other.queue.strong_count() > 0);
+        queues.push(RegisteredQueue { name: name.to_owned(), queue });
     }
 }
 
@@ -68,25 +68,25 @@ pub(super) trait Counted: Send + Sync {
 
 #[derive(Default)]
 struct Queues {
-    watched: Mutex<Vec<Watched>>,
+    queues: Mutex<Vec<RegisteredQueue>>,
 }
 
-struct Watched {
+struct RegisteredQueue {
     name: String,
     queue: Weak<dyn Counted>,
 }
 
 impl fmt::Debug for Queues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.watched.lock().iter().map(|watched| &watched.name)).finish()
+        f.debug_list().entries(self.queues.lock().iter().map(|queues| &queues.name)).finish()
     }
 }
 
 impl Collector for Queues {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         let queues: Vec<(String, Stats)> = {
-            let watched = self.watched.lock();
-            let alive = watched.iter().filter_map(|watched| Some((watched.name.clone(), watched.queue.upgrade()?)));
+            let queues = self.queues.lock();
+            let alive = queues.iter().filter_map(|queues| Some((queues.name.clone(), queues.queue.upgrade()?)));
             alive.map(|(name, queue)| (name, queue.stats())).collect()
         };
         if queues.is_empty() {

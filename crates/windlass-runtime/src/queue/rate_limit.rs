@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::tokens::Tokens;
+use crate::token_bucket::TokenBucket;
 
 /// How failing keys are spread over time.
 ///
@@ -72,8 +72,8 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    pub(super) fn tokens(&self, now: Instant) -> Tokens {
-        Tokens::new(self.per_second, self.burst, now)
+    pub(super) fn tokens(&self, now: Instant) -> TokenBucket {
+        TokenBucket::new(self.per_second, self.burst, now)
     }
 }
 

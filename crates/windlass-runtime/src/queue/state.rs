@@ -18,7 +18,7 @@ use super::{
     slots::{Slot, Slots},
     stats::Stats,
 };
-use crate::tokens::Tokens;
+use crate::token_bucket::TokenBucket;
 
 /// A delay that never ends in the life of a process, and that clocks can still add up.
 const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
@@ -34,7 +34,7 @@ pub(super) struct State<T> {
     wanted_again: usize,
     delays: u64,
     limit: RateLimit,
-    tokens: Option<Tokens>,
+    tokens: Option<TokenBucket>,
     random: Random,
     closed: bool,
     stats: Stats,

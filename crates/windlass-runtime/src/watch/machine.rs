@@ -66,7 +66,7 @@ pub(super) struct Verdict {
 }
 
 #[derive(Debug)]
-pub(super) struct Machine {
+pub(super) struct StateMachine {
     settings: Settings,
     state: State,
     /// The last known revision; empty at first.
@@ -111,7 +111,7 @@ enum State {
     Watch,
 }
 
-impl Machine {
+impl StateMachine {
     pub(super) fn new(settings: Settings) -> Self {
         Self {
             settings,

@@ -11,11 +11,11 @@ use tokio::{
 };
 
 use super::{
-    Change, Keeper, Parse, WatchOptions,
+    Change, ObjectStorer, Parse, WatchOptions,
     decode::{Decoder, Event, Lines, ListBody, Progress, Unreadable},
     failure::Failure,
     initial::Initial,
-    machine::{Listed, Machine, Request, Settings},
+    machine::{Listed, Request, Settings, StateMachine},
     metrics::Counts,
     request,
 };
@@ -65,30 +65,30 @@ struct Open {
     moved: bool,
 }
 
-pub(super) struct Reflector<P: Keeper> {
+pub(super) struct Reflector<P: ObjectStorer> {
     client: Client,
     options: WatchOptions,
     keeper: P,
-    changes: Sender<Change<dyn AnyObject, P::Kept>>,
+    changes: Sender<Change<dyn AnyObject, P::Stored>>,
     decoder: Decoder<dyn AnyObject>,
-    machine: Machine,
+    machine: StateMachine,
     counts: Counts,
     /// The objects of the pages so far.
-    pages: Vec<P::Kept>,
+    pages: Vec<P::Stored>,
     pages_began: Instant,
     /// The server sends bookmarks.
     bookmarks: bool,
 }
 
-impl<P: Keeper> Reflector<P> {
+impl<P: ObjectStorer> Reflector<P> {
     pub(super) fn new(
         client: Client,
         options: WatchOptions,
         parse: Parse<dyn AnyObject>,
         keeper: P,
-        changes: Sender<Change<dyn AnyObject, P::Kept>>,
+        changes: Sender<Change<dyn AnyObject, P::Stored>>,
     ) -> Self {
-        let machine = Machine::new(Settings {
+        let machine = StateMachine::new(Settings {
             page_size: options.page_size,
             streaming_list: options.streaming_list,
             short_watch: options.short_watch,
@@ -201,7 +201,7 @@ impl<P: Keeper> Reflector<P> {
     }
 
     /// Follows changes, after the state if it is to be streamed. Never ends but with an [`End`].
-    async fn watch(&mut self, request: &Request, initial: Option<Initial<P::Kept>>) -> Result<(), End> {
+    async fn watch(&mut self, request: &Request, initial: Option<Initial<P::Stored>>) -> Result<(), End> {
         let (least, most) = WATCH_TIMEOUT;
         let lasts = least + (most - least).mul_f64(random::fraction());
         let request = request::build(&self.options, request, lasts).map_err(connection)?;
@@ -219,7 +219,11 @@ impl<P: Keeper> Reflector<P> {
     }
 
     /// Tells the events of a watch until its end, and why it broke if it did.
-    async fn follow(&mut self, open: &mut Open, mut initial: Option<Initial<P::Kept>>) -> Result<Option<Failure>, End> {
+    async fn follow(
+        &mut self,
+        open: &mut Open,
+        mut initial: Option<Initial<P::Stored>>,
+    ) -> Result<Option<Failure>, End> {
         let mut lines = Lines::default();
         let mut silence = if initial.is_some() { STREAM_SILENCE } else { self.watch_silence(open) };
         loop {
@@ -263,7 +267,7 @@ impl<P: Keeper> Reflector<P> {
     }
 
     /// An event of the state. Its revision if the state is complete.
-    fn collect(&self, state: &mut Initial<P::Kept>, event: Event<dyn AnyObject>) -> Result<Option<String>, End> {
+    fn collect(&self, state: &mut Initial<P::Stored>, event: Event<dyn AnyObject>) -> Result<Option<String>, End> {
         match event {
             Event::Added(object) => {
                 state.added(self.keeper.keep(object, state.len()), P::key);
@@ -321,7 +325,7 @@ impl<P: Keeper> Reflector<P> {
         Ok(true)
     }
 
-    async fn replace(&self, objects: Vec<P::Kept>, revision: &str, began: Instant) -> Result<(), End> {
+    async fn replace(&self, objects: Vec<P::Stored>, revision: &str, began: Instant) -> Result<(), End> {
         let revision = number(revision);
         self.counts.listed(began.elapsed(), objects.len());
         self.counts.revision(revision);
@@ -329,7 +333,7 @@ impl<P: Keeper> Reflector<P> {
         self.tell(Change::Replace { objects, revision }).await
     }
 
-    async fn tell(&self, change: Change<dyn AnyObject, P::Kept>) -> Result<(), End> {
+    async fn tell(&self, change: Change<dyn AnyObject, P::Stored>) -> Result<(), End> {
         self.changes.send(change).await.map_err(|_| End::Closed)
     }
 

@@ -4,7 +4,7 @@ mod authority;
 mod files;
 mod inject;
 mod secret;
-mod self_made;
+mod self_signed;
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -18,8 +18,8 @@ use rustls::{
 
 pub use files::CertificateFiles;
 pub(crate) use inject::Target;
-pub use self_made::{SelfMade, SelfMadeError};
-pub(crate) use self_made::{permissions, secret_of};
+pub use self_signed::{SelfSigned, SelfSignedError};
+pub(crate) use self_signed::{permissions, secret_of};
 
 use super::metrics::WebhookMetrics;
 
@@ -57,7 +57,7 @@ pub enum Certificates {
     /// Files that somebody else (cert-manager) writes.
     Files(CertificateFiles),
     /// Made by the operator itself.
-    SelfMade(Box<SelfMade>),
+    SelfSigned(Box<SelfSigned>),
     /// Whatever the program puts there.
     Given(CertResolver),
 }
@@ -66,7 +66,7 @@ pub enum Certificates {
 #[derive(Debug)]
 pub(super) enum Source {
     Files(files::Watcher),
-    SelfMade(Box<self_made::Keeper>),
+    SelfSigned(Box<self_signed::ObjectStorer>),
     Given,
 }
 
@@ -117,8 +117,8 @@ impl Certificates {
     ) -> Result<Source, SourceError> {
         match self {
             Self::Files(files) => Ok(Source::Files(files::Watcher::start(files, resolver, metrics).await?)),
-            Self::SelfMade(options) => {
-                Ok(Source::SelfMade(Box::new(self_made::Keeper::start(*options, resolver, paths).await?)))
+            Self::SelfSigned(options) => {
+                Ok(Source::SelfSigned(Box::new(self_signed::ObjectStorer::start(*options, resolver, paths).await?)))
             }
             Self::Given(_) => Ok(Source::Given),
         }
@@ -139,7 +139,7 @@ pub(super) enum SourceError {
     #[error(transparent)]
     Files(#[from] CertificateError),
     #[error(transparent)]
-    SelfMade(#[from] SelfMadeError),
+    SelfSigned(#[from] SelfSignedError),
 }
 
 impl Source {
@@ -147,7 +147,7 @@ impl Source {
     pub(super) async fn run(self) {
         match self {
             Self::Files(watcher) => watcher.run().await,
-            Self::SelfMade(keeper) => keeper.run().await,
+            Self::SelfSigned(keeper) => keeper.run().await,
             Self::Given => std::future::pending().await,
         }
     }

@@ -15,7 +15,7 @@ use super::{
     describe::{Description, Endpoint},
     memory::Share,
     metrics::WebhookMetrics,
-    review::{AdmissionRequest, ConversionRequest, ConversionResponse, Question, ReviewError},
+    review::{AdmissionRequest, ConversionRequest, ConversionResponse, ReviewError, ReviewRequest},
 };
 use crate::object::Object;
 
@@ -125,7 +125,7 @@ impl Webhooks {
         let converting = tokio::task::spawn_blocking(move || {
             // This goes on when the client has left or the time is over: the memory is free when it ends.
             let _share = share;
-            let question = Question::<ConversionRequest>::decode(&body)?;
+            let question = ReviewRequest::<ConversionRequest>::decode(&body)?;
             Ok(question.encode(&this.convert_all(&question.request, &metrics)))
         });
         // Panics are contained: what is left is a runtime that stops.
@@ -178,7 +178,7 @@ async fn admit(
     body: &[u8],
     metrics: &WebhookMetrics,
 ) -> Result<Vec<u8>, ReviewError> {
-    let question = Question::<AdmissionRequest>::decode(body)?;
+    let question = ReviewRequest::<AdmissionRequest>::decode(body)?;
     let request = &question.request;
     let admitting = AssertUnwindSafe(async { admission.admit(endpoint, request).await });
     let response = admitting.catch_unwind().await.unwrap_or_else(|panic| {

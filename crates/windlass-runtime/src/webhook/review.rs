@@ -27,14 +27,14 @@ pub(super) enum ReviewError {
 
 /// A question, and the version in which to answer.
 #[derive(Debug)]
-pub(super) struct Question<R> {
+pub(super) struct ReviewRequest<R> {
     api_version: &'static str,
     kind: &'static str,
     pub(super) request: R,
 }
 
 /// The kinds of review.
-pub(super) trait Reviewed: DeserializeOwned {
+pub(super) trait ReviewKind: DeserializeOwned {
     const GROUP: &'static str;
     const VERSIONS: [&'static str; 2];
     const KIND: &'static str;
@@ -96,13 +96,13 @@ pub(super) struct ConversionResponse {
     pub(super) result: Status,
 }
 
-impl Reviewed for AdmissionRequest {
+impl ReviewKind for AdmissionRequest {
     const GROUP: &'static str = "admission.k8s.io";
     const VERSIONS: [&'static str; 2] = ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"];
     const KIND: &'static str = "AdmissionReview";
 }
 
-impl Reviewed for ConversionRequest {
+impl ReviewKind for ConversionRequest {
     const GROUP: &'static str = "apiextensions.k8s.io";
     const VERSIONS: [&'static str; 2] = ["apiextensions.k8s.io/v1", "apiextensions.k8s.io/v1beta1"];
     const KIND: &'static str = "ConversionReview";
@@ -110,7 +110,7 @@ impl Reviewed for ConversionRequest {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct WireQuestion {
+struct WireRequest {
     #[serde(default)]
     api_version: String,
     #[serde(default)]
@@ -120,16 +120,16 @@ struct WireQuestion {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct WireAnswer<'a, A> {
+struct WireResponse<'a, A> {
     api_version: &'a str,
     kind: &'a str,
     response: A,
 }
 
-impl<R: Reviewed> Question<R> {
+impl<R: ReviewKind> ReviewRequest<R> {
     /// Reads a review.
     pub(super) fn decode(body: &[u8]) -> Result<Self, ReviewError> {
-        let review: WireQuestion = serde_json::from_slice(body)?;
+        let review: WireRequest = serde_json::from_slice(body)?;
         let version = R::VERSIONS.into_iter().find(|version| *version == review.api_version);
         let Some(api_version) = version.filter(|_| review.kind == R::KIND) else {
             let got = format!("{} {}", review.api_version, review.kind);
@@ -141,7 +141,7 @@ impl<R: Reviewed> Question<R> {
 
     /// The body that answers this question.
     pub(super) fn encode(&self, response: &impl Serialize) -> Vec<u8> {
-        let answer = WireAnswer { api_version: self.api_version, kind: self.kind, response };
+        let answer = WireResponse { api_version: self.api_version, kind: self.kind, response };
         serde_json::to_vec(&answer).expect("a review must be writable as JSON")
     }
 }
@@ -195,7 +195,7 @@ mod tests {
     fn an_answer_has_the_version_of_its_question() {
         let mut old = review();
         old["apiVersion"] = json!("admission.k8s.io/v1beta1");
-        let question = Question::<AdmissionRequest>::decode(old.to_string().as_bytes()).unwrap();
+        let question = ReviewRequest::<AdmissionRequest>::decode(old.to_string().as_bytes()).unwrap();
         let answer: Value =
             serde_json::from_slice(&question.encode(&AdmissionResponse::allowed("1", Vec::new()))).unwrap();
         let expected = json!({
@@ -217,16 +217,16 @@ mod tests {
         ] {
             let mut wrong = review();
             *wrong.pointer_mut(path).unwrap() = value;
-            assert!(Question::<AdmissionRequest>::decode(wrong.to_string().as_bytes()).is_err(), "{path}");
+            assert!(ReviewRequest::<AdmissionRequest>::decode(wrong.to_string().as_bytes()).is_err(), "{path}");
         }
-        assert!(Question::<ConversionRequest>::decode(review().to_string().as_bytes()).is_err());
+        assert!(ReviewRequest::<ConversionRequest>::decode(review().to_string().as_bytes()).is_err());
     }
 
     proptest! {
         #[test]
         fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            prop_assert!(Question::<AdmissionRequest>::decode(&bytes).is_err());
-            prop_assert!(Question::<ConversionRequest>::decode(&bytes).is_err());
+            prop_assert!(ReviewRequest::<AdmissionRequest>::decode(&bytes).is_err());
+            prop_assert!(ReviewRequest::<ConversionRequest>::decode(&bytes).is_err());
         }
 
         #[test]
@@ -235,7 +235,7 @@ mod tests {
             let length = bytes.len();
             bytes[at % length] = byte;
             bytes.truncate(length - cut % length);
-            let _ = Question::<AdmissionRequest>::decode(&bytes);
+            let _ = ReviewRequest::<AdmissionRequest>::decode(&bytes);
         }
     }
 }

@@ -29,7 +29,7 @@ use tracing::debug;
 
 use super::{
     Certificates,
-    certificates::{CertResolver, CertificateError, SelfMadeError, Source, SourceError, provider},
+    certificates::{CertResolver, CertificateError, SelfSignedError, Source, SourceError, provider},
     http::Handler,
     memory::Memory,
     metrics::WebhookMetrics,
@@ -67,7 +67,7 @@ pub enum ServeError {
     Files(#[source] CertificateError),
     /// The operator's own certificate cannot be had.
     #[error("no certificate for the webhooks")]
-    SelfMade(#[source] SelfMadeError),
+    SelfSigned(#[source] SelfSignedError),
     /// The authority of clients cannot be used.
     #[error("cannot use the authority of clients: {0}")]
     ClientAuthority(String),
@@ -278,7 +278,7 @@ impl From<SourceError> for ServeError {
     fn from(error: SourceError) -> Self {
         match error {
             SourceError::Files(error) => Self::Files(error),
-            SourceError::SelfMade(error) => Self::SelfMade(error),
+            SourceError::SelfSigned(error) => Self::SelfSigned(error),
         }
     }
 }

@@ -9,7 +9,7 @@ use kube::Api;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use windlass_runtime::{
-    lease::{ElectionMetrics, Ended, LeaderElection, Leadership, Timing},
+    lease::{ElectionMetrics, ElectionOutcome, LeaderElection, Leadership, Timing},
     metrics::Metrics,
 };
 
@@ -31,7 +31,7 @@ const LONG: Timing =
 struct Candidate {
     leadership: Leadership,
     stop: CancellationToken,
-    running: JoinHandle<Ended>,
+    running: JoinHandle<ElectionOutcome>,
 }
 
 fn candidate(cluster: &TestCluster, identity: &str, timing: Timing) -> Candidate {
@@ -74,7 +74,7 @@ async fn a_lease_is_written_as_client_go_writes_it() {
     assert_eq!(renewed.acquire_time, Some(acquired));
 
     first.stop.cancel();
-    assert_eq!(first.running.await.unwrap(), Ended::Stopped);
+    assert_eq!(first.running.await.unwrap(), ElectionOutcome::Stopped);
     assert!(!first.leadership.leads());
     first.leadership.lost().await;
     let spec = lease(&cluster).await.spec.unwrap();
@@ -105,7 +105,7 @@ async fn a_lease_that_is_renewed_is_not_taken_and_one_given_up_is_taken_soon() {
     assert_eq!(holder(&cluster).await, "two");
     assert_eq!(lease(&cluster).await.spec.unwrap().lease_transitions, Some(1));
     second.stop.cancel();
-    assert_eq!(second.running.await.unwrap(), Ended::Stopped);
+    assert_eq!(second.running.await.unwrap(), ElectionOutcome::Stopped);
 }
 
 #[tokio::test]
@@ -144,7 +144,7 @@ async fn a_holder_whose_loop_stands_still_refuses_to_write_before_anybody_else_l
     second.leadership.acquired().await;
     assert!(leadership.check().is_err());
     // When it goes on, it finds out.
-    assert_eq!(paused.await, Ended::Lost);
+    assert_eq!(paused.await, ElectionOutcome::Lost);
     leadership.lost().await;
     second.stop.cancel();
     second.running.await.unwrap();
@@ -162,7 +162,7 @@ async fn a_lease_that_somebody_else_took_is_lost_at_once() {
         leases.replace(LEASE, &Default::default(), &lease).await.ok()
     })
     .await;
-    assert_eq!(first.running.await.unwrap(), Ended::Lost);
+    assert_eq!(first.running.await.unwrap(), ElectionOutcome::Lost);
     assert!(!first.leadership.leads());
     assert_eq!(holder(&cluster).await, "usurper");
 }

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_runtime::{
     manifests::{Coordination, OperatorManifests, Permission, WebhookCertificates},
-    webhook::{Description, Endpoint, FailurePolicy, MatchCondition, Operation, SelfMade, SideEffects},
+    webhook::{Description, Endpoint, FailurePolicy, MatchCondition, Operation, SelfSigned, SideEffects},
 };
 
 use crate::cluster::TestCluster;
@@ -106,11 +106,11 @@ async fn an_api_server_takes_every_manifest_and_knows_every_field() {
 }
 
 #[tokio::test]
-async fn rights_are_those_that_self_made_certificates_need() {
+async fn rights_are_those_that_self_signed_certificates_need() {
     let cluster = TestCluster::start().await;
     let operator = operator(&cluster);
-    assert_eq!(operator.certificates, WebhookCertificates::SelfMade);
-    let needed = SelfMade::new(cluster.client(), cluster.namespace(), format!("{}-webhook", operator.name))
+    assert_eq!(operator.certificates, WebhookCertificates::SelfSigned);
+    let needed = SelfSigned::new(cluster.client(), cluster.namespace(), format!("{}-webhook", operator.name))
         .mutating(&operator.name)
         .validating(&operator.name)
         .definition(operator.definitions[0].metadata.name.clone().unwrap())

@@ -23,7 +23,7 @@ use windlass_runtime::{
     controller::{Action, Controller},
     events::EventType,
     lease::Timing,
-    operator::{LeaseOptions, Listen, Operator, OperatorError, Options, Replicas},
+    operator::{LeaseOptions, Listener, Operator, OperatorError, Options, Replicas},
     scope::Scope,
     shutdown::Shutdown,
 };
@@ -69,7 +69,7 @@ impl Running {
         let (probes, metrics) =
             (TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap());
         let addresses = (probes.local_addr().unwrap(), metrics.local_addr().unwrap());
-        (options.probes, options.metrics) = (Listen::On(probes), Listen::On(metrics));
+        (options.probes, options.metrics) = (Listener::Socket(probes), Listener::Socket(metrics));
         let shutdown = Shutdown::new();
         let result = tokio::spawn(operator.run_with(client, options, shutdown.clone()));
         Self { shutdown, probes: addresses.0, metrics: addresses.1, result }

@@ -8,7 +8,7 @@ mod cluster;
 mod conversion;
 pub(crate) mod foo;
 mod mounted;
-mod self_made;
+mod self_signed;
 mod serving;
 
 use std::net::{Ipv4Addr, SocketAddr};

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use super::*;
 use crate::{
-    cache::{Packing, parse_selector, scoped::Fit},
+    cache::{Packing, parse_selector, parsed_scope::ScopeMatch},
     object::revision_of,
 };
 
@@ -71,7 +71,7 @@ impl Fed {
 
     fn write(&self, name: &str, revision: u64) {
         let object = Arc::new(object(name, revision));
-        self.informer.any.change(|store, emit| store.wrote(object, Fit::Within, false, emit));
+        self.informer.any.change(|store, emit| store.wrote(object, ScopeMatch::Within, false, emit));
     }
 }
 
@@ -143,7 +143,7 @@ async fn a_handler_may_use_its_informer_in_every_way() {
         into.lock().push(format!("{} of {}", tell(&event), informer.len()));
         if let Event::Added { initial: true, .. } = event {
             let written = Arc::new(object("c", 9000));
-            informer.any.change(|store, emit| store.wrote(written, Fit::Within, false, emit));
+            informer.any.change(|store, emit| store.wrote(written, ScopeMatch::Within, false, emit));
             let into = into.clone();
             let subscription = informer.subscribe(move |event| into.lock().push(format!("inner {}", tell(&event))));
             *inner.lock() = Some(subscription);

@@ -48,7 +48,7 @@ enum Step {
     Gone(ObjectKey, u64),
     Bookmark(u64),
     Absent,
-    Wrote(Arc<ConfigMap>, Fit),
+    Wrote(Arc<ConfigMap>, ScopeMatch),
     Deleted(&'static str, &'static str),
 }
 
@@ -90,7 +90,7 @@ fn check<const N: usize>(steps: [(Step, &[&str]); N]) -> Store<ConfigMap> {
 }
 
 fn within(name: &str, uid: &str, revision: u64) -> Step {
-    Wrote(state(name, uid, revision), Fit::Within)
+    Wrote(state(name, uid, revision), ScopeMatch::Within)
 }
 
 #[test]
@@ -265,8 +265,8 @@ fn a_delete_holds_when_the_object_had_left_the_scope_and_come_back_before() {
 fn an_own_write_that_leaves_the_scope_ends_the_object_at_once() {
     check([
         (List(5, vec![state("a", "1", 3)]), &["initial a:1@3"]),
-        (Wrote(state("a", "1", 9), Fit::Outside), &["deleted a:1@3"]),
-        (Wrote(state("b", "2", 10), Fit::Outside), &[]),
+        (Wrote(state("a", "1", 9), ScopeMatch::Outside), &["deleted a:1@3"]),
+        (Wrote(state("b", "2", 10), ScopeMatch::Outside), &[]),
         (Apply(state("a", "1", 7)), &[]),
         (List(8, vec![state("a", "1", 7)]), &[]),
         (Delete(state("a", "1", 9)), &[]),
@@ -278,8 +278,8 @@ fn an_own_write_that_leaves_the_scope_ends_the_object_at_once() {
 fn where_only_the_server_knows_the_scope_an_own_write_changes_what_is_there() {
     check([
         (List(5, vec![state("a", "1", 3)]), &["initial a:1@3"]),
-        (Wrote(state("b", "2", 9), Fit::Unknown), &[]),
-        (Wrote(state("a", "1", 10), Fit::Unknown), &["updated a:1@3 -> a:1@10"]),
+        (Wrote(state("b", "2", 9), ScopeMatch::Unknown), &[]),
+        (Wrote(state("a", "1", 10), ScopeMatch::Unknown), &["updated a:1@3 -> a:1@10"]),
         (Apply(state("b", "2", 9)), &["added b:2@9"]),
         // It is out of scope with the write, as the server sees it.
         (Delete(state("a", "1", 10)), &["deleted a:1@10"]),
@@ -289,7 +289,7 @@ fn where_only_the_server_knows_the_scope_an_own_write_changes_what_is_there() {
 #[test]
 fn a_state_of_another_type_is_replaced_by_the_watch() {
     let mut store = check([(List(5, vec![]), &[])]);
-    store.wrote(state("a", "1", 6), Fit::Within, true, &mut |_| ());
+    store.wrote(state("a", "1", 6), ScopeMatch::Within, true, &mut |_| ());
     assert_eq!(run(&mut store, Apply(state("a", "1", 6))), ["updated a:1@6 -> a:1@6"]);
     assert_eq!(run(&mut store, Apply(state("a", "1", 6))), Vec::<String>::new());
 }
@@ -301,7 +301,7 @@ fn states_without_revision_or_name_do_no_harm() {
     for step in [
         List(0, vec![nothing.clone(), nothing.clone()]),
         Apply(nothing.clone()),
-        Wrote(nothing.clone(), Fit::Within),
+        Wrote(nothing.clone(), ScopeMatch::Within),
         Delete(nothing.clone()),
         Delete(nothing.clone()),
         Deleted("", ""),

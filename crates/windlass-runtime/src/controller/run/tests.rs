@@ -8,7 +8,7 @@ use super::*;
 use crate::{
     cache::{Informer, Settings},
     controller::{Action, Trigger, Watch, worker::tests::workers},
-    lease::{Ring, Standing},
+    lease::{LeadershipState, Ring},
     watch,
 };
 
@@ -66,8 +66,8 @@ fn key(name: &str) -> ObjectKey {
     ObjectKey::namespaced("default", name)
 }
 
-fn leads() -> Standing {
-    Standing::Leads { until: tokio::time::Instant::now() + Duration::from_secs(3600) }
+fn leads() -> LeadershipState {
+    LeadershipState::Leads { until: tokio::time::Instant::now() + Duration::from_secs(3600) }
 }
 
 async fn until(holds: impl Fn() -> bool) {
@@ -99,7 +99,7 @@ async fn workers_begin_when_this_process_leads_and_are_dropped_when_it_does_not(
     assert_eq!((begun.load(Ordering::SeqCst), workers.queue.len()), (0, 3), "the queue is warm, and nobody works");
     election.send_replace(leads());
     until(|| running.load(Ordering::SeqCst) == 2).await;
-    election.send_replace(Standing::Over { led: true });
+    election.send_replace(LeadershipState::Over { led: true });
     until(|| running.load(Ordering::SeqCst) == 0).await;
     workers.queue.add(key("d"), Priority::NORMAL);
     tokio::time::sleep(Duration::from_secs(60)).await;
@@ -123,7 +123,7 @@ async fn a_lease_that_runs_out_while_draining_drops_what_runs() {
     let (election, leadership) = Leadership::followed();
     let shutdown = Shutdown::new();
     workers.queue.add(key("a"), Priority::NORMAL);
-    election.send_replace(Standing::Leads { until: tokio::time::Instant::now() + Duration::from_secs(10) });
+    election.send_replace(LeadershipState::Leads { until: tokio::time::Instant::now() + Duration::from_secs(10) });
     let gate = Gate { leadership: Some(leadership), shutdown: shutdown.clone() };
     let life = tokio::spawn(work(workers, 1, gate));
     until(|| running.load(Ordering::SeqCst) == 1).await;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::lease::simulation::{Agenda, Chance, Fate, LocalClock, SECOND, Trip};
+use crate::lease::tests::simulation::{Agenda, Chance, Fate, LocalClock, SECOND, Trip};
 
 const DISTURBED: u64 = 240 * SECOND;
 const CALM: u64 = 60 * SECOND;
@@ -28,7 +28,7 @@ struct World {
     agenda: Agenda<Event>,
     origin: Instant,
     candidates: Vec<Candidate>,
-    lease: Option<(Record, String)>,
+    lease: Option<(LeaseRecord, String)>,
     versions: u64,
     faults: u64,
     terms: usize,
@@ -101,7 +101,7 @@ impl World {
     /// What `Leadership::check` would answer in that process, even if it was paused until this very moment.
     fn leads(&self, candidate: usize) -> bool {
         let candidate = &self.candidates[candidate];
-        matches!(candidate.election.standing(), Standing::Leads { until } if candidate.clock.at(self.now) < until)
+        matches!(candidate.election.standing(), LeadershipState::Leads { until } if candidate.clock.at(self.now) < until)
     }
 
     fn happen(&mut self, event: Event) {
@@ -211,7 +211,7 @@ fn election(identity: &str) -> Election {
     Election::new(identity.to_owned(), Timing::default())
 }
 
-fn is(record: &Record, version: &str) -> Answer {
+fn is(record: &LeaseRecord, version: &str) -> Answer {
     Answer::Is { record: record.clone(), version: version.to_owned() }
 }
 
@@ -221,13 +221,13 @@ fn seconds(seconds: u64) -> Duration {
 
 const WALL: Timestamp = Timestamp::UNIX_EPOCH;
 
-fn replaced(step: Step) -> Record {
+fn replaced(step: Step) -> LeaseRecord {
     let Step::Replace(record) = step else { panic!("expected a replacement, got {step:?}") };
     record
 }
 
 /// A leader that got its lease by a request sent at `now`.
-fn leader(now: Instant) -> (Election, Record) {
+fn leader(now: Instant) -> (Election, LeaseRecord) {
     let mut election = election("me");
     assert_eq!(election.next(now, WALL, 0.0), Step::Read);
     election.answer(Answer::Missing, now);
@@ -245,13 +245,13 @@ fn a_missing_lease_is_created_and_led_from_before_the_request() {
     let Step::Create(record) = election.next(now, WALL, 0.0) else { panic!("expected a creation") };
     assert_eq!((record.holder.as_str(), record.seconds, record.transitions), ("me", 15, 0));
     election.answer(is(&record, "1"), now + seconds(3));
-    assert_eq!(election.standing(), Standing::Leads { until: now + seconds(10) });
+    assert_eq!(election.standing(), LeadershipState::Leads { until: now + seconds(10) });
 }
 
 #[test]
 fn a_held_lease_is_taken_over_only_after_its_whole_time_by_our_clock() {
     let now = Instant::now();
-    let held = Record { holder: "other".to_owned(), seconds: 15, transitions: 4, ..Record::default() };
+    let held = LeaseRecord { holder: "other".to_owned(), seconds: 15, transitions: 4, ..LeaseRecord::default() };
     let mut election = election("me");
     assert_eq!(election.next(now, WALL, 0.0), Step::Read);
     election.answer(is(&held, "7"), now);
@@ -270,7 +270,7 @@ fn a_held_lease_is_taken_over_only_after_its_whole_time_by_our_clock() {
 #[test]
 fn a_renewal_seen_starts_the_time_again() {
     let now = Instant::now();
-    let held = Record { holder: "other".to_owned(), seconds: 15, ..Record::default() };
+    let held = LeaseRecord { holder: "other".to_owned(), seconds: 15, ..LeaseRecord::default() };
     let mut election = election("me");
     election.next(now, WALL, 0.0);
     election.answer(is(&held, "7"), now);
@@ -295,7 +295,7 @@ fn a_leader_renews_without_reading_and_keeps_when_it_began() {
     assert_ne!(record.renewed, created.renewed);
     assert!(!election.is_slow());
     election.answer(is(&record, "2"), now + seconds(3));
-    assert_eq!(election.standing(), Standing::Leads { until: now + seconds(12) });
+    assert_eq!(election.standing(), LeadershipState::Leads { until: now + seconds(12) });
 }
 
 #[test]
@@ -310,7 +310,7 @@ fn a_leader_whose_renewal_failed_reads_at_once_and_goes_on() {
     let record = replaced(election.next(then, WALL, 0.0));
     assert!(election.is_slow());
     election.answer(is(&record, "10"), then);
-    assert_eq!(election.standing(), Standing::Leads { until: then + seconds(10) });
+    assert_eq!(election.standing(), LeadershipState::Leads { until: then + seconds(10) });
 }
 
 #[test]
@@ -320,7 +320,7 @@ fn a_leader_that_cannot_renew_ends_at_its_deadline_and_a_late_answer_does_not_he
     let record = replaced(election.next(now + seconds(9), WALL, 0.0));
     election.answer(is(&record, "2"), now + seconds(10));
     assert_eq!(election.next(now + seconds(10), WALL, 0.0), Step::End);
-    assert_eq!(election.standing(), Standing::Over { led: true });
+    assert_eq!(election.standing(), LeadershipState::Over { led: true });
     assert!(!election.stop(), "a lost lease is left to expire");
 }
 
@@ -331,7 +331,7 @@ fn a_leader_that_sees_another_holder_ends_at_once() {
     replaced(election.next(now + seconds(2), WALL, 0.0));
     election.answer(Answer::Refused, now + seconds(2));
     election.next(now + seconds(2), WALL, 0.0);
-    let other = Record { holder: "other".to_owned(), seconds: 15, ..Record::default() };
+    let other = LeaseRecord { holder: "other".to_owned(), seconds: 15, ..LeaseRecord::default() };
     election.answer(is(&other, "3"), now + seconds(2));
     assert_eq!(election.next(now + seconds(2), WALL, 0.0), Step::End);
 }
@@ -341,7 +341,7 @@ fn giving_up_ends_leading_first_and_then_writes_a_lease_of_nobody() {
     let now = Instant::now();
     let (mut election, _) = leader(now);
     assert!(election.stop());
-    assert_eq!(election.standing(), Standing::Over { led: true });
+    assert_eq!(election.standing(), LeadershipState::Over { led: true });
     let record = replaced(election.surrender(now, WALL).unwrap());
     assert_eq!((record.holder.as_str(), record.seconds), ("", 1));
     election.answer(is(&record, "2"), now);
@@ -353,14 +353,14 @@ fn a_lease_of_nobody_is_taken_at_once() {
     let now = Instant::now();
     let mut election = election("me");
     election.next(now, WALL, 0.0);
-    election.answer(is(&Record { seconds: 1, transitions: 2, ..Record::default() }, "5"), now);
+    election.answer(is(&LeaseRecord { seconds: 1, transitions: 2, ..LeaseRecord::default() }, "5"), now);
     assert_eq!(replaced(election.next(now, WALL, 0.0)).transitions, 3);
 }
 
 #[test]
 fn a_lease_deleted_under_its_holder_is_waited_for() {
     let now = Instant::now();
-    let held = Record { holder: "other".to_owned(), seconds: 15, ..Record::default() };
+    let held = LeaseRecord { holder: "other".to_owned(), seconds: 15, ..LeaseRecord::default() };
     let mut election = election("me");
     election.next(now, WALL, 0.0);
     election.answer(is(&held, "7"), now);

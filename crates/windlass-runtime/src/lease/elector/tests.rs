@@ -73,15 +73,15 @@ impl Server {
         StatusCode::OK
     }
 
-    fn record(&self) -> Record {
-        Record::of(self.lease.lock().as_ref().unwrap())
+    fn record(&self) -> LeaseRecord {
+        LeaseRecord::of(self.lease.lock().as_ref().unwrap())
     }
 }
 
 struct Candidate {
     leadership: Leadership,
     stop: CancellationToken,
-    running: JoinHandle<Ended>,
+    running: JoinHandle<ElectionOutcome>,
 }
 
 fn candidate(server: &Server, identity: &str, metrics: &ElectionMetrics) -> Candidate {
@@ -130,7 +130,7 @@ async fn a_leader_without_a_server_ends_at_its_deadline_and_not_later() {
         leader.leadership.lost().await;
         let lasted = start.elapsed();
         assert!(lasted <= Duration::from_secs(10) && lasted >= Duration::from_secs(7), "{lasted:?}");
-        assert_eq!(leader.running.await.unwrap(), Ended::Lost);
+        assert_eq!(leader.running.await.unwrap(), ElectionOutcome::Lost);
         assert_eq!(server.record().holder, "one", "it is left to expire");
     }
 }
@@ -156,7 +156,7 @@ async fn a_candidate_takes_over_after_the_whole_lease_and_a_released_one_soon() 
     let start = Instant::now();
     third.leadership.acquired().await;
     assert!(start.elapsed() <= Duration::from_secs(5), "{:?}", start.elapsed());
-    assert_eq!(second.running.await.unwrap(), Ended::Stopped);
+    assert_eq!(second.running.await.unwrap(), ElectionOutcome::Stopped);
     assert_eq!((server.record().holder.as_str(), server.record().transitions), ("three", 2));
 }
 
@@ -168,7 +168,7 @@ async fn stopping_without_a_server_ends_in_bounded_time() {
     server.trouble(HANGS);
     leader.stop.cancel();
     let start = Instant::now();
-    assert_eq!(leader.running.await.unwrap(), Ended::Stopped);
+    assert_eq!(leader.running.await.unwrap(), ElectionOutcome::Stopped);
     assert!(start.elapsed() <= Duration::from_secs(11), "{:?}", start.elapsed());
     assert!(!leader.leadership.leads());
 }

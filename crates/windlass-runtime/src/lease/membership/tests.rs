@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     key::ObjectKey,
-    lease::simulation::{Agenda, Chance, Fate, LocalClock, SECOND, Trip},
+    lease::tests::simulation::{Agenda, Chance, Fate, LocalClock, SECOND, Trip},
 };
 
 const DISTURBED: u64 = 240 * SECOND;
@@ -17,7 +17,7 @@ enum Event {
 
 struct Member {
     membership: Membership,
-    view: View,
+    view: ShardView,
     clock: LocalClock,
     paused: u64,
     request: u64,
@@ -31,7 +31,7 @@ struct World {
     agenda: Agenda<Event>,
     origin: Instant,
     members: Vec<Member>,
-    leases: BTreeMap<Arc<str>, (Record, Option<Ring>, String)>,
+    leases: BTreeMap<Arc<str>, (LeaseRecord, Option<Ring>, String)>,
     versions: u64,
     faults: u64,
     keys: Vec<KeyHash>,
@@ -74,7 +74,7 @@ impl World {
         let name: Arc<str> = format!("group-{}", self.chance.next()).into();
         let clock = LocalClock::new(self.origin, &mut self.chance);
         let membership = Membership::new(name.clone(), format!("host_{name}"), Timing::default());
-        let view = View::nothing(name);
+        let view = ShardView::nothing(name);
         Member { membership, view, clock, paused: 0, request: 0, waits: false, stopping: false }
     }
 
@@ -176,7 +176,7 @@ impl World {
         let current = self.leases.get(name).map(|(_, _, version)| version.clone());
         let (record, ring) = match step {
             Step::List => {
-                let seen = self.leases.iter().map(|(name, (record, ring, version))| Seen {
+                let seen = self.leases.iter().map(|(name, (record, ring, version))| ListedLease {
                     name: name.clone(),
                     version: version.clone(),
                     record: record.clone(),
@@ -259,9 +259,9 @@ fn ring(names: &[&str]) -> Ring {
 }
 
 /// A lease in a list.
-fn seen(name: &str, version: &str, members: &[&str]) -> Seen {
-    let record = Record { holder: format!("host_{name}"), seconds: 15, ..Record::default() };
-    Seen { name: name.into(), version: version.to_owned(), record, ring: Some(ring(members)) }
+fn seen(name: &str, version: &str, members: &[&str]) -> ListedLease {
+    let record = LeaseRecord { holder: format!("host_{name}"), seconds: 15, ..LeaseRecord::default() };
+    ListedLease { name: name.into(), version: version.to_owned(), record, ring: Some(ring(members)) }
 }
 
 /// A member whose requests are answered by hand.
@@ -273,7 +273,7 @@ struct Bench {
 
 impl Bench {
     /// A member `me` that has asked everybody and sees only `others`.
-    fn new(others: &[Seen]) -> Self {
+    fn new(others: &[ListedLease]) -> Self {
         let member = Membership::new("me".into(), "host_me".to_owned(), Timing::default());
         let mut bench = Self { member, now: Instant::now(), ring: String::new() };
         bench.list(others);
@@ -291,21 +291,21 @@ impl Bench {
         self.member.answer(Answer::Written { record, version: "1".to_owned() }, self.now);
     }
 
-    fn list(&mut self, others: &[Seen]) {
+    fn list(&mut self, others: &[ListedLease]) {
         assert_eq!(self.member.next(self.now, WALL), Step::List);
         self.listed(others);
     }
 
-    fn listed(&mut self, others: &[Seen]) {
+    fn listed(&mut self, others: &[ListedLease]) {
         let mine = self.member.mine.clone().map(|(record, version)| {
             let ring = Ring::parse(&self.ring);
-            Seen { name: "me".into(), version, record, ring }
+            ListedLease { name: "me".into(), version, record, ring }
         });
         self.member.answer(Answer::Listed(others.iter().cloned().chain(mine).collect()), self.now);
     }
 
     /// A renewal and a list, when it is time for them.
-    fn renew(&mut self, others: &[Seen]) {
+    fn renew(&mut self, others: &[ListedLease]) {
         self.pass(seconds(2));
         self.write();
         self.list(others);
@@ -412,7 +412,7 @@ fn one_that_was_paused_past_its_deadline_owns_nothing_until_it_has_asked_again()
 
 #[test]
 fn a_ring_that_is_not_understood_claims_everything() {
-    let strange = Seen { ring: None, ..seen("you", "5", &[]) };
+    let strange = ListedLease { ring: None, ..seen("you", "5", &[]) };
     let bench = Bench::new(&[strange]);
     assert_eq!(bench.owned().len(), 0);
 }

@@ -51,7 +51,10 @@ fn values_are_read() {
     assert_eq!(flags.rate(), Some(Rate { per_second: 20.0, burst: 100 }));
     assert_eq!(flags.graceful_timeout, Duration::from_secs(90));
     let flags = parse(&["--log-format=json", "--metrics-bind-address=0", "--debug-state"]).unwrap();
-    assert_eq!((flags.log_format, flags.metrics_bind_address, flags.debug_state), (LogFormat::Json, Bind::Off, true));
+    assert_eq!(
+        (flags.log_format, flags.metrics_bind_address, flags.debug_state),
+        (LogFormat::Json, BindAddress::Off, true)
+    );
 }
 
 #[test]

@@ -1,8 +1,8 @@
 use super::*;
 use crate::watch::decode::Status;
 
-fn machine(streaming_list: bool) -> Machine {
-    Machine::new(Settings { page_size: 500, streaming_list, short_watch: Duration::from_secs(1), random: || 0.0 })
+fn machine(streaming_list: bool) -> StateMachine {
+    StateMachine::new(Settings { page_size: 500, streaming_list, short_watch: Duration::from_secs(1), random: || 0.0 })
 }
 
 fn list(revision: &str, limit: Option<u32>) -> Request {
@@ -34,7 +34,7 @@ fn broken() -> Failure {
 }
 
 /// A machine that watches from revision 10.
-fn watching(streaming_list: bool) -> Machine {
+fn watching(streaming_list: bool) -> StateMachine {
     let mut machine = machine(streaming_list);
     if streaming_list {
         machine.streamed("10");

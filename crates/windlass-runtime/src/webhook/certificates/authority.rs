@@ -21,7 +21,7 @@ const MAX_FORMER: usize = 8;
 
 /// How long things last.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Policy {
+pub(super) struct Lifetimes {
     pub(super) authority_lifetime: Duration,
     pub(super) serving_lifetime: Duration,
     /// How long an authority is in the bundle before it signs.
@@ -30,24 +30,24 @@ pub(super) struct Policy {
 
 /// A certificate and its key in PEM.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Pair {
+pub(super) struct KeyPair {
     pub(super) certificate: String,
     pub(super) key: String,
 }
 
 /// What all replicas share.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Kept {
+pub(super) struct StoredCertificates {
     /// The newest first.
-    pub(super) authorities: Vec<Pair>,
-    pub(super) serving: Pair,
+    pub(super) authorities: Vec<KeyPair>,
+    pub(super) serving: KeyPair,
     /// Authorities, in PEM, that clients trusted when what was kept before was lost. Their keys are lost as well;
     /// replicas may still show what they signed.
     pub(super) former: String,
 }
 
 /// What a certificate says.
-struct Facts {
+struct ParsedCertificate {
     subject: Vec<u8>,
     issuer: Vec<u8>,
     not_before: Duration,
@@ -55,7 +55,7 @@ struct Facts {
     names: Vec<String>,
 }
 
-impl Kept {
+impl StoredCertificates {
     /// All that clients are to trust, in PEM.
     pub(super) fn trusted(&self) -> String {
         self.bundle() + &self.former
@@ -76,10 +76,10 @@ impl Kept {
         self.authorities.iter().map(|authority| authority.key.as_str()).collect()
     }
 
-    /// From what [`Kept::bundle`] and [`Kept::authority_keys`] made.
-    pub(super) fn from_parts(bundle: &str, authority_keys: &str, serving: Pair) -> Self {
+    /// From what [`StoredCertificates::bundle`] and [`StoredCertificates::authority_keys`] made.
+    pub(super) fn from_parts(bundle: &str, authority_keys: &str, serving: KeyPair) -> Self {
         let pairs = blocks(bundle).into_iter().zip(blocks(authority_keys));
-        let authorities = pairs.map(|(certificate, key)| Pair { certificate, key }).collect();
+        let authorities = pairs.map(|(certificate, key)| KeyPair { certificate, key }).collect();
         Self { authorities, serving, former: String::new() }
     }
 }
@@ -87,12 +87,12 @@ impl Kept {
 /// What is to be kept from now on. The same as before, unless something is missing, broken, of other names, or in the
 /// last third of its life.
 pub(super) fn renew(
-    kept: Option<&Kept>,
+    kept: Option<&StoredCertificates>,
     names: &[String],
-    policy: &Policy,
+    policy: &Lifetimes,
     now: Duration,
-) -> Result<Kept, rcgen::Error> {
-    let mut authorities: Vec<(Pair, Facts)> = Vec::new();
+) -> Result<StoredCertificates, rcgen::Error> {
+    let mut authorities: Vec<(KeyPair, ParsedCertificate)> = Vec::new();
     for pair in kept.map(|kept| &kept.authorities[..]).unwrap_or_default() {
         // What cannot be read or used is as good as lost.
         let usable = facts(&pair.certificate).filter(|facts| facts.not_after > now);
@@ -106,7 +106,7 @@ pub(super) fn renew(
         authorities.insert(0, (pair, facts));
     }
     // An overlap after the loss, everybody shows what the authorities of now have signed.
-    let known = |(_, facts): &(Pair, Facts)| now >= facts.not_before + CLOCK_SKEW + policy.overlap;
+    let known = |(_, facts): &(KeyPair, ParsedCertificate)| now >= facts.not_before + CLOCK_SKEW + policy.overlap;
     let former = kept.filter(|_| !authorities.iter().any(known)).map(|kept| kept.former.clone()).unwrap_or_default();
     let good = kept.map(|kept| &kept.serving).filter(|pair| is_good(pair, names, &authorities, now));
     let serving = match good {
@@ -118,7 +118,7 @@ pub(super) fn renew(
             new_serving(signer, facts.not_after, names, policy, now)?
         }
     };
-    Ok(Kept { authorities: authorities.into_iter().map(|(pair, _)| pair).collect(), serving, former })
+    Ok(StoredCertificates { authorities: authorities.into_iter().map(|(pair, _)| pair).collect(), serving, former })
 }
 
 /// The authorities of a PEM text that are not over, each once.
@@ -135,12 +135,12 @@ pub(super) fn valid(bundle: &str, now: Duration) -> String {
 
 /// Whether a certificate may take the place of another at once: clients that trust the one trust the other, or the one
 /// is over.
-pub(super) fn may_replace(shown: &Pair, next: &Pair, now: Duration) -> bool {
+pub(super) fn may_replace(shown: &KeyPair, next: &KeyPair, now: Duration) -> bool {
     let (Some(shown), Some(next)) = (facts(&shown.certificate), facts(&next.certificate)) else { return true };
     shown.issuer == next.issuer || shown.not_after <= now
 }
 
-fn is_good(pair: &Pair, names: &[String], authorities: &[(Pair, Facts)], now: Duration) -> bool {
+fn is_good(pair: &KeyPair, names: &[String], authorities: &[(KeyPair, ParsedCertificate)], now: Duration) -> bool {
     let Some(facts) = facts(&pair.certificate) else { return false };
     let signed = authorities.iter().any(|(_, authority)| authority.subject == facts.issuer);
     let covers = names.iter().all(|name| facts.names.contains(name));
@@ -148,7 +148,7 @@ fn is_good(pair: &Pair, names: &[String], authorities: &[(Pair, Facts)], now: Du
     signed && covers && fits && !facts.is_due(now)
 }
 
-impl Facts {
+impl ParsedCertificate {
     /// Whether it is in the last third of its life.
     fn is_due(&self, now: Duration) -> bool {
         let lifetime = self.not_after.saturating_sub(self.not_before + CLOCK_SKEW);
@@ -156,11 +156,11 @@ impl Facts {
     }
 }
 
-fn facts(pem: &str) -> Option<Facts> {
+fn facts(pem: &str) -> Option<ParsedCertificate> {
     let der = CertificateDer::from_pem_slice(pem.as_bytes()).ok()?;
     let (_, parsed) = x509_parser::parse_x509_certificate(&der).ok()?;
     let seconds = |time: i64| Duration::from_secs(time.try_into().unwrap_or(0));
-    Some(Facts {
+    Some(ParsedCertificate {
         subject: parsed.subject().as_raw().to_vec(),
         issuer: parsed.issuer().as_raw().to_vec(),
         not_before: seconds(parsed.validity().not_before.timestamp()),
@@ -182,13 +182,13 @@ fn names_of(certificate: &X509Certificate<'_>) -> Vec<String> {
     names.collect()
 }
 
-fn issuer(pair: &Pair) -> Result<Issuer<'static, KeyPair>, rcgen::Error> {
+fn issuer(pair: &KeyPair) -> Result<Issuer<'static, KeyPair>, rcgen::Error> {
     let der = CertificateDer::from_pem_slice(pair.certificate.as_bytes())
         .map_err(|_| rcgen::Error::CouldNotParseCertificate)?;
     Issuer::from_ca_cert_der(&der, KeyPair::from_pem(&pair.key)?)
 }
 
-fn new_authority(policy: &Policy, now: Duration) -> Result<Pair, rcgen::Error> {
+fn new_authority(policy: &Lifetimes, now: Duration) -> Result<KeyPair, rcgen::Error> {
     // A name of its own: clients choose among authorities by name.
     let name = format!("windlass-webhook-{}", uuid::Uuid::new_v4().simple());
     let mut params = params(&name, &[], now, now + policy.authority_lifetime)?;
@@ -196,16 +196,16 @@ fn new_authority(policy: &Policy, now: Duration) -> Result<Pair, rcgen::Error> {
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
     let certificate = params.self_signed(&key)?;
-    Ok(Pair { certificate: certificate.pem(), key: key.serialize_pem() })
+    Ok(KeyPair { certificate: certificate.pem(), key: key.serialize_pem() })
 }
 
 fn new_serving(
-    signer: &Pair,
+    signer: &KeyPair,
     signer_end: Duration,
     names: &[String],
-    policy: &Policy,
+    policy: &Lifetimes,
     now: Duration,
-) -> Result<Pair, rcgen::Error> {
+) -> Result<KeyPair, rcgen::Error> {
     let common_name = names.first().map_or("webhook", String::as_str);
     // Longer ones do not fit; nobody looks at the common name of a certificate with alternative names.
     let common_name = if common_name.len() <= 64 { common_name } else { "webhook" };
@@ -216,7 +216,7 @@ fn new_serving(
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
     let certificate = params.signed_by(&key, &issuer(signer)?)?;
-    Ok(Pair { certificate: certificate.pem(), key: key.serialize_pem() })
+    Ok(KeyPair { certificate: certificate.pem(), key: key.serialize_pem() })
 }
 
 fn params(
@@ -252,7 +252,7 @@ fn blocks(text: &str) -> Vec<String> {
 }
 
 /// Shows no key.
-impl fmt::Debug for Pair {
+impl fmt::Debug for KeyPair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pair").field("certificate", &self.certificate).finish_non_exhaustive()
     }

@@ -64,7 +64,7 @@ impl Target {
 
 /// Which client configurations are ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Ours {
+pub(super) struct OwnClientConfigs {
     pub(super) namespace: String,
     pub(super) service: String,
     /// Paths that this server answers; what is reached by URL is told by its path.
@@ -99,7 +99,7 @@ enum Outcome {
 }
 
 /// The bundles that our clients have, of all targets that can be read.
-pub(super) async fn bundles(client: &Client, targets: &[Target], ours: &Ours) -> Vec<String> {
+pub(super) async fn bundles(client: &Client, targets: &[Target], ours: &OwnClientConfigs) -> Vec<String> {
     let mut bundles = Vec::new();
     for target in targets {
         match read(client, target).await {
@@ -117,7 +117,7 @@ pub(super) async fn bundles(client: &Client, targets: &[Target], ours: &Ours) ->
 /// it.
 ///
 /// Answers whether it was everywhere already, so that clients have had the time since the last look to learn of it.
-pub(super) async fn inject(client: &Client, targets: &[Target], ours: &Ours, bundle: &str) -> bool {
+pub(super) async fn inject(client: &Client, targets: &[Target], ours: &OwnClientConfigs, bundle: &str) -> bool {
     let mut settled = true;
     for target in targets {
         let outcome = inject_one(client, target, ours, bundle).await;
@@ -146,7 +146,12 @@ async fn read(client: &Client, target: &Target) -> Result<Option<Value>, InjectE
     }
 }
 
-async fn inject_one(client: &Client, target: &Target, ours: &Ours, bundle: &str) -> Result<Outcome, InjectError> {
+async fn inject_one(
+    client: &Client,
+    target: &Target,
+    ours: &OwnClientConfigs,
+    bundle: &str,
+) -> Result<Outcome, InjectError> {
     let (kind, name) = (target.kind.name(), &target.name);
     for _ in 0..TRIES {
         let Some(object) = read(client, target).await? else { return Ok(Outcome::Settled) };
@@ -175,7 +180,7 @@ fn request(builder: http::request::Builder, body: Vec<u8>) -> Request<Vec<u8>> {
 /// The patch that writes the bundle where it is missing; nothing if it is everywhere.
 ///
 /// It applies to this revision of the object alone.
-fn bundle_patch(object: &Value, kind: TargetKind, ours: &Ours, bundle: &str) -> Option<Patch> {
+fn bundle_patch(object: &Value, kind: TargetKind, ours: &OwnClientConfigs, bundle: &str) -> Option<Patch> {
     let encoded = Value::from(STANDARD.encode(bundle));
     let mut patch = Patch::default();
     patch.add("/metadata/resourceVersion", object.pointer("/metadata/resourceVersion").cloned().unwrap_or_default());
@@ -191,7 +196,7 @@ fn bundle_patch(object: &Value, kind: TargetKind, ours: &Ours, bundle: &str) -> 
 }
 
 /// The bundles that are in an object, where it leads to us.
-fn bundles_of(object: &Value, kind: TargetKind, ours: &Ours) -> Vec<String> {
+fn bundles_of(object: &Value, kind: TargetKind, ours: &OwnClientConfigs) -> Vec<String> {
     let configs = client_configs(object, kind).into_iter().filter_map(|pointer| object.pointer(&pointer));
     let encoded = configs.filter(|config| is_ours(config, ours)).filter_map(|config| config.get("caBundle")?.as_str());
     encoded.filter_map(|encoded| String::from_utf8(STANDARD.decode(encoded).ok()?).ok()).collect()
@@ -210,7 +215,7 @@ fn client_configs(object: &Value, kind: TargetKind) -> Vec<String> {
     }
 }
 
-fn is_ours(config: &Value, ours: &Ours) -> bool {
+fn is_ours(config: &Value, ours: &OwnClientConfigs) -> bool {
     if let Some(service) = config.get("service").filter(|service| !service.is_null()) {
         return service["name"] == ours.service && service["namespace"] == ours.namespace;
     }
@@ -224,8 +229,8 @@ mod tests {
 
     use super::*;
 
-    fn ours() -> Ours {
-        Ours { namespace: "ops".to_owned(), service: "web".to_owned(), paths: vec!["/convert".to_owned()] }
+    fn ours() -> OwnClientConfigs {
+        OwnClientConfigs { namespace: "ops".to_owned(), service: "web".to_owned(), paths: vec!["/convert".to_owned()] }
     }
 
     fn service(name: &str, bundle: Option<&str>) -> Value {

@@ -10,13 +10,13 @@ use kube::{
 use serde::de::Error as _;
 
 /// Where the Secret is.
-pub(super) struct Place<'a> {
+pub(super) struct SecretRef<'a> {
     pub(super) client: &'a Client,
     pub(super) namespace: &'a str,
     pub(super) name: &'a str,
 }
 
-impl Place<'_> {
+impl SecretRef<'_> {
     pub(super) async fn read(&self) -> Result<Option<Secret>, kube::Error> {
         let request = self.request().get(self.name, &GetParams::default()).map_err(kube::Error::BuildRequest)?;
         match self.send(request).await {

@@ -14,7 +14,7 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use windlass_runtime::webhook::{
-    Conversion, Denied, Description, Endpoint, Request, SelfMade, Warnings, Webhook, WebhookOptions, Webhooks,
+    Conversion, Denied, Description, Endpoint, Request, SelfSigned, Warnings, Webhook, WebhookOptions, Webhooks,
 };
 
 use super::{
@@ -91,7 +91,7 @@ async fn a_real_api_server_defaults_refuses_and_converts_by_webhook() {
 async fn defaults_refuses_and_converts() {
     let cluster = TestCluster::start().await;
     let name = TestCluster::unique("webhook");
-    let certificates = SelfMade::new(cluster.client(), cluster.namespace(), "web")
+    let certificates = SelfSigned::new(cluster.client(), cluster.namespace(), "web")
         .name("127.0.0.1")
         .mutating(&name)
         .validating(&name)

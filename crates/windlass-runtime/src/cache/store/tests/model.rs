@@ -109,7 +109,7 @@ struct World {
     packs: bool,
     server: Server,
     /// How much of the log the watch has brought.
-    watched: usize,
+    target: usize,
     absent: bool,
     store: Store<Map>,
     /// What a handler would know.
@@ -129,7 +129,7 @@ impl World {
         Self {
             packs,
             server,
-            watched: 0,
+            target: 0,
             absent: true,
             store: Store::new(packer),
             replayed: BTreeMap::new(),
@@ -164,14 +164,14 @@ impl World {
             }
             Act::Watch(changes) if !self.absent => {
                 for _ in 0..changes {
-                    if let Some((change, ..)) = self.server.log.get(self.watched) {
+                    if let Some((change, ..)) = self.server.log.get(self.target) {
                         let change = change.clone();
-                        self.watched += 1;
+                        self.target += 1;
                         self.apply(change);
                     }
                 }
             }
-            Act::Bookmark if !self.absent && self.watched == self.server.log.len() => {
+            Act::Bookmark if !self.absent && self.target == self.server.log.len() => {
                 self.apply(Change::Bookmark(self.server.revision));
             }
             Act::Relist(later) => self.relist(later),
@@ -180,7 +180,7 @@ impl World {
                 self.server.began = self.server.revision;
                 self.server.objects.clear();
                 self.server.log.clear();
-                (self.watched, self.absent) = (0, true);
+                (self.target, self.absent) = (0, true);
                 self.written.clear();
                 self.waiting.clear();
                 self.apply(Change::Absent);
@@ -200,14 +200,14 @@ impl World {
     }
 
     fn relist(&mut self, later: usize) {
-        let at = (self.watched + later).min(self.server.log.len());
+        let at = (self.target + later).min(self.server.log.len());
         let (revision, objects) = match at.checked_sub(1).map(|last| &self.server.log[last]) {
             Some((_, revision, objects)) => (*revision, objects.clone()),
             None => (self.server.began, BTreeMap::new()),
         };
         // Asked for at the revision that is known, so it is none before that: a bookmark may be past the last change.
         let revision = revision.max(self.store.revision());
-        (self.watched, self.absent) = (at, false);
+        (self.target, self.absent) = (at, false);
         self.apply(Change::Replace { objects: objects.into_values().collect(), revision });
     }
 
@@ -219,7 +219,7 @@ impl World {
                 let revision = revision_of(&*object);
                 let (name, uid) = (meta.name.clone().unwrap(), meta.uid.clone().unwrap());
                 self.written.push((name, uid, revision, is_within(&object)));
-                let fit = if is_within(&object) { Fit::Within } else { Fit::Outside };
+                let fit = if is_within(&object) { ScopeMatch::Within } else { ScopeMatch::Outside };
                 let object = self.own(&object);
                 self.store.wrote(object, fit, false, &mut |event| events.push(event.open()));
             }

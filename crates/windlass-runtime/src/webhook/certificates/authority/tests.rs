@@ -15,8 +15,8 @@ fn names() -> Vec<String> {
     NAMES.map(str::to_owned).to_vec()
 }
 
-fn policy() -> Policy {
-    Policy { authority_lifetime: 90 * DAY, serving_lifetime: 9 * DAY, overlap: DAY }
+fn policy() -> Lifetimes {
+    Lifetimes { authority_lifetime: 90 * DAY, serving_lifetime: 9 * DAY, overlap: DAY }
 }
 
 fn now() -> Duration {
@@ -24,7 +24,7 @@ fn now() -> Duration {
 }
 
 /// Whether a client with this bundle accepts the certificate.
-fn trusts(bundle: &str, serving: &Pair, at: Duration) -> bool {
+fn trusts(bundle: &str, serving: &KeyPair, at: Duration) -> bool {
     let mut roots = RootCertStore::empty();
     for authority in CertificateDer::pem_slice_iter(bundle.as_bytes()) {
         roots.add(authority.unwrap()).unwrap();
@@ -51,7 +51,7 @@ fn what_is_kept_survives_being_written() {
     let first = renew(None, &names(), &policy(), now()).unwrap();
     let later = renew(Some(&first), &names(), &policy(), now() + 61 * DAY).unwrap();
     assert_eq!(later.authorities.len(), 2);
-    assert_eq!(Kept::from_parts(&later.bundle(), &later.authority_keys(), later.serving.clone()), later);
+    assert_eq!(StoredCertificates::from_parts(&later.bundle(), &later.authority_keys(), later.serving.clone()), later);
 }
 
 #[test]

@@ -20,7 +20,7 @@ use tracing::Instrument;
 
 use super::{
     Informer, Settings,
-    any_informer::{AnyInformer, Watched},
+    any_informer::{AnyInformer, WatchTarget},
     metrics::{CacheMetrics, InformerMetrics},
 };
 use crate::{
@@ -84,7 +84,7 @@ pub struct InformerStatus {
 struct Inner {
     client: Client,
     metrics: OnceLock<(Arc<CacheMetrics>, WatchMetrics)>,
-    informers: RwLock<HashMap<Slot, Running>>,
+    informers: RwLock<HashMap<InformerKey, RunningInformer>>,
     /// What an informer that has died of a panic watched.
     died: Arc<watch::Sender<Option<ApiResource>>>,
     /// For each type, and for some resources of it.
@@ -96,7 +96,7 @@ type SettingsOf = (TypeId, Option<ApiResource>);
 
 /// Which informer.
 #[derive(Clone, PartialEq, Eq, Hash)]
-struct Slot {
+struct InformerKey {
     /// The Rust type; it tells the form, too.
     object: TypeId,
     resource: ApiResource,
@@ -104,7 +104,7 @@ struct Slot {
 }
 
 /// An informer with its task, which ends with this.
-struct Running {
+struct RunningInformer {
     informer: Arc<AnyInformer>,
     task: AbortHandle,
 }
@@ -156,7 +156,7 @@ impl Caches {
 
     /// The informer of a resource whose type is known at run time, started if it is new.
     pub fn informer_with<K: Object>(&self, dynamic: &K::DynamicType, scope: &Scope) -> Informer<K> {
-        Informer::of(self.inner.informer(Watched::of::<K>(dynamic, scope.clone())))
+        Informer::of(self.inner.informer(WatchTarget::of::<K>(dynamic, scope.clone())))
     }
 
     /// The informer of a resource's metadata, started if it is new. The same as an informer of `PartialObjectMeta<K>`.
@@ -169,14 +169,14 @@ impl Caches {
 
     /// The informer, if there is one already: a read starts no watch.
     pub fn existing<K: Object>(&self, dynamic: &K::DynamicType, scope: &Scope) -> Option<Informer<K>> {
-        self.inner.find(&Slot::of::<K>(dynamic, scope)).map(Informer::of)
+        self.inner.find(&InformerKey::of::<K>(dynamic, scope)).map(Informer::of)
     }
 
     /// Ends an informer's watch and its subscriptions, for everybody who shares it: handles of it keep what was known,
     /// and hear no more. Asking for it again starts another.
     pub fn remove<K: Object>(&self, dynamic: &K::DynamicType, scope: &Scope) {
         let mut informers = self.inner.informers.write();
-        let removed = informers.remove(&Slot::of::<K>(dynamic, scope));
+        let removed = informers.remove(&InformerKey::of::<K>(dynamic, scope));
         // Under the lock: nobody else begins to count under the same labels before.
         if let Some(removed) = &removed {
             removed.informer.uncount();
@@ -248,20 +248,21 @@ impl Caches {
     }
 }
 
-impl Slot {
+impl InformerKey {
     fn of<K: Object>(dynamic: &K::DynamicType, scope: &Scope) -> Self {
         Self { object: TypeId::of::<K>(), resource: resource_of::<K>(dynamic), scope: scope.clone() }
     }
 }
 
 impl Inner {
-    fn find(&self, slot: &Slot) -> Option<Arc<AnyInformer>> {
+    fn find(&self, slot: &InformerKey) -> Option<Arc<AnyInformer>> {
         self.informers.read().get(slot).map(|running| running.informer.clone())
     }
 
     /// An informer, started if it is new.
-    fn informer(&self, watched: Watched) -> Arc<AnyInformer> {
-        let slot = Slot { object: watched.object, resource: watched.resource.clone(), scope: watched.scope.clone() };
+    fn informer(&self, target: WatchTarget) -> Arc<AnyInformer> {
+        let slot =
+            InformerKey { object: target.object, resource: target.resource.clone(), scope: target.scope.clone() };
         if let Some(informer) = self.find(&slot) {
             return informer;
         }
@@ -269,7 +270,7 @@ impl Inner {
         if let Some(running) = informers.get(&slot) {
             return running.informer.clone();
         }
-        let shared = self.shared(watched);
+        let shared = self.shared(target);
         let (living, died) = (shared.clone().live(self.run(shared.clone())), self.died.clone());
         let resource = slot.resource.clone();
         let task = tokio::spawn(async move {
@@ -278,7 +279,7 @@ impl Inner {
             }
         });
         let task = task.abort_handle();
-        informers.insert(slot, Running { informer: shared.clone(), task });
+        informers.insert(slot, RunningInformer { informer: shared.clone(), task });
         shared
     }
 
@@ -288,12 +289,12 @@ impl Inner {
         let partial = written.object != TypeId::of::<DynamicObject>();
         let mut json = None;
         for informer in self.of_kind(&resource.group, &resource.kind) {
-            let watched = &informer.watched;
-            let same_version = watched.resource.version == resource.version;
-            if watched.object == written.object && same_version {
+            let target = &informer.target;
+            let same_version = target.resource.version == resource.version;
+            if target.object == written.object && same_version {
                 informer.wrote(object.clone(), false);
-            } else if watched.form == Form::Metadata {
-                let ApiResource { api_version, kind, .. } = &watched.resource;
+            } else if target.form == Form::Metadata {
+                let ApiResource { api_version, kind, .. } = &target.resource;
                 let json = json!({"apiVersion": api_version, "kind": kind, "metadata": object.metadata()});
                 informer.wrote_as_json(json.to_string().as_bytes(), false);
             } else if !written.metadata && same_version {
@@ -316,36 +317,36 @@ impl Inner {
         of_kind.map(|(_, running)| running.informer.clone()).collect()
     }
 
-    fn shared(&self, watched: Watched) -> Arc<AnyInformer> {
+    fn shared(&self, target: WatchTarget) -> Arc<AnyInformer> {
         let settings = self.settings.read();
         let settings = settings
-            .get(&(watched.object, Some(watched.resource.clone())))
-            .or_else(|| settings.get(&(watched.object, None)))
+            .get(&(target.object, Some(target.resource.clone())))
+            .or_else(|| settings.get(&(target.object, None)))
             .cloned()
             .unwrap_or_default();
-        let metadata = watched.form == Form::Metadata;
+        let metadata = target.form == Form::Metadata;
         let metrics = self.metrics.get();
         let metrics =
-            metrics.map(|(metrics, _)| InformerMetrics::new(metrics, &watched.resource, &watched.scope, metadata));
-        Arc::new(AnyInformer::new(watched, settings, metrics))
+            metrics.map(|(metrics, _)| InformerMetrics::new(metrics, &target.resource, &target.scope, metadata));
+        Arc::new(AnyInformer::new(target, settings, metrics))
     }
 
     /// Watches and feeds an informer until dropped.
     fn run(&self, shared: Arc<AnyInformer>) -> impl Future<Output = ()> + Send + use<> {
-        let (settings, watched) = (&shared.settings, &shared.watched);
+        let (settings, target) = (&shared.settings, &shared.target);
         let options = WatchOptions {
-            resource: watched.resource.clone(),
-            scope: watched.scope.clone(),
-            form: watched.form,
+            resource: target.resource.clone(),
+            scope: target.scope.clone(),
+            form: target.form,
             keep_managed_fields: settings.keep_managed_fields,
             page_size: settings.page_size,
             streaming_list: settings.streaming_list,
             short_watch: settings.short_watch,
             metrics: self.metrics.get().map(|(_, metrics)| metrics.clone()),
         };
-        let span = tracing::info_span!("informer", kind = %watched.resource.kind, group = %watched.resource.group);
+        let span = tracing::info_span!("informer", kind = %target.resource.kind, group = %target.resource.group);
         let (sender, changes) = mpsc::channel(CHANGES);
-        let watching = reflector::run_keeping(self.client.clone(), options, watched.parse, shared.clone(), sender);
+        let watching = reflector::run_keeping(self.client.clone(), options, target.parse, shared.clone(), sender);
         async move {
             tokio::join!(watching, shared.feed(changes));
         }
@@ -353,7 +354,7 @@ impl Inner {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningInformer {
     fn drop(&mut self) {
         self.task.abort();
         self.informer.close();
@@ -363,32 +364,32 @@ impl Drop for Running {
 impl AnyInformer {
     fn wrote(&self, mut object: Arc<dyn AnyObject>, partial: bool) {
         let meta = object.metadata();
-        if !self.scoped.has_namespace(meta.namespace.as_deref()) {
+        if !self.parsed_scope.has_namespace(meta.namespace.as_deref()) {
             return;
         }
-        if is_final(&self.watched.resource.group, &self.watched.resource.kind, meta) {
+        if is_final(&self.target.resource.group, &self.target.resource.kind, meta) {
             let uid = meta.uid.as_deref().unwrap_or_default();
             return self.change(|store, emit| store.deleted(&ObjectKey::of_meta(meta), uid, emit));
         }
-        let fit = self.scoped.fit(meta);
+        let fit = self.parsed_scope.fit(meta);
         self.prepare(&mut object);
         self.change(|store, emit| store.wrote(object, fit, partial, emit));
     }
 
     /// A write of another Rust type; `partial` if that may not know all fields.
     fn wrote_as_json(&self, json: &[u8], partial: bool) {
-        match self.watched.parse.read(json) {
+        match self.target.parse.read(json) {
             Ok(object) => self.wrote(object, partial),
             // Nothing of the object is told: it may be a secret.
             Err(_) => {
-                let kind = &self.watched.resource.kind;
+                let kind = &self.target.resource.kind;
                 tracing::warn!(%kind, "a written object cannot be read as another type of its kind");
             }
         }
     }
 
     fn deleted(&self, key: &ObjectKey, uid: &str) {
-        if self.scoped.has_namespace(key.namespace()) {
+        if self.parsed_scope.has_namespace(key.namespace()) {
             self.change(|store, emit| store.deleted(key, uid, emit));
         }
     }
@@ -396,9 +397,9 @@ impl AnyInformer {
     fn status(&self) -> InformerStatus {
         let store = self.store();
         InformerStatus {
-            resource: self.watched.resource.clone(),
-            scope: self.watched.scope.clone(),
-            form: self.watched.form,
+            resource: self.target.resource.clone(),
+            scope: self.target.scope.clone(),
+            form: self.target.form,
             synced: store.is_synced(),
             absent: store.is_absent(),
             failed: store.is_failed(),

@@ -21,7 +21,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
-use windlass_runtime::webhook::{Denied, Request, SelfMade, Webhook, WebhookOptions, Webhooks};
+use windlass_runtime::webhook::{Denied, Request, SelfSigned, Webhook, WebhookOptions, Webhooks};
 
 use super::{
     Caller, Served,
@@ -107,13 +107,13 @@ fn webhooks() -> Webhooks {
     Webhooks::new().add(Webhook::<Foo>::new().validate(|_: &Request<Foo>| Ok::<_, Denied>(())))
 }
 
-fn certificates(cluster: &TestCluster, configuration: &Configuration, clock: &Clock) -> SelfMade {
+fn certificates(cluster: &TestCluster, configuration: &Configuration, clock: &Clock) -> SelfSigned {
     certificates_with(cluster.client(), cluster, configuration, clock)
 }
 
-fn certificates_with(client: Client, cluster: &TestCluster, configuration: &Configuration, clock: &Clock) -> SelfMade {
+fn certificates_with(client: Client, cluster: &TestCluster, configuration: &Configuration, clock: &Clock) -> SelfSigned {
     let clock = clock.clone();
-    SelfMade::new(client, cluster.namespace(), "web")
+    SelfSigned::new(client, cluster.namespace(), "web")
         .name("127.0.0.1")
         .validating(&configuration.name)
         .lifetimes(Duration::from_mins(45), Duration::from_mins(6))

@@ -10,13 +10,13 @@ use crate::cache::InformerStatus;
 
 /// Named views of what goes on in a process. A cheap handle: clones share them.
 #[derive(Clone, Default)]
-pub struct State {
+pub struct DebugState {
     views: Arc<RwLock<BTreeMap<String, View>>>,
 }
 
 type View = Arc<dyn Fn() -> Value + Send + Sync>;
 
-impl State {
+impl DebugState {
     /// No views.
     pub fn new() -> Self {
         Self::default()

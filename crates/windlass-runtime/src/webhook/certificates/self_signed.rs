@@ -14,9 +14,9 @@ use tracing::{info, warn};
 
 use super::{
     CertResolver, CertificateError,
-    authority::{self, Kept, Pair, Policy},
-    inject::{self, Ours, Target, TargetKind},
-    secret::Place,
+    authority::{self, KeyPair, Lifetimes, StoredCertificates},
+    inject::{self, OwnClientConfigs, Target, TargetKind},
+    secret::SecretRef,
 };
 use crate::manifests::Permission;
 
@@ -31,7 +31,7 @@ const DAY: Duration = Duration::from_hours(24);
 /// Why there is no certificate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum SelfMadeError {
+pub enum SelfSignedError {
     /// The Secret cannot be read.
     #[error("cannot read the Secret {0} with the certificates")]
     Read(String, #[source] kube::Error),
@@ -62,9 +62,9 @@ pub enum SelfMadeError {
 /// and again whenever somebody overwrites it (looked at every [`check_every`](Self::check_every)).
 ///
 /// ```no_run
-/// # use windlass_runtime::webhook::{Certificates, SelfMade};
+/// # use windlass_runtime::webhook::{Certificates, SelfSigned};
 /// # fn certificates(client: kube::Client) -> Certificates {
-/// SelfMade::new(client, "operators", "foo-webhook")
+/// SelfSigned::new(client, "operators", "foo-webhook")
 ///     .mutating("foo")
 ///     .validating("foo")
 ///     .definition("foos.example.com")
@@ -72,29 +72,29 @@ pub enum SelfMadeError {
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct SelfMade {
+pub struct SelfSigned {
     client: Client,
     namespace: String,
     service: String,
     secret: String,
     names: Vec<String>,
     targets: Vec<Target>,
-    policy: Policy,
+    policy: Lifetimes,
     check_every: Duration,
     clock: Arc<dyn Fn() -> SystemTime + Send + Sync>,
 }
 
 /// Keeps the certificate of a running server fresh.
 #[derive(Debug)]
-pub(in crate::webhook) struct Keeper {
-    options: SelfMade,
-    ours: Ours,
+pub(in crate::webhook) struct ObjectStorer {
+    options: SelfSigned,
+    ours: OwnClientConfigs,
     resolver: CertResolver,
     /// What new connections see.
-    shown: Option<Pair>,
+    shown: Option<KeyPair>,
 }
 
-impl SelfMade {
+impl SelfSigned {
     /// For a Service, by whose names the API server calls. The Secret is named after it: `<service>-certificates`.
     pub fn new(client: Client, namespace: impl Into<String>, service: impl Into<String>) -> Self {
         let (namespace, service) = (namespace.into(), service.into());
@@ -104,7 +104,7 @@ impl SelfMade {
             secret: secret_of(&service),
             names: names.to_vec(),
             targets: Vec::new(),
-            policy: Policy {
+            policy: Lifetimes {
                 authority_lifetime: 5 * 365 * DAY,
                 serving_lifetime: 90 * DAY,
                 overlap: Duration::from_hours(1),
@@ -200,15 +200,15 @@ impl SelfMade {
     }
 
     /// What is in the Secret, made anew if it is due.
-    async fn keep(&self, ours: &Ours) -> Result<Kept, SelfMadeError> {
-        let secret = Place { client: &self.client, namespace: &self.namespace, name: &self.secret };
+    async fn keep(&self, ours: &OwnClientConfigs) -> Result<StoredCertificates, SelfSignedError> {
+        let secret = SecretRef { client: &self.client, namespace: &self.namespace, name: &self.secret };
         let place = || format!("{}/{}", self.namespace, self.secret);
         for _ in 0..TRIES {
-            let found = secret.read().await.map_err(|error| SelfMadeError::Read(place(), error))?;
+            let found = secret.read().await.map_err(|error| SelfSignedError::Read(place(), error))?;
             let kept = found.as_ref().and_then(decode);
             let now = self.now();
             let mut renewed =
-                authority::renew(kept.as_ref(), &self.names, &self.policy, now).map_err(SelfMadeError::Make)?;
+                authority::renew(kept.as_ref(), &self.names, &self.policy, now).map_err(SelfSignedError::Make)?;
             if !renewed.continues(kept.as_ref()) {
                 let trusted = inject::bundles(&self.client, &self.targets, ours).await;
                 renewed.former = authority::valid(&trusted.concat(), now);
@@ -231,13 +231,13 @@ impl SelfMade {
                 }
                 // Another replica was faster, or somebody removed it.
                 Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
-                Err(error) => return Err(SelfMadeError::Write(place(), error)),
+                Err(error) => return Err(SelfSignedError::Write(place(), error)),
             }
         }
-        Err(SelfMadeError::Contended(place()))
+        Err(SelfSignedError::Contended(place()))
     }
 
-    fn new_secret(&self, kept: &Kept) -> Secret {
+    fn new_secret(&self, kept: &StoredCertificates) -> Secret {
         let mut secret = Secret {
             type_: Some("kubernetes.io/tls".to_owned()),
             data: Some(encode(kept, BTreeMap::new())),
@@ -248,13 +248,13 @@ impl SelfMade {
     }
 }
 
-impl From<SelfMade> for super::Certificates {
-    fn from(options: SelfMade) -> Self {
-        Self::SelfMade(Box::new(options))
+impl From<SelfSigned> for super::Certificates {
+    fn from(options: SelfSigned) -> Self {
+        Self::SelfSigned(Box::new(options))
     }
 }
 
-impl fmt::Debug for SelfMade {
+impl fmt::Debug for SelfSigned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SelfMade")
             .field("namespace", &self.namespace)
@@ -281,7 +281,7 @@ pub(crate) fn permissions(namespace: &str, secret: &str, targets: &[Target]) -> 
     permissions
 }
 
-fn encode(kept: &Kept, mut data: BTreeMap<String, ByteString>) -> BTreeMap<String, ByteString> {
+fn encode(kept: &StoredCertificates, mut data: BTreeMap<String, ByteString>) -> BTreeMap<String, ByteString> {
     let fields = [
         ("tls.crt", kept.serving.certificate.clone()),
         ("tls.key", kept.serving.key.clone()),
@@ -296,22 +296,22 @@ fn encode(kept: &Kept, mut data: BTreeMap<String, ByteString>) -> BTreeMap<Strin
     data
 }
 
-fn decode(secret: &Secret) -> Option<Kept> {
+fn decode(secret: &Secret) -> Option<StoredCertificates> {
     let data = secret.data.as_ref()?;
     let text = |field: &str| std::str::from_utf8(&data.get(field)?.0).ok();
-    let serving = Pair { certificate: text("tls.crt")?.to_owned(), key: text("tls.key")?.to_owned() };
+    let serving = KeyPair { certificate: text("tls.crt")?.to_owned(), key: text("tls.key")?.to_owned() };
     let former = text(FORMER).unwrap_or_default().to_owned();
-    Some(Kept { former, ..Kept::from_parts(text("ca.crt")?, text("ca.key")?, serving) })
+    Some(StoredCertificates { former, ..StoredCertificates::from_parts(text("ca.crt")?, text("ca.key")?, serving) })
 }
 
-impl Keeper {
+impl ObjectStorer {
     /// Gets the first certificate and tells the API server of its authority.
     pub(super) async fn start(
-        options: SelfMade,
+        options: SelfSigned,
         resolver: &CertResolver,
         paths: Vec<String>,
-    ) -> Result<Self, SelfMadeError> {
-        let ours = Ours { namespace: options.namespace.clone(), service: options.service.clone(), paths };
+    ) -> Result<Self, SelfSignedError> {
+        let ours = OwnClientConfigs { namespace: options.namespace.clone(), service: options.service.clone(), paths };
         let mut this = Self { options, ours, resolver: resolver.clone(), shown: None };
         this.check().await?;
         Ok(this)
@@ -327,7 +327,7 @@ impl Keeper {
         }
     }
 
-    async fn check(&mut self) -> Result<(), SelfMadeError> {
+    async fn check(&mut self) -> Result<(), SelfSignedError> {
         let kept = self.options.keep(&self.ours).await?;
         let told = inject::inject(&self.options.client, &self.options.targets, &self.ours, &kept.trusted()).await;
         // A new authority's certificate is shown once the look before has told everybody of it, unless there is nothing
@@ -335,8 +335,8 @@ impl Keeper {
         let shown = self.shown.as_ref();
         let better = |shown| !authority::may_replace(shown, &kept.serving, self.options.now());
         if shown != Some(&kept.serving) && (told || !shown.is_some_and(better)) {
-            let Pair { certificate, key } = &kept.serving;
-            self.resolver.set_pem(certificate.as_bytes(), key.as_bytes()).map_err(SelfMadeError::Use)?;
+            let KeyPair { certificate, key } = &kept.serving;
+            self.resolver.set_pem(certificate.as_bytes(), key.as_bytes()).map_err(SelfSignedError::Use)?;
             self.shown = Some(kept.serving.clone());
         }
         Ok(())

@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 /// Where to listen: `:8080` for all addresses, `127.0.0.1:8080`, `[::1]:8080` or `localhost:8080` for one, `0` for
 /// nowhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Bind {
+pub enum BindAddress {
     /// Nowhere.
     Off,
     /// A port of one address, or of all if there is no host.
@@ -26,13 +26,13 @@ pub enum Bind {
 /// A text that is no address to listen on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no address; it should look like :8080, 127.0.0.1:8080, or 0 for none")]
-pub struct InvalidBind(String);
+pub struct InvalidBindAddress(String);
 
-impl FromStr for Bind {
-    type Err = InvalidBind;
+impl FromStr for BindAddress {
+    type Err = InvalidBindAddress;
 
-    fn from_str(text: &str) -> Result<Self, InvalidBind> {
-        let invalid = || InvalidBind(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, InvalidBindAddress> {
+        let invalid = || InvalidBindAddress(text.to_owned());
         if text == "0" || text.is_empty() {
             return Ok(Self::Off);
         }
@@ -47,7 +47,7 @@ impl FromStr for Bind {
     }
 }
 
-impl fmt::Display for Bind {
+impl fmt::Display for BindAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Off => f.write_str("0"),
@@ -58,7 +58,7 @@ impl fmt::Display for Bind {
     }
 }
 
-impl Bind {
+impl BindAddress {
     /// Listens; none if off. All addresses means those of IPv6, too, where there is IPv6.
     pub async fn listen(&self) -> io::Result<Option<TcpListener>> {
         let listener = match self {
@@ -82,10 +82,10 @@ mod tests {
 
     #[test]
     fn addresses_are_read_as_go_reads_them() {
-        let at = |host: Option<&str>, port| Some(Bind::At { host: host.map(str::to_owned), port });
+        let at = |host: Option<&str>, port| Some(BindAddress::At { host: host.map(str::to_owned), port });
         for (text, expected) in [
-            ("0", Some(Bind::Off)),
-            ("", Some(Bind::Off)),
+            ("0", Some(BindAddress::Off)),
+            ("", Some(BindAddress::Off)),
             (":8080", at(None, 8080)),
             ("127.0.0.1:0", at(Some("127.0.0.1"), 0)),
             ("localhost:8081", at(Some("localhost"), 8081)),
@@ -106,10 +106,10 @@ mod tests {
 
     #[tokio::test]
     async fn all_addresses_can_be_listened_on() {
-        let bind: Bind = ":0".parse().unwrap();
+        let bind: BindAddress = ":0".parse().unwrap();
         let listener = bind.listen().await.unwrap().unwrap();
         let port = listener.local_addr().unwrap().port();
         tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-        assert!(Bind::Off.listen().await.unwrap().is_none());
+        assert!(BindAddress::Off.listen().await.unwrap().is_none());
     }
 }

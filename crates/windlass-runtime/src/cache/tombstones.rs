@@ -11,13 +11,13 @@ const MOST: usize = 8 * 1024;
 /// The uids of deleted objects, which no other object ever has. A list without one does not mean that the watch is past
 /// it: it may have been out of scope, and states of when it was back may follow. So only time lets them go.
 #[derive(Default)]
-pub(super) struct Graves {
+pub(super) struct Tombstones {
     uids: HashSet<Arc<str>>,
     /// In order of arrival.
     order: VecDeque<Arc<str>>,
 }
 
-impl Graves {
+impl Tombstones {
     pub(super) fn insert(&mut self, uid: &str) {
         let uid: Arc<str> = uid.into();
         if self.uids.insert(uid.clone()) {
@@ -45,12 +45,12 @@ mod tests {
 
     #[test]
     fn the_oldest_is_forgotten_when_there_are_too_many() {
-        let mut graves = Graves::default();
+        let mut tombstones = Tombstones::default();
         for number in 0..=MOST {
-            graves.insert(&number.to_string());
+            tombstones.insert(&number.to_string());
         }
-        assert!(!graves.contains(Some("0")));
-        assert!(graves.contains(Some("1")) && graves.contains(Some(&MOST.to_string())));
-        assert_eq!((graves.uids.len(), graves.order.len()), (MOST, MOST));
+        assert!(!tombstones.contains(Some("0")));
+        assert!(tombstones.contains(Some("1")) && tombstones.contains(Some(&MOST.to_string())));
+        assert_eq!((tombstones.uids.len(), tombstones.order.len()), (MOST, MOST));
     }
 }

@@ -9,7 +9,7 @@ use crate::scope::Scope;
 
 /// Whether an object belongs to an informer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fit {
+pub(super) enum ScopeMatch {
     /// The watch will bring it.
     Within,
     /// The watch will not bring it, or will bring its end.
@@ -19,7 +19,7 @@ pub(super) enum Fit {
 }
 
 /// A scope whose selectors have been read.
-pub(super) struct Scoped {
+pub(super) struct ParsedScope {
     namespace: Option<String>,
     labels: Selector,
     /// Terms on name and namespace: which, whether it is to be equal, and to what.
@@ -34,10 +34,10 @@ enum Field {
     Namespace,
 }
 
-impl Scoped {
+impl ParsedScope {
     pub(super) fn new(scope: &Scope) -> Self {
         let labels = parse_selector(scope.labels.as_deref().unwrap_or_default());
-        let mut scoped = Self {
+        let mut parsed_scope = Self {
             namespace: scope.namespace.clone(),
             opaque: labels.is_err(),
             labels: labels.unwrap_or_default(),
@@ -46,11 +46,11 @@ impl Scoped {
         let terms = scope.fields.as_deref().unwrap_or_default().split(',').filter(|term| !term.trim().is_empty());
         for term in terms {
             match field(term) {
-                Some(field) => scoped.fields.push(field),
-                None => scoped.opaque = true,
+                Some(field) => parsed_scope.fields.push(field),
+                None => parsed_scope.opaque = true,
             }
         }
-        scoped
+        parsed_scope
     }
 
     /// Whether objects of that namespace can be within at all.
@@ -58,7 +58,7 @@ impl Scoped {
         self.namespace.is_none() || self.namespace.as_deref() == namespace
     }
 
-    pub(super) fn fit(&self, meta: &ObjectMeta) -> Fit {
+    pub(super) fn fit(&self, meta: &ObjectMeta) -> ScopeMatch {
         let fields = self.fields.iter().all(|(field, equal, value)| {
             let actual = match field {
                 Field::Name => &meta.name,
@@ -71,11 +71,11 @@ impl Scoped {
             || !self.has_namespace(meta.namespace.as_deref())
             || !self.labels.matches(meta.labels.as_ref().unwrap_or(&none))
         {
-            Fit::Outside
+            ScopeMatch::Outside
         } else if self.opaque {
-            Fit::Unknown
+            ScopeMatch::Unknown
         } else {
-            Fit::Within
+            ScopeMatch::Within
         }
     }
 }
@@ -110,19 +110,19 @@ mod tests {
             ..ObjectMeta::default()
         };
         for (scope, fit) in [
-            (Scope::all(), Fit::Within),
-            (Scope::namespace("shop"), Fit::Within),
-            (Scope::namespace("other"), Fit::Outside),
-            (Scope::all().labels("app=web"), Fit::Within),
-            (Scope::all().labels("app=api"), Fit::Outside),
-            (Scope::all().labels("app>1"), Fit::Unknown),
-            (Scope::all().fields("metadata.name=web"), Fit::Within),
-            (Scope::all().fields("metadata.name!=web"), Fit::Outside),
-            (Scope::all().fields("metadata.name==web,metadata.namespace=other"), Fit::Outside),
-            (Scope::all().fields("spec.nodeName=a"), Fit::Unknown),
-            (Scope::all().labels("app=api").fields("spec.nodeName=a"), Fit::Outside),
+            (Scope::all(), ScopeMatch::Within),
+            (Scope::namespace("shop"), ScopeMatch::Within),
+            (Scope::namespace("other"), ScopeMatch::Outside),
+            (Scope::all().labels("app=web"), ScopeMatch::Within),
+            (Scope::all().labels("app=api"), ScopeMatch::Outside),
+            (Scope::all().labels("app>1"), ScopeMatch::Unknown),
+            (Scope::all().fields("metadata.name=web"), ScopeMatch::Within),
+            (Scope::all().fields("metadata.name!=web"), ScopeMatch::Outside),
+            (Scope::all().fields("metadata.name==web,metadata.namespace=other"), ScopeMatch::Outside),
+            (Scope::all().fields("spec.nodeName=a"), ScopeMatch::Unknown),
+            (Scope::all().labels("app=api").fields("spec.nodeName=a"), ScopeMatch::Outside),
         ] {
-            assert_eq!(Scoped::new(&scope).fit(&metadata), fit, "{scope:?}");
+            assert_eq!(ParsedScope::new(&scope).fit(&metadata), fit, "{scope:?}");
         }
     }
 }

@@ -11,21 +11,21 @@ use http::Request;
 /// sent, and answers with an error instead if it does not hold any more. Other clients do not look.
 ///
 /// ```
-/// use windlass_runtime::{client::OnlyWhile, lease::Leadership};
+/// use windlass_runtime::{client::SendCondition, lease::Leadership};
 ///
 /// let leadership = Leadership::always();
 /// let mut request = http::Request::new(());
-/// request.extensions_mut().insert(OnlyWhile::new(move || leadership.leads()));
+/// request.extensions_mut().insert(SendCondition::new(move || leadership.leads()));
 /// ```
 #[derive(Clone)]
-pub struct OnlyWhile(Arc<dyn Fn() -> bool + Send + Sync>);
+pub struct SendCondition(Arc<dyn Fn() -> bool + Send + Sync>);
 
 /// The request was not sent: its condition did not hold any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the request was not sent: what allowed it has ended")]
-pub(super) struct Withheld;
+pub(super) struct NotSent;
 
-impl OnlyWhile {
+impl SendCondition {
     /// A request may leave as long as this is true.
     pub fn new(holds: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(holds))
@@ -33,13 +33,13 @@ impl OnlyWhile {
 
     /// Whether a request failed because its condition did not hold any more. Such a request has changed nothing, unless
     /// an earlier try of it did.
-    pub fn withheld(error: &kube::Error) -> bool {
+    pub fn prevented(error: &kube::Error) -> bool {
         let mut cause: Option<&(dyn std::error::Error + 'static)> = match error {
             kube::Error::Service(error) => Some(error.as_ref()),
             _ => None,
         };
         while let Some(error) = cause {
-            if error.is::<Withheld>() {
+            if error.is::<NotSent>() {
                 return true;
             }
             cause = error.source();
@@ -51,15 +51,15 @@ impl OnlyWhile {
         request.extensions().get().cloned()
     }
 
-    pub(super) fn check(condition: Option<&Self>) -> Result<(), Withheld> {
+    pub(super) fn check(condition: Option<&Self>) -> Result<(), NotSent> {
         match condition {
-            Some(Self(holds)) if !holds() => Err(Withheld),
+            Some(Self(holds)) if !holds() => Err(NotSent),
             _ => Ok(()),
         }
     }
 }
 
-impl fmt::Debug for OnlyWhile {
+impl fmt::Debug for SendCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("OnlyWhile").finish_non_exhaustive()
     }

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 /// Tokens that are used up, and come back one by one. Those of the future can be promised.
 #[derive(Clone, Debug)]
-pub(crate) struct Tokens {
+pub(crate) struct TokenBucket {
     per_second: f64,
     burst: f64,
     /// Less than nothing when tokens of the future have been promised.
@@ -14,7 +14,7 @@ pub(crate) struct Tokens {
     counted: Instant,
 }
 
-impl Tokens {
+impl TokenBucket {
     /// A full bucket. Rates that make no sense are the slowest there is.
     pub(crate) fn new(per_second: f64, burst: u32, now: Instant) -> Self {
         let burst = f64::from(burst);
@@ -67,9 +67,9 @@ mod tests {
     #[test]
     fn a_burst_passes_and_then_the_rate() {
         let now = Instant::now();
-        let mut tokens = Tokens::new(10.0, 2, now);
+        let mut tokens = TokenBucket::new(10.0, 2, now);
         let most = Duration::from_millis(200);
-        let take = |tokens: &mut Tokens, now| tokens.take(now, most).map(|wait| wait.as_millis());
+        let take = |tokens: &mut TokenBucket, now| tokens.take(now, most).map(|wait| wait.as_millis());
         let waits = [0; 6].map(|_| take(&mut tokens, now));
         assert_eq!(waits, [Some(0), Some(0), Some(100), Some(200), None, None]);
         tokens.give_back();
@@ -82,7 +82,7 @@ mod tests {
     fn who_does_not_wait_is_told_when_to_ask_again() {
         let now = Instant::now();
         let period = Duration::from_secs(300);
-        let mut tokens = Tokens::every(period, 25, now);
+        let mut tokens = TokenBucket::every(period, 25, now);
         assert_eq!((0..100).filter(|_| tokens.take_now(now).is_ok()).count(), 25);
         let wait = tokens.take_now(now).unwrap_err();
         assert!(tokens.take_now(now + period / 2).is_err());
@@ -95,19 +95,19 @@ mod tests {
     fn odd_rates_and_clocks_do_not_panic() {
         let now = Instant::now();
         for per_second in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            let mut tokens = Tokens::new(per_second, 0, now);
+            let mut tokens = TokenBucket::new(per_second, 0, now);
             tokens.take(now, Duration::MAX);
             tokens.take(now + Duration::from_secs(1), Duration::ZERO);
             let _ = tokens.take_now(now);
             tokens.give_back();
         }
-        let _ = Tokens::every(Duration::ZERO, 1, now).take_now(now);
+        let _ = TokenBucket::every(Duration::ZERO, 1, now).take_now(now);
     }
 
     #[test]
     fn time_that_goes_back_brings_no_tokens_twice() {
         let now = Instant::now();
-        let mut tokens = Tokens::new(1.0, 10, now);
+        let mut tokens = TokenBucket::new(1.0, 10, now);
         (0..10).for_each(|_| assert!(tokens.take_now(now).is_ok()));
         let later = now + Duration::from_secs(2);
         assert!(tokens.take_now(later).is_ok());
