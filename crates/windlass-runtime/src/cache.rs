@@ -47,7 +47,7 @@ pub use self::{
 };
 
 use crate::{
-    erased::{AnyObject, typed},
+    any_object::{AnyObject, typed},
     object::Object,
 };
 

@@ -1,19 +1,30 @@
 //! What a reconcile reads and writes with.
 //!
 //! **Reads** come from the caches of the kinds that the controller watches, and start no watch: asking for any other
-//! kind is an [error that says what to do](ContextError::NotWired). [`Context::live`] reads from the server.
+//! kind is an [error that says what to do](ContextError::NotWatched). [`Context::live`] reads from the server.
 //!
-//! **Writes** are sent only while this process [leads](crate::lease::Leadership) and the object that is being
+//! **InFlightWrites** are sent only while this process [leads](crate::lease::Leadership) and the object that is being
 //! reconciled is [its own](crate::lease::Shard), carry the controller's field manager, and are registered with the
 //! caches, so that what a reconcile has written is what the next one reads. An apply or a status that would change
 //! nothing is not sent.
 
+use std::sync::Arc;
+
 use kube::Client;
 
-use crate::{cache::Caches, events::Recorder, key::ObjectKey, lease::Leadership, metrics::Metrics};
+use crate::{
+    cache::{Caches, Informer},
+    events::Recorder,
+    key::ObjectKey,
+    lease::{Leadership, Shard},
+    metrics::Metrics,
+    object::Object,
+    scope::Scope,
+};
 
-pub(crate) mod any;
+pub(crate) mod any_kind;
 mod apply;
+mod builder;
 mod error;
 mod event;
 mod finalizers;
@@ -23,52 +34,40 @@ mod live;
 mod set;
 mod status;
 mod typed;
-mod wired;
+mod watched_kinds;
 mod write;
 mod writes;
 
-pub use apply::Existing;
+pub use apply::AdoptionPolicy;
+pub use builder::ContextBuilder;
 pub use error::{ContextError, Verb};
-pub use event::EventAbout;
+pub use event::EventBuilder;
 pub use kind::Kind;
-pub use live::Live;
+pub use live::LiveReader;
 pub use set::{Desired, SET_LABEL, SetOutcome};
-pub use wired::Wired;
-pub(crate) use writes::Writes;
+pub(crate) use watched_kinds::WatchedKinds;
+pub(crate) use writes::InFlightWrites;
 
-/// What controllers of a process share. A cheap handle.
+/// Handles that all controllers and tasks of a process share.
 #[derive(Clone)]
-pub struct Parts {
-    /// The client, for what is not cached.
-    pub client: Client,
-    /// The informers.
-    pub caches: Caches,
-    /// Where events go.
-    pub events: Recorder,
-    /// Where numbers go.
-    pub metrics: Metrics,
+pub(crate) struct SharedHandles {
+    pub(crate) client: Client,
+    pub(crate) caches: Caches,
+    pub(crate) events: Recorder,
+    pub(crate) metrics: Metrics,
     /// Whether this process may write.
-    pub leadership: Leadership,
-    /// Which keys are this process's.
-    pub shard: crate::lease::Shard,
-    /// The field manager of writes, as `foo-operator`; those of a controller have its name after it, as
-    /// `foo-operator/foo`.
-    pub field_manager: std::sync::Arc<str>,
+    pub(crate) leadership: Leadership,
+    /// The keys that this process reconciles.
+    pub(crate) shard: Shard,
+    /// The field manager of the operator, `foo-operator`. Each controller appends its own name: `foo-operator/foo`.
+    pub(crate) field_manager: Arc<str>,
 }
 
 #[cfg(test)]
-impl Parts {
-    /// Parts of a process without informers, for tests.
-    pub(crate) fn of_test(client: Client, leadership: Leadership) -> Self {
-        Self {
-            caches: Caches::new(client.clone()),
-            events: Recorder::new(client.clone(), "test", "test"),
-            metrics: Metrics::new(),
-            leadership,
-            shard: crate::lease::Shard::whole(),
-            field_manager: "test".into(),
-            client,
-        }
+impl SharedHandles {
+    pub(crate) fn for_test(client: Client, leadership: Leadership) -> Self {
+        let builder = Context::builder(client).field_manager("test").leadership(leadership);
+        builder.handles
     }
 }
 
@@ -90,49 +89,89 @@ impl Parts {
 #[derive(Clone)]
 pub struct Context {
     /// Shared: a client alone is costly to clone for each reconcile.
-    parts: std::sync::Arc<Parts>,
-    wired: Wired,
-    writes: Writes,
+    handles: Arc<SharedHandles>,
+    watched_kinds: WatchedKinds,
+    writes: InFlightWrites,
     /// What is being reconciled; none outside of reconciles.
     primary: Option<ObjectKey>,
 }
 
 impl Context {
-    /// A context over the parts, that reads the kinds that are wired.
-    pub fn new(parts: Parts, wired: Wired) -> Self {
-        Self { parts: std::sync::Arc::new(parts), wired, writes: Writes::default(), primary: None }
+    /// Returns a builder for contexts outside of an operator: in tests, or for a controller that is
+    /// [run by hand](crate::controller::Controller::run).
+    pub fn builder(client: Client) -> ContextBuilder {
+        ContextBuilder::new(client)
     }
 
-    /// The same for the work on one key: writes are refused, with [`ContextError::KeyLost`], from the moment when the
-    /// key is not this process's any more. Reconciles get such a context.
+    /// Returns a builder with everything that this context has, to change parts of it. The new context is not bound to
+    /// a key.
+    pub fn to_builder(&self) -> ContextBuilder {
+        ContextBuilder { handles: (*self.handles).clone(), watched_kinds: self.watched_kinds.clone() }
+    }
+
+    pub(crate) fn new(handles: SharedHandles, watched_kinds: WatchedKinds) -> Self {
+        Self { handles: Arc::new(handles), watched_kinds, writes: InFlightWrites::default(), primary: None }
+    }
+
+    /// Returns a context for the work on one key. It rejects writes with [`ContextError::KeyLost`] as soon as the key
+    /// belongs to another process. Reconciles get such a context.
     #[must_use]
     pub fn for_key(&self, key: &ObjectKey) -> Self {
         Self { primary: Some(key.clone()), ..self.clone() }
     }
 
-    /// The parts it is made of.
-    pub fn parts(&self) -> &Parts {
-        &self.parts
+    pub(crate) fn handles(&self) -> &SharedHandles {
+        &self.handles
     }
 
-    /// The writes that are on their way.
-    pub(crate) fn writes(&self) -> &Writes {
+    pub(crate) fn writes(&self) -> &InFlightWrites {
         &self.writes
     }
 
-    /// The kinds that can be read from a cache.
-    pub fn wired(&self) -> &Wired {
-        &self.wired
+    /// Makes a kind readable through this context and its clones, from an informer. Kinds that a controller watches
+    /// are readable without it. `scope` must be the scope of the informer.
+    pub fn add_informer<K: Object>(&self, dynamic: &K::DynamicType, scope: &Scope, informer: Informer<K>) {
+        self.watched_kinds.insert(dynamic, scope, informer);
     }
 
-    /// The client, for what has no method here. Its writes are not registered with the caches and are sent whoever
-    /// leads.
+    /// Returns the client, for requests that have no method here. Its writes bypass the caches and the check of
+    /// leadership.
     pub fn client(&self) -> Client {
-        self.parts.client.clone()
+        self.handles.client.clone()
     }
 
-    /// Reads from the server instead of the caches.
-    pub fn live(&self) -> Live<'_> {
-        Live::new(self)
+    /// Returns the informer caches of the process.
+    pub fn caches(&self) -> &Caches {
+        &self.handles.caches
+    }
+
+    /// Returns the recorder of events. [`Context::event`] is the short form for events about one object.
+    pub fn recorder(&self) -> &Recorder {
+        &self.handles.events
+    }
+
+    /// Returns the metrics registry of the process.
+    pub fn metrics(&self) -> &Metrics {
+        &self.handles.metrics
+    }
+
+    /// Returns the leader election that guards writes.
+    pub fn leadership(&self) -> &Leadership {
+        &self.handles.leadership
+    }
+
+    /// Returns the share of keys that this process reconciles.
+    pub fn shard(&self) -> &Shard {
+        &self.handles.shard
+    }
+
+    /// Returns the field manager of writes.
+    pub fn field_manager(&self) -> &str {
+        &self.handles.field_manager
+    }
+
+    /// Returns a reader that asks the API server instead of the caches.
+    pub fn live(&self) -> LiveReader<'_> {
+        LiveReader::new(self)
     }
 }

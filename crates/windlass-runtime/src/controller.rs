@@ -45,7 +45,7 @@
 //!   [`Controller::absent_grace`].
 //! - **It works only where it may**: while this process leads, and on keys that are its own where replicas share them.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{future::Future, marker::PhantomData, sync::Arc, time::Duration};
 
 use crate::{Result, context::Context, key::ObjectKey, object::Object, queue::RateLimit, scope::Scope};
 
@@ -61,13 +61,15 @@ pub mod sync;
 mod watch;
 mod worker;
 
+use filter::AnyFilter;
 use finalizing::Finalizer;
 use reconciler::{AnyReconciler, OnDeleted};
 use run::Prepared;
-use source::Feed;
+use source::AnySource;
+use watch::AnyWatch;
 
 pub use reconciler::Reconciler;
-pub use run::{ControllerError, Runnable};
+pub use run::ControllerError;
 pub use source::{Every, Source, Trigger};
 pub use watch::Watch;
 
@@ -96,16 +98,17 @@ impl Action {
     }
 }
 
-/// A controller of one kind, to be given to an operator (or [run](Runnable::run) by hand).
+/// A controller of one kind, to be given to an operator (or [run](Self::run) by hand).
 pub struct Controller<K: Object> {
-    primary: Watch<K>,
-    plan: Plan,
+    any: AnyController,
+    kind: PhantomData<fn(K)>,
 }
 
-/// A [`Controller`] but for the kind of its objects, so that what runs one exists once.
-struct Plan {
+/// A type-erased [`Controller`]: the code that runs controllers is compiled once, not per kind.
+pub(crate) struct AnyController {
     name: Arc<str>,
-    feeds: Vec<Box<dyn Feed>>,
+    primary: AnyWatch,
+    sources: Vec<Box<dyn AnySource>>,
     reconciler: Arc<dyn AnyReconciler>,
     finalizer: Option<Finalizer>,
     on_deleted: Option<OnDeleted>,
@@ -139,13 +142,14 @@ impl<K: Object> Controller<K> {
     /// let controller = Controller::of("foo", Watch::<DynamicObject>::with(foo), async |_foo, _ctx| Ok(Action::done()));
     /// ```
     pub fn of(name: &str, primary: Watch<K>, reconciler: impl Reconciler<K>) -> Self {
-        Self { primary, plan: Plan::new(name, reconciler::erased(reconciler)) }
+        let any = AnyController::new(name, primary.into_any(), reconciler::any_reconciler(reconciler));
+        Self { any, kind: PhantomData }
     }
 
     /// Only objects of this scope.
     #[must_use]
     pub fn scope(mut self, scope: Scope) -> Self {
-        self.primary = self.primary.scope(scope);
+        self.any.primary.set_scope(scope);
         self
     }
 
@@ -154,7 +158,7 @@ impl<K: Object> Controller<K> {
     /// called by their own writes.
     #[must_use]
     pub fn filter(mut self, filter: filter::Filter<K>) -> Self {
-        self.primary = self.primary.filter(filter);
+        self.any.primary.add_filter(AnyFilter::of(filter));
         self
     }
 
@@ -178,7 +182,7 @@ impl<K: Object> Controller<K> {
     /// Another source of keys: a [`Watch`] with a scope or a filter, a [`Trigger`], a timer.
     #[must_use]
     pub fn source(mut self, source: impl Into<Source>) -> Self {
-        self.plan.feeds.push(source.into().into_feed());
+        self.any.sources.push(source.into().into_any());
         self
     }
 
@@ -195,7 +199,7 @@ impl<K: Object> Controller<K> {
     /// [`Action::done`]. A requeue or an error keeps it. Finalizers of others are left alone.
     #[must_use]
     pub fn finalizer(mut self, name: &str, cleanup: impl Reconciler<K>) -> Self {
-        self.plan.finalizer = Some(Finalizer { name: name.into(), cleanup: reconciler::erased(cleanup) });
+        self.any.finalizer = Some(Finalizer { name: name.into(), cleanup: reconciler::any_reconciler(cleanup) });
         self
     }
 
@@ -209,35 +213,35 @@ impl<K: Object> Controller<K> {
     where
         Answer: Future<Output = Result<()>> + Send + 'static,
     {
-        self.plan.on_deleted = Some(Box::new(move |key, ctx| Box::pin(call(key, ctx))));
+        self.any.on_deleted = Some(Box::new(move |key, ctx| Box::pin(call(key, ctx))));
         self
     }
 
     /// How many objects may be reconciled at a time; 1 by default, and at least.
     #[must_use]
     pub fn concurrency(mut self, workers: usize) -> Self {
-        self.plan.concurrency = workers.max(1);
+        self.any.concurrency = workers.max(1);
         self
     }
 
     /// How long a reconcile may take before it is dropped and counted as failed; ten minutes by default.
     #[must_use]
     pub fn timeout(mut self, limit: Duration) -> Self {
-        self.plan.timeout = Some(limit);
+        self.any.timeout = Some(limit);
         self
     }
 
     /// Lets reconciles take as long as they like.
     #[must_use]
     pub fn without_timeout(mut self) -> Self {
-        self.plan.timeout = None;
+        self.any.timeout = None;
         self
     }
 
     /// How failed reconciles are spread over time.
     #[must_use]
     pub fn rate_limit(mut self, limit: RateLimit) -> Self {
-        self.plan.rate_limit = limit;
+        self.any.rate_limit = limit;
         self
     }
 
@@ -246,7 +250,7 @@ impl<K: Object> Controller<K> {
     /// own kind is waited for as long as it takes.)
     #[must_use]
     pub fn absent_grace(mut self, grace: Duration) -> Self {
-        self.plan.absent_grace = grace;
+        self.any.absent_grace = grace;
         self
     }
 
@@ -254,30 +258,31 @@ impl<K: Object> Controller<K> {
     /// Controllers that share one must not apply to the same objects: each would take back what the other applied.
     #[must_use]
     pub fn field_manager(mut self, name: &str) -> Self {
-        self.plan.field_manager = Some(name.into());
+        self.any.field_manager = Some(name.into());
         self
     }
 
     /// Whom events name as their source, in place of the operator.
     #[must_use]
     pub fn reporter(mut self, name: &str) -> Self {
-        self.plan.reporter = Some(name.into());
+        self.any.reporter = Some(name.into());
         self
     }
 
     /// Lets the controller work in every process and on all objects, not only in the one that leads or on its share.
     #[must_use]
     pub fn without_leader(mut self) -> Self {
-        self.plan.needs_leader = false;
+        self.any.needs_leader = false;
         self
     }
 }
 
-impl Plan {
-    fn new(name: &str, reconciler: Arc<dyn AnyReconciler>) -> Self {
+impl AnyController {
+    fn new(name: &str, primary: AnyWatch, reconciler: Arc<dyn AnyReconciler>) -> Self {
         Self {
             name: name.into(),
-            feeds: Vec::new(),
+            primary,
+            sources: Vec::new(),
             reconciler,
             finalizer: None,
             on_deleted: None,

@@ -21,11 +21,11 @@
 //! | [`metrics`] | numbers, under controller-runtime's names |
 //! | [`shutdown`], [`error`] | how a process ends; why a reconcile failed |
 
+mod any_object;
 pub mod cache;
 pub mod client;
 pub mod context;
 pub mod controller;
-mod erased;
 pub mod error;
 pub mod events;
 pub mod key;

@@ -32,8 +32,8 @@ use kube::{Client, CustomResourceExt};
 
 use crate::{
     cache::Caches,
-    context::Parts,
-    controller::Runnable,
+    context::Context,
+    controller::{AnyController, Controller},
     manifests::Permission,
     metrics::Metrics,
     object::Object,
@@ -75,7 +75,7 @@ pub struct Operator {
     version: Option<&'static str>,
     about: Option<&'static str>,
     definitions: Vec<CustomResourceDefinition>,
-    controllers: Vec<Box<dyn Runnable>>,
+    controllers: Vec<AnyController>,
     tasks: Vec<Task>,
     webhooks: Webhooks,
     configure: Vec<Configure>,
@@ -92,7 +92,7 @@ type Configure = Box<dyn FnOnce(&Caches) + Send>;
 struct Task {
     name: String,
     needs_leader: bool,
-    run: Box<dyn FnOnce(Parts, Shutdown) -> BoxFuture<'static, crate::Result<()>> + Send>,
+    run: Box<dyn FnOnce(Context, Shutdown) -> BoxFuture<'static, crate::Result<()>> + Send>,
 }
 
 impl Operator {
@@ -148,8 +148,8 @@ impl Operator {
 
     /// A controller.
     #[must_use]
-    pub fn controller(mut self, controller: impl Runnable) -> Self {
-        self.controllers.push(Box::new(controller));
+    pub fn controller<K: Object>(mut self, controller: Controller<K>) -> Self {
+        self.controllers.push(controller.into_any());
         self
     }
 
@@ -158,7 +158,7 @@ impl Operator {
     #[must_use]
     pub fn task<F, R>(self, name: impl Into<String>, task: F) -> Self
     where
-        F: FnOnce(Parts, Shutdown) -> R + Send + 'static,
+        F: FnOnce(Context, Shutdown) -> R + Send + 'static,
         R: Future<Output = crate::Result<()>> + Send + 'static,
     {
         self.add_task(name.into(), false, task)
@@ -168,7 +168,7 @@ impl Operator {
     #[must_use]
     pub fn leader_task<F, R>(self, name: impl Into<String>, task: F) -> Self
     where
-        F: FnOnce(Parts, Shutdown) -> R + Send + 'static,
+        F: FnOnce(Context, Shutdown) -> R + Send + 'static,
         R: Future<Output = crate::Result<()>> + Send + 'static,
     {
         self.add_task(name.into(), true, task)
@@ -176,10 +176,10 @@ impl Operator {
 
     fn add_task<F, R>(mut self, name: String, needs_leader: bool, task: F) -> Self
     where
-        F: FnOnce(Parts, Shutdown) -> R + Send + 'static,
+        F: FnOnce(Context, Shutdown) -> R + Send + 'static,
         R: Future<Output = crate::Result<()>> + Send + 'static,
     {
-        let run = Box::new(move |parts, shutdown| -> BoxFuture<'static, _> { Box::pin(task(parts, shutdown)) });
+        let run = Box::new(move |context, shutdown| -> BoxFuture<'static, _> { Box::pin(task(context, shutdown)) });
         self.tasks.push(Task { name, needs_leader, run });
         self
     }
@@ -208,9 +208,9 @@ impl Operator {
     /// Narrows all controllers to these namespaces, as the flag `--namespace` does; nothing if there is none. Scopes
     /// that name a namespace stay as they are.
     #[must_use]
-    pub fn within<N: Into<String>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self {
+    pub fn namespaces<N: Into<String>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self {
         let namespaces: Vec<String> = namespaces.into_iter().map(Into::into).collect();
-        self.controllers.iter_mut().for_each(|controller| controller.within(&namespaces));
+        self.controllers.iter_mut().for_each(|controller| controller.restrict_to(&namespaces));
         self
     }
 

@@ -63,7 +63,7 @@ use tracing::Instrument;
 pub(crate) use self::decode::Parse;
 pub use self::metrics::WatchMetrics;
 use crate::{
-    erased::{AnyObject, typed},
+    any_object::{AnyObject, typed},
     key::ObjectKey,
     object::{Object, resource_of},
     scope::Scope,
@@ -122,7 +122,7 @@ impl<K: ?Sized, O> Change<K, O> {
 
 impl<K: Object> Change<K> {
     /// The same with objects whose type is forgotten.
-    pub(crate) fn erased(self) -> Change<dyn AnyObject> {
+    pub(crate) fn into_any(self) -> Change<dyn AnyObject> {
         self.with(|object| object as _, |object| object as _)
     }
 }
@@ -236,7 +236,7 @@ pub async fn run<K: Object>(client: Client, options: WatchOptions, changes: Send
     let closed = changes.clone();
     let (sender, mut receiver) = mpsc::channel(1);
     let watching = run_keeping(client, options, Parse::of::<K>(), StoreUnchanged, sender);
-    let typing = async move {
+    let kind_info = async move {
         while let Some(change) = receiver.recv().await {
             if changes.send(change.typed()).await.is_err() {
                 return;
@@ -247,7 +247,7 @@ pub async fn run<K: Object>(client: Client, options: WatchOptions, changes: Send
     let watching: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(watching);
     tokio::select! {
         () = watching => {}
-        () = typing => {}
+        () = kind_info => {}
         () = closed.closed() => {}
     }
 }

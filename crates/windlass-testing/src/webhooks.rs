@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::sync::watch;
 use windlass_runtime::{
     manifests::{Manifest, OperatorManifests, Part},
-    operator::State,
+    operator::DebugState,
     webhook::Endpoint,
 };
 
@@ -41,7 +41,12 @@ async fn apply(client: &Client, manager: &str, manifest: &Manifest) {
 }
 
 /// Leads the Service of the webhooks to where they are served, once they are.
-pub(crate) async fn connect(client: Client, manifests: OperatorManifests, state: State, served: watch::Sender<bool>) {
+pub(crate) async fn connect(
+    client: Client,
+    manifests: OperatorManifests,
+    state: DebugState,
+    served: watch::Sender<bool>,
+) {
     let port = loop {
         match port(&state) {
             Some(port) => break port,
@@ -64,7 +69,7 @@ pub(crate) async fn connect(client: Client, manifests: OperatorManifests, state:
 }
 
 /// The port on which an operator serves its webhooks, if it does.
-fn port(state: &State) -> Option<u16> {
+fn port(state: &DebugState) -> Option<u16> {
     let address: SocketAddr = state.show()["webhooks"]["address"].as_str()?.parse().ok()?;
     Some(address.port())
 }

@@ -42,7 +42,7 @@ pub(crate) async fn reconcile(args: &SubjectArgs) -> anyhow::Result<Reconciled> 
     run(client(args).await?, args, controller.source(&trigger));
     count.reaches(args.objects).await;
     let (start, already) = (Instant::now(), count.get());
-    trigger.enqueue_everything();
+    trigger.enqueue_all();
     count.reaches(already + args.objects).await;
     Ok(Reconciled { reconciles: count.get() - already, seconds: start.elapsed().as_secs_f64() })
 }

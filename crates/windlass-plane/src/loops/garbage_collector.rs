@@ -32,7 +32,7 @@ use tokio::{
 };
 use windlass::{
     Result,
-    context::Parts,
+    context::Context,
     events::{EventType, Recorder},
     operator::Operator,
     queue::{Priority, Queue},
@@ -85,15 +85,15 @@ struct Shared {
     events: Recorder,
 }
 
-async fn run(parts: Parts, shutdown: Shutdown) -> Result<()> {
+async fn run(ctx: Context, shutdown: Shutdown) -> Result<()> {
     let shared = Arc::new(Shared {
-        cluster: Remote::new(parts.client.clone()),
-        client: parts.client,
+        cluster: Remote::new(ctx.client()),
+        client: ctx.client(),
         graph: Mutex::new(Graph::new()),
         queue: Queue::builder("garbage-collector-controller").build(),
         parked: Mutex::default(),
         definitions: Notify::new(),
-        events: parts.events.reporting("garbage-collector-controller"),
+        events: ctx.recorder().reporting("garbage-collector-controller"),
     });
     // Dropped with this future, and their tasks with them.
     let (mut watches, mut workers) = (JoinSet::new(), JoinSet::new());

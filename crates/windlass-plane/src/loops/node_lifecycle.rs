@@ -29,15 +29,8 @@ use kube::{ResourceExt as _, api::Patch};
 use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use windlass::{
-    Error, Result,
-    cache::Informer,
-    context::{Context, Parts, Wired},
-    controller::Action,
-    events::EventType,
-    key::ObjectKey,
-    operator::Operator,
-    scope::Scope,
-    shutdown::Shutdown,
+    Error, Result, cache::Informer, context::Context, controller::Action, events::EventType, key::ObjectKey,
+    operator::Operator, scope::Scope, shutdown::Shutdown,
 };
 use windlass_clock::now_in_seconds;
 
@@ -102,8 +95,8 @@ async fn change_taints(
 }
 
 /// Looks at all nodes, again and again.
-async fn watch_over(parts: Parts, shutdown: Shutdown) -> Result<()> {
-    let mut keeper = Keeper::new(parts);
+async fn watch_over(ctx: Context, shutdown: Shutdown) -> Result<()> {
+    let mut keeper = Keeper::new(&ctx);
     let passes = async {
         keeper.nodes.synced().await;
         keeper.leases.synced().await;
@@ -136,13 +129,13 @@ struct Keeper {
 }
 
 impl Keeper {
-    fn new(parts: Parts) -> Self {
-        let parts = Parts { events: parts.events.reporting(REPORTER), ..parts };
+    fn new(ctx: &Context) -> Self {
+        let recorder = ctx.recorder().reporting(REPORTER);
         Self {
-            nodes: parts.caches.informer(&Scope::all()),
-            leases: parts.caches.informer(&Scope::namespace(LEASES)),
-            pods: parts.caches.informer(&Scope::all()),
-            ctx: Context::new(parts, Wired::new()),
+            nodes: ctx.caches().informer(&Scope::all()),
+            leases: ctx.caches().informer(&Scope::namespace(LEASES)),
+            pods: ctx.caches().informer(&Scope::all()),
+            ctx: ctx.to_builder().recorder(recorder).build(),
             known: HashMap::new(),
             health: HashMap::new(),
             zones: Zones::default(),
@@ -315,7 +308,7 @@ impl Keeper {
             uid,
             ..ObjectReference::default()
         };
-        self.ctx.parts().events.record(&about, kind, reason, "", note);
+        self.ctx.recorder().record(&about, kind, reason, "", note);
     }
 }
 

@@ -21,14 +21,7 @@ use kube::{
 };
 use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior, interval};
-use windlass::{
-    Result,
-    context::{Context, Parts, Wired},
-    key::ObjectKey,
-    operator::Operator,
-    scope::Scope,
-    shutdown::Shutdown,
-};
+use windlass::{Result, context::Context, key::ObjectKey, operator::Operator, scope::Scope, shutdown::Shutdown};
 
 use super::{
     Wiring,
@@ -51,10 +44,9 @@ pub(super) fn add(operator: Operator, _wiring: &Wiring) -> Operator {
     operator.leader_task("pod-garbage-collector-controller", run)
 }
 
-async fn run(parts: Parts, shutdown: Shutdown) -> Result<()> {
-    let nodes = parts.caches.informer::<Node>(&Scope::all());
-    let pods = parts.caches.informer::<Pod>(&Scope::all());
-    let ctx = Context::new(parts, Wired::new());
+async fn run(ctx: Context, shutdown: Shutdown) -> Result<()> {
+    let nodes = ctx.caches().informer::<Node>(&Scope::all());
+    let pods = ctx.caches().informer::<Pod>(&Scope::all());
     let mut quarantine = Quarantine::default();
     let passes = async {
         nodes.synced().await;

@@ -192,7 +192,7 @@ fn record(ctx: &Context, key: &ObjectKey, what: &str) {
         ..ObjectReference::default()
     };
     let note = format!("{what} Pod {}/{}", key.namespace().unwrap_or_default(), key.name());
-    ctx.parts().events.record(&about, EventType::Normal, "TaintManagerEviction", "", &note);
+    ctx.recorder().record(&about, EventType::Normal, "TaintManagerEviction", "", &note);
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use windlass::{
     Result,
-    context::{Context, Parts},
+    context::Context,
     controller::{Action, Controller, Reconciler},
     key::ObjectKey,
     operator::Operator,
@@ -57,9 +57,7 @@ pub(super) fn add(operator: Operator, fleet: &Fleet, client: Client, stages: Sta
         expired.lock().remove(key.name());
         async { Ok(()) }
     });
-    operator
-        .task("nodes", async move |_parts, _shutdown| register(&registrar, &registered).await)
-        .controller(controller)
+    operator.task("nodes", async move |_ctx, _shutdown| register(&registrar, &registered).await).controller(controller)
 }
 
 /// Makes the nodes of the fleet that are not there.
@@ -214,6 +212,5 @@ fn is_well(status: Option<&Value>) -> bool {
 
 /// A context that reads what another does, and writes as the nodes.
 pub(super) fn as_nodes(ctx: &Context, client: &Client) -> Context {
-    let parts = Parts { client: client.clone(), field_manager: FIELD_MANAGER.into(), ..ctx.parts().clone() };
-    Context::new(parts, ctx.wired().clone())
+    ctx.to_builder().client(client.clone()).field_manager(FIELD_MANAGER).build()
 }

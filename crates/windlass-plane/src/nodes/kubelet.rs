@@ -175,7 +175,7 @@ impl Kubelet {
     /// Records an event of a pod's node about it.
     pub(crate) fn event(&self, pod: &Pod, kind: EventType, reason: &str, note: &str) {
         let about = ObjectReference { resource_version: pod.metadata.resource_version.clone(), ..pod.object_ref(&()) };
-        let events = self.ctx.parts().events.reporting("kubelet").from_instance(node_name(pod));
+        let events = self.ctx.recorder().reporting("kubelet").from_instance(node_name(pod));
         events.record(&about, kind, reason, "", note);
     }
 }

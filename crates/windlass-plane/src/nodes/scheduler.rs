@@ -30,7 +30,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use windlass::{
-    Result, cache::Event, context::Parts, events::EventType, key::ObjectKey, operator::Operator, scope::Scope,
+    Result, cache::Event, context::Context, events::EventType, key::ObjectKey, operator::Operator, scope::Scope,
     shutdown::Shutdown,
 };
 use windlass_clock::now_in_seconds;
@@ -48,12 +48,12 @@ pub(super) fn add(operator: Operator) -> Operator {
     operator.task("scheduler", run)
 }
 
-async fn run(parts: Parts, shutdown: Shutdown) -> Result<()> {
+async fn run(ctx: Context, shutdown: Shutdown) -> Result<()> {
     let shared = Arc::new(Shared { state: Mutex::default(), changed: Notify::new() });
-    let nodes = parts.caches.informer::<Node>(&Scope::all());
-    let namespaces = parts.caches.informer::<Namespace>(&Scope::all());
-    let claims = parts.caches.informer::<PersistentVolumeClaim>(&Scope::all());
-    let pods = parts.caches.informer::<Pod>(&Scope::all());
+    let nodes = ctx.caches().informer::<Node>(&Scope::all());
+    let namespaces = ctx.caches().informer::<Namespace>(&Scope::all());
+    let claims = ctx.caches().informer::<PersistentVolumeClaim>(&Scope::all());
+    let pods = ctx.caches().informer::<Pod>(&Scope::all());
     let told = shared.clone();
     let _nodes = nodes.subscribe(move |event| {
         told.tell(|state| match &event {
@@ -88,7 +88,7 @@ async fn run(parts: Parts, shutdown: Shutdown) -> Result<()> {
     });
     pods.synced().await;
     tokio::select! {
-        () = shared.work(&parts) => Ok(()),
+        () = shared.work(&ctx) => Ok(()),
         () = shutdown.draining() => Ok(()),
     }
 }
@@ -112,14 +112,14 @@ impl Shared {
         self.changed.notify_one();
     }
 
-    async fn work(&self, parts: &Parts) {
+    async fn work(&self, ctx: &Context) {
         let mut steps = JoinSet::new();
         loop {
             let mut next_at = None;
             while steps.len() < CONCURRENCY {
                 let mut state = self.state.lock();
                 match state.next(Instant::now()) {
-                    Some(step) => drop(steps.spawn(perform(parts.clone(), step))),
+                    Some(step) => drop(steps.spawn(perform(ctx.clone(), step))),
                     None => {
                         next_at = state.next_at();
                         break;
@@ -145,14 +145,14 @@ impl Shared {
     }
 }
 
-async fn perform(parts: Parts, step: Step) -> Done {
+async fn perform(ctx: Context, step: Step) -> Done {
     let pod = match &step {
         Step::Bind { pod, .. } | Step::Refuse { pod, .. } => pod.clone(),
     };
     let outcome = match step {
-        Step::Bind { pod, node } => bind(&parts, &pod, &node).await,
+        Step::Bind { pod, node } => bind(&ctx, &pod, &node).await,
         Step::Refuse { pod, message, preemption } => {
-            refuse(&parts, &pod, &message, preemption.as_ref()).await.map(|()| false)
+            refuse(&ctx, &pod, &message, preemption.as_ref()).await.map(|()| false)
         }
     };
     let again = outcome.unwrap_or_else(|error| {
@@ -163,10 +163,10 @@ async fn perform(parts: Parts, step: Step) -> Done {
 }
 
 /// Binds a pod to a node. Answers whether it has to be tried again.
-async fn bind(parts: &Parts, pod: &Pod, node: &str) -> Result<bool> {
+async fn bind(ctx: &Context, pod: &Pod, node: &str) -> Result<bool> {
     let key = ObjectKey::of(pod);
     let namespace = key.namespace().unwrap_or_default();
-    let pods: Api<Pod> = Api::namespaced(parts.client.clone(), namespace);
+    let pods: Api<Pod> = Api::namespaced(ctx.client(), namespace);
     let binding = json!({
         "apiVersion": "v1", "kind": "Binding",
         "metadata": {"name": key.name(), "namespace": namespace, "uid": pod.metadata.uid},
@@ -176,7 +176,7 @@ async fn bind(parts: &Parts, pod: &Pod, node: &str) -> Result<bool> {
     match pods.create_subresource::<_, Value>("binding", key.name(), &params, &binding).await {
         Ok(_) => {
             let note = format!("Successfully assigned {namespace}/{} to {node}", key.name());
-            record(parts, pod, EventType::Normal, "Scheduled", "Binding", &note);
+            record(ctx, pod, EventType::Normal, "Scheduled", "Binding", &note);
             Ok(false)
         }
         // It is gone, about to go, or somebody else has bound it; the watch tells.
@@ -186,11 +186,11 @@ async fn bind(parts: &Parts, pod: &Pod, node: &str) -> Result<bool> {
 }
 
 /// Says of a pod that there is no node for it.
-async fn refuse(parts: &Parts, pod: &Pod, message: &str, preemption: Option<&Displacement>) -> Result<()> {
-    record(parts, pod, EventType::Warning, "FailedScheduling", "Scheduling", message);
+async fn refuse(ctx: &Context, pod: &Pod, message: &str, preemption: Option<&Displacement>) -> Result<()> {
+    record(ctx, pod, EventType::Warning, "FailedScheduling", "Scheduling", message);
     if let Some(Displacement { node, victims }) = preemption {
         for (victim, uid) in victims {
-            displace(parts, victim, uid, node, pod).await?;
+            displace(ctx, victim, uid, node, pod).await?;
         }
     }
     let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
@@ -212,15 +212,15 @@ async fn refuse(parts: &Parts, pod: &Pod, message: &str, preemption: Option<&Dis
     }
     let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": status});
     let key = ObjectKey::of(pod);
-    let pods: Api<Pod> = Api::namespaced(parts.client.clone(), key.namespace().unwrap_or_default());
+    let pods: Api<Pod> = Api::namespaced(ctx.client(), key.namespace().unwrap_or_default());
     let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
     pods.patch_status(key.name(), &params, &Patch::Strategic(patch)).await?;
     Ok(())
 }
 
 /// Makes a pod leave a node for a more important one.
-async fn displace(parts: &Parts, victim: &ObjectKey, uid: &str, node: &str, by: &Pod) -> Result<()> {
-    let pods: Api<Pod> = Api::namespaced(parts.client.clone(), victim.namespace().unwrap_or_default());
+async fn displace(ctx: &Context, victim: &ObjectKey, uid: &str, node: &str, by: &Pod) -> Result<()> {
+    let pods: Api<Pod> = Api::namespaced(ctx.client(), victim.namespace().unwrap_or_default());
     let condition = json!({
         "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
         "message": format!("{NAME}: preempting to accommodate a higher priority pod"),
@@ -235,7 +235,7 @@ async fn displace(parts: &Parts, victim: &ObjectKey, uid: &str, node: &str, by: 
     };
     let preemptor = by.metadata.uid.as_deref().unwrap_or_default();
     let note = format!("Preempted by pod {preemptor} on node {node}");
-    record(parts, &pod, EventType::Normal, "Preempted", "Preempting", &note);
+    record(ctx, &pod, EventType::Normal, "Preempted", "Preempting", &note);
     let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
     let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
     match pods.delete(victim.name(), &params).await {
@@ -244,12 +244,12 @@ async fn displace(parts: &Parts, victim: &ObjectKey, uid: &str, node: &str, by: 
     }
 }
 
-fn record(parts: &Parts, pod: &Pod, kind: EventType, reason: &str, action: &str, note: &str) {
+fn record(ctx: &Context, pod: &Pod, kind: EventType, reason: &str, action: &str, note: &str) {
     let about = k8s_openapi::api::core::v1::ObjectReference {
         resource_version: pod.metadata.resource_version.clone(),
         ..pod.object_ref(&())
     };
-    parts.events.reporting(NAME).record(&about, kind, reason, action, note);
+    ctx.recorder().reporting(NAME).record(&about, kind, reason, action, note);
 }
 
 #[cfg(test)]

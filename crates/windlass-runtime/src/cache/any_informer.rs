@@ -29,7 +29,7 @@ use super::{
     table::parts,
 };
 use crate::{
-    erased::{AnyObject, unshared},
+    any_object::{AnyObject, unshared},
     key::ObjectKey,
     object::{Object, resource_of},
     scope::Scope,
@@ -310,7 +310,7 @@ impl AnyInformer {
     }
 
     /// Applies changes until their source ends.
-    pub(super) async fn feed(self: Arc<Self>, mut changes: mpsc::Receiver<Kept>) {
+    pub(super) async fn feed(self: Arc<Self>, mut changes: mpsc::Receiver<StoredChange>) {
         let mut batch = Vec::with_capacity(BATCH);
         let mut sweep = Sweep::default();
         let next_resync = || self.settings.next_resync().map(|delay| Instant::now() + delay);
@@ -344,7 +344,7 @@ impl AnyInformer {
         }
     }
 
-    fn apply(&self, changes: impl Iterator<Item = Kept>) {
+    fn apply(&self, changes: impl Iterator<Item = StoredChange>) {
         let prepared = |mut change| {
             if let Change::Apply(object) | Change::Delete(object) = &mut change {
                 self.prepare(object);

@@ -24,7 +24,7 @@ use super::{
     metrics::{CacheMetrics, InformerMetrics},
 };
 use crate::{
-    erased::AnyObject,
+    any_object::AnyObject,
     key::ObjectKey,
     metrics::Metrics,
     object::{Object, is_final, resource_of},
@@ -139,14 +139,14 @@ impl Caches {
     ///
     /// Metadata informers have the type `PartialObjectMeta<K>`.
     pub fn configure<K: Object>(&self, settings: Settings<K>) {
-        self.inner.settings.write().insert((TypeId::of::<K>(), None), settings.erased());
+        self.inner.settings.write().insert((TypeId::of::<K>(), None), settings.into_any());
     }
 
     /// Settings of the informers of one resource that start afterwards, where one Rust type has several. They come
     /// before those of the type.
     pub fn configure_with<K: Object>(&self, dynamic: &K::DynamicType, settings: Settings<K>) {
         let key = (TypeId::of::<K>(), Some(resource_of::<K>(dynamic)));
-        self.inner.settings.write().insert(key, settings.erased());
+        self.inner.settings.write().insert(key, settings.into_any());
     }
 
     /// The informer of a typed resource, started if it is new.

@@ -15,7 +15,7 @@ use super::{
     packed::{Brief, Packed},
     packing::Packer,
 };
-use crate::{erased::AnyObject, key::ObjectKey};
+use crate::{any_object::AnyObject, key::ObjectKey};
 
 /// One state of an object, in one of two forms: as the object, or as text that is parsed when it is read and then kept
 /// parsed. Which state it is never changes: another state is another cell. So a cell can be read at any time, under the

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use super::{Event, cell::Cell};
-use crate::erased::AnyObject;
+use crate::any_object::AnyObject;
 
 /// The watch waits when more than this is queued: its memory is bounded while somebody else delivers.
 const QUEUED: usize = 1024;

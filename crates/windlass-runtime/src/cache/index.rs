@@ -17,7 +17,7 @@ use super::{
     table::{Table, parts},
 };
 use crate::{
-    erased::{AnyObject, typed},
+    any_object::{AnyObject, typed},
     key::ObjectKey,
     object::Object,
 };

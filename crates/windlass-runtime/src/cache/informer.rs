@@ -11,7 +11,7 @@ use super::{
     index::Values,
 };
 use crate::{
-    erased::{AnyObject, typed, typed_ref},
+    any_object::{AnyObject, typed, typed_ref},
     key::ObjectKey,
     object::Object,
     scope::Scope,
@@ -41,7 +41,7 @@ impl<K: Object> Informer<K> {
     }
 
     /// The same without the type.
-    pub(crate) fn erased(self) -> Arc<AnyInformer> {
+    pub(crate) fn into_any(self) -> Arc<AnyInformer> {
         self.any
     }
 
@@ -66,13 +66,13 @@ impl<K: Object> Informer<K> {
         settings: Settings<K>,
         mut changes: mpsc::Receiver<Change<K>>,
     ) -> (Self, impl Future<Output = ()> + Send + use<K>) {
-        let any = Arc::new(AnyInformer::new(WatchTarget::of::<K>(dynamic, Scope::all()), settings.erased(), None));
+        let any = Arc::new(AnyInformer::new(WatchTarget::of::<K>(dynamic, Scope::all()), settings.into_any(), None));
         let informer = Self::of(any.clone());
         let (sender, kept) = mpsc::channel(1);
         let feeding = any.clone().feed(kept);
         let keeping = async move {
             while let Some(change) = changes.recv().await {
-                if sender.send(change.erased().map(|object| any.keep(object, 0))).await.is_err() {
+                if sender.send(change.into_any().map(|object| any.keep(object, 0))).await.is_err() {
                     return;
                 }
             }

@@ -5,7 +5,7 @@ use std::{cell::RefCell, sync::Arc};
 use kube::core::ObjectMeta;
 
 use super::table::key_of;
-use crate::{erased::AnyObject, object::revision_in, watch::Parse};
+use crate::{any_object::AnyObject, object::revision_in, watch::Parse};
 
 /// A scratch buffer that has grown beyond this is not kept.
 const SCRATCH: usize = 1 << 20;

@@ -12,7 +12,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::{any_informer::AnyInformer, packed::Packed};
-use crate::{erased::AnyObject, watch::Parse};
+use crate::{any_object::AnyObject, watch::Parse};
 
 /// Slots that are swept at once: nobody waits for it but the watch, for less than a millisecond.
 const STEP: usize = 64;

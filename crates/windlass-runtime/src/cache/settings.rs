@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use super::Packing;
 use crate::{
-    erased::{AnyObject, typed_mut},
+    any_object::{AnyObject, typed_mut},
     object::Object,
     random,
 };
@@ -94,7 +94,7 @@ impl<K> Settings<K> {
 
 impl<K: Object> Settings<K> {
     /// The same for objects whose type is forgotten.
-    pub(super) fn erased(self) -> Settings<dyn AnyObject> {
+    pub(super) fn into_any(self) -> Settings<dyn AnyObject> {
         let transform = self
             .transform
             .map(|transform| -> Transform<dyn AnyObject> { Arc::new(move |object| transform(typed_mut(object))) });

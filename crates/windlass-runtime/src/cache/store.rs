@@ -23,7 +23,7 @@ use super::{
     table::{Table, key_of, parts},
     tombstones::Tombstones,
 };
-use crate::{erased::AnyObject, key::ObjectKey, object::revision, watch::Change};
+use crate::{any_object::AnyObject, key::ObjectKey, object::revision, watch::Change};
 
 /// See the module.
 pub(super) struct Store<K: ?Sized> {

@@ -6,7 +6,7 @@ use hashbrown::{DefaultHashBuilder, HashTable, hash_table::Entry};
 use kube::core::ObjectMeta;
 
 use super::cell::Cell;
-use crate::{erased::AnyObject, key::ObjectKey};
+use crate::{any_object::AnyObject, key::ObjectKey};
 
 /// A set of objects of which each namespace and name has one. Costs a pointer and a byte per slot.
 pub(super) struct Table<K: ?Sized> {

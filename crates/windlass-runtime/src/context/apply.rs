@@ -10,14 +10,14 @@ use serde_json::Value;
 
 use super::{
     ContextError, Kind,
-    any::{AnyKind, Reach},
+    any_kind::{AnyKind, ResourceScope},
     error::Verb,
     finalizers::TRIES,
-    intent::{Applied, Guard, Half, Intent},
-    wired::Entry,
+    intent::{Applied, ApplyTarget, Intent, Precondition},
+    watched_kinds::Entry,
 };
 use crate::{
-    erased::{AnyObject, typed, value_of},
+    any_object::{AnyObject, typed, value_of},
     key::ObjectKey,
     object::{Object, revision},
     objects::owner::{Owner, controller_of},
@@ -25,7 +25,7 @@ use crate::{
 
 /// What to do with an object that is there already and has no controller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Existing {
+pub enum AdoptionPolicy {
     /// Leave it alone and fail with [`ContextError::NotOurs`]: somebody else made it.
     #[default]
     Refuse,
@@ -53,7 +53,12 @@ impl<K: Object> Kind<'_, K> {
     /// making: if somebody makes an object of the name just then, with no controller and with nothing that differs from
     /// `object`, it gets this owner. (If anything differs it is a conflict, and looked at again; a second controller is
     /// refused by servers.)
-    pub async fn apply_owned(&self, owner: &Owner, object: K, existing: Existing) -> Result<Arc<K>, ContextError> {
+    pub async fn apply_owned(
+        &self,
+        owner: &Owner,
+        object: K,
+        existing: AdoptionPolicy,
+    ) -> Result<Arc<K>, ContextError> {
         let object: Box<dyn AnyObject> = Box::new(object);
         self.any().apply_owned(owner, &*object, object.metadata().clone(), existing).await.map(typed)
     }
@@ -72,7 +77,7 @@ impl AnyKind<'_> {
     /// See [`Kind::apply`].
     async fn apply(&self, object: Box<dyn AnyObject>) -> Result<Arc<dyn AnyObject>, ContextError> {
         let (key, intent) = self.intent_of(&*object, object.metadata())?;
-        self.apply_intent(&key, Half::Object, &intent, Guard::Nothing).await
+        self.apply_intent(&key, ApplyTarget::Object, &intent, Precondition::Nothing).await
     }
 
     /// See [`Kind::apply_owned`]. The object gets this metadata in place of its own, and the owner.
@@ -81,7 +86,7 @@ impl AnyKind<'_> {
         owner: &Owner,
         object: &dyn AnyObject,
         mut meta: ObjectMeta,
-        existing: Existing,
+        existing: AdoptionPolicy,
     ) -> Result<Arc<dyn AnyObject>, ContextError> {
         let entries = self.entries()?;
         self.own(owner, &mut meta)?;
@@ -95,11 +100,11 @@ impl AnyKind<'_> {
             let guard = match &live {
                 Some(live) => {
                     self.check_ours(owner, &key, live, existing)?;
-                    live.uid.as_deref().map_or(Guard::Nothing, Guard::Uid)
+                    live.uid.as_deref().map_or(Precondition::Nothing, Precondition::Uid)
                 }
-                None => Guard::Absent,
+                None => Precondition::Absent,
             };
-            match self.apply_intent(&key, Half::Object, &intent, guard).await {
+            match self.apply_intent(&key, ApplyTarget::Object, &intent, guard).await {
                 Err(error) if error.is_conflict() && tries < TRIES => live = self.live_metadata(&key).await?,
                 answer => return answer,
             }
@@ -112,18 +117,18 @@ impl AnyKind<'_> {
         owner: &Owner,
         key: &ObjectKey,
         live: &ObjectMeta,
-        existing: Existing,
+        existing: AdoptionPolicy,
     ) -> Result<(), ContextError> {
         let controller = controller_of(live);
         let ours = match controller {
             Some(controller) => controller.uid == owner.uid(),
-            None => existing == Existing::Adopt,
+            None => existing == AdoptionPolicy::Adopt,
         };
         if ours {
             return Ok(());
         }
         Err(ContextError::NotOurs {
-            kind: self.typing.kind(),
+            kind: self.kind_info.kind(),
             key: key.clone(),
             parent: format!("{} {}", owner.reference().kind, owner.reference().name),
             controller: controller.map(|controller| format!("{} {}", controller.kind, controller.name)),
@@ -144,17 +149,17 @@ impl AnyKind<'_> {
             Ok(value)
         });
         let value = value.map_err(|error| target.shape(error))?;
-        let intent = Intent::object(&self.typing.resource(), value);
+        let intent = Intent::object(&self.kind_info.resource(), value);
         Ok((key, intent))
     }
 
     /// Puts an object into its owner's namespace, with the owner as its controller.
     fn own(&self, owner: &Owner, meta: &mut ObjectMeta) -> Result<(), ContextError> {
-        if meta.namespace.is_none() && self.typing.reach() != Reach::Cluster {
+        if meta.namespace.is_none() && self.kind_info.resource_scope() != ResourceScope::Cluster {
             meta.namespace = owner.namespace().map(str::to_owned);
         }
         owner.own(meta).map_err(|source| ContextError::Owner {
-            kind: self.typing.kind(),
+            kind: self.kind_info.kind(),
             key: ObjectKey::of_meta(meta),
             source,
         })
@@ -164,9 +169,9 @@ impl AnyKind<'_> {
     pub(super) async fn apply_intent(
         &self,
         key: &ObjectKey,
-        half: Half,
+        half: ApplyTarget,
         intent: &Intent,
-        guard: Guard<'_>,
+        guard: Precondition<'_>,
     ) -> Result<Arc<dyn AnyObject>, ContextError> {
         let entries = self.cached_in();
         let cached = entries.iter().find_map(|entry| Some((entry, entry.informer.get(key)?)));
@@ -175,14 +180,16 @@ impl AnyKind<'_> {
         {
             return Ok(live);
         }
-        let verb = if half == Half::Status { Verb::SetStatus } else { Verb::Apply };
+        let verb = if half == ApplyTarget::Status { Verb::SetStatus } else { Verb::Apply };
         let request = self.request(verb, key)?;
-        let params =
-            PatchParams { force: guard != Guard::Absent, ..PatchParams::apply(&self.context.parts.field_manager) };
+        let params = PatchParams {
+            force: guard != Precondition::Absent,
+            ..PatchParams::apply(&self.context.handles.field_manager)
+        };
         let patch = Patch::Apply(intent.guarded(guard));
         let request = match half {
-            Half::Object => request.patch(key.name(), &params, &patch),
-            Half::Status => request.patch_subresource("status", key.name(), &params, &patch),
+            ApplyTarget::Object => request.patch(key.name(), &params, &patch),
+            ApplyTarget::Status => request.patch_subresource("status", key.name(), &params, &patch),
         };
         let answer = self.write(self.target(verb, key), request).await?;
         for entry in &entries {
@@ -193,13 +200,13 @@ impl AnyKind<'_> {
 }
 
 impl Entry {
-    fn in_place(&self, key: &ObjectKey, half: Half, intent: &Intent, live: &dyn AnyObject) -> bool {
+    fn in_place(&self, key: &ObjectKey, half: ApplyTarget, intent: &Intent, live: &dyn AnyObject) -> bool {
         let meta = live.metadata();
         let uid = meta.uid.as_deref().unwrap_or_default();
-        self.memory.lock().in_place(key, half, intent, uid, revision(meta), || self.shown(intent, live))
+        self.last_applied.lock().in_place(key, half, intent, uid, revision(meta), || self.shown(intent, live))
     }
 
-    fn remember(&self, key: &ObjectKey, half: Half, intent: &Intent, answer: &Arc<dyn AnyObject>) {
+    fn remember(&self, key: &ObjectKey, half: ApplyTarget, intent: &Intent, answer: &Arc<dyn AnyObject>) {
         let answered = revision(answer.metadata());
         // What the cache shows may be less than the answer, if it has a transform.
         let cached = self.informer.get(key).filter(|cached| revision(cached.metadata()) == answered);
@@ -211,18 +218,18 @@ impl Entry {
             shown: self.shown(intent, &**live),
         };
         let uid = applied.uid.clone();
-        self.memory.lock().remember(key, half, applied);
+        self.last_applied.lock().remember(key, half, applied);
         // What the cache does not show (any more) cannot be in place, and its deletion has been told or never will be.
         // Looked at afterwards: a deletion that comes later is told later.
         let shown = self.informer.get(key).and_then(|cached| cached.metadata().uid.clone());
         if shown.unwrap_or_default() != uid {
-            self.memory.lock().forget(key, &uid);
+            self.last_applied.lock().forget(key, &uid);
         }
     }
 
     /// What an object has in the fields of an intent; none if only its metadata is known.
     fn shown(&self, intent: &Intent, live: &dyn AnyObject) -> Option<u64> {
-        if self.typing.is_metadata() {
+        if self.kind_info.is_metadata() {
             return None;
         }
         value_of(live).ok().map(|live| intent.shown_in(&live))

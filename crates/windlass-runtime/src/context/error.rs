@@ -13,7 +13,7 @@ pub enum ContextError {
         "{kind} is not watched by this controller (hint: add .owns::<{kind}>() or .watches::<{kind}>(..) to the controller, \
          or read it uncached with ctx.live())"
     )]
-    NotWired {
+    NotWatched {
         /// The kind that was asked for.
         kind: String,
     },

@@ -11,7 +11,7 @@ use crate::{
 
 /// Records events about an object. Recording never waits and never fails.
 #[must_use = "nothing is recorded before `normal` or `warning`"]
-pub struct EventAbout<'a> {
+pub struct EventBuilder<'a> {
     recorder: &'a Recorder,
     about: ObjectReference,
     action: &'a str,
@@ -19,20 +19,20 @@ pub struct EventAbout<'a> {
 
 impl Context {
     /// An event about an object, for people who look at it with `kubectl describe`.
-    pub fn event<'a, K: Object<DynamicType: Default>>(&'a self, about: &impl AsObject<K>) -> EventAbout<'a> {
+    pub fn event<'a, K: Object<DynamicType: Default>>(&'a self, about: &impl AsObject<K>) -> EventBuilder<'a> {
         self.event_with(about, &K::DynamicType::default())
     }
 
     /// The same for a type known at run time.
-    pub fn event_with<'a, K: Object>(&'a self, about: &impl AsObject<K>, dynamic: &K::DynamicType) -> EventAbout<'a> {
+    pub fn event_with<'a, K: Object>(&'a self, about: &impl AsObject<K>, dynamic: &K::DynamicType) -> EventBuilder<'a> {
         let object = about.object();
         let about =
             ObjectReference { resource_version: object.meta().resource_version.clone(), ..object.object_ref(dynamic) };
-        EventAbout { recorder: &self.parts.events, about, action: "Reconcile" }
+        EventBuilder { recorder: &self.handles.events, about, action: "Reconcile" }
     }
 }
 
-impl<'a> EventAbout<'a> {
+impl<'a> EventBuilder<'a> {
     /// What was being done, in a word; `Reconcile` if nothing is said.
     pub fn action(mut self, action: &'a str) -> Self {
         self.action = action;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use kube::api::Patch;
 
-use super::{ContextError, Kind, any::AnyKind, error::Verb};
+use super::{ContextError, Kind, any_kind::AnyKind, error::Verb};
 use crate::{
-    erased::{AnyObject, typed},
+    any_object::{AnyObject, typed},
     key::ObjectKey,
     object::Object,
     objects::{AsObject, finalizer},

@@ -28,7 +28,7 @@ pub(super) struct Intent {
 
 /// What an apply is meant for. Anything else is a conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Guard<'a> {
+pub(super) enum Precondition<'a> {
     /// Whatever has the name.
     Nothing,
     /// The object in this very state.
@@ -79,12 +79,12 @@ impl Intent {
     }
 
     /// What is sent: with what makes the server refuse it if the object is another.
-    pub(super) fn guarded(&self, guard: Guard<'_>) -> Cow<'_, Value> {
+    pub(super) fn guarded(&self, guard: Precondition<'_>) -> Cow<'_, Value> {
         let mut value = Cow::Borrowed(&self.value);
         match guard {
-            Guard::Nothing | Guard::Absent => {}
-            Guard::Version(version) => value.to_mut()["metadata"]["resourceVersion"] = version.into(),
-            Guard::Uid(uid) => value.to_mut()["metadata"]["uid"] = uid.into(),
+            Precondition::Nothing | Precondition::Absent => {}
+            Precondition::Version(version) => value.to_mut()["metadata"]["resourceVersion"] = version.into(),
+            Precondition::Uid(uid) => value.to_mut()["metadata"]["uid"] = uid.into(),
         }
         value
     }
@@ -151,7 +151,7 @@ fn entry(field: &str, value: u64) -> u64 {
 
 /// Which half of an object an intent is about. They are written, and remembered, apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Half {
+pub(super) enum ApplyTarget {
     Object,
     Status,
 }
@@ -169,17 +169,17 @@ pub(super) struct Applied {
 
 /// The last apply of each object of a kind.
 #[derive(Debug, Default)]
-pub(super) struct Memory {
-    applied: HashMap<(ObjectKey, Half), Applied>,
+pub(super) struct LastApplied {
+    applied: HashMap<(ObjectKey, ApplyTarget), Applied>,
 }
 
-impl Memory {
+impl LastApplied {
     /// Whether an object still is as the last apply of the same intent left it. `shown` is asked only if the object has
     /// another revision.
     pub(super) fn in_place(
         &mut self,
         key: &ObjectKey,
-        half: Half,
+        half: ApplyTarget,
         intent: &Intent,
         uid: &str,
         revision: u64,
@@ -200,13 +200,13 @@ impl Memory {
         unchanged
     }
 
-    pub(super) fn remember(&mut self, key: &ObjectKey, half: Half, applied: Applied) {
+    pub(super) fn remember(&mut self, key: &ObjectKey, half: ApplyTarget, applied: Applied) {
         self.applied.insert((key.clone(), half), applied);
     }
 
     /// The object is gone.
     pub(super) fn forget(&mut self, key: &ObjectKey, uid: &str) {
-        for half in [Half::Object, Half::Status] {
+        for half in [ApplyTarget::Object, ApplyTarget::Status] {
             let entry = (key.clone(), half);
             if self.applied.get(&entry).is_some_and(|applied| applied.uid == uid) {
                 self.applied.remove(&entry);

@@ -6,8 +6,8 @@ use kube::core::{Selector, SelectorExt};
 
 use super::{
     Context, ContextError,
-    any::{AnyKind, typing},
-    wired::Entry,
+    any_kind::{AnyKind, kind_info},
+    watched_kinds::Entry,
 };
 use crate::{
     cache::{Index, Informer},
@@ -101,9 +101,9 @@ impl<K: Object> Kind<'_, K> {
 
     /// At least one.
     fn entries(&self) -> Result<Vec<Arc<Entry>>, ContextError> {
-        let entries = self.context.wired.entries_of::<K>(&self.dynamic);
+        let entries = self.context.watched_kinds.entries_of::<K>(&self.dynamic);
         if entries.is_empty() {
-            return Err(ContextError::NotWired { kind: K::kind(&self.dynamic).into_owned() });
+            return Err(ContextError::NotWatched { kind: K::kind(&self.dynamic).into_owned() });
         }
         Ok(entries)
     }
@@ -123,6 +123,6 @@ impl<K: Object> Kind<'_, K> {
 impl<'a, K: Object> Kind<'a, K> {
     /// The same without its Rust type, for all that is not small.
     pub(super) fn any(&self) -> AnyKind<'a> {
-        AnyKind::new(self.context, typing::<K>(&self.dynamic))
+        AnyKind::new(self.context, kind_info::<K>(&self.dynamic))
     }
 }

@@ -13,22 +13,22 @@ use serde_json::value::RawValue;
 
 use super::{
     Context, ContextError, Kind,
-    any::AnyKind,
+    any_kind::AnyKind,
     error::{Target, Verb, is_not_found},
     write::built,
 };
-use crate::{erased::AnyObject, key::ObjectKey, object::Object};
+use crate::{any_object::AnyObject, key::ObjectKey, object::Object};
 
 /// How long to wait after a server could not be asked what came of a write, at first and at most.
 const FIRST_DELAY: Duration = Duration::from_millis(20);
 const LAST_DELAY: Duration = Duration::from_secs(5);
 
 /// Reads from the server instead of a cache: always current, for any kind, and a request each time.
-pub struct Live<'a> {
+pub struct LiveReader<'a> {
     context: &'a Context,
 }
 
-impl<'a> Live<'a> {
+impl<'a> LiveReader<'a> {
     pub(super) fn new(context: &'a Context) -> Self {
         Self { context }
     }
@@ -140,8 +140,8 @@ impl AnyKind<'_> {
     ) -> Result<(Target, String), ContextError> {
         let key = ObjectKey::namespaced(namespace.unwrap_or_default(), "");
         let target = self.target(Verb::List, &key);
-        let request = built(&target, Request::new(self.typing.url_path(namespace)).list(params))?;
-        match self.context.parts.client.request_text(request).await {
+        let request = built(&target, Request::new(self.kind_info.url_path(namespace)).list(params))?;
+        match self.context.handles.client.request_text(request).await {
             Ok(text) => Ok((target, text)),
             Err(error) => Err(target.failed(error)),
         }
@@ -154,7 +154,7 @@ impl AnyKind<'_> {
         uid: Option<&str>,
     ) -> Result<Option<Arc<dyn AnyObject>>, ContextError> {
         let Some(text) = self.live_text(key).await? else { return Ok(None) };
-        let fresh = self.typing.read(text.as_bytes()).map_err(|error| self.target(Verb::Get, key).shape(error))?;
+        let fresh = self.kind_info.read(text.as_bytes()).map_err(|error| self.target(Verb::Get, key).shape(error))?;
         Ok((fresh.metadata().uid.as_deref() == uid).then_some(fresh))
     }
 
@@ -175,7 +175,7 @@ impl AnyKind<'_> {
     ) -> Result<Option<String>, ContextError> {
         let target = self.target(Verb::Get, key);
         let request = built(&target, request)?;
-        match self.context.parts.client.request_text(request).await {
+        match self.context.handles.client.request_text(request).await {
             Ok(text) => Ok(Some(text)),
             Err(kube::Error::Api(status)) if is_not_found(&status) => Ok(None),
             Err(error) => Err(target.failed(error)),

@@ -6,11 +6,11 @@ use hashbrown::HashSet;
 use kube::{api::DeleteParams, core::ObjectMeta};
 
 use super::{
-    Context, ContextError, Existing,
-    any::{AnyKind, Reach, Typing, typing},
+    AdoptionPolicy, Context, ContextError,
+    any_kind::{AnyKind, KindInfo, ResourceScope, kind_info},
 };
 use crate::{
-    erased::AnyObject,
+    any_object::AnyObject,
     key::ObjectKey,
     object::Object,
     objects::{meta::label_value, owner::Owner},
@@ -37,7 +37,7 @@ pub struct SetOutcome {
 /// One of them, of whichever kind.
 struct DesiredObject {
     object: Arc<dyn AnyObject>,
-    typing: Arc<dyn Typing>,
+    kind_info: Arc<dyn KindInfo>,
 }
 
 impl Desired {
@@ -60,7 +60,7 @@ impl Desired {
 
     /// Adds an object of a type known at run time.
     pub fn add_with<K: Object>(&mut self, object: K, dynamic: &K::DynamicType) {
-        self.objects.push(DesiredObject { object: Arc::new(object), typing: typing::<K>(dynamic) });
+        self.objects.push(DesiredObject { object: Arc::new(object), kind_info: kind_info::<K>(dynamic) });
     }
 
     /// How many there are.
@@ -82,7 +82,7 @@ impl Context {
         let mut failures = Vec::new();
         let mut wanted = HashSet::new();
         for object in &desired.objects {
-            let resource = object.typing.resource();
+            let resource = object.kind_info.resource();
             wanted.insert((resource.group, resource.kind, object.key(owner)));
             match object.apply(self, owner, set).await {
                 Ok(()) => outcome.applied += 1,
@@ -91,7 +91,7 @@ impl Context {
         }
         let mut total = desired.len();
         if failures.is_empty() {
-            for entry in self.wired.all() {
+            for entry in self.watched_kinds.all() {
                 let (group, kind) = (&entry.resource.group, &entry.resource.kind);
                 for owned in entry.controlled_by(owner.uid()) {
                     let meta = owned.metadata();
@@ -102,7 +102,7 @@ impl Context {
                         continue;
                     }
                     total += 1;
-                    let deleting = AnyKind::new(self, entry.typing.clone());
+                    let deleting = AnyKind::new(self, entry.kind_info.clone());
                     match deleting.delete(meta, &DeleteParams::background()).await {
                         Ok(()) => outcome.pruned.push((kind.clone(), key)),
                         Err(error) => failures.push(error),
@@ -124,7 +124,7 @@ impl DesiredObject {
     fn key(&self, owner: &Owner) -> ObjectKey {
         let key = ObjectKey::of_meta(self.object.metadata());
         match (key.namespace(), owner.namespace()) {
-            (None, Some(namespace)) if self.typing.reach() != Reach::Cluster => {
+            (None, Some(namespace)) if self.kind_info.resource_scope() != ResourceScope::Cluster => {
                 ObjectKey::namespaced(namespace, key.name())
             }
             _ => key,
@@ -134,7 +134,7 @@ impl DesiredObject {
     async fn apply(&self, context: &Context, owner: &Owner, set: &str) -> Result<(), ContextError> {
         let mut meta = self.object.metadata().clone();
         meta.labels.get_or_insert_default().insert(SET_LABEL.to_owned(), set.to_owned());
-        let kind = AnyKind::new(context, self.typing.clone());
-        kind.apply_owned(owner, &*self.object, meta, Existing::Refuse).await.map(drop)
+        let kind = AnyKind::new(context, self.kind_info.clone());
+        kind.apply_owned(owner, &*self.object, meta, AdoptionPolicy::Refuse).await.map(drop)
     }
 }

@@ -7,13 +7,13 @@ use serde_json::{Map, Value};
 
 use super::{
     ContextError, Kind,
-    any::{AnyKind, Typing},
+    any_kind::{AnyKind, KindInfo},
     error::Verb,
     finalizers::TRIES,
-    intent::{Guard, Half, Intent, without_nulls},
+    intent::{ApplyTarget, Intent, Precondition, without_nulls},
 };
 use crate::{
-    erased::{AnyObject, typed, value_of},
+    any_object::{AnyObject, typed, value_of},
     key::ObjectKey,
     object::Object,
     objects::AsObject,
@@ -57,7 +57,7 @@ impl AnyKind<'_> {
         if let Value::Object(fields) = &mut status
             && !fields.contains_key("observedGeneration")
             && let Some(generation) = meta.generation
-            && has_observed_generation(&*self.typing, &live, fields)
+            && has_observed_generation(&*self.kind_info, &live, fields)
         {
             fields.insert("observedGeneration".into(), generation.into());
         }
@@ -69,12 +69,12 @@ impl AnyKind<'_> {
                 return Ok(Arc::clone(cached));
             }
         }
-        let intent = Intent::status(&self.typing.resource(), &key, status);
+        let intent = Intent::status(&self.kind_info.resource(), &key, status);
         // The version is what keeps the status from another object of the name: servers do not look at the uid here.
         let mut version = newest.metadata().resource_version.clone();
         for tries in 1.. {
-            let guard = version.as_deref().map_or(Guard::Nothing, Guard::Version);
-            match self.apply_intent(&key, Half::Status, &intent, guard).await {
+            let guard = version.as_deref().map_or(Precondition::Nothing, Precondition::Version);
+            match self.apply_intent(&key, ApplyTarget::Status, &intent, guard).await {
                 Err(error) if error.is_conflict() && tries < TRIES => {
                     match self.same(&key, meta.uid.as_deref()).await? {
                         Some(fresh) => version = fresh.metadata().resource_version.clone(),
@@ -89,7 +89,7 @@ impl AnyKind<'_> {
 }
 
 /// Whether a kind's status has a field `observedGeneration`: whether it comes back when one is put in.
-fn has_observed_generation(kind: &dyn Typing, live: &Value, status: &Map<String, Value>) -> bool {
+fn has_observed_generation(kind: &dyn KindInfo, live: &Value, status: &Map<String, Value>) -> bool {
     // Takes in whatever it is given, so it would not tell.
     if kind.is_open() {
         return false;
@@ -133,7 +133,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::context::any::typing;
+    use crate::context::any_kind::kind_info;
 
     #[test]
     fn conditions_keep_the_time_of_their_last_transition() {
@@ -168,10 +168,10 @@ mod tests {
     #[test]
     fn a_kind_is_asked_whether_it_has_an_observed_generation() {
         use k8s_openapi::api::{apps::v1::Deployment, batch::v1::Job, core::v1::Pod};
-        let has = |kind: Arc<dyn Typing>| has_observed_generation(&*kind, &json!({"metadata": {}}), &Map::new());
-        assert!(has(typing::<Deployment>(&())));
-        assert!(!has(typing::<Job>(&())));
-        assert!(has(typing::<Pod>(&())), "since 1.34");
-        assert!(!has(typing::<DynamicObject>(&ApiResource::erase::<Pod>(&()))));
+        let has = |kind: Arc<dyn KindInfo>| has_observed_generation(&*kind, &json!({"metadata": {}}), &Map::new());
+        assert!(has(kind_info::<Deployment>(&())));
+        assert!(!has(kind_info::<Job>(&())));
+        assert!(has(kind_info::<Pod>(&())), "since 1.34");
+        assert!(!has(kind_info::<DynamicObject>(&ApiResource::erase::<Pod>(&()))));
     }
 }

@@ -8,7 +8,7 @@ use kube::{
 };
 use serde::Serialize;
 
-use super::{Context, ContextError, Desired, Existing, SetOutcome};
+use super::{AdoptionPolicy, Context, ContextError, Desired, SetOutcome};
 use crate::{
     cache::{Index, Informer},
     key::ObjectKey,
@@ -136,7 +136,7 @@ impl Context {
         P: Object<DynamicType: Default>,
         K: Object<DynamicType: Default>,
     {
-        self.kind().apply_owned(&self.owner(parent)?, object, Existing::Refuse).await
+        self.kind().apply_owned(&self.owner(parent)?, object, AdoptionPolicy::Refuse).await
     }
 
     /// Creates an object that `parent` controls. See [`Kind::create_owned`](super::Kind::create_owned).
@@ -154,7 +154,7 @@ impl Context {
         P: Object<DynamicType: Default>,
         K: Object<DynamicType: Default>,
     {
-        self.kind().apply_owned(&self.owner(parent)?, object, Existing::Adopt).await
+        self.kind().apply_owned(&self.owner(parent)?, object, AdoptionPolicy::Adopt).await
     }
 
     /// Makes the objects of a parent's set exist as desired, and deletes those of the set that are not desired any

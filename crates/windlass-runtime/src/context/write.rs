@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     ContextError, Kind,
-    any::AnyKind,
+    any_kind::AnyKind,
     error::{Target, Verb},
 };
 use crate::{
-    erased::{AnyObject, json_of, typed},
+    any_object::{AnyObject, json_of, typed},
     key::ObjectKey,
     object::{Object, is_final},
     objects::AsObject,
@@ -129,13 +129,13 @@ impl AnyKind<'_> {
             preconditions.uid.clone_from(&uid);
         }
         let request = built(&target, self.request(Verb::Delete, &key)?.delete(key.name(), &params))?;
-        let (context, typing, about) = (self.context.clone(), self.typing.clone(), target.clone());
+        let (context, kind_info, about) = (self.context.clone(), self.kind_info.clone(), target.clone());
         let deletion = async move {
             let answer = context.send(&target, request).await;
             if params.dry_run {
                 return answer.map(drop);
             }
-            let kind = AnyKind::new(&context, typing);
+            let kind = AnyKind::new(&context, kind_info);
             kind.register_deletion(target, &key, uid.as_deref().unwrap_or_default(), answer)
         };
         let look_up = self.looking_up(about.key.clone(), None);
@@ -181,10 +181,10 @@ impl AnyKind<'_> {
     /// The same for an object whose name the server makes, if it has a `prefix`.
     async fn write_named(&self, target: Target, request: Built, prefix: Option<String>) -> Answer {
         let request = built(&target, request)?;
-        let (context, typing, about) = (self.context.clone(), self.typing.clone(), target.clone());
+        let (context, kind_info, about) = (self.context.clone(), self.kind_info.clone(), target.clone());
         let write = async move {
             let answer = context.send(&target, request).await?;
-            AnyKind::new(&context, typing).register_text(target, &answer)
+            AnyKind::new(&context, kind_info).register_text(target, &answer)
         };
         let look_up = self.looking_up(about.key.clone(), prefix);
         self.context.see_through(about, write, look_up).await
@@ -192,31 +192,31 @@ impl AnyKind<'_> {
 
     /// See [`AnyKind::look_up`].
     fn looking_up(&self, key: ObjectKey, prefix: Option<String>) -> impl Future<Output = ()> + Send + 'static {
-        let (context, typing) = (self.context.clone(), self.typing.clone());
-        async move { AnyKind::new(&context, typing).look_up(&key, prefix.as_deref()).await }
+        let (context, kind_info) = (self.context.clone(), self.kind_info.clone());
+        async move { AnyKind::new(&context, kind_info).look_up(&key, prefix.as_deref()).await }
     }
 
     pub(super) fn register_text(&self, target: Target, answer: &str) -> Answer {
-        let mut object = self.typing.read(answer.as_bytes()).map_err(|error| target.shape(error))?;
+        let mut object = self.kind_info.read(answer.as_bytes()).map_err(|error| target.shape(error))?;
         if let Some(object) = Arc::get_mut(&mut object) {
             object.metadata_mut().managed_fields = None;
         }
-        let (resource, meta) = (self.typing.resource(), object.metadata());
+        let (resource, meta) = (self.kind_info.resource(), object.metadata());
         if is_final(&resource.group, &resource.kind, meta) {
             self.is_gone(&ObjectKey::of_meta(meta), meta.uid.as_deref().unwrap_or_default());
         } else {
-            self.typing.wrote(&self.context.parts.caches, object.clone());
+            self.kind_info.wrote(&self.context.handles.caches, object.clone());
         }
         Ok(object)
     }
 
     fn post_params(&self) -> PostParams {
-        PostParams { field_manager: Some(self.context.parts.field_manager.to_string()), ..PostParams::default() }
+        PostParams { field_manager: Some(self.context.handles.field_manager.to_string()), ..PostParams::default() }
     }
 
     fn patch_params<P: Serialize + Debug>(&self, patch: &Patch<P>) -> PatchParams {
         let force = matches!(patch, Patch::Apply(_));
-        PatchParams { force, ..PatchParams::apply(&self.context.parts.field_manager) }
+        PatchParams { force, ..PatchParams::apply(&self.context.handles.field_manager) }
     }
 
     /// The object as JSON with its kind, which dynamic objects may lack.
@@ -229,7 +229,7 @@ impl AnyKind<'_> {
         }
         let shape = |error| target.clone().shape(error);
         let json = json_of(object).map_err(shape)?;
-        let resource = self.typing.resource();
+        let resource = self.kind_info.resource();
         let head = serde_json::from_slice::<Head>(&json);
         if head.is_ok_and(|head| head.api_version == resource.api_version && head.kind == resource.kind) {
             return Ok(json);

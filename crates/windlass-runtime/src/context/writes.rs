@@ -17,7 +17,7 @@ use crate::{client::SendCondition, key::ObjectKey, lease::NotLeading};
 
 /// The writes of a controller that are on their way. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Writes {
+pub(crate) struct InFlightWrites {
     counts: Arc<watch::Sender<Counts>>,
     ended: CancellationToken,
 }
@@ -26,12 +26,12 @@ pub(crate) struct Writes {
 type Counts = HashMap<Option<ObjectKey>, usize>;
 
 /// One of them, however it ends.
-struct OnItsWay {
+struct InFlightWrite {
     counts: Arc<watch::Sender<Counts>>,
     primary: Option<ObjectKey>,
 }
 
-impl OnItsWay {
+impl InFlightWrite {
     fn new(context: &Context) -> Self {
         let (counts, primary) = (context.writes.counts.clone(), context.primary.clone());
         counts.send_modify(|counts| *counts.entry(primary.clone()).or_default() += 1);
@@ -39,7 +39,7 @@ impl OnItsWay {
     }
 }
 
-impl Drop for OnItsWay {
+impl Drop for InFlightWrite {
     fn drop(&mut self) {
         self.counts.send_modify(|counts| match counts.get_mut(&self.primary) {
             Some(count) if *count > 1 => *count -= 1,
@@ -48,7 +48,7 @@ impl Drop for OnItsWay {
     }
 }
 
-impl Writes {
+impl InFlightWrites {
     /// Resolves when what was written for a key is in the caches.
     pub(crate) async fn settled(&self, key: &ObjectKey) {
         // Mostly there are none at all.
@@ -73,9 +73,9 @@ impl Writes {
 impl Context {
     /// Whether a write may be sent now.
     fn may_write(&self, target: &Target) -> Result<(), ContextError> {
-        self.parts.leadership.check().map_err(|error| target.clone().not_leading(error))?;
+        self.handles.leadership.check().map_err(|error| target.clone().not_leading(error))?;
         match &self.primary {
-            Some(primary) if !self.parts.shard.owns(primary) => Err(target.clone().key_lost(primary)),
+            Some(primary) if !self.handles.shard.owns(primary) => Err(target.clone().key_lost(primary)),
             _ => Ok(()),
         }
     }
@@ -89,14 +89,14 @@ impl Context {
     ) -> Result<String, ContextError> {
         // The client looks again before each try: its rate limit, its retries and its connection may all have to wait.
         let (leadership, shard, primary) =
-            (self.parts.leadership.clone(), self.parts.shard.clone(), self.primary.clone());
+            (self.handles.leadership.clone(), self.handles.shard.clone(), self.primary.clone());
         let may_write = move || leadership.leads() && primary.as_ref().is_none_or(|primary| shard.owns(primary));
         request.extensions_mut().insert(SendCondition::new(may_write));
         self.may_write(target)?;
         let key_lost = async {
             match &self.primary {
                 Some(primary) => {
-                    self.parts.shard.lost(primary).await;
+                    self.handles.shard.lost(primary).await;
                     target.clone().key_lost(primary)
                 }
                 None => std::future::pending().await,
@@ -105,11 +105,11 @@ impl Context {
         tokio::select! {
             biased;
             // Not `request`, which logs what it cannot parse: that may be a secret.
-            answer = self.parts.client.request_text(request) => answer.map_err(|error| match SendCondition::prevented(&error) {
+            answer = self.handles.client.request_text(request) => answer.map_err(|error| match SendCondition::prevented(&error) {
                 true => self.may_write(target).err().unwrap_or_else(|| target.clone().not_leading(NotLeading)),
                 false => target.clone().failed(error),
             }),
-            () = self.parts.leadership.lost() => Err(target.clone().not_leading(NotLeading)),
+            () = self.handles.leadership.lost() => Err(target.clone().not_leading(NotLeading)),
             error = key_lost => Err(error),
             () = self.writes.ended.cancelled() => Err(target.clone().failed(interrupted("the controller has ended"))),
         }
@@ -123,7 +123,7 @@ impl Context {
         write: impl Future<Output = Result<T, ContextError>> + Send + 'static,
         look_up: impl Future<Output = ()> + Send + 'static,
     ) -> Result<T, ContextError> {
-        let (on_its_way, context, about) = (OnItsWay::new(self), self.clone(), target.clone());
+        let (on_its_way, context, about) = (InFlightWrite::new(self), self.clone(), target.clone());
         let (tell, told) = oneshot::channel();
         let write = async move {
             let _on_its_way = on_its_way;

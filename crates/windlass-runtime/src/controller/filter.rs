@@ -22,8 +22,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 
 use crate::{
+    any_object::{AnyChange, AnyObject, typed_ref},
     cache::Event,
-    erased::{AnyChange, AnyObject, typed_ref},
     object::Object,
     queue::Priority,
 };

@@ -4,10 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     Result,
+    any_object::AnyObject,
     cache::AnyInformer,
     context::{
         Context, ContextError,
-        any::{AnyKind, Typing},
+        any_kind::{AnyKind, KindInfo},
     },
     controller::{
         Action,
@@ -15,7 +16,6 @@ use crate::{
         reconciler::{AnyReconciler, OnDeleted},
         worker::Handle,
     },
-    erased::AnyObject,
     key::ObjectKey,
 };
 
@@ -26,7 +26,7 @@ const UNKNOWN_POLL: Duration = Duration::from_secs(60);
 pub(crate) struct Handler {
     /// One for each scope.
     pub(crate) primary: Vec<Arc<AnyInformer>>,
-    pub(crate) typing: Arc<dyn Typing>,
+    pub(crate) kind_info: Arc<dyn KindInfo>,
     pub(crate) reconciler: Arc<dyn AnyReconciler>,
     pub(crate) finalizer: Option<Finalizer>,
     pub(crate) on_deleted: Option<OnDeleted>,
@@ -62,7 +62,7 @@ impl Handler {
 
     /// Reconciles an object that has, or should have, the controller's finalizer.
     async fn keep(&self, finalizer: &Finalizer, object: Arc<dyn AnyObject>, context: Context) -> Result<Action> {
-        let kind = AnyKind::new(&context, self.typing.clone());
+        let kind = AnyKind::new(&context, self.kind_info.clone());
         match Step::of(object.metadata(), &finalizer.name) {
             Step::Leave => Ok(Action::done()),
             Step::Reconcile => self.reconciler.reconcile(object, context.clone()).await,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use crate::{
-    context::any::{Reach, Typing},
+    context::any_kind::{KindInfo, ResourceScope},
     key::ObjectKey,
 };
 
@@ -15,12 +15,12 @@ const CLUSTER: u8 = 2;
 
 /// Which owners count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Which {
+pub(crate) enum OwnerSelection {
     /// The one that controls the object.
     #[default]
     Controller,
     /// All of them.
-    Every,
+    All,
 }
 
 /// The kind whose objects are owners. An owner reference names a version, which is passed over: an object belongs to
@@ -30,32 +30,32 @@ pub(crate) struct OwnerKind {
     group: String,
     kind: String,
     /// Whether owners have a namespace. Kinds known at run time do not say so: the first of their objects does.
-    reach: AtomicU8,
+    resource_scope: AtomicU8,
 }
 
 impl OwnerKind {
-    pub(crate) fn of(typing: &dyn Typing) -> Self {
-        let reach = match typing.reach() {
-            Reach::Namespaced => NAMESPACED,
-            Reach::Cluster => CLUSTER,
-            Reach::Unknown => UNKNOWN,
+    pub(crate) fn of(kind_info: &dyn KindInfo) -> Self {
+        let resource_scope = match kind_info.resource_scope() {
+            ResourceScope::Namespaced => NAMESPACED,
+            ResourceScope::Cluster => CLUSTER,
+            ResourceScope::Unknown => UNKNOWN,
         };
-        let resource = typing.resource();
-        Self { group: resource.group, kind: resource.kind, reach: AtomicU8::new(reach) }
+        let resource = kind_info.resource();
+        Self { group: resource.group, kind: resource.kind, resource_scope: AtomicU8::new(resource_scope) }
     }
 
     /// Takes note of an owner that was seen.
     pub(crate) fn saw(&self, owner: &ObjectMeta) {
-        if self.reach.load(Ordering::Relaxed) == UNKNOWN {
-            let reach = if owner.namespace.is_some() { NAMESPACED } else { CLUSTER };
-            self.reach.store(reach, Ordering::Relaxed);
+        if self.resource_scope.load(Ordering::Relaxed) == UNKNOWN {
+            let resource_scope = if owner.namespace.is_some() { NAMESPACED } else { CLUSTER };
+            self.resource_scope.store(resource_scope, Ordering::Relaxed);
         }
     }
 
     /// The keys of an object's owners. None while it is unknown whether owners have a namespace: then none of them has
     /// been seen, and each will be worked on when it is.
-    pub(crate) fn keys(&self, owned: &ObjectMeta, which: Which, mut each: impl FnMut(ObjectKey)) {
-        let namespace = match self.reach.load(Ordering::Relaxed) {
+    pub(crate) fn keys(&self, owned: &ObjectMeta, which: OwnerSelection, mut each: impl FnMut(ObjectKey)) {
+        let namespace = match self.resource_scope.load(Ordering::Relaxed) {
             NAMESPACED => owned.namespace.as_deref(),
             CLUSTER => None,
             _ => return,
@@ -68,9 +68,11 @@ impl OwnerKind {
         }
     }
 
-    fn is_meant(&self, owner: &OwnerReference, which: Which) -> bool {
+    fn is_meant(&self, owner: &OwnerReference, which: OwnerSelection) -> bool {
         let group = owner.api_version.split_once('/').map_or("", |(group, _version)| group);
-        (which == Which::Every || owner.controller == Some(true)) && owner.kind == self.kind && group == self.group
+        (which == OwnerSelection::All || owner.controller == Some(true))
+            && owner.kind == self.kind
+            && group == self.group
     }
 }
 
@@ -83,7 +85,7 @@ mod tests {
     use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 
     use super::*;
-    use crate::context::any::typing;
+    use crate::context::any_kind::kind_info;
 
     fn owner(api_version: &str, kind: &str, name: &str, controller: bool) -> OwnerReference {
         OwnerReference {
@@ -99,7 +101,7 @@ mod tests {
         ObjectMeta { namespace: Some("default".into()), owner_references: Some(owners), ..ObjectMeta::default() }
     }
 
-    fn keys(kind: &OwnerKind, owned: &ObjectMeta, which: Which) -> Vec<String> {
+    fn keys(kind: &OwnerKind, owned: &ObjectMeta, which: OwnerSelection) -> Vec<String> {
         let mut found = Vec::new();
         kind.keys(owned, which, |key| found.push(key.to_string()));
         found
@@ -107,37 +109,37 @@ mod tests {
 
     #[test]
     fn owners_are_known_by_group_and_kind_whatever_the_version() {
-        let kind = OwnerKind::of(&*typing::<Deployment>(&()));
+        let kind = OwnerKind::of(&*kind_info::<Deployment>(&()));
         let owned = owned_by(vec![
             owner("apps/v1beta2", "Deployment", "old", true),
             owner("extensions/v1", "Deployment", "foreign", true),
             owner("v1", "Deployment", "core", true),
             owner("apps/v1", "ReplicaSet", "sibling", true),
         ]);
-        assert_eq!(keys(&kind, &owned, Which::Controller), ["default/old"]);
+        assert_eq!(keys(&kind, &owned, OwnerSelection::Controller), ["default/old"]);
     }
 
     #[test]
     fn only_the_controller_counts_unless_every_owner_is_asked_for() {
-        let kind = OwnerKind::of(&*typing::<Pod>(&()));
+        let kind = OwnerKind::of(&*kind_info::<Pod>(&()));
         let owned = owned_by(vec![owner("v1", "Pod", "other", false), owner("v1", "Pod", "main", true)]);
-        assert_eq!(keys(&kind, &owned, Which::Controller), ["default/main"]);
-        assert_eq!(keys(&kind, &owned, Which::Every), ["default/other", "default/main"]);
+        assert_eq!(keys(&kind, &owned, OwnerSelection::Controller), ["default/main"]);
+        assert_eq!(keys(&kind, &owned, OwnerSelection::All), ["default/other", "default/main"]);
     }
 
     #[test]
     fn an_owner_of_the_cluster_has_no_namespace() {
-        let kind = OwnerKind::of(&*typing::<Node>(&()));
-        assert_eq!(keys(&kind, &owned_by(vec![owner("v1", "Node", "n1", true)]), Which::Controller), ["n1"]);
+        let kind = OwnerKind::of(&*kind_info::<Node>(&()));
+        assert_eq!(keys(&kind, &owned_by(vec![owner("v1", "Node", "n1", true)]), OwnerSelection::Controller), ["n1"]);
     }
 
     #[test]
     fn a_kind_known_at_run_time_learns_its_scope_from_its_objects() {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "Rack"));
-        let kind = OwnerKind::of(&*typing::<DynamicObject>(&resource));
+        let kind = OwnerKind::of(&*kind_info::<DynamicObject>(&resource));
         let owned = owned_by(vec![owner("example.com/v1", "Rack", "r1", true)]);
-        assert!(keys(&kind, &owned, Which::Controller).is_empty());
+        assert!(keys(&kind, &owned, OwnerSelection::Controller).is_empty());
         kind.saw(&ObjectMeta { name: Some("r9".into()), ..ObjectMeta::default() });
-        assert_eq!(keys(&kind, &owned, Which::Controller), ["r1"]);
+        assert_eq!(keys(&kind, &owned, OwnerSelection::Controller), ["r1"]);
     }
 }

@@ -6,9 +6,9 @@ use futures_util::future::BoxFuture;
 
 use crate::{
     Result,
+    any_object::{AnyObject, typed},
     context::Context,
     controller::Action,
-    erased::{AnyObject, typed},
     key::ObjectKey,
     object::Object,
 };
@@ -64,16 +64,16 @@ pub(crate) trait AnyReconciler: Send + Sync {
 }
 
 /// Forgets the types of a reconciler.
-pub(crate) fn erased<K: Object>(reconciler: impl Reconciler<K>) -> Arc<dyn AnyReconciler> {
-    Arc::new(Of { reconciler, kind: PhantomData })
+pub(crate) fn any_reconciler<K: Object>(reconciler: impl Reconciler<K>) -> Arc<dyn AnyReconciler> {
+    Arc::new(TypedReconciler { reconciler, kind: PhantomData })
 }
 
-struct Of<K, R> {
+struct TypedReconciler<K, R> {
     reconciler: R,
     kind: PhantomData<fn(K)>,
 }
 
-impl<K: Object, R: Reconciler<K>> AnyReconciler for Of<K, R> {
+impl<K: Object, R: Reconciler<K>> AnyReconciler for TypedReconciler<K, R> {
     fn reconcile(&self, object: Arc<dyn AnyObject>, ctx: Context) -> BoxFuture<'_, Result<Action>> {
         Box::pin(self.reconciler.reconcile(typed(object), ctx))
     }

@@ -8,14 +8,14 @@ use tracing::Instrument;
 
 use crate::{
     cache::AnyInformer,
-    context::{Context, Parts, Wired, any::Typing},
+    context::{Context, SharedHandles, WatchedKinds, any_kind::KindInfo},
     controller::{
-        Controller, Plan,
+        AnyController, Controller,
         handler::Handler,
         metrics::Counters,
         owners::OwnerKind,
-        source::{Connected, Connection, Everything, Wiring},
-        watch::Watched,
+        source::{Connection, PendingSubscription, Resync, SourceContext},
+        watch::AnyWatch,
         worker::{Handle, Workers},
     },
     key::ObjectKey,
@@ -49,117 +49,110 @@ pub enum ControllerError {
     },
 }
 
-/// A controller of whatever kind, as an operator runs it.
-pub trait Runnable: Send + 'static {
-    /// Its name, in logs and metrics.
-    fn name(&self) -> &str;
-
-    /// What its wiring needs of the API server.
-    fn permissions(&self) -> Vec<Permission>;
-
-    /// Narrows what is watched in all namespaces to these; scopes that name a namespace, kinds of the cluster, and
-    /// kinds that are known only at run time stay as they are. Must be called before [`prepare`](Self::prepare).
-    fn within(&mut self, namespaces: &[String]) {
-        let _ = namespaces;
-    }
-
-    /// Starts informers, so that caches are warm when `run` begins to work. Must be called within a tokio runtime. A
-    /// second call does nothing.
-    fn prepare(&mut self, parts: &Parts);
-
-    /// Works until asked to end: prepares if that has not been done, waits until its caches have their first state and
-    /// this process leads (if it [must](Self::needs_leader)), then queues all objects and reconciles. When leadership
-    /// is lost, reconciles are dropped and nothing more is done: a process leads once. When draining begins, reconciles
-    /// that run are finished and no others begun; when aborting begins, they are dropped.
-    fn run(self: Box<Self>, parts: Parts, shutdown: Shutdown) -> BoxFuture<'static, Result<(), ControllerError>>;
-
-    /// Whether it may work only in the process that leads.
-    fn needs_leader(&self) -> bool;
-}
-
 /// A controller whose informers run.
 pub(crate) struct Prepared {
-    wiring: Wiring,
-    typing: Arc<dyn Typing>,
+    source_context: SourceContext,
+    kind_info: Arc<dyn KindInfo>,
     primary: Vec<Arc<AnyInformer>>,
     /// Of the primary.
-    first: Vec<Connected>,
-    others: Vec<Connected>,
+    first: Vec<PendingSubscription>,
+    others: Vec<PendingSubscription>,
     tasks: Vec<BoxFuture<'static, ()>>,
 }
 
-impl<K: Object> Runnable for Controller<K> {
-    fn name(&self) -> &str {
-        &self.plan.name
+impl<K: Object> Controller<K> {
+    /// Returns the name, as it appears in logs and metrics.
+    pub fn name(&self) -> &str {
+        self.any.name()
     }
 
-    fn permissions(&self) -> Vec<Permission> {
-        self.plan.permissions(self.primary.watched())
+    /// Runs the controller without an [operator](crate::operator::Operator) until `shutdown` drains.
+    ///
+    /// Informers start when this is called, within a tokio runtime; everything else happens while the future is polled.
+    /// The controller waits until its caches are synced and this process leads (unless it
+    /// [needs no leader](Self::without_leader)), then queues all objects and reconciles them. When leadership is lost,
+    /// running reconciles are dropped and no more begin: a process leads at most once. When draining begins, running
+    /// reconciles finish and no others start; when aborting begins, they are dropped.
+    pub fn run(self, context: &Context, shutdown: Shutdown) -> BoxFuture<'static, Result<(), ControllerError>> {
+        let mut any = self.any;
+        any.prepare(context.handles());
+        any.run(context.handles().clone(), shutdown)
     }
 
-    fn within(&mut self, namespaces: &[String]) {
-        self.primary.watched_mut().within(namespaces);
-        self.plan.feeds.iter_mut().for_each(|feed| feed.within(namespaces));
+    /// Returns the permissions that the controller's watches and writes need, as they appear in the
+    /// [manifests](crate::manifests).
+    pub fn permissions(&self) -> Vec<Permission> {
+        self.any.permissions()
     }
 
-    fn prepare(&mut self, parts: &Parts) {
-        self.plan.prepare(self.primary.watched(), parts);
-    }
-
-    fn run(self: Box<Self>, parts: Parts, shutdown: Shutdown) -> BoxFuture<'static, Result<(), ControllerError>> {
-        let Self { primary, plan } = *self;
-        plan.run(primary.into_watched(), parts, shutdown)
-    }
-
-    fn needs_leader(&self) -> bool {
-        self.plan.needs_leader
+    pub(crate) fn into_any(self) -> AnyController {
+        self.any
     }
 }
 
-impl Plan {
-    fn permissions(&self, primary: &Watched) -> Vec<Permission> {
-        let mut permissions = primary.permissions("", &["get", "list", "watch", "update", "patch"]);
-        permissions.extend(primary.permissions("/status", &["get", "update", "patch"]));
-        permissions.extend(primary.permissions("/finalizers", &["update"]));
-        permissions.extend(self.feeds.iter().flat_map(|feed| feed.permissions()));
+impl AnyController {
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether the controller may work only in the process that leads.
+    pub(crate) fn needs_leader(&self) -> bool {
+        self.needs_leader
+    }
+
+    /// Returns the permissions that its watches and writes need.
+    pub(crate) fn permissions(&self) -> Vec<Permission> {
+        let mut permissions = self.primary.permissions("", &["get", "list", "watch", "update", "patch"]);
+        permissions.extend(self.primary.permissions("/status", &["get", "update", "patch"]));
+        permissions.extend(self.primary.permissions("/finalizers", &["update"]));
+        permissions.extend(self.sources.iter().flat_map(|source| source.permissions()));
         permissions
     }
 
-    fn prepare(&mut self, primary: &Watched, parts: &Parts) {
+    /// Narrows watches of all namespaces to these. Scopes that name a namespace, cluster-scoped kinds, and kinds that
+    /// are known only at run time are unchanged. Must be called before [`prepare`](Self::prepare).
+    pub(crate) fn restrict_to(&mut self, namespaces: &[String]) {
+        self.primary.restrict_to(namespaces);
+        self.sources.iter_mut().for_each(|source| source.restrict_to(namespaces));
+    }
+
+    /// Starts the informers, so that caches are warm when `run` begins to work. Must be called within a tokio runtime.
+    /// A second call does nothing.
+    pub(crate) fn prepare(&mut self, handles: &SharedHandles) {
         if self.prepared.is_none() {
-            self.prepared = Some(self.connect(primary, parts));
+            self.prepared = Some(self.connect(handles));
         }
     }
 
-    fn run(
+    /// See [`Controller::run`].
+    pub(crate) fn run(
         mut self,
-        primary: Watched,
-        parts: Parts,
+        handles: SharedHandles,
         shutdown: Shutdown,
     ) -> BoxFuture<'static, Result<(), ControllerError>> {
         let span = tracing::info_span!("controller", controller = &*self.name);
         let life = async move {
             let prepared = match self.prepared.take() {
                 Some(prepared) => prepared,
-                None => self.connect(&primary, &parts),
+                None => self.connect(&handles),
             };
-            self.live(prepared, parts, shutdown).await
+            self.supervise(prepared, handles, shutdown).await
         };
         Box::pin(life.instrument(span))
     }
 
-    fn connect(&mut self, watched: &Watched, parts: &Parts) -> Prepared {
-        let wired = Wired::new();
-        let primary = watched.open(&parts.caches, &wired);
-        let mut feeds = std::mem::take(&mut self.feeds);
-        for feed in &mut feeds {
-            feed.open(&parts.caches, &wired);
+    fn connect(&mut self, shared: &SharedHandles) -> Prepared {
+        let watched_kinds = WatchedKinds::new();
+        let primary = self.primary.open(&shared.caches, &watched_kinds);
+        let mut sources = std::mem::take(&mut self.sources);
+        for source in &mut sources {
+            source.open(&shared.caches, &watched_kinds);
         }
         let queue = Queue::builder(&*self.name)
             .rate_limit(self.rate_limit.clone())
-            .metrics(&parts.metrics.shared(QueueMetrics::register))
+            .metrics(&shared.metrics.shared(QueueMetrics::register))
             .build();
-        let everything = {
+        let queue_all = {
             let (queue, primary) = (queue.clone(), primary.clone());
             move || {
                 for key in primary.iter().flat_map(|informer| informer.keys()) {
@@ -167,92 +160,110 @@ impl Plan {
                 }
             }
         };
-        let owner = OwnerKind::of(&*watched.typing);
-        let context = Context::new(self.parts(parts), wired);
-        let wiring =
-            Wiring { queue, context, owner: Arc::new(owner), everything: Arc::new(Everything::new(everything)) };
-        let first = primary.iter().map(|informer| connected(informer.clone(), watched, &wiring)).collect();
-        let typing = watched.typing.clone();
-        let mut prepared = Prepared { wiring, typing, primary, first, others: Vec::new(), tasks: Vec::new() };
-        for feed in feeds {
-            match feed.connect(&prepared.wiring) {
+        let owner = OwnerKind::of(&*self.primary.kind_info);
+        let context = Context::new(self.handles(shared), watched_kinds);
+        let source_context =
+            SourceContext { queue, context, owner: Arc::new(owner), resync: Arc::new(Resync::new(queue_all)) };
+        let subscribe =
+            |informer: &Arc<AnyInformer>| pending_subscription(informer.clone(), &self.primary, &source_context);
+        let first = primary.iter().map(subscribe).collect();
+        let kind_info = self.primary.kind_info.clone();
+        let mut prepared =
+            Prepared { source_context, kind_info, primary, first, others: Vec::new(), tasks: Vec::new() };
+        for source in sources {
+            match source.connect(&prepared.source_context) {
                 Connection::Task(task) => prepared.tasks.push(task),
-                Connection::Watch(connected) => prepared.others.extend(connected),
+                Connection::Watch(subscriptions) => prepared.others.extend(subscriptions),
             }
         }
         prepared
     }
 
-    /// What its contexts write with: in its own name, and in every process if it may work there.
-    fn parts(&self, shared: &Parts) -> Parts {
+    /// Returns the handles of this controller's contexts: with its own field manager and reporter, and with the right
+    /// to write in every process if it needs no leader.
+    fn handles(&self, shared: &SharedHandles) -> SharedHandles {
         let own = self.field_manager.clone();
         let field_manager = own.unwrap_or_else(|| field_manager(&shared.field_manager, &self.name));
-        let mut parts = Parts { field_manager, ..shared.clone() };
+        let mut handles = SharedHandles { field_manager, ..shared.clone() };
         if let Some(reporter) = &self.reporter {
-            parts.events = shared.events.reporting(reporter);
+            handles.events = shared.events.reporting(reporter);
         }
         if !self.needs_leader {
-            (parts.leadership, parts.shard) = (Leadership::always(), Shard::whole());
+            (handles.leadership, handles.shard) = (Leadership::always(), Shard::whole());
         }
-        parts
+        handles
     }
 
-    async fn live(self, mut prepared: Prepared, parts: Parts, shutdown: Shutdown) -> Result<(), ControllerError> {
+    async fn supervise(
+        self,
+        mut prepared: Prepared,
+        handles: SharedHandles,
+        shutdown: Shutdown,
+    ) -> Result<(), ControllerError> {
         // Dropped, and with it all tasks, when this function ends.
-        let mut feeding = JoinSet::new();
+        let mut source_tasks = JoinSet::new();
         for task in std::mem::take(&mut prepared.tasks) {
-            feeding.spawn(task.in_current_span());
+            source_tasks.spawn(task.in_current_span());
         }
-        let shard = prepared.wiring.context.parts().shard.clone();
-        feeding.spawn(follow_shard(shard, prepared.wiring.everything.clone()).in_current_span());
+        let shard = prepared.source_context.context.handles().shard.clone();
+        source_tasks.spawn(follow_shard(shard, prepared.source_context.resync.clone()).in_current_span());
         let controller = self.name.clone();
         tokio::select! {
-            ended = self.works(prepared, parts, shutdown) => ended,
-            message = panicked(&mut feeding) => Err(ControllerError::SourcePanicked { controller, message }),
+            ended = self.works(prepared, handles, shutdown) => ended,
+            message = panicked(&mut source_tasks) => Err(ControllerError::SourcePanicked { controller, message }),
         }
     }
 
-    async fn works(self, prepared: Prepared, parts: Parts, shutdown: Shutdown) -> Result<(), ControllerError> {
-        let Prepared { wiring, typing, primary, first, others, .. } = prepared;
+    async fn works(
+        self,
+        prepared: Prepared,
+        handles: SharedHandles,
+        shutdown: Shutdown,
+    ) -> Result<(), ControllerError> {
+        let Prepared { source_context, kind_info, primary, first, others, .. } = prepared;
         let synced = synced(&first, &others, self.absent_grace);
         if unless_draining(&shutdown, synced).await.is_none() {
-            wiring.queue.close();
+            source_context.queue.close();
             return Ok(());
         }
         let workers = Workers {
             controller: self.name.clone(),
-            queue: wiring.queue.clone(),
+            queue: source_context.queue.clone(),
             handler: Handler {
                 primary,
-                typing,
+                kind_info,
                 reconciler: self.reconciler,
                 finalizer: self.finalizer,
                 on_deleted: self.on_deleted,
-                context: wiring.context.clone(),
+                context: source_context.context.clone(),
             },
             timeout: self.timeout,
-            counters: Counters::new(&parts.metrics, &self.name, self.concurrency),
-            shard: wiring.context.parts().shard.clone(),
+            counters: Counters::new(&handles.metrics, &self.name, self.concurrency),
+            shard: source_context.context.handles().shard.clone(),
         };
-        let gate = Gate { leadership: self.needs_leader.then_some(parts.leadership), shutdown };
+        let gate = Gate { leadership: self.needs_leader.then_some(handles.leadership), shutdown };
         if unless_draining(&gate.shutdown, gate.acquired()).await.is_none() {
-            wiring.queue.close();
+            source_context.queue.close();
             return Ok(());
         }
         // Not before: keys that nobody takes would pile up, those of objects that are gone among them.
-        let subscriptions: Vec<_> = first.into_iter().chain(others).map(Connected::subscribe).collect();
-        wiring.everything.open();
+        let subscriptions: Vec<_> = first.into_iter().chain(others).map(PendingSubscription::subscribe).collect();
+        source_context.resync.open();
         let ended = work(Arc::new(workers), self.concurrency, gate).await;
-        wiring.context.writes().end(LAST_WRITES).await;
+        source_context.context.writes().end(LAST_WRITES).await;
         drop(subscriptions);
         ended
     }
 }
 
 /// Events of the primary are to become keys.
-fn connected(informer: Arc<AnyInformer>, primary: &Watched, wiring: &Wiring) -> Connected {
-    let (filter, queue, owner) = (primary.filter.clone(), wiring.queue.clone(), wiring.owner.clone());
-    Connected::new(informer, move |change| {
+fn pending_subscription(
+    informer: Arc<AnyInformer>,
+    primary: &AnyWatch,
+    source_context: &SourceContext,
+) -> PendingSubscription {
+    let (filter, queue, owner) = (primary.filter.clone(), source_context.queue.clone(), source_context.owner.clone());
+    PendingSubscription::new(informer, move |change| {
         let Some(object) = change.newest() else { return };
         owner.saw(object.metadata());
         if filter.as_ref().is_none_or(|filter| filter.lets_pass(change)) {
@@ -349,16 +360,16 @@ pub(crate) async fn work<H: Handle>(
 }
 
 /// When the keys of this process change, all objects are looked at again: those that are its own now have been waiting.
-async fn follow_shard(mut shard: Shard, everything: Arc<Everything>) {
+async fn follow_shard(mut shard: Shard, resync: Arc<Resync>) {
     loop {
         shard.changed().await;
-        everything.ask();
+        resync.request();
     }
 }
 
 /// Resolves, with what it said, when a source of keys has panicked. One that ends has no more to bring.
-async fn panicked(feeding: &mut JoinSet<()>) -> String {
-    while let Some(ended) = feeding.join_next().await {
+async fn panicked(source_tasks: &mut JoinSet<()>) -> String {
+    while let Some(ended) = source_tasks.join_next().await {
         if let Some(panic) = ended.err().and_then(|error| error.try_into_panic().ok()) {
             return crate::panic::message(panic.as_ref()).to_owned();
         }
@@ -368,7 +379,7 @@ async fn panicked(feeding: &mut JoinSet<()>) -> String {
 
 /// Waits until all informers have their first state. One whose resource is not served holds up the others for a while
 /// only, unless it is the primary's: without its objects there is nothing to do.
-async fn synced(primary: &[Connected], others: &[Connected], grace: Duration) {
+async fn synced(primary: &[PendingSubscription], others: &[PendingSubscription], grace: Duration) {
     let others = others.iter().map(|other| async move {
         while tokio::time::timeout(grace, other.synced()).await.is_err() {
             if other.is_absent() {
@@ -378,7 +389,7 @@ async fn synced(primary: &[Connected], others: &[Connected], grace: Duration) {
             tracing::info!(resource = %other.resource().plural, "waiting for the first state");
         }
     });
-    let primary = primary.iter().map(Connected::synced);
+    let primary = primary.iter().map(PendingSubscription::synced);
     tokio::join!(join_all(primary), join_all(others));
 }
 

@@ -13,10 +13,10 @@ use parking_lot::Mutex;
 use tokio::time::MissedTickBehavior;
 
 use crate::{
+    any_object::{AnyChange, ChangeHandler},
     cache::{AnyInformer, Caches, Subscription},
-    context::{Context, Wired},
+    context::{Context, WatchedKinds},
     controller::owners::OwnerKind,
-    erased::{AnyChange, Hear},
     key::ObjectKey,
     manifests::Permission,
     queue::{Priority, Queue},
@@ -25,16 +25,16 @@ use crate::{
 /// Something that asks for reconciles: a [`Watch`](super::Watch), a [`Trigger`], a timer ([`Every`]), or a
 /// [stream](Source::stream).
 pub struct Source {
-    feed: Box<dyn Feed>,
+    any: Box<dyn AnySource>,
 }
 
 impl Source {
-    pub(crate) fn new(feed: impl Feed + 'static) -> Self {
-        Self { feed: Box::new(feed) }
+    pub(crate) fn new(source: impl AnySource + 'static) -> Self {
+        Self { any: Box::new(source) }
     }
 
-    pub(crate) fn into_feed(self) -> Box<dyn Feed> {
-        self.feed
+    pub(crate) fn into_any(self) -> Box<dyn AnySource> {
+        self.any
     }
 
     /// The keys that a stream brings. It is polled while the controller runs; keys that come faster than they are
@@ -43,11 +43,11 @@ impl Source {
     /// Each process has a stream of its own. Where replicas share the objects, each must be brought all keys: those that
     /// are not its own are passed over.
     pub fn stream(keys: impl Stream<Item = ObjectKey> + Send + 'static) -> Self {
-        Self::new(TaskFeed(Box::new(move |wiring: Wiring| {
+        Self::new(TaskSource(Box::new(move |source_context: SourceContext| {
             Box::pin(async move {
                 let mut keys = std::pin::pin!(keys);
                 while let Some(key) = keys.next().await {
-                    wiring.queue.add(key, Priority::NORMAL);
+                    source_context.queue.add(key, Priority::NORMAL);
                     // A stream that is always ready must not keep the thread from others.
                     tokio::task::coop::consume_budget().await;
                 }
@@ -75,18 +75,18 @@ impl fmt::Debug for Source {
 /// ```
 #[derive(Clone, Default)]
 pub struct Trigger {
-    shared: Arc<Mutex<Triggered>>,
+    shared: Arc<Mutex<TriggerState>>,
 }
 
 #[derive(Default)]
-struct Triggered {
+struct TriggerState {
     /// The controllers that listen. They are let go when they end, however long the trigger lives.
-    listeners: Vec<Weak<Wiring>>,
+    listeners: Vec<Weak<SourceContext>>,
     /// Whether there has been one.
     listened: bool,
     /// What was asked for before the first of them listened.
     early: BTreeSet<ObjectKey>,
-    early_everything: bool,
+    early_resync: bool,
 }
 
 impl Trigger {
@@ -110,20 +110,20 @@ impl Trigger {
     }
 
     /// Asks for a reconcile of every object of the controller's kind, after everything urgent.
-    pub fn enqueue_everything(&self) {
+    pub fn enqueue_all(&self) {
         let mut triggered = self.shared.lock();
-        triggered.early_everything |= !triggered.listened;
+        triggered.early_resync |= !triggered.listened;
         let listeners = triggered.listeners();
         drop(triggered);
         for listener in listeners {
-            listener.everything.ask();
+            listener.resync.request();
         }
     }
 }
 
-impl Triggered {
+impl TriggerState {
     /// Those that are still there; the others are forgotten.
-    fn listeners(&mut self) -> Vec<Arc<Wiring>> {
+    fn listeners(&mut self) -> Vec<Arc<SourceContext>> {
         self.listeners.retain(|listener| listener.strong_count() > 0);
         self.listeners.iter().filter_map(Weak::upgrade).collect()
     }
@@ -147,19 +147,19 @@ impl From<Trigger> for Source {
     }
 }
 
-impl Feed for Trigger {
-    fn connect(self: Box<Self>, wiring: &Wiring) -> Connection {
-        let listener = Arc::new(wiring.clone());
+impl AnySource for Trigger {
+    fn connect(self: Box<Self>, source_context: &SourceContext) -> Connection {
+        let listener = Arc::new(source_context.clone());
         let mut triggered = self.shared.lock();
         triggered.listened = true;
         triggered.listeners.push(Arc::downgrade(&listener));
         for key in std::mem::take(&mut triggered.early) {
-            wiring.queue.add(key, Priority::NORMAL);
+            source_context.queue.add(key, Priority::NORMAL);
         }
-        let everything = std::mem::take(&mut triggered.early_everything);
+        let resync = std::mem::take(&mut triggered.early_resync);
         drop(triggered);
-        if everything {
-            wiring.everything.ask();
+        if resync {
+            source_context.resync.request();
         }
         // Held for as long as the controller runs.
         Connection::Task(Box::pin(async move {
@@ -201,7 +201,7 @@ impl Every {
 
 impl From<Every> for Source {
     fn from(every: Every) -> Self {
-        Self::new(TaskFeed(Box::new(move |wiring: Wiring| {
+        Self::new(TaskSource(Box::new(move |source_context: SourceContext| {
             Box::pin(async move {
                 let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + every.period, every.period);
                 // A process that slept has nothing to make up for: once is enough.
@@ -209,8 +209,10 @@ impl From<Every> for Source {
                 loop {
                     ticks.tick().await;
                     match &every.keys {
-                        Some(keys) => keys.iter().for_each(|key| wiring.queue.add(key.clone(), Priority::NORMAL)),
-                        None => wiring.everything.ask(),
+                        Some(keys) => {
+                            keys.iter().for_each(|key| source_context.queue.add(key.clone(), Priority::NORMAL))
+                        }
+                        None => source_context.resync.request(),
                     }
                 }
             })
@@ -218,42 +220,42 @@ impl From<Every> for Source {
     }
 }
 
-type Task = Box<dyn FnOnce(Wiring) -> BoxFuture<'static, ()> + Send>;
+type Task = Box<dyn FnOnce(SourceContext) -> BoxFuture<'static, ()> + Send>;
 
-struct TaskFeed(Task);
+struct TaskSource(Task);
 
-impl Feed for TaskFeed {
-    fn connect(self: Box<Self>, wiring: &Wiring) -> Connection {
-        Connection::Task((self.0)(wiring.clone()))
+impl AnySource for TaskSource {
+    fn connect(self: Box<Self>, source_context: &SourceContext) -> Connection {
+        Connection::Task((self.0)(source_context.clone()))
     }
 }
 
 /// What a source is connected to. A cheap handle.
 #[derive(Clone)]
-pub(crate) struct Wiring {
+pub(crate) struct SourceContext {
     pub(crate) queue: Queue<ObjectKey>,
     pub(crate) context: Context,
     pub(crate) owner: Arc<OwnerKind>,
-    pub(crate) everything: Arc<Everything>,
+    pub(crate) resync: Arc<Resync>,
 }
 
 /// A source of any kind: first all open their informers, then, when a context over all of them can be had, they are
 /// connected.
-pub(crate) trait Feed: Send {
+pub(crate) trait AnySource: Send {
     fn permissions(&self) -> Vec<Permission> {
         Vec::new()
     }
 
     /// Narrows what is watched in all namespaces to these.
-    fn within(&mut self, namespaces: &[String]) {
+    fn restrict_to(&mut self, namespaces: &[String]) {
         let _ = namespaces;
     }
 
-    fn open(&mut self, caches: &Caches, wired: &Wired) {
-        let _ = (caches, wired);
+    fn open(&mut self, caches: &Caches, watched_kinds: &WatchedKinds) {
+        let _ = (caches, watched_kinds);
     }
 
-    fn connect(self: Box<Self>, wiring: &Wiring) -> Connection;
+    fn connect(self: Box<Self>, source_context: &SourceContext) -> Connection;
 }
 
 /// A connected source.
@@ -261,18 +263,18 @@ pub(crate) enum Connection {
     /// To be polled while the controller runs.
     Task(BoxFuture<'static, ()>),
     /// Informers, heard for as long as the controller works.
-    Watch(Vec<Connected>),
+    Watch(Vec<PendingSubscription>),
 }
 
 /// An informer that a controller hears, as soon as it works: until then nobody would take the keys.
-pub(crate) struct Connected {
+pub(crate) struct PendingSubscription {
     informer: Arc<AnyInformer>,
-    hear: Hear,
+    handler: ChangeHandler,
 }
 
-impl Connected {
-    pub(crate) fn new(informer: Arc<AnyInformer>, hear: impl FnMut(&AnyChange<'_>) + Send + Sync + 'static) -> Self {
-        Self { informer, hear: Box::new(hear) }
+impl PendingSubscription {
+    pub(crate) fn new(informer: Arc<AnyInformer>, handler: impl FnMut(&AnyChange<'_>) + Send + Sync + 'static) -> Self {
+        Self { informer, handler: Box::new(handler) }
     }
 
     pub(crate) fn resource(&self) -> &ApiResource {
@@ -286,8 +288,8 @@ impl Connected {
 
     /// Hears what is there, and what happens from now on.
     pub(crate) fn subscribe(self) -> Subscription {
-        let Self { informer, mut hear } = self;
-        informer.subscribe(Box::new(move |event| hear(&AnyChange::of(&event))))
+        let Self { informer, mut handler } = self;
+        informer.subscribe(Box::new(move |event| handler(&AnyChange::of(&event))))
     }
 
     /// Whether the resource is known not to be served.
@@ -297,28 +299,28 @@ impl Connected {
 }
 
 /// Queues all objects of a controller's kind, not urgently. While nobody works, it is only noted that somebody asked.
-pub(crate) struct Everything {
+pub(crate) struct Resync {
     queue_all: Box<dyn Fn() + Send + Sync>,
-    state: Mutex<Asked>,
+    state: Mutex<ResyncState>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Asked {
-    NotYet,
-    Early,
+enum ResyncState {
+    Closed,
+    Requested,
     Open,
 }
 
-impl Everything {
+impl Resync {
     pub(crate) fn new(queue_all: impl Fn() + Send + Sync + 'static) -> Self {
-        Self { queue_all: Box::new(queue_all), state: Mutex::new(Asked::NotYet) }
+        Self { queue_all: Box::new(queue_all), state: Mutex::new(ResyncState::Closed) }
     }
 
     /// Asks for it.
-    pub(crate) fn ask(&self) {
+    pub(crate) fn request(&self) {
         let mut state = self.state.lock();
-        if *state != Asked::Open {
-            *state = Asked::Early;
+        if *state != ResyncState::Open {
+            *state = ResyncState::Requested;
             return;
         }
         drop(state);
@@ -327,7 +329,7 @@ impl Everything {
 
     /// Somebody works from now on.
     pub(crate) fn open(&self) {
-        let early = std::mem::replace(&mut *self.state.lock(), Asked::Open) == Asked::Early;
+        let early = std::mem::replace(&mut *self.state.lock(), ResyncState::Open) == ResyncState::Requested;
         if early {
             (self.queue_all)();
         }

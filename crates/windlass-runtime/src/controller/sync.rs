@@ -6,13 +6,13 @@
 //!
 //! ```
 //! use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
-//! use windlass_runtime::{Result, controller::{Controller, sync::{Children, Wanted}}};
+//! use windlass_runtime::{Result, controller::{Controller, sync::{Children, DesiredState}}};
 //!
-//! fn sync(parent: &Deployment, children: &Children<'_>) -> Result<Wanted> {
+//! fn sync(parent: &Deployment, children: &Children<'_>) -> Result<DesiredState> {
 //!     let mut config = ConfigMap::default();
 //!     config.metadata.name = Some(format!("{}-config", parent.metadata.name.as_deref().unwrap_or_default()));
 //!     let there = children.list::<ConfigMap>()?.len();
-//!     Ok(Wanted::new().child(config).status(serde_json::json!({ "configs": there })))
+//!     Ok(DesiredState::new().child(config).status(serde_json::json!({ "configs": there })))
 //! }
 //!
 //! let controller = Controller::<Deployment>::syncing("configs", sync).owns::<ConfigMap>();
@@ -25,12 +25,12 @@ use serde_json::Value;
 
 use crate::{
     Result,
+    any_object::AnyObject,
     context::{
         Context, ContextError, Desired,
-        any::{AnyKind, typing},
+        any_kind::{AnyKind, kind_info},
     },
     controller::{Action, Controller, Reconciler, Watch},
-    erased::AnyObject,
     key::ObjectKey,
     object::Object,
     objects::owner::{Owner, controller_of},
@@ -71,13 +71,13 @@ impl Children<'_> {
 
 /// What a sync function wants to be so.
 #[derive(Default)]
-pub struct Wanted {
+pub struct DesiredState {
     children: Desired,
     status: Option<Result<Value, serde_json::Error>>,
     resync_after: Option<Duration>,
 }
 
-impl Wanted {
+impl DesiredState {
     /// No children; a status that is left as it is.
     pub fn new() -> Self {
         Self::default()
@@ -113,7 +113,7 @@ impl Wanted {
     }
 }
 
-impl Wanted {
+impl DesiredState {
     async fn make_so(self, kind: &AnyKind<'_>, parent: &dyn AnyObject, owner: &Owner, set: &str) -> Result<Action> {
         // The status may be told even if the children cannot be made: it may say why.
         let applied = kind.context().apply_set_of(owner, set, &self.children).await;
@@ -135,7 +135,7 @@ struct Sync<K: Object, F> {
 impl<K, F> Reconciler<K> for Sync<K, F>
 where
     K: Object,
-    F: for<'a> Fn(&K, &Children<'a>) -> Result<Wanted> + Send + std::marker::Sync + 'static,
+    F: for<'a> Fn(&K, &Children<'a>) -> Result<DesiredState> + Send + std::marker::Sync + 'static,
 {
     async fn reconcile(&self, parent: Arc<K>, ctx: Context) -> Result<Action> {
         // Its children go with it.
@@ -145,7 +145,7 @@ where
         let owner = Owner::of_with(&parent, &self.dynamic)?;
         let children = Children { context: &ctx, namespace: parent.meta().namespace.as_deref(), uid: owner.uid() };
         let wanted = (self.sync)(&parent, &children)?;
-        let kind = AnyKind::new(&ctx, typing::<K>(&self.dynamic));
+        let kind = AnyKind::new(&ctx, kind_info::<K>(&self.dynamic));
         wanted.make_so(&kind, parent.as_ref(), &owner, &self.set).await
     }
 }
@@ -156,7 +156,7 @@ impl<K: Object<DynamicType: Default>> Controller<K> {
     /// alone: garbage collection takes its children.
     pub fn syncing(
         name: &str,
-        sync: impl for<'a> Fn(&K, &Children<'a>) -> Result<Wanted> + Send + std::marker::Sync + 'static,
+        sync: impl for<'a> Fn(&K, &Children<'a>) -> Result<DesiredState> + Send + std::marker::Sync + 'static,
     ) -> Self {
         Self::syncing_of(name, Watch::new(), sync)
     }
@@ -167,7 +167,7 @@ impl<K: Object> Controller<K> {
     pub fn syncing_of(
         name: &str,
         primary: Watch<K>,
-        sync: impl for<'a> Fn(&K, &Children<'a>) -> Result<Wanted> + Send + std::marker::Sync + 'static,
+        sync: impl for<'a> Fn(&K, &Children<'a>) -> Result<DesiredState> + Send + std::marker::Sync + 'static,
     ) -> Self {
         let reconciler = Sync { set: name.to_owned(), dynamic: primary.dynamic().clone(), sync };
         Self::of(name, primary, reconciler)

@@ -8,17 +8,17 @@ use std::{
 use kube::core::PartialObjectMeta;
 
 use crate::{
+    any_object::{AnyChange, AnyObject, typed_ref},
     cache::{AnyInformer, Caches, Informer},
     context::{
-        Context, Wired,
-        any::{Reach, Typing, typing},
+        Context, WatchedKinds,
+        any_kind::{KindInfo, ResourceScope, kind_info},
     },
     controller::{
         filter::{AnyFilter, Filter},
-        owners::Which,
-        source::{Connected, Connection, Feed, Source, Wiring},
+        owners::OwnerSelection,
+        source::{AnySource, Connection, PendingSubscription, Source, SourceContext},
     },
-    erased::{AnyChange, AnyObject, typed_ref},
     key::ObjectKey,
     manifests::Permission,
     object::Object,
@@ -46,12 +46,12 @@ type Map = Box<dyn Fn(&dyn AnyObject, &Context) -> Vec<ObjectKey> + Send + Sync>
 /// ```
 pub struct Watch<W: Object> {
     dynamic: W::DynamicType,
-    watched: Watched,
+    any: AnyWatch,
 }
 
 /// A [`Watch`] whose Rust type is forgotten.
-pub(crate) struct Watched {
-    pub(crate) typing: Arc<dyn Typing>,
+pub(crate) struct AnyWatch {
+    pub(crate) kind_info: Arc<dyn KindInfo>,
     scopes: Vec<Scope>,
     pub(crate) filter: Option<AnyFilter>,
     open: Open,
@@ -78,33 +78,33 @@ impl<W: Object> Watch<W> {
     /// All objects of a kind that is known at run time.
     pub fn with(dynamic: W::DynamicType) -> Self {
         let kind = dynamic.clone();
-        let open = move |caches: &Caches, scope: &Scope| caches.informer_with::<W>(&kind, scope).erased();
+        let open = move |caches: &Caches, scope: &Scope| caches.informer_with::<W>(&kind, scope).into_any();
         Self::opened_by(dynamic, Arc::new(open), false)
     }
 
     /// What an informer that is there already brings, of a kind that is known at run time.
     pub fn informer_with(dynamic: W::DynamicType, informer: Informer<W>) -> Self {
-        let informer = informer.erased();
+        let informer = informer.into_any();
         Self::opened_by(dynamic, Arc::new(move |_, _| informer.clone()), true)
     }
 
     fn opened_by(dynamic: W::DynamicType, open: Open, given: bool) -> Self {
-        let watched = Watched::new(typing::<W>(&dynamic), open, given, std::any::type_name::<W>());
-        Self { dynamic, watched }
+        let any = AnyWatch::new(kind_info::<W>(&dynamic), open, given, std::any::type_name::<W>());
+        Self { dynamic, any }
     }
 
     /// Only objects of this scope. An informer that was given keeps its own.
     #[must_use]
     pub fn scope(mut self, scope: Scope) -> Self {
-        self.watched.scopes = vec![scope];
+        self.any.set_scope(scope);
         self
     }
 
     /// Only objects of these namespaces: a watch for each, within the scope given so far.
     #[must_use]
     pub fn namespaces<N: Into<String>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self {
-        let scope = self.watched.scopes.pop().unwrap_or_default();
-        self.watched.scopes = namespaces
+        let scope = self.any.scopes.pop().unwrap_or_default();
+        self.any.scopes = namespaces
             .into_iter()
             .map(|namespace| Scope { namespace: Scope::namespace(namespace).namespace, ..scope.clone() })
             .collect();
@@ -114,11 +114,7 @@ impl<W: Object> Watch<W> {
     /// Only events that pass. A second filter is added to the first.
     #[must_use]
     pub fn filter(mut self, filter: Filter<W>) -> Self {
-        let filter = AnyFilter::of(filter);
-        self.watched.filter = Some(match self.watched.filter.take() {
-            Some(first) => first.and(filter),
-            None => filter,
-        });
+        self.any.add_filter(AnyFilter::of(filter));
         self
     }
 
@@ -127,49 +123,51 @@ impl<W: Object> Watch<W> {
     /// panics, every object is looked at.
     pub fn map(self, map: impl Fn(&W, &Context) -> Vec<ObjectKey> + Send + Sync + 'static) -> Source {
         let map = move |object: &dyn AnyObject, context: &Context| map(typed_ref(object), context);
-        self.watched.source(Target::Map(Box::new(map)))
+        self.any.source(Target::Map(Box::new(map)))
     }
 
     /// An event concerns the owner that controls the object (before or after), if it is of the controller's kind.
     pub fn owned(self) -> Source {
-        self.watched.source(Target::Owner(Which::Controller))
+        self.any.source(Target::Owner(OwnerSelection::Controller))
     }
 
     /// An event concerns all owners of the object (before or after) that are of the controller's kind.
     pub fn owned_by_any(self) -> Source {
-        self.watched.source(Target::Owner(Which::Every))
+        self.any.source(Target::Owner(OwnerSelection::All))
     }
 
     pub(crate) fn dynamic(&self) -> &W::DynamicType {
         &self.dynamic
     }
 
-    /// The same without its Rust type.
-    pub(crate) fn watched(&self) -> &Watched {
-        &self.watched
-    }
-
-    pub(crate) fn into_watched(self) -> Watched {
-        self.watched
-    }
-
-    pub(crate) fn watched_mut(&mut self) -> &mut Watched {
-        &mut self.watched
+    pub(crate) fn into_any(self) -> AnyWatch {
+        self.any
     }
 }
 
-impl Watched {
-    fn new(typing: Arc<dyn Typing>, open: Open, given: bool, type_name: &'static str) -> Self {
-        Self { typing, scopes: vec![Scope::all()], filter: None, open, given, type_name }
+impl AnyWatch {
+    fn new(kind_info: Arc<dyn KindInfo>, open: Open, given: bool, type_name: &'static str) -> Self {
+        Self { kind_info, scopes: vec![Scope::all()], filter: None, open, given, type_name }
+    }
+
+    pub(crate) fn set_scope(&mut self, scope: Scope) {
+        self.scopes = vec![scope];
+    }
+
+    pub(crate) fn add_filter(&mut self, filter: AnyFilter) {
+        self.filter = Some(match self.filter.take() {
+            Some(first) => first.and(filter),
+            None => filter,
+        });
     }
 
     fn source(self, target: Target) -> Source {
-        Source::new(WatchFeed { watch: self, target, informers: Vec::new() })
+        Source::new(WatchSource { watch: self, target, informers: Vec::new() })
     }
 
     /// What the watch alone needs, and more verbs where the objects are written, too.
     pub(crate) fn permissions(&self, subresource: &str, verbs: &[&'static str]) -> Vec<Permission> {
-        let resource = self.typing.resource();
+        let resource = self.kind_info.resource();
         self.scopes
             .iter()
             .map(|scope| Permission {
@@ -183,8 +181,8 @@ impl Watched {
     }
 
     /// Narrows scopes without a namespace to these. What may have no namespaces is left alone.
-    pub(crate) fn within(&mut self, namespaces: &[String]) {
-        if namespaces.is_empty() || self.given || self.typing.reach() != Reach::Namespaced {
+    pub(crate) fn restrict_to(&mut self, namespaces: &[String]) {
+        if namespaces.is_empty() || self.given || self.kind_info.resource_scope() != ResourceScope::Namespaced {
             return;
         }
         let narrow = |scope: Scope| match scope.namespace {
@@ -198,10 +196,10 @@ impl Watched {
     }
 
     /// Opens the informers, which contexts can read from then on.
-    pub(crate) fn open(&self, caches: &Caches, wired: &Wired) -> Vec<Arc<AnyInformer>> {
+    pub(crate) fn open(&self, caches: &Caches, watched_kinds: &WatchedKinds) -> Vec<Arc<AnyInformer>> {
         let open = |scope: &Scope| {
             let informer = (self.open)(caches, scope);
-            wired.insert_any(self.typing.clone(), scope, informer.clone());
+            watched_kinds.insert_any(self.kind_info.clone(), scope, informer.clone());
             informer
         };
         self.scopes.iter().map(open).collect()
@@ -224,23 +222,23 @@ impl Watch<PartialObjectMeta> {
         PartialObjectMeta<W>: Object<DynamicType = W::DynamicType>,
     {
         let kind = dynamic.clone();
-        let open = move |caches: &Caches, scope: &Scope| caches.metadata_with::<W>(&kind, scope).erased();
+        let open = move |caches: &Caches, scope: &Scope| caches.metadata_with::<W>(&kind, scope).into_any();
         Watch::opened_by(dynamic, Arc::new(open), false)
     }
 }
 
 enum Target {
-    Owner(Which),
+    Owner(OwnerSelection),
     Map(Map),
 }
 
-struct WatchFeed {
-    watch: Watched,
+struct WatchSource {
+    watch: AnyWatch,
     target: Target,
     informers: Vec<Arc<AnyInformer>>,
 }
 
-impl Feed for WatchFeed {
+impl AnySource for WatchSource {
     fn permissions(&self) -> Vec<Permission> {
         // Who owns objects makes and removes them.
         let verbs: &[_] = match self.target {
@@ -250,27 +248,29 @@ impl Feed for WatchFeed {
         self.watch.permissions("", verbs)
     }
 
-    fn within(&mut self, namespaces: &[String]) {
-        self.watch.within(namespaces);
+    fn restrict_to(&mut self, namespaces: &[String]) {
+        self.watch.restrict_to(namespaces);
     }
 
-    fn open(&mut self, caches: &Caches, wired: &Wired) {
-        self.informers = self.watch.open(caches, wired);
+    fn open(&mut self, caches: &Caches, watched_kinds: &WatchedKinds) {
+        self.informers = self.watch.open(caches, watched_kinds);
     }
 
-    fn connect(self: Box<Self>, wiring: &Wiring) -> Connection {
+    fn connect(self: Box<Self>, source_context: &SourceContext) -> Connection {
         let Self { watch, target, informers } = *self;
-        let heard = Arc::new((watch, target));
-        let connected = informers.into_iter().map(|informer| {
-            let (heard, wiring) = (heard.clone(), wiring.clone());
-            Connected::new(informer, move |change| hear(change, &heard.0, &heard.1, &wiring))
+        let shared = Arc::new((watch, target));
+        let subscriptions = informers.into_iter().map(|informer| {
+            let (shared, source_context) = (shared.clone(), source_context.clone());
+            PendingSubscription::new(informer, move |change| {
+                handle_change(change, &shared.0, &shared.1, &source_context)
+            })
         });
-        Connection::Watch(connected.collect())
+        Connection::Watch(subscriptions.collect())
     }
 }
 
 /// What an event of a watched object leads to.
-fn hear(change: &AnyChange<'_>, watch: &Watched, target: &Target, wiring: &Wiring) {
+fn handle_change(change: &AnyChange<'_>, watch: &AnyWatch, target: &Target, source_context: &SourceContext) {
     if !watch.filter.as_ref().is_none_or(|filter| filter.lets_pass(change)) {
         return;
     }
@@ -278,25 +278,25 @@ fn hear(change: &AnyChange<'_>, watch: &Watched, target: &Target, wiring: &Wirin
     let old = if change.resync { None } else { change.old };
     match target {
         Target::Owner(which) => {
-            let add = |key| wiring.queue.add(key, priority);
+            let add = |key| source_context.queue.add(key, priority);
             let (new, old) = (change.new.map(AnyObject::metadata), old.map(AnyObject::metadata));
             if let Some(new) = new {
-                wiring.owner.keys(new, *which, add);
+                source_context.owner.keys(new, *which, add);
             }
             if let Some(old) = old
                 && new.is_none_or(|new| new.owner_references != old.owner_references)
             {
-                wiring.owner.keys(old, *which, add);
+                source_context.owner.keys(old, *which, add);
             }
         }
         Target::Map(map) => {
             for object in [change.new, old].into_iter().flatten() {
-                match catch_unwind(AssertUnwindSafe(|| map(object, &wiring.context))) {
-                    Ok(keys) => keys.into_iter().for_each(|key| wiring.queue.add(key, priority)),
+                match catch_unwind(AssertUnwindSafe(|| map(object, &source_context.context))) {
+                    Ok(keys) => keys.into_iter().for_each(|key| source_context.queue.add(key, priority)),
                     Err(_) => {
                         let kind = watch.type_name;
                         tracing::error!(kind, "a map has panicked: it may concern any object, so all are looked at");
-                        wiring.everything.ask();
+                        source_context.resync.request();
                     }
                 }
             }

@@ -86,7 +86,7 @@ impl Operator {
 
 /// What `manifests` prints.
 pub(super) fn print(operator: Operator, flags: ManifestFlags) -> Result<String, ManifestError> {
-    let operator = operator.within(flags.watch_namespaces.iter().cloned());
+    let operator = operator.namespaces(flags.watch_namespaces.iter().cloned());
     let namespace = flags.namespace.unwrap_or_else(|| format!("{}-system", operator.name));
     let image = flags.image.unwrap_or_else(|| format!("{}:{}", operator.name, operator.version.unwrap_or("latest")));
     let mut manifests = operator.manifests(&namespace, &image);

@@ -132,8 +132,8 @@ impl Options {
 impl Listener {
     pub(super) async fn listener(self, what: &'static str) -> Result<Option<TcpListener>, OperatorError> {
         match self {
-            Self::On(listener) => Ok(Some(listener)),
-            Self::At(address) => {
+            Self::Socket(listener) => Ok(Some(listener)),
+            Self::Address(address) => {
                 address.listen().await.map_err(|source| OperatorError::Listen { what, address, source })
             }
         }

@@ -5,17 +5,17 @@ use std::{sync::Arc, time::Duration};
 use kube::Client;
 
 use super::{
-    Operator, OperatorError, Options, Replicas, Task, Unhealthy,
+    Operator, OperatorError, Options, Replicas, Task, Unhealthy, debug_state,
     definitions::install,
     http::Pages,
     stage::{Flag, Stage},
-    state, webhooks,
+    webhooks,
 };
 use crate::{
     cache::Caches,
     client,
-    context::Parts,
-    controller::Runnable,
+    context::{Context, SharedHandles, WatchedKinds},
+    controller::AnyController,
     events::{EventMetrics, Recorder},
     lease::{ElectionMetrics, ElectionOutcome, LeaderElection, Leadership, Shard, Sharding},
     shutdown::Shutdown,
@@ -37,12 +37,12 @@ struct Stages {
 }
 
 struct Process {
-    parts: Parts,
+    handles: SharedHandles,
     /// Whether it has begun to stop, asked or not.
     stopping: Arc<Flag>,
     stages: Stages,
     /// Not started yet.
-    controllers: Vec<Box<dyn Runnable>>,
+    controllers: Vec<AnyController>,
     tasks: Vec<Task>,
 }
 
@@ -141,7 +141,7 @@ impl Process {
         state.add("leadership", move || serde_json::json!({ "leads": leads.check().is_ok() }));
 
         let counted = metrics.shared(EventMetrics::register);
-        let parts = Parts {
+        let handles = SharedHandles {
             caches,
             events: Recorder::with_metrics(client.clone(), &name, &options.instance, counted),
             client,
@@ -150,10 +150,10 @@ impl Process {
             shard,
             field_manager: name.into(),
         };
-        let mut process = Self { parts, stopping, stages, controllers, tasks };
+        let mut process = Self { handles, stopping, stages, controllers, tasks };
         for controller in &mut process.controllers {
-            controller.within(&options.namespaces);
-            controller.prepare(&process.parts);
+            controller.restrict_to(&options.namespaces);
+            controller.prepare(&process.handles);
         }
         started.set();
         process.run_all(false);
@@ -168,7 +168,7 @@ impl Process {
         self.controllers = later;
         for controller in now {
             let name = controller.name().to_owned();
-            let running = controller.run(self.parts.clone(), stage.shutdown());
+            let running = controller.run(self.handles.clone(), stage.shutdown());
             stage.spawn(&name.clone(), async move {
                 running.await.map_err(|source| OperatorError::Controller { name, source })
             });
@@ -177,7 +177,7 @@ impl Process {
             std::mem::take(&mut self.tasks).into_iter().partition(|one| one.needs_leader == leader);
         self.tasks = later;
         for Task { name, run, .. } in now {
-            let running = run(self.parts.clone(), stage.shutdown());
+            let running = run(Context::new(self.handles.clone(), WatchedKinds::new()), stage.shutdown());
             stage.spawn_finite(&name.clone(), async move {
                 running.await.map_err(|error| OperatorError::Task { name, source: error.to_string().into() })
             });
@@ -186,7 +186,7 @@ impl Process {
 
     /// Works until asked to stop, or until something fails.
     async fn work(&mut self, shutdown: &Shutdown) -> Result<(), OperatorError> {
-        let leadership = self.parts.leadership.clone();
+        let leadership = self.handles.leadership.clone();
         tokio::select! {
             biased;
             () = shutdown.draining() => return Ok(()),
@@ -206,7 +206,7 @@ impl Process {
     async fn failure(&mut self) -> OperatorError {
         tokio::select! {
             error = self.stages.failure() => error,
-            resource = self.parts.caches.failed() => OperatorError::Informer { resource: debug_state::resource(&resource) },
+            resource = self.handles.caches.failed() => OperatorError::Informer { resource: debug_state::resource(&resource) },
         }
     }
 
@@ -223,7 +223,7 @@ impl Process {
         let in_time = tokio::select! {
             biased;
             () = shutdown.aborting() => return Err(OperatorError::Aborted),
-            () = self.parts.leadership.lost() => return Err(OperatorError::LeaderElectionLost),
+            () = self.handles.leadership.lost() => return Err(OperatorError::LeaderElectionLost),
             in_time = tokio::time::timeout(grace, finished) => in_time,
         };
         let Ok(outcome) = in_time else {
@@ -237,7 +237,7 @@ impl Process {
         };
         // All work is done; a server that does not answer is no reason to fail.
         let ending = async {
-            let _ = tokio::time::timeout(FLUSH, self.parts.events.flush()).await;
+            let _ = tokio::time::timeout(FLUSH, self.handles.events.flush()).await;
             let _ = tokio::time::timeout(SURRENDER, replicas.drain()).await;
         };
         tokio::select! {

@@ -25,7 +25,7 @@ use kube::core::ApiResource;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::de::SliceRead;
 
-use crate::{erased::AnyObject, key::ObjectKey, object::Object};
+use crate::{any_object::AnyObject, key::ObjectKey, object::Object};
 
 pub(super) use self::{
     event::{Event, Status},

@@ -19,7 +19,7 @@ use super::{
     metrics::Counts,
     request,
 };
-use crate::{erased::AnyObject, key::ObjectKey, object::revision, random};
+use crate::{any_object::AnyObject, key::ObjectKey, object::revision, random};
 
 /// A list of which nothing comes for so long has failed.
 const LIST_SILENCE: Duration = Duration::from_secs(60);

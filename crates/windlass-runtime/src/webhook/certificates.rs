@@ -66,7 +66,7 @@ pub enum Certificates {
 #[derive(Debug)]
 pub(super) enum Source {
     Files(files::Watcher),
-    SelfSigned(Box<self_signed::ObjectStorer>),
+    SelfSigned(Box<self_signed::CertificateRotator>),
     Given,
 }
 
@@ -117,9 +117,9 @@ impl Certificates {
     ) -> Result<Source, SourceError> {
         match self {
             Self::Files(files) => Ok(Source::Files(files::Watcher::start(files, resolver, metrics).await?)),
-            Self::SelfSigned(options) => {
-                Ok(Source::SelfSigned(Box::new(self_signed::ObjectStorer::start(*options, resolver, paths).await?)))
-            }
+            Self::SelfSigned(options) => Ok(Source::SelfSigned(Box::new(
+                self_signed::CertificateRotator::start(*options, resolver, paths).await?,
+            ))),
             Self::Given(_) => Ok(Source::Given),
         }
     }

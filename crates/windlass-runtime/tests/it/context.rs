@@ -25,12 +25,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_macros::Conditions;
 use windlass_runtime::{
-    cache::{Caches, Index},
-    context::{Context, ContextError, Parts, Wired},
+    cache::Index,
+    context::{Context, ContextError},
     events::Recorder,
     key::ObjectKey,
-    lease::{Leadership, Shard},
-    metrics::Metrics,
     object::Object,
     objects::conditions::{self, Condition},
     scope::Scope,
@@ -84,16 +82,9 @@ impl Bench {
     async fn over(cluster: TestCluster, client: Client) -> Self {
         let writes = Arc::new(AtomicUsize::new(0));
         let client = counting(client, Arc::clone(&writes));
-        let parts = Parts {
-            caches: Caches::new(client.clone()),
-            events: Recorder::new(client.clone(), "gadget-operator", "test"),
-            metrics: Metrics::new(),
-            leadership: Leadership::always(),
-            shard: Shard::whole(),
-            field_manager: "gadget-operator".into(),
-            client,
-        };
-        let bench = Self { cluster, context: Context::new(parts, Wired::new()), writes };
+        let recorder = Recorder::new(client.clone(), "gadget-operator", "test");
+        let context = Context::builder(client).recorder(recorder).field_manager("gadget-operator").build();
+        let bench = Self { cluster, context, writes };
         bench.wire::<ConfigMap>().await;
         bench.wire::<Secret>().await;
         bench
@@ -115,9 +106,9 @@ impl Bench {
     }
 
     async fn wire_scope<K: Object<DynamicType: Default>>(&self, scope: &Scope) {
-        let informer = self.context.parts().caches.informer::<K>(scope);
+        let informer = self.context.caches().informer::<K>(scope);
         informer.synced().await;
-        self.context.wired().insert(&K::DynamicType::default(), scope, informer);
+        self.context.add_informer(&K::DynamicType::default(), scope, informer);
     }
 
     fn namespace(&self) -> &str {

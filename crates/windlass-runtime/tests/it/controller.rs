@@ -15,13 +15,10 @@ use kube::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use windlass_runtime::{
-    cache::Caches,
-    context::Parts,
-    controller::{Controller, ControllerError, Runnable},
+    context::{Context, ContextBuilder},
+    controller::{Controller, ControllerError},
     events::Recorder,
     key::ObjectKey,
-    lease::{Leadership, Shard},
-    metrics::Metrics,
     object::Object,
     shutdown::Shutdown,
 };
@@ -38,36 +35,28 @@ mod sync;
 mod watches;
 mod writes;
 
-/// What an operator would share with its controllers.
-fn parts(client: Client) -> Parts {
-    Parts {
-        caches: Caches::new(client.clone()),
-        events: Recorder::new(client.clone(), "test-controller", "test"),
-        metrics: Metrics::new(),
-        leadership: Leadership::always(),
-        shard: Shard::whole(),
-        field_manager: "test-operator".into(),
-        client,
-    }
+/// A context as an operator would hand it to its controllers.
+fn context(client: Client) -> ContextBuilder {
+    let recorder = Recorder::new(client.clone(), "test-controller", "test");
+    Context::builder(client).recorder(recorder).field_manager("test-operator")
 }
 
 /// A controller that runs. Ends, at the latest, when it is dropped.
 struct Running {
-    parts: Parts,
+    context: Context,
     shutdown: Shutdown,
     task: tokio::task::JoinHandle<Result<(), ControllerError>>,
 }
 
 impl Running {
     fn start<K: Object>(client: Client, controller: Controller<K>) -> Self {
-        Self::with(parts(client), controller)
+        Self::with(context(client).build(), controller)
     }
 
-    fn with<K: Object>(parts: Parts, mut controller: Controller<K>) -> Self {
+    fn with<K: Object>(context: Context, controller: Controller<K>) -> Self {
         let shutdown = Shutdown::new();
-        controller.prepare(&parts);
-        let task = tokio::spawn(Box::new(controller).run(parts.clone(), shutdown.clone()));
-        Self { parts, shutdown, task }
+        let task = tokio::spawn(controller.run(&context, shutdown.clone()));
+        Self { context, shutdown, task }
     }
 
     async fn stop(mut self) {
@@ -77,7 +66,7 @@ impl Running {
 
     /// A number among the metrics.
     fn metric(&self, name: &str) -> f64 {
-        let text = self.parts.metrics.encode();
+        let text = self.context.metrics().encode();
         let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name} in {text}"));
         line.rsplit(' ').next().unwrap().parse().unwrap()
     }

@@ -127,9 +127,9 @@ async fn everything_starts_in_order_and_stops_in_reverse() {
     let probes: Arc<Mutex<Option<SocketAddr>>> = Arc::default();
     let asked = probes.clone();
     let operator = Operator::new("order-operator")
-        .leader_task("leader", async move |parts, shutdown| {
+        .leader_task("leader", async move |ctx, shutdown| {
             leader.add("leader started");
-            assert!(parts.leadership.check().is_ok());
+            assert!(ctx.leadership().check().is_ok());
             shutdown.draining().await;
             // Servers and lease outlive the workers, and probes know.
             let address = asked.lock().unwrap().unwrap();
@@ -137,7 +137,7 @@ async fn everything_starts_in_order_and_stops_in_reverse() {
             assert_eq!(status, 500);
             assert!(text.contains("[-]shutdown failed: the process is stopping\n"), "{text}");
             assert_eq!(get(address, "/healthz").await.unwrap().0, 200);
-            assert!(holder(&parts.client, &namespace).await.is_some());
+            assert!(holder(&ctx.client(), &namespace).await.is_some());
             leader.add("leader ended");
             Ok(())
         })
@@ -302,8 +302,8 @@ async fn a_task_that_fails_or_panics_stops_the_process() {
 async fn an_informer_that_panics_stops_the_process() {
     let cluster = TestCluster::start().await;
     let scope = Scope::namespace(cluster.namespace());
-    let operator = Operator::new("odd-operator").task("look", async move |parts, shutdown| {
-        let informer = parts.caches.informer::<ConfigMap>(&scope);
+    let operator = Operator::new("odd-operator").task("look", async move |ctx, shutdown| {
+        let informer = ctx.caches().informer::<ConfigMap>(&scope);
         dies_of_odd(&informer);
         shutdown.draining().await;
         Ok(())
@@ -343,14 +343,14 @@ async fn events_that_cannot_be_written_do_not_use_up_the_grace() {
     let cluster = TestCluster::start().await;
     let faults = Faults::around(cluster.client());
     faults.inject(|seen| seen.path.ends_with("/events"), 1000, Fault::Hang);
-    let operator = Operator::new("telling-operator").task("tell", async |parts, shutdown| {
+    let operator = Operator::new("telling-operator").task("tell", async |ctx, shutdown| {
         let about = ObjectReference {
             kind: Some("ConfigMap".to_owned()),
             name: Some("one".to_owned()),
             namespace: Some("default".to_owned()),
             ..ObjectReference::default()
         };
-        parts.events.record(&about, EventType::Normal, "Begun", "Begin", "it has begun");
+        ctx.recorder().record(&about, EventType::Normal, "Begun", "Begin", "it has begun");
         shutdown.draining().await;
         Ok(())
     });

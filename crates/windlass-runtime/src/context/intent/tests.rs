@@ -21,15 +21,19 @@ fn key() -> ObjectKey {
 }
 
 /// A memory of an apply that the server answered with `answer` at revision 10.
-fn applied(intent: &Intent, answer: &Value) -> Memory {
-    let mut memory = Memory::default();
+fn applied(intent: &Intent, answer: &Value) -> LastApplied {
+    let mut last_applied = LastApplied::default();
     let shown = Some(intent.shown_in(answer));
-    memory.remember(&key(), Half::Object, Applied { intent: intent.fingerprint, uid: "u".into(), revision: 10, shown });
-    memory
+    last_applied.remember(
+        &key(),
+        ApplyTarget::Object,
+        Applied { intent: intent.fingerprint, uid: "u".into(), revision: 10, shown },
+    );
+    last_applied
 }
 
-fn in_place(memory: &mut Memory, intent: &Intent, revision: u64, live: &Value) -> bool {
-    memory.in_place(&key(), Half::Object, intent, "u", revision, || Some(intent.shown_in(live)))
+fn in_place(last_applied: &mut LastApplied, intent: &Intent, revision: u64, live: &Value) -> bool {
+    last_applied.in_place(&key(), ApplyTarget::Object, intent, "u", revision, || Some(intent.shown_in(live)))
 }
 
 #[test]
@@ -64,13 +68,13 @@ fn what_the_server_adds_and_rewrites_is_no_difference() {
         "metadata": {"name": "web", "uid": "u"},
         "spec": {"replicas": 1, "strategy": "RollingUpdate", "containers": [{"name": "a", "cpu": "1", "pull": "Always"}]}
     });
-    let mut memory = applied(&intent, &answer);
+    let mut last_applied = applied(&intent, &answer);
     let mut later = answer.clone();
     later["status"] = json!({"ready": 1});
     later["metadata"]["labels"] = json!({"theirs": "x"});
     later["spec"]["strategy"] = "Recreate".into();
-    assert!(in_place(&mut memory, &intent, 11, &later));
-    assert!(in_place(&mut memory, &intent, 11, &json!(null)), "a revision is looked at once");
+    assert!(in_place(&mut last_applied, &intent, 11, &later));
+    assert!(in_place(&mut last_applied, &intent, 11, &json!(null)), "a revision is looked at once");
 }
 
 #[test]
@@ -103,9 +107,9 @@ fn what_others_change_of_ours_is_a_difference() {
         ("no object", json!(null)),
     ];
     for (what, live) in table {
-        let mut memory = applied(&intent, &ours);
-        assert!(!in_place(&mut memory, &intent, 11, &live), "{what}");
-        assert!(in_place(&mut memory, &intent, 9, &live), "{what}: seen before our own write");
+        let mut last_applied = applied(&intent, &ours);
+        assert!(!in_place(&mut last_applied, &intent, 11, &live), "{what}");
+        assert!(in_place(&mut last_applied, &intent, 9, &live), "{what}: seen before our own write");
     }
 }
 
@@ -113,35 +117,35 @@ fn what_others_change_of_ours_is_a_difference() {
 fn another_intent_is_applied_even_if_it_sets_less() {
     let before = intent(json!({"spec": {"replicas": 1, "paused": true}}));
     let live = json!({"spec": {"replicas": 1, "paused": true}});
-    let mut memory = applied(&before, &live);
-    assert!(in_place(&mut memory, &before, 10, &live));
-    assert!(!in_place(&mut memory, &intent(json!({"spec": {"replicas": 1}})), 10, &live));
-    assert!(!in_place(&mut memory, &intent(json!({"spec": {"replicas": 1, "paused": false}})), 10, &live));
+    let mut last_applied = applied(&before, &live);
+    assert!(in_place(&mut last_applied, &before, 10, &live));
+    assert!(!in_place(&mut last_applied, &intent(json!({"spec": {"replicas": 1}})), 10, &live));
+    assert!(!in_place(&mut last_applied, &intent(json!({"spec": {"replicas": 1, "paused": false}})), 10, &live));
 }
 
 #[test]
 fn another_object_of_the_name_and_the_other_half_are_other_things() {
     let intent = intent(json!({"spec": {"replicas": 1}}));
     let live = json!({"spec": {"replicas": 1}});
-    let mut memory = applied(&intent, &live);
+    let mut last_applied = applied(&intent, &live);
     let shown = || Some(intent.shown_in(&live));
-    assert!(!memory.in_place(&key(), Half::Object, &intent, "another", 11, shown));
-    assert!(!memory.in_place(&key(), Half::Status, &intent, "u", 11, shown));
-    assert!(memory.in_place(&key(), Half::Object, &intent, "u", 11, shown));
-    memory.forget(&key(), "another");
-    assert!(memory.in_place(&key(), Half::Object, &intent, "u", 11, shown));
-    memory.forget(&key(), "u");
-    assert!(!memory.in_place(&key(), Half::Object, &intent, "u", 11, shown));
+    assert!(!last_applied.in_place(&key(), ApplyTarget::Object, &intent, "another", 11, shown));
+    assert!(!last_applied.in_place(&key(), ApplyTarget::Status, &intent, "u", 11, shown));
+    assert!(last_applied.in_place(&key(), ApplyTarget::Object, &intent, "u", 11, shown));
+    last_applied.forget(&key(), "another");
+    assert!(last_applied.in_place(&key(), ApplyTarget::Object, &intent, "u", 11, shown));
+    last_applied.forget(&key(), "u");
+    assert!(!last_applied.in_place(&key(), ApplyTarget::Object, &intent, "u", 11, shown));
 }
 
 #[test]
 fn what_cannot_be_seen_is_applied_again_when_the_object_changes() {
     let intent = intent(json!({"spec": {"replicas": 1}}));
-    let mut memory = Memory::default();
+    let mut last_applied = LastApplied::default();
     let unseen = Applied { intent: intent.fingerprint, uid: "u".into(), revision: 10, shown: None };
-    memory.remember(&key(), Half::Object, unseen);
-    assert!(memory.in_place(&key(), Half::Object, &intent, "u", 10, || None));
-    assert!(!memory.in_place(&key(), Half::Object, &intent, "u", 11, || None));
+    last_applied.remember(&key(), ApplyTarget::Object, unseen);
+    assert!(last_applied.in_place(&key(), ApplyTarget::Object, &intent, "u", 10, || None));
+    assert!(!last_applied.in_place(&key(), ApplyTarget::Object, &intent, "u", 11, || None));
 }
 
 #[test]

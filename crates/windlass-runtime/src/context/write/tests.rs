@@ -5,7 +5,7 @@ use kube::{Client, client::Body};
 
 use super::*;
 use crate::{
-    context::{Context, Parts, Wired},
+    context::{Context, SharedHandles, WatchedKinds},
     lease::Leadership,
 };
 
@@ -22,7 +22,7 @@ async fn nothing_is_sent_by_a_process_that_does_not_lead() {
     );
     // A candidate that has not won.
     let (_standing, leadership) = Leadership::followed();
-    let context = Context::new(Parts::of_test(client, leadership), Wired::new());
+    let context = Context::new(SharedHandles::for_test(client, leadership), WatchedKinds::new());
     let mut object = ConfigMap::default();
     object.metadata.name = Some("one".into());
     object.metadata.namespace = Some("default".into());

@@ -12,12 +12,12 @@ use crate::{
     watch,
 };
 
-/// Parts of a process that no server answers.
-fn parts(leadership: Leadership) -> Parts {
+/// Handles of a process whose server does not answer.
+fn handles(leadership: Leadership) -> SharedHandles {
     let service = tower::service_fn(|_: http::Request<Body>| async {
         Err::<http::Response<Body>, _>(std::io::Error::other("nobody is there"))
     });
-    Parts::of_test(Client::new(service, "default"), leadership)
+    SharedHandles::for_test(Client::new(service, "default"), leadership)
 }
 
 fn config(name: &str, revision: u64) -> Arc<ConfigMap> {
@@ -35,8 +35,8 @@ type Seen = Arc<parking_lot::Mutex<Vec<String>>>;
 /// A controller that writes down what it sees, and what feeds it.
 fn journaling(settings: Settings<ConfigMap>) -> (Controller<ConfigMap>, Changes, Seen) {
     let (sender, changes) = mpsc::channel(16);
-    let (informer, feed) = Informer::<ConfigMap>::fed(&(), settings, changes);
-    tokio::spawn(feed);
+    let (informer, source) = Informer::<ConfigMap>::fed(&(), settings, changes);
+    tokio::spawn(source);
     let seen = Arc::new(parking_lot::Mutex::new(Vec::new()));
     let noted = seen.clone();
     let controller = Controller::of("test", Watch::informer(informer), move |config: Arc<ConfigMap>, _ctx| {
@@ -145,17 +145,17 @@ async fn keys_of_others_are_passed_over_until_they_are_ours() {
     workers.shard = shard.clone();
     let workers = Arc::new(workers);
     let queue = workers.queue.clone();
-    let everything = Arc::new(Everything::new(move || {
+    let resync = Arc::new(Resync::new(move || {
         for name in ["a", "b"] {
             queue.add(key(name), Priority::LOW);
         }
     }));
-    everything.ask();
+    resync.request();
     assert!(workers.queue.is_empty(), "nobody works");
     let shutdown = Shutdown::new();
-    let following = tokio::spawn(follow_shard(shard, everything.clone()));
+    let following = tokio::spawn(follow_shard(shard, resync.clone()));
     let life = tokio::spawn(work(workers.clone(), 1, Gate { leadership: None, shutdown: shutdown.clone() }));
-    everything.open();
+    resync.open();
     until(|| workers.queue.is_empty() && workers.queue.held() == 0).await;
     assert!(seen.lock().is_empty(), "nothing is ours");
     group.send_modify(|view| {
@@ -190,13 +190,13 @@ fn field_managers_are_short_printable_and_one_for_each_controller() {
 async fn a_process_that_does_not_lead_keeps_no_keys_but_those_it_is_asked_for() {
     let (controller, sender, seen) = journaling(Settings::default());
     let trigger = Trigger::new();
-    let mut controller = controller.every(Duration::from_secs(1)).source(&trigger);
+    let mut controller = controller.every(Duration::from_secs(1)).source(&trigger).into_any();
     let (election, leadership) = Leadership::followed();
-    let parts = parts(leadership);
-    controller.prepare(&parts);
-    let queue = controller.plan.prepared.as_ref().unwrap().wiring.queue.clone();
+    let handles = handles(leadership);
+    controller.prepare(&handles);
+    let queue = controller.prepared.as_ref().unwrap().source_context.queue.clone();
     let shutdown = Shutdown::new();
-    let life = tokio::spawn(Box::new(controller).run(parts, shutdown.clone()));
+    let life = tokio::spawn(controller.run(handles, shutdown.clone()));
     sender.send(watch::Change::Replace { objects: vec![config("a", 1)], revision: 1 }).await.unwrap();
     for revision in 2..1000 {
         let passing = config(&format!("passing-{revision}"), revision);
@@ -224,8 +224,8 @@ async fn a_trigger_lets_go_of_a_controller_that_has_ended() {
     let trigger = Trigger::new();
     trigger.enqueue(key("a"));
     let shutdown = Shutdown::new();
-    let parts = parts(Leadership::always());
-    let life = tokio::spawn(Box::new(controller.source(&trigger)).run(parts, shutdown.clone()));
+    let handles = handles(Leadership::always());
+    let life = tokio::spawn(controller.source(&trigger).into_any().run(handles, shutdown.clone()));
     sender.send(watch::Change::Replace { objects: vec![config("a", 1)], revision: 1 }).await.unwrap();
     until(|| !seen.lock().is_empty()).await;
     trigger.enqueue(key("a"));
@@ -236,20 +236,20 @@ async fn a_trigger_lets_go_of_a_controller_that_has_ended() {
     drop(sender);
     until(|| Arc::strong_count(&held) == 1).await;
     trigger.enqueue(key("a"));
-    trigger.enqueue_everything();
+    trigger.enqueue_all();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_map_that_panics_lets_all_objects_be_looked_at() {
     let (controller, sender, seen) = journaling(Settings::default());
     let (others, changes) = mpsc::channel(1);
-    let (informer, feed) = Informer::<ConfigMap>::fed(&(), Settings::default(), changes);
-    tokio::spawn(feed);
+    let (informer, source) = Informer::<ConfigMap>::fed(&(), Settings::default(), changes);
+    tokio::spawn(source);
     let controller = controller.source(Watch::informer(informer).map(|_, _| panic!("of a test")));
     let shutdown = Shutdown::new();
     sender.send(watch::Change::Replace { objects: vec![config("a", 1)], revision: 1 }).await.unwrap();
     others.send(watch::Change::Replace { objects: Vec::new(), revision: 1 }).await.unwrap();
-    let life = tokio::spawn(Box::new(controller).run(parts(Leadership::always()), shutdown.clone()));
+    let life = tokio::spawn(controller.into_any().run(handles(Leadership::always()), shutdown.clone()));
     until(|| seen.lock().len() == 1).await;
     others.send(watch::Change::Apply(config("other", 2))).await.unwrap();
     until(|| seen.lock().len() == 2).await;

@@ -30,7 +30,7 @@ pub(super) struct Lifetimes {
 
 /// A certificate and its key in PEM.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct KeyPair {
+pub(super) struct CertificateAndKey {
     pub(super) certificate: String,
     pub(super) key: String,
 }
@@ -39,8 +39,8 @@ pub(super) struct KeyPair {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct StoredCertificates {
     /// The newest first.
-    pub(super) authorities: Vec<KeyPair>,
-    pub(super) serving: KeyPair,
+    pub(super) authorities: Vec<CertificateAndKey>,
+    pub(super) serving: CertificateAndKey,
     /// Authorities, in PEM, that clients trusted when what was kept before was lost. Their keys are lost as well;
     /// replicas may still show what they signed.
     pub(super) former: String,
@@ -77,9 +77,9 @@ impl StoredCertificates {
     }
 
     /// From what [`StoredCertificates::bundle`] and [`StoredCertificates::authority_keys`] made.
-    pub(super) fn from_parts(bundle: &str, authority_keys: &str, serving: KeyPair) -> Self {
+    pub(super) fn from_parts(bundle: &str, authority_keys: &str, serving: CertificateAndKey) -> Self {
         let pairs = blocks(bundle).into_iter().zip(blocks(authority_keys));
-        let authorities = pairs.map(|(certificate, key)| KeyPair { certificate, key }).collect();
+        let authorities = pairs.map(|(certificate, key)| CertificateAndKey { certificate, key }).collect();
         Self { authorities, serving, former: String::new() }
     }
 }
@@ -92,7 +92,7 @@ pub(super) fn renew(
     policy: &Lifetimes,
     now: Duration,
 ) -> Result<StoredCertificates, rcgen::Error> {
-    let mut authorities: Vec<(KeyPair, ParsedCertificate)> = Vec::new();
+    let mut authorities: Vec<(CertificateAndKey, ParsedCertificate)> = Vec::new();
     for pair in kept.map(|kept| &kept.authorities[..]).unwrap_or_default() {
         // What cannot be read or used is as good as lost.
         let usable = facts(&pair.certificate).filter(|facts| facts.not_after > now);
@@ -106,7 +106,8 @@ pub(super) fn renew(
         authorities.insert(0, (pair, facts));
     }
     // An overlap after the loss, everybody shows what the authorities of now have signed.
-    let known = |(_, facts): &(KeyPair, ParsedCertificate)| now >= facts.not_before + CLOCK_SKEW + policy.overlap;
+    let known =
+        |(_, facts): &(CertificateAndKey, ParsedCertificate)| now >= facts.not_before + CLOCK_SKEW + policy.overlap;
     let former = kept.filter(|_| !authorities.iter().any(known)).map(|kept| kept.former.clone()).unwrap_or_default();
     let good = kept.map(|kept| &kept.serving).filter(|pair| is_good(pair, names, &authorities, now));
     let serving = match good {
@@ -135,12 +136,17 @@ pub(super) fn valid(bundle: &str, now: Duration) -> String {
 
 /// Whether a certificate may take the place of another at once: clients that trust the one trust the other, or the one
 /// is over.
-pub(super) fn may_replace(shown: &KeyPair, next: &KeyPair, now: Duration) -> bool {
+pub(super) fn may_replace(shown: &CertificateAndKey, next: &CertificateAndKey, now: Duration) -> bool {
     let (Some(shown), Some(next)) = (facts(&shown.certificate), facts(&next.certificate)) else { return true };
     shown.issuer == next.issuer || shown.not_after <= now
 }
 
-fn is_good(pair: &KeyPair, names: &[String], authorities: &[(KeyPair, ParsedCertificate)], now: Duration) -> bool {
+fn is_good(
+    pair: &CertificateAndKey,
+    names: &[String],
+    authorities: &[(CertificateAndKey, ParsedCertificate)],
+    now: Duration,
+) -> bool {
     let Some(facts) = facts(&pair.certificate) else { return false };
     let signed = authorities.iter().any(|(_, authority)| authority.subject == facts.issuer);
     let covers = names.iter().all(|name| facts.names.contains(name));
@@ -182,13 +188,13 @@ fn names_of(certificate: &X509Certificate<'_>) -> Vec<String> {
     names.collect()
 }
 
-fn issuer(pair: &KeyPair) -> Result<Issuer<'static, KeyPair>, rcgen::Error> {
+fn issuer(pair: &CertificateAndKey) -> Result<Issuer<'static, KeyPair>, rcgen::Error> {
     let der = CertificateDer::from_pem_slice(pair.certificate.as_bytes())
         .map_err(|_| rcgen::Error::CouldNotParseCertificate)?;
     Issuer::from_ca_cert_der(&der, KeyPair::from_pem(&pair.key)?)
 }
 
-fn new_authority(policy: &Lifetimes, now: Duration) -> Result<KeyPair, rcgen::Error> {
+fn new_authority(policy: &Lifetimes, now: Duration) -> Result<CertificateAndKey, rcgen::Error> {
     // A name of its own: clients choose among authorities by name.
     let name = format!("windlass-webhook-{}", uuid::Uuid::new_v4().simple());
     let mut params = params(&name, &[], now, now + policy.authority_lifetime)?;
@@ -196,16 +202,16 @@ fn new_authority(policy: &Lifetimes, now: Duration) -> Result<KeyPair, rcgen::Er
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
     let certificate = params.self_signed(&key)?;
-    Ok(KeyPair { certificate: certificate.pem(), key: key.serialize_pem() })
+    Ok(CertificateAndKey { certificate: certificate.pem(), key: key.serialize_pem() })
 }
 
 fn new_serving(
-    signer: &KeyPair,
+    signer: &CertificateAndKey,
     signer_end: Duration,
     names: &[String],
     policy: &Lifetimes,
     now: Duration,
-) -> Result<KeyPair, rcgen::Error> {
+) -> Result<CertificateAndKey, rcgen::Error> {
     let common_name = names.first().map_or("webhook", String::as_str);
     // Longer ones do not fit; nobody looks at the common name of a certificate with alternative names.
     let common_name = if common_name.len() <= 64 { common_name } else { "webhook" };
@@ -216,7 +222,7 @@ fn new_serving(
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
     let certificate = params.signed_by(&key, &issuer(signer)?)?;
-    Ok(KeyPair { certificate: certificate.pem(), key: key.serialize_pem() })
+    Ok(CertificateAndKey { certificate: certificate.pem(), key: key.serialize_pem() })
 }
 
 fn params(
@@ -252,9 +258,9 @@ fn blocks(text: &str) -> Vec<String> {
 }
 
 /// Shows no key.
-impl fmt::Debug for KeyPair {
+impl fmt::Debug for CertificateAndKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pair").field("certificate", &self.certificate).finish_non_exhaustive()
+        f.debug_struct("CertificateAndKey").field("certificate", &self.certificate).finish_non_exhaustive()
     }
 }
 

@@ -14,7 +14,7 @@ use tracing::{info, warn};
 
 use super::{
     CertResolver, CertificateError,
-    authority::{self, KeyPair, Lifetimes, StoredCertificates},
+    authority::{self, CertificateAndKey, Lifetimes, StoredCertificates},
     inject::{self, OwnClientConfigs, Target, TargetKind},
     secret::SecretRef,
 };
@@ -86,12 +86,12 @@ pub struct SelfSigned {
 
 /// Keeps the certificate of a running server fresh.
 #[derive(Debug)]
-pub(in crate::webhook) struct ObjectStorer {
+pub(in crate::webhook) struct CertificateRotator {
     options: SelfSigned,
     ours: OwnClientConfigs,
     resolver: CertResolver,
     /// What new connections see.
-    shown: Option<KeyPair>,
+    shown: Option<CertificateAndKey>,
 }
 
 impl SelfSigned {
@@ -256,7 +256,7 @@ impl From<SelfSigned> for super::Certificates {
 
 impl fmt::Debug for SelfSigned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SelfMade")
+        f.debug_struct("SelfSigned")
             .field("namespace", &self.namespace)
             .field("secret", &self.secret)
             .field("names", &self.names)
@@ -299,12 +299,12 @@ fn encode(kept: &StoredCertificates, mut data: BTreeMap<String, ByteString>) -> 
 fn decode(secret: &Secret) -> Option<StoredCertificates> {
     let data = secret.data.as_ref()?;
     let text = |field: &str| std::str::from_utf8(&data.get(field)?.0).ok();
-    let serving = KeyPair { certificate: text("tls.crt")?.to_owned(), key: text("tls.key")?.to_owned() };
+    let serving = CertificateAndKey { certificate: text("tls.crt")?.to_owned(), key: text("tls.key")?.to_owned() };
     let former = text(FORMER).unwrap_or_default().to_owned();
     Some(StoredCertificates { former, ..StoredCertificates::from_parts(text("ca.crt")?, text("ca.key")?, serving) })
 }
 
-impl ObjectStorer {
+impl CertificateRotator {
     /// Gets the first certificate and tells the API server of its authority.
     pub(super) async fn start(
         options: SelfSigned,
@@ -335,7 +335,7 @@ impl ObjectStorer {
         let shown = self.shown.as_ref();
         let better = |shown| !authority::may_replace(shown, &kept.serving, self.options.now());
         if shown != Some(&kept.serving) && (told || !shown.is_some_and(better)) {
-            let KeyPair { certificate, key } = &kept.serving;
+            let CertificateAndKey { certificate, key } = &kept.serving;
             self.resolver.set_pem(certificate.as_bytes(), key.as_bytes()).map_err(SelfSignedError::Use)?;
             self.shown = Some(kept.serving.clone());
         }

@@ -150,6 +150,6 @@ async fn nothing_is_owned_across_namespaces_or_unseen() {
     let error = bench.context.apply_owned(&parent, far).await.unwrap_err();
     assert!(matches!(error, ContextError::Owner { .. }), "{error}");
     let error = bench.context.apply_owned(&parent, deployment(&bench, "web")).await.unwrap_err();
-    assert!(matches!(error, ContextError::NotWired { .. }), "{error}");
+    assert!(matches!(error, ContextError::NotWatched { .. }), "{error}");
     assert_eq!(bench.writes(), 0);
 }

@@ -68,9 +68,9 @@ async fn kinds_known_at_run_time_are_written_and_read_too() {
     use kube::core::{ApiResource, DynamicObject};
     let bench = Bench::start().await;
     let resource = ApiResource::erase::<Secret>(&());
-    let informer = bench.context.parts().caches.informer_with::<DynamicObject>(&resource, &Scope::all());
+    let informer = bench.context.caches().informer_with::<DynamicObject>(&resource, &Scope::all());
     informer.synced().await;
-    bench.context.wired().insert(&resource, &Scope::all(), informer);
+    bench.context.add_informer(&resource, &Scope::all(), informer);
     let kind = bench.context.kind_with::<DynamicObject>(&resource);
     let secret = || {
         DynamicObject::new("one", &resource)

@@ -75,7 +75,7 @@ async fn a_struct_that_reconciles_two_namespaces() {
 }
 
 #[test]
-fn wiring_tells_what_is_needed_of_the_api_server() {
+fn a_controller_lists_the_permissions_it_needs() {
     let controller = Controller::<Deployment>::new("web", async |_deployment, _ctx| Ok(Action::done()))
         .scope(Scope::namespace("shop"))
         .owns::<ConfigMap>()

@@ -41,7 +41,7 @@ async fn a_trigger_asks_for_one_object_or_for_all_of_them() {
     assert_eq!(journal.read()[0], "b");
     trigger.enqueue(ObjectKey::namespaced(cluster.namespace(), "a"));
     journal.has(3).await;
-    trigger.enqueue_everything();
+    trigger.enqueue_all();
     journal.has(5).await;
     let mut seen = journal.read();
     seen[3..].sort();
@@ -79,15 +79,15 @@ async fn a_stream_and_an_informer_ask_for_objects() {
     let keys = futures_util::stream::unfold(receiver, |mut receiver| async {
         receiver.recv().await.map(|key| (key, receiver))
     });
-    let parts = parts(cluster.client());
-    let others = parts.caches.informer::<ConfigMap>(&Scope::namespace(cluster.namespace()).labels("test=others"));
+    let context = context(cluster.client()).build();
+    let others = context.caches().informer::<ConfigMap>(&Scope::namespace(cluster.namespace()).labels("test=others"));
     let journal = Journal::new();
     let target = ObjectKey::namespaced(cluster.namespace(), "a");
     let mapped = target.clone();
     let controller = journaling(&cluster, &journal)
         .source(Source::stream(keys))
         .source(Watch::informer(others).map(move |_other, _ctx| vec![mapped.clone()]));
-    let running = Running::with(parts, controller);
+    let running = Running::with(context, controller);
     journal.has(1).await;
     sender.send(target).await.unwrap();
     journal.has(2).await;

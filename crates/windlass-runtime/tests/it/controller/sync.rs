@@ -7,7 +7,7 @@ use windlass_runtime::{
     Result,
     controller::{
         Watch,
-        sync::{Children, Wanted},
+        sync::{Children, DesiredState},
     },
     scope::Scope,
 };
@@ -16,10 +16,10 @@ use super::*;
 use crate::cluster::TestCluster;
 
 /// A secret for each word of a config map.
-fn sync(parent: &ConfigMap, children: &Children<'_>) -> Result<Wanted> {
+fn sync(parent: &ConfigMap, children: &Children<'_>) -> Result<DesiredState> {
     children.list::<Secret>()?;
     let words = parent.data.iter().flatten().map(|(_, words)| words.as_str()).collect::<Vec<_>>().join(" ");
-    let mut wanted = Wanted::new();
+    let mut wanted = DesiredState::new();
     for word in words.split_whitespace() {
         let mut secret = Secret::default();
         secret.metadata.name = Some(word.to_owned());

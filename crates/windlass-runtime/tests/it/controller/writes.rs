@@ -70,10 +70,10 @@ async fn two_controllers_that_state_a_condition_each_leave_each_other_alone() {
     let cluster = TestCluster::start().await;
     define(&cluster).await;
     let api: Api<Shared> = Api::namespaced(cluster.client(), cluster.namespace());
-    let parts = parts(cluster.client());
+    let context = context(cluster.client()).build();
     let journal = Journal::new();
-    let one = Running::with(parts.clone(), stating(&cluster, "One", &journal));
-    let two = Running::with(parts, stating(&cluster, "Two", &journal));
+    let one = Running::with(context.clone(), stating(&cluster, "One", &journal));
+    let two = Running::with(context, stating(&cluster, "Two", &journal));
     create(&api, Shared::new("a", SharedSpec { size: 1 })).await;
     let types = |shared: &Shared| {
         let conditions = shared.status.iter().flat_map(|status| &status.conditions);
@@ -118,7 +118,7 @@ async fn a_controller_without_leader_writes_where_another_process_leads() {
     let election = LeaderElection::new(cluster.client(), cluster.namespace(), "test");
     // And a replica that has no share.
     let sharding = Sharding::new(cluster.client(), cluster.namespace(), "test");
-    let parts = Parts { leadership: election.leadership(), shard: sharding.shard(), ..parts(cluster.client()) };
+    let context = context(cluster.client()).leadership(election.leadership()).shard(sharding.shard()).build();
     let labelling = |label: &'static str| {
         Controller::<ConfigMap>::new(
             label,
@@ -129,8 +129,8 @@ async fn a_controller_without_leader_writes_where_another_process_leads() {
         )
         .scope(Scope::namespace(cluster.namespace()))
     };
-    let standby = Running::with(parts.clone(), labelling("led"));
-    let running = Running::with(parts, labelling("free").without_leader());
+    let standby = Running::with(context.clone(), labelling("led"));
+    let running = Running::with(context, labelling("free").without_leader());
     let labelled = eventually("the label is there", async || {
         let config = api.get("a").await.unwrap();
         config.metadata.labels.filter(|labels| labels.contains_key("free"))
@@ -158,7 +158,7 @@ async fn a_key_that_is_lost_in_the_middle_of_a_reconcile_is_not_written_for_any_
     }
     let join = || Sharding::new(cluster.client(), cluster.namespace(), "test").timing(OFTEN).unwrap();
     let first = join();
-    let parts = Parts { shard: first.shard(), ..parts(cluster.client()) };
+    let context = context(cluster.client()).shard(first.shard()).build();
     let shard = first.shard();
     let stop = CancellationToken::new();
     let (stopped, other_stopped) = (stop.clone(), stop.clone());
@@ -189,7 +189,7 @@ async fn a_key_that_is_lost_in_the_middle_of_a_reconcile_is_not_written_for_any_
         .scope(Scope::namespace(cluster.namespace()).fields("metadata.name!=kube-root-ca.crt"))
         .concurrency(OBJECTS)
     };
-    let running = Running::with(parts, controller);
+    let running = Running::with(context, controller);
     begun.has(OBJECTS).await;
     let second = join();
     let second = tokio::spawn(async move { second.run(other_stopped.cancelled()).await });

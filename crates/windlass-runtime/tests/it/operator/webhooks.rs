@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use windlass_runtime::{
     client::{self, ClientOptions},
     manifests::Manifest,
-    operator::{Flags, State},
+    operator::{DebugState, Flags},
     webhook::{Conversion, Denied, Request, Warnings, Webhook},
 };
 
@@ -55,7 +55,7 @@ fn options(cluster: &TestCluster, more: &[&str]) -> Options {
 }
 
 /// Where the webhooks of a program are served.
-async fn port(state: &State) -> u16 {
+async fn port(state: &DebugState) -> u16 {
     eventually("webhooks are served", async || {
         let address: SocketAddr = state.show()["webhooks"]["address"].as_str()?.parse().unwrap();
         Some(address.port())

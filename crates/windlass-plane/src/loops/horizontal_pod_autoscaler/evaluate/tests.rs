@@ -4,13 +4,6 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{Client, client::Body};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use windlass::{
-    cache::Caches,
-    context::{Parts, Wired},
-    events::Recorder,
-    lease::{Leadership, Shard},
-    metrics::Metrics,
-};
 
 use super::{super::calculate::Tolerances, *};
 
@@ -45,16 +38,7 @@ fn serve(answers: Vec<(&'static str, Value)>) -> Served {
         async move { Ok::<_, Infallible>(response) }
     });
     let client = Client::new(service, "n");
-    let parts = Parts {
-        caches: Caches::new(client.clone()),
-        events: Recorder::new(client.clone(), "test", "test"),
-        metrics: Metrics::new(),
-        leadership: Leadership::always(),
-        shard: Shard::whole(),
-        field_manager: "test".into(),
-        client,
-    };
-    Served { ctx: Context::new(parts, Wired::new()), asked }
+    Served { ctx: Context::builder(client).field_manager("test").build(), asked }
 }
 
 fn pods(count: usize) -> Vec<Arc<Pod>> {

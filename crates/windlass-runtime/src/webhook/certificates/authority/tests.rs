@@ -24,7 +24,7 @@ fn now() -> Duration {
 }
 
 /// Whether a client with this bundle accepts the certificate.
-fn trusts(bundle: &str, serving: &KeyPair, at: Duration) -> bool {
+fn trusts(bundle: &str, serving: &CertificateAndKey, at: Duration) -> bool {
     let mut roots = RootCertStore::empty();
     for authority in CertificateDer::pem_slice_iter(bundle.as_bytes()) {
         roots.add(authority.unwrap()).unwrap();

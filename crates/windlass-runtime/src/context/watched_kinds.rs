@@ -10,12 +10,12 @@ use kube::core::ApiResource;
 use parking_lot::{Mutex, RwLock};
 
 use super::{
-    any::{Typing, typing},
-    intent::Memory,
+    any_kind::{KindInfo, kind_info},
+    intent::LastApplied,
 };
 use crate::{
+    any_object::AnyObject,
     cache::{AnyInformer, Event, Informer, Subscription},
-    erased::AnyObject,
     key::ObjectKey,
     object::Object,
     objects::owner::controller_of,
@@ -26,7 +26,7 @@ use crate::{
 ///
 /// A kind may be there several times, with different scopes; it reads as the union of them.
 #[derive(Clone, Default)]
-pub struct Wired {
+pub(crate) struct WatchedKinds {
     kinds: Arc<RwLock<Kinds>>,
 }
 
@@ -35,45 +35,35 @@ type Kinds = HashMap<TypeId, Vec<Arc<Entry>>>;
 
 /// One kind within one scope.
 pub(super) struct Entry {
-    pub(super) typing: Arc<dyn Typing>,
+    pub(super) kind_info: Arc<dyn KindInfo>,
     pub(super) resource: ApiResource,
     scope: Scope,
     pub(super) informer: Arc<AnyInformer>,
     /// What was applied to objects of this kind. Entries go with their objects.
-    pub(super) memory: Arc<Mutex<Memory>>,
+    pub(super) last_applied: Arc<Mutex<LastApplied>>,
     _forgetting: Subscription,
 }
 
-impl Wired {
+impl WatchedKinds {
     /// No kinds.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
     /// Adds a kind. `scope` is that of the informer.
-    pub fn insert<K: Object>(&self, dynamic: &K::DynamicType, scope: &Scope, informer: Informer<K>) {
-        self.insert_any(typing::<K>(dynamic), scope, informer.erased());
+    pub(crate) fn insert<K: Object>(&self, dynamic: &K::DynamicType, scope: &Scope, informer: Informer<K>) {
+        self.insert_any(kind_info::<K>(dynamic), scope, informer.into_any());
     }
 
-    pub(crate) fn insert_any(&self, typing: Arc<dyn Typing>, scope: &Scope, informer: Arc<AnyInformer>) {
+    pub(crate) fn insert_any(&self, kind_info: Arc<dyn KindInfo>, scope: &Scope, informer: Arc<AnyInformer>) {
         // Before the lock: to subscribe may call handlers, which may read.
-        let entry = Entry::new(typing, scope, informer);
+        let entry = Entry::new(kind_info, scope, informer);
         let mut kinds = self.kinds.write();
-        let entries = kinds.entry(entry.typing.object_type()).or_default();
+        let entries = kinds.entry(entry.kind_info.object_type()).or_default();
         // The same again, as by `owns` and `watches` of one kind.
         if !entries.iter().any(|other| other.is_same(&entry)) {
             entries.push(Arc::new(entry));
         }
-    }
-
-    /// The informer of a kind; the first, if there are several.
-    pub fn get<K: Object>(&self, dynamic: &K::DynamicType) -> Option<Informer<K>> {
-        self.entries_of::<K>(dynamic).first().map(|entry| entry.informer())
-    }
-
-    /// Whether a kind can be read.
-    pub fn contains<K: Object>(&self, dynamic: &K::DynamicType) -> bool {
-        !self.entries_of::<K>(dynamic).is_empty()
     }
 
     pub(super) fn entries_of<K: Object>(&self, dynamic: &K::DynamicType) -> Vec<Arc<Entry>> {
@@ -84,7 +74,7 @@ impl Wired {
     pub(super) fn entries(&self, object: TypeId, dynamic: &dyn Any) -> Vec<Arc<Entry>> {
         let kinds = self.kinds.read();
         let entries = kinds.get(&object).into_iter().flatten();
-        entries.filter(|entry| entry.typing.is_dynamic(dynamic)).cloned().collect()
+        entries.filter(|entry| entry.kind_info.is_dynamic(dynamic)).cloned().collect()
     }
 
     /// All of them, of whichever kind.
@@ -94,21 +84,21 @@ impl Wired {
 }
 
 impl Entry {
-    fn new(typing: Arc<dyn Typing>, scope: &Scope, informer: Arc<AnyInformer>) -> Self {
-        let memory = Arc::new(Mutex::new(Memory::default()));
-        let forgotten = Arc::clone(&memory);
+    fn new(kind_info: Arc<dyn KindInfo>, scope: &Scope, informer: Arc<AnyInformer>) -> Self {
+        let last_applied = Arc::new(Mutex::new(LastApplied::default()));
+        let forgotten = Arc::clone(&last_applied);
         let forgetting = informer.subscribe(Box::new(move |event| {
             if let Event::Deleted { object } = event {
                 let meta = object.metadata();
                 forgotten.lock().forget(&ObjectKey::of_meta(meta), meta.uid.as_deref().unwrap_or_default());
             }
         }));
-        let resource = typing.resource();
-        Self { typing, resource, scope: scope.clone(), informer, memory, _forgetting: forgetting }
+        let resource = kind_info.resource();
+        Self { kind_info, resource, scope: scope.clone(), informer, last_applied, _forgetting: forgetting }
     }
 
     fn is_same(&self, other: &Self) -> bool {
-        self.typing.is_dynamic(other.typing.dynamic()) && self.scope == other.scope
+        self.kind_info.is_dynamic(other.kind_info.dynamic()) && self.scope == other.scope
     }
 
     /// The informer in the type of its objects.

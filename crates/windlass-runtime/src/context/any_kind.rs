@@ -14,11 +14,11 @@ use kube::core::{ApiResource, DynamicObject, Request};
 use super::{
     Context, ContextError,
     error::{Target, Verb},
-    wired::Entry,
+    watched_kinds::Entry,
 };
 use crate::{
+    any_object::{AnyObject, typed},
     cache::Caches,
-    erased::{AnyObject, typed},
     key::ObjectKey,
     object::{Object, resource_of},
     watch::Parse,
@@ -27,12 +27,12 @@ use crate::{
 /// A [`Kind`](super::Kind) whose Rust type is forgotten.
 pub(crate) struct AnyKind<'a> {
     pub(super) context: &'a Context,
-    pub(super) typing: Arc<dyn Typing>,
+    pub(super) kind_info: Arc<dyn KindInfo>,
 }
 
 /// Whether the objects of a kind have a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub(crate) enum ResourceScope {
     /// They have.
     Namespaced,
     /// They have not: they are of the cluster.
@@ -41,7 +41,7 @@ pub(crate) enum Reach {
     Unknown,
 }
 
-impl Reach {
+impl ResourceScope {
     /// What a type says of its objects.
     pub(crate) fn of<K: Object>() -> Self {
         let scope = TypeId::of::<K::Scope>();
@@ -56,10 +56,10 @@ impl Reach {
 }
 
 /// What only the Rust type of a kind can tell, or do.
-pub(crate) trait Typing: Send + Sync {
+pub(crate) trait KindInfo: Send + Sync {
     fn resource(&self) -> ApiResource;
     fn kind(&self) -> String;
-    fn reach(&self) -> Reach;
+    fn resource_scope(&self) -> ResourceScope;
     fn url_path(&self, namespace: Option<&str>) -> String;
     /// Of its objects.
     fn object_type(&self) -> TypeId;
@@ -79,16 +79,16 @@ pub(crate) trait Typing: Send + Sync {
     fn deleted(&self, caches: &Caches, key: &ObjectKey, uid: &str);
 }
 
-struct Of<K: Object> {
+struct TypedKindInfo<K: Object> {
     dynamic: K::DynamicType,
 }
 
 /// The kind of a type.
-pub(crate) fn typing<K: Object>(dynamic: &K::DynamicType) -> Arc<dyn Typing> {
-    Arc::new(Of::<K> { dynamic: dynamic.clone() })
+pub(crate) fn kind_info<K: Object>(dynamic: &K::DynamicType) -> Arc<dyn KindInfo> {
+    Arc::new(TypedKindInfo::<K> { dynamic: dynamic.clone() })
 }
 
-impl<K: Object> Typing for Of<K> {
+impl<K: Object> KindInfo for TypedKindInfo<K> {
     fn resource(&self) -> ApiResource {
         resource_of::<K>(&self.dynamic)
     }
@@ -97,8 +97,8 @@ impl<K: Object> Typing for Of<K> {
         K::kind(&self.dynamic).into_owned()
     }
 
-    fn reach(&self) -> Reach {
-        Reach::of::<K>()
+    fn resource_scope(&self) -> ResourceScope {
+        ResourceScope::of::<K>()
     }
 
     fn url_path(&self, namespace: Option<&str>) -> String {
@@ -139,8 +139,8 @@ impl<K: Object> Typing for Of<K> {
 }
 
 impl<'a> AnyKind<'a> {
-    pub(crate) fn new(context: &'a Context, typing: Arc<dyn Typing>) -> Self {
-        Self { context, typing }
+    pub(crate) fn new(context: &'a Context, kind_info: Arc<dyn KindInfo>) -> Self {
+        Self { context, kind_info }
     }
 
     pub(crate) fn context(&self) -> &'a Context {
@@ -149,31 +149,31 @@ impl<'a> AnyKind<'a> {
 
     /// Where it is cached, if anywhere.
     pub(super) fn cached_in(&self) -> Vec<Arc<Entry>> {
-        self.context.wired.entries(self.typing.object_type(), self.typing.dynamic())
+        self.context.watched_kinds.entries(self.kind_info.object_type(), self.kind_info.dynamic())
     }
 
     /// Where it is cached, which must be somewhere.
     pub(super) fn entries(&self) -> Result<Vec<Arc<Entry>>, ContextError> {
         let entries = self.cached_in();
-        if entries.is_empty() { Err(ContextError::NotWired { kind: self.typing.kind() }) } else { Ok(entries) }
+        if entries.is_empty() { Err(ContextError::NotWatched { kind: self.kind_info.kind() }) } else { Ok(entries) }
     }
 
     pub(super) fn target(&self, verb: Verb, key: &ObjectKey) -> Target {
-        Target { verb, kind: self.typing.kind(), key: key.clone() }
+        Target { verb, kind: self.kind_info.kind(), key: key.clone() }
     }
 
     /// Requests for an object: within its namespace, if the kind has them.
     pub(super) fn request(&self, verb: Verb, key: &ObjectKey) -> Result<Request, ContextError> {
-        let reach = self.typing.reach();
-        let namespace = key.namespace().filter(|_| reach != Reach::Cluster);
-        if namespace.is_none() && reach == Reach::Namespaced {
+        let resource_scope = self.kind_info.resource_scope();
+        let namespace = key.namespace().filter(|_| resource_scope != ResourceScope::Cluster);
+        if namespace.is_none() && resource_scope == ResourceScope::Namespaced {
             return Err(self.target(verb, key).lacks("namespace"));
         }
-        Ok(Request::new(self.typing.url_path(namespace)))
+        Ok(Request::new(self.kind_info.url_path(namespace)))
     }
 
     /// Tells the caches that an object is gone.
     pub(super) fn is_gone(&self, key: &ObjectKey, uid: &str) {
-        self.typing.deleted(&self.context.parts.caches, key, uid);
+        self.kind_info.deleted(&self.context.handles.caches, key, uid);
     }
 }

@@ -93,4 +93,4 @@ pub(crate) fn value_of(object: &dyn AnyObject) -> serde_json::Result<serde_json:
 pub(crate) type AnyChange<'a> = Change<'a, dyn AnyObject>;
 
 /// What is called with each event.
-pub(crate) type Hear = Box<dyn FnMut(&AnyChange<'_>) + Send + Sync>;
+pub(crate) type ChangeHandler = Box<dyn FnMut(&AnyChange<'_>) + Send + Sync>;
