@@ -3,26 +3,38 @@
 //! ```no_run
 //! use std::process::ExitCode;
 //!
-//! use k8s_openapi::api::core::v1::ConfigMap;
-//! use kube::CustomResource;
-//! use schemars::JsonSchema;
-//! use serde::{Deserialize, Serialize};
-//! use windlass::prelude::*;
+//! use windlass::{
+//!     k8s_openapi::api::core::v1::ConfigMap,
+//!     kube::CustomResource,
+//!     prelude::*,
+//!     schemars::JsonSchema,
+//!     serde::{Deserialize, Serialize},
+//! };
 //!
-//! /// What a greeting is to be.
+//! /// Desired state of a Greeting.
 //! #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
 //! #[kube(group = "example.com", version = "v1", kind = "Greeting", namespaced)]
+//! #[kube(crates(
+//!     kube_core = "windlass::kube::core",
+//!     k8s_openapi = "windlass::k8s_openapi",
+//!     schemars = "windlass::schemars",
+//!     serde = "windlass::serde",
+//!     serde_json = "windlass::serde_json"
+//! ))]
+//! #[serde(crate = "windlass::serde")]
+//! #[schemars(crate = "windlass::schemars")]
 //! struct GreetingSpec {
+//!     /// Name of the person to greet.
 //!     name: String,
 //! }
 //!
-//! /// Makes the cluster as a greeting says.
+//! /// Keeps a ConfigMap with the text of each Greeting.
 //! async fn reconcile(greeting: Arc<Greeting>, ctx: Context) -> Result<Action> {
 //!     let mut map = ConfigMap::default();
 //!     map.metadata.name = greeting.metadata.name.clone();
 //!     map.data = Some([("text".to_owned(), format!("Hello, {}!", greeting.spec.name))].into());
 //!     ctx.apply_owned(&greeting, map).await?;
-//!     ctx.event(&greeting).normal("Greeted", "the greeting is in place");
+//!     ctx.event(&greeting).normal("Greeted", "The greeting is in place");
 //!     Ok(Action::done())
 //! }
 //!
@@ -36,14 +48,44 @@
 //! }
 //! ```
 //!
-//! The program runs against the cluster it is in, or the one of `$KUBECONFIG`; `greeter manifests` prints what a
-//! cluster needs to run it, `greeter --help` its options.
+//! The program connects to the cluster that it runs in, or else to the one that `$KUBECONFIG` selects.
+//! `greeter manifests` prints the manifests that install it, and `greeter --help` lists its options.
 //!
-//! What is behind each name: [`controller`] (from events to reconciles), [`context`] (what a reconcile reads and writes
-//! with), [`operator`] (everything in one process), [`cache`] and [`watch`] (informers), [`queue`], [`objects`]
-//! (owners, finalizers, conditions), [`schema`] (of times and conditions), [`events`], [`lease`] (leader election,
-//! sharding), [`webhook`], [`manifests`], [`metrics`].
+//! # Dependencies
+//!
+//! A program needs this crate and `tokio`. It finds [`kube`], [`k8s_openapi`], [`schemars`], [`serde`] and
+//! [`serde_json`] here, in the versions that Windlass uses, so that types never come from two versions of a crate.
+//! Derive macros must be told where to find these crates: that is what `crates(…)` and `crate = …` are for in the
+//! example above.
+//!
+//! A program may also name these crates in its own `Cargo.toml`, as projects from `windlass init` do. The derives then
+//! need no paths, and Cargo reports an incompatible version as two types of the same name. Features of `kube` that
+//! Windlass does not need (`gzip`, `http-proxy`, `oauth`, `oidc`, `socks5`, `ws`) are features of this crate, too.
+//!
+//! # Modules
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`operator`] | the program: controllers, webhooks, leader election, probes and metrics in one process |
+//! | [`controller`] | reconcilers, and the watches that trigger them |
+//! | [`context`] | cached reads, server-side apply, status, finalizers and events for reconcilers |
+//! | [`cache`], [`watch`] | shared informers with indices; the list/watch below them |
+//! | [`queue`] | the rate-limited work queue |
+//! | [`objects`], [`schema`] | owner references, finalizers, conditions; schemas for CRDs |
+//! | [`events`] | event recorder |
+//! | [`lease`] | leader election and sharding |
+//! | [`webhook`] | defaulting, validation and conversion webhooks |
+//! | [`manifests`] | CRDs, RBAC, Deployment and webhook configurations of an operator |
+//! | [`metrics`] | Prometheus metrics under controller-runtime's names |
+//! | [`client`] | connection to the API server |
+//! | [`key`], [`object`], [`scope`] | object names, the bound for watchable types, and what to watch of a kind |
+//! | [`shutdown`], [`error`] | graceful shutdown; errors of reconcilers |
 
+pub use k8s_openapi;
+pub use kube;
+pub use schemars;
+pub use serde;
+pub use serde_json;
 pub use windlass_clock as clock;
 pub use windlass_macros::Conditions;
 pub use windlass_runtime::{
@@ -52,7 +94,7 @@ pub use windlass_runtime::{
     operator, queue, scope, shutdown, watch, webhook,
 };
 
-/// What most operators use.
+/// The items that most operators use.
 pub mod prelude {
     pub use std::{sync::Arc, time::Duration};
 

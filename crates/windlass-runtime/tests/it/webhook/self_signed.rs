@@ -111,7 +111,12 @@ fn certificates(cluster: &TestCluster, configuration: &Configuration, clock: &Cl
     certificates_with(cluster.client(), cluster, configuration, clock)
 }
 
-fn certificates_with(client: Client, cluster: &TestCluster, configuration: &Configuration, clock: &Clock) -> SelfSigned {
+fn certificates_with(
+    client: Client,
+    cluster: &TestCluster,
+    configuration: &Configuration,
+    clock: &Clock,
+) -> SelfSigned {
     let clock = clock.clone();
     SelfSigned::new(client, cluster.namespace(), "web")
         .name("127.0.0.1")
