@@ -142,7 +142,8 @@ fn options(folder: &Path) -> anyhow::Result<PlaneOptions> {
 
 /// The files that the lines of the story name.
 fn write_files(folder: &Path) -> anyhow::Result<()> {
-    let definitions = [network_operator::api::Network::crd(), guestbook_operator::api::Guestbook::crd()];
+    let definitions =
+        [network_operator::api::network::Network::crd(), guestbook_operator::api::guestbook::Guestbook::crd()];
     let mut documents = Vec::new();
     for definition in definitions {
         let definition = serde_json::to_value(definition).context("cannot write a definition")?;

@@ -7,3 +7,4 @@
 
 pub mod api;
 pub mod controller;
+pub mod operator;

@@ -4,5 +4,5 @@ use std::process::ExitCode;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    foo_operator::controller::operator().main().await
+    foo_operator::operator::operator().main().await
 }

@@ -6,3 +6,4 @@
 pub mod api;
 pub mod controller;
 pub mod objects;
+pub mod operator;

@@ -4,5 +4,5 @@ use std::process::ExitCode;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    guestbook_operator::controller::operator().main().await
+    guestbook_operator::operator::operator().main().await
 }

@@ -17,7 +17,7 @@ use k8s_openapi::{
 };
 use kube::{ResourceExt, api::ObjectMeta};
 
-use crate::api::Guestbook;
+use crate::api::guestbook::Guestbook;
 
 /// The label that says whose pod it is.
 pub const LABEL: &str = "webapp.tutorial.kubebuilder.io/guestbook";

@@ -5,3 +5,4 @@
 
 pub mod api;
 pub mod controller;
+pub mod operator;

@@ -4,5 +4,5 @@ use std::process::ExitCode;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    imoocpod_operator::controller::operator().main().await
+    imoocpod_operator::operator::operator().main().await
 }

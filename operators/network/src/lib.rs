@@ -6,4 +6,5 @@
 pub mod api;
 pub mod backend;
 pub mod controller;
+pub mod operator;
 pub mod plan;

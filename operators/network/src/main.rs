@@ -5,7 +5,7 @@ use std::{env, process::ExitCode};
 
 use network_operator::{
     backend::{linux::Linux, memory::Memory},
-    controller::operator,
+    operator::operator,
 };
 
 #[tokio::main]

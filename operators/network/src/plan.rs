@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use crate::api::NetworkSpec;
+use crate::api::network::NetworkSpec;
 
 /// The addresses of a network that makes sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,5 +6,6 @@
 pub mod api;
 pub mod controller;
 pub mod life;
+pub mod operator;
 mod process;
 pub mod supervisor;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::api::{ContainerStatus, Phase, RestartPolicy, State};
+use crate::api::pod2::{ContainerStatus, Phase, RestartPolicy, State};
 
 /// The pause before the second restart in a row; the first is at once, each later one after twice the pause.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);

@@ -4,5 +4,5 @@ use std::process::ExitCode;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    pod2_operator::controller::operator().main().await
+    pod2_operator::operator::operator().main().await
 }

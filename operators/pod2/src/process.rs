@@ -5,7 +5,7 @@ use std::{fs, io, os::unix::process::ExitStatusExt as _, process::ExitStatus, pr
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
 
-use crate::api::Container;
+use crate::api::pod2::Container;
 
 /// The variable that says whose process it is, so that one that was left behind is known.
 const OWNER: &str = "POD2_UID";

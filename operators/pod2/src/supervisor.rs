@@ -7,7 +7,7 @@ use tokio::{sync::watch, task::JoinSet, time::Instant};
 use windlass::{controller::Trigger, key::ObjectKey};
 
 use crate::{
-    api::{Container, ContainerStatus, RestartPolicy, State},
+    api::pod2::{Container, ContainerStatus, RestartPolicy, State},
     life::{pause, restarts},
     process::{Process, end_leftover},
 };

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{ResourceExt, api::ObjectMeta};
 use windlass::{Error, Result, context::Context, key::ObjectKey};
 
-use crate::api::PodTask;
+use crate::api::pod_task::PodTask;
 
 /// The annotation of a pod that was made anew, with the uid of the one before it.
 pub const SUCCESSOR_OF: &str = "ops.windlass.dev/successor-of";

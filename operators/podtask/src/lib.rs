@@ -6,3 +6,4 @@
 pub mod actions;
 pub mod api;
 pub mod controller;
+pub mod operator;

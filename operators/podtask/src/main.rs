@@ -4,5 +4,5 @@ use std::process::ExitCode;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    podtask_operator::controller::operator().main().await
+    podtask_operator::operator::operator().main().await
 }

@@ -5,4 +5,5 @@
 
 pub mod api;
 pub mod controller;
+pub mod operator;
 pub mod subnets;

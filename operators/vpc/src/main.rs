@@ -4,5 +4,5 @@ use std::process::ExitCode;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    vpc_operator::controller::operator().main().await
+    vpc_operator::operator::operator().main().await
 }

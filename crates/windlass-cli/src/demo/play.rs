@@ -45,8 +45,8 @@ impl Operators {
     }
 
     fn start(&mut self) {
-        let network = network_operator::controller::operator(self.switch.clone());
-        for operator in [network, guestbook_operator::controller::operator()] {
+        let network = network_operator::operator::operator(self.switch.clone());
+        for operator in [network, guestbook_operator::operator::operator()] {
             self.spawn(operator);
         }
     }

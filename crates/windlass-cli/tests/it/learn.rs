@@ -2,7 +2,7 @@
 
 use std::{env, fs, path::Path, process::Command};
 
-use guestbook_operator::{api::Guestbook, controller::operator};
+use guestbook_operator::{api::guestbook::Guestbook, operator::operator};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{
     Api, Client, Config, CustomResourceExt as _,

@@ -9,6 +9,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use foo_operator::api::foo::Foo;
 use http_body_util::{BodyExt as _, Full};
 use hyper::{
     Request, Response,
@@ -17,17 +18,20 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::TokioIo;
-use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::{apps::v1::Deployment, coordination::v1::Lease, events::v1::Event};
 use kube::{
-    Client, Config,
+    Api, Client, Config,
+    api::{ListParams, PostParams},
     config::{KubeConfigOptions, Kubeconfig},
 };
+use serde_json::json;
 use tokio::{net::TcpListener, task::JoinSet};
 use windlass_plane::{Plane, PlaneOptions, Selection, StoreKind};
+use windlass_testing::eventually;
 
-use super::*;
+use crate::foo::{foo, merge, replicas};
 
-/// So many that no replica has none of them.
+/// Enough that every replica has some of them.
 const COUNT: usize = 20;
 
 /// An API server that programs can reach.

@@ -3,7 +3,7 @@
 use network_operator::backend::{Backend as _, linux::Linux};
 use windlass_testing::TestCluster;
 
-use super::Setup;
+use crate::network::Setup;
 
 #[tokio::test]
 #[ignore = "needs iproute2 and the right to make network namespaces: cargo test -p network-operator -- --ignored"]

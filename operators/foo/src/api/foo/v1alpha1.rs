@@ -1,0 +1,49 @@
+//! Foo v1alpha1.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use windlass::{Conditions, schema};
+
+/// What a Foo is to be: so many replicas of a web server.
+#[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[kube(
+    group = "samplecontroller.k8s.io",
+    version = "v1alpha1",
+    kind = "Foo",
+    namespaced,
+    status = "FooStatus",
+    annotation("api-approved.kubernetes.io", "unapproved, experimental-only"),
+    printcolumn = r#"{"name": "Deployment", "type": "string", "jsonPath": ".spec.deploymentName"}"#,
+    printcolumn = r#"{"name": "Available", "type": "integer", "jsonPath": ".status.availableReplicas"}"#
+)]
+#[serde(rename_all = "camelCase")]
+pub struct FooSpec {
+    /// Name of the Deployment.
+    pub deployment_name: String,
+    /// Its replicas.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 10))]
+    pub replicas: i32,
+}
+
+fn one() -> i32 {
+    1
+}
+
+/// What a Foo is.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema, Conditions)]
+#[serde(rename_all = "camelCase")]
+pub struct FooStatus {
+    /// Replicas that serve.
+    #[serde(default)]
+    pub available_replicas: i32,
+    /// The generation that this status is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Whether the Deployment is in place.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::conditions")]
+    pub conditions: Vec<Condition>,
+}

@@ -1,0 +1,67 @@
+//! Guestbook v1.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use windlass::Conditions;
+
+/// What a guestbook is to be.
+#[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[kube(
+    group = "webapp.tutorial.kubebuilder.io",
+    version = "v1",
+    kind = "Guestbook",
+    namespaced,
+    status = "GuestbookStatus",
+    scale(spec_replicas_path = ".spec.size", status_replicas_path = ".status.replicas"),
+    printcolumn = r#"{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}"#,
+    printcolumn = r#"{"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Ready')].status"}"#,
+    printcolumn = r#"{"name": "URL", "type": "string", "jsonPath": ".status.url"}"#
+)]
+pub struct GuestbookSpec {
+    /// How many pods serve it.
+    #[schemars(range(min = 1, max = 10))]
+    pub size: i32,
+    /// The ConfigMap with its settings, which become variables of the pods.
+    #[schemars(length(min = 1, max = 63))]
+    pub config_map_name: String,
+    /// What guests leave.
+    #[serde(default, rename = "type")]
+    pub kind: EntryKind,
+}
+
+/// What guests leave in a guestbook.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub enum EntryKind {
+    /// A telephone number.
+    #[default]
+    Phone,
+    /// An address.
+    Address,
+    /// A name.
+    Name,
+}
+
+/// What a guestbook is.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema, Conditions)]
+#[serde(rename_all = "camelCase")]
+pub struct GuestbookStatus {
+    /// Where it is reached within the cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// How many pods there are.
+    #[serde(default)]
+    pub replicas: i32,
+    /// How many of them are ready.
+    #[serde(default)]
+    pub ready_replicas: i32,
+    /// Whether it serves.
+    #[serde(default)]
+    #[schemars(schema_with = "windlass::schema::conditions")]
+    pub conditions: Vec<Condition>,
+    /// The generation that this status is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+}

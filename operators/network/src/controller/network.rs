@@ -1,0 +1,88 @@
+//! Makes networks as they are asked for, and removes them.
+
+use windlass::prelude::*;
+
+use crate::{
+    api::network::{Network, NetworkStatus},
+    backend::Backend,
+    plan::Plan,
+};
+
+/// What keeps a network from vanishing before it is released.
+pub const FINALIZER: &str = "samplecrd.k8s.io/release";
+
+/// Watches Networks and creates them on a backend.
+pub fn controller(backend: impl Backend) -> Controller<Network> {
+    let networks = Arc::new(Networks { backend: Box::new(backend) });
+    let release = networks.clone();
+    Controller::new("network", move |network, ctx| networks.clone().reconcile(network, ctx))
+        .finalizer(FINALIZER, move |network, ctx| release.clone().release(network, ctx))
+        // A network may overlap with any other in its namespace. The initial list is skipped, because all of it is
+        // reconciled anyway.
+        .source(Watch::<Network>::new().filter(filter::generation_changed().and(not_initial())).map(neighbours))
+        .concurrency(2)
+}
+
+struct Networks {
+    backend: Box<dyn Backend>,
+}
+
+impl Networks {
+    async fn reconcile(self: Arc<Self>, network: Arc<Network>, ctx: Context) -> Result<Action> {
+        let key = ObjectKey::of(&*network);
+        let problem = match Plan::new(&network.spec) {
+            Err(invalid) => Some(("Invalid", invalid.to_string())),
+            Ok(plan) => match older_overlap(&network, &plan, &ctx.list_in(key.namespace().unwrap_or_default())?) {
+                Some(other) => Some(("Overlap", format!("{} overlaps with the network {other}", plan.cidr))),
+                None => {
+                    self.backend.ensure(&key, &plan).await?;
+                    None
+                }
+            },
+        };
+        let mut status = NetworkStatus::default();
+        match problem {
+            None => {
+                status.set_condition(ready(true).reason("Synced").message("the network is there"));
+                ctx.set_status(&network, status).await?;
+                ctx.event(&network).normal("Synced", "Network synced successfully");
+            }
+            Some((reason, message)) => {
+                // What it was before may be in the way of others, or wrong by now.
+                self.backend.release(&key).await?;
+                ctx.event(&network).warning(reason, &message);
+                status.set_condition(ready(false).reason(reason).message(message));
+                ctx.set_status(&network, status).await?;
+            }
+        }
+        Ok(Action::done())
+    }
+
+    async fn release(self: Arc<Self>, network: Arc<Network>, _: Context) -> Result<Action> {
+        self.backend.release(&ObjectKey::of(&*network)).await?;
+        Ok(Action::done())
+    }
+}
+
+/// The name of a network that has some of the addresses, and had them first.
+fn older_overlap(network: &Network, plan: &Plan, others: &[Arc<Network>]) -> Option<String> {
+    let age = |network: &Network| (network.metadata.creation_timestamp.clone(), network.metadata.name.clone());
+    let older = others.iter().filter(|other| age(other) < age(network));
+    let mut overlapping = older.filter(|other| Plan::new(&other.spec).is_ok_and(|other| other.overlaps(plan)));
+    overlapping.next()?.metadata.name.clone()
+}
+
+/// Changes after the initial list.
+fn not_initial() -> filter::Filter<Network> {
+    filter::Filter::new(|change| !change.initial)
+}
+
+/// The other networks of the namespace.
+fn neighbours(network: &Network, ctx: &Context) -> Vec<ObjectKey> {
+    let all: Vec<Arc<Network>> =
+        ctx.list_in(network.metadata.namespace.as_deref().unwrap_or_default()).unwrap_or_default();
+    all.iter()
+        .filter(|other| other.metadata.name != network.metadata.name)
+        .map(|other| ObjectKey::of(&**other))
+        .collect()
+}

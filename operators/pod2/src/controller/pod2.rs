@@ -1,0 +1,87 @@
+//! Starts what is asked for, tells what becomes of it, and ends it.
+
+use std::time::Duration;
+
+use kube::ResourceExt;
+use windlass::prelude::*;
+
+use crate::{
+    api::pod2::{ContainerStatus, Phase, Pod2, Pod2Status, State},
+    life::{phase, resumed},
+    supervisor::{Plan, Supervisor},
+};
+
+/// What keeps a Pod2 from vanishing while its processes run.
+pub const FINALIZER: &str = "samples.windlass.dev/processes";
+
+/// Watches Pod2s and the processes of their containers.
+pub fn controller() -> Controller<Pod2> {
+    let supervisor = Arc::new(Supervisor::default());
+    let (trigger, ending) = (supervisor.trigger(), supervisor.clone());
+    Controller::new("pod2", move |pod, ctx| reconcile(supervisor.clone(), pod, ctx))
+        .source(trigger)
+        .finalizer(FINALIZER, move |pod, ctx| end(ending.clone(), pod, ctx))
+        .concurrency(4)
+}
+
+async fn reconcile(supervisor: Arc<Supervisor>, pod: Arc<Pod2>, ctx: Context) -> Result<Action> {
+    let key = ObjectKey::of(&*pod);
+    let uid = pod.uid().unwrap_or_default();
+    let told = pod.status.clone().unwrap_or_default();
+    let containers = match supervisor.containers(&key, &uid) {
+        Some(containers) => containers,
+        None if matches!(told.phase, Phase::Succeeded | Phase::Failed) => return Ok(Action::done()),
+        None => {
+            let known = pod.spec.containers.iter().map(|container| {
+                let known = told.containers.iter().find(|known| known.name == container.name).cloned();
+                let pid = known.as_ref().and_then(|known| known.pid);
+                let known =
+                    known.unwrap_or_else(|| ContainerStatus { name: container.name.clone(), ..Default::default() });
+                // The supervisor ends what is left of it.
+                ContainerStatus { pid, ..resumed(known, pod.spec.restart_policy) }
+            });
+            let known: Vec<ContainerStatus> = known.collect();
+            let containers = pod.spec.containers.clone();
+            supervisor.start(&key, Plan { uid, containers, known: known.clone(), policy: pod.spec.restart_policy });
+            known
+        }
+    };
+    tell(&pod, containers, &ctx).await?;
+    Ok(Action::done())
+}
+
+async fn tell(pod: &Arc<Pod2>, containers: Vec<ContainerStatus>, ctx: &Context) -> Result<()> {
+    let mut status = Pod2Status {
+        phase: phase(&containers),
+        restarts: containers.iter().map(|container| container.restart_count).sum(),
+        ..Pod2Status::default()
+    };
+    let before = pod.status.as_ref().map(|status| status.phase).unwrap_or_default();
+    let running = containers.iter().filter(|container| container.state == State::Running).count();
+    let message = format!("{running} of {} processes run", containers.len());
+    let is_ready = running == containers.len();
+    status.set_condition(ready(is_ready).reason(if is_ready { "Running" } else { "NotRunning" }).message(message));
+    status.containers = containers;
+    let now = status.phase;
+    ctx.set_status(pod, status).await?;
+    match now {
+        _ if now == before => {}
+        Phase::Succeeded => ctx.event(pod).normal("Succeeded", "all processes have ended well"),
+        Phase::Failed => ctx.event(pod).warning("Failed", "a process has failed"),
+        Phase::Pending | Phase::Running => {}
+    }
+    Ok(())
+}
+
+/// Ends the processes. The end of each is heard of.
+async fn end(supervisor: Arc<Supervisor>, pod: Arc<Pod2>, ctx: Context) -> Result<Action> {
+    let key = ObjectKey::of(&*pod);
+    let grace = Duration::from_secs(pod.spec.termination_grace_period_seconds.unsigned_abs());
+    if supervisor.stop(&key, grace) {
+        return Ok(Action::done());
+    }
+    if let Some(containers) = supervisor.containers(&key, &pod.uid().unwrap_or_default()) {
+        tell(&pod, containers, &ctx).await?;
+    }
+    Ok(Action::requeue_after(grace + Duration::from_secs(1)))
+}

@@ -1,0 +1,14 @@
+//! The operator: everything it watches and serves.
+
+use windlass::prelude::*;
+
+use crate::{api, controller};
+
+/// Returns the operator. It brings its flags, probes, metrics and manifests: see `cargo run -- --help`.
+pub fn operator() -> Operator {
+    Operator::new("vpc-operator")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(env!("CARGO_PKG_DESCRIPTION"))
+        .define::<api::vpc::v1::Vpc>()
+        .controller(controller::vpc::controller())
+}
