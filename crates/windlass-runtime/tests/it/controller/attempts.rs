@@ -1,6 +1,6 @@
 //! What comes of a reconcile: success, failure, panic, timeout; reading one's own writes.
 
-use std::{sync::atomic::AtomicUsize, time::Duration};
+use std::time::Duration;
 
 use kube::Api;
 use serde_json::json;
@@ -132,7 +132,8 @@ async fn objects_are_reconciled_at_the_same_time_but_never_one_of_them_twice() {
     for name in ["a", "b", "c", "d"] {
         create(&api, labelled(name)).await;
     }
-    let (busy, together) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicUsize::new(0)));
+    let busy = Arc::new(Mutex::new(Vec::new()));
+    let together = tokio::sync::watch::Sender::new(0);
     let done = Journal::new();
     let (working, most, journal) = (busy.clone(), together.clone(), done.clone());
     let controller = Controller::<ConfigMap>::new("busy", move |config: Arc<ConfigMap>, _ctx| {
@@ -143,9 +144,13 @@ async fn objects_are_reconciled_at_the_same_time_but_never_one_of_them_twice() {
                 let mut working = working.lock().unwrap();
                 assert!(!working.contains(&name), "{name} is worked on already");
                 working.push(name.clone());
-                most.fetch_max(working.len(), std::sync::atomic::Ordering::SeqCst);
+                most.send_modify(|most| *most = working.len().max(*most));
             }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            // The first reconciles wait for each other; all of them leave time for one too many to begin.
+            most.subscribe().wait_for(|most| *most >= 3).await.unwrap();
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
             working.lock().unwrap().retain(|other| *other != name);
             journal.write(name);
             Ok(Action::requeue_after(Duration::from_millis(1)))
@@ -155,7 +160,7 @@ async fn objects_are_reconciled_at_the_same_time_but_never_one_of_them_twice() {
     .concurrency(3);
     let running = Running::start(cluster.client(), controller);
     done.has(20).await;
-    assert_eq!(together.load(std::sync::atomic::Ordering::SeqCst), 3);
+    assert_eq!(*together.borrow(), 3);
     assert_eq!(running.metric(r#"controller_runtime_max_concurrent_reconciles{controller="busy"}"#), 3.0);
     assert_eq!(running.metric(r#"controller_runtime_reconcile_panics_total{controller="busy"}"#), 0.0);
     running.stop().await;
