@@ -26,7 +26,7 @@ use windlass_cel::rules::{self, Rules};
 use windlass_merge::apply::{path::Path, reset_fields::ResetFields};
 use windlass_schema::{
     printer::{Column, SelectableField},
-    structural::{AdmitOptions, Structural},
+    structural::{NormalizeOptions, Structural},
     types::{Str, StructId},
 };
 use windlass_store::Revision;
@@ -334,8 +334,8 @@ impl Custom {
         let mut object = self.prune_and_default_stored(object);
         if object["apiVersion"] != *self.api_version {
             object["apiVersion"] = self.api_version.as_str().into();
-            let options = AdmitOptions { drop_invalid_metadata: true, unknown_fields: false, default: false };
-            let _ = self.compiled().schema.admit(&mut object, object_meta(), options);
+            let options = NormalizeOptions { drop_invalid_metadata: true, unknown_fields: false, default: false };
+            let _ = self.compiled().schema.normalize(&mut object, object_meta(), options);
         }
         object
     }
@@ -343,10 +343,10 @@ impl Custom {
     /// An object made complete by the schema of the version that it says it is in.
     pub(crate) fn prune_and_default_stored(&self, mut object: Value) -> Value {
         // What is dropped here was stored by somebody with other rules: nobody is left to be told.
-        let options = AdmitOptions { drop_invalid_metadata: true, unknown_fields: false, default: true };
+        let options = NormalizeOptions { drop_invalid_metadata: true, unknown_fields: false, default: true };
         let version = object["apiVersion"].as_str().and_then(|version| version.rsplit('/').next()).unwrap_or_default();
         if let Some(schema) = self.schema_of(version) {
-            let _ = schema.admit(&mut object, object_meta(), options);
+            let _ = schema.normalize(&mut object, object_meta(), options);
         }
         object
     }
@@ -355,12 +355,12 @@ impl Custom {
     /// kind gets its metadata in shape only.
     pub(crate) fn prune_and_default(&self, object: &mut Value, own_kind: bool) -> Result<Vec<String>, String> {
         let meta = object_meta();
-        let options = AdmitOptions { drop_invalid_metadata: false, unknown_fields: true, default: true };
+        let options = NormalizeOptions { drop_invalid_metadata: false, unknown_fields: true, default: true };
         let unknown = if own_kind {
-            self.compiled().schema.admit(object, meta, options)?
+            self.compiled().schema.normalize(object, meta, options)?
         } else {
             let anything = Structural { preserve_unknown_fields: true, ..Structural::default() };
-            anything.admit(object, meta, options)?
+            anything.normalize(object, meta, options)?
         };
         Ok(unknown.into_iter().map(|path| format!("unknown field \"{path}\"")).collect())
     }

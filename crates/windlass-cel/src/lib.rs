@@ -3,7 +3,6 @@
 //!
 //! Pure: no tokio, no network, no disk.
 
-pub mod admission;
 pub mod ast;
 pub mod checker;
 pub mod cost;
@@ -11,6 +10,7 @@ pub mod declarations;
 pub mod declared;
 pub mod interpreter;
 mod library;
+pub mod match_conditions;
 pub mod parser;
 pub mod rules;
 mod runtime_cost;

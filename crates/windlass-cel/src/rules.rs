@@ -1,7 +1,7 @@
 //! The `x-kubernetes-validations` of structural schemas.
 //!
 //! [`compile`] prepares the rules of a schema, [`Rules::validate`] evaluates them on an object, and
-//! [`check_definition`] validates the rules of a CustomResourceDefinition. All three match kube-apiserver: the same
+//! [`validate_crd_rules`] validates the rules of a CustomResourceDefinition. All three match kube-apiserver: the same
 //! errors in the same order, at the same cost.
 //!
 //! Work is bounded: an evaluation by [`PER_CALL_LIMIT`], and the rules of an object by the caller's budget, which is
@@ -16,7 +16,7 @@ use windlass_schema::structural::Structural;
 
 mod compiled;
 mod correlation;
-mod definition;
+mod crd;
 mod evaluate;
 mod show;
 mod trail;
@@ -24,7 +24,7 @@ mod tree;
 mod validate;
 
 pub use compiled::{CompiledRule, RuleError, RuleErrorKind};
-pub use definition::{DefinitionOptions, check_definition};
+pub use crd::{CrdRulesOptions, validate_crd_rules};
 
 /// Maximum cost of one evaluation of a rule.
 pub const PER_CALL_LIMIT: u64 = 1_000_000;
@@ -57,7 +57,7 @@ pub fn compile(schema: &Arc<Structural>, resource_root: bool) -> Option<Rules> {
     if !has_rules(schema) {
         return None;
     }
-    let root = go_regex::bounded(|| tree::Node::root(schema, resource_root));
+    let root = go_regex::with_shared_limits(|| tree::Node::root(schema, resource_root));
     root.map(|root| Rules { schema: schema.clone(), root })
 }
 

@@ -137,7 +137,7 @@ impl CallCost {
 
     /// Returns kube-apiserver's failure to compute the cost of a call whose argument is not a list, or failed and is
     /// passed as null.
-    pub(crate) fn breakdown(self, arguments: &[Value<'_>], failed: bool) -> Option<EvalError> {
+    pub(crate) fn accounting_failure(self, arguments: &[Value<'_>], failed: bool) -> Option<EvalError> {
         let go_type = |value: &Value<'_>| match value {
             Value::Null if failed => "*types.Err",
             value => value.go_type(),

@@ -13,10 +13,7 @@ mod pointer;
 use serde_json::{Map, Value};
 use windlass_schema::field::quote;
 
-use crate::{
-    decode::{self, json_type},
-    depth,
-};
+use crate::{decode, depth, go_format::json_type};
 
 /// Maximum number of operations in a patch.
 pub const MAX_OPERATIONS: usize = 10_000;

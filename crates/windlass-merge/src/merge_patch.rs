@@ -6,7 +6,8 @@
 use serde_json::{Map, Value};
 
 use crate::{
-    decode::{self, Decoded, json_type},
+    decode::{self, Decoded},
+    go_format::json_type,
     json_patch::Checks,
 };
 

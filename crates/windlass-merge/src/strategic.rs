@@ -15,8 +15,9 @@ use windlass_schema::types::{StructId, TypeTable};
 
 use self::schema::Node;
 use crate::{
-    decode::{self, Decoded, json_type},
-    depth, go_format,
+    decode::{self, Decoded},
+    depth,
+    go_format::{self, json_type},
     json_patch::Checks,
 };
 

@@ -11,6 +11,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
+use crate::go_format::json_type;
 use crate::json::{Document, Node, Source, push_strict};
 use crate::types::{Field, Scalar, Struct, StructId, Type, TypeTable};
 
@@ -112,15 +113,15 @@ impl<'t> Decoder<'t> {
                     let entries = node.map(Node::entries);
                     self.fields(map, self.table.get(*id), context, entries);
                 }
-                other => self.mismatch(kind(other), go_type, context),
+                other => self.mismatch(json_type(other), go_type, context),
             },
             Type::List(element) => match value {
                 Value::Array(items) => self.items(items, element, go_type, context, node),
-                other => self.mismatch(kind(other), go_type, context),
+                other => self.mismatch(json_type(other), go_type, context),
             },
             Type::Map(element) => match value {
                 Value::Object(map) => self.entries(map, element, go_type, context, node),
-                other => self.mismatch(kind(other), go_type, context),
+                other => self.mismatch(json_type(other), go_type, context),
             },
         }
     }
@@ -299,18 +300,6 @@ fn take(map: &mut Map<String, Value>, key: &str, index: usize, last: &Option<Has
     map.get_mut(key).map(Value::take)
 }
 
-/// Returns the name of a value's JSON type for a type error.
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}
-
 /// Returns Go's name for the type of an element: the part after the brackets, or the name of the element's own type.
 fn element_name<'a>(go_type: &'a str, prefix: &str, element: &Type, table: &TypeTable) -> std::borrow::Cow<'a, str> {
     match go_type.strip_prefix(prefix) {
@@ -346,7 +335,7 @@ pub fn type_meta(value: &Value) -> Result<TypeMeta, String> {
             return Err(format!(
                 "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \
                  \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
-                kind(other)
+                json_type(other)
             ));
         }
     };
@@ -354,7 +343,7 @@ pub fn type_meta(value: &Value) -> Result<TypeMeta, String> {
         None | Some(Value::Null) => Ok(String::new()),
         Some(Value::String(text)) => Ok(text.clone()),
         Some(other) => {
-            Err(format!("json: cannot unmarshal {} into Go struct field .{key} of type string", kind(other)))
+            Err(format!("json: cannot unmarshal {} into Go struct field .{key} of type string", json_type(other)))
         }
     };
     Ok(TypeMeta { api_version: text("apiVersion")?, kind: text("kind")? })

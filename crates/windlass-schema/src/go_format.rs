@@ -62,6 +62,18 @@ fn nested_verb_s(value: &Value) -> String {
     if value.is_null() { "<nil>".to_owned() } else { verb_s(value) }
 }
 
+/// Returns the name of a value's JSON type as in Go's `cannot unmarshal X into ...`.
+pub fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
 /// Returns the Go type of a JSON value in an unstructured object, as `%s` prints a `reflect.Type`.
 pub fn type_name(value: &Value) -> &'static str {
     match value {
@@ -158,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_string_shows_its_type_under_the_string_verb() {
+    fn non_strings_show_their_type_under_the_string_verb() {
         assert_eq!(verb_s(&json!("x")), "x");
         assert_eq!(verb_s(&json!(1)), "%!s(int64=1)");
         assert_eq!(verb_s(&json!(null)), "%!s(<nil>)");
@@ -185,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_safe_within_a_page() {
+    fn json_is_escaped_for_html() {
         assert_eq!(marshal(&json!({"<a>": "&\u{2028}é", "f": 2.0})), r#"{"\u003ca\u003e":"\u0026\u2028é","f":2}"#);
     }
 }

@@ -26,7 +26,7 @@ const TOTAL_BUDGET: usize = 64 << 20;
 /// Size limits to try for a pattern. The last one is the maximum for any pattern.
 const SIZES: [usize; 5] = [8 << 10, 64 << 10, 512 << 10, 2 << 20, 10 << 20];
 /// Memory limit of a pattern that is known only at run time and compiled on each use.
-const SIZE_OF_PASSING: usize = 32 << 10;
+const DYNAMIC_SIZE: usize = 32 << 10;
 
 /// A compiled pattern.
 #[derive(Debug, Clone)]
@@ -51,7 +51,7 @@ thread_local! {
 
 /// Runs `work` with a limit on the total memory of all patterns compiled within it; each pattern is compiled once. A
 /// nested call shares the limit of the outer one.
-pub fn bounded<T>(work: impl FnOnce() -> T) -> T {
+pub fn with_shared_limits<T>(work: impl FnOnce() -> T) -> T {
     struct End(bool);
     impl Drop for End {
         fn drop(&mut self) {
@@ -92,10 +92,10 @@ pub fn compile(pattern: &str) -> Result<Pattern, PatternError> {
 ///
 /// # Errors
 /// Returns an error if the pattern is malformed or too large.
-pub fn compile_passing(pattern: &str) -> Result<Pattern, PatternError> {
+pub fn compile_dynamic(pattern: &str) -> Result<Pattern, PatternError> {
     let translated = translate(pattern)?;
-    let regex = build(&translated, pattern, SIZE_OF_PASSING)?.ok_or_else(|| too_large(pattern))?;
-    Ok(Pattern { regex, size: SIZE_OF_PASSING })
+    let regex = build(&translated, pattern, DYNAMIC_SIZE)?.ok_or_else(|| too_large(pattern))?;
+    Ok(Pattern { regex, size: DYNAMIC_SIZE })
 }
 
 /// Compiles several patterns, each distinct one once, within a total limit.

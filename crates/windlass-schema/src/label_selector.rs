@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_requirement_is_judged_by_its_operator() {
+    fn each_requirement_is_validated_by_its_operator() {
         let selector = json!({
             "matchLabels": {"app": "-x"},
             "matchExpressions": [

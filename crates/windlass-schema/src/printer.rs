@@ -96,18 +96,18 @@ impl Column {
 
     /// Returns the cell of an object at a time.
     pub fn cell(&self, object: &Value, now: Time) -> Value {
-        self.cell_within(object, now, &mut Effort::default())
+        self.cell_within(object, now, &mut TableBudget::default())
     }
 
-    /// Like [`Column::cell`], for one of many cells of a table; null if they have already used up the effort.
-    pub fn cell_within(&self, object: &Value, now: Time, effort: &mut Effort) -> Value {
-        if effort.left == 0 {
+    /// Like [`Column::cell`], for one of many cells of a table; null if they have already used up the budget.
+    pub fn cell_within(&self, object: &Value, now: Time, budget: &mut TableBudget) -> Value {
+        if budget.left == 0 {
             return Value::Null;
         }
-        let Ok(Some(found)) = self.path.first_within(object, &mut effort.left) else { return Value::Null };
+        let Ok(Some(found)) = self.path.first_within(object, &mut budget.left) else { return Value::Null };
         if self.kind == "string" {
             let text = print::text(&found);
-            effort.left = effort.left.saturating_sub(text.len());
+            budget.left = budget.left.saturating_sub(text.len());
             return text.into();
         }
         match (self.kind.as_str(), found) {
@@ -127,11 +127,11 @@ impl Column {
 /// Limit on the work for the cells of one table: values visited and bytes written. A CustomResourceDefinition may have
 /// thousands of columns that each search or show the whole object.
 #[derive(Debug, Clone)]
-pub struct Effort {
+pub struct TableBudget {
     left: usize,
 }
 
-impl Default for Effort {
+impl Default for TableBudget {
     fn default() -> Self {
         Self { left: 50_000_000 }
     }

@@ -1,7 +1,7 @@
 //! Structural schemas of custom resources: compiled once per version of a CustomResourceDefinition, then walked for
 //! every object.
 //!
-//! [`Structural::admit`] turns a body into an object (metadata, pruning, nulls, defaults), [`Structural::validate`] and
+//! [`Structural::normalize`] turns a body into an object (metadata, pruning, nulls, defaults), [`Structural::validate`] and
 //! [`Structural::validate_update`] validate it, and [`defaults::validate`] validates the schema's own defaults.
 
 use std::collections::BTreeMap;
@@ -11,19 +11,19 @@ use serde_json::{Number, Value};
 mod coerce;
 mod compile;
 mod compiled;
-mod complete;
 pub mod defaults;
 mod embedded;
 pub mod field_path;
 mod list_type;
 mod number;
+mod prune_and_default;
 mod unfold;
 mod validate;
 
-pub use coerce::{AdmitOptions, CoerceOptions, ObjectMetaType};
+pub use coerce::{CoerceOptions, NormalizeOptions, ObjectMetaType};
 pub use compile::{CompileError, MAX_DEPTH};
 pub use compiled::Compiled;
-pub use complete::{Options, Steps, TOO_MANY_DEFAULTS};
+pub use prune_and_default::{PruneOptions, Steps, TOO_MANY_DEFAULTS};
 
 /// A structural schema, or part of one.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -170,7 +170,7 @@ pub enum Error {
     },
     /// The watch cannot continue (interrupted by the backend, or the store was closed); list and watch again.
     #[error("the watch was interrupted")]
-    WatchCut,
+    WatchInterrupted,
 }
 
 /// A running watch.
@@ -179,7 +179,7 @@ pub trait Watch: Send {
     /// Waits for the next events. Cancel-safe. The watch ends after an error.
     ///
     /// Every event of the prefix after the starting revision is delivered exactly once and in order, or the watch
-    /// fails with [`Error::Compacted`] or [`Error::WatchCut`].
+    /// fails with [`Error::Compacted`] or [`Error::WatchInterrupted`].
     async fn next(&mut self) -> Result<Batch, Error>;
 }
 

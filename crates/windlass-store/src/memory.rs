@@ -175,7 +175,7 @@ impl Watch for MemoryWatch {
                 return Ok(Batch { events: scan.events, revision: self.cursor });
             }
             if self.cursor >= newest {
-                self.changed.changed().await.map_err(|_| Error::WatchCut)?;
+                self.changed.changed().await.map_err(|_| Error::WatchInterrupted)?;
             }
         }
     }

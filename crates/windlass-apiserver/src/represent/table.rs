@@ -43,11 +43,11 @@ const GENERIC: [Column; 2] = [NAME, Column { name: "Created At", kind: "date", .
 /// Objects as a table.
 pub(crate) fn table(endpoint: &Endpoint, objects: &[Value], include: Include, metadata: Value, headers: bool) -> Value {
     let columns = Columns::of(endpoint);
-    let mut effort = printer::Effort::default();
+    let mut budget = printer::TableBudget::default();
     let rows: Vec<Value> = objects
         .iter()
         .map(|object| {
-            let cells = columns.cells(object, &mut effort);
+            let cells = columns.cells(object, &mut budget);
             let shown = match include {
                 Include::None => Value::Null,
                 Include::Metadata => super::partial(object),
@@ -98,13 +98,13 @@ impl<'a> Columns<'a> {
         }
     }
 
-    fn cells(&self, object: &Value, effort: &mut printer::Effort) -> Vec<Value> {
+    fn cells(&self, object: &Value, budget: &mut printer::TableBudget) -> Vec<Value> {
         let name = object["metadata"]["name"].clone();
         match self {
             Self::Generic => vec![name, object["metadata"]["creationTimestamp"].clone()],
             Self::Own(strategy, now) => strategy.cells(object, *now),
             Self::Custom(columns, now) => {
-                let cells = columns.iter().map(|column| column.cell_within(object, *now, effort));
+                let cells = columns.iter().map(|column| column.cell_within(object, *now, budget));
                 std::iter::once(name).chain(cells).collect()
             }
         }

@@ -234,12 +234,7 @@ fn decode_apply(body: &[u8]) -> Result<Patch> {
         patch @ Value::Object(_) => Ok(Patch::Apply { patch, duplicates }),
         Value::Null => Ok(Patch::Apply { patch: Value::Object(serde_json::Map::new()), duplicates }),
         other => {
-            let found = match other {
-                Value::Array(_) => "array",
-                Value::String(_) => "string",
-                Value::Bool(_) => "bool",
-                _ => "number",
-            };
+            let found = go_format::json_type(&other);
             Err(bad(format!(
                 "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {found} into Go value of type \
                  map[string]interface {{}}"

@@ -9,7 +9,7 @@ use std::{collections::HashSet, sync::Arc};
 use futures_util::future::join_all;
 use serde_json::Value;
 use tracing::warn;
-use windlass_cel::admission::{CONDITIONS_BUDGET, Request};
+use windlass_cel::match_conditions::{CONDITIONS_BUDGET, Request};
 
 pub(crate) use self::subject::{Options, Subject};
 use self::{
@@ -234,7 +234,7 @@ fn conditions_hold(
     let mut failures = Vec::new();
     for condition in &hook.conditions {
         let outcome = match condition {
-            Ok(condition) => condition.holds(about, &mut budget),
+            Ok(condition) => condition.matches(about, &mut budget),
             Err(error) => Err(format!("compilation error: {error}")),
         };
         match outcome {

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
-use windlass_cel::admission::Condition;
+use windlass_cel::match_conditions::MatchCondition;
 use windlass_store::Revision;
 
 use super::{
@@ -28,7 +28,7 @@ pub(super) struct Hook {
     pub(super) equivalent: bool,
     pub(super) namespaces: Labels,
     pub(super) objects: Labels,
-    pub(super) conditions: Vec<Result<Condition, String>>,
+    pub(super) conditions: Vec<Result<MatchCondition, String>>,
     /// Where it is called, or what is wrong with that.
     pub(super) target: Result<Target, String>,
     pub(super) timeout: Duration,
@@ -53,7 +53,7 @@ impl Hook {
     fn new(webhook: &Value, client: &Client) -> Self {
         let list = |field: &str| webhook[field].as_array().map(Vec::as_slice).unwrap_or_default();
         let text = |field: &str| webhook[field].as_str().unwrap_or_default();
-        let compile = |condition: &Value| Condition::compile(condition["expression"].as_str().unwrap_or_default());
+        let compile = |condition: &Value| MatchCondition::compile(condition["expression"].as_str().unwrap_or_default());
         Self {
             name: text("name").to_owned(),
             rules: list("rules").iter().map(Rule::new).collect(),

@@ -12,7 +12,7 @@ use std::{
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use windlass_builtins::table::object_meta;
-use windlass_schema::structural::AdmitOptions;
+use windlass_schema::structural::NormalizeOptions;
 use windlass_store::Revision;
 
 use super::client::{Client, Limits, Target};
@@ -178,9 +178,9 @@ impl Custom {
     fn prune_converted(&self, mut objects: Vec<Value>, to: &str) -> Vec<Value> {
         let version = to.rsplit('/').next().unwrap_or_default();
         if let Some(schema) = self.schema_of(version) {
-            let options = AdmitOptions { drop_invalid_metadata: true, unknown_fields: false, default: false };
+            let options = NormalizeOptions { drop_invalid_metadata: true, unknown_fields: false, default: false };
             for object in &mut objects {
-                let _ = schema.admit(object, object_meta(), options);
+                let _ = schema.normalize(object, object_meta(), options);
             }
         }
         objects

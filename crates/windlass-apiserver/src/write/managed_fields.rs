@@ -3,7 +3,7 @@
 use http::header::USER_AGENT;
 use serde_json::{Value, json};
 use windlass_merge::apply::{
-    field_manager::{ApplyError, FieldManager, Versions, default_manager},
+    field_manager::{ApplyError, FieldManager, VersionConverter, default_manager},
     path::Path,
     reset_fields::ResetFields,
     scale::{self, SCALE_API_VERSION},
@@ -23,7 +23,7 @@ use crate::{
 /// The versions of the addressed resource, between which the field manager converts.
 struct CallVersions<'a>(&'a Call<'a>);
 
-impl Versions for CallVersions<'_> {
+impl VersionConverter for CallVersions<'_> {
     fn convert(&self, object: &Value, api_version: &str) -> Result<Option<(Value, TypeRef<'_>)>, String> {
         let endpoint = self.0.endpoint;
         let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));

@@ -78,12 +78,12 @@ fn describe(checked: &Checked, expr: &Expr, into: &mut Vec<String>) {
 }
 
 #[test]
-fn expressions_are_checked_as_the_reference_implementation_does() {
+fn checking_matches_the_reference_implementation() {
     let environment = environment();
     let mut wrong = Vec::new();
     for line in REFERENCE.lines() {
         let expected: Value = serde_json::from_str(line).expect("the reference must be JSON");
-        let text = expected["expr"].as_str().expect("an expression must be text");
+        let text = expected["expr"].as_str().expect("an expression must be a string");
         let (error, result, references) = match compile(text, &environment) {
             Err(errors) => (Value::String(errors.to_string()), Value::Null, Value::Null),
             Ok(checked) => {
@@ -148,7 +148,7 @@ fn a_new_variable_replaces_one_of_the_same_name() {
 
 proptest! {
     #[test]
-    fn whatever_parses_is_checked_without_panic(text in "(self|oldSelf|[lsimodbx]|x|1|'a'|all|map|size|has|\\.|\\.\\?|\\(|\\)|\\[|\\]|\\{|\\}|,|:|\\?| |\\+|-|==|&&|!|in ){0,20}") {
+    fn every_parsed_expression_is_checked_without_panic(text in "(self|oldSelf|[lsimodbx]|x|1|'a'|all|map|size|has|\\.|\\.\\?|\\(|\\)|\\[|\\]|\\{|\\}|,|:|\\?| |\\+|-|==|&&|!|in ){0,20}") {
         if let Err(errors) = compile(&text, &environment()) {
             prop_assert!(!errors.is_empty());
         }

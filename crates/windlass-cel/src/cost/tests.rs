@@ -64,7 +64,7 @@ const COSTS: [(&str, u64); 53] = [
 ];
 
 #[test]
-fn rules_cost_what_the_real_server_says_they_do() {
+fn estimated_costs_match_kube_apiserver() {
     let mut schema = Structural::compile(&json!({"type": "object", "properties": {
         "n": {"type": "integer"},
         "s": {"type": "string"},
@@ -86,12 +86,12 @@ fn rules_cost_what_the_real_server_says_they_do() {
         "port": {"x-kubernetes-int-or-string": true},
         "when": {"type": "string", "format": "date-time"},
         "raw": {"type": "string", "format": "byte", "maxLength": 30}}}))
-    .expect("a structural schema");
+    .expect("the schema must be structural");
     schema.rules = COSTS
         .iter()
         .map(|(rule, _)| windlass_schema::structural::Rule { rule: (*rule).to_owned(), ..Default::default() })
         .collect();
-    let rules = rules::compile(&Arc::new(schema), true).expect("there are rules");
+    let rules = rules::compile(&Arc::new(schema), true).expect("the schema must have rules");
     for (compiled, (rule, cost)) in rules.of_root().iter().zip(COSTS) {
         assert_eq!(compiled.error, None, "{rule}");
         assert_eq!(compiled.max_cost, cost, "{rule}");
@@ -99,7 +99,7 @@ fn rules_cost_what_the_real_server_says_they_do() {
 }
 
 #[test]
-fn what_is_too_large_stays_at_the_largest_number() {
+fn estimates_saturate_at_the_maximum() {
     use super::Estimate;
     assert_eq!(Estimate::UNKNOWN.plus(Estimate::ONE).max, u64::MAX);
     assert_eq!(Estimate::UNKNOWN.multiply(Estimate::fixed(2)), Estimate { min: 0, max: u64::MAX });

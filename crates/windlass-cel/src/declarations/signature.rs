@@ -60,7 +60,7 @@ impl Reader {
     }
 
     fn expect(&mut self, text: &str) {
-        assert!(self.accept(text), "a signature must go on with {text:?} at {:?}", self.rest);
+        assert!(self.accept(text), "a signature must continue with {text:?} at {:?}", self.rest);
     }
 
     fn read_type(&mut self) -> Type {

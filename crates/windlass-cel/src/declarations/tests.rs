@@ -1,14 +1,14 @@
 use super::*;
 
 #[test]
-fn every_signature_can_be_read() {
+fn every_signature_parses() {
     let declarations = Declarations::kubernetes();
     assert!(declarations.functions().count() > 100);
     assert!(declarations.functions().all(|function| !function.overloads.is_empty()));
 }
 
 #[test]
-fn a_signature_says_receiver_arguments_and_result() {
+fn a_signature_has_receiver_arguments_and_result() {
     let overload = signature::overload("x", "kubernetes.Quantity.(map(K, V), int) -> optional_type(V)");
     assert!(overload.member);
     assert_eq!(overload.arguments.len(), 3);

@@ -75,17 +75,19 @@ impl<'p, 'a> Evaluator<'p, 'a> {
     }
 
     fn invoke(&mut self, call: &'p CallNode, arguments: &mut [Value<'a>], failure: Option<EvalError>) -> Outcome<'a> {
-        if let Some(error) = call.cost.breakdown(arguments, failure.is_some()) {
+        if let Some(error) = call.cost.accounting_failure(arguments, failure.is_some()) {
             return Err(error);
         }
         // A function may consume its arguments, and most costs do not depend on its result.
         let known = (!call.cost.needs_result()).then(|| call.cost.cost(arguments, None));
         match (&call.regex, &call.cost, &*arguments) {
-            (Some(regex), CallCost::Regex, _) if regex::dearness(regex) > 1 => {
-                let cost = known.unwrap_or_default().saturating_mul(regex::dearness(regex) - 1);
+            (Some(regex), CallCost::Regex, _) if regex::cost_factor(regex) > 1 => {
+                let cost = known.unwrap_or_default().saturating_mul(regex::cost_factor(regex) - 1);
                 self.meter.charge(cost)?;
             }
-            (None, CallCost::Regex, [_, Value::String(pattern), ..]) => self.meter.charge(regex::surcharge(pattern))?,
+            (None, CallCost::Regex, [_, Value::String(pattern), ..]) => {
+                self.meter.charge(regex::compile_cost(pattern))?
+            }
             _ => {}
         }
         let outcome = match failure {

@@ -54,15 +54,15 @@ impl Fixture {
 }
 
 fn answers() -> Json {
-    serde_json::from_str(include_str!("tests/answers.json")).expect("the answers must be JSON")
+    serde_json::from_str(include_str!("tests/answers.json")).expect("the recorded results must be JSON")
 }
 
 /// Evaluates every expression of a file and compares it with the recorded result.
 fn compare(answers: &Json) {
     let fixture = Fixture::new(answers);
     let mut differences = Vec::new();
-    for answer in answers["answers"].as_array().expect("there must be answers") {
-        let text = answer["expr"].as_str().expect("an answer must have an expression");
+    for answer in answers["answers"].as_array().expect("there must be recorded results") {
+        let text = answer["expr"].as_str().expect("a recorded result must have an expression");
         let field = |name: &str| answer[name].as_str().unwrap_or_default();
         let checked = match fixture.check(text) {
             Ok(checked) => checked,
@@ -95,18 +95,18 @@ fn compare(answers: &Json) {
 }
 
 #[test]
-fn expressions_give_what_the_real_server_gives_at_the_same_cost() {
+fn results_and_costs_match_kube_apiserver() {
     compare(&answers());
 }
 
 #[test]
-fn expressions_about_a_list_give_what_the_real_server_gives_at_the_same_cost() {
+fn results_and_costs_on_lists_match_kube_apiserver() {
     let answers = include_str!("tests/answers_of_a_list.json");
-    compare(&serde_json::from_str(answers).expect("the answers must be JSON"));
+    compare(&serde_json::from_str(answers).expect("the recorded results must be JSON"));
 }
 
 #[test]
-fn an_evaluation_ends_when_it_has_cost_more_than_it_may() {
+fn an_evaluation_ends_when_it_exceeds_its_limit() {
     let answers = answers();
     let fixture = Fixture::new(&answers);
     let checked = fixture.check("[1, 2, 3].all(x, [1, 2, 3].all(y, x * y < 100))").expect("it must check");
@@ -122,7 +122,7 @@ fn an_evaluation_ends_when_it_has_cost_more_than_it_may() {
 }
 
 #[test]
-fn ranges_too_long_to_pay_for_are_not_made() {
+fn ranges_beyond_the_cost_limit_are_not_built() {
     let fixture = Fixture::shared();
     let checked = fixture.check("lists.range(9000000000).size() > 0").expect("it must check");
     let evaluation = Program::new(&checked).expect("it must plan").eval(&fixture.bindings(), Some(1_000_000));

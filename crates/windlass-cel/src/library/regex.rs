@@ -17,17 +17,17 @@ pub(crate) fn compile(pattern: &str) -> Result<Pattern, String> {
 }
 
 /// Compiles a regular expression that is known only at run time.
-fn compile_passing(pattern: &str) -> Result<Regex, String> {
-    go_regex::compile_passing(pattern).map(|pattern| pattern.regex).map_err(|error| error.to_string())
+fn compile_dynamic(pattern: &str) -> Result<Regex, String> {
+    go_regex::compile_dynamic(pattern).map(|pattern| pattern.regex).map_err(|error| error.to_string())
 }
 
 /// Returns the factor by which a match costs more if the expression is large for its text.
-pub(crate) fn dearness(pattern: &Pattern) -> u64 {
+pub(crate) fn cost_factor(pattern: &Pattern) -> u64 {
     (pattern.weight() / 8).max(1)
 }
 
 /// Returns the cost of compiling an expression that is known only at run time, beyond the cost of its length.
-pub(crate) fn surcharge(pattern: &str) -> u64 {
+pub(crate) fn compile_cost(pattern: &str) -> u64 {
     if pattern.contains('{') || pattern.contains("\\p") || pattern.contains("\\P") { 200 } else { 0 }
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn call<'a>(call: Call<'_, 'a>, regex: &Regex) -> Outcome<'a> {
 fn matches<'a>(call: Call<'_, 'a>) -> Outcome<'a> {
     match &*call.arguments {
         [Value::String(_), Value::String(pattern)] => {
-            let regex = compile_passing(pattern).map_err(EvalError::new)?;
+            let regex = compile_dynamic(pattern).map_err(EvalError::new)?;
             self::call(call, &regex)
         }
         [Value::String(_), _] => Err(EvalError::no_such_overload()),
@@ -58,7 +58,7 @@ fn matches<'a>(call: Call<'_, 'a>) -> Outcome<'a> {
 fn find<'a>(call: Call<'_, 'a>) -> Outcome<'a> {
     match &*call.arguments {
         [Value::String(_), Value::String(pattern)] | [Value::String(_), Value::String(pattern), Value::Int(_)] => {
-            let regex = compile_passing(pattern).map_err(|error| EvalError::new(format!("Illegal regex: {error}")))?;
+            let regex = compile_dynamic(pattern).map_err(|error| EvalError::new(format!("Illegal regex: {error}")))?;
             self::call(call, &regex)
         }
         _ => Err(call.mismatch()),

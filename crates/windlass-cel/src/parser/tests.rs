@@ -4,7 +4,7 @@ use super::*;
 use crate::ast::{ExprKind, Literal};
 
 fn errors(text: &str) -> String {
-    parse(text, Options::KUBERNETES).expect_err("it must not parse").to_string()
+    parse(text, Options::KUBERNETES).expect_err("the text must not parse").to_string()
 }
 
 fn literal(text: &str) -> Literal {
@@ -28,14 +28,14 @@ fn literals_have_their_values() {
 }
 
 #[test]
-fn long_chains_of_logic_are_shallow() {
+fn long_logical_chains_become_shallow_trees() {
     fn depth(expr: &Expr) -> usize {
         match &expr.kind {
             ExprKind::Call { args, .. } => 1 + args.iter().map(depth).max().unwrap_or_default(),
             _ => 0,
         }
     }
-    let parsed = parse(&vec!["true"; 1024].join("&&"), Options::KUBERNETES).expect("it must parse");
+    let parsed = parse(&vec!["true"; 1024].join("&&"), Options::KUBERNETES).expect("the text must parse");
     assert_eq!(depth(&parsed.expr), 10);
 }
 
@@ -67,7 +67,7 @@ fn macros_that_use_their_target_twice_cannot_explode() {
 }
 
 #[test]
-fn what_is_not_enabled_is_an_error() {
+fn disabled_features_are_errors() {
     let core = Options {
         optionals: false,
         quoted_identifiers: false,
@@ -82,16 +82,16 @@ fn what_is_not_enabled_is_an_error() {
         ("{?a: b}", "ERROR: <input>:1:2: unsupported syntax '?'\n | {?a: b}\n | .^"),
         ("a.`b-c`", "ERROR: <input>:1:3: unsupported syntax: '`'\n | a.`b-c`\n | ..^"),
     ] {
-        assert_eq!(parse(text, core).expect_err("it must not parse").to_string(), message);
+        assert_eq!(parse(text, core).expect_err("the text must not parse").to_string(), message);
     }
 }
 
 #[test]
-fn what_is_enabled_is_accepted() {
+fn enabled_features_are_accepted() {
     let all = Options { quoted_identifiers: true, bindings: true, ..Options::KUBERNETES };
-    let quoted = parse("a.`b-c`", all).expect("it must parse").expr.kind;
+    let quoted = parse("a.`b-c`", all).expect("the text must parse").expr.kind;
     assert!(matches!(quoted, ExprKind::Select { field, .. } if field == "b-c"));
-    let bound = parse("cel.bind(x, 1, x + x)", all).expect("it must parse").expr.kind;
+    let bound = parse("cel.bind(x, 1, x + x)", all).expect("the text must parse").expr.kind;
     assert!(matches!(bound, ExprKind::Comprehension(fold) if fold.accumulator == "x"));
 }
 
@@ -111,7 +111,7 @@ proptest! {
     }
 
     #[test]
-    fn blanks_between_tokens_change_nothing_but_places(parts in prop::collection::vec("a|b|1|'s'|\\.|\\(|\\)|\\[|\\]|,|\\+|-|!|==|&&|\\?|:", 1..12)) {
+    fn white_space_between_tokens_changes_only_positions(parts in prop::collection::vec("a|b|1|'s'|\\.|\\(|\\)|\\[|\\]|,|\\+|-|!|==|&&|\\?|:", 1..12)) {
         let tight = parse(&parts.join(" "), Options::KUBERNETES);
         let loose = parse(&parts.join(" // c\n\t "), Options::KUBERNETES);
         match (tight, loose) {
@@ -121,7 +121,7 @@ proptest! {
     }
 
     #[test]
-    fn recovery_finds_nothing_wrong_with_what_is_right(parts in prop::collection::vec("a|b|1|'s'|\\.|\\(|\\)|\\[|\\]|\\{|\\}|,|\\+|-|!|==|&&|\\?|:", 1..10)) {
+    fn recovery_finds_no_errors_in_valid_texts(parts in prop::collection::vec("a|b|1|'s'|\\.|\\(|\\)|\\[|\\]|\\{|\\}|,|\\+|-|!|==|&&|\\?|:", 1..10)) {
         let source = Source::new(&parts.join(" "));
         let (tokens, lexical) = token::tokenize(&source);
         let right = descent::parse(&tokens).is_some();

@@ -8,17 +8,17 @@ use windlass_schema::structural::Structural;
 
 use super::{OBJECT_BUDGET, Outcome, Rules, compile};
 
-mod definitions;
+mod crds;
 mod objects;
 mod properties;
 mod transitions;
 
 fn schema(schema: &Value) -> Arc<Structural> {
-    Arc::new(Structural::compile(schema).expect("a structural schema"))
+    Arc::new(Structural::compile(schema).expect("the schema must be structural"))
 }
 
 fn rules(of: &Value) -> Rules {
-    compile(&schema(of), true).expect("there are rules")
+    compile(&schema(of), true).expect("the schema must have rules")
 }
 
 /// Evaluates rules on an object in the same way as the server.

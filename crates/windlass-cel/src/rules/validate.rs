@@ -101,7 +101,7 @@ impl Walk<'_> {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "a step of the walk has this much state")]
+    #[expect(clippy::too_many_arguments, reason = "each step of the walk needs all of this state")]
     fn field(
         &mut self,
         node: &Node,
@@ -176,7 +176,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    #[expect(clippy::too_many_arguments, reason = "a step of the walk has this much state")]
+    #[expect(clippy::too_many_arguments, reason = "each step of the walk needs all of this state")]
     fn rule(
         &mut self,
         rule: &CompiledRule,
@@ -228,7 +228,7 @@ impl Walk<'_> {
             },
         };
         let detail = detail.unwrap_or_else(|| rule.default_message());
-        self.report(refusal(rule, schema, &path, new, detail), may_ratchet);
+        self.report(rule_failure(rule, schema, &path, new, detail), may_ratchet);
         Ok(())
     }
 
@@ -322,7 +322,7 @@ fn cannot_evaluate(schema: &Structural, path: &Path, detail: &str) -> FieldError
 }
 
 /// Returns the error of a rule that is false.
-fn refusal(rule: &CompiledRule, schema: &Structural, path: &Path, value: &Value, detail: String) -> FieldError {
+fn rule_failure(rule: &CompiledRule, schema: &Structural, path: &Path, value: &Value, detail: String) -> FieldError {
     let kind = match rule.rule.reason.as_str() {
         "FieldValueForbidden" => ErrorKind::Forbidden,
         "FieldValueRequired" => ErrorKind::Required,

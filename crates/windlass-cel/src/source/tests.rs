@@ -18,7 +18,7 @@ fn an_error_shows_its_line_and_a_caret() {
 }
 
 #[test]
-fn errors_are_sorted_by_place_and_lines_are_counted() {
+fn errors_are_sorted_by_location_and_lines_are_counted() {
     assert_eq!(
         rendered("a &&\n\tb", &[(6, "second"), (0, "first")]),
         "ERROR: <input>:1:1: first\n | a &&\n | ^\nERROR: <input>:2:2: second\n |  b\n | .^"
@@ -34,7 +34,7 @@ fn wide_characters_are_underlined_with_wide_ones() {
 }
 
 #[test]
-fn an_error_without_a_place_shows_no_line() {
+fn an_error_without_a_location_shows_no_line() {
     let mut errors = Errors::new(Source::new("a"));
     errors.report(Location::NONE, "too deep");
     assert_eq!(errors.to_string(), "ERROR: <input>:-1:0: too deep");

@@ -94,7 +94,7 @@ mod tests {
     use super::{escape, unescape};
 
     #[test]
-    fn names_are_written_and_read_back() {
+    fn field_names_round_trip() {
         for (name, written) in [
             ("a", "a"),
             ("a-b", "a__dash__b"),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn some_names_cannot_be_written() {
+    fn some_field_names_cannot_be_escaped() {
         for name in ["", "1a", "a b", "é"] {
             assert_eq!(escape(name), None, "{name}");
         }

@@ -184,7 +184,7 @@ mod tests {
     use super::Timestamp;
 
     #[test]
-    fn times_keep_the_offset_they_were_written_with() {
+    fn timestamps_keep_their_original_offset() {
         for text in ["2023-01-01T00:00:00Z", "2023-07-14T10:30:45.123+02:00", "1969-12-31T23:59:59.5-11:30"] {
             assert_eq!(Timestamp::parse(text).map(Timestamp::to_rfc3339_nano).as_deref(), Ok(text));
         }

@@ -36,7 +36,7 @@ const MANAGER_MAX_BYTES: usize = 128;
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 /// Conversion to the other versions of a kind.
-pub trait Versions {
+pub trait VersionConverter {
     /// Converts an object to another version and returns it with the type of that version. Returns `Ok(None)` if there
     /// is no such version (any more); managed fields entries of that version are then dropped. An error fails an apply
     /// with its text, and makes an update lose all of `managedFields`, as is the case for versions that were removed
@@ -52,9 +52,9 @@ pub trait Versions {
 
 /// A kind with a single version.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct OneVersion;
+pub struct SingleVersion;
 
-impl Versions for OneVersion {
+impl VersionConverter for SingleVersion {
     fn convert(&self, _: &Value, _: &str) -> Result<Option<(Value, TypeRef<'_>)>, String> {
         Ok(None)
     }
@@ -77,7 +77,7 @@ pub struct FieldManager<'a> {
     /// that Go serializes of a zero value, see [`empty_object`].
     pub empty: &'a Value,
     /// Conversion to the other versions of the kind.
-    pub versions: &'a dyn Versions,
+    pub versions: &'a dyn VersionConverter,
 }
 
 /// Error that rejects an apply.

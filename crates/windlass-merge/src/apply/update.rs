@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{
     conflict::Conflicts,
-    field_manager::Versions,
+    field_manager::VersionConverter,
     managed_fields::{ManagedFields, ManagerId, stored},
     path::equal_values,
     reset_fields::ResetFields,
@@ -54,7 +54,7 @@ struct Change {
 /// Properties of the endpoint that the rules depend on.
 #[derive(Clone, Copy)]
 pub(crate) struct Updater<'a> {
-    pub(crate) versions: &'a dyn Versions,
+    pub(crate) versions: &'a dyn VersionConverter,
     pub(crate) reset_fields: &'a ResetFields,
 }
 

@@ -283,7 +283,7 @@ fn order_directives_that_contradict_the_patch_are_rejected() {
 #[test]
 fn bodies_must_be_objects() {
     let decoded = |body: &str| strategic::decode(body.as_bytes(), Checks::Strict);
-    let message = |body: &str| decoded(body).expect_err("the body is no patch").to_string();
+    let message = |body: &str| decoded(body).expect_err("the body must not be a patch").to_string();
     assert_eq!(message("[]"), "json: cannot unmarshal array into Go value of type map[string]interface {}");
     assert_eq!(message("{"), "unexpected end of JSON input");
     assert_eq!(decoded("null").map(|decoded| decoded.value), Ok(json!({})));

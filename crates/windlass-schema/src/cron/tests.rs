@@ -30,7 +30,7 @@ fn error_of(text: &str) -> String {
 }
 
 #[test]
-fn what_is_no_schedule_is_refused_in_the_words_of_the_go_parser() {
+fn invalid_schedules_are_rejected_with_the_errors_of_the_go_parser() {
     let table = [
         ("", "empty spec string"),
         ("60 * * * *", "end of range (60) above maximum (59): 60"),
@@ -66,7 +66,7 @@ fn what_is_no_schedule_is_refused_in_the_words_of_the_go_parser() {
 }
 
 #[test]
-fn fields_choose_the_next_times() {
+fn fields_determine_the_next_times() {
     let table = [
         ("+5 * * * *", "2023-03-24T05:05:00Z 2023-03-24T06:05:00Z"),
         ("\t5\t* * * *", "2023-03-24T05:05:00Z 2023-03-24T06:05:00Z"),
@@ -96,7 +96,7 @@ fn fields_choose_the_next_times() {
 }
 
 #[test]
-fn either_field_of_days_chooses_unless_one_is_a_star() {
+fn either_day_field_matches_unless_one_is_a_star() {
     let days = |text| answer(text, "UTC", "2026-01-01T00:00:00Z", 3);
     assert_eq!(days("0 0 13 * 5"), "2026-01-02T00:00:00Z 2026-01-09T00:00:00Z 2026-01-13T00:00:00Z");
     assert_eq!(days("0 0 13 * */1"), "2026-01-13T00:00:00Z 2026-02-13T00:00:00Z 2026-03-13T00:00:00Z");
@@ -104,7 +104,7 @@ fn either_field_of_days_chooses_unless_one_is_a_star() {
 }
 
 #[test]
-fn summer_time_is_followed_as_the_go_parser_follows_it() {
+fn daylight_saving_time_is_handled_as_by_the_go_parser() {
     let table = [
         // The skipped hour has no run on that day; the repeated hour has two.
         ("30 2 * * *", "Europe/Berlin", "2024-03-30T00:00:00Z", "2024-03-30T01:30:00Z 2024-04-01T00:30:00Z"),
@@ -121,7 +121,7 @@ fn summer_time_is_followed_as_the_go_parser_follows_it() {
 }
 
 #[test]
-fn names_of_zones_are_known_in_their_own_case_only() {
+fn zone_names_are_case_sensitive() {
     assert!(time_zone("Europe/Berlin").is_ok() && time_zone("").is_ok());
     assert_eq!(time_zone("Europe/berlin").expect_err("wrong case"), "unknown time zone Europe/berlin");
     assert_eq!(time_zone("Local").expect_err("no zone"), "unknown time zone Local");
@@ -142,7 +142,7 @@ proptest! {
     }
 
     #[test]
-    fn the_next_time_is_later_and_fits(minute in 0_i8..60, hour in 0_i8..24, second in 0_i64..4_000_000_000) {
+    fn the_next_time_is_later_and_matches(minute in 0_i8..60, hour in 0_i8..24, second in 0_i64..4_000_000_000) {
         let schedule = Schedule::parse(&format!("{minute} {hour} * * *")).expect("a schedule");
         let after = Timestamp::from_second(second).expect("a time").to_zoned(time_zone("UTC").expect("UTC"));
         let next = schedule.next_after(&after).expect("there is a next");
@@ -152,7 +152,7 @@ proptest! {
     }
 
     #[test]
-    fn no_time_between_would_have_fitted(text in "[*]/[1-9] [*]/[1-9] [*]/[1-9] [*] [0-6]", second in 0_i64..4_000_000_000) {
+    fn no_earlier_time_would_match(text in "[*]/[1-9] [*]/[1-9] [*]/[1-9] [*] [0-6]", second in 0_i64..4_000_000_000) {
         let schedule = Schedule::parse(&text).expect("a schedule");
         let zone = time_zone("Europe/Berlin").expect("a zone");
         let at = |second| Timestamp::from_second(second).expect("a time").to_zoned(zone.clone());

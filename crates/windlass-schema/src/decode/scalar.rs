@@ -4,8 +4,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
+use super::Decoder;
 use super::context::Context;
-use super::{Decoder, kind};
+use crate::go_format::json_type;
 use crate::json::{Node, format_float};
 use crate::quantity::Quantity;
 use crate::time;
@@ -69,7 +70,7 @@ impl Decoder<'_> {
                     self.fatal = Some(context.type_error(&what, "int32"));
                 }
             }
-            (Scalar::IntOrString, other) => self.fatal = Some(context.type_error(kind(other), "int32")),
+            (Scalar::IntOrString, other) => self.fatal = Some(context.type_error(json_type(other), "int32")),
             (Scalar::Bytes, Value::String(text)) => match check_base64(text) {
                 Ok(None) => {}
                 Ok(Some(canonical)) => *value = Value::String(canonical),
@@ -84,13 +85,13 @@ impl Decoder<'_> {
             (Scalar::Quantity, _) => self.quantity(value, node),
             (Scalar::Time | Scalar::MicroTime | Scalar::Duration, Value::String(_)) => self.moment(value, scalar),
             (Scalar::Time | Scalar::MicroTime | Scalar::Duration, other) => {
-                self.fatal = Some(context.type_error(kind(other), "string"));
+                self.fatal = Some(context.type_error(json_type(other), "string"));
             }
             (
                 Scalar::String | Scalar::Bool | Scalar::Float64 | Scalar::Int32 | Scalar::Int64 | Scalar::Bytes,
                 other,
             ) => {
-                self.mismatch(kind(other), go_type, context);
+                self.mismatch(json_type(other), go_type, context);
             }
         }
     }
@@ -112,7 +113,7 @@ impl Decoder<'_> {
         let number = item.as_i64().or_else(|| whole_float(item));
         let byte = number.and_then(|n| u8::try_from(n).ok());
         if byte.is_none() && !item.is_null() {
-            let what = if item.is_number() { format!("number {item}") } else { kind(item).to_owned() };
+            let what = if item.is_number() { format!("number {item}") } else { json_type(item).to_owned() };
             self.mismatch(&what, "uint8", context);
         }
         byte.unwrap_or_default()

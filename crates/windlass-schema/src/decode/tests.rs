@@ -118,7 +118,7 @@ fn an_empty_body_gets_the_fields_that_are_always_written() {
 }
 
 #[test]
-fn zero_values_vanish_unless_they_are_pointers() {
+fn zero_values_are_omitted_unless_they_are_pointers() {
     check(
         r#"{"kind":"","data":{},"immutable":false,"spec":{"replicas":0,"minReadySeconds":0,"parts":[],"args":[],
            "volumes":[{"name":"v","emptyDir":{}}],"inner":{},"raw":null,"wait":null,"secret":""}}"#,
@@ -151,7 +151,7 @@ fn quantities_times_and_durations_become_canonical() {
 }
 
 #[test]
-fn unknown_and_duplicate_fields_are_told_in_the_order_of_the_text() {
+fn unknown_and_duplicate_fields_are_reported_in_the_order_of_the_text() {
     check(
         r#"{"metadata":{"name":"fv","colour":"red"},"dato":{"a":"1"}}"#,
         expect![[r#"
@@ -198,13 +198,13 @@ fn unknown_and_duplicate_fields_are_told_in_the_order_of_the_text() {
 }
 
 #[test]
-fn at_most_a_hundred_complaints_are_kept() {
+fn at_most_a_hundred_strict_errors_are_kept() {
     let many: Vec<_> = (0..200).map(|n| format!("\"f{n}\":1")).collect();
     assert_eq!(decoded(&format!("{{{}}}", many.join(","))).strict.len(), 100);
 }
 
 #[test]
-fn wrong_types_are_told_in_the_words_of_go() {
+fn type_errors_match_go() {
     check(
         r#"{"spec":{"replicas":"3"}}"#,
         expect!["json: cannot unmarshal string into Go struct field ToySpec.spec.replicas of type int32"],
@@ -304,7 +304,7 @@ fn wrong_types_are_told_in_the_words_of_go() {
 }
 
 #[test]
-fn the_first_error_of_the_text_wins_but_own_decoders_win_over_it() {
+fn the_first_error_wins_unless_a_custom_decoder_fails() {
     check(
         r#"{"spec":{"replicas":"x"},"metadata":{"name":1}}"#,
         expect!["json: cannot unmarshal string into Go struct field ToySpec.spec.replicas of type int32"],
@@ -322,13 +322,13 @@ fn json_storage_keeps_empty_lists() {
 }
 
 #[test]
-fn sorted_documents_report_in_order_of_keys() {
+fn sorted_documents_report_in_key_order() {
     let decoded = decode(json!({"metadata": {"x": 1}, "dato": 1}), ROOT, &table(), Storage::Protobuf);
     assert_eq!(decoded.strict, ["unknown field \"dato\"", "unknown field \"metadata.x\""]);
 }
 
 #[test]
-fn base64_is_judged_as_go_judges_it() {
+fn base64_is_validated_as_in_go() {
     let mut out = String::new();
     for text in BASE64 {
         let outcome = match decoded(&json!({"binaryData": {"a": text}}).to_string()) {
@@ -392,16 +392,16 @@ const BASE64: &[&str] = &[
 ];
 
 #[test]
-fn kind_and_version_are_read_before_all_else() {
+fn kind_and_version_are_read_first() {
     assert_eq!(
         type_meta(&json!({"apiVersion": "v1", "kind": "Pod"})),
         Ok(TypeMeta { api_version: "v1".to_owned(), kind: "Pod".to_owned() })
     );
     assert_eq!(type_meta(&Value::Null), Ok(TypeMeta::default()));
     expect!["json: cannot unmarshal number into Go struct field .kind of type string"]
-        .assert_eq(&type_meta(&json!({"kind": 1})).expect_err("a number is no kind"));
+        .assert_eq(&type_meta(&json!({"kind": 1})).expect_err("a number must not be accepted as a kind"));
     expect![[r#"json: cannot unmarshal array into Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#]]
-        .assert_eq(&type_meta(&json!([])).expect_err("a list is no object"));
+        .assert_eq(&type_meta(&json!([])).expect_err("a list must not be accepted as an object"));
 }
 
 #[test]

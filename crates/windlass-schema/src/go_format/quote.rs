@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_printed_is_escaped() {
+    fn unprintable_characters_are_escaped() {
         let text =
             "a\"\\\x07\x08\x0c\n\r\t\x0b\0\x7f\u{85}\u{a0}é\u{ad}\u{200b}\u{2028}\u{feff}😀\u{e000}\u{10ffff}\u{e0001}";
         let expected =

@@ -7,7 +7,7 @@ fn matches(pattern: &str, text: &str) -> bool {
 }
 
 #[test]
-fn classes_know_only_ascii_as_in_go() {
+fn classes_are_ascii_only_as_in_go() {
     for (pattern, text, expected) in [
         (r"^\d+$", "123", true),
         (r"^\d+$", "٣", false),
@@ -25,7 +25,7 @@ fn classes_know_only_ascii_as_in_go() {
 }
 
 #[test]
-fn what_our_engine_reads_in_another_way_means_what_it_means_in_go() {
+fn syntax_that_differs_from_rust_has_the_meaning_of_go() {
     for (pattern, text, expected) in [
         (r"^[a&&b]$", "&", true),
         (r"^[+--]$", ",", true),
@@ -62,7 +62,7 @@ fn what_our_engine_reads_in_another_way_means_what_it_means_in_go() {
 }
 
 #[test]
-fn flags_between_an_expression_and_its_operator_are_those_of_the_operator() {
+fn flags_between_an_expression_and_its_operator_apply_to_the_operator() {
     for (pattern, found) in [("a(?U)+", "a"), ("a(?U)+?", "aaa"), ("(?U)a(?-U)+", "aaa"), ("((?U)a)+", "aaa")] {
         let regex = compile(pattern).expect(pattern).regex;
         assert_eq!(regex.find("aaa").map(|found| found.as_str()), Some(found), "{pattern}");
@@ -70,7 +70,7 @@ fn flags_between_an_expression_and_its_operator_are_those_of_the_operator() {
 }
 
 #[test]
-fn what_go_accepts_is_accepted() {
+fn patterns_that_go_accepts_are_accepted() {
     for pattern in [
         "",
         "^[a-z]([-a-z0-9]*[a-z0-9])?$",
@@ -101,7 +101,7 @@ fn what_go_accepts_is_accepted() {
 }
 
 #[test]
-fn what_go_refuses_is_refused_in_its_words() {
+fn patterns_that_go_rejects_are_rejected_with_its_errors() {
     for (pattern, message) in [
         ("(a", "missing closing ): `(a`"),
         ("a)", "unexpected ): `a)`"),
@@ -137,7 +137,7 @@ fn what_go_refuses_is_refused_in_its_words() {
 }
 
 #[test]
-fn what_nests_too_deeply_is_refused() {
+fn patterns_that_nest_too_deeply_are_rejected() {
     let refused = |result: Result<(), PatternError>| {
         result.is_err_and(|error| error.0.starts_with("expression nests too deeply: `"))
     };
@@ -149,7 +149,7 @@ fn what_nests_too_deeply_is_refused() {
 }
 
 #[test]
-fn a_pattern_that_would_take_too_much_memory_is_refused() {
+fn a_pattern_that_needs_too_much_memory_is_rejected() {
     let pattern = r"(?:[\pL\pS]\d){1000}";
     let expected = format!("error parsing regexp: expression too large: `{pattern}`");
     assert_eq!(compile(pattern).expect_err("it is too large").to_string(), expected);
@@ -166,7 +166,7 @@ fn patterns_of_one_schema_share_a_budget() {
 
 proptest! {
     #[test]
-    fn what_go_reads_compiles(text in r"([(){}\[\]?*+|\\:<>a-zA-Z0-9,\-^$.é]|\(\?i\)|\\p\{Lu\}|\[a-f\]){0,20}") {
+    fn every_pattern_that_go_accepts_compiles(text in r"([(){}\[\]?*+|\\:<>a-zA-Z0-9,\-^$.é]|\(\?i\)|\\p\{Lu\}|\[a-f\]){0,20}") {
         prop_assert_eq!(check(&text), compile(&text).map(drop));
     }
 }

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn addresses_are_taken_apart_and_put_together_as_go_does() {
+fn urls_are_parsed_and_printed_as_in_go() {
     for (text, user, host, path, fragment, whole) in [
         ("HTTPS://h:1/p?q#f", None, "h:1", "/p", "f", "https://h:1/p?q#f"),
         ("http://u:p%40@h/a b", Some("u:p%40"), "h", "/a%20b", "", "http://u:p%40@h/a%20b"),
@@ -24,7 +24,7 @@ fn addresses_are_taken_apart_and_put_together_as_go_does() {
 }
 
 #[test]
-fn what_is_no_address_is_refused_in_the_words_of_go() {
+fn invalid_urls_are_rejected_with_gos_errors() {
     for (text, message) in [
         (":a", "missing protocol scheme"),
         ("a\n", "net/url: invalid control character in URL"),
@@ -54,7 +54,7 @@ fn what_is_no_address_is_refused_in_the_words_of_go() {
 
 proptest! {
     #[test]
-    fn any_text_is_read_without_panic(text in "[a-z0-9:/?#%@\\[\\]. é]{0,20}|(http://|//)?[a:@%25\\[\\]./?é]{0,12}") {
+    fn any_text_parses_without_panic(text in "[a-z0-9:/?#%@\\[\\]. é]{0,20}|(http://|//)?[a:@%25\\[\\]./?é]{0,12}") {
         let _ = parse_request_uri(&text);
         if let Ok(url) = parse(&text) {
             prop_assert!(parse(&url.text).is_ok(), "{}", url.text);

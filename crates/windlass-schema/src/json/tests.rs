@@ -11,7 +11,7 @@ fn error(text: &str) -> String {
 }
 
 #[test]
-fn syntax_errors_have_the_words_of_go() {
+fn syntax_errors_match_go() {
     let mut out = String::new();
     for text in BAD {
         let _ = writeln!(out, "{} | {}", text.escape_default(), error(text));
@@ -125,7 +125,7 @@ fn duplicates_are_named_by_their_paths_in_the_order_of_the_text() {
 }
 
 #[test]
-fn nesting_is_limited_not_the_stack() {
+fn nesting_is_limited_before_the_stack_overflows() {
     let deep = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n));
     assert!(parse(deep(MAX_DEPTH).as_bytes()).is_ok());
     expect!["invalid character '[' exceeded max depth"].assert_eq(&error(&deep(MAX_DEPTH + 1)));
@@ -133,7 +133,7 @@ fn nesting_is_limited_not_the_stack() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_replaced_one_by_one() {
+fn invalid_utf8_bytes_are_replaced_one_by_one() {
     let document = parse(b"\"a\xff\xe2\x82b\"").expect("strings may have any bytes");
     assert_eq!(document.value, json!("a\u{fffd}\u{fffd}\u{fffd}b"));
 }
@@ -165,12 +165,12 @@ fn any_json() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn any_bytes_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn any_bytes_parse_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let _ = parse(&bytes);
     }
 
     #[test]
-    fn almost_json_is_judged_as_serde_judges_it(text in "[\\[\\]{}:,\"a0-9.eE+\\- tfn\\\\u]{0,24}") {
+    fn near_json_is_accepted_exactly_when_serde_accepts_it(text in "[\\[\\]{}:,\"a0-9.eE+\\- tfn\\\\u]{0,24}") {
         let ours = parse(text.as_bytes()).is_ok();
         let theirs = serde_json::from_str::<Value>(&text);
         // Serde rejects unpaired surrogates, which Go replaces.
@@ -178,7 +178,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_reads_back(value in any_json()) {
+    fn values_round_trip(value in any_json()) {
         prop_assert_eq!(&parse(&encode(&value)).expect("encoded JSON must parse").value, &value);
         prop_assert_eq!(&parse(&encode_object(&value)).expect("encoded JSON must parse").value, &value);
         prop_assert_eq!(&parse(&encode_pretty(&value)).expect("encoded JSON must parse").value, &value);

@@ -25,7 +25,7 @@ fn found(path: &str) -> String {
         Ok(found) => found,
         Err(error) => return format!("evaluate: {error}"),
     };
-    let first = path.first(&object).expect("what can be found must have a first");
+    let first = path.first(&object).expect("a non-empty result must have a first element");
     assert_eq!(first, found.first().and_then(|found| found.first().copied()), "both ways must agree");
     let text = |item: &Item<'_>| match item {
         Item::Json(value) => value.to_string(),
@@ -39,7 +39,7 @@ fn check(path: &str, expected: &str) {
 }
 
 #[test]
-fn fields_lead_into_objects() {
+fn fields_select_from_objects() {
     check(".spec.title", r#""Emma""#);
     check("$.spec.title", r#""Emma""#);
     check(".spec['title']", r#""Emma""#);
@@ -54,7 +54,7 @@ fn fields_lead_into_objects() {
 }
 
 #[test]
-fn indices_and_slices_lead_into_lists() {
+fn indices_and_slices_select_from_lists() {
     check(".spec.tags[0]", r#""x""#);
     check(".spec.tags[]", r#""x""#);
     check(".spec.tags[-1]", r#""z""#);
@@ -84,7 +84,7 @@ fn wildcards_and_descent_find_everything() {
 }
 
 #[test]
-fn filters_compare_what_has_one_type() {
+fn filters_compare_values_of_the_same_type() {
     check(r#".status.conditions[?(@.type=="Ready")].status"#, r#""True""#);
     check(r#".status.conditions[?(@.type!='Ready')].status"#, r#""False""#);
     check(".spec.ports[?(@.port>80)].name", r#""https""#);
@@ -99,7 +99,7 @@ fn filters_compare_what_has_one_type() {
 }
 
 #[test]
-fn what_is_no_path_is_told_in_the_words_of_the_real_parser() {
+fn errors_of_invalid_paths_match_client_go() {
     check(".x[", "parse: unterminated array");
     check(".x[a]", "parse: invalid array index a");
     check(".x[-]", "parse: array index - is not a number");
@@ -117,14 +117,14 @@ fn what_is_no_path_is_told_in_the_words_of_the_real_parser() {
 }
 
 #[test]
-fn texts_stand_beside_paths() {
+fn templates_may_contain_text_beside_paths() {
     check(".spec.pages}-{.spec.title", r#"474 | Text("-") | "Emma""#);
     check(r#"'it\'s \u00e9\x41'"#, r#"Text("it's éA")"#);
     check(".spec.tags[*] 7", "Int(7) Int(7) Int(7)");
 }
 
 #[test]
-fn a_path_that_multiplies_what_it_finds_is_ended() {
+fn a_path_that_multiplies_its_results_is_stopped() {
     let list = Value::Array(vec![json!([0]); 10]);
     let path = format!("[{}]", ["*"; 10].join(",")).repeat(12);
     let path = JsonPath::expression(&path).expect("a path");
@@ -202,11 +202,11 @@ fn paths() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn no_path_panics_in_any_object(path in paths(), value in values()) {
+    fn no_path_panics_on_any_object(path in paths(), value in values()) {
         if let Ok(path) = JsonPath::expression(&path)
             && let Ok(found) = path.find(&value)
         {
-            prop_assert_eq!(path.first(&value).expect("a first"), found.first().and_then(|f| f.first().copied()));
+            prop_assert_eq!(path.first(&value).expect("there must be a first element"), found.first().and_then(|f| f.first().copied()));
         }
     }
 }

@@ -12,7 +12,7 @@ fn check(rule: fn(&str) -> Vec<String>, values: &[&str], expected: Expect) {
 }
 
 #[test]
-fn labels_say_what_is_wrong_with_them() {
+fn invalid_labels_are_described() {
     check(
         is_dns1123_label,
         &["a", "a-1", "", "A", "-a", "a.b", &"a".repeat(64)],
@@ -29,7 +29,7 @@ fn labels_say_what_is_wrong_with_them() {
 }
 
 #[test]
-fn qualified_names_judge_prefix_and_name_apart() {
+fn the_prefix_and_name_of_qualified_names_are_validated_separately() {
     check(
         is_qualified_name,
         &["a", "x.y/Z", "/a", "a/", "a/b/c", "UP/a", "a b"],
@@ -46,7 +46,7 @@ fn qualified_names_judge_prefix_and_name_apart() {
 }
 
 #[test]
-fn port_names_collect_all_complaints() {
+fn all_errors_of_port_names_are_reported() {
     check(
         is_valid_port_name,
         &["http", "-", "a--b", "12", "", "aaaaaaaaaaaaaaaa"],
@@ -69,7 +69,7 @@ fn a_prefix_may_end_in_a_dash() {
 }
 
 #[test]
-fn values_at_the_limits_pass() {
+fn values_at_the_limits_are_valid() {
     assert!(is_dns1123_label(&"a".repeat(63)).is_empty());
     assert!(is_dns1123_subdomain(&"a".repeat(253)).is_empty());
     assert!(is_valid_label_value("").is_empty());
@@ -83,7 +83,7 @@ fn values_at_the_limits_pass() {
 }
 
 #[test]
-fn addresses_are_judged_strictly() {
+fn addresses_are_validated_strictly() {
     let path = Path::new("ip");
     let mut out = String::new();
     for ip in ["10.0.0.1", "010.0.0.1", "::ffff:1.2.3.4", "FE80::1", "1.2.3", "x", "::", "1::2::3", "1:2:3:4:5:6:7:8"] {

@@ -15,12 +15,12 @@ fn create(meta: Value, namespaced: bool, expected: Expect) {
 }
 
 fn update(new: Value, old: Value, expected: Expect) {
-    let (new, old) = (new.as_object().expect("an object"), old.as_object().expect("an object"));
+    let (new, old) = (new.as_object().expect("the value must be an object"), old.as_object().expect("an object"));
     shown(validate_object_meta_update(new, old, &Path::new("metadata")), expected);
 }
 
 #[test]
-fn good_metadata_has_no_errors() {
+fn valid_metadata_has_no_errors() {
     create(json!({"name": "a", "namespace": "b", "labels": {"x/y": "z"}}), true, expect![""]);
     create(json!({"name": "a", "generateName": "a-"}), false, expect![""]);
 }
@@ -51,7 +51,7 @@ fn a_new_object_needs_name_and_namespace() {
 }
 
 #[test]
-fn labels_annotations_and_finalizers_are_judged() {
+fn labels_annotations_and_finalizers_are_validated() {
     create(
         json!({"name": "a", "labels": {"a b": "c d"}, "annotations": {"X Y": "", "UPPER": "fine"},
                "finalizers": ["kubernetes", "orphan", "foregroundDeletion", "a b"]}),
@@ -71,7 +71,7 @@ fn labels_annotations_and_finalizers_are_judged() {
 }
 
 #[test]
-fn owners_are_complete_and_have_one_controller() {
+fn owner_references_must_be_complete_and_have_one_controller() {
     let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": true});
     create(
         json!({"name": "a", "ownerReferences": [owner, owner, {"apiVersion": "a/b/c"},
@@ -88,7 +88,7 @@ fn owners_are_complete_and_have_one_controller() {
 }
 
 #[test]
-fn managed_fields_name_their_operation_and_manager() {
+fn managed_fields_must_have_an_operation_and_manager() {
     create(
         json!({"name": "a", "managedFields": [{"operation": "Eat", "fieldsType": "V2", "manager": "a\nb"}]}),
         false,

@@ -1,7 +1,7 @@
 use proptest::{prelude::*, sample::select};
 use serde_json::{Value, json};
 
-use super::{Column, Effort, SelectableField, human_duration};
+use super::{Column, SelectableField, TableBudget, human_duration};
 use crate::time::{Time, parse_rfc3339};
 
 fn now() -> Time {
@@ -14,7 +14,7 @@ fn cell(kind: &str, value: Value) -> Value {
 }
 
 #[test]
-fn the_columns_of_the_recorded_books_have_the_recorded_cells() {
+fn recorded_columns_have_the_recorded_cells() {
     let column = |kind: &str, path: &str| Column::compile("A", kind, "", "", 0, path).expect("a column");
     let columns = [
         column("string", ".spec.title"),
@@ -87,7 +87,7 @@ fn dates_are_ages() {
 }
 
 #[test]
-fn without_columns_there_is_the_age_and_a_bad_path_ends_them() {
+fn the_age_is_the_only_default_column_and_an_invalid_path_ends_the_columns() {
     let names = |columns: Value| -> Vec<String> {
         Column::of_definition(Some(&columns)).into_iter().map(|column| column.name).collect()
     };
@@ -100,7 +100,7 @@ fn without_columns_there_is_the_age_and_a_bad_path_ends_them() {
 }
 
 #[test]
-fn a_column_is_described_by_its_path() {
+fn a_column_without_a_description_is_described_by_its_path() {
     let columns = json!([{"name": "A", "type": "integer", "format": "int32", "jsonPath": ".a", "priority": 1}]);
     let expected = json!({
         "name": "A", "type": "integer", "format": "int32", "priority": 1,
@@ -110,7 +110,7 @@ fn a_column_is_described_by_its_path() {
 }
 
 #[test]
-fn selectable_fields_are_text_and_empty_where_absent() {
+fn selectable_fields_are_strings_and_empty_if_absent() {
     let fields = json!([{"jsonPath": ".spec.color"}, {"jsonPath": ".spec.size"}, {"jsonPath": ".spec.new"}]);
     let fields = SelectableField::of_definition(Some(&fields)).expect("fields");
     let shirt = json!({"spec": {"color": "red", "size": 3, "new": true}});
@@ -160,8 +160,8 @@ fn the_cells_of_a_table_take_bounded_time_and_memory() {
     let object = json!({"a": "x".repeat(1_000_000), "b": vec![0; 10_000]});
     for path in [".", "..b..c"] {
         let column = column(path);
-        let mut effort = Effort { left: 5_000_000 };
-        let bytes: usize = (0..20_000).map(|_| column.cell_within(&object, now(), &mut effort).to_string().len()).sum();
+        let mut budget = TableBudget { left: 5_000_000 };
+        let bytes: usize = (0..20_000).map(|_| column.cell_within(&object, now(), &mut budget).to_string().len()).sum();
         assert!(bytes < 8 << 20, "{bytes}");
     }
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn texts_become_canonical() {
+fn quantities_are_printed_in_canonical_form() {
     let mut out = String::new();
     for text in TEXTS {
         match Quantity::parse(text) {
@@ -171,7 +171,7 @@ const TEXTS: &[&str] = &[
 ];
 
 #[test]
-fn sums_keep_the_format_of_the_first() {
+fn sums_keep_the_format_of_the_first_operand() {
     let sum = |a: &str, b: &str| {
         let mut a = Quantity::parse(a).expect("a must parse");
         let b = Quantity::parse(b).expect("b must parse");
@@ -201,13 +201,13 @@ fn order_is_by_value() {
 
 proptest! {
     #[test]
-    fn any_text_is_read_without_panic(text in "\\PC*") {
+    fn any_text_parses_without_panic(text in "\\PC*") {
         let _ = Quantity::parse(&text).map(|q| (q.to_string(), q.value(), q.milli_value()));
     }
 
     #[test]
-    fn canonical_text_reads_back_to_an_equal_quantity(text in "[+-]?[0-9]{1,30}(\\.[0-9]{0,12})?(|n|u|m|k|M|G|Ki|Mi|Gi|Ei|e[0-9]{1,2})") {
-        let q = Quantity::parse(&text).expect("the pattern is that of quantities");
+    fn canonical_text_parses_back_to_an_equal_quantity(text in "[+-]?[0-9]{1,30}(\\.[0-9]{0,12})?(|n|u|m|k|M|G|Ki|Mi|Gi|Ei|e[0-9]{1,2})") {
+        let q = Quantity::parse(&text).expect("the pattern must compile");
         prop_assert_eq!(Quantity::parse(&q.to_string()).map(|q| q.to_string()), Ok(q.to_string()));
     }
 

@@ -10,7 +10,7 @@ fn selects(selector: &str, labels: &[(&str, &str)], expected: bool) {
 }
 
 #[test]
-fn every_operator_matches_as_the_server_matches() {
+fn every_operator_matches_as_in_kube_apiserver() {
     let labels = [("env", "prod"), ("example.com/owner", ""), ("rank", "3")];
     for (selector, expected) in [
         ("", true),
@@ -43,7 +43,7 @@ fn every_operator_matches_as_the_server_matches() {
 }
 
 #[test]
-fn refused_label_selectors_read_as_those_of_the_server() {
+fn label_selector_errors_match_kube_apiserver() {
     for (selector, expected) in [
         ("env in prod", "unable to parse requirement: found 'prod' expected: '('"),
         ("env=prod,", "found '', expected: identifier after ','"),
@@ -64,7 +64,7 @@ fn refused_label_selectors_read_as_those_of_the_server() {
         assert_eq!(LabelSelector::parse(selector), Err(Error(expected.to_owned())), "{selector}");
     }
     let start = |selector: &str| {
-        let error = LabelSelector::parse(selector).expect_err("the selector must be refused");
+        let error = LabelSelector::parse(selector).expect_err("the selector must be rejected");
         error.to_string().split(": ").take(4).collect::<Vec<_>>().join(": ")
     };
     let prefix = "unable to parse requirement";
@@ -103,7 +103,7 @@ fn selectors_in_objects_become_requirements() {
 }
 
 #[test]
-fn a_label_that_must_have_one_value_is_known() {
+fn an_exactly_matched_label_is_found() {
     let exact = |text: &str| {
         let selector = LabelSelector::parse(text).expect("the selector must parse");
         selector.requires_exact_match("a").map(str::to_owned)
@@ -142,7 +142,7 @@ fn field_selectors_compare_fields() {
 }
 
 #[test]
-fn refused_field_selectors_read_as_those_of_the_server() {
+fn field_selector_errors_match_kube_apiserver() {
     for (selector, expected) in [
         ("metadata.name", "invalid selector: 'metadata.name'; can't understand 'metadata.name'"),
         ("b=1,a", "invalid selector: 'b=1,a'; can't understand 'a'"),
@@ -155,7 +155,7 @@ fn refused_field_selectors_read_as_those_of_the_server() {
 }
 
 #[test]
-fn escapes_in_field_values_are_undone_and_printed_again() {
+fn escapes_in_field_values_round_trip() {
     let text = r"a=x\,y\=z\\";
     let parsed = FieldSelector::parse(text).expect("the selector must parse");
     assert_eq!(parsed.terms()[0].value, r"x,y=z\");
@@ -194,14 +194,14 @@ fn pieces() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn label_selectors_print_what_parses_to_themselves(text in pieces()) {
+    fn label_selectors_round_trip(text in pieces()) {
         if let Ok(selector) = LabelSelector::parse(&text) {
             prop_assert_eq!(LabelSelector::parse(&selector.to_string()), Ok(selector));
         }
     }
 
     #[test]
-    fn field_selectors_print_what_parses_to_the_same_terms(text in pieces()) {
+    fn field_selectors_round_trip(text in pieces()) {
         if let Ok(selector) = FieldSelector::parse(&text) {
             let again = FieldSelector::parse(&selector.to_string()).map(|again| {
                 let mut terms = again.terms().to_vec();
@@ -215,7 +215,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_parses_or_is_refused(text in any::<String>()) {
+    fn any_text_parses_or_is_rejected(text in any::<String>()) {
         let labels = LabelSelector::parse(&text).map(|selector| selector.matches(|_| Some("x")));
         let fields = FieldSelector::parse(&text).map(|selector| selector.matches(|_| Some("x")));
         prop_assert!(labels.err().is_none_or(|error| !error.to_string().is_empty()));

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::complete::{Options, Room, Steps};
+use super::prune_and_default::{DefaultsBudget, PruneOptions, Steps};
 use super::{Additional, Structural};
 use crate::decode::{self, Decoded, Storage};
 use crate::field::{ErrorKind, FieldError, Path, show};
@@ -18,7 +18,7 @@ pub struct ObjectMetaType<'t> {
     pub id: StructId,
 }
 
-/// Options for coercing metadata.
+/// PruneOptions for coercing metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CoerceOptions {
     /// Drop fields of the wrong type, as for objects read from storage, instead of returning an error.
@@ -27,9 +27,9 @@ pub struct CoerceOptions {
     pub unknown_fields: bool,
 }
 
-/// Options for turning a body into an object.
+/// PruneOptions for turning a body into an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct AdmitOptions {
+pub struct NormalizeOptions {
     /// Drop metadata of the wrong type, as for objects read from storage, instead of returning an error.
     pub drop_invalid_metadata: bool,
     /// Return the paths of unknown fields.
@@ -47,11 +47,11 @@ impl Structural {
     ///
     /// # Errors
     /// Returns kube-apiserver's error if metadata, of the object or of an embedded resource, has a wrong type.
-    pub fn admit(
+    pub fn normalize(
         &self,
         object: &mut Value,
         meta: ObjectMetaType<'_>,
-        options: AdmitOptions,
+        options: NormalizeOptions,
     ) -> Result<Vec<String>, String> {
         let coerce =
             CoerceOptions { drop_invalid: options.drop_invalid_metadata, unknown_fields: options.unknown_fields };
@@ -64,10 +64,10 @@ impl Structural {
         }
         let embeds = self.may_embed();
         let steps = Steps { prune: true, drop_nulls: true, default: options.default && !embeds };
-        let read = Options { resource_root: true, unknown_fields: options.unknown_fields };
-        let mut room = Room::default();
-        unknown.extend(self.complete_within(&mut room, object, steps, read));
-        room.check()?;
+        let read = PruneOptions { resource_root: true, unknown_fields: options.unknown_fields };
+        let mut budget = DefaultsBudget::default();
+        unknown.extend(self.prune_and_default_within(&mut budget, object, steps, read));
+        budget.check()?;
         if embeds {
             let root = Path::root();
             unknown.extend(self.coerce(&root, object, false, meta, coerce).map_err(|error| error.to_string())?);

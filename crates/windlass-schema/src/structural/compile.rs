@@ -40,7 +40,7 @@ impl Structural {
     /// Returns an error if the schema is not structural in a way that makes it meaningless.
     pub fn compile(schema: &Value) -> Result<Self, CompileError> {
         let mut out = read(schema, 0)?;
-        out.seal()?;
+        out.build_tables()?;
         Ok(*out)
     }
 }

@@ -137,13 +137,13 @@ impl Structural {
     ///
     /// # Errors
     /// Returns an error if a pattern is malformed or too large.
-    pub fn seal(&mut self) -> Result<(), PatternError> {
-        go_regex::bounded(|| self.seal_below())
+    pub fn build_tables(&mut self) -> Result<(), PatternError> {
+        go_regex::with_shared_limits(|| self.build_tables_below())
     }
 
-    fn seal_below(&mut self) -> Result<(), PatternError> {
+    fn build_tables_below(&mut self) -> Result<(), PatternError> {
         for child in self.children_mut() {
-            child.seal_below()?;
+            child.build_tables_below()?;
         }
         let validation = &self.validation;
         let pattern = match validation.pattern.as_deref() {

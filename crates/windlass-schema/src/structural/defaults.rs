@@ -3,12 +3,12 @@
 use serde_json::{Map, Value};
 
 use super::coerce::{CoerceOptions, ObjectMetaType};
-use super::complete::{Options, Steps, is_meta};
+use super::prune_and_default::{PruneOptions, Steps, is_meta};
 use super::validate::{Mode, check};
 use super::{Additional, Structural};
 use crate::field::{ErrorKind, ErrorList, FieldError, Path, show};
 
-/// Options for validating defaults.
+/// PruneOptions for validating defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DefaultOptions {
     /// Whether the schema describes a whole object.
@@ -19,7 +19,7 @@ pub struct DefaultOptions {
 
 /// A default that has passed all other checks and must be validated by the rules of its schema.
 #[derive(Debug)]
-pub struct Candidate<'a> {
+pub struct DefaultCandidate<'a> {
     /// Path of the default.
     pub path: &'a Path,
     /// The schema that the default belongs to.
@@ -37,7 +37,7 @@ pub fn validate(
     schema: &Structural,
     meta: ObjectMetaType<'_>,
     options: DefaultOptions,
-    rules: &mut dyn FnMut(Candidate<'_>) -> ErrorList,
+    rules: &mut dyn FnMut(DefaultCandidate<'_>) -> ErrorList,
 ) -> ErrorList {
     let mut walk = Walk { meta, options, rules, errors: Vec::new(), steps: Vec::new() };
     walk.schema(path, schema, schema, false, options.resource_root);
@@ -54,7 +54,7 @@ enum Step {
 struct Walk<'a, 't> {
     meta: ObjectMetaType<'t>,
     options: DefaultOptions,
-    rules: &'a mut dyn FnMut(Candidate<'_>) -> ErrorList,
+    rules: &'a mut dyn FnMut(DefaultCandidate<'_>) -> ErrorList,
     errors: ErrorList,
     /// Path from the enclosing resource.
     steps: Vec<Step>,
@@ -118,7 +118,7 @@ impl Walk<'_, '_> {
         let coercion = schema.coerce(place, &mut coerced, embedded, self.meta, CoerceOptions::default());
         if self.options.require_pruned {
             let mut pruned = default.clone();
-            schema.prune(&mut pruned, Options { resource_root: embedded, unknown_fields: false });
+            schema.prune(&mut pruned, PruneOptions { resource_root: embedded, unknown_fields: false });
             if pruned != *default {
                 // kube-apiserver coerces the default in place before the error is formatted.
                 self.errors.push(FieldError {
@@ -147,7 +147,7 @@ impl Walk<'_, '_> {
             self.errors.extend(found);
             return;
         }
-        let candidate = Candidate { path: place, schema, value: default, resource_root };
+        let candidate = DefaultCandidate { path: place, schema, value: default, resource_root };
         self.errors.extend((self.rules)(candidate));
     }
 
@@ -243,6 +243,6 @@ fn pruned(
     root.coerce(&Path::root(), &mut object, true, meta, options)
         .map_err(|error| format!("failed to prune default value: {error}"))?;
     let steps_done = Steps { prune: true, ..Steps::default() };
-    root.complete(&mut object, steps_done, Options { resource_root: true, unknown_fields: false });
+    root.prune_and_default(&mut object, steps_done, PruneOptions { resource_root: true, unknown_fields: false });
     Ok(pick(steps, object))
 }

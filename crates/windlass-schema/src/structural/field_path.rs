@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_follow_the_schema() {
+    fn field_paths_are_resolved_in_the_schema() {
         assert_eq!(check(".spec"), "spec");
         assert_eq!(check(".spec.map.x"), "spec.map[x]");
         assert_eq!(check(".spec.map['x.y']"), "spec.map[x.y]");
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_path_is_refused_with_the_reason() {
+    fn invalid_field_paths_are_rejected_with_the_reason() {
         assert_eq!(check("spec"), "error: expected [ or . but got: spec");
         assert_eq!(check(".nope"), "error: does not refer to a valid field");
         assert_eq!(check(".spec.map.x.y"), "error: does not refer to a valid field");

@@ -1,8 +1,8 @@
 use serde_json::{Value, json};
 
-use super::complete::{Options, Steps};
 use super::defaults::{self, DefaultOptions};
-use super::{AdmitOptions, CoerceOptions, CompileError, Kind, MAX_DEPTH, ObjectMetaType, Structural};
+use super::prune_and_default::{PruneOptions, Steps};
+use super::{CoerceOptions, CompileError, Kind, MAX_DEPTH, NormalizeOptions, ObjectMetaType, Structural};
 use crate::field::Path;
 use crate::types::{Field, Scalar, Struct, StructId, Type, TypeTable};
 
@@ -39,7 +39,7 @@ fn meta(table: &TypeTable) -> ObjectMetaType<'_> {
     ObjectMetaType { table, id: StructId(0) }
 }
 
-const ROOT: Options = Options { resource_root: true, unknown_fields: true };
+const ROOT: PruneOptions = PruneOptions { resource_root: true, unknown_fields: true };
 
 fn prune(schema: Value, mut object: Value) -> (Value, Vec<String>) {
     let unknown = compile(schema).prune(&mut object, ROOT);
@@ -47,7 +47,7 @@ fn prune(schema: Value, mut object: Value) -> (Value, Vec<String>) {
 }
 
 #[test]
-fn what_a_schema_says_is_read() {
+fn all_keywords_of_a_schema_are_parsed() {
     let schema = compile(json!({
         "type": "array", "nullable": true, "default": [], "x-kubernetes-list-type": "map",
         "x-kubernetes-list-map-keys": ["k"], "items": {"type": "object", "additionalProperties": {"type": "string"}},
@@ -62,8 +62,8 @@ fn what_a_schema_says_is_read() {
 }
 
 #[test]
-fn schemas_that_are_not_structural_are_refused() {
-    let error = |schema| Structural::compile(&schema).expect_err("the schema must be refused").to_string();
+fn schemas_that_are_not_structural_are_rejected() {
+    let error = |schema| Structural::compile(&schema).expect_err("the schema must be rejected").to_string();
     assert_eq!(error(json!({"$ref": "x"})), "OpenAPIV3Schema '$ref' is not supported");
     assert_eq!(error(json!({"items": [{}]})), "OpenAPIV3Schema 'items' must be a schema, but is an array");
     assert_eq!(error(json!({"pattern": "("})), "error parsing regexp: missing closing ): `(`");
@@ -84,12 +84,12 @@ fn deep(depth: usize) -> [(Value, Value); 3] {
 }
 
 #[test]
-fn the_deepest_schema_is_walked_and_a_deeper_one_refused() {
+fn the_deepest_schema_is_accepted_and_a_deeper_one_rejected() {
     for (schema, mut value) in deep(MAX_DEPTH) {
         let schema = compile(schema);
         assert_eq!(schema.validate(&value), vec![]);
         assert_eq!(schema.validate_update(&value, &value), vec![]);
-        schema.complete(&mut value, Steps::ALL, ROOT);
+        schema.prune_and_default(&mut value, Steps::ALL, ROOT);
     }
     for (schema, _) in deep(MAX_DEPTH + 1) {
         assert_eq!(Structural::compile(&schema), Err(CompileError::TooDeep));
@@ -97,7 +97,7 @@ fn the_deepest_schema_is_walked_and_a_deeper_one_refused() {
 }
 
 #[test]
-fn unknown_fields_go_and_are_named() {
+fn unknown_fields_are_pruned_and_reported() {
     let schema = json!({"type": "object", "properties": {
         "spec": {"type": "object", "properties": {
             "a": {"type": "string"},
@@ -119,7 +119,7 @@ fn unknown_fields_go_and_are_named() {
 }
 
 #[test]
-fn elements_of_a_list_that_preserves_are_preserved() {
+fn elements_of_a_list_that_preserves_unknown_fields_are_kept() {
     let schema = json!({"properties": {"l": {"type": "array", "x-kubernetes-preserve-unknown-fields": true,
         "items": {"type": "object", "properties": {"a": {"type": "object"}}}}}});
     let (object, _) = prune(schema, json!({"l": [{"b": 1, "a": {"c": 1}}]}));
@@ -127,12 +127,12 @@ fn elements_of_a_list_that_preserves_are_preserved() {
 }
 
 fn defaulted(schema: Value, mut object: Value) -> Value {
-    compile(schema).complete(&mut object, Steps::ALL, ROOT);
+    compile(schema).prune_and_default(&mut object, Steps::ALL, ROOT);
     object
 }
 
 #[test]
-fn defaults_fill_what_is_absent_and_nulls_that_are_no_values() {
+fn defaults_replace_absent_fields_and_disallowed_nulls() {
     let schema = json!({"type": "object", "properties": {
         "a": {"type": "string", "default": "x"},
         "nullable": {"type": "string", "nullable": true, "default": "x"},
@@ -158,8 +158,8 @@ fn metadata_is_decoded_by_its_own_type() {
         "apiVersion": "g/v1", "kind": "K", "metadata": {"name": "n", "foo": 1, "creationTimestamp": null},
         "template": {"apiVersion": "v1", "kind": "P", "metadata": {"bar": 1, "labels": {"a": "b"}}, "x": 1},
     });
-    let options = AdmitOptions { unknown_fields: true, default: true, ..AdmitOptions::default() };
-    let unknown = schema.admit(&mut object, meta(&table), options).expect("the body must be fine");
+    let options = NormalizeOptions { unknown_fields: true, default: true, ..NormalizeOptions::default() };
+    let unknown = schema.normalize(&mut object, meta(&table), options).expect("the body must be valid");
     assert_eq!(unknown, ["metadata.foo", "template.x", "template.metadata.bar"]);
     assert_eq!(
         object,
@@ -169,21 +169,21 @@ fn metadata_is_decoded_by_its_own_type() {
 }
 
 #[test]
-fn metadata_of_a_wrong_type_is_an_error_or_goes() {
+fn metadata_of_a_wrong_type_is_an_error_or_dropped() {
     let table = types();
     let schema = compile(json!({"type": "object"}));
     let body = json!({"kind": "K", "metadata": {"name": 5, "labels": {"a": "b"}}});
-    let error = schema.admit(&mut body.clone(), meta(&table), AdmitOptions::default());
+    let error = schema.normalize(&mut body.clone(), meta(&table), NormalizeOptions::default());
     let message = "json: cannot unmarshal number into Go struct field ObjectMeta.name of type string";
     assert_eq!(error, Err(message.to_owned()));
     let mut object = body;
-    let options = AdmitOptions { drop_invalid_metadata: true, ..AdmitOptions::default() };
-    schema.admit(&mut object, meta(&table), options).expect("what is invalid is dropped");
+    let options = NormalizeOptions { drop_invalid_metadata: true, ..NormalizeOptions::default() };
+    schema.normalize(&mut object, meta(&table), options).expect("invalid metadata must be dropped");
     assert_eq!(object, json!({"kind": "K", "metadata": {"labels": {"a": "b"}}}));
 }
 
 #[test]
-fn an_embedded_type_that_is_no_string_is_an_error_with_its_place() {
+fn an_embedded_type_that_is_not_a_string_is_an_error_with_its_path() {
     let table = types();
     let schema = compile(json!({"properties": {"list": {"type": "array", "items": {
         "type": "object", "x-kubernetes-embedded-resource": true}}}}));
@@ -200,7 +200,7 @@ fn judge_defaults(schema: Value) -> Vec<String> {
 }
 
 #[test]
-fn defaults_are_values_of_their_schema() {
+fn defaults_must_match_their_schema() {
     let errors = judge_defaults(json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
         "a": {"type": "integer", "default": "x"},
         "b": {"type": "object", "default": {"unknown": 1}},
@@ -217,7 +217,7 @@ fn defaults_are_values_of_their_schema() {
 }
 
 #[test]
-fn defaults_inside_of_metadata_make_good_metadata() {
+fn defaults_inside_metadata_must_give_valid_metadata() {
     let errors = judge_defaults(json!({"type": "object", "properties": {"t": {"type": "object",
         "x-kubernetes-embedded-resource": true, "properties": {"metadata": {"type": "object", "properties": {
             "labels": {"type": "object", "default": {"?": "x"}}, "name": {"type": "string", "default": "fine"}}}}}}}));
@@ -233,7 +233,7 @@ fn defaults_inside_of_metadata_make_good_metadata() {
 }
 
 #[test]
-fn rules_see_the_defaults_that_are_good_so_far() {
+fn rules_receive_the_defaults_that_are_valid_so_far() {
     let table = types();
     let schema = compile(json!({"type": "object", "properties": {
         "a": {"type": "integer", "default": 1}, "b": {"type": "integer", "default": "x"}}}));
@@ -246,7 +246,7 @@ fn rules_see_the_defaults_that_are_good_so_far() {
 }
 
 #[test]
-fn what_is_unknown_goes_from_defaults() {
+fn unknown_fields_are_pruned_from_defaults() {
     let table = types();
     let mut schema = compile(json!({"type": "object", "properties": {
         "a": {"type": "object", "properties": {"b": {"type": "integer"}}, "default": {"b": 1, "c": 2}}}}));
@@ -255,7 +255,7 @@ fn what_is_unknown_goes_from_defaults() {
 }
 
 #[test]
-fn integers_or_strings_are_spelled_out_for_others() {
+fn int_or_string_is_expanded_to_plain_openapi() {
     let mut schema = compile(json!({"properties": {"a": {"x-kubernetes-int-or-string": true}}}));
     schema.unfold();
     let kinds: Vec<_> = schema.properties["a"].validation.any_of.iter().map(|s| s.kind).collect();

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn times_are_read_and_complained_about_as_go_does() {
+fn times_and_their_errors_match_go() {
     let mut out = String::new();
     for text in TIMES {
         let seconds = parse_rfc3339(text).map_or_else(|e| e, Time::to_rfc3339);
@@ -75,7 +75,7 @@ const TIMES: &[&str] = &[
 ];
 
 #[test]
-fn durations_are_read_and_written_as_go_does() {
+fn durations_are_parsed_and_formatted_as_in_go() {
     let mut out = String::new();
     for text in DURATIONS {
         let _ = writeln!(out, "{text} | {}", parse_duration(text).map_or_else(|e| e, format_duration));
@@ -148,27 +148,27 @@ fn durations_may_have_words_for_units() {
 
 proptest! {
     #[test]
-    fn any_text_is_read_without_panic(text in "\\PC*") {
+    fn any_text_parses_without_panic(text in "\\PC*") {
         let _ = parse_rfc3339(&text);
         let _ = parse_rfc3339_micro(&text);
         let _ = parse_duration(&text);
     }
 
     #[test]
-    fn almost_times_are_read_without_panic(text in "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[.,]?[0-9é]{0,8}[Z+-]?[0-9:é]{0,6}") {
+    fn near_times_parse_without_panic(text in "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[.,]?[0-9é]{0,8}[Z+-]?[0-9:é]{0,6}") {
         let _ = parse_rfc3339(&text);
         let _ = parse_rfc3339_micro(&text);
     }
 
     #[test]
-    fn written_times_read_back(seconds in -62_167_219_200_i64..253_402_300_800, micros in 0_u32..1_000_000) {
+    fn times_round_trip(seconds in -62_167_219_200_i64..253_402_300_800, micros in 0_u32..1_000_000) {
         let time = Time::from_unix(seconds, micros * 1000);
         prop_assert_eq!(parse_rfc3339_micro(&time.to_rfc3339_micro()), Ok(time));
         prop_assert_eq!(parse_rfc3339(&time.to_rfc3339()), Ok(Time::from_unix(seconds, 0)));
     }
 
     #[test]
-    fn written_durations_read_back(nanos in any::<i64>()) {
+    fn durations_round_trip(nanos in any::<i64>()) {
         let again = parse_duration(&format_duration(nanos));
         // Go converts fractions through a float, so the last digits may differ.
         prop_assert!(again.is_ok_and(|again| again.abs_diff(nanos) <= 1));

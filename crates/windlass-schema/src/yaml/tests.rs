@@ -15,7 +15,7 @@ fn check(text: &str, expected: Expect) {
 }
 
 #[test]
-fn plain_scalars_are_those_of_yaml_1_1() {
+fn plain_scalars_follow_yaml_1_1() {
     check(
         "a: [y, Yes, on, n, No, OFF, true, ~, null, '', 'y', \"5\"]\nb: [1, 0o17, 017, 0x1F, 0b11, 1_000, +5, -3, 08]",
         expect![[
@@ -53,7 +53,7 @@ fn anchors_and_merge_keys_are_expanded() {
 }
 
 #[test]
-fn a_billion_laughs_are_refused() {
+fn a_billion_laughs_are_rejected() {
     let mut text = String::from("a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n");
     for n in 1..10 {
         let refs = vec![format!("*a{}", n - 1); 9].join(", ");
@@ -63,7 +63,7 @@ fn a_billion_laughs_are_refused() {
 }
 
 #[test]
-fn only_the_first_document_is_read() {
+fn only_the_first_document_is_parsed() {
     check("a: 1\n---\nb: [\n", expect![[r#"{"a":1}"#]]);
     check("", expect!["null"]);
     check("# nothing\n", expect!["null"]);
@@ -71,7 +71,7 @@ fn only_the_first_document_is_read() {
 }
 
 #[test]
-fn duplicate_keys_are_told_with_their_lines() {
+fn duplicate_keys_are_reported_with_their_lines() {
     check(
         "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: yam2\ndata:\n  a: b\n  a: c\n",
         expect![[r#"
@@ -90,7 +90,7 @@ fn duplicate_keys_are_told_with_their_lines() {
 }
 
 #[test]
-fn malformed_yaml_is_told_in_the_words_of_the_real_library() {
+fn errors_match_the_library_of_kube_apiserver() {
     check("apiVersion: [\n", expect!["yaml: line 1: did not find expected node content"]);
     check("a: b: c\n", expect!["yaml: mapping values are not allowed in this context"]);
     check("a: 1\n b: 2\n", expect!["yaml: line 2: mapping values are not allowed in this context"]);
@@ -112,7 +112,7 @@ fn malformed_yaml_is_told_in_the_words_of_the_real_library() {
 }
 
 #[test]
-fn brackets_and_quotes_may_be_indented_as_one_likes() {
+fn brackets_and_quotes_may_have_any_indentation() {
     check("a: [\n1,\n2, # x\n]\nb: 'x\ny'\n", expect![[r#"{"a":[1,2],"b":"x y"}"#]]);
     check(
         "- k: \"a\n  \\\" b\n\n  c\"\n  m: {x: [\n'it''s'\n], y: 1}\n",
@@ -129,7 +129,7 @@ fn nesting_is_limited() {
 }
 
 #[test]
-fn answers_have_the_layout_of_the_real_server() {
+fn output_has_the_layout_of_kube_apiserver() {
     let value = json!({
         "kind": "ConfigMap",
         "apiVersion": "v1",
@@ -267,19 +267,19 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn what_is_written_reads_back(value in any_value()) {
+    fn values_round_trip(value in any_value()) {
         let text = to_yaml(&value);
         let again = to_json_value(&text).map(json::normal);
         prop_assert_eq!(again, Ok(json::normal(value)), "{}", text);
     }
 
     #[test]
-    fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+    fn any_bytes_parse_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
         let _ = parse(&bytes);
     }
 
     #[test]
-    fn almost_yaml_is_read_without_panic(text in "[a-c \\n:\\-\\[\\]{},&*!|>'\"%@#?<~0-9.\\t]{0,60}") {
+    fn near_yaml_parses_without_panic(text in "[a-c \\n:\\-\\[\\]{},&*!|>'\"%@#?<~0-9.\\t]{0,60}") {
         let _ = parse(text.as_bytes());
     }
 }

@@ -77,7 +77,7 @@ pub async fn a_watch_overtaken_by_compaction_skips_nothing(store: &Arc<dyn Store
     match events_through(&mut *watch, last).await {
         Ok(events) => assert_eq!(events, expected),
         Err(Error::Compacted { requested, oldest }) => assert!(requested < oldest && oldest >= last),
-        Err(Error::WatchCut) => {}
-        Err(error) => panic!("the watch must fail with `Compacted` or `WatchCut`: {error}"),
+        Err(Error::WatchInterrupted) => {}
+        Err(error) => panic!("the watch must fail with `Compacted` or `WatchInterrupted`: {error}"),
     }
 }

@@ -114,7 +114,9 @@ impl Watch for EmbeddedWatch {
                     let (prefix, after) = (self.prefix.clone(), self.cursor);
                     let read = blocking(move || catch_up(&snapshot, &prefix, after, through)).await;
                     // Closing the store in the meantime also closes the file.
-                    read.map_err(|error| if self.changed.has_changed().is_err() { Error::WatchCut } else { error })?
+                    read.map_err(
+                        |error| if self.changed.has_changed().is_err() { Error::WatchInterrupted } else { error },
+                    )?
                 }
             };
             self.cursor = scan.through;
@@ -123,7 +125,7 @@ impl Watch for EmbeddedWatch {
                 return Ok(Batch { events: scan.events, revision: self.cursor });
             }
             if self.cursor >= newest {
-                self.changed.changed().await.map_err(|_| Error::WatchCut)?;
+                self.changed.changed().await.map_err(|_| Error::WatchInterrupted)?;
             }
         }
     }

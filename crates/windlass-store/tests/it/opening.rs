@@ -29,7 +29,7 @@ async fn a_second_open_of_a_file_is_rejected_until_the_first_is_dropped() {
     for _ in 0..3 {
         last = watch.next().await.map(|_| ());
     }
-    assert!(matches!(last, Err(Error::WatchCut)), "{last:?}");
+    assert!(matches!(last, Err(Error::WatchInterrupted)), "{last:?}");
 }
 
 #[cfg(unix)]

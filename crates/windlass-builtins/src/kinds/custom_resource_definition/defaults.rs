@@ -6,7 +6,7 @@ use serde_json::Value;
 use windlass_cel::rules;
 use windlass_schema::field::{ErrorList, Path};
 use windlass_schema::structural::Structural;
-use windlass_schema::structural::defaults::{self, Candidate, DefaultOptions};
+use windlass_schema::structural::defaults::{self, DefaultCandidate, DefaultOptions};
 
 use super::schema::Props;
 use super::structural;
@@ -20,7 +20,7 @@ pub(super) fn validate(schema: &Structural, path: &Path, require_pruned: bool) -
 }
 
 /// The rules that a default breaks.
-fn break_rules(candidate: &Candidate<'_>, budget: &mut i64) -> ErrorList {
+fn break_rules(candidate: &DefaultCandidate<'_>, budget: &mut i64) -> ErrorList {
     if *budget < 0 || !rules::has_rules(candidate.schema) {
         return ErrorList::new();
     }

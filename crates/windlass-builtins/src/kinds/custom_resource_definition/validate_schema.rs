@@ -2,7 +2,7 @@
 //! keyword by keyword.
 
 use serde_json::Value;
-use windlass_cel::rules::{DefinitionOptions, check_definition};
+use windlass_cel::rules::{CrdRulesOptions, validate_crd_rules};
 use windlass_schema::field::{ErrorKind, ErrorList, FieldError, Path};
 use windlass_schema::structural::{CompileError, Structural};
 
@@ -66,8 +66,8 @@ pub(super) fn validate(validation: &Value, has_status: bool, costs: bool, option
     }
     let found = open_api::validate(schema, &path, options);
     if let Some(compiled) = compiled {
-        let options = DefinitionOptions { schema_errors: &found, allow_expensive_rules: !costs };
-        let rules = check_definition(&compiled, &path, options);
+        let options = CrdRulesOptions { schema_errors: &found, allow_expensive_rules: !costs };
+        let rules = validate_crd_rules(&compiled, &path, options);
         errors.extend(found);
         errors.extend(rules);
     } else {

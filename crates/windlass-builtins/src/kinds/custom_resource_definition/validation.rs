@@ -159,7 +159,7 @@ fn validate_spec(spec: &Spec<'_>, mut options: Options) -> ErrorList {
     }
     options.structural |= !preserve || has_defaults || spec.has_schema(has_extensions);
     // Patterns of one definition share their bounds, however many versions it has.
-    go_regex::bounded(|| {
+    go_regex::with_shared_limits(|| {
         errors.extend(versions(spec, &path.child("versions"), &options));
         errors.extend(shared(spec, &path, &options));
     });

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use serde_json::Value;
-use windlass_cel::admission::Condition;
+use windlass_cel::match_conditions::MatchCondition;
 use windlass_schema::field::{ErrorList, FieldError, Path};
 use windlass_schema::label_selector::{LabelSelectorOptions, validate_label_selector};
 use windlass_schema::names::{is_dns1035_label, is_dns1123_subdomain};
@@ -258,7 +258,7 @@ fn conditions(conditions: &[Value], path: &Path) -> ErrorList {
         let expression_at = at.child("expression");
         if expression.is_empty() {
             errors.push(FieldError::required(&expression_at, ""));
-        } else if let Err(detail) = Condition::compile(expression) {
+        } else if let Err(detail) = MatchCondition::compile(expression) {
             errors.push(FieldError::invalid(&expression_at, &expression.into(), detail));
         }
         let (at, name) = (at.child("name"), text(condition, "/name"));

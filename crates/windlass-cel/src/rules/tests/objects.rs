@@ -7,7 +7,7 @@ use super::super::{blocked_by, compile};
 use super::{errors, rules, schema, spec};
 
 #[test]
-fn a_false_rule_is_told_by_its_message_or_its_text() {
+fn a_failed_rule_is_reported_with_its_message_or_text() {
     let of = |rule: Value| {
         errors(&spec(&json!({"type": "integer", "x-kubernetes-validations": [rule]})), &json!({"spec": 7}))
     };
@@ -21,7 +21,7 @@ fn a_false_rule_is_told_by_its_message_or_its_text() {
 }
 
 #[test]
-fn a_message_expression_that_fails_leaves_the_message() {
+fn a_failed_message_expression_falls_back_to_the_message() {
     for expression in ["string(1 / (self - 7))", "''", "' '", "'a\\nb'"] {
         let found = errors(
             &spec(&json!({"type": "integer", "x-kubernetes-validations": [
@@ -33,7 +33,7 @@ fn a_message_expression_that_fails_leaves_the_message() {
 }
 
 #[test]
-fn the_reason_decides_the_sort_of_error() {
+fn the_reason_determines_the_type_of_error() {
     let of = |kind: &str, reason: &str, value: Value| {
         let rule = json!([{"rule": "false", "message": "no", "reason": reason}]);
         errors(&spec(&json!({"type": kind, "x-kubernetes-validations": rule})), &json!({"spec": value}))
@@ -47,7 +47,7 @@ fn the_reason_decides_the_sort_of_error() {
 }
 
 #[test]
-fn the_field_to_blame_is_below_the_rule() {
+fn the_reported_field_is_relative_to_the_rule() {
     let found = errors(
         &spec(&json!({"type": "object",
             "properties": {"a": {"type": "object", "additionalProperties": {"type": "string"}}},
@@ -58,7 +58,7 @@ fn the_field_to_blame_is_below_the_rule() {
 }
 
 #[test]
-fn lists_and_maps_are_walked_and_null_is_passed_over() {
+fn lists_and_maps_are_validated_and_nulls_skipped() {
     let text = json!({"type": "string", "nullable": true, "x-kubernetes-validations": [
         {"rule": "self.startsWith('v')", "message": "must start with v"}]});
     let of = |container: Value, value: Value| errors(&spec(&container), &json!({"spec": value}));
@@ -73,7 +73,7 @@ fn lists_and_maps_are_walked_and_null_is_passed_over() {
 }
 
 #[test]
-fn a_rule_that_cannot_be_evaluated_is_told_with_the_type() {
+fn a_rule_that_cannot_be_evaluated_is_reported_with_the_type() {
     let found = errors(
         &spec(
             &json!({"type": "object", "properties": {"m": {"type": "object", "additionalProperties": {"type": "integer"}}},
@@ -91,7 +91,7 @@ fn a_rule_that_cannot_be_evaluated_is_told_with_the_type() {
 }
 
 #[test]
-fn the_root_knows_its_name_whatever_the_schema_says() {
+fn the_root_always_has_its_name() {
     let found = errors(
         &json!({"type": "object", "x-kubernetes-validations": [{"rule": "self.metadata.name == 'a'"}]}),
         &json!({"apiVersion": "v1", "kind": "A", "metadata": {"name": "b", "labels": {}}}),
@@ -100,7 +100,7 @@ fn the_root_knows_its_name_whatever_the_schema_says() {
 }
 
 #[test]
-fn rules_of_all_of_are_about_the_same_value() {
+fn rules_in_all_of_apply_to_the_same_value() {
     let found = errors(
         &spec(&json!({"type": "object", "properties": {"a": {"type": "integer"}},
             "x-kubernetes-validations": [{"rule": "true"}],
@@ -120,7 +120,7 @@ fn a_schema_without_rules_costs_nothing() {
 }
 
 #[test]
-fn the_budget_of_an_object_ends() {
+fn the_budget_of_an_object_is_limited() {
     let rules = rules(&spec(&json!({"type": "array", "items": {"type": "integer",
         "x-kubernetes-validations": [{"rule": "self > 0"}]}})));
     let mut budget = 5;
@@ -138,7 +138,7 @@ fn the_budget_of_an_object_ends() {
 }
 
 #[test]
-fn one_evaluation_may_not_cost_everything() {
+fn the_cost_of_one_evaluation_is_limited() {
     let numbers: Vec<u32> = (0..2000).collect();
     let found = errors(
         &spec(&json!({"type": "array", "items": {"type": "integer"}, "x-kubernetes-validations": [
@@ -154,7 +154,7 @@ fn one_evaluation_may_not_cost_everything() {
 }
 
 #[test]
-fn an_object_of_wrong_types_is_not_for_rules() {
+fn rules_do_not_run_on_an_object_with_type_errors() {
     let path = Path::new("spec");
     assert!(blocked_by(&[FieldError::invalid(&path, &json!(1), "")]).is_none());
     let error = blocked_by(&[FieldError::required(&path, "")]).expect("a missing field blocks");

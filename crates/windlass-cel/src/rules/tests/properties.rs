@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use windlass_schema::field::Path;
 use windlass_schema::structural::Structural;
 
-use super::super::{DefinitionOptions, OBJECT_BUDGET, check_definition, compile};
+use super::super::{CrdRulesOptions, OBJECT_BUDGET, compile, validate_crd_rules};
 
 const PIECES: [&str; 48] = [
     "self",
@@ -126,10 +126,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn nothing_panics_or_runs_for_ever(schema in any_schema(), new in any_value(), old in prop::option::of(any_value())) {
+    fn nothing_panics_or_runs_forever(schema in any_schema(), new in any_value(), old in prop::option::of(any_value())) {
         if let Ok(schema) = Structural::compile(&schema) {
             let schema = Arc::new(schema);
-            check_definition(&schema, &Path::new("s"), DefinitionOptions::default());
+            validate_crd_rules(&schema, &Path::new("s"), CrdRulesOptions::default());
             if let Some(rules) = compile(&schema, true) {
                 let mut budget = OBJECT_BUDGET;
                 rules.validate(&Path::root(), &new, old.as_ref(), &mut budget);

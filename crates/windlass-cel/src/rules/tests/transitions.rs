@@ -29,7 +29,7 @@ fn rules_compare_with_the_old_value_if_there_is_one() {
 }
 
 #[test]
-fn an_optional_old_value_is_there_or_not() {
+fn an_optional_old_value_may_be_absent() {
     let schema = spec(&json!({"type": "string", "x-kubernetes-validations": [
         {"rule": "oldSelf.hasValue() || self == 'start'", "optionalOldSelf": true, "message": "start first"}]}));
     let rules = rules(&schema);
@@ -40,7 +40,7 @@ fn an_optional_old_value_is_there_or_not() {
 }
 
 #[test]
-fn elements_with_keys_are_found_wherever_they_moved() {
+fn elements_with_keys_are_correlated_after_moving() {
     let list = json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k", "n"],
         "items": {"type": "object", "required": ["k", "n"], "properties": {"k": {"type": "string"}, "n": {"type": "integer"},
             "v": {"type": "integer", "x-kubernetes-validations": [{"rule": "self >= oldSelf", "message": "up"}]}}}});
@@ -53,7 +53,7 @@ fn elements_with_keys_are_found_wherever_they_moved() {
 }
 
 #[test]
-fn what_was_wrong_before_and_did_not_change_is_a_warning() {
+fn an_error_in_an_unchanged_value_is_a_warning() {
     let object = json!({"type": "object", "properties": {
         "obj": {"type": "object", "properties": {"a": {"type": "string"}}, "x-kubernetes-validations": [
             {"rule": "self.a == 'y'", "message": "a must be y"}]},
@@ -67,7 +67,7 @@ fn what_was_wrong_before_and_did_not_change_is_a_warning() {
 }
 
 #[test]
-fn elements_without_keys_are_as_old_as_their_list() {
+fn elements_without_keys_change_with_their_list() {
     let list = json!({"type": "object", "properties": {
         "list": {"type": "array", "items": {"type": "integer", "x-kubernetes-validations": [{"rule": "self > 0"}]}},
         "other": {"type": "string"}}});
@@ -77,13 +77,13 @@ fn elements_without_keys_are_as_old_as_their_list() {
 }
 
 #[test]
-fn rules_about_the_change_itself_are_never_warnings() {
+fn errors_of_transition_rules_are_never_warnings() {
     let schema = json!({"type": "integer", "x-kubernetes-validations": [{"rule": "self > oldSelf"}]});
     assert_eq!(change(&schema, json!(1), json!(1)).0, ["spec: Invalid value: 1: failed rule: self > oldSelf"]);
 }
 
 #[test]
-fn data_that_the_schema_does_not_know_counts_as_changed() {
+fn data_that_is_not_in_the_schema_counts_as_changed() {
     let object = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true,
         "x-kubernetes-validations": [{"rule": "false", "message": "no"}]});
     assert_eq!(change(&object, json!({"x": 1}), json!({"x": 1})).0, ["spec: Invalid value: no"]);
@@ -91,10 +91,10 @@ fn data_that_the_schema_does_not_know_counts_as_changed() {
 }
 
 #[test]
-fn a_default_must_hold_whether_it_is_new_or_not() {
+fn a_default_must_satisfy_the_rules_on_create_and_update() {
     let of = |rule: Value| {
         let schema = super::schema(&json!({"type": "integer", "x-kubernetes-validations": [rule]}));
-        let rules = compile(&schema, false).expect("there are rules");
+        let rules = compile(&schema, false).expect("the schema must have rules");
         let mut budget = 100;
         let errors = rules.validate_default(&Path::new("d"), &json!(1), &mut budget);
         (errors.len(), 100 - budget)

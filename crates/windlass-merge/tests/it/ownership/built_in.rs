@@ -3,7 +3,7 @@
 use expect_test::expect;
 use serde_json::json;
 use windlass_merge::apply::{
-    field_manager::{FieldManager, OneVersion, empty_object},
+    field_manager::{FieldManager, SingleVersion, empty_object},
     reset_fields::ResetFields,
     schema::TypeRef,
 };
@@ -76,7 +76,7 @@ fn structs_that_are_always_present_have_no_manager() {
         subresource: "",
         reset_fields: ResetFields::of_builtin("apps", "deployments", ""),
         empty: &empty,
-        versions: &OneVersion,
+        versions: &SingleVersion,
     };
     let mut object = json!({"apiVersion": "apps/v1", "kind": "Workload", "metadata": {"name": "x", "labels": {"l": "1"}},
         "spec": {"replicas": 1, "selector": {"l": "1"}, "containers": [{"name": "c", "image": "i"}]},

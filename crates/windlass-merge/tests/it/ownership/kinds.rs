@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use windlass_merge::apply::{
-    field_manager::{FieldManager, Versions},
+    field_manager::{FieldManager, VersionConverter},
     reset_fields::ResetFields,
     schema::TypeRef,
 };
@@ -67,7 +67,7 @@ impl Definition {
     }
 }
 
-impl Versions for Definition {
+impl VersionConverter for Definition {
     fn convert(&self, object: &Value, api_version: &str) -> Result<Option<(Value, TypeRef<'_>)>, String> {
         let Some(position) = self.position(api_version) else {
             return Err(format!("request to convert CR to an invalid group/version: {api_version}"));

@@ -217,7 +217,7 @@ proptest! {
             run(&mut story, manager, &step);
         }
         let once = story.force("alpha", object(&leaves)).clone();
-        let twice = story.apply("alpha", object(&leaves)).expect("who owns all has no conflict").clone();
+        let twice = story.apply("alpha", object(&leaves)).expect("the only manager must not have conflicts").clone();
         prop_assert_eq!(once, twice);
     }
 

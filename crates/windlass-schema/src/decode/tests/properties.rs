@@ -50,7 +50,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn decoding_twice_is_decoding_once(value in any_toy()) {
+    fn decoding_is_idempotent(value in any_toy()) {
         let once = decode(value, ROOT, &table(), Storage::Protobuf);
         if once.error.is_none() {
             let twice = decode(once.value.clone(), ROOT, &table(), Storage::Protobuf);
@@ -59,7 +59,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_the_text_changes_no_value(value in any_toy()) {
+    fn the_order_of_the_text_does_not_affect_values(value in any_toy()) {
         let text = json::encode(&value);
         let document = json::parse(&text).expect("encoded JSON must parse");
         let node = document.ordered().expect("a document of JSON text has an order");

@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::{AdmitOptions, ROOT, meta, types};
+use super::{NormalizeOptions, ROOT, meta, types};
 use crate::structural::Structural;
-use crate::structural::complete::Steps;
+use crate::structural::prune_and_default::Steps;
 
 fn name() -> impl Strategy<Value = String> {
     prop::sample::select(vec!["a", "b", "c", "metadata", "kind", "apiVersion"]).prop_map(str::to_owned)
@@ -94,7 +94,7 @@ fn schema() -> impl Strategy<Value = Value> {
 }
 
 fn compiled() -> impl Strategy<Value = Structural> {
-    schema().prop_map(|schema| Structural::compile(&schema).expect("such schemas compile"))
+    schema().prop_map(|schema| Structural::compile(&schema).expect("the schema must compile"))
 }
 
 /// Generates object schemas whose defaults are pruned, as required for use.
@@ -102,9 +102,9 @@ fn in_use() -> impl Strategy<Value = Structural> {
     prop::collection::btree_map(name(), schema(), 1..4).prop_map(|properties| {
         let properties: Map<_, _> = properties.into_iter().collect();
         let schema = json!({"type": "object", "properties": properties});
-        let mut schema = Structural::compile(&schema).expect("such schemas compile");
+        let mut schema = Structural::compile(&schema).expect("the schema must compile");
         schema.prune_defaults(meta(&types())).expect("defaults below the root are in an object");
-        schema.seal().expect("the patterns compiled before");
+        schema.build_tables().expect("the patterns must compile again");
         schema
     })
 }
@@ -113,28 +113,28 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn validation_never_fails_to_answer(schema in compiled(), new in value(), old in value()) {
+    fn validation_always_returns(schema in compiled(), new in value(), old in value()) {
         schema.validate(&new);
         schema.validate_update(&new, &old);
         schema.validate_status_update(&new, &old);
     }
 
     #[test]
-    fn a_schema_put_together_by_hand_says_the_same(schema in schema(), new in value(), old in value()) {
-        let sealed = Structural::compile(&schema).expect("such schemas compile");
+    fn a_schema_built_by_hand_behaves_the_same(schema in schema(), new in value(), old in value()) {
+        let sealed = Structural::compile(&schema).expect("the schema must compile");
         let bare = without_tables(sealed.clone());
         prop_assert_eq!(sealed.validate(&new), bare.validate(&new));
         prop_assert_eq!(sealed.validate_update(&new, &old), bare.validate_update(&new, &old));
     }
 
     #[test]
-    fn an_update_to_what_was_is_never_worse_than_a_creation(schema in compiled(), value in value()) {
+    fn an_update_without_changes_has_no_more_errors_than_a_create(schema in compiled(), value in value()) {
         let (created, updated) = (schema.validate(&value), schema.validate_update(&value, &value));
         prop_assert!(updated.iter().all(|error| created.contains(error)));
     }
 
     #[test]
-    fn pruning_twice_is_pruning_once(schema in compiled(), mut value in value()) {
+    fn pruning_is_idempotent(schema in compiled(), mut value in value()) {
         schema.prune(&mut value, ROOT);
         let once = value.clone();
         prop_assert_eq!(schema.prune(&mut value, ROOT), Vec::<String>::new());
@@ -142,7 +142,7 @@ proptest! {
     }
 
     #[test]
-    fn defaults_and_nulls_settle_at_once(schema in in_use(), mut value in value()) {
+    fn defaulting_and_dropping_nulls_are_idempotent(schema in in_use(), mut value in value()) {
         let _ = schema.apply_defaults(&mut value);
         let once = value.clone();
         let _ = schema.apply_defaults(&mut value);
@@ -154,9 +154,9 @@ proptest! {
     }
 
     #[test]
-    fn one_walk_does_what_three_do(schema in in_use(), value in value()) {
+    fn one_walk_is_equivalent_to_three(schema in in_use(), value in value()) {
         let mut together = value.clone();
-        let unknown = schema.complete(&mut together, Steps::ALL, ROOT);
+        let unknown = schema.prune_and_default(&mut together, Steps::ALL, ROOT);
         let mut apart = value;
         prop_assert_eq!(unknown, schema.prune(&mut apart, ROOT));
         schema.drop_nulls(&mut apart);
@@ -165,14 +165,14 @@ proptest! {
     }
 
     #[test]
-    fn a_body_without_metadata_is_admitted(schema in in_use(), value in value()) {
+    fn a_body_without_metadata_is_accepted(schema in in_use(), value in value()) {
         let table = types();
         let mut object = value;
         if let Value::Object(map) = &mut object {
             map.remove("metadata");
         }
-        let options = AdmitOptions { default: true, drop_invalid_metadata: true, unknown_fields: true };
-        prop_assert!(schema.admit(&mut object, meta(&table), options).is_ok());
+        let options = NormalizeOptions { default: true, drop_invalid_metadata: true, unknown_fields: true };
+        prop_assert!(schema.normalize(&mut object, meta(&table), options).is_ok());
     }
 }
 

@@ -14,7 +14,7 @@ fn check(schema: Value, object: Value, want: Expect) {
 }
 
 #[test]
-fn values_of_a_wrong_type_are_named_by_what_they_are() {
+fn type_errors_name_the_actual_type() {
     check(
         json!({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "string"}, "c": {"type": "array"}}}),
         json!({"a": "5", "b": 5, "c": {}}),
@@ -43,13 +43,13 @@ fn values_of_a_wrong_type_are_named_by_what_they_are() {
 }
 
 #[test]
-fn the_reason_for_a_wrong_type_is_its_own() {
+fn type_errors_have_their_own_reason() {
     let errors = compile(json!({"properties": {"a": {"type": "string"}}})).validate(&json!({"a": 1}));
     assert_eq!(errors[0].kind.reason(), "FieldValueTypeInvalid");
 }
 
 #[test]
-fn strings_lists_and_maps_are_measured() {
+fn lengths_of_strings_lists_and_maps_are_validated() {
     check(
         json!({
             "type": "object", "required": ["z"],
@@ -77,7 +77,7 @@ fn strings_lists_and_maps_are_measured() {
 }
 
 #[test]
-fn integers_truncate_the_bounds_they_are_held_to() {
+fn integer_bounds_are_truncated() {
     let schema = json!({"type": "number", "maximum": 2.5, "exclusiveMaximum": true});
     check(
         schema.clone(),
@@ -105,7 +105,7 @@ fn integers_truncate_the_bounds_they_are_held_to() {
 }
 
 #[test]
-fn enums_compare_after_conversion_and_never_hold_null() {
+fn enums_compare_after_conversion_and_never_contain_null() {
     let schema = json!({"nullable": true, "enum": [1, "b", null, {"a": 1}]});
     check(schema.clone(), json!(1.9), expect![""]);
     check(schema.clone(), json!(98), expect![""]);
@@ -120,7 +120,7 @@ fn enums_compare_after_conversion_and_never_hold_null() {
 }
 
 #[test]
-fn a_large_enum_is_looked_up_and_not_searched() {
+fn a_large_enum_is_not_searched_linearly() {
     let names: Vec<String> = (0..20_000).map(|n| format!("name-{n}")).collect();
     let schema =
         compile(json!({"properties": {"list": {"type": "array", "items": {"type": "string", "enum": names}}}}));
@@ -129,7 +129,7 @@ fn a_large_enum_is_looked_up_and_not_searched() {
 }
 
 #[test]
-fn messages_of_a_hostile_object_have_an_end() {
+fn messages_about_a_hostile_object_are_bounded() {
     let names: Vec<String> = (0..5_000).map(|n| format!("name-{n}")).collect();
     let schema = compile(json!({"properties": {"list": {"type": "array", "items": {"enum": names}}}}));
     let errors = schema.validate(&json!({"list": vec!["other"; 5_000]}));
@@ -138,7 +138,7 @@ fn messages_of_a_hostile_object_have_an_end() {
 }
 
 #[test]
-fn errors_of_alternatives_that_do_not_count_cost_nothing() {
+fn discarded_errors_of_alternatives_cost_nothing() {
     let long = "x".repeat(1000);
     let schema = compile(json!({"properties": {"list": {"type": "array", "items": {
         "anyOf": [{"type": "integer", "enum": [long]}, {"type": "string"}]}}, "z": {"type": "integer"}}}));
@@ -147,7 +147,7 @@ fn errors_of_alternatives_that_do_not_count_cost_nothing() {
 }
 
 #[test]
-fn of_alternatives_the_one_that_fits_best_explains() {
+fn the_best_matching_alternative_provides_the_errors() {
     check(
         json!({"anyOf": [{"type": "integer"}, {"type": "object", "required": ["a"]}]}),
         json!({}),
@@ -176,7 +176,7 @@ fn of_alternatives_the_one_that_fits_best_explains() {
 }
 
 #[test]
-fn formats_count_where_they_belong_to_the_type() {
+fn formats_apply_only_to_their_type() {
     check(
         json!({"type": "string", "format": "date"}),
         json!("x"),
@@ -189,7 +189,7 @@ fn formats_count_where_they_belong_to_the_type() {
 }
 
 #[test]
-fn sets_and_maps_have_no_element_twice() {
+fn sets_and_maps_reject_duplicate_elements() {
     check(
         json!({"type": "object", "properties": {
             "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "integer"}},
@@ -209,7 +209,7 @@ fn sets_and_maps_have_no_element_twice() {
 }
 
 #[test]
-fn embedded_resources_have_a_type_and_good_metadata() {
+fn embedded_resources_need_a_type_and_valid_metadata() {
     check(
         json!({"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true}),
         json!({"apiVersion": "a/b/c", "metadata": {"name": "a/b", "labels": {"?": "x"}}}),
@@ -244,14 +244,14 @@ fn updated(change: impl Fn(&mut Value)) -> String {
 }
 
 #[test]
-fn what_did_not_change_is_forgiven() {
+fn errors_in_unchanged_parts_are_tolerated() {
     assert_eq!(updated(|_| {}), "");
     assert_eq!(updated(|spec| spec["other"] = "x".into()), "");
     assert_eq!(updated(|spec| spec["map"] = json!([{"k": "b", "v": 2}, {"k": "a", "v": 100}])), "");
 }
 
 #[test]
-fn what_changed_is_judged() {
+fn changed_parts_are_validated() {
     expect![[r#"
         spec.name: Invalid value: "LOUDER": spec.name in body should match '^[a-z]*$'
     "#]]
@@ -267,13 +267,13 @@ fn what_changed_is_judged() {
 }
 
 #[test]
-fn fields_that_the_schema_does_not_name_count_as_changed() {
+fn undeclared_fields_count_as_changed() {
     let old = json!({"spec": {"any": {"a": 1, "b": 2}}});
     assert_eq!(ratcheting().validate_update(&old, &old).len(), 1);
 }
 
 #[test]
-fn a_status_is_judged_alone_and_by_its_own_path() {
+fn a_status_is_validated_alone_and_with_its_own_path() {
     let schema = compile(json!({"type": "object", "required": ["spec"], "properties": {"status": {
         "type": "object", "properties": {"phase": {"type": "string", "enum": ["a"]}}}}}));
     let errors = schema.validate_status_update(&json!({"status": {"phase": "b"}}), &json!({}));
@@ -283,7 +283,7 @@ fn a_status_is_judged_alone_and_by_its_own_path() {
 }
 
 #[test]
-fn bad_sets_stay_bad_and_good_ones_must_not_become_so() {
+fn invalid_sets_may_stay_invalid_and_valid_ones_must_stay_valid() {
     let schema = compile(
         json!({"properties": {"set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "integer"}}}}),
     );

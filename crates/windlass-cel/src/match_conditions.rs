@@ -21,7 +21,7 @@ pub const CONDITIONS_BUDGET: i64 = 2_500_000;
 
 /// A compiled condition.
 #[derive(Debug)]
-pub struct Condition {
+pub struct MatchCondition {
     text: String,
     program: Program,
 }
@@ -37,7 +37,7 @@ pub struct Request<'a> {
     pub request: &'a Json,
 }
 
-impl Condition {
+impl MatchCondition {
     /// Compiles an expression.
     ///
     /// # Errors
@@ -50,7 +50,7 @@ impl Condition {
         if *result != Type::Bool {
             return Err(format!("must evaluate to bool but got {result}"));
         }
-        let program = go_regex::bounded(|| Program::new(&checked));
+        let program = go_regex::with_shared_limits(|| Program::new(&checked));
         let program = program.map_err(|error| format!("program instantiation failed: {error}"))?;
         Ok(Self { text: text.to_owned(), program })
     }
@@ -59,7 +59,7 @@ impl Condition {
     ///
     /// # Errors
     /// Returns an error if the evaluation fails.
-    pub fn holds(&self, about: Request<'_>, budget: &mut i64) -> Result<bool, String> {
+    pub fn matches(&self, about: Request<'_>, budget: &mut i64) -> Result<bool, String> {
         let bindings = Bindings::new()
             .with("object", Value::untyped(about.object))
             .with("oldObject", Value::untyped(about.old_object))
@@ -150,32 +150,32 @@ mod tests {
 
     use super::*;
 
-    fn holds(text: &str) -> Result<bool, String> {
+    fn matches(text: &str) -> Result<bool, String> {
         let request = json!({"operation": "UPDATE", "userInfo": {"username": "jane", "groups": ["a"]}});
         let about = Request {
             object: &json!({"spec": {"open": true}}),
             old_object: &json!({"spec": {"open": false}}),
             request: &request,
         };
-        Condition::compile(text)?.holds(about, &mut CONDITIONS_BUDGET.clone())
+        MatchCondition::compile(text)?.matches(about, &mut CONDITIONS_BUDGET.clone())
     }
 
     #[test]
-    fn conditions_see_the_objects_and_the_request() {
-        assert_eq!(holds("object.spec.open && !oldObject.spec.open"), Ok(true));
-        assert_eq!(holds("request.userInfo.username == 'jane' && 'a' in request.userInfo.groups"), Ok(true));
-        assert_eq!(holds("request.operation == 'CREATE'"), Ok(false));
-        assert_eq!(holds("has(request.namespace)"), Ok(false));
-        assert_eq!(holds("oldObject == null"), Ok(false));
+    fn conditions_can_use_the_objects_and_the_request() {
+        assert_eq!(matches("object.spec.open && !oldObject.spec.open"), Ok(true));
+        assert_eq!(matches("request.userInfo.username == 'jane' && 'a' in request.userInfo.groups"), Ok(true));
+        assert_eq!(matches("request.operation == 'CREATE'"), Ok(false));
+        assert_eq!(matches("has(request.namespace)"), Ok(false));
+        assert_eq!(matches("oldObject == null"), Ok(false));
     }
 
     #[test]
-    fn what_is_wrong_is_told_as_the_real_server_does() {
+    fn errors_match_kube_apiserver() {
         let failed = "expression 'object.spec.note.startsWith('x')' resulted in error: no such key: note";
-        assert_eq!(holds("object.spec.note.startsWith('x')"), Err(failed.to_owned()));
-        assert_eq!(holds("'text'"), Err("must evaluate to bool but got string".to_owned()));
-        assert_eq!(holds("object.spec.open"), Err("must evaluate to bool but got dyn".to_owned()));
-        assert!(holds("request.nothing == 1").unwrap_err().contains("undefined field 'nothing'"));
-        assert!(holds("authorizer.path('/x').check('get').allowed()").is_err());
+        assert_eq!(matches("object.spec.note.startsWith('x')"), Err(failed.to_owned()));
+        assert_eq!(matches("'text'"), Err("must evaluate to bool but got string".to_owned()));
+        assert_eq!(matches("object.spec.open"), Err("must evaluate to bool but got dyn".to_owned()));
+        assert!(matches("request.nothing == 1").unwrap_err().contains("undefined field 'nothing'"));
+        assert!(matches("authorizer.path('/x').check('get').allowed()").is_err());
     }
 }

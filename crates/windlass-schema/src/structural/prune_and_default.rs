@@ -22,9 +22,9 @@ impl Steps {
     pub const ALL: Self = Self { prune: true, drop_nulls: true, default: true };
 }
 
-/// Options of a walk.
+/// PruneOptions of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Options {
+pub struct PruneOptions {
     /// Whether the value is a whole object, whose `apiVersion`, `kind` and `metadata` are known regardless of the
     /// schema.
     pub resource_root: bool,
@@ -45,8 +45,8 @@ enum Pruning {
 
 impl Structural {
     /// Removes fields that are not in the schema; returns their sorted paths if requested.
-    pub fn prune(&self, value: &mut Value, options: Options) -> Vec<String> {
-        self.complete(value, Steps { prune: true, ..Steps::default() }, options)
+    pub fn prune(&self, value: &mut Value, options: PruneOptions) -> Vec<String> {
+        self.prune_and_default(value, Steps { prune: true, ..Steps::default() }, options)
     }
 
     /// Applies defaults.
@@ -54,33 +54,33 @@ impl Structural {
     /// # Errors
     /// Returns an error if they need too much memory; the remaining defaults are then not applied.
     pub fn apply_defaults(&self, value: &mut Value) -> Result<(), String> {
-        let mut room = Room::default();
-        self.complete_within(&mut room, value, DEFAULT, Options::default());
-        room.check()
+        let mut budget = DefaultsBudget::default();
+        self.prune_and_default_within(&mut budget, value, DEFAULT, PruneOptions::default());
+        budget.check()
     }
 
     /// Removes nulls from fields that are not nullable and have no default.
     pub fn drop_nulls(&self, value: &mut Value) {
-        self.complete(value, Steps { drop_nulls: true, ..Steps::default() }, Options::default());
+        self.prune_and_default(value, Steps { drop_nulls: true, ..Steps::default() }, PruneOptions::default());
     }
 
     /// Performs the steps in one walk, with the same result as one walk per step in their order. Returns the sorted
     /// paths of pruned fields if requested.
     ///
     /// If defaults would need too much memory, the remaining ones are not applied.
-    pub fn complete(&self, value: &mut Value, steps: Steps, options: Options) -> Vec<String> {
-        self.complete_within(&mut Room::default(), value, steps, options)
+    pub fn prune_and_default(&self, value: &mut Value, steps: Steps, options: PruneOptions) -> Vec<String> {
+        self.prune_and_default_within(&mut DefaultsBudget::default(), value, steps, options)
     }
 
-    /// Like [`Structural::complete`], with a given limit for defaults.
-    pub(super) fn complete_within(
+    /// Like [`Structural::prune_and_default`], with a given limit for defaults.
+    pub(super) fn prune_and_default_within(
         &self,
-        room: &mut Room,
+        budget: &mut DefaultsBudget,
         value: &mut Value,
         steps: Steps,
-        options: Options,
+        options: PruneOptions,
     ) -> Vec<String> {
-        let mut walk = Walk { steps, path: String::new(), unknown: options.unknown_fields.then(Vec::new), room };
+        let mut walk = Walk { steps, path: String::new(), unknown: options.unknown_fields.then(Vec::new), budget };
         let pruning = if steps.prune { Pruning::On } else { Pruning::Off };
         let pruning = if self.preserve_unknown_fields { pruning.preserved() } else { pruning };
         match value {
@@ -119,24 +119,24 @@ pub(super) fn is_meta(name: &str) -> bool {
 const DEFAULT: Steps = Steps { prune: false, drop_nulls: false, default: true };
 
 /// Limit on the total size of defaults. Defaults within defaults, and defaults of list elements, multiply.
-pub(super) struct Room {
+pub(super) struct DefaultsBudget {
     left: usize,
     exhausted: bool,
 }
 
 /// As large as the largest request.
-const ROOM: usize = 3 << 20;
+const DEFAULTS_BUDGET: usize = 3 << 20;
 
 /// The message for objects whose defaults need too much memory.
 pub const TOO_MANY_DEFAULTS: &str = "defaults take more than 3145728 bytes";
 
-impl Default for Room {
+impl Default for DefaultsBudget {
     fn default() -> Self {
-        Self { left: ROOM, exhausted: false }
+        Self { left: DEFAULTS_BUDGET, exhausted: false }
     }
 }
 
-impl Room {
+impl DefaultsBudget {
     /// Returns the default of a schema with the defaults nested in it, if it is within the limit.
     fn take(&mut self, schema: &Structural, default: &Value) -> Option<Value> {
         if self.exhausted || !spend(&mut self.left, default) {
@@ -145,7 +145,7 @@ impl Room {
         }
         let mut value = default.clone();
         if value.is_object() || value.is_array() {
-            schema.complete_within(self, &mut value, DEFAULT, Options::default());
+            schema.prune_and_default_within(self, &mut value, DEFAULT, PruneOptions::default());
         }
         Some(value)
     }
@@ -179,7 +179,7 @@ struct Walk<'r> {
     /// Current path; maintained only if paths are requested.
     path: String,
     unknown: Option<Vec<String>>,
-    room: &'r mut Room,
+    budget: &'r mut DefaultsBudget,
 }
 
 impl Walk<'_> {
@@ -210,7 +210,7 @@ impl Walk<'_> {
                 && !element.nullable
                 && let Some(default) = &element.default
             {
-                if let Some(value) = self.room.take(element, default) {
+                if let Some(value) = self.budget.take(element, default) {
                     *item = value;
                 }
             } else {
@@ -277,7 +277,7 @@ impl Walk<'_> {
             None => !self.steps.drop_nulls,
             Some(default) => {
                 if self.steps.default
-                    && let Some(made) = self.room.take(schema, default)
+                    && let Some(made) = self.budget.take(schema, default)
                 {
                     *value = made;
                 }
@@ -317,7 +317,7 @@ impl Walk<'_> {
     fn fill(&mut self, map: &mut Map<String, Value>, name: &str, property: &Structural) {
         if let Some(default) = &property.default
             && !map.contains_key(name)
-            && let Some(value) = self.room.take(property, default)
+            && let Some(value) = self.budget.take(property, default)
         {
             map.insert(name.to_owned(), value);
         }

@@ -3,16 +3,16 @@
 use serde_json::{Value, json};
 use windlass_schema::field::{ErrorList, FieldError, Path};
 
-use super::super::{DefinitionOptions, check_definition};
+use super::super::{CrdRulesOptions, validate_crd_rules};
 use super::{schema, spec};
 
 fn check(definition: &Value) -> Vec<String> {
-    let errors = check_with(definition, DefinitionOptions::default());
+    let errors = check_with(definition, CrdRulesOptions::default());
     errors.iter().map(ToString::to_string).collect()
 }
 
-fn check_with(definition: &Value, options: DefinitionOptions<'_>) -> ErrorList {
-    check_definition(&schema(definition), &Path::new("schema"), options)
+fn check_with(definition: &Value, options: CrdRulesOptions<'_>) -> ErrorList {
+    validate_crd_rules(&schema(definition), &Path::new("schema"), options)
 }
 
 const ADVICE: &str = "(try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)";
@@ -58,7 +58,7 @@ fn message_expressions_must_compile_to_a_string() {
 }
 
 #[test]
-fn rules_that_may_run_too_long_are_refused_one_by_one_and_together() {
+fn rules_that_cost_too_much_are_rejected_alone_and_in_total() {
     let list = json!({"type": "array", "items": {"type": "string"},
         "x-kubernetes-validations": [{"rule": "self.all(x, self.all(y, x == y))"}]});
     let at = "schema.properties[spec].x-kubernetes-validations[0].rule";
@@ -74,7 +74,7 @@ fn rules_that_may_run_too_long_are_refused_one_by_one_and_together() {
             ),
         ]
     );
-    let lenient = DefinitionOptions { allow_expensive_rules: true, ..DefinitionOptions::default() };
+    let lenient = CrdRulesOptions { allow_expensive_rules: true, ..CrdRulesOptions::default() };
     assert_eq!(check_with(&spec(&list), lenient).len(), 2, "the total counts whatever changed");
 }
 
@@ -83,7 +83,9 @@ fn bounds_above_a_rule_multiply_its_cost() {
     let of = |bounds: Value| {
         let mut list = json!({"type": "array", "items": {"type": "string", "x-kubernetes-validations": [
             {"rule": "self.matches('^[a-z]+$')"}]}});
-        list.as_object_mut().expect("an object").extend(bounds.as_object().expect("an object").clone());
+        list.as_object_mut()
+            .expect("the value must be an object")
+            .extend(bounds.as_object().expect("an object").clone());
         check(&spec(&list))
     };
     assert_eq!(of(json!({"maxItems": 10})), Vec::<String>::new());
@@ -97,12 +99,12 @@ fn bounds_above_a_rule_multiply_its_cost() {
 }
 
 #[test]
-fn old_values_need_something_to_be_found_by() {
+fn old_values_must_be_correlatable() {
     let list = |kind: Value| {
         let mut list = json!({"type": "array", "maxItems": 5, "items": {"type": "object", "required": ["k"],
             "properties": {"k": {"type": "string", "maxLength": 5}},
             "x-kubernetes-validations": [{"rule": "self == oldSelf"}]}});
-        list.as_object_mut().expect("an object").extend(kind.as_object().expect("an object").clone());
+        list.as_object_mut().expect("the value must be an object").extend(kind.as_object().expect("an object").clone());
         check(&spec(&list))
     };
     assert_eq!(
@@ -130,7 +132,7 @@ fn an_optional_old_value_must_be_used() {
 }
 
 #[test]
-fn rules_about_data_of_no_known_type_are_an_internal_error() {
+fn rules_on_untyped_data_are_an_internal_error() {
     let found = check(&spec(&json!({"x-kubernetes-preserve-unknown-fields": true,
         "x-kubernetes-validations": [{"rule": "true"}]})));
     assert_eq!(
@@ -142,12 +144,12 @@ fn rules_about_data_of_no_known_type_are_an_internal_error() {
 }
 
 #[test]
-fn rules_above_an_error_of_the_schema_wait_for_it() {
+fn rules_above_a_schema_error_are_skipped() {
     let definition = json!({"type": "object", "x-kubernetes-validations": [{"rule": "1"}], "properties": {
         "a": {"type": "string", "x-kubernetes-validations": [{"rule": "2"}]},
         "ab": {"type": "string", "x-kubernetes-validations": [{"rule": "3"}]}}});
     let error = FieldError::forbidden(&Path::new("schema").child("properties").key("a").child("x"), "no");
-    let options = DefinitionOptions { schema_errors: &[error], ..DefinitionOptions::default() };
+    let options = CrdRulesOptions { schema_errors: &[error], ..CrdRulesOptions::default() };
     let fields: Vec<_> = check_with(&definition, options).into_iter().map(|error| error.field).collect();
     assert_eq!(fields, ["schema.properties[ab].x-kubernetes-validations[0].rule"]);
 }

@@ -14,7 +14,7 @@ const RULES: &str = "x-kubernetes-validations";
 
 /// Options for validating the rules of a CustomResourceDefinition.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct DefinitionOptions<'a> {
+pub struct CrdRulesOptions<'a> {
     /// Errors already found in the schema itself. Rules at or above the path of such an error are skipped, because
     /// their types are unreliable.
     pub schema_errors: &'a [FieldError],
@@ -28,7 +28,7 @@ pub struct DefinitionOptions<'a> {
 ///
 /// In this version, expressions of existing CustomResourceDefinitions may not use anything that new ones may not, so
 /// the only leniency for them is `allow_expensive_rules`.
-pub fn check_definition(schema: &Structural, path: &Path, options: DefinitionOptions<'_>) -> ErrorList {
+pub fn validate_crd_rules(schema: &Structural, path: &Path, options: CrdRulesOptions<'_>) -> ErrorList {
     let mut check = Check { options, errors: ErrorList::new(), total: Total::default() };
     let place = Place { types: Types::OutOfScope, cardinality: Some(1), uncorrelatable: None, root: true };
     check.visit(schema, path, &place);
@@ -69,7 +69,7 @@ enum Types {
 }
 
 struct Check<'a> {
-    options: DefinitionOptions<'a>,
+    options: CrdRulesOptions<'a>,
     errors: ErrorList,
     total: Total,
 }
