@@ -1,25 +1,25 @@
-//! What a Kubernetes operator is made of: informers, a work queue, controllers, an operator that runs them, leases,
-//! events, webhooks, metrics.
+//! Building blocks of Kubernetes operators: shared informers, a work queue, controllers, an operator that runs them,
+//! leader election, events, webhooks and metrics.
 //!
-//! It speaks to any cluster through [`kube::Client`]. Most programs use it through the `windlass` crate.
+//! Works with any cluster, through [`kube::Client`]. Most programs use it through the `windlass` crate.
 //!
-//! | module | |
+//! | module | contents |
 //! |---|---|
-//! | [`client`] | the connection to the API server |
-//! | [`key`], [`object`], [`scope`] | names of objects, what can be watched, and how much of it |
-//! | [`watch`] | lists and watches one resource, for as long as asked |
-//! | [`cache`] | one watch per resource and scope, kept in memory, indexed, shared |
-//! | [`queue`] | which keys are to be worked on, and when |
-//! | [`controller`] | from events to keys to reconciles |
-//! | [`context`] | what a reconcile reads and writes with |
-//! | [`objects`] | owners, finalizers, conditions |
-//! | [`events`] | what people see in `kubectl describe` |
-//! | [`lease`] | who leads, and who has which keys |
-//! | [`webhook`] | defaulting, validation and conversion over HTTPS |
+//! | [`client`] | connection to the API server |
+//! | [`key`], [`object`], [`scope`] | object names, the bound for watchable types, and what to watch of a kind |
+//! | [`watch`] | list/watch of one resource, with recovery from all failures |
+//! | [`cache`] | shared informers: one watch per resource and scope, indexed |
+//! | [`queue`] | rate-limited work queue |
+//! | [`controller`] | reconcilers, and the watches that trigger them |
+//! | [`context`] | cached reads and writes for reconcilers |
+//! | [`objects`] | owner references, finalizers, conditions |
+//! | [`events`] | event recorder |
+//! | [`lease`] | leader election and sharding |
+//! | [`webhook`] | defaulting, validation and conversion webhooks |
 //! | [`operator`] | all of the above in one process |
-//! | [`manifests`] | what a cluster needs to run it |
-//! | [`metrics`] | numbers, under controller-runtime's names |
-//! | [`shutdown`], [`error`] | how a process ends; why a reconcile failed |
+//! | [`manifests`] | CRDs, RBAC, Deployment and webhook configurations of an operator |
+//! | [`metrics`] | Prometheus metrics under controller-runtime's names |
+//! | [`shutdown`], [`error`] | graceful shutdown; errors of reconcilers |
 
 mod any_object;
 pub mod cache;

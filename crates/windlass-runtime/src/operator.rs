@@ -1,11 +1,11 @@
-//! Controllers and webhooks in one process.
+//! Controllers, webhooks and tasks in one process.
 //!
-//! An [`Operator`] starts in this order: probes and metrics are served, definitions are installed (if asked for),
-//! webhooks are served, informers start so that caches are warm, controllers and tasks that need no leader run, a
-//! leader is elected, and the rest runs. It stops in reverse: work in flight is finished, then webhooks end, then
-//! probes and metrics, events are written, and the lease is given up last of all. Whatever fails, panics or ends
-//! unasked stops the whole process with an error: a process that does half of its work is worse than one that is
-//! started again.
+//! An [`Operator`] starts in this order: it serves probes and metrics, installs CRDs (if asked to), serves webhooks,
+//! starts informers so that caches are warm, runs the controllers and tasks that need no leader, takes part in leader
+//! election, and finally runs the rest. It stops in reverse order: reconciles in flight finish, then webhooks end, then
+//! probes and metrics, then pending events are written, and the lease is released last. Anything that fails, panics or
+//! ends unexpectedly stops the whole process with an error: a process that does half of its work is worse than one that
+//! is restarted.
 //!
 //! ```no_run
 //! use std::process::ExitCode;
@@ -15,7 +15,7 @@
 //! #[tokio::main]
 //! async fn main() -> ExitCode {
 //!     Operator::new("clock-operator")
-//!         .task("tick", async |_parts, shutdown| {
+//!         .task("tick", async |_ctx, shutdown| {
 //!             shutdown.draining().await;
 //!             Ok(())
 //!         })
@@ -69,7 +69,7 @@ pub use self::{
     webhooks::WebhookServing,
 };
 
-/// Everything that runs in a process. See [the module](self).
+/// All controllers, webhooks and tasks of a process. See [the module](self).
 pub struct Operator {
     name: String,
     version: Option<&'static str>,
@@ -88,7 +88,7 @@ pub struct Operator {
 
 type Configure = Box<dyn FnOnce(&Caches) + Send>;
 
-/// A task of a program's own.
+/// A task that the program added.
 struct Task {
     name: String,
     needs_leader: bool,
@@ -96,8 +96,8 @@ struct Task {
 }
 
 impl Operator {
-    /// An operator with nothing in it. The name begins the field managers of its controllers (`foo-operator/foo`), is
-    /// the name of its lease, and what events are reported by: `foo-operator`.
+    /// Creates an empty operator. The name (`foo-operator`) is the prefix of its controllers' field managers
+    /// (`foo-operator/foo`), the name of its lease, and the reporting component of its events.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -116,45 +116,45 @@ impl Operator {
         }
     }
 
-    /// The version, for `--version` and manifests: `env!("CARGO_PKG_VERSION")`.
+    /// Sets the version for `--version` and manifests: `env!("CARGO_PKG_VERSION")`.
     #[must_use]
     pub fn version(mut self, version: &'static str) -> Self {
         self.version = Some(version);
         self
     }
 
-    /// A sentence for `--help`.
+    /// Sets the description that `--help` prints.
     #[must_use]
     pub fn about(mut self, about: &'static str) -> Self {
         self.about = Some(about);
         self
     }
 
-    /// A custom resource, whose definition becomes part of the manifests and is installed if asked for. Versions of one
-    /// resource are merged into one definition, which stores the hub of their [conversion](Self::conversion) if there
-    /// is one, and else the newest.
+    /// Adds a custom resource. Its CRD becomes part of the manifests, and is installed at the start if asked for.
+    /// Versions of one resource are merged into one CRD. Its storage version is the hub of their
+    /// [conversion](Self::conversion) if there is one, and otherwise the newest version.
     #[must_use]
     pub fn define<K: CustomResourceExt>(self) -> Self {
         self.definition(K::crd())
     }
 
-    /// A definition that is made elsewhere, as of several versions with kube's `merge_crds`. It is merged with others
-    /// of the same name.
+    /// Adds a CRD that was built elsewhere, for example with kube's `merge_crds`. It is merged with other CRDs of the
+    /// same name.
     #[must_use]
     pub fn definition(mut self, definition: CustomResourceDefinition) -> Self {
         self.definitions.push(definition);
         self
     }
 
-    /// A controller.
+    /// Adds a controller.
     #[must_use]
     pub fn controller<K: Object>(mut self, controller: Controller<K>) -> Self {
         self.controllers.push(controller.into_any());
         self
     }
 
-    /// A task that runs in every replica. It must end when it is asked to drain. It may end earlier: a process that has
-    /// only tasks goes on until a signal all the same. An error or a panic stops the process.
+    /// Adds a task that runs in every replica. It must end when draining begins, and may end earlier: a process that
+    /// has only tasks keeps running until it gets a signal. An error or a panic stops the process.
     #[must_use]
     pub fn task<F, R>(self, name: impl Into<String>, task: F) -> Self
     where
@@ -164,7 +164,7 @@ impl Operator {
         self.add_task(name.into(), false, task)
     }
 
-    /// A task that runs only in the replica that leads, once it does; with shards, in all.
+    /// Adds a task that runs only in the leader, once it is elected. With shards, it runs in every replica.
     #[must_use]
     pub fn leader_task<F, R>(self, name: impl Into<String>, task: F) -> Self
     where
@@ -184,29 +184,30 @@ impl Operator {
         self
     }
 
-    /// Defaulting and validation of a kind, served over HTTPS.
+    /// Adds a defaulting and validating webhook for a kind.
     #[must_use]
     pub fn webhook<K: Object>(mut self, webhook: Webhook<K>) -> Self {
         self.webhooks = self.webhooks.add(webhook);
         self
     }
 
-    /// Conversion between the versions of a kind, served over HTTPS.
+    /// Adds a conversion webhook between the versions of a kind.
     #[must_use]
     pub fn conversion<H: Object<DynamicType: Default>>(mut self, conversion: Conversion<H>) -> Self {
         self.webhooks = self.webhooks.conversion(conversion);
         self
     }
 
-    /// Settings of caches, as transforms and resync periods ([`Caches::configure`]), made before the first informer.
+    /// Configures the caches, for example with transforms and resync periods ([`Caches::configure`]), before the first
+    /// informer starts.
     #[must_use]
     pub fn configure_caches(mut self, configure: impl FnOnce(&Caches) + Send + 'static) -> Self {
         self.configure.push(Box::new(configure));
         self
     }
 
-    /// Narrows all controllers to these namespaces, as the flag `--namespace` does; nothing if there is none. Scopes
-    /// that name a namespace stay as they are.
+    /// Restricts all controllers to these namespaces, as the flag `--namespace` does. Has no effect if the list is
+    /// empty. Scopes that name a namespace are unchanged.
     #[must_use]
     pub fn namespaces<N: Into<String>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self {
         let namespaces: Vec<String> = namespaces.into_iter().map(Into::into).collect();
@@ -214,14 +215,14 @@ impl Operator {
         self
     }
 
-    /// A right that cannot be seen from the wiring, for the manifests.
+    /// Adds a permission to the manifests that cannot be derived from the controllers' watches.
     #[must_use]
     pub fn permission(mut self, permission: Permission) -> Self {
         self.permissions.push(permission);
         self
     }
 
-    /// A check of `/healthz` and `/livez`. A process that fails it is killed and started again.
+    /// Adds a check to `/healthz` and `/livez`. The kubelet restarts a container whose liveness check fails.
     #[must_use]
     pub fn live_check(
         self,
@@ -232,8 +233,8 @@ impl Operator {
         self
     }
 
-    /// A check of `/readyz`, beside those that caches are synced, which they cannot be before webhooks are served, and
-    /// that the process does not stop.
+    /// Adds a check to `/readyz`. Built-in checks are that all informers have synced, which they cannot before webhooks
+    /// are served, and that the process is not stopping.
     #[must_use]
     pub fn ready_check(
         self,
@@ -244,36 +245,36 @@ impl Operator {
         self
     }
 
-    /// The metrics of the process, to add a program's own.
+    /// Returns the metrics registry of the process, to which a program can add its own metrics.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
-    /// Views of `/debug/state`, to add a program's own.
+    /// Returns the views of `/debug/state`, to which a program can add its own.
     pub fn state(&self) -> &DebugState {
         &self.state
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Runs with a client of the caller's until `shutdown` drains or something fails. Requests of the client are
-    /// counted if it was made with [this operator's metrics](Self::metrics).
+    /// Runs with the given client until `shutdown` drains or something fails. Requests are counted if the client was
+    /// created with [this operator's metrics](Self::metrics).
     ///
-    /// `Ok` means that everything ended because it was asked to, and finished its work.
+    /// `Ok` means that everything stopped on request and finished its work.
     pub async fn run_with(self, client: Client, options: Options, shutdown: Shutdown) -> Result<(), OperatorError> {
         run::run(self, client, options, shutdown).await
     }
 
-    /// What `fn main` does: reads the [flags](Flags), listens to signals, and runs until one comes; or prints manifests
-    /// if told so. Errors go to the error output with a hint; the code says of what sort they are
+    /// Runs the operator as a program: parses the [flags](Flags), handles signals, and runs until one arrives; or
+    /// prints manifests. Errors are printed to stderr with a hint. The exit code tells the kind of error
     /// ([`OperatorError::exit_code`]).
     ///
-    /// With the feature `otel`, spans are sent to the collector that `OTEL_EXPORTER_OTLP_ENDPOINT` (or
-    /// `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`) names, by OTLP over HTTP, as the service of the operator's name. A program
-    /// with a subscriber of its own sends its spans itself.
+    /// With the feature `otel`, spans are exported to the collector that `OTEL_EXPORTER_OTLP_ENDPOINT` (or
+    /// `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`) names, by OTLP over HTTP, with the operator's name as the service name. A
+    /// program with its own tracing subscriber must export its spans itself.
     pub async fn main(self) -> ExitCode {
         command::main(self, std::env::args_os()).await
     }

@@ -39,7 +39,7 @@ impl Shutdown {
         let told = shutdown.clone();
         tokio::spawn(async move {
             let signal = signals.next().await;
-            tracing::info!(signal, "shutting down: finishing what is in flight; a second signal drops it");
+            tracing::info!(signal, "shutting down: finishing work in flight; a second signal drops it");
             told.drain();
             let signal = signals.next().await;
             tracing::warn!(signal, "shutting down at once");

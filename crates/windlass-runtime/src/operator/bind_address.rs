@@ -1,4 +1,4 @@
-//! Addresses to listen on, as Go programs take them.
+//! Bind addresses, in the syntax of Go programs.
 
 use std::{
     fmt, io,
@@ -8,24 +8,24 @@ use std::{
 
 use tokio::net::TcpListener;
 
-/// Where to listen: `:8080` for all addresses, `127.0.0.1:8080`, `[::1]:8080` or `localhost:8080` for one, `0` for
-/// nowhere.
+/// Address to listen on: `:8080` for all interfaces, `127.0.0.1:8080`, `[::1]:8080` or `localhost:8080` for one, `0` to
+/// disable the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BindAddress {
-    /// Nowhere.
+    /// The server is disabled.
     Off,
-    /// A port of one address, or of all if there is no host.
+    /// A port of one interface, or of all interfaces if there is no host.
     At {
-        /// The name or address; none for all.
+        /// Host name or IP address; `None` for all interfaces.
         host: Option<String>,
-        /// The port; 0 for any free one.
+        /// Port; 0 for any free port.
         port: u16,
     },
 }
 
-/// A text that is no address to listen on.
+/// Error for a text that is not a bind address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no address; it should look like :8080, 127.0.0.1:8080, or 0 for none")]
+#[error("invalid address {0:?}: expected :8080, 127.0.0.1:8080, or 0 to disable")]
 pub struct InvalidBindAddress(String);
 
 impl FromStr for BindAddress {
@@ -59,7 +59,7 @@ impl fmt::Display for BindAddress {
 }
 
 impl BindAddress {
-    /// Listens; none if off. All addresses means those of IPv6, too, where there is IPv6.
+    /// Starts to listen; returns `None` if disabled. All interfaces include IPv6 where it is available.
     pub async fn listen(&self) -> io::Result<Option<TcpListener>> {
         let listener = match self {
             Self::Off => return Ok(None),

@@ -24,13 +24,13 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Runs the operator, as without a subcommand
+    /// Run the operator; the default without a subcommand
     Run(Box<Flags>),
-    /// Prints what a cluster needs to run the operator
+    /// Print the manifests that install the operator
     Manifests(ManifestFlags),
-    /// Prints the custom resource definitions
+    /// Print the CustomResourceDefinitions
     Crds {
-        /// Format
+        /// Output format
         #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "yaml")]
         output: Format,
     },
@@ -41,7 +41,7 @@ pub(super) async fn main(operator: Operator, arguments: impl IntoIterator<Item =
     ExitCode::from(code)
 }
 
-/// Does what the arguments say. Data goes to `out`, the rest to `err`.
+/// Executes a command line. Data is written to `out`, everything else to `err`.
 async fn execute(
     operator: Operator,
     arguments: impl IntoIterator<Item = OsString>,
@@ -52,7 +52,7 @@ async fn execute(
         Ok(cli) => cli,
         Err(error) => {
             let text = error.render();
-            // Help and version are what was asked for.
+            // Help and version are requested output, not errors.
             let _ = if error.use_stderr() { write!(err, "{text}") } else { write!(out, "{text}") };
             return u8::try_from(error.exit_code()).unwrap_or(2);
         }
@@ -87,7 +87,7 @@ fn write(text: Result<String, crate::manifests::ManifestError>, out: &mut impl W
     out.write_all(text?.as_bytes()).map_err(OperatorError::Write)
 }
 
-/// Runs with logs and traces.
+/// Runs with logging and tracing.
 async fn run(operator: Operator, flags: &Flags) -> Result<(), OperatorError> {
     #[cfg(feature = "otel")]
     let telemetry = super::telemetry::Telemetry::from_environment(&operator.name)?;
@@ -96,7 +96,7 @@ async fn run(operator: Operator, flags: &Flags) -> Result<(), OperatorError> {
     #[cfg(not(feature = "otel"))]
     let layers = Vec::new();
     match logs::start_with(&flags.log_level, flags.log_format, layers) {
-        // The program has a subscriber of its own, which is as good.
+        // The program has its own subscriber, which is fine.
         Ok(()) | Err(LogError::Taken(_)) => {}
         Err(error) => return Err(error.into()),
     }
@@ -178,11 +178,11 @@ mod tests {
 
     #[tokio::test]
     async fn errors_come_with_a_hint() {
-        // Logs that the program takes itself are no error.
+        // The program may have set up logging itself.
         let _ = tracing_subscriber::fmt().with_writer(std::io::sink).try_init();
         let (code, out, err) = execute_with(&["--kubeconfig=/nowhere/at/all", "--log-level=off"]).await;
         assert_eq!((code, out.as_str()), (3, ""));
-        assert!(err.starts_with("error: cannot talk to a cluster: the kubeconfig cannot be used: "), "{err}");
+        assert!(err.starts_with("error: failed to connect to a cluster: the kubeconfig cannot be used: "), "{err}");
         assert!(err.ends_with("hint: check --kubeconfig, --context and KUBECONFIG\n"), "{err}");
     }
 }

@@ -1,4 +1,4 @@
-//! What a process is doing, for people: `/debug/state`.
+//! State of a process for debugging: `/debug/state`.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::cache::InformerStatus;
 
-/// Named views of what goes on in a process. A cheap handle: clones share them.
+/// Named views of the state of a process. A cheap handle: clones share the views.
 #[derive(Clone, Default)]
 pub struct DebugState {
     views: Arc<RwLock<BTreeMap<String, View>>>,
@@ -17,17 +17,17 @@ pub struct DebugState {
 type View = Arc<dyn Fn() -> Value + Send + Sync>;
 
 impl DebugState {
-    /// No views.
+    /// Creates an empty set of views.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a view, in place of one of the same name. It must answer at once, and show no secrets.
+    /// Adds a view, replacing one of the same name. It must return at once and must not reveal secrets.
     pub fn add(&self, name: impl Into<String>, view: impl Fn() -> Value + Send + Sync + 'static) {
         self.views.write().insert(name.into(), Arc::new(view));
     }
 
-    /// All views, by their names.
+    /// Returns all views by name.
     pub fn show(&self) -> Value {
         let views: Vec<(String, View)> =
             self.views.read().iter().map(|(name, view)| (name.clone(), view.clone())).collect();
@@ -35,7 +35,7 @@ impl DebugState {
     }
 }
 
-/// What an informer is up to.
+/// Returns the state of an informer.
 pub(super) fn informer(status: &InformerStatus) -> Value {
     json!({
         "resource": resource(&status.resource),

@@ -1,4 +1,4 @@
-//! Definitions of custom resources, put into a cluster.
+//! Installation of CustomResourceDefinitions.
 
 use kube::{
     Client,
@@ -8,8 +8,8 @@ use kube::{
 use super::OperatorError;
 use crate::manifests::OperatorManifests;
 
-/// Applies the definitions that the manifests have: one of each resource, with all versions and how they are converted.
-/// What others have added, as the bundle of a conversion webhook, stays.
+/// Applies the CRDs of the manifests: one per resource, with all versions and their conversion. Fields that others have
+/// set, such as the `caBundle` of a conversion webhook, are kept.
 pub(super) async fn install(client: &Client, manifests: &OperatorManifests) -> Result<(), OperatorError> {
     for definition in manifests.definitions()? {
         let name = definition.name().to_owned();
@@ -17,7 +17,7 @@ pub(super) async fn install(client: &Client, manifests: &OperatorManifests) -> R
         let params = PatchParams::apply(&manifests.name).force();
         let applied = api.patch(&name, &params, &Patch::Apply(&definition.object)).await;
         applied.map_err(|source| OperatorError::Install { name: name.clone(), source: Box::new(source) })?;
-        tracing::info!(name, "the definition is installed");
+        tracing::info!(name, "installed CustomResourceDefinition");
     }
     Ok(())
 }

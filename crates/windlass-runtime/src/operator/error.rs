@@ -1,99 +1,99 @@
-//! Why an operator did not run, or stopped running.
+//! Errors of an operator.
 
 use std::{io, time::Duration};
 
 use super::{BindAddress, LogError};
 use crate::{client::ClientError, controller::ControllerError, manifests::ManifestError, webhook::ServeError};
 
-/// Why an operator did not run, or stopped running.
+/// Error that kept an operator from starting, or stopped it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OperatorError {
-    /// There is no client.
-    #[error("cannot talk to a cluster")]
+    /// The client could not be created.
+    #[error("failed to connect to a cluster")]
     Client(#[from] ClientError),
-    /// Logs cannot be written.
-    #[error("cannot write logs")]
+    /// Logging could not be set up.
+    #[error("failed to set up logging")]
     Logs(#[from] LogError),
-    /// Signals cannot be listened to.
-    #[error("cannot listen to signals")]
+    /// Signal handlers could not be installed.
+    #[error("failed to install signal handlers")]
     Signals(#[source] io::Error),
-    /// A server cannot listen.
-    #[error("cannot listen on {address} for {what}")]
+    /// A server could not listen.
+    #[error("failed to listen on {address} for {what}")]
     Listen {
-        /// What was to be served.
+        /// The server: `metrics` or `probes`.
         what: &'static str,
-        /// Where.
+        /// The address.
         address: BindAddress,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// A setting makes no sense.
+    /// A setting is invalid.
     #[error("{0}")]
     Setting(String),
-    /// The definition of a custom resource could not be applied.
-    #[error("cannot install the definition {name}")]
+    /// A CRD could not be applied.
+    #[error("failed to install CustomResourceDefinition {name}")]
     Install {
-        /// Name of the definition.
+        /// Name of the CRD.
         name: String,
-        /// What the server answered.
+        /// The response of the API server.
         source: Box<kube::Error>,
     },
-    /// Webhooks cannot be served.
-    #[error("cannot serve the webhooks")]
+    /// The webhook server could not start.
+    #[error("failed to serve webhooks")]
     Webhooks(#[source] ServeError),
-    /// A controller ended with an error.
+    /// A controller failed.
     #[error("the controller {name} failed")]
     Controller {
-        /// Its name.
+        /// Name of the controller.
         name: String,
-        /// Why.
+        /// The cause.
         source: ControllerError,
     },
-    /// A task ended with an error.
+    /// A task failed.
     #[error("the task {name} failed")]
     Task {
-        /// Its name.
+        /// Name of the task.
         name: String,
-        /// Why.
+        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// An informer panicked: what it holds would not be current any more.
+    /// An informer panicked, so its cache is no longer current.
     #[error("the informer of {resource} panicked")]
     Informer {
-        /// What it watched.
+        /// The resource that it watched.
         resource: String,
     },
-    /// Something panicked.
+    /// A task panicked.
     #[error("{name} panicked: {message}")]
     Panicked {
-        /// What it was.
+        /// Name of the task.
         name: String,
-        /// What it said.
+        /// The panic message.
         message: String,
     },
-    /// Something ended that should have gone on.
-    #[error("{name} ended although nobody asked it to")]
+    /// A task ended that should have kept running.
+    #[error("{name} ended unexpectedly")]
     EndedEarly {
-        /// What it was.
+        /// Name of the task.
         name: String,
     },
-    /// Another process leads now, or nobody could be asked.
+    /// Another process leads now, or the lease could not be renewed in time.
     #[error("leader election lost")]
     LeaderElectionLost,
-    /// Work in flight did not finish in time.
+    /// Reconciles in flight did not finish in time.
     #[error("{} did not finish within {grace:?}", names.join(", "))]
     GraceExceeded {
-        /// What was still running.
+        /// The controllers and tasks that were still running.
         names: Vec<String>,
-        /// The time it had.
+        /// The grace period.
         grace: Duration,
     },
-    /// A second signal dropped what was in flight.
-    #[error("stopped at once, with work in flight")]
+    /// A second signal dropped the work in flight.
+    #[error("stopped at once and dropped the work in flight")]
     Aborted,
-    /// Manifests cannot be made.
-    #[error("cannot make the manifests")]
+    /// The manifests could not be generated.
+    #[error("failed to generate the manifests")]
     Manifests(#[from] ManifestError),
     /// Output could not be written.
     #[error("cannot write")]
@@ -101,51 +101,51 @@ pub enum OperatorError {
 }
 
 impl OperatorError {
-    /// What to do about it, if that is known.
+    /// Returns advice for the user, if there is any.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::Client(error) => error.hint().to_owned(),
             Self::Logs(LogError::Level(..)) => "use error, warn, info, debug, trace or off".to_owned(),
             Self::Listen { what: "metrics", .. } => {
-                "give another --metrics-bind-address, or 0 to serve no metrics".to_owned()
+                "choose another --metrics-bind-address, or 0 to disable metrics".to_owned()
             }
             Self::Listen { what: "probes", .. } => {
-                "give another --health-probe-bind-address, or 0 to answer no probes".to_owned()
+                "choose another --health-probe-bind-address, or 0 to disable probes".to_owned()
             }
-            Self::Webhooks(ServeError::Listen { .. }) => "give another --webhook-port".to_owned(),
+            Self::Webhooks(ServeError::Listen { .. }) => "choose another --webhook-port".to_owned(),
             Self::Webhooks(ServeError::Files(_)) => {
-                "check that --webhook-cert-dir has tls.crt and tls.key, or leave it out".to_owned()
+                "check that --webhook-cert-dir contains tls.crt and tls.key, or omit it".to_owned()
             }
             Self::Webhooks(ServeError::SelfSigned(_)) => {
-                "outside of a cluster, give --webhook-cert-dir; in one, the operator must be allowed to write Secrets of \
+                "outside of a cluster, set --webhook-cert-dir; inside, allow the operator to write Secrets in \
                  its namespace"
                     .to_owned()
             }
             Self::Install { .. } => {
-                "apply the definitions yourself (the subcommand `crds` prints them) and leave --install-crds out, \
-                 or give the operator the right to write customresourcedefinitions"
+                "apply the CRDs yourself (the subcommand `crds` prints them) and omit --install-crds, \
+                 or allow the operator to write customresourcedefinitions"
                     .to_owned()
             }
             Self::LeaderElectionLost => {
-                "the process must be started again, which a Deployment does; if this happens often, the API server is \
-                 slow or the process gets too little CPU"
+                "restart the process, as a Deployment does; if this happens often, the API server is \
+                 slow or the process has too little CPU"
                     .to_owned()
             }
-            Self::GraceExceeded { .. } => "give a longer --graceful-timeout, and the pod a longer \
-                                           terminationGracePeriodSeconds"
-                .to_owned(),
+            Self::GraceExceeded { .. } => {
+                "increase --graceful-timeout, and the pod's terminationGracePeriodSeconds".to_owned()
+            }
             _ => return None,
         };
         Some(hint)
     }
 
-    /// The message, with what caused it.
+    /// Returns the message with all causes.
     pub fn chain(&self) -> String {
         let mut text = self.to_string();
         let mut cause = std::error::Error::source(self);
         while let Some(error) = cause {
             let next = error.to_string();
-            // Some errors show their source themselves.
+            // Some errors already include their source.
             if !text.ends_with(&next) {
                 text.push_str(": ");
                 text.push_str(&next);
@@ -155,8 +155,8 @@ impl OperatorError {
         text
     }
 
-    /// The exit code of the program: 3 if it could not begin (cluster, addresses, settings), 4 if it lost the lease, 5
-    /// if work in flight was cut off, 1 for all else. 2 is for flags that are not understood.
+    /// Returns the exit code of the program: 3 if it could not start (cluster, addresses, settings), 4 if it lost the
+    /// lease, 5 if work in flight was cut off, and 1 for everything else. 2 is for invalid flags.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Client(_) | Self::Logs(_) | Self::Signals(_) | Self::Listen { .. } | Self::Setting(_) => 3,

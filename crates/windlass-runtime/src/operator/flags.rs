@@ -1,15 +1,15 @@
-//! The flags and variables that every operator understands.
+//! Flags and environment variables of every operator.
 
 use std::{path::PathBuf, time::Duration};
 
 use super::{BindAddress, LogFormat};
 use crate::client::{Rate, Target};
 
-// clap would take a comment for the description of every program that has these flags.
+// clap would use a doc comment as the description of every program that flattens these flags.
 #[allow(missing_docs, reason = "there are docs where docs are made")]
 #[cfg_attr(
     any(doc, doctest),
-    doc = r#"Flags of an operator, each with a variable of the environment. A program with flags of its own adds these with
+    doc = r#"Flags of an operator, each with an environment variable. A program with its own flags adds these with
 `#[command(flatten)]`.
 
 ```
@@ -18,29 +18,29 @@ use windlass_runtime::operator::Flags;
 
 #[derive(Parser)]
 struct Arguments {
-    /// Where the moon is.
+    /// Endpoint of the database.
     #[arg(long)]
-    moon: Option<String>,
+    database: Option<String>,
     #[command(flatten)]
     flags: Flags,
 }
 
-let arguments = Arguments::parse_from(["foo-operator", "--moon=up", "--metrics-bind-address=0"]);
+let arguments = Arguments::parse_from(["foo-operator", "--database=db:5432", "--metrics-bind-address=0"]);
 assert_eq!(arguments.flags.metrics_bind_address.to_string(), "0");
 ```
 "#
 )]
 #[derive(Clone, Debug, clap::Args)]
 pub struct Flags {
-    /// Kubeconfig to use instead of those in KUBECONFIG, of ~/.kube/config or of the cluster around the process
+    /// Path of the kubeconfig to use instead of $KUBECONFIG, ~/.kube/config or the in-cluster configuration
     #[arg(long, value_name = "FILE", env = "WINDLASS_KUBECONFIG", help_heading = "Cluster")]
     pub kubeconfig: Option<PathBuf>,
 
-    /// Context of the kubeconfig
+    /// Context of the kubeconfig to use
     #[arg(long, value_name = "NAME", env = "WINDLASS_CONTEXT", help_heading = "Cluster")]
     pub context: Option<String>,
 
-    /// Only these namespaces are watched, comma-separated; all if there is none
+    /// Namespaces to watch, comma-separated; all namespaces by default
     #[arg(
         long = "namespace",
         visible_alias = "namespaces",
@@ -51,11 +51,11 @@ pub struct Flags {
     )]
     pub namespaces: Vec<String>,
 
-    /// Requests per second to the API server; without it, there is no limit
+    /// Maximum number of requests per second to the API server; unlimited by default
     #[arg(long, value_name = "RATE", env = "WINDLASS_KUBE_API_QPS", value_parser = rate, help_heading = "Cluster")]
     pub kube_api_qps: Option<f32>,
 
-    /// Requests that may be sent at once within --kube-api-qps
+    /// Maximum burst of requests, used with --kube-api-qps
     #[arg(
         long,
         value_name = "COUNT",
@@ -65,11 +65,11 @@ pub struct Flags {
     )]
     pub kube_api_burst: u32,
 
-    /// Applies the custom resource definitions of the operator when it starts
+    /// Apply the operator's CustomResourceDefinitions at startup
     #[arg(long, env = "WINDLASS_INSTALL_CRDS", help_heading = "Cluster")]
     pub install_crds: bool,
 
-    /// Only one replica works, the others stand by; on within a cluster and off outside unless given
+    /// Elect a leader, so that only one replica works; on by default inside a cluster, off outside
     #[arg(
         long,
         value_name = "BOOL",
@@ -81,15 +81,15 @@ pub struct Flags {
     )]
     pub leader_elect: Option<bool>,
 
-    /// Namespace of the lease; that of the pod unless given
+    /// Namespace of the lease; the pod's namespace by default
     #[arg(long, value_name = "NAME", env = "WINDLASS_LEADER_ELECTION_NAMESPACE", help_heading = "Replicas")]
     pub leader_election_namespace: Option<String>,
 
-    /// Name of the lease; that of the operator unless given
+    /// Name of the lease; the operator's name by default
     #[arg(long, value_name = "NAME", env = "WINDLASS_LEADER_ELECTION_ID", help_heading = "Replicas")]
     pub leader_election_id: Option<String>,
 
-    /// How long others wait for a leader that is silent
+    /// Time that other replicas wait before they take over from a silent leader
     #[arg(
         long,
         value_name = "TIME",
@@ -100,7 +100,7 @@ pub struct Flags {
     )]
     pub leader_election_lease_duration: Duration,
 
-    /// How long a leader works without having been able to renew its lease
+    /// Time that the leader keeps working without renewing its lease
     #[arg(
         long,
         value_name = "TIME",
@@ -111,7 +111,7 @@ pub struct Flags {
     )]
     pub leader_election_renew_deadline: Duration,
 
-    /// How often the lease is renewed or tried for
+    /// Interval between attempts to acquire or renew the lease
     #[arg(
         long,
         value_name = "TIME",
@@ -122,7 +122,7 @@ pub struct Flags {
     )]
     pub leader_election_retry_period: Duration,
 
-    /// All replicas work, each on its share of the objects, instead of one that leads
+    /// Share the objects among all replicas instead of electing a leader
     #[arg(
         long,
         value_name = "BOOL",
@@ -136,7 +136,7 @@ pub struct Flags {
     )]
     pub shards: bool,
 
-    /// Where /metrics is served, on all addresses with :PORT; 0 for nowhere
+    /// Address of /metrics, with :PORT for all interfaces; 0 disables it
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -146,11 +146,11 @@ pub struct Flags {
     )]
     pub metrics_bind_address: BindAddress,
 
-    /// Measures the durations of requests to the API server, too
+    /// Record the duration of requests to the API server in the metrics
     #[arg(long, env = "WINDLASS_METRICS_REQUEST_DURATIONS", help_heading = "Servers")]
     pub metrics_request_durations: bool,
 
-    /// Where /healthz, /livez and /readyz are served; 0 for nowhere
+    /// Address of /healthz, /livez and /readyz; 0 disables them
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -160,23 +160,23 @@ pub struct Flags {
     )]
     pub health_probe_bind_address: BindAddress,
 
-    /// Shows what the process is doing at /debug/state, beside /metrics
+    /// Serve the state of the process at /debug/state, beside /metrics
     #[arg(long, env = "WINDLASS_DEBUG_STATE", help_heading = "Servers")]
     pub debug_state: bool,
 
-    /// Port of the webhooks, if there are any
+    /// Port of the webhook server
     #[arg(long, value_name = "PORT", env = "WINDLASS_WEBHOOK_PORT", default_value = "9443", help_heading = "Servers")]
     pub webhook_port: u16,
 
-    /// Folder with the webhooks' tls.crt and tls.key, watched for change; self-made certificates without it
-    #[arg(long, value_name = "FOLDER", env = "WINDLASS_WEBHOOK_CERT_DIR", help_heading = "Servers")]
+    /// Directory with the webhook server's tls.crt and tls.key, reloaded on change; self-signed certificates by default
+    #[arg(long, value_name = "DIRECTORY", env = "WINDLASS_WEBHOOK_CERT_DIR", help_heading = "Servers")]
     pub webhook_cert_dir: Option<PathBuf>,
 
-    /// Service through which the API server calls the webhooks; OPERATOR-webhook unless given
+    /// Service that the API server uses to call the webhooks; OPERATOR-webhook by default
     #[arg(long, value_name = "NAME", env = "WINDLASS_WEBHOOK_SERVICE", help_heading = "Servers")]
     pub webhook_service: Option<String>,
 
-    /// How long work in flight may take to finish after the first signal
+    /// Time that running reconciles get to finish after the first signal
     #[arg(
         long,
         value_name = "TIME",
@@ -187,11 +187,11 @@ pub struct Flags {
     )]
     pub graceful_timeout: Duration,
 
-    /// error, warn, info, debug, trace, off, or a filter as info,windlass_runtime=debug
+    /// Log level: error, warn, info, debug, trace, off, or a filter such as info,windlass_runtime=debug
     #[arg(long, value_name = "LEVEL", env = "RUST_LOG", default_value = "info", help_heading = "Process")]
     pub log_level: String,
 
-    /// How log lines look
+    /// Format of log lines
     #[arg(
         long,
         value_name = "FORMAT",
@@ -212,41 +212,41 @@ pub struct Flags {
 }
 
 impl Flags {
-    /// The cluster to talk to.
+    /// Returns the cluster to connect to.
     pub fn target(&self) -> Target {
         Target { kubeconfig: self.kubeconfig.clone(), context: self.context.clone() }
     }
 
-    /// The limit on requests.
+    /// Returns the rate limit of requests.
     pub fn rate(&self) -> Option<Rate> {
         self.kube_api_qps.map(|per_second| Rate { per_second, burst: self.kube_api_burst })
     }
 
-    /// Whether a leader is elected: as told, or where other replicas are likely. Those who share need no leader.
+    /// Whether to elect a leader: as the flag says, or by default inside a cluster. Sharding needs no leader.
     pub fn elects_leader(&self, in_cluster: bool) -> bool {
         self.leader_elect.unwrap_or(in_cluster && !self.shards)
     }
 }
 
-/// `15s`, `1m30s`, `500ms`.
+/// Parses `15s`, `1m30s`, `500ms`.
 fn duration(text: &str) -> Result<Duration, String> {
     let parsed: Result<jiff::SignedDuration, _> = text.parse();
     parsed
         .ok()
         .and_then(|duration| Duration::try_from(duration).ok())
-        .ok_or_else(|| format!("{text:?} is no length of time; it should look like 15s, 1m30s or 500ms"))
+        .ok_or_else(|| format!("invalid duration {text:?}: expected 15s, 1m30s or 500ms"))
 }
 
 fn rate(text: &str) -> Result<f32, String> {
     let rate: Option<f32> = text.parse().ok().filter(|rate| *rate > 0.0 && f32::is_finite(*rate));
-    rate.ok_or_else(|| format!("{text:?} is no rate; it should be a number greater than 0"))
+    rate.ok_or_else(|| format!("invalid rate {text:?}: expected a number greater than 0"))
 }
 
 fn switch(text: &str) -> Result<bool, String> {
     match text {
         "true" | "on" => Ok(true),
         "false" | "off" => Ok(false),
-        _ => Err(format!("{text:?} is neither on nor off")),
+        _ => Err(format!("invalid value {text:?}: expected on or off")),
     }
 }
 

@@ -1,14 +1,14 @@
-//! Whether a process is alive and ready, as probes ask it.
+//! Liveness and readiness checks.
 //!
-//! Answers look like those of the API server and of controller-runtime: `ok`, or one line for each check when something
-//! fails or with `?verbose`. `?exclude=NAME` leaves a check out; `/readyz/NAME` asks one alone.
+//! Responses look like those of the API server and of controller-runtime: `ok`, or one line per check if one fails or
+//! with `?verbose`. `?exclude=NAME` skips a check; `/readyz/NAME` runs one check alone.
 
 use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
 use http::StatusCode;
 use parking_lot::RwLock;
 
-/// Named checks. A cheap handle: clones share them.
+/// Named health checks. A cheap handle: clones share the checks.
 ///
 /// ```
 /// use windlass_runtime::operator::{Checks, Unhealthy};
@@ -26,14 +26,14 @@ pub struct Checks {
 
 type Check = Arc<dyn Fn() -> Result<(), Unhealthy> + Send + Sync>;
 
-/// Why a check failed.
+/// Reason why a check failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unhealthy {
     reason: String,
     shown: bool,
 }
 
-/// What a probe gets.
+/// Response to a probe.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Verdict {
     pub(super) status: StatusCode,
@@ -41,24 +41,24 @@ pub(super) struct Verdict {
 }
 
 impl Unhealthy {
-    /// A reason for the log. Probes are not told, as anybody may ask.
+    /// Creates a reason that is only logged. Probes do not show it, as anybody can call them.
     pub fn new(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), shown: false }
     }
 
-    /// A reason that anybody may read.
+    /// Creates a reason that is also shown to probes.
     pub fn shown(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), shown: true }
     }
 }
 
 impl Checks {
-    /// No checks, which pass.
+    /// Creates an empty set of checks, which passes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a check, in place of one of the same name. It must answer at once: it is called by every probe.
+    /// Adds a check, replacing one of the same name. It must return at once, as every probe calls it.
     pub fn add(&self, name: impl Into<String>, check: impl Fn() -> Result<(), Unhealthy> + Send + Sync + 'static) {
         self.checks.write().insert(name.into(), Arc::new(check));
     }
@@ -68,7 +68,7 @@ impl Checks {
         self.checks.write().remove(name);
     }
 
-    /// Whether all pass.
+    /// Whether all checks pass.
     pub fn passes(&self) -> bool {
         self.named().iter().all(|(_, check)| check().is_ok())
     }
@@ -77,7 +77,7 @@ impl Checks {
         self.checks.read().iter().map(|(name, check)| (name.clone(), check.clone())).collect()
     }
 
-    /// Answers a probe of `/ENDPOINT`, or of one check at `/ENDPOINT/ONLY`.
+    /// Responds to a probe of `/ENDPOINT`, or of one check at `/ENDPOINT/ONLY`.
     pub(super) fn probe(&self, endpoint: &str, only: Option<&str>, query: &str) -> Verdict {
         let pairs = || query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
         let verbose = pairs().any(|(key, _)| key == "verbose");
@@ -107,7 +107,7 @@ impl Checks {
                 }
                 Err(unhealthy) => {
                     failed = true;
-                    tracing::info!(endpoint, check = %name, reason = %unhealthy.reason, "a check failed");
+                    tracing::info!(endpoint, check = %name, reason = %unhealthy.reason, "health check failed");
                     let reason = if unhealthy.shown { &unhealthy.reason } else { "reason withheld" };
                     let _ = writeln!(lines, "[-]{name} failed: {reason}");
                 }

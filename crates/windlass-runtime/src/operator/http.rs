@@ -1,4 +1,4 @@
-//! The pages that probes, scrapers and people in trouble look at.
+//! HTTP server of probes, metrics and debug state.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -17,14 +17,14 @@ use crate::{
     shutdown::Shutdown,
 };
 
-/// A client that does not finish the head of its request in this time is cut off.
+/// Time that a client gets to send the head of its request.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long answers may take to be sent once the server stops.
+/// Time that responses get to be sent once the server stops.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
-/// How long to wait after a connection could not be accepted, as when there are no file descriptors left.
+/// Pause after failed to accept a connection, for example because no file descriptors are left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What is shown on a listener.
+/// The endpoints of a listener.
 #[derive(Clone, Default)]
 pub(super) struct Pages {
     pub(super) live: Option<Checks>,
@@ -34,7 +34,7 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// The answer to a request.
+    /// Responds to a request.
     pub(super) fn answer<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n".to_owned());
@@ -66,7 +66,7 @@ impl Pages {
         }
     }
 
-    /// Serves until drained; answers that are being sent then have a second.
+    /// Serves until drained. Responses that are being sent then get one more second.
     pub(super) async fn serve(self, listener: TcpListener, shutdown: Shutdown) {
         let pages = Arc::new(self);
         let connections = GracefulShutdown::new();
@@ -82,7 +82,7 @@ impl Pages {
             let stream = match accepted {
                 Ok((stream, _)) => stream,
                 Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
+                    tracing::warn!(%error, "failed to accept a connection");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
@@ -95,7 +95,7 @@ impl Pages {
             let connection = connections.watch(builder.serve_connection(TokioIo::new(stream), service));
             tasks.spawn(async move {
                 if let Err(error) = connection.await {
-                    tracing::debug!(%error, "a connection has failed");
+                    tracing::debug!(%error, "connection failed");
                 }
             });
         }

@@ -1,43 +1,43 @@
-//! Logs of a program: for people or for machines, on the error output.
+//! Logging to stderr, as text or JSON.
 
 use std::str::FromStr;
 
 use tracing_subscriber::{EnvFilter, Layer, Registry, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
-/// Something that takes spans.
+/// A subscriber layer for spans.
 pub(super) type BoxedLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
-/// How log lines look.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum LogFormat {
-    /// A line for people.
+    /// Human-readable lines.
     #[default]
     Text,
-    /// An object of JSON on a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// Why there are no logs.
+/// Error from setting up logging.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
-    /// The level is neither a level nor a filter.
-    #[error("{0:?} is no log level")]
+    /// The level is neither a log level nor a filter.
+    #[error("invalid log level {0:?}")]
     Level(String, #[source] tracing_subscriber::filter::ParseError),
-    /// Something else in the program takes the logs already.
-    #[error("logs are taken already")]
+    /// The process already has a tracing subscriber.
+    #[error("a tracing subscriber is already set")]
     Taken(#[source] tracing_subscriber::util::TryInitError),
 }
 
-/// Sends the logs of this process to the error output. `level` is `error`, `warn`, `info`, `debug`, `trace`, `off`, or
-/// a filter as in `info,windlass_runtime=debug`. Colours are for terminals, unless `NO_COLOR` is set.
+/// Sends the logs of this process to stderr. `level` is `error`, `warn`, `info`, `debug`, `trace`, `off`, or a filter
+/// such as `info,windlass_runtime=debug`. Terminals get colours unless `NO_COLOR` is set.
 ///
-/// Once a process.
+/// Can be called once per process.
 pub fn start(level: &str, format: LogFormat) -> Result<(), LogError> {
     start_with(level, format, Vec::new())
 }
 
-/// As [`start`], with others that take spans.
+/// Like [`start`], with additional layers.
 pub(super) fn start_with(level: &str, format: LogFormat, mut layers: Vec<BoxedLayer>) -> Result<(), LogError> {
     use std::io::IsTerminal as _;
 

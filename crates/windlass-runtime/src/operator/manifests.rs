@@ -1,4 +1,4 @@
-//! The manifests of an operator, from what is wired.
+//! Manifests of an operator, derived from its controllers and webhooks.
 
 use clap::ValueEnum;
 use serde_json::json;
@@ -6,63 +6,63 @@ use serde_json::json;
 use super::Operator;
 use crate::manifests::{Coordination, Manifest, ManifestError, OperatorManifests, Part, WebhookCertificates, to_yaml};
 
-// Flags of `manifests`; no documentation, which clap would show.
+// A doc comment would show up in the help.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct ManifestFlags {
-    /// Only these parts, comma-separated
+    /// Parts to print, comma-separated; all by default
     #[arg(long, value_name = "PARTS", value_enum, value_delimiter = ',')]
     only: Vec<Part>,
 
-    /// Image of the operator; OPERATOR:VERSION unless given
+    /// Image of the operator; OPERATOR:VERSION by default
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
 
-    /// Namespace of the operator; OPERATOR-system unless given
+    /// Namespace of the operator; OPERATOR-system by default
     #[arg(long, value_name = "NAME")]
     namespace: Option<String>,
 
-    /// Only these namespaces are watched, comma-separated; the operator gets rights in no others
+    /// Namespaces to watch, comma-separated; RBAC rules are limited to them
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     watch_namespaces: Vec<String>,
 
-    /// How many replicas
+    /// Number of replicas
     #[arg(long, value_name = "COUNT", default_value = "1")]
     replicas: u32,
 
-    /// All replicas work, each on its share of the objects, instead of one that leads
+    /// Share the objects among all replicas instead of electing a leader
     #[arg(long)]
     shards: bool,
 
-    /// cert-manager makes the certificate of the webhooks, not the operator itself
+    /// Let cert-manager issue the webhook certificate instead of the operator itself
     #[arg(long)]
     cert_manager: bool,
 
-    /// Prometheus Operator scrapes the metrics
+    /// Add a ServiceMonitor for the Prometheus Operator
     #[arg(long)]
     service_monitor: bool,
 
-    /// Only metrics and webhooks may be connected to
+    /// Add a NetworkPolicy that allows only metrics and webhook traffic
     #[arg(long)]
     network_policy: bool,
 
-    /// Format
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "yaml")]
     output: Format,
 }
 
-/// Format of manifests.
+/// Output format of manifests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
-    /// A document for each
+    /// YAML, one document per object
     #[default]
     Yaml,
-    /// One List
+    /// JSON, one List
     Json,
 }
 
 impl Operator {
-    /// What a cluster needs to run this operator, as seen from what is wired: definitions, rights, webhooks. Its other
-    /// fields can be set before it is [built](OperatorManifests::build).
+    /// Returns the manifests of this operator: CRDs, RBAC rules and webhook configurations are derived from what was
+    /// added to it. Its other fields can be set before it is [built](OperatorManifests::build).
     ///
     /// ```
     /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -84,7 +84,7 @@ impl Operator {
     }
 }
 
-/// What `manifests` prints.
+/// Returns the output of the subcommand `manifests`.
 pub(super) fn print(operator: Operator, flags: ManifestFlags) -> Result<String, ManifestError> {
     let operator = operator.namespaces(flags.watch_namespaces.iter().cloned());
     let namespace = flags.namespace.unwrap_or_else(|| format!("{}-system", operator.name));
@@ -109,7 +109,7 @@ pub(super) fn print(operator: Operator, flags: ManifestFlags) -> Result<String, 
     Ok(render(&all, flags.output))
 }
 
-/// What `crds` prints.
+/// Returns the output of the subcommand `crds`.
 pub(super) fn print_definitions(operator: &Operator, format: Format) -> Result<String, ManifestError> {
     let mut all = operator.manifests("", "").build()?;
     all.retain(|manifest| manifest.part == Part::Crds);

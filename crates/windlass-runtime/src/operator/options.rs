@@ -1,4 +1,4 @@
-//! How an operator runs.
+//! Options of a running operator.
 
 use std::time::Duration;
 
@@ -8,58 +8,58 @@ use tokio::net::TcpListener;
 use super::{BindAddress, Flags, OperatorError, WebhookServing};
 use crate::lease::Timing;
 
-/// How an operator runs. The default elects nobody and serves nothing: for tests, and for programs that do those
-/// themselves.
+/// Options of a running operator. By default, it elects no leader and serves nothing, which suits tests and programs
+/// that do both themselves.
 #[derive(Debug)]
 pub struct Options {
-    /// Name of this process, as of its pod, in events.
+    /// Name of this process in events, usually the pod's name.
     pub instance: String,
-    /// Namespaces to watch; all if empty. Controllers with scopes of their own keep them.
+    /// Namespaces to watch; all if empty. Controllers with their own scopes keep them.
     pub namespaces: Vec<String>,
     /// How replicas share the work.
     pub replicas: Replicas,
-    /// Where `/metrics` is served.
+    /// Listener of `/metrics`.
     pub metrics: Listener,
-    /// Where `/healthz`, `/livez` and `/readyz` are served.
+    /// Listener of `/healthz`, `/livez` and `/readyz`.
     pub probes: Listener,
     /// Whether `/debug/state` is served beside `/metrics`.
     pub debug_state: bool,
-    /// How webhooks are served.
+    /// Options of the webhook server.
     pub webhooks: WebhookServing,
-    /// Whether definitions are applied before anything else.
-    pub install_definitions: bool,
-    /// How long work in flight may take to finish.
+    /// Whether CRDs are applied before anything else.
+    pub install_crds: bool,
+    /// Time that work in flight gets to finish.
     pub grace: Duration,
 }
 
-/// A place to listen on.
+/// Listener of an HTTP server.
 #[derive(Debug)]
 pub enum Listener {
-    /// An address, or none.
+    /// An address, which may be disabled.
     Address(BindAddress),
-    /// A socket that listens already.
+    /// A socket that is already bound.
     Socket(TcpListener),
 }
 
 /// How replicas of an operator share the work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Replicas {
-    /// There is one, which works.
+    /// There is only one replica.
     Single,
-    /// One leads and works; the others stand by with their caches warm.
+    /// One replica leads and works; the others stand by with warm caches.
     Leader(LeaseOptions),
-    /// All work, each on its own keys.
+    /// All replicas work, each on its own keys.
     Shards(LeaseOptions),
 }
 
-/// Where leases are, and how long they last.
+/// Name and timing of leases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseOptions {
     /// Namespace of the leases.
     pub namespace: String,
-    /// Name of the lease; the beginning of names of those of shards.
+    /// Name of the lease, or the prefix of the names of shard leases.
     pub name: String,
-    /// How long they last.
+    /// Durations of the leases.
     pub timing: Timing,
 }
 
@@ -73,17 +73,17 @@ impl Default for Options {
             probes: Listener::Address(BindAddress::Off),
             debug_state: false,
             webhooks: WebhookServing { port: 9443, cert_dir: None, namespace: "default".to_owned(), service: None },
-            install_definitions: false,
+            install_crds: false,
             grace: Duration::from_secs(30),
         }
     }
 }
 
 impl Options {
-    /// What the flags of a program say. `operator` names the lease if they do not; the namespace of the lease is the
-    /// pod's, or else the one of the configuration.
+    /// Returns the options that the flags of a program select. If they name no lease, it is called `operator`. Its
+    /// namespace is the pod's, or else the one of the kubeconfig.
     pub fn from_flags(flags: &Flags, operator: &str, config: &Config) -> Result<Self, OperatorError> {
-        // The variable is there in every pod.
+        // Set in every pod.
         let in_cluster = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
         Self::from_flags_in(flags, operator, &config.default_namespace, in_cluster)
     }
@@ -103,7 +103,7 @@ impl Options {
         };
         let replicas = match (flags.elects_leader(in_cluster), flags.shards) {
             (true, true) => {
-                let message = "--leader-elect and --shards exclude each other: with shards, all replicas work";
+                let message = "--leader-elect and --shards are mutually exclusive: with shards, all replicas work";
                 return Err(OperatorError::Setting(message.to_owned()));
             }
             (true, false) => Replicas::Leader(lease),
@@ -123,7 +123,7 @@ impl Options {
                 namespace: pod_namespace.clone(),
                 service: flags.webhook_service.clone(),
             },
-            install_definitions: flags.install_crds,
+            install_crds: flags.install_crds,
             grace: flags.graceful_timeout,
         })
     }
@@ -140,7 +140,7 @@ impl Listener {
     }
 }
 
-/// The name of the machine, which is the one of the pod in a cluster.
+/// Returns the host name, which inside a cluster is the name of the pod.
 fn host_name() -> String {
     let named = std::env::var("HOSTNAME").ok().or_else(|| std::fs::read_to_string("/proc/sys/kernel/hostname").ok());
     named.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).unwrap_or_else(|| "unknown".to_owned())
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn settings_that_make_no_sense_are_told() {
         for (arguments, expected) in [
-            (&["--leader-elect", "--shards"][..], "exclude each other"),
+            (&["--leader-elect", "--shards"][..], "mutually exclusive"),
             (&["--leader-election-lease-duration=5s"], "lease duration must be greater"),
         ] {
             let error = options(arguments, true).unwrap_err();

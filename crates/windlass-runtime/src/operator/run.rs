@@ -1,4 +1,4 @@
-//! Starting in order, stopping in reverse.
+//! Startup in order, shutdown in reverse.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,13 +21,13 @@ use crate::{
     shutdown::Shutdown,
 };
 
-/// How long the last events may take to be written. They tell of work that is done, and are not worth more waiting.
+/// Time to write the last events. They report finished work and are not worth a longer delay.
 const FLUSH: Duration = Duration::from_secs(3);
-/// How long the lease may take to be given up; it runs out by itself. Together with the patience with work in flight
-/// this must be less than what the manifests grant a pod.
+/// Time to release the lease, which expires by itself otherwise. Together with the grace period, this must be shorter
+/// than the pod's termination grace period in the manifests.
 const SURRENDER: Duration = Duration::from_secs(5);
 
-/// What runs, in the order in which it starts; the lease is held until everything else has ended.
+/// Tasks by startup order. The lease is held until everything else has stopped.
 struct Stages {
     servers: Stage,
     webhooks: Stage,
@@ -38,10 +38,10 @@ struct Stages {
 
 struct Process {
     handles: SharedHandles,
-    /// Whether it has begun to stop, asked or not.
+    /// Whether the process is stopping, on request or not.
     stopping: Arc<Flag>,
     stages: Stages,
-    /// Not started yet.
+    /// Controllers that have not started yet.
     controllers: Vec<AnyController>,
     tasks: Vec<Task>,
 }
@@ -53,7 +53,7 @@ pub(super) async fn run(
     shutdown: Shutdown,
 ) -> Result<(), OperatorError> {
     let grace = options.grace;
-    // A signal must not wait for a server that is slow to answer.
+    // A signal must not wait for a slow API server.
     let started = tokio::select! {
         biased;
         () = shutdown.draining() => return Ok(()),
@@ -62,7 +62,7 @@ pub(super) async fn run(
     let mut process = started?;
     let outcome = process.work(&shutdown).await;
     match &outcome {
-        // Another process may lead already: nothing more is written, not even what is in flight.
+        // Another process may lead already: nothing more is written, not even work in flight.
         Err(OperatorError::LeaderElectionLost) => return outcome,
         Err(error) => tracing::error!(error = error.chain(), "stopping"),
         Ok(()) => tracing::info!("stopping"),
@@ -73,7 +73,7 @@ pub(super) async fn run(
 }
 
 impl Process {
-    /// Everything up to the election.
+    /// Starts everything up to leader election.
     async fn start(
         operator: Operator,
         client: Client,
@@ -89,7 +89,7 @@ impl Process {
         caches.register_metrics(&metrics);
         operator.configure.into_iter().for_each(|configure| configure(&caches));
 
-        // Readiness is known to be false before anybody can ask.
+        // Not ready before the first probe can arrive.
         let (started, stopping) = (Arc::new(Flag::default()), Arc::new(Flag::default()));
         live.add("ping", || Ok(()));
         ready.add("informer-sync", informers_synced(caches.clone(), started.clone()));
@@ -103,7 +103,7 @@ impl Process {
         let shown = options.debug_state.then(|| state.clone());
         stages.serve("metrics", numbers, Pages { metrics: Some(metrics.clone()), state: shown, ..Pages::default() });
 
-        if options.install_definitions {
+        if options.install_crds {
             install(&client, &wanted).await?;
         }
         if !webhooks.is_empty() {
@@ -119,7 +119,7 @@ impl Process {
             });
         }
 
-        // A lease must not be lost because reconciles have used up the requests of a second.
+        // A lease must not be lost because reconciles have used up the rate limit.
         let urgent = client::urgent(&client);
         let (leadership, shard) = match options.replicas {
             Replicas::Single => (Leadership::always(), Shard::whole()),
@@ -160,7 +160,7 @@ impl Process {
         Ok(process)
     }
 
-    /// Runs what is for every replica, or what is for the leader.
+    /// Runs the controllers and tasks of every replica, or those of the leader.
     fn run_all(&mut self, leader: bool) {
         let stage = if leader { &mut self.stages.leader } else { &mut self.stages.everywhere };
         let (now, later): (Vec<_>, Vec<_>) =
@@ -184,7 +184,7 @@ impl Process {
         }
     }
 
-    /// Works until asked to stop, or until something fails.
+    /// Runs until asked to stop, or until something fails.
     async fn work(&mut self, shutdown: &Shutdown) -> Result<(), OperatorError> {
         let leadership = self.handles.leadership.clone();
         tokio::select! {
@@ -210,7 +210,7 @@ impl Process {
         }
     }
 
-    /// Stops everything in order, unless there is no time left.
+    /// Stops everything in order, within the grace period.
     async fn stop(mut self, grace: Duration, shutdown: &Shutdown) -> Result<(), OperatorError> {
         let Stages { servers, webhooks, replicas, everywhere, leader } = &mut self.stages;
         let finished = async {
@@ -227,15 +227,15 @@ impl Process {
             in_time = tokio::time::timeout(grace, finished) => in_time,
         };
         let Ok(outcome) = in_time else {
-            // The first of the stages that still runs held up the others.
+            // The first stage that still runs has held up the others.
             let stages = [leader, everywhere, webhooks, servers];
             let mut names =
                 stages.iter().map(|stage| stage.names()).find(|names| !names.is_empty()).unwrap_or_default();
             names.sort();
-            // What was cut off may be half written: the lease is left to run out.
+            // Dropped work may be half-written, so the lease is left to expire.
             return Err(OperatorError::GraceExceeded { names, grace });
         };
-        // All work is done; a server that does not answer is no reason to fail.
+        // All work is done, so an API server that does not respond is no reason to fail.
         let ending = async {
             let _ = tokio::time::timeout(FLUSH, self.handles.events.flush()).await;
             let _ = tokio::time::timeout(SURRENDER, replicas.drain()).await;
@@ -266,7 +266,7 @@ impl Stages {
         });
     }
 
-    /// Takes part in an election until everything else has stopped.
+    /// Takes part in leader election until everything else has stopped.
     fn stand(&mut self, election: LeaderElection) -> Leadership {
         let leadership = election.leadership();
         let stop = self.replicas.shutdown();
@@ -301,11 +301,11 @@ impl Stages {
     }
 }
 
-/// Kinds that are not served hold nothing up: there is nothing to wait for.
+/// Checks that all informers have synced. Kinds that are not served are ignored: there is nothing to wait for.
 fn informers_synced(caches: Caches, started: Arc<Flag>) -> impl Fn() -> Result<(), Unhealthy> {
     move || {
         if !started.is_set() {
-            return Err(Unhealthy::shown("caches are not started yet"));
+            return Err(Unhealthy::shown("caches have not started yet"));
         }
         let mut waiting: Vec<String> = caches
             .status()

@@ -11,7 +11,7 @@ use tracing::Instrument as _;
 use super::OperatorError;
 use crate::shutdown::Shutdown;
 
-/// Tasks that start and stop together. Dropping it drops them.
+/// Tasks that start and stop together. Dropping the stage drops its tasks.
 pub(super) struct Stage {
     shutdown: Shutdown,
     tasks: JoinSet<Result<(), OperatorError>>,
@@ -20,7 +20,7 @@ pub(super) struct Stage {
 
 struct Running {
     name: String,
-    /// Whether it may end before it is asked to.
+    /// Whether the task may end before it is asked to.
     finite: bool,
 }
 
@@ -29,17 +29,17 @@ impl Stage {
         Self { shutdown, tasks: JoinSet::new(), running: HashMap::new() }
     }
 
-    /// What tells its tasks to end.
+    /// Returns the shutdown that stops its tasks.
     pub(super) fn shutdown(&self) -> Shutdown {
         self.shutdown.clone()
     }
 
-    /// Starts a task that must go on until it is asked to end.
+    /// Starts a task that must run until it is asked to end.
     pub(super) fn spawn(&mut self, name: &str, task: impl Future<Output = Result<(), OperatorError>> + Send + 'static) {
         self.start(name, false, task);
     }
 
-    /// Starts a task that may have nothing more to do some day.
+    /// Starts a task that may end earlier.
     pub(super) fn spawn_finite(
         &mut self,
         name: &str,
@@ -59,7 +59,7 @@ impl Stage {
         self.running.insert(handle.id(), Running { name: name.to_owned(), finite });
     }
 
-    /// Resolves when a task has failed, panicked, or ended unasked. Cancel safe.
+    /// Resolves when a task has failed, panicked, or ended unexpectedly. Cancel safe.
     pub(super) async fn failure(&mut self) -> OperatorError {
         while let Some(joined) = self.tasks.join_next_with_id().await {
             if let Err(error) = self.ended(joined) {
@@ -69,21 +69,21 @@ impl Stage {
         std::future::pending().await
     }
 
-    /// Asks all tasks to end and waits until they have. The first failure is told at the end; the others are logged.
+    /// Asks all tasks to end and waits for them. Returns the first failure and logs the others.
     pub(super) async fn drain(&mut self) -> Result<(), OperatorError> {
         self.shutdown.drain();
         let mut result = Ok(());
         while let Some(joined) = self.tasks.join_next_with_id().await {
             match self.ended(joined) {
                 Err(error) if result.is_ok() => result = Err(error),
-                Err(error) => tracing::error!(%error, "a task failed while the process was stopping"),
+                Err(error) => tracing::error!(%error, "task failed during shutdown"),
                 Ok(()) => {}
             }
         }
         result
     }
 
-    /// What still runs.
+    /// Returns the names of the running tasks.
     pub(super) fn names(&self) -> Vec<String> {
         self.running.values().map(|running| running.name.clone()).collect()
     }
@@ -106,7 +106,7 @@ impl Stage {
     }
 }
 
-/// A fact that becomes true once.
+/// A flag that can be set once.
 #[derive(Debug, Default)]
 pub(super) struct Flag(AtomicBool);
 

@@ -1,8 +1,8 @@
-//! Traces, sent to a collector: OTLP, in protobuf over HTTP.
+//! Export of traces to a collector: OTLP, in protobuf over HTTP.
 //!
-//! They are on when `OTEL_EXPORTER_OTLP_ENDPOINT` or `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` is set. The other variables
-//! of OpenTelemetry, as those of headers, timeouts and sampling, mean what they always do. A collector that cannot be
-//! reached costs spans, never work.
+//! Enabled by `OTEL_EXPORTER_OTLP_ENDPOINT` or `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`. The other variables of
+//! OpenTelemetry, such as those of headers, timeouts and sampling, have their usual meaning. If the collector cannot be
+//! reached, spans are lost, but work continues.
 
 use std::{fmt, pin::Pin, time::Duration};
 
@@ -25,31 +25,32 @@ use tracing_subscriber::{Layer, filter::Targets, registry::LookupSpan};
 
 use super::OperatorError;
 
-/// One of these turns traces on.
+/// Variables that enable traces.
 const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
-/// How long the last spans may take to be sent.
+/// Time to send the last spans.
 const LAST_SPANS: Duration = Duration::from_secs(3);
-/// How long the collector may take to answer.
+/// Timeout of requests to the collector.
 const ANSWER: Duration = Duration::from_secs(10);
-/// Collectors have little to say.
+/// Limit of response bodies; collectors send little.
 const ANSWER_BYTES: usize = 1 << 20;
 
-/// Where spans go.
+/// Exporter of spans.
 pub(super) struct Telemetry {
     provider: SdkTracerProvider,
     operator: String,
 }
 
 impl Telemetry {
-    /// What the environment asks for, if it does. Must be called within a tokio runtime.
+    /// Returns the exporter that the environment configures, if any. Must be called within a tokio runtime.
     pub(super) fn from_environment(operator: &str) -> Result<Option<Self>, OperatorError> {
         let set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         if ENDPOINTS.iter().any(set) { Self::new(operator, None).map(Some) } else { Ok(None) }
     }
 
     fn new(operator: &str, endpoint: Option<&str>) -> Result<Self, OperatorError> {
-        let unusable =
-            |error: &dyn fmt::Display| OperatorError::Setting(format!("traces cannot be sent to a collector: {error}"));
+        let unusable = |error: &dyn fmt::Display| {
+            OperatorError::Setting(format!("failed to set up the export of traces: {error}"))
+        };
         let mut exporter =
             SpanExporter::builder().with_http().with_http_client(Sender::new().map_err(|error| unusable(&error))?);
         if let Some(endpoint) = endpoint {
@@ -65,8 +66,8 @@ impl Telemetry {
         Ok(Self { provider, operator: operator.to_owned() })
     }
 
-    /// What a subscriber needs to send its spans: those of the runtime with all requests, and of others what is worth a
-    /// line in a log.
+    /// Returns the subscriber layer that exports spans: all spans of the runtime, including requests, and those of
+    /// other crates from level `info`.
     pub(super) fn layer<S>(&self) -> Box<dyn Layer<S> + Send + Sync>
     where
         S: Subscriber + for<'span> LookupSpan<'span> + Send + Sync,
@@ -76,17 +77,17 @@ impl Telemetry {
         tracing_opentelemetry::layer().with_tracer(tracer).with_filter(filter).boxed()
     }
 
-    /// Sends what is left.
+    /// Exports the remaining spans.
     pub(super) async fn finish(self) {
-        // It waits for the thread that sends, which waits for this runtime.
+        // This waits for the exporter thread, which waits for this runtime.
         let ended = tokio::task::spawn_blocking(move || self.provider.shutdown_with_timeout(LAST_SPANS)).await;
         if let Ok(Err(error)) = ended {
-            tracing::warn!(%error, "the last spans could not be sent");
+            tracing::warn!(%error, "failed to export the last spans");
         }
     }
 }
 
-/// Sends spans. The thread that asks for it has no runtime, so this one's is used.
+/// HTTP client of the exporter. The exporter thread has no runtime, so requests run on this one.
 #[derive(Clone, Debug)]
 struct Sender {
     client: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
@@ -96,7 +97,7 @@ struct Sender {
 impl Sender {
     fn new() -> Result<Self, kube::Error> {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        // The authorities that the system trusts, as kube finds them.
+        // The system's root certificates, as kube finds them.
         let tls = Config::new(http::Uri::from_static("https://localhost")).rustls_client_config()?;
         let connector = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().build();
         Ok(Self { client: legacy::Client::builder(TokioExecutor::new()).build(connector), runtime: Handle::current() })

@@ -1,4 +1,4 @@
-//! How the webhooks of an operator are served.
+//! Options of an operator's webhook server.
 
 use std::{net::Ipv6Addr, path::PathBuf};
 
@@ -7,21 +7,21 @@ use kube::Client;
 
 use crate::webhook::{Certificates, SelfSigned, Target, WebhookOptions, Webhooks};
 
-/// How the webhooks of an operator are served.
+/// Options of an operator's webhook server.
 #[derive(Clone, Debug)]
 pub struct WebhookServing {
-    /// The port, of all addresses.
+    /// Port, on all interfaces.
     pub port: u16,
-    /// A folder with `tls.crt` and `tls.key`. Without it, the operator makes its certificates, keeps them in a Secret,
-    /// and tells the API server about them.
+    /// Directory with `tls.crt` and `tls.key`. Without it, the operator issues its own certificates, stores them in a
+    /// Secret, and writes the CA bundle into the webhook configurations.
     pub cert_dir: Option<PathBuf>,
-    /// Namespace of the Service through which the API server calls, and of the Secret.
+    /// Namespace of the Service that the API server calls, and of the Secret.
     pub namespace: String,
-    /// Name of the Service; `<operator>-webhook` if there is none.
+    /// Name of the Service; `<operator>-webhook` by default.
     pub service: Option<String>,
 }
 
-/// The options of the server: what is served, and what the API server is told.
+/// Returns the options of the webhook server.
 pub(super) fn serving(
     options: WebhookServing,
     operator: &str,

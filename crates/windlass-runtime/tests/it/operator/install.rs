@@ -45,7 +45,7 @@ async fn versions_of_a_resource_are_installed_as_one_definition_with_their_conve
     let cluster = TestCluster::start().await;
     let operator = || Operator::new("install-operator").define::<old::Foo>().define::<Foo>();
     let options = || {
-        let mut options = Options { install_definitions: true, ..Options::default() };
+        let mut options = Options { install_crds: true, ..Options::default() };
         (options.webhooks.port, options.webhooks.namespace) = (0, cluster.namespace().to_owned());
         options.webhooks.service = Some("hooks".to_owned());
         options
