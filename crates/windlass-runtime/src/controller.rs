@@ -1,8 +1,7 @@
-//! From events to keys to reconciles.
+//! Controllers: reconcilers, and the watches that trigger them.
 //!
-//! A [`Controller`] keeps objects of one kind true. It watches them and whatever they depend on, turns every event into
-//! the key of an object that may have to change, and calls a function with that object, again and again until it has
-//! nothing left to do.
+//! A [`Controller`] reconciles the objects of one kind. It watches them and the objects they depend on, turns every
+//! event into the keys of the objects it affects, and calls the reconciler for each, until there is nothing left to do.
 //!
 //! ```
 //! use std::{sync::Arc, time::Duration};
@@ -10,12 +9,12 @@
 //! use windlass_runtime::{Result, context::Context, controller::{Action, Controller}, key::ObjectKey};
 //!
 //! async fn reconcile(job: Arc<CronJob>, ctx: Context) -> Result<Action> {
-//!     // Look at `job`, at what is there, and close the gap.
+//!     // Compare the desired with the observed state, and close the gap.
 //!     Ok(Action::done())
 //! }
 //!
 //! async fn cleanup(job: Arc<CronJob>, ctx: Context) -> Result<Action> {
-//!     // Undo what garbage collection cannot. The object stays until this answers `done`.
+//!     // Undo what garbage collection cannot. The object exists until this returns `done`.
 //!     Ok(Action::done())
 //! }
 //!
@@ -27,23 +26,23 @@
 //!     .timeout(Duration::from_secs(60));
 //! ```
 //!
-//! # What it promises
+//! Guarantees
 //!
-//! - **Every object is looked at** after the controller has started, after each change of it or of what it
+//! - **Every object is reconciled** when the controller has started, and after each change to it or to objects that it
 //!   [owns](Controller::owns) or [watches](Controller::watches), including changes and deletions that happened while
-//!   the watch was down. Changes in quick succession may be seen as one.
-//! - **One at a time.** Two reconciles of the same object never run at once; different objects do, as many as
-//!   [`Controller::concurrency`] says.
-//! - **News first.** What was there at the start, and resyncs, wait until news are dealt with.
-//! - **Reads see its own writes.** What was written through the context of a reconcile is what is read from then on, in
-//!   the same process, and the next reconcile of that object waits until it is: also if the one before took too long,
-//!   and if the server's answer got lost. (In a scope by [fields](Scope::fields) other than name and namespace, an
-//!   object that is new is read when the watch has brought it.)
-//! - **Failures are tried again**, later each time; panics and [timeouts](Controller::timeout) are failures and harm
-//!   nobody else. A [terminal](crate::Error::terminal) error is not tried again until something changes.
-//! - **It waits for definitions.** A kind that is not served yet, or not any more, is followed when it comes; see
-//!   [`Controller::absent_grace`].
-//! - **It works only where it may**: while this process leads, and on keys that are its own where replicas share them.
+//!   the watch was interrupted. Changes in quick succession may be seen as one.
+//! - **One reconcile per object at a time.** Different objects are reconciled concurrently, up to
+//!   [`Controller::concurrency`].
+//! - **New events first.** Objects of the initial list and resyncs wait until all new events have been handled.
+//! - **A controller reads its own writes.** Reads see everything that the same process wrote through the context of a
+//!   reconcile, and the next reconcile of that object waits until they do: also if the previous one timed out, or if
+//!   the response of the API server was lost. (In a scope by [fields](Scope::fields) other than name and namespace, a
+//!   new object becomes visible when the watch delivers it.)
+//! - **Failures are retried** with backoff. Panics and [timeouts](Controller::timeout) count as failures and do not
+//!   affect other reconciles. A [terminal](crate::Error::terminal) error is not retried until something changes.
+//! - **Missing CRDs are waited for.** A kind that is not served yet, or no longer, is watched as soon as it is served;
+//!   see [`Controller::absent_grace`].
+//! - **It works only while it may**: while this process leads, and, with sharding, on its own keys.
 
 use std::{future::Future, marker::PhantomData, sync::Arc, time::Duration};
 
@@ -73,32 +72,32 @@ pub use run::ControllerError;
 pub use source::{Every, Source, Trigger};
 pub use watch::Watch;
 
-/// What to do after a reconcile that succeeded.
+/// What to do after a successful reconcile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Action {
     requeue_after: Option<Duration>,
 }
 
 impl Action {
-    /// Nothing, until something changes.
+    /// Do nothing until something changes.
     pub fn done() -> Self {
         Self::default()
     }
 
-    /// Reconcile again after this time, or earlier if something changes. No time at all counts as a millisecond: who
-    /// needs to try again soon because something is not ready yet is better off with an error, which is tried again
-    /// later each time.
+    /// Reconcile again after a delay, or earlier if something changes. A delay of zero counts as one millisecond. To
+    /// retry soon because something is not ready yet, return an error instead: errors are retried with backoff.
     pub fn requeue_after(delay: Duration) -> Self {
         Self { requeue_after: Some(delay.max(Duration::from_millis(1))) }
     }
 
-    /// The delay, if there is one.
+    /// Returns the delay, if there is one.
     pub fn delay(&self) -> Option<Duration> {
         self.requeue_after
     }
 }
 
-/// A controller of one kind, to be given to an operator (or [run](Self::run) by hand).
+/// A controller of one kind, to be added to an [operator](crate::operator::Operator::controller) or [run](Self::run) by
+/// hand.
 pub struct Controller<K: Object> {
     any: AnyController,
     kind: PhantomData<fn(K)>,
@@ -123,16 +122,16 @@ pub(crate) struct AnyController {
 }
 
 impl<K: Object<DynamicType: Default>> Controller<K> {
-    /// A controller of all objects of a kind. The name is for logs, metrics and the field manager of writes, and should
-    /// be unique within an operator.
+    /// Creates a controller for all objects of a kind. The name appears in logs, metrics and the field manager of
+    /// writes, and should be unique within an operator.
     pub fn new(name: &str, reconciler: impl Reconciler<K>) -> Self {
         Self::of(name, Watch::new(), reconciler)
     }
 }
 
 impl<K: Object> Controller<K> {
-    /// A controller of the objects that a watch describes: of a kind known at run time, of metadata alone, of an
-    /// informer's objects.
+    /// Creates a controller for the objects of a [`Watch`]: of a kind that is known at run time, of metadata only, or
+    /// of an existing informer.
     ///
     /// ```
     /// use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
@@ -146,31 +145,31 @@ impl<K: Object> Controller<K> {
         Self { any, kind: PhantomData }
     }
 
-    /// Only objects of this scope.
+    /// Restricts the controller to the objects of a scope.
     #[must_use]
     pub fn scope(mut self, scope: Scope) -> Self {
         self.any.primary.set_scope(scope);
         self
     }
 
-    /// Only events of the controller's own kind that pass. By default all do, so that a controller that goes on because
-    /// of a status (its own or a pod's) is called; [`filter::ignoring_status`] saves those that do not from being
-    /// called by their own writes.
+    /// Restricts the events of the controller's own kind. By default all events trigger a reconcile, including changes
+    /// of the status. A controller that does not react to the status can use [`filter::ignoring_status`], so that its
+    /// own status writes do not trigger it.
     #[must_use]
     pub fn filter(mut self, filter: filter::Filter<K>) -> Self {
         self.any.primary.add_filter(AnyFilter::of(filter));
         self
     }
 
-    /// Objects of this kind are made by the controller: an event of one asks for a reconcile of the owner that controls
-    /// it. Owners are known by group and kind, whatever the version.
+    /// Declares that the controller creates objects of this kind: an event of one triggers a reconcile of its
+    /// controlling owner. Owners are matched by group and kind, regardless of version.
     #[must_use]
     pub fn owns<W: Object<DynamicType: Default>>(self) -> Self {
         self.source(Watch::<W>::new().owned())
     }
 
-    /// Objects of this kind matter to the objects whose keys the function gives: it is called with the state before an
-    /// event and with the state after it. The function must be quick; it can read the controller's caches.
+    /// Watches a kind that affects the objects whose keys the function returns. The function is called with the states
+    /// before and after an event. It must be quick, and can read the controller's caches.
     #[must_use]
     pub fn watches<W: Object<DynamicType: Default>>(
         self,
@@ -179,35 +178,36 @@ impl<K: Object> Controller<K> {
         self.source(Watch::<W>::new().map(map))
     }
 
-    /// Another source of keys: a [`Watch`] with a scope or a filter, a [`Trigger`], a timer.
+    /// Adds another source of keys: a [`Watch`] with a scope or a filter, a [`Trigger`], or a timer.
     #[must_use]
     pub fn source(mut self, source: impl Into<Source>) -> Self {
         self.any.sources.push(source.into().into_any());
         self
     }
 
-    /// Looks at all objects once in a period, as [`Every`] does.
+    /// Reconciles all objects periodically; see [`Every`].
     #[must_use]
     pub fn every(self, period: Duration) -> Self {
         self.source(Every::new(period))
     }
 
-    /// Keeps objects from vanishing until `cleanup` is done with them.
+    /// Adds a finalizer, so that an object is not removed before `cleanup` is done with it.
     ///
-    /// The finalizer is added before an object is first reconciled. When somebody deletes the object, `cleanup` is
-    /// called in place of the reconciler, as often as it takes: the finalizer is removed only when it answers
-    /// [`Action::done`]. A requeue or an error keeps it. Finalizers of others are left alone.
+    /// The finalizer is added before an object is first reconciled. When the object is deleted, `cleanup` is called
+    /// instead of the reconciler, as often as needed: the finalizer is removed only when it returns [`Action::done`]. A
+    /// requeue or an error keeps it. Other finalizers are not touched.
     #[must_use]
     pub fn finalizer(mut self, name: &str, cleanup: impl Reconciler<K>) -> Self {
         self.any.finalizer = Some(Finalizer { name: name.into(), cleanup: reconciler::any_reconciler(cleanup) });
         self
     }
 
-    /// Called when an object that was asked for is not there: it was deleted, or never was. An error is tried again.
+    /// Sets a function that is called when an object of the queue does not exist: it was deleted, or never existed.
+    /// Errors are retried.
     ///
-    /// It is not called for objects that went while this process did not run or did not lead, or in the moment in which
-    /// their keys went from one replica to another; nor while the kind is not served, as the objects may be back when
-    /// it is. What must not be missed belongs into a [finalizer](Self::finalizer).
+    /// It is not called for objects that were deleted while this process did not run or did not lead, or while their
+    /// keys moved from one replica to another; nor while the kind is not served, as the objects may return with it.
+    /// Cleanup that must not be missed belongs in a [finalizer](Self::finalizer).
     #[must_use]
     pub fn on_deleted<Answer>(mut self, call: impl Fn(ObjectKey, Context) -> Answer + Send + Sync + 'static) -> Self
     where
@@ -217,59 +217,59 @@ impl<K: Object> Controller<K> {
         self
     }
 
-    /// How many objects may be reconciled at a time; 1 by default, and at least.
+    /// Sets the number of objects that are reconciled concurrently; 1 by default, which is also the minimum.
     #[must_use]
     pub fn concurrency(mut self, workers: usize) -> Self {
         self.any.concurrency = workers.max(1);
         self
     }
 
-    /// How long a reconcile may take before it is dropped and counted as failed; ten minutes by default.
+    /// Sets the time after which a reconcile is dropped and counted as failed; ten minutes by default.
     #[must_use]
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.any.timeout = Some(limit);
         self
     }
 
-    /// Lets reconciles take as long as they like.
+    /// Removes the time limit of reconciles.
     #[must_use]
     pub fn without_timeout(mut self) -> Self {
         self.any.timeout = None;
         self
     }
 
-    /// How failed reconciles are spread over time.
+    /// Sets the backoff of failed reconciles.
     #[must_use]
     pub fn rate_limit(mut self, limit: RateLimit) -> Self {
         self.any.rate_limit = limit;
         self
     }
 
-    /// How long to wait, at the start, for a kind that is owned or watched and not served; ten seconds by default.
-    /// After that the controller starts without it, says so in the log, and follows when it comes. (The controller's
-    /// own kind is waited for as long as it takes.)
+    /// Sets how long to wait at startup for an owned or watched kind that is not served; ten seconds by default. After
+    /// that, the controller logs a warning, starts without it, and watches it as soon as it is served. (It always waits
+    /// for its own kind.)
     #[must_use]
     pub fn absent_grace(mut self, grace: Duration) -> Self {
         self.any.absent_grace = grace;
         self
     }
 
-    /// The field manager of the controller's writes, in place of one made of the names of operator and controller.
-    /// Controllers that share one must not apply to the same objects: each would take back what the other applied.
+    /// Sets the field manager of the controller's writes; OPERATOR/CONTROLLER by default. Controllers that share a
+    /// field manager must not apply the same objects: each would remove the fields that the other applied.
     #[must_use]
     pub fn field_manager(mut self, name: &str) -> Self {
         self.any.field_manager = Some(name.into());
         self
     }
 
-    /// Whom events name as their source, in place of the operator.
+    /// Sets the reporting component of events; the operator by default.
     #[must_use]
     pub fn reporter(mut self, name: &str) -> Self {
         self.any.reporter = Some(name.into());
         self
     }
 
-    /// Lets the controller work in every process and on all objects, not only in the one that leads or on its share.
+    /// Lets the controller work in every replica and on all objects, regardless of leader election and sharding.
     #[must_use]
     pub fn without_leader(mut self) -> Self {
         self.any.needs_leader = false;

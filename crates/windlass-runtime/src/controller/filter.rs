@@ -1,13 +1,13 @@
-//! Which events matter.
+//! Filters of events, known as predicates in controller-runtime.
 //!
-//! A filter sees the state before and after. Those that ask what has *changed* let arrivals, departures and resyncs
-//! pass: a resync is there to correct what was missed, so nothing but [`Filter::new`] can keep it out.
+//! A filter sees the states before and after an event. Filters for *changes* pass creations, deletions and resyncs: a
+//! resync exists to correct what was missed, so only [`Filter::new`] can exclude it.
 //!
 //! ```
 //! use k8s_openapi::api::apps::v1::Deployment;
 //! use windlass_runtime::controller::filter::{self, Filter};
 //!
-//! // Labels or the specification, but nothing of the system's own.
+//! // Changes of the spec or labels, outside of kube-system.
 //! let filter: Filter<Deployment> = filter::generation_changed()
 //!     .or(filter::labels_changed())
 //!     .and(filter::object(|deployment: &Deployment| deployment.metadata.namespace.as_deref() != Some("kube-system")));
@@ -31,18 +31,18 @@ use crate::{
 /// An event as a filter sees it.
 #[derive(Debug)]
 pub struct Change<'a, K: ?Sized> {
-    /// The state before; none when the object has just appeared.
+    /// State before the event; `None` if the object is new.
     pub old: Option<&'a K>,
-    /// The state now; none when the object is gone.
+    /// State after the event; `None` if the object was deleted.
     pub new: Option<&'a K>,
-    /// The object was there before the watch began: this is not news.
+    /// The object existed before the watch began.
     pub initial: bool,
-    /// Nothing has changed; a resync came by.
+    /// Nothing has changed: this is a resync.
     pub resync: bool,
 }
 
 impl<'a, K: ?Sized> Change<'a, K> {
-    /// What an event says.
+    /// Converts an event.
     pub fn of(event: &'a Event<K>) -> Self {
         match event {
             Event::Added { object, initial } => Self { old: None, new: Some(object), initial: *initial, resync: false },
@@ -53,49 +53,49 @@ impl<'a, K: ?Sized> Change<'a, K> {
         }
     }
 
-    /// How urgent it is: what is not news waits until all news are dealt with.
+    /// Returns the priority in the queue: initial objects and resyncs wait for new events.
     pub fn priority(&self) -> Priority {
         if self.initial || self.resync { Priority::LOW } else { Priority::NORMAL }
     }
 }
 
 impl<'a> AnyChange<'a> {
-    /// The change with the type of its objects.
+    /// Downcasts the objects.
     fn typed<K: Object>(&self) -> Change<'a, K> {
         let Self { old, new, initial, resync } = *self;
         Change { old: old.map(typed_ref), new: new.map(typed_ref), initial, resync }
     }
 
-    /// The object, in the latest state that there is.
+    /// Returns the latest state of the object.
     pub(crate) fn newest(&self) -> Option<&'a dyn AnyObject> {
         self.new.or(self.old)
     }
 }
 
-/// A filter of whichever kind.
+/// A type-erased [`Filter`].
 #[derive(Clone)]
 pub(crate) struct AnyFilter {
     passes: Arc<dyn Fn(&AnyChange<'_>) -> bool + Send + Sync>,
-    /// The Rust type of the objects, for the log.
+    /// Rust type of the objects, for logs.
     kind: &'static str,
 }
 
 impl AnyFilter {
-    /// Forgets the type of a filter.
+    /// Erases the type of a filter.
     pub(crate) fn of<K: Object>(filter: Filter<K>) -> Self {
         Self { passes: Arc::new(move |change| filter.passes(&change.typed())), kind: std::any::type_name::<K>() }
     }
 
-    /// Changes that pass both.
+    /// Passes events that pass both filters.
     pub(crate) fn and(self, other: Self) -> Self {
         let (first, second) = (self.passes, other.passes);
         Self { passes: Arc::new(move |change| first(change) && second(change)), kind: self.kind }
     }
 
-    /// Whether an event passes: yes if the filter panics, as a reconcile too many does no harm.
+    /// Whether an event passes. If the filter panics, the event passes, as an extra reconcile is harmless.
     pub(crate) fn lets_pass(&self, change: &AnyChange<'_>) -> bool {
         catch_unwind(AssertUnwindSafe(|| (self.passes)(change))).unwrap_or_else(|_| {
-            tracing::error!(kind = self.kind, "a filter has panicked: the event passes");
+            tracing::error!(kind = self.kind, "filter panicked; the event passes");
             true
         })
     }
@@ -103,7 +103,7 @@ impl AnyFilter {
 
 type Test<K> = dyn for<'a> Fn(&Change<'a, K>) -> bool + Send + Sync;
 
-/// Decides which events matter. Clones share it.
+/// Decides which events trigger reconciles. Clones share it.
 pub struct Filter<K>(Arc<Test<K>>);
 
 impl<K> Clone for Filter<K> {
@@ -113,7 +113,7 @@ impl<K> Clone for Filter<K> {
 }
 
 impl<K: 'static> Filter<K> {
-    /// Events for which the function says so pass.
+    /// Passes the events for which the function returns true.
     pub fn new(passes: impl for<'a> Fn(&Change<'a, K>) -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(passes))
     }
@@ -123,19 +123,19 @@ impl<K: 'static> Filter<K> {
         (self.0)(change)
     }
 
-    /// Events that pass both.
+    /// Passes events that pass both filters.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self::new(move |change| self.passes(change) && other.passes(change))
     }
 
-    /// Events that pass one of the two, or both.
+    /// Passes events that pass at least one of the two filters.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self::new(move |change| self.passes(change) || other.passes(change))
     }
 
-    /// Events that do not pass this one.
+    /// Passes events that do not pass this filter.
     #[must_use]
     #[expect(clippy::should_implement_trait, reason = "reads as `and` and `or` do")]
     pub fn not(self) -> Self {
@@ -143,14 +143,14 @@ impl<K: 'static> Filter<K> {
     }
 }
 
-/// Objects of which something holds, before or after the change: so that the last event of an object that stops
-/// matching passes, too.
+/// Passes events of objects that satisfy a condition before or after the event, so that the event with which an object
+/// stops matching passes, too.
 pub fn object<K: 'static>(holds: impl Fn(&K) -> bool + Send + Sync + 'static) -> Filter<K> {
     Filter::new(move |change| change.new.is_some_and(&holds) || change.old.is_some_and(&holds))
 }
 
-/// The specification has changed, or deletion has begun. Kinds whose objects have no generation (as `ConfigMap`) pass
-/// with any change.
+/// Passes changes of the spec, and the start of deletion. Any change passes for kinds without a generation, such as
+/// `ConfigMap`.
 pub fn generation_changed<K: Resource + 'static>() -> Filter<K> {
     changed(|old, new| {
         if new.generation.unwrap_or(0) == 0 {
@@ -161,34 +161,35 @@ pub fn generation_changed<K: Resource + 'static>() -> Filter<K> {
     })
 }
 
-/// Labels have changed.
+/// Passes changes of labels.
 pub fn labels_changed<K: Resource + 'static>() -> Filter<K> {
     changed(|old, new| old.labels != new.labels)
 }
 
-/// Annotations have changed.
+/// Passes changes of annotations.
 pub fn annotations_changed<K: Resource + 'static>() -> Filter<K> {
     changed(|old, new| old.annotations != new.annotations)
 }
 
-/// Finalizers have changed.
+/// Passes changes of finalizers.
 pub fn finalizers_changed<K: Resource + 'static>() -> Filter<K> {
     changed(|old, new| old.finalizers != new.finalizers)
 }
 
-/// Anything has changed.
+/// Passes all changes.
 pub fn resource_version_changed<K: Resource + 'static>() -> Filter<K> {
     changed(|old, new| old.resource_version != new.resource_version)
 }
 
-/// Deletion has begun: there is a deletion timestamp that was not there.
+/// Passes the start of deletion, when the deletion timestamp is set.
 pub fn deletion_started<K: Resource + 'static>() -> Filter<K> {
     changed(|old, new| old.deletion_timestamp.is_none() && new.deletion_timestamp.is_some())
 }
 
-/// Everything but changes of the status alone: the specification, labels, annotations, finalizers, owners, deletion.
+/// Passes everything but changes of the status alone: changes of the spec, labels, annotations, finalizers, owner
+/// references, and the start of deletion.
 ///
-/// For controllers that write a status and take no step because of one: their own writes do not call them again.
+/// For controllers that write a status but do not react to it: their own writes do not trigger them.
 pub fn ignoring_status<K: Resource + 'static>() -> Filter<K> {
     generation_changed().or(changed(|old, new| {
         old.labels != new.labels
@@ -196,7 +197,7 @@ pub fn ignoring_status<K: Resource + 'static>() -> Filter<K> {
             || old.finalizers != new.finalizers
             || old.owner_references != new.owner_references
             || old.deletion_timestamp != new.deletion_timestamp
-            // Deleted and made again under the same name while nobody looked.
+            // Deleted and recreated under the same name while the watch was interrupted.
             || old.uid != new.uid
     }))
 }

@@ -1,7 +1,7 @@
-//! Finalizers: cleaning up before an object goes.
+//! Finalizers of controllers.
 //!
-//! The finalizer is added before the first reconcile, and removed when the cleanup is done: not when it failed, and not
-//! when it asked for more time.
+//! The finalizer is added before the first reconcile, and removed when the cleanup is done: not when it failed or
+//! requested a requeue.
 
 use std::sync::Arc;
 
@@ -9,22 +9,22 @@ use kube::core::ObjectMeta;
 
 use crate::{controller::reconciler::AnyReconciler, objects::finalizer};
 
-/// A finalizer and what is done for it.
+/// A finalizer and its cleanup.
 pub(crate) struct Finalizer {
     pub(crate) name: Arc<str>,
     pub(crate) cleanup: Arc<dyn AnyReconciler>,
 }
 
-/// What a finalizer asks for, seeing an object.
+/// Next step for an object with respect to the finalizer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// The finalizer is to be added, then the object reconciled.
+    /// Add the finalizer, then reconcile.
     Add,
-    /// All is as it should be: reconcile.
+    /// Reconcile.
     Reconcile,
-    /// The object is to go: clean up, then remove the finalizer.
+    /// The object is being deleted: clean up, then remove the finalizer.
     CleanUp,
-    /// The object goes, and this controller has done its part.
+    /// The object is being deleted, and this controller has done its part.
     Leave,
 }
 

@@ -1,4 +1,4 @@
-//! What is done about a key: look it up, keep its finalizer, reconcile.
+//! Handling of one key: look up the object, manage its finalizer, reconcile.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,12 +19,12 @@ use crate::{
     key::ObjectKey,
 };
 
-/// How often it is looked at whether an object is gone while its kind is not served: seldom, as there may be many.
+/// Interval at which missing objects are checked while their kind is not served. It is long, as there may be many.
 const UNKNOWN_POLL: Duration = Duration::from_secs(60);
 
-/// Of whichever kind: only the reconciler knows the type of its objects.
+/// Type-erased: only the reconciler knows the type of its objects.
 pub(crate) struct Handler {
-    /// One for each scope.
+    /// One informer per scope.
     pub(crate) primary: Vec<Arc<AnyInformer>>,
     pub(crate) kind_info: Arc<dyn KindInfo>,
     pub(crate) reconciler: Arc<dyn AnyReconciler>,
@@ -35,13 +35,13 @@ pub(crate) struct Handler {
 
 impl Handle for Handler {
     async fn handle(&self, key: &ObjectKey) -> Result<Action> {
-        // Those of an attempt that was dropped, or has got no answer, may still be under way.
+        // Writes of an attempt that was dropped or got no response may still be in flight.
         self.context.writes().settled(key).await;
         let context = self.context.for_key(key);
         match (self.get(key), &self.finalizer) {
             (Some(object), Some(finalizer)) => self.keep(finalizer, object, context).await,
             (Some(object), None) => self.reconciler.reconcile(object, context).await,
-            // Nobody knows what is there: objects may be back when the kind is.
+            // It is unknown whether the object exists: it may return when the kind is served again.
             (None, _) if self.on_deleted.is_some() && !self.primary.iter().all(|informer| informer.is_synced()) => {
                 Ok(Action::requeue_after(UNKNOWN_POLL))
             }
@@ -68,7 +68,7 @@ impl Handler {
             Step::Reconcile => self.reconciler.reconcile(object, context.clone()).await,
             Step::Add => match kind.add_finalizer(object, &finalizer.name).await {
                 Ok(object) => self.reconciler.reconcile(object, context.clone()).await,
-                // It is gone, or about to be: this controller has not begun with it, and need not.
+                // The object is deleted or about to be. The controller has not started with it, and need not.
                 Err(error) if error.is_not_found() || matches!(error, ContextError::Incomplete { .. }) => {
                     Ok(Action::done())
                 }
@@ -79,7 +79,7 @@ impl Handler {
                 if action.delay().is_some() {
                     return Ok(action);
                 }
-                // The cleanup may have written the object itself, or put it out of this controller's scope.
+                // The cleanup may have written the object itself, or moved it out of the controller's scope.
                 let newest = self.get(&ObjectKey::of_meta(object.metadata())).unwrap_or_else(|| object.clone());
                 if newest.metadata().uid == object.metadata().uid {
                     kind.remove_finalizer(newest, &finalizer.name).await?;

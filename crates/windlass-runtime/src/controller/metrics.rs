@@ -1,4 +1,4 @@
-//! What controllers count, under controller-runtime's names.
+//! Metrics of controllers, under controller-runtime's names.
 
 use std::{sync::Arc, time::Duration};
 
@@ -64,21 +64,21 @@ impl Families {
             registry.register(format!("controller_runtime_{name}"), help, family);
         };
         counter("reconcile_errors", "Reconciles that failed", self.errors);
-        counter("terminal_reconcile_errors", "Reconciles that failed for good", self.terminal);
+        counter("terminal_reconcile_errors", "Reconciles that failed with a terminal error", self.terminal);
         counter("reconcile_panics", "Reconciles that panicked", self.panics);
-        counter("reconcile_timeouts", "Reconciles that took too long", self.timeouts);
+        counter("reconcile_timeouts", "Reconciles that timed out", self.timeouts);
         registry.register("controller_runtime_reconcile", "Reconciles, by result", self.total);
-        registry.register("controller_runtime_reconcile_time_seconds", "Time that reconciles took", self.time);
+        registry.register("controller_runtime_reconcile_time_seconds", "Duration of reconciles", self.time);
         registry.register(
             "controller_runtime_max_concurrent_reconciles",
-            "Reconciles that may run at a time",
+            "Maximum number of concurrent reconciles",
             self.workers,
         );
-        registry.register("controller_runtime_active_workers", "Reconciles that run now", self.active);
+        registry.register("controller_runtime_active_workers", "Number of running reconciles", self.active);
     }
 }
 
-/// The numbers of one controller. Looked up once: counting takes no lock of a family.
+/// Metrics of one controller. They are looked up once, so that counting takes no lock of a metric family.
 #[derive(Clone)]
 pub(crate) struct Counters {
     pub(crate) success: Counter,
@@ -99,7 +99,7 @@ impl Counters {
         let result =
             |result| families.total.get_or_create_owned(&OfResult { controller: controller.to_owned(), result });
         families.workers.get_or_create_owned(&of).set(i64::try_from(workers).unwrap_or(i64::MAX));
-        // Asked for by nobody: a requeue always has a delay. There, at zero, for dashboards that add it up.
+        // Never counted, as a requeue always has a delay. Present for dashboards that sum it up.
         result("requeue");
         Self {
             success: result("success"),

@@ -1,4 +1,4 @@
-//! From an owned object to the keys of its owners.
+//! Mapping from an owned object to the keys of its owners.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -13,23 +13,23 @@ const UNKNOWN: u8 = 0;
 const NAMESPACED: u8 = 1;
 const CLUSTER: u8 = 2;
 
-/// Which owners count.
+/// Which owners to map to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum OwnerSelection {
-    /// The one that controls the object.
+    /// The controlling owner.
     #[default]
     Controller,
-    /// All of them.
+    /// All owners.
     All,
 }
 
-/// The kind whose objects are owners. An owner reference names a version, which is passed over: an object belongs to
-/// the same owner after the owner's kind has moved on to another version.
+/// The kind of the owners. The version in an owner reference is ignored: an object keeps its owner when the owner's
+/// kind moves to another version.
 #[derive(Debug)]
 pub(crate) struct OwnerKind {
     group: String,
     kind: String,
-    /// Whether owners have a namespace. Kinds known at run time do not say so: the first of their objects does.
+    /// Whether owners have a namespace. For kinds known at run time, the first of their objects tells.
     resource_scope: AtomicU8,
 }
 
@@ -44,7 +44,7 @@ impl OwnerKind {
         Self { group: resource.group, kind: resource.kind, resource_scope: AtomicU8::new(resource_scope) }
     }
 
-    /// Takes note of an owner that was seen.
+    /// Records that an owner was seen.
     pub(crate) fn saw(&self, owner: &ObjectMeta) {
         if self.resource_scope.load(Ordering::Relaxed) == UNKNOWN {
             let resource_scope = if owner.namespace.is_some() { NAMESPACED } else { CLUSTER };
@@ -52,8 +52,8 @@ impl OwnerKind {
         }
     }
 
-    /// The keys of an object's owners. None while it is unknown whether owners have a namespace: then none of them has
-    /// been seen, and each will be worked on when it is.
+    /// Calls `each` with the keys of an object's owners. Does nothing while it is unknown whether owners have a
+    /// namespace: none of them has been seen then, and each will be queued when it is.
     pub(crate) fn keys(&self, owned: &ObjectMeta, which: OwnerSelection, mut each: impl FnMut(ObjectKey)) {
         let namespace = match self.resource_scope.load(Ordering::Relaxed) {
             NAMESPACED => owned.namespace.as_deref(),

@@ -1,4 +1,4 @@
-//! What a controller calls: a function, or a value with a method.
+//! Reconcilers: functions, or values with a method.
 
 use std::{future::Future, marker::PhantomData, sync::Arc};
 
@@ -13,10 +13,10 @@ use crate::{
     object::Object,
 };
 
-/// Makes one object true: looks at what is wanted, at what is there, and closes the gap.
+/// Reconciles one object: compares its desired state with the observed state, and closes the gap.
 ///
-/// Most controllers give an `async fn(Arc<K>, Context) -> Result<Action>`, which is one. Implement it for a struct when
-/// reconciles share something, as a connection to another system:
+/// Every `async fn(Arc<K>, Context) -> Result<Action>` is a reconciler. Implement the trait for a struct if reconciles
+/// share something, such as a connection to another system:
 ///
 /// ```
 /// use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::{
 ///
 /// impl Reconciler<ConfigMap> for Mirror {
 ///     async fn reconcile(&self, config: Arc<ConfigMap>, _ctx: Context) -> Result<Action> {
-///         println!("{:?} goes to {}", config.metadata.name, self.target);
+///         println!("mirroring {:?} to {}", config.metadata.name, self.target);
 ///         Ok(Action::done())
 ///     }
 /// }
@@ -37,11 +37,11 @@ use crate::{
 /// let controller = Controller::new("mirror", Mirror { target: "elsewhere".into() });
 /// ```
 ///
-/// It is never called twice at a time for the same object, and may be called at any time, for no reason at all: it must
-/// look at the state and not count calls. When it is cut short (a timeout, a lost lease, the end of the process), its
-/// future is dropped at an `await`, and the object's turn comes again.
+/// Reconciles of the same object never run concurrently. A reconcile can run at any time, even if nothing has changed:
+/// it must look at the state and not count calls. When it is cut short (by a timeout, a lost lease, or the end of the
+/// process), its future is dropped at an `await`, and the object is reconciled again.
 pub trait Reconciler<K: Object>: Send + Sync + 'static {
-    /// Reconciles an object. It is as new as the cache knows, and never older than this controller's own last write of
+    /// Reconciles an object. Its state is as new as the cache, and never older than this controller's own last write to
     /// it.
     fn reconcile(&self, object: Arc<K>, ctx: Context) -> impl Future<Output = Result<Action>> + Send;
 }
@@ -57,13 +57,13 @@ where
     }
 }
 
-/// A reconciler of whichever kind, whose type is forgotten.
+/// A type-erased [`Reconciler`].
 pub(crate) trait AnyReconciler: Send + Sync {
     /// The object must be of the reconciler's kind.
     fn reconcile(&self, object: Arc<dyn AnyObject>, ctx: Context) -> BoxFuture<'_, Result<Action>>;
 }
 
-/// Forgets the types of a reconciler.
+/// Erases the type of a reconciler.
 pub(crate) fn any_reconciler<K: Object>(reconciler: impl Reconciler<K>) -> Arc<dyn AnyReconciler> {
     Arc::new(TypedReconciler { reconciler, kind: PhantomData })
 }
@@ -79,5 +79,5 @@ impl<K: Object, R: Reconciler<K>> AnyReconciler for TypedReconciler<K, R> {
     }
 }
 
-/// What to do about an object that is gone.
+/// A handler for deleted objects.
 pub(crate) type OnDeleted = Box<dyn Fn(ObjectKey, Context) -> BoxFuture<'static, Result<()>> + Send + Sync>;

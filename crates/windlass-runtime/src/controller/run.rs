@@ -1,4 +1,4 @@
-//! The life of a controller: caches get warm, then workers run while this process may.
+//! Lifecycle of a controller: sync caches, then run workers while this process leads.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -26,25 +26,25 @@ use crate::{
     shutdown::Shutdown,
 };
 
-/// Why a controller ended although nobody asked it to.
+/// Error that stopped a controller.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ControllerError {
-    /// A worker has ended: something outside of a reconcile panicked.
-    #[error("a worker of the controller {controller:?} has ended")]
+    /// A worker ended, because something outside of a reconcile panicked.
+    #[error("a worker of controller {controller:?} ended")]
     WorkerEnded {
-        /// The controller's name.
+        /// Name of the controller.
         controller: Arc<str>,
-        /// How it ended.
+        /// The panic of the worker.
         #[source]
         source: Option<tokio::task::JoinError>,
     },
-    /// A source of keys panicked: nothing more would come from it.
-    #[error("a source of the controller {controller:?} panicked: {message}")]
+    /// A source of keys panicked, so it would deliver no more keys.
+    #[error("a source of controller {controller:?} panicked: {message}")]
     SourcePanicked {
-        /// The controller's name.
+        /// Name of the controller.
         controller: Arc<str>,
-        /// What it said.
+        /// The panic message.
         message: String,
     },
 }
@@ -54,7 +54,7 @@ pub(crate) struct Prepared {
     source_context: SourceContext,
     kind_info: Arc<dyn KindInfo>,
     primary: Vec<Arc<AnyInformer>>,
-    /// Of the primary.
+    /// Subscriptions to the primary kind.
     first: Vec<PendingSubscription>,
     others: Vec<PendingSubscription>,
     tasks: Vec<BoxFuture<'static, ()>>,
@@ -69,10 +69,10 @@ impl<K: Object> Controller<K> {
     /// Runs the controller without an [operator](crate::operator::Operator) until `shutdown` drains.
     ///
     /// Informers start when this is called, within a tokio runtime; everything else happens while the future is polled.
-    /// The controller waits until its caches are synced and this process leads (unless it
-    /// [needs no leader](Self::without_leader)), then queues all objects and reconciles them. When leadership is lost,
-    /// running reconciles are dropped and no more begin: a process leads at most once. When draining begins, running
-    /// reconciles finish and no others start; when aborting begins, they are dropped.
+    /// The controller waits until its caches are synced and this process leads (unless it [needs no
+    /// leader](Self::without_leader)), then queues all objects and reconciles them. When leadership is lost, running
+    /// reconciles are dropped and no more begin: a process leads at most once. When draining begins, running reconciles
+    /// finish and no others start; when aborting begins, they are dropped.
     pub fn run(self, context: &Context, shutdown: Shutdown) -> BoxFuture<'static, Result<(), ControllerError>> {
         let mut any = self.any;
         any.prepare(context.handles());
@@ -200,7 +200,7 @@ impl AnyController {
         handles: SharedHandles,
         shutdown: Shutdown,
     ) -> Result<(), ControllerError> {
-        // Dropped, and with it all tasks, when this function ends.
+        // Dropped at the end of this function, together with all tasks.
         let mut source_tasks = JoinSet::new();
         for task in std::mem::take(&mut prepared.tasks) {
             source_tasks.spawn(task.in_current_span());
@@ -246,7 +246,7 @@ impl AnyController {
             source_context.queue.close();
             return Ok(());
         }
-        // Not before: keys that nobody takes would pile up, those of objects that are gone among them.
+        // Not earlier: keys would pile up that no worker takes, among them those of deleted objects.
         let subscriptions: Vec<_> = first.into_iter().chain(others).map(PendingSubscription::subscribe).collect();
         source_context.resync.open();
         let ended = work(Arc::new(workers), self.concurrency, gate).await;
@@ -256,7 +256,7 @@ impl AnyController {
     }
 }
 
-/// Events of the primary are to become keys.
+/// Prepares the subscription that turns events of the primary kind into keys.
 fn pending_subscription(
     informer: Arc<AnyInformer>,
     primary: &AnyWatch,
@@ -272,19 +272,20 @@ fn pending_subscription(
     })
 }
 
-/// How long writes of reconciles that were dropped may take when a controller ends, before anybody else may lead.
+/// Time that writes of dropped reconciles get when a controller ends, before another process may lead.
 const LAST_WRITES: Duration = Duration::from_secs(2);
-/// The longest name of a field manager that servers take, in bytes.
+/// Maximum length of a field manager's name, in bytes.
 const LONGEST_MANAGER: usize = 128;
 
-/// The field manager of a controller. Each has its own: an apply takes back what the same manager applied before and
-/// now does not, so two that shared one would take back each other's conditions for ever.
+/// Returns the field manager of a controller. Each controller has its own: an apply removes the fields that the same
+/// manager applied before and omits now, so two controllers with one manager would keep removing each other's
+/// conditions.
 fn field_manager(operator: &str, controller: &str) -> Arc<str> {
     let full = format!("{operator}/{controller}");
     let mut name: String =
         full.chars().map(|it| if it == ' ' || !(it.is_control() || it.is_whitespace()) { it } else { '_' }).collect();
     if name.len() > LONGEST_MANAGER {
-        // Two that differ only in their ends stay two.
+        // Names that differ only at the end must stay different.
         let hash = full
             .bytes()
             .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
@@ -295,9 +296,9 @@ fn field_manager(operator: &str, controller: &str) -> Arc<str> {
     name.into()
 }
 
-/// When workers may run.
+/// Conditions under which workers run.
 pub(crate) struct Gate {
-    /// None for those that need no leader.
+    /// `None` if no leader is needed.
     pub(crate) leadership: Option<Leadership>,
     pub(crate) shutdown: Shutdown,
 }
@@ -317,7 +318,7 @@ impl Gate {
     }
 }
 
-/// Runs workers while they may.
+/// Runs workers while the gate allows it.
 pub(crate) async fn work<H: Handle>(
     workers: Arc<Workers<H>>,
     concurrency: usize,
@@ -336,7 +337,7 @@ pub(crate) async fn work<H: Handle>(
     tokio::select! {
         biased;
         () = gate.lost() => {
-            tracing::warn!("this process does not lead any more; reconciles are dropped");
+            tracing::warn!("lost leadership; dropping running reconciles");
             workers.queue.close();
             running.shutdown().await;
             shutdown.draining().await;
@@ -359,7 +360,7 @@ pub(crate) async fn work<H: Handle>(
     Ok(())
 }
 
-/// When the keys of this process change, all objects are looked at again: those that are its own now have been waiting.
+/// Requests a resync when the keys of this process change: the objects it has gained have been waiting.
 async fn follow_shard(mut shard: Shard, resync: Arc<Resync>) {
     loop {
         shard.changed().await;
@@ -367,7 +368,7 @@ async fn follow_shard(mut shard: Shard, resync: Arc<Resync>) {
     }
 }
 
-/// Resolves, with what it said, when a source of keys has panicked. One that ends has no more to bring.
+/// Resolves with the message when a source of keys has panicked. A source that just ends has no more keys.
 async fn panicked(source_tasks: &mut JoinSet<()>) -> String {
     while let Some(ended) = source_tasks.join_next().await {
         if let Some(panic) = ended.err().and_then(|error| error.try_into_panic().ok()) {
@@ -377,23 +378,23 @@ async fn panicked(source_tasks: &mut JoinSet<()>) -> String {
     std::future::pending().await
 }
 
-/// Waits until all informers have their first state. One whose resource is not served holds up the others for a while
-/// only, unless it is the primary's: without its objects there is nothing to do.
+/// Waits until all informers have synced. An informer whose resource is not served delays the others only for the grace
+/// period, unless it is the primary's: without its objects there is nothing to do.
 async fn synced(primary: &[PendingSubscription], others: &[PendingSubscription], grace: Duration) {
     let others = others.iter().map(|other| async move {
         while tokio::time::timeout(grace, other.synced()).await.is_err() {
             if other.is_absent() {
-                tracing::warn!(resource = %other.resource().plural, "not served; starting without it, and following when it comes");
+                tracing::warn!(resource = %other.resource().plural, "resource is not served; starting without it");
                 return;
             }
-            tracing::info!(resource = %other.resource().plural, "waiting for the first state");
+            tracing::info!(resource = %other.resource().plural, "waiting for the initial list");
         }
     });
     let primary = primary.iter().map(PendingSubscription::synced);
     tokio::join!(join_all(primary), join_all(others));
 }
 
-/// The answer, or none if draining begins first.
+/// Returns the output of the future, or `None` if draining begins first.
 async fn unless_draining<T>(shutdown: &Shutdown, answer: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;

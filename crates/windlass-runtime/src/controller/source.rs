@@ -1,4 +1,4 @@
-//! Where keys come from.
+//! Sources of keys.
 
 use std::{
     collections::BTreeSet,
@@ -22,7 +22,7 @@ use crate::{
     queue::{Priority, Queue},
 };
 
-/// Something that asks for reconciles: a [`Watch`](super::Watch), a [`Trigger`], a timer ([`Every`]), or a
+/// A source of keys to reconcile: a [`Watch`](super::Watch), a [`Trigger`], a timer ([`Every`]), or a
 /// [stream](Source::stream).
 pub struct Source {
     any: Box<dyn AnySource>,
@@ -37,18 +37,18 @@ impl Source {
         self.any
     }
 
-    /// The keys that a stream brings. It is polled while the controller runs; keys that come faster than they are
-    /// worked on cost one place in the queue each, however often they come.
+    /// Creates a source from a stream of keys. The stream is polled while the controller runs. A key that arrives again
+    /// while it is still queued is queued only once.
     ///
-    /// Each process has a stream of its own. Where replicas share the objects, each must be brought all keys: those that
-    /// are not its own are passed over.
+    /// Each process has its own stream. With sharding, the stream of each replica must deliver all keys: a replica
+    /// skips those of others.
     pub fn stream(keys: impl Stream<Item = ObjectKey> + Send + 'static) -> Self {
         Self::new(TaskSource(Box::new(move |source_context: SourceContext| {
             Box::pin(async move {
                 let mut keys = std::pin::pin!(keys);
                 while let Some(key) = keys.next().await {
                     source_context.queue.add(key, Priority::NORMAL);
-                    // A stream that is always ready must not keep the thread from others.
+                    // A stream that is always ready must not block the thread.
                     tokio::task::coop::consume_budget().await;
                 }
             })
@@ -62,8 +62,8 @@ impl fmt::Debug for Source {
     }
 }
 
-/// Asks for reconciles from anywhere: a handler of another system's messages, a test, another controller. Clones share
-/// it.
+/// Requests reconciles from anywhere: from a message handler of another system, a test, or another controller. Clones
+/// share it.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -80,24 +80,24 @@ pub struct Trigger {
 
 #[derive(Default)]
 struct TriggerState {
-    /// The controllers that listen. They are let go when they end, however long the trigger lives.
+    /// The running controllers with this source. Weak, so that they are dropped when they end.
     listeners: Vec<Weak<SourceContext>>,
-    /// Whether there has been one.
+    /// Whether a controller has ever used it.
     listened: bool,
-    /// What was asked for before the first of them listened.
+    /// Keys that were requested before the first controller ran.
     early: BTreeSet<ObjectKey>,
     early_resync: bool,
 }
 
 impl Trigger {
-    /// One that no controller listens to yet.
+    /// Creates a trigger that no controller uses yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Asks for a reconcile of an object. Never waits. What is asked for before the controller is there is kept for it,
-    /// and what is asked for after it has ended is not. Only this process is asked: where replicas share the objects,
-    /// each must be, as those of others are passed over.
+    /// Requests a reconcile of an object, without waiting. Requests before the controller runs are kept for it;
+    /// requests after it has ended are dropped. Only this process gets the request: with sharding, trigger every
+    /// replica, as each skips the keys of others.
     pub fn enqueue(&self, key: ObjectKey) {
         let mut triggered = self.shared.lock();
         if !triggered.listened {
@@ -109,7 +109,7 @@ impl Trigger {
         }
     }
 
-    /// Asks for a reconcile of every object of the controller's kind, after everything urgent.
+    /// Requests a reconcile of all objects of the controller's kind, with low priority.
     pub fn enqueue_all(&self) {
         let mut triggered = self.shared.lock();
         triggered.early_resync |= !triggered.listened;
@@ -122,7 +122,7 @@ impl Trigger {
 }
 
 impl TriggerState {
-    /// Those that are still there; the others are forgotten.
+    /// Returns the running controllers, and removes the others.
     fn listeners(&mut self) -> Vec<Arc<SourceContext>> {
         self.listeners.retain(|listener| listener.strong_count() > 0);
         self.listeners.iter().filter_map(Weak::upgrade).collect()
@@ -161,7 +161,7 @@ impl AnySource for Trigger {
         if resync {
             source_context.resync.request();
         }
-        // Held for as long as the controller runs.
+        // Held while the controller runs.
         Connection::Task(Box::pin(async move {
             let _listener = listener;
             std::future::pending().await
@@ -169,7 +169,7 @@ impl AnySource for Trigger {
     }
 }
 
-/// A timer: asks for reconciles again and again.
+/// A timer that requests reconciles periodically.
 ///
 /// ```
 /// use std::time::Duration;
@@ -185,13 +185,13 @@ pub struct Every {
 }
 
 impl Every {
-    /// Every object of the controller's kind, once in a period, after everything urgent. The first time is one period
-    /// after the controller has started; a period of zero counts as a millisecond.
+    /// Requests all objects of the controller's kind once per period, with low priority. The first time is one period
+    /// after the controller has started. A period of zero counts as one millisecond.
     pub fn new(period: Duration) -> Self {
         Self { period: period.max(Duration::from_millis(1)), keys: None }
     }
 
-    /// These objects only, whether they exist or not, and with the urgency of news.
+    /// Requests only these objects, whether they exist or not, with normal priority.
     #[must_use]
     pub fn keys(mut self, keys: impl IntoIterator<Item = ObjectKey>) -> Self {
         self.keys = Some(keys.into_iter().collect());
@@ -204,7 +204,7 @@ impl From<Every> for Source {
         Self::new(TaskSource(Box::new(move |source_context: SourceContext| {
             Box::pin(async move {
                 let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + every.period, every.period);
-                // A process that slept has nothing to make up for: once is enough.
+                // A process that was suspended has nothing to make up for: one tick is enough.
                 ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
                 loop {
                     ticks.tick().await;
@@ -230,7 +230,7 @@ impl AnySource for TaskSource {
     }
 }
 
-/// What a source is connected to. A cheap handle.
+/// Context that a source is connected to. A cheap handle.
 #[derive(Clone)]
 pub(crate) struct SourceContext {
     pub(crate) queue: Queue<ObjectKey>,
@@ -239,14 +239,14 @@ pub(crate) struct SourceContext {
     pub(crate) resync: Arc<Resync>,
 }
 
-/// A source of any kind: first all open their informers, then, when a context over all of them can be had, they are
-/// connected.
+/// A type-erased [`Source`]. All sources of a controller first open their informers; then they are connected, with a
+/// context that can read all of these.
 pub(crate) trait AnySource: Send {
     fn permissions(&self) -> Vec<Permission> {
         Vec::new()
     }
 
-    /// Narrows what is watched in all namespaces to these.
+    /// Restricts watches of all namespaces to these.
     fn restrict_to(&mut self, namespaces: &[String]) {
         let _ = namespaces;
     }
@@ -260,13 +260,13 @@ pub(crate) trait AnySource: Send {
 
 /// A connected source.
 pub(crate) enum Connection {
-    /// To be polled while the controller runs.
+    /// A task that runs with the controller.
     Task(BoxFuture<'static, ()>),
-    /// Informers, heard for as long as the controller works.
+    /// Informers to subscribe to while workers run.
     Watch(Vec<PendingSubscription>),
 }
 
-/// An informer that a controller hears, as soon as it works: until then nobody would take the keys.
+/// A subscription to an informer that begins when workers run. Before that, nothing would take the keys.
 pub(crate) struct PendingSubscription {
     informer: Arc<AnyInformer>,
     handler: ChangeHandler,
@@ -281,12 +281,12 @@ impl PendingSubscription {
         self.informer.resource()
     }
 
-    /// Resolves when the informer has its first state.
+    /// Resolves when the informer has synced.
     pub(crate) async fn synced(&self) {
         self.informer.synced().await;
     }
 
-    /// Hears what is there, and what happens from now on.
+    /// Subscribes to the current state and all later events.
     pub(crate) fn subscribe(self) -> Subscription {
         let Self { informer, mut handler } = self;
         informer.subscribe(Box::new(move |event| handler(&AnyChange::of(&event))))
@@ -298,7 +298,7 @@ impl PendingSubscription {
     }
 }
 
-/// Queues all objects of a controller's kind, not urgently. While nobody works, it is only noted that somebody asked.
+/// Queues all objects of a controller's kind, with low priority. A request before workers run is remembered.
 pub(crate) struct Resync {
     queue_all: Box<dyn Fn() + Send + Sync>,
     state: Mutex<ResyncState>,
@@ -316,7 +316,7 @@ impl Resync {
         Self { queue_all: Box::new(queue_all), state: Mutex::new(ResyncState::Closed) }
     }
 
-    /// Asks for it.
+    /// Requests a resync.
     pub(crate) fn request(&self) {
         let mut state = self.state.lock();
         if *state != ResyncState::Open {
@@ -327,7 +327,7 @@ impl Resync {
         (self.queue_all)();
     }
 
-    /// Somebody works from now on.
+    /// Workers run from now on.
     pub(crate) fn open(&self) {
         let early = std::mem::replace(&mut *self.state.lock(), ResyncState::Open) == ResyncState::Requested;
         if early {

@@ -1,8 +1,7 @@
-//! Controllers as a pure function: from a parent and its children to what both should be.
+//! Controllers as a pure function, from a parent and its children to the desired state of both.
 //!
-//! The function looks and says what it wants; the framework does it: it applies the children, removes those that are
-//! not wanted any more, and writes the status. Such a function can be tested without a cluster, and cannot forget a
-//! step.
+//! The function only returns the desired state. The framework applies the children, deletes those that are no longer
+//! desired, and writes the status. Such a function can be tested without a cluster, and cannot forget a step.
 //!
 //! ```
 //! use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
@@ -11,8 +10,8 @@
 //! fn sync(parent: &Deployment, children: &Children<'_>) -> Result<DesiredState> {
 //!     let mut config = ConfigMap::default();
 //!     config.metadata.name = Some(format!("{}-config", parent.metadata.name.as_deref().unwrap_or_default()));
-//!     let there = children.list::<ConfigMap>()?.len();
-//!     Ok(DesiredState::new().child(config).status(serde_json::json!({ "configs": there })))
+//!     let existing = children.list::<ConfigMap>()?.len();
+//!     Ok(DesiredState::new().child(config).status(serde_json::json!({ "configs": existing })))
 //! }
 //!
 //! let controller = Controller::<Deployment>::syncing("configs", sync).owns::<ConfigMap>();
@@ -36,8 +35,7 @@ use crate::{
     objects::owner::{Owner, controller_of},
 };
 
-/// The objects that a parent controls, of the kinds that the controller [owns](Controller::owns), as the caches have
-/// them.
+/// The cached objects that a parent controls, of the kinds that the controller [owns](Controller::owns).
 pub struct Children<'a> {
     context: &'a Context,
     namespace: Option<&'a str>,
@@ -45,20 +43,20 @@ pub struct Children<'a> {
 }
 
 impl Children<'_> {
-    /// All children of a kind, ordered by name.
+    /// Returns all children of a kind, sorted by name.
     pub fn list<W: Object<DynamicType: Default>>(&self) -> Result<Vec<Arc<W>>, ContextError> {
         self.list_with(&W::DynamicType::default())
     }
 
-    /// All children of a kind that is known at run time, ordered by name.
+    /// Returns all children of a kind that is known at run time, sorted by name.
     pub fn list_with<W: Object>(&self, dynamic: &W::DynamicType) -> Result<Vec<Arc<W>>, ContextError> {
         let mut children = self.context.kind_with::<W>(dynamic).owned(self.uid)?;
         children.sort_by_cached_key(|child| ObjectKey::of(child.as_ref()));
         Ok(children)
     }
 
-    /// The child of a name, in the parent's namespace. (Parents of the cluster find their children there alone;
-    /// [`list`](Self::list) has those in namespaces.)
+    /// Returns the child of this name in the parent's namespace. (For a cluster-scoped parent, only cluster-scoped
+    /// children are found; [`list`](Self::list) also returns those in namespaces.)
     pub fn get<W: Object<DynamicType: Default>>(&self, name: &str) -> Result<Option<Arc<W>>, ContextError> {
         let key = match self.namespace {
             Some(namespace) => ObjectKey::namespaced(namespace, name),
@@ -69,7 +67,7 @@ impl Children<'_> {
     }
 }
 
-/// What a sync function wants to be so.
+/// Desired state that a sync function returns.
 #[derive(Default)]
 pub struct DesiredState {
     children: Desired,
@@ -78,34 +76,34 @@ pub struct DesiredState {
 }
 
 impl DesiredState {
-    /// No children; a status that is left as it is.
+    /// Creates a desired state without children, which leaves the status unchanged.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// And this child: owned by the parent, in its namespace unless it says otherwise. Its kind must be one that the
-    /// controller owns.
+    /// Adds a child. It is owned by the parent, and in the parent's namespace unless it names another. The controller
+    /// must own its kind.
     #[must_use]
     pub fn child<W: Object<DynamicType: Default>>(mut self, child: W) -> Self {
         self.children.add(child);
         self
     }
 
-    /// And this child of a kind that is known at run time.
+    /// Adds a child of a kind that is known at run time.
     #[must_use]
     pub fn child_with<W: Object>(mut self, child: W, dynamic: &W::DynamicType) -> Self {
         self.children.add_with(child, dynamic);
         self
     }
 
-    /// The parent's status is to say this; parts of it that others set stay.
+    /// Sets fields of the parent's status. Fields that others set are kept.
     #[must_use]
     pub fn status(mut self, status: impl Serialize) -> Self {
         self.status = Some(serde_json::to_vec(&status).and_then(|status| serde_json::from_slice(&status)));
         self
     }
 
-    /// Look again after this time, even if nothing changes.
+    /// Requests a reconcile after this delay, even if nothing changes.
     #[must_use]
     pub fn resync_after(mut self, delay: Duration) -> Self {
         self.resync_after = Some(delay);
@@ -114,8 +112,8 @@ impl DesiredState {
 }
 
 impl DesiredState {
-    async fn make_so(self, kind: &AnyKind<'_>, parent: &dyn AnyObject, owner: &Owner, set: &str) -> Result<Action> {
-        // The status may be told even if the children cannot be made: it may say why.
+    async fn realize(self, kind: &AnyKind<'_>, parent: &dyn AnyObject, owner: &Owner, set: &str) -> Result<Action> {
+        // Write the status even if the children could not be applied: it may say why.
         let applied = kind.context().apply_set_of(owner, set, &self.children).await;
         if let Some(status) = self.status {
             kind.set_status(parent, Ok(status?)).await?;
@@ -126,7 +124,7 @@ impl DesiredState {
 }
 
 struct Sync<K: Object, F> {
-    /// What the children of this controller are known by, among those of other controllers of the same parents.
+    /// Distinguishes the children of this controller from those of other controllers of the same parents.
     set: String,
     dynamic: K::DynamicType,
     sync: F,
@@ -138,7 +136,7 @@ where
     F: for<'a> Fn(&K, &Children<'a>) -> Result<DesiredState> + Send + std::marker::Sync + 'static,
 {
     async fn reconcile(&self, parent: Arc<K>, ctx: Context) -> Result<Action> {
-        // Its children go with it.
+        // Its children are garbage-collected.
         if parent.meta().deletion_timestamp.is_some() {
             return Ok(Action::done());
         }
@@ -146,14 +144,14 @@ where
         let children = Children { context: &ctx, namespace: parent.meta().namespace.as_deref(), uid: owner.uid() };
         let wanted = (self.sync)(&parent, &children)?;
         let kind = AnyKind::new(&ctx, kind_info::<K>(&self.dynamic));
-        wanted.make_so(&kind, parent.as_ref(), &owner, &self.set).await
+        wanted.realize(&kind, parent.as_ref(), &owner, &self.set).await
     }
 }
 
 impl<K: Object<DynamicType: Default>> Controller<K> {
-    /// A controller that is a pure function; see the [module](self). Only children of kinds that are
-    /// [owned](Self::owns) are removed when they are not wanted any more. An object that is being deleted is left
-    /// alone: garbage collection takes its children.
+    /// Creates a controller from a pure function; see the [module](self). Children that are no longer desired are
+    /// deleted only if their kind is [owned](Self::owns). An object that is being deleted is not synced: its children
+    /// are garbage-collected.
     pub fn syncing(
         name: &str,
         sync: impl for<'a> Fn(&K, &Children<'a>) -> Result<DesiredState> + Send + std::marker::Sync + 'static,
@@ -163,7 +161,7 @@ impl<K: Object<DynamicType: Default>> Controller<K> {
 }
 
 impl<K: Object> Controller<K> {
-    /// The same for the objects that a watch describes.
+    /// Creates such a controller for the objects of a [`Watch`].
     pub fn syncing_of(
         name: &str,
         primary: Watch<K>,

@@ -28,9 +28,9 @@ use crate::{
 type Open = Arc<dyn Fn(&Caches, &Scope) -> Arc<AnyInformer> + Send + Sync>;
 type Map = Box<dyn Fn(&dyn AnyObject, &Context) -> Vec<ObjectKey> + Send + Sync>;
 
-/// Which objects are watched: of a kind, within a scope, and which of their events matter.
+/// Selects the objects to watch: of a kind, within a scope, with a filter of their events.
 ///
-/// It becomes a [`Source`] when it is said whom its events concern: [`map`](Self::map), [`owned`](Self::owned) or
+/// It becomes a [`Source`] by choosing which objects its events affect: [`map`](Self::map), [`owned`](Self::owned) or
 /// [`owned_by_any`](Self::owned_by_any).
 ///
 /// ```
@@ -49,40 +49,40 @@ pub struct Watch<W: Object> {
     any: AnyWatch,
 }
 
-/// A [`Watch`] whose Rust type is forgotten.
+/// A type-erased [`Watch`].
 pub(crate) struct AnyWatch {
     pub(crate) kind_info: Arc<dyn KindInfo>,
     scopes: Vec<Scope>,
     pub(crate) filter: Option<AnyFilter>,
     open: Open,
-    /// Whether the informer was given.
+    /// Whether the informer was given by the caller.
     given: bool,
-    /// The Rust type of the objects, for the log.
+    /// Rust type of the objects, for logs.
     type_name: &'static str,
 }
 
 impl<W: Object<DynamicType: Default>> Watch<W> {
-    /// All objects of a kind.
-    #[expect(clippy::new_without_default, reason = "a watch of nothing in particular is no sensible default")]
+    /// Watches all objects of a kind.
+    #[expect(clippy::new_without_default, reason = "a watch has no sensible default")]
     pub fn new() -> Self {
         Self::with(W::DynamicType::default())
     }
 
-    /// What an informer that is there already brings.
+    /// Uses an existing informer.
     pub fn informer(informer: Informer<W>) -> Self {
         Self::informer_with(W::DynamicType::default(), informer)
     }
 }
 
 impl<W: Object> Watch<W> {
-    /// All objects of a kind that is known at run time.
+    /// Watches all objects of a kind that is known at run time.
     pub fn with(dynamic: W::DynamicType) -> Self {
         let kind = dynamic.clone();
         let open = move |caches: &Caches, scope: &Scope| caches.informer_with::<W>(&kind, scope).into_any();
         Self::opened_by(dynamic, Arc::new(open), false)
     }
 
-    /// What an informer that is there already brings, of a kind that is known at run time.
+    /// Uses an existing informer of a kind that is known at run time.
     pub fn informer_with(dynamic: W::DynamicType, informer: Informer<W>) -> Self {
         let informer = informer.into_any();
         Self::opened_by(dynamic, Arc::new(move |_, _| informer.clone()), true)
@@ -93,14 +93,14 @@ impl<W: Object> Watch<W> {
         Self { dynamic, any }
     }
 
-    /// Only objects of this scope. An informer that was given keeps its own.
+    /// Restricts the watch to the objects of a scope. A given informer keeps its own.
     #[must_use]
     pub fn scope(mut self, scope: Scope) -> Self {
         self.any.set_scope(scope);
         self
     }
 
-    /// Only objects of these namespaces: a watch for each, within the scope given so far.
+    /// Restricts the watch to these namespaces: one watch per namespace, within the current scope.
     #[must_use]
     pub fn namespaces<N: Into<String>>(mut self, namespaces: impl IntoIterator<Item = N>) -> Self {
         let scope = self.any.scopes.pop().unwrap_or_default();
@@ -111,27 +111,28 @@ impl<W: Object> Watch<W> {
         self
     }
 
-    /// Only events that pass. A second filter is added to the first.
+    /// Restricts the events. With several filters, an event must pass all of them.
     #[must_use]
     pub fn filter(mut self, filter: Filter<W>) -> Self {
         self.any.add_filter(AnyFilter::of(filter));
         self
     }
 
-    /// An event concerns the objects whose keys the function gives for the state before it and for the state after it.
-    /// The function is called by the watch itself: it must be quick. It can read other caches of the controller. If it
-    /// panics, every object is looked at.
+    /// Maps an event to the keys that the function returns for the states before and after it. The function runs on the
+    /// watch, so it must be quick. It can read other caches of the controller. If it panics, all objects are
+    /// reconciled.
     pub fn map(self, map: impl Fn(&W, &Context) -> Vec<ObjectKey> + Send + Sync + 'static) -> Source {
         let map = move |object: &dyn AnyObject, context: &Context| map(typed_ref(object), context);
         self.any.source(Target::Map(Box::new(map)))
     }
 
-    /// An event concerns the owner that controls the object (before or after), if it is of the controller's kind.
+    /// Maps an event to the controlling owner of the object, before and after the event, if it is of the controller's
+    /// kind.
     pub fn owned(self) -> Source {
         self.any.source(Target::Owner(OwnerSelection::Controller))
     }
 
-    /// An event concerns all owners of the object (before or after) that are of the controller's kind.
+    /// Maps an event to all owners of the object, before and after the event, that are of the controller's kind.
     pub fn owned_by_any(self) -> Source {
         self.any.source(Target::Owner(OwnerSelection::All))
     }
@@ -165,7 +166,7 @@ impl AnyWatch {
         Source::new(WatchSource { watch: self, target, informers: Vec::new() })
     }
 
-    /// What the watch alone needs, and more verbs where the objects are written, too.
+    /// Returns permissions for the watched resource in all scopes.
     pub(crate) fn permissions(&self, subresource: &str, verbs: &[&'static str]) -> Vec<Permission> {
         let resource = self.kind_info.resource();
         self.scopes
@@ -180,7 +181,7 @@ impl AnyWatch {
             .collect()
     }
 
-    /// Narrows scopes without a namespace to these. What may have no namespaces is left alone.
+    /// Restricts scopes without a namespace to these. Kinds that may be cluster-scoped are unchanged.
     pub(crate) fn restrict_to(&mut self, namespaces: &[String]) {
         if namespaces.is_empty() || self.given || self.kind_info.resource_scope() != ResourceScope::Namespaced {
             return;
@@ -195,7 +196,7 @@ impl AnyWatch {
         self.scopes = std::mem::take(&mut self.scopes).into_iter().flat_map(narrow).collect();
     }
 
-    /// Opens the informers, which contexts can read from then on.
+    /// Opens the informers, and makes them readable through contexts.
     pub(crate) fn open(&self, caches: &Caches, watched_kinds: &WatchedKinds) -> Vec<Arc<AnyInformer>> {
         let open = |scope: &Scope| {
             let informer = (self.open)(caches, scope);
@@ -207,8 +208,8 @@ impl AnyWatch {
 }
 
 impl Watch<PartialObjectMeta> {
-    /// The metadata of all objects of a kind: what names, labels, annotations and owners tell, for a fraction of the
-    /// memory.
+    /// Watches only the metadata of all objects of a kind: names, labels, annotations and owner references, for a
+    /// fraction of the memory.
     pub fn metadata_of<W: Object<DynamicType: Default>>() -> Watch<PartialObjectMeta<W>>
     where
         PartialObjectMeta<W>: Object<DynamicType = W::DynamicType>,
@@ -216,7 +217,7 @@ impl Watch<PartialObjectMeta> {
         Self::metadata_with::<W>(W::DynamicType::default())
     }
 
-    /// The metadata of all objects of a kind that is known at run time.
+    /// Watches only the metadata of all objects of a kind that is known at run time.
     pub fn metadata_with<W: Object>(dynamic: W::DynamicType) -> Watch<PartialObjectMeta<W>>
     where
         PartialObjectMeta<W>: Object<DynamicType = W::DynamicType>,
@@ -240,7 +241,7 @@ struct WatchSource {
 
 impl AnySource for WatchSource {
     fn permissions(&self) -> Vec<Permission> {
-        // Who owns objects makes and removes them.
+        // A controller creates and deletes the objects that it owns.
         let verbs: &[_] = match self.target {
             Target::Owner(_) => &["get", "list", "watch", "create", "update", "patch", "delete"],
             Target::Map(_) => &["get", "list", "watch"],
@@ -269,7 +270,7 @@ impl AnySource for WatchSource {
     }
 }
 
-/// What an event of a watched object leads to.
+/// Queues the keys that an event of a watched object affects.
 fn handle_change(change: &AnyChange<'_>, watch: &AnyWatch, target: &Target, source_context: &SourceContext) {
     if !watch.filter.as_ref().is_none_or(|filter| filter.lets_pass(change)) {
         return;
@@ -295,7 +296,7 @@ fn handle_change(change: &AnyChange<'_>, watch: &AnyWatch, target: &Target, sour
                     Ok(keys) => keys.into_iter().for_each(|key| source_context.queue.add(key, priority)),
                     Err(_) => {
                         let kind = watch.type_name;
-                        tracing::error!(kind, "a map has panicked: it may concern any object, so all are looked at");
+                        tracing::error!(kind, "the map function of a watch panicked; reconciling all objects");
                         source_context.resync.request();
                     }
                 }

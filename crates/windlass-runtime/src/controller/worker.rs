@@ -1,4 +1,4 @@
-//! Workers: from keys to attempts, and from what came of them back to the queue.
+//! Workers: take keys from the queue, run attempts, and report the results back to the queue.
 
 use std::{future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
@@ -16,12 +16,12 @@ use crate::{
     queue::{Queue, Work},
 };
 
-/// What is done about a key.
+/// Handles one key.
 pub(crate) trait Handle: Send + Sync + 'static {
     fn handle(&self, key: &ObjectKey) -> impl Future<Output = Result<Action>> + Send;
 }
 
-/// What the workers of a controller share.
+/// State that the workers of a controller share.
 pub(crate) struct Workers<H> {
     pub(crate) controller: Arc<str>,
     pub(crate) queue: Queue<ObjectKey>,
@@ -31,7 +31,7 @@ pub(crate) struct Workers<H> {
     pub(crate) shard: Shard,
 }
 
-/// Counts a worker as active, however its attempt ends.
+/// Counts a worker as active until its attempt ends.
 struct Active<'a>(&'a Counters);
 
 impl<'a> Active<'a> {
@@ -48,12 +48,12 @@ impl Drop for Active<'_> {
 }
 
 impl<H: Handle> Workers<H> {
-    /// Works until the queue is closed. Can be dropped at any time: the key it has goes back to the queue.
+    /// Works until the queue is closed. Can be dropped at any time: its key returns to the queue.
     pub(crate) async fn work(self: Arc<Self>) {
         let ids = Ids::new();
         let mut count = 0;
         while let Some(work) = self.queue.next().await {
-            // A queue that is never empty must not keep the thread from others, nor this worker from being stopped.
+            // A queue that is never empty must not block the thread, nor keep this worker from being stopped.
             tokio::task::coop::consume_budget().await;
             if !self.shard.owns(work.key()) {
                 work.done();
@@ -65,7 +65,7 @@ impl<H: Handle> Workers<H> {
                 "reconcile",
                 controller = &*self.controller,
                 namespace = key.namespace(),
-                // Not `name`, which is that of the span in a line of JSON.
+                // Not `name`, which is the name of the span in JSON logs.
                 object = key.name(),
                 reconcile_id = %ids.get(count),
             );
@@ -96,12 +96,12 @@ impl<H: Handle> Workers<H> {
             Ok(Ok(Err(error))) if error.is_terminal() => {
                 self.failed();
                 self.counters.terminal.inc();
-                tracing::error!(%error, "reconcile failed for good; it is not tried again until something changes");
+                tracing::error!(%error, "reconcile failed with a terminal error; not retrying until something changes");
                 work.done();
             }
             Ok(Ok(Err(error))) => {
                 self.failed();
-                // Somebody else wrote first: nothing is wrong, the next attempt sees their write.
+                // Another write came first. Nothing is wrong: the next attempt sees it.
                 if is_conflict(&error) {
                     tracing::info!(%error, "conflict; trying again");
                 } else {
@@ -118,7 +118,7 @@ impl<H: Handle> Workers<H> {
             Err(limit) => {
                 self.failed();
                 self.counters.timeouts.inc();
-                tracing::error!(?limit, "reconcile took too long and was dropped");
+                tracing::error!(?limit, "reconcile timed out and was dropped");
                 work.retry();
             }
         }
@@ -143,9 +143,9 @@ impl<H: Handle> Workers<H> {
     }
 }
 
-/// The key is another replica's, who looks at it now. If it comes back, so does all work on it.
+/// The key belongs to another replica, which reconciles it now. If the key returns, so does all work on it.
 fn lost(work: Work<ObjectKey>) {
-    tracing::info!("the object is another replica's now; the reconcile is dropped");
+    tracing::info!("the object belongs to another replica now; dropping the reconcile");
     work.done();
 }
 
@@ -161,7 +161,7 @@ fn is_conflict(error: &Error) -> bool {
     }
 }
 
-/// Identities of reconciles: random for each worker, then counted, so that one costs no system call.
+/// Reconcile IDs: random per worker, then counted, so that an ID costs no system call.
 struct Ids {
     high: u64,
     low: u64,

@@ -1,4 +1,4 @@
-//! Workers without a server: a queue, and handlers that do as a test says.
+//! Workers without a server: a queue, and handlers controlled by the test.
 
 use std::{
     collections::HashMap,
@@ -75,7 +75,7 @@ async fn a_hundred_thousand_keys_that_fail_are_all_done_in_the_end() {
     assert_eq!(attempts.len(), KEYS);
     assert!(attempts.values().all(|count| *count == 3));
     assert_eq!((workers.counters.success.get(), workers.counters.errors.get()), (KEYS as u64, 2 * KEYS as u64));
-    // 200,000 retries at 100 a second after a burst of 1,000: no server is overrun by all of them at once.
+    // 200,000 retries at 100 per second after a burst of 1,000: no server is overrun by all of them at once.
     assert!(began.elapsed() >= Duration::from_secs(1900), "{:?}", began.elapsed());
 }
 
@@ -141,8 +141,7 @@ async fn a_log_line_tells_controller_object_and_reconcile() {
             Ok(())
         }
     }
-    // Somebody listens everywhere: a span that another thread meets first, with nobody listening, would stay silent
-    // here.
+    // A global subscriber: a span that another thread meets first while nobody listens would stay disabled here.
     let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
     let lines = Lines::default();
     let written = lines.clone();
