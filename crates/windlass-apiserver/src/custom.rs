@@ -240,6 +240,7 @@ impl<'a> Maker<'a> {
             resource,
             table: self.table,
             strategy: &CustomStrategy,
+            facts: &strategy::FACTS,
             stored: self.stored_resource.clone(),
             cache: self.cache.clone(),
             form: Form::Custom(Box::new(custom)),

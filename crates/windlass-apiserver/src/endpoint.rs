@@ -7,6 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 use windlass_builtins::{
+    facts::KindFacts,
     resource::{Resource, Table},
     strategy::Strategy,
     table,
@@ -27,6 +28,8 @@ pub struct Endpoint {
     pub table: &'static Table,
     /// What the schema cannot say.
     pub strategy: &'static dyn Strategy,
+    /// The constant properties of the kind.
+    pub facts: &'static KindFacts,
     /// The resource as it is stored: the same, or another version of it.
     pub stored: Arc<Resource>,
     /// Its objects.

@@ -60,6 +60,7 @@ pub(crate) fn endpoint(current: &Endpoint) -> Endpoint {
         resource: Arc::new(resource),
         table: current.table,
         strategy: current.strategy,
+        facts: current.facts,
         stored: current.stored.clone(),
         cache: current.cache.clone(),
         form: Form::Converted(&CONVERSION),

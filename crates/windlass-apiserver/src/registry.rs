@@ -11,7 +11,7 @@ use std::{
 
 use imbl::OrdMap;
 use windlass_builtins::{
-    kinds::{self, autoscaler::conversion as autoscaler, event::conversion as event},
+    kinds::{self, event::conversion as event, horizontal_pod_autoscaler::conversion as autoscaler},
     resource::{Group, Resource, Table},
 };
 
@@ -79,6 +79,7 @@ impl Registry {
                 resource: Arc::new(resource.clone()),
                 table,
                 strategy: kinds::strategy(&resource.group, &resource.plural),
+                facts: kinds::facts(&resource.group, &resource.plural),
                 stored: Arc::new(stored.clone()),
                 cache,
                 form: form(resource),

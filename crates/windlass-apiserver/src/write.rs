@@ -27,7 +27,7 @@ mod allocate;
 pub(crate) mod convert;
 pub(crate) mod decode;
 mod defaults;
-pub(crate) mod kind_rules;
+mod kind_rules;
 pub(crate) mod managed_fields;
 mod mutate;
 mod persist;

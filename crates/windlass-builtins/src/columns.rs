@@ -1,13 +1,46 @@
-//! What the cells of `kubectl get` have in common: ages, empty values, labels.
+//! The columns of `kubectl get`, and the cells that many kinds have: ages, labels, selectors, placeholders for unset
+//! values.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use windlass_schema::time;
 
-use crate::object::{entries, items, text};
-use crate::strategy::Column;
+use crate::object::{boolean, entries, integer, items, text};
 
-/// The first column of every kind.
+/// A column of `kubectl get`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Column {
+    /// Heading.
+    pub name: &'static str,
+    /// `string`, `integer`, `number`, `boolean` or `date`.
+    pub kind: &'static str,
+    /// `name` for the first column, otherwise empty.
+    pub format: &'static str,
+    /// Description of the column in a Table.
+    pub description: &'static str,
+    /// 0 for columns that are always shown, 1 or more for columns of `-o wide`.
+    pub priority: i32,
+}
+
+/// The columns of a kind and the functions that fill them in.
+#[derive(Debug, Clone, Copy)]
+pub struct Printer {
+    /// The columns.
+    pub columns: &'static [Column],
+    /// Returns the cells of a row, one per column.
+    pub cells: fn(&Value, Timestamp) -> Vec<Value>,
+    /// Returns the conditions of a row, for example that a pod has completed. Most kinds have none.
+    pub row_conditions: fn(&Value) -> Vec<Value>,
+}
+
+impl Printer {
+    /// A printer without row conditions.
+    pub const fn new(columns: &'static [Column], cells: fn(&Value, Timestamp) -> Vec<Value>) -> Self {
+        Self { columns, cells, row_conditions: |_| Vec::new() }
+    }
+}
+
+/// Name of the object: the first column of most kinds.
 pub const NAME: Column = Column {
     name: "Name",
     kind: "string",
@@ -16,7 +49,7 @@ pub const NAME: Column = Column {
     priority: 0,
 };
 
-/// The age of an object.
+/// Age of the object.
 pub const AGE: Column = Column {
     name: "Age",
     kind: "string",
@@ -25,28 +58,28 @@ pub const AGE: Column = Column {
     priority: 0,
 };
 
-/// The names of the containers of a pod template.
+/// Names of the containers in a pod template.
 pub const CONTAINERS: Column = wide("Containers", "string", "Names of each container in the template.");
 
-/// The images of the containers of a pod template.
+/// Images of the containers in a pod template.
 pub const IMAGES: Column = wide("Images", "string", "Images referenced by each container in the template.");
 
-/// A column that is always shown.
+/// Returns a column that is always shown.
 pub const fn column(name: &'static str, kind: &'static str, description: &'static str) -> Column {
     Column { name, kind, format: "", description, priority: 0 }
 }
 
-/// A column that `-o wide` shows.
+/// Returns a column that is shown with `-o wide`.
 pub const fn wide(name: &'static str, kind: &'static str, description: &'static str) -> Column {
     Column { name, kind, format: "", description, priority: 1 }
 }
 
-/// A duration in two or three significant figures: `90s`, `5m3s`, `47h`, `3d2h`, `2y16d`.
+/// Formats a duration with two or three significant figures: `90s`, `5m3s`, `47h`, `3d2h`, `2y16d`.
 pub fn human_duration(duration: SignedDuration) -> String {
     time::human_duration(duration.as_secs())
 }
 
-/// How long ago the time in a field was; `<unknown>` when there is none.
+/// Returns the time elapsed since the timestamp in a field, or `<unknown>` if the field is unset.
 pub fn since(object: &Value, pointer: &str, now: Timestamp) -> String {
     match text(object, pointer).parse::<Timestamp>() {
         Ok(time) => human_duration(now.duration_since(time)),
@@ -54,29 +87,29 @@ pub fn since(object: &Value, pointer: &str, now: Timestamp) -> String {
     }
 }
 
-/// The age of an object: how long ago it was created.
+/// Returns the age of an object: the time since its creation.
 pub fn age(object: &Value, now: Timestamp) -> Value {
     since(object, "/metadata/creationTimestamp", now).into()
 }
 
-/// The name of an object.
+/// Returns the name of an object.
 pub fn name(object: &Value) -> Value {
     text(object, "/metadata/name").into()
 }
 
-/// A text, or `<none>` when it is empty.
+/// Returns the text, or `<none>` if it is empty.
 pub fn or_none(text: &str) -> &str {
     if text.is_empty() { "<none>" } else { text }
 }
 
-/// Labels as `a=1,b=2`, or `<none>`.
+/// Formats labels as `a=1,b=2`, or `<none>`.
 pub fn labels(object: &Value, pointer: &str) -> String {
     let pairs: Vec<_> =
         entries(object, pointer).map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
     or_none(&pairs.join(",")).to_owned()
 }
 
-/// A label selector as kubectl writes it, `a=1,b in (x,y),!c`, or `<none>`. A null selector selects nothing, which
+/// Formats a label selector as kubectl does: `a=1,b in (x,y),!c`, or `<none>`. A null selector selects nothing, which
 /// the real server prints as `<none>` too.
 pub fn selector(object: &Value, pointer: &str) -> String {
     let Some(selector) = object.pointer(pointer) else { return "<none>".to_owned() };
@@ -101,10 +134,39 @@ pub fn selector(object: &Value, pointer: &str) -> String {
     or_none(&terms.join(",")).to_owned()
 }
 
-/// The names and the images of containers, each joined by commas.
+/// Returns the names and the images of containers, each joined by commas.
 pub fn containers(object: &Value, pointer: &str) -> (String, String) {
     let join = |field| items(object, pointer).iter().map(|c| text(c, field)).collect::<Vec<_>>().join(",");
     (join("/name"), join("/image"))
+}
+
+/// Returns an integer field; 0 if it is unset.
+pub(crate) fn count(object: &Value, pointer: &str) -> Value {
+    integer(object, pointer).unwrap_or_default().into()
+}
+
+/// Returns a string field; `<unset>` if it is unset.
+pub(crate) fn or_unset(object: &Value, pointer: &str) -> Value {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or("<unset>").into()
+}
+
+/// Returns a string field; `<none>` if it is unset or empty.
+pub(crate) fn text_or_none(object: &Value, pointer: &str) -> Value {
+    or_none(text(object, pointer)).into()
+}
+
+/// Returns a boolean field; false if it is unset.
+pub(crate) fn flag(object: &Value, pointer: &str) -> Value {
+    boolean(object, pointer).unwrap_or_default().into()
+}
+
+/// Joins at most three items and appends the number of the others; `<unset>` for an empty list.
+pub(crate) fn first_three(all: &[String]) -> String {
+    match all.len() {
+        0 => "<unset>".to_owned(),
+        1..=3 => all.join(","),
+        more => format!("{} + {} more...", all[..3].join(","), more - 3),
+    }
 }
 
 #[cfg(test)]

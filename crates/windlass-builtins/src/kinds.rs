@@ -1,11 +1,9 @@
-//! The index of strategies: one for every built-in resource.
+//! The built-in kinds: a [strategy](crate::strategy) and [facts](crate::facts) for every resource.
 //!
-//! A kind with rules of its own has a file under `kinds/`; every other resource gets its entry of the table in
-//! [`generic`], which knows the name rule, generation and update rules of all built-in resources.
+//! A kind with behaviour of its own has a file in `kinds/`; the other kinds use [`Plain`]. The constant properties of
+//! all kinds are rows of one table, in `kinds/facts.rs`.
 
-pub mod autoscaler;
 pub mod certificate_signing_request;
-pub mod columns_table;
 mod conditions;
 pub mod config_map;
 pub mod controller_revision;
@@ -19,14 +17,16 @@ pub mod deployment;
 pub mod endpoint_slice;
 pub mod endpoints;
 pub mod event;
+mod facts;
 pub mod flow_schema;
-pub mod generic;
+pub mod horizontal_pod_autoscaler;
 pub mod ingress;
 pub mod ingress_class;
 mod int_or_percent;
-mod internal;
+mod internal_types;
 pub mod ip_address;
 pub mod job;
+mod label_selector;
 pub mod lease;
 pub mod limit_range;
 pub mod namespace;
@@ -37,11 +37,13 @@ pub mod persistent_volume_claim;
 pub mod pod;
 pub mod pod_disruption_budget;
 pub mod pod_template;
+mod printers;
 pub mod priority_class;
 pub mod priority_level_configuration;
 pub mod replica_set;
 pub mod replication_controller;
 pub mod resource_quota;
+pub mod resource_slice;
 pub mod role;
 pub mod role_binding;
 pub mod runtime_class;
@@ -56,12 +58,13 @@ pub mod volume_attachment;
 pub mod volume_attributes_class;
 pub mod webhook_configuration;
 
-use crate::strategy::Strategy;
+pub use self::facts::facts;
+use crate::strategy::{Plain, Strategy};
 
-/// The strategy of a resource. Every group and resource has one; an unknown pair gets the plain defaults.
+/// The strategy of a resource; [`Plain`] if the kind has no behaviour of its own or is unknown.
 pub fn strategy(group: &str, resource: &str) -> &'static dyn Strategy {
     match (group, resource) {
-        // One line a kind that has a file of its own, in the order of discovery.
+        // One row per kind that has its own file, in the order of discovery.
         ("", "configmaps") => &config_map::ConfigMap,
         ("", "endpoints") => &endpoints::Endpoints,
         ("", "events") => &event::CoreEvent,
@@ -116,17 +119,14 @@ pub fn strategy(group: &str, resource: &str) -> &'static dyn Strategy {
         ("storage.k8s.io", "volumeattachments") => &volume_attachment::VolumeAttachment,
         ("storage.k8s.io", "volumeattributesclasses") => &volume_attributes_class::VolumeAttributesClass,
         ("apps", "statefulsets") => &stateful_set::StatefulSet,
-        ("autoscaling", "horizontalpodautoscalers") => &autoscaler::HorizontalPodAutoscaler,
+        ("autoscaling", "horizontalpodautoscalers") => &horizontal_pod_autoscaler::HorizontalPodAutoscaler,
         ("batch", "cronjobs") => &cron_job::CronJob,
         ("batch", "jobs") => &job::Job,
         ("policy", "poddisruptionbudgets") => &pod_disruption_budget::PodDisruptionBudget,
-        _ => generic::strategy(group, resource),
+        ("resource.k8s.io", "resourceslices") => &resource_slice::ResourceSlice,
+        _ => &Plain,
     }
 }
 
 #[cfg(test)]
-pub(crate) mod expectations;
-#[cfg(test)]
-mod tests;
-#[cfg(test)]
-mod workload_tests;
+pub(crate) mod tests;

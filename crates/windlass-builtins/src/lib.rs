@@ -1,7 +1,10 @@
-//! The built-in kinds of Kubernetes v1.36: their table of types and resources, and a small strategy per kind.
+//! The built-in kinds of Kubernetes v1.36: the generated table of types and resources, and a strategy and facts per
+//! kind.
 
-pub mod check;
 pub mod columns;
+mod diff;
+pub mod facts;
+mod field_errors;
 pub mod kinds;
 pub mod object;
 pub mod openapi;
@@ -9,8 +12,10 @@ mod pem;
 pub mod protobuf;
 pub mod quota;
 pub mod resource;
+mod resource_list;
 pub mod strategy;
 pub mod table;
 pub mod upgrade;
+pub mod validate;
 
 pub use table::table;

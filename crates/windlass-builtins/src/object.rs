@@ -1,37 +1,45 @@
-//! Reading and writing the fields of objects held as JSON values, by JSON pointer (`/spec/replicas`).
+//! Access to the fields of objects held as JSON values, by JSON pointer (`/spec/replicas`).
 //!
-//! Reading is as forgiving as Go's zero values: a field that is absent, null or of another type reads as empty.
+//! Reads are as lenient as Go's zero values: a field that is absent, null or of another type reads as empty.
 
 use serde_json::{Map, Value};
 
-/// The text of a field; empty when it is absent.
+/// Returns the text of a field; empty if it is absent.
 pub fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The items of a list; empty when it is absent.
+/// Returns the items of a list; empty if it is absent.
 pub fn items<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
     value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// The entries of an object or map, in the order of their keys; none when it is absent.
+/// Returns the items of a list for modification; empty if there is no list.
+pub fn list_mut<'a>(value: &'a mut Value, field: &str) -> &'a mut [Value] {
+    match value.get_mut(field) {
+        Some(Value::Array(items)) => items,
+        _ => &mut [],
+    }
+}
+
+/// Returns the entries of an object or map, sorted by key; empty if it is absent.
 pub fn entries<'a>(value: &'a Value, pointer: &str) -> impl Iterator<Item = (&'a str, &'a Value)> {
     let mut all: Vec<_> = map(value, pointer).into_iter().flatten().map(|(key, value)| (key.as_str(), value)).collect();
     all.sort_unstable_by_key(|(key, _)| *key);
     all.into_iter()
 }
 
-/// An object or map, if the field holds one.
+/// Returns the object or map in a field, if there is one.
 pub fn map<'a>(value: &'a Value, pointer: &str) -> Option<&'a Map<String, Value>> {
     value.pointer(pointer).and_then(Value::as_object)
 }
 
-/// A whole number, if the field holds one.
+/// Returns the integer in a field, if there is one.
 pub fn integer(value: &Value, pointer: &str) -> Option<i64> {
     value.pointer(pointer).and_then(Value::as_i64)
 }
 
-/// A boolean, if the field holds one.
+/// Returns the boolean in a field, if there is one.
 pub fn boolean(value: &Value, pointer: &str) -> Option<bool> {
     value.pointer(pointer).and_then(Value::as_bool)
 }
@@ -41,13 +49,13 @@ pub fn is_set(value: &Value, pointer: &str) -> bool {
     value.pointer(pointer).is_some_and(|field| !field.is_null())
 }
 
-/// A copy of a field; null when it is absent.
+/// Returns a copy of a field; null if it is absent.
 pub fn copy(value: &Value, pointer: &str) -> Value {
     value.pointer(pointer).cloned().unwrap_or(Value::Null)
 }
 
-/// Sets a field, making the objects on the way to it. Where something on the way is not an object (a list index is
-/// followed when it exists) nothing happens.
+/// Sets a field and creates the objects on the path to it. Does nothing if the path leads through something that is not
+/// an object; existing list items are followed by index.
 pub fn set(value: &mut Value, pointer: &str, new: impl Into<Value>) {
     let Some((parent, key)) = pointer.rsplit_once('/') else { return };
     if let Some(parent) = make(value, parent) {
@@ -55,7 +63,7 @@ pub fn set(value: &mut Value, pointer: &str, new: impl Into<Value>) {
     }
 }
 
-/// Sets a field that is absent or null; the objects on the way to it are made.
+/// Sets a field that is absent or null, and creates the objects on the path to it.
 pub fn set_default(value: &mut Value, pointer: &str, new: impl Into<Value>) {
     if !is_set(value, pointer) {
         set(value, pointer, new);
@@ -75,7 +83,7 @@ pub fn remove(value: &mut Value, pointer: &str) -> Option<Value> {
     value.pointer_mut(parent)?.as_object_mut()?.remove(key)
 }
 
-/// Makes a field what it is in `from`: the same value, or absent.
+/// Copies a field from `from`; removes it if `from` does not have it.
 pub fn carry_over(value: &mut Value, from: &Value, pointer: &str) {
     match from.pointer(pointer) {
         Some(old) => set(value, pointer, old.clone()),

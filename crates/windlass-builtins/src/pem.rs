@@ -1,14 +1,14 @@
-//! The blocks of PEM texts.
+//! Parsing of PEM blocks.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// The types of the PEM blocks in a text.
+/// Returns the types of the PEM blocks in a text.
 pub(crate) fn blocks(bytes: &[u8]) -> Vec<String> {
     decoded(bytes).into_iter().map(|(kind, _)| kind).collect()
 }
 
-/// The PEM blocks in a text: their types and what they hold.
+/// Returns the types and contents of the PEM blocks in a text.
 pub(crate) fn decoded(bytes: &[u8]) -> Vec<(String, Vec<u8>)> {
     let text = String::from_utf8_lossy(bytes);
     let mut rest = &*text;

@@ -1,11 +1,11 @@
 //! `application/vnd.kubernetes.protobuf` for built-in kinds, driven by the field numbers of the table.
 //!
-//! A body is the four bytes `k8s\0`, then a `runtime.Unknown` message that names the kind and carries the object's own
-//! message. Decoding gives the JSON that Go's encoder would write for the decoded object: zero values that Go leaves
-//! out are left out, the others are there. Encoding writes what Go's generated code writes, byte for byte: fields by
-//! ascending number, map keys sorted, zero values of all that is not a pointer.
+//! A body consists of the four bytes `k8s\0` and a `runtime.Unknown` message, which names the kind and contains the
+//! object's own message. Decoding yields the JSON that Go's encoder would write for the decoded object: zero values are
+//! omitted exactly where Go omits them. Encoding yields the bytes of Go's generated code: fields by ascending number,
+//! sorted map keys, and zero values of everything that is not a pointer.
 //!
-//! Decoding never panics and never recurses deeper than [`MAX_DEPTH`] messages, whatever the bytes.
+//! No input makes decoding panic or recurse deeper than [`MAX_DEPTH`] messages.
 
 use serde_json::Value;
 use windlass_schema::types::{Field, Struct, StructId};
@@ -23,16 +23,16 @@ mod zero;
 
 pub use encode::encode;
 
-/// The bytes every body begins with.
+/// The first bytes of every body.
 pub const PREFIX: &[u8; 4] = b"k8s\0";
 
-/// How deep messages may nest.
+/// Maximum nesting depth of messages.
 pub const MAX_DEPTH: usize = 100;
 
-/// The one list type that is a message of its own outside of maps.
+/// The only list type that is a message of its own outside of maps.
 const VERBS: &str = "v1.Verbs";
 
-/// Why a body could not be read or written.
+/// Why a body could not be decoded or encoded.
 #[derive(Debug, thiserror::Error)]
 pub enum ProtobufError {
     /// The body does not begin with [`PREFIX`].
@@ -44,41 +44,41 @@ pub enum ProtobufError {
     /// The envelope names no version.
     #[error("Object 'apiVersion' is missing")]
     MissingVersion,
-    /// The table does not know the kind.
+    /// The kind is not in the table.
     #[error("no kind {kind:?} is registered for version {api_version:?}")]
     UnknownKind {
-        /// The group version, such as `apps/v1`.
+        /// Group version, such as `apps/v1`.
         api_version: String,
-        /// The kind.
+        /// Kind.
         kind: String,
     },
     /// A message ends early.
     #[error("unexpected EOF")]
     UnexpectedEnd,
-    /// A number is longer than 64 bits, or a tag is not one.
+    /// A number is longer than 64 bits, or a tag is invalid.
     #[error("proto: illegal tag or number")]
     Malformed,
-    /// A field has another wire type than its number says.
+    /// The wire type of a field does not match its type.
     #[error("proto: wrong wireType = {wire_type} for field {field}")]
     WireType {
-        /// The type found.
+        /// Wire type found.
         wire_type: u8,
-        /// The JSON name of the field.
+        /// JSON name of the field.
         field: String,
     },
     /// Messages nest deeper than [`MAX_DEPTH`].
     #[error("proto: nesting is too deep")]
     TooDeep,
-    /// The bytes of a field are no value of its type.
+    /// The bytes of a field are not a value of its type.
     #[error("proto: field {field} has a value that is not its type's")]
     Value {
-        /// The JSON name of the field.
+        /// JSON name of the field.
         field: String,
     },
-    /// A JSON value does not fit the type it should be written as.
+    /// A JSON value does not match the type of its field.
     #[error("field {field} does not fit its type")]
     DoesNotFit {
-        /// The JSON name of the field.
+        /// JSON name of the field.
         field: String,
     },
 }
@@ -86,26 +86,26 @@ pub enum ProtobufError {
 /// A decoded body.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decoded {
-    /// The group version, such as `apps/v1`.
+    /// Group version, such as `apps/v1`.
     pub api_version: String,
-    /// The kind.
+    /// Kind.
     pub kind: String,
     /// The object, with `apiVersion` and `kind`.
     pub value: Value,
 }
 
-/// Reads a body of any kind of the table.
+/// Decodes a body of any kind in the table.
 ///
 /// # Errors
-/// When the bytes are no such body.
+/// If the bytes are not a valid body.
 pub fn decode(bytes: &[u8], table: &Table) -> Result<Decoded, ProtobufError> {
     decode::body(bytes, table, 0)
 }
 
-/// Writes a body for a JSON object that names its `apiVersion` and `kind`.
+/// Encodes a JSON object that has `apiVersion` and `kind`.
 ///
 /// # Errors
-/// When the table does not know the kind, or the object does not fit it.
+/// If the kind is not in the table, or the object does not match its type.
 pub fn encode_object(value: &Value, table: &Table) -> Result<Vec<u8>, ProtobufError> {
     let text = |name: &str| value.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     let kind = text("kind").ok_or(ProtobufError::MissingKind)?;
@@ -116,7 +116,7 @@ pub fn encode_object(value: &Value, table: &Table) -> Result<Vec<u8>, ProtobufEr
     Ok(envelope(api_version, kind, &encode(value, ty, table)?))
 }
 
-/// Puts an object's message into the envelope that names its kind.
+/// Wraps an object's message in the envelope that names its kind.
 pub fn envelope(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
     let mut type_meta = Vec::new();
     wire::put_bytes(&mut type_meta, 1, api_version.as_bytes());
@@ -130,8 +130,8 @@ pub fn envelope(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
     body
 }
 
-/// The message of a watch event whose object is an encoded body. A stream puts its length before it, four bytes,
-/// the most significant first.
+/// Returns the message of a watch event whose object is an encoded body. In a stream, it follows its length as four
+/// big-endian bytes.
 pub fn watch_event(event_type: &str, object: &[u8]) -> Vec<u8> {
     let mut raw = Vec::with_capacity(object.len() + 6);
     wire::put_bytes(&mut raw, 1, object);
@@ -146,11 +146,11 @@ pub fn watch_event(event_type: &str, object: &[u8]) -> Vec<u8> {
 struct Message<'a> {
     id: StructId,
     structure: &'a Struct,
-    /// The position in the struct's inlines; none for the struct itself.
+    /// Position among the struct's inlined fields; `None` for the struct itself.
     inline: Option<usize>,
 }
 
-/// What a field number of a message stands for.
+/// The meaning of a field number.
 enum Member<'a> {
     Field(&'a Field),
     Inline(Message<'a>),
@@ -161,7 +161,7 @@ impl<'a> Message<'a> {
         Self { id, structure: table.types.get(id), inline: None }
     }
 
-    /// What a number stands for.
+    /// Returns the member with a field number.
     fn member(self, number: u32) -> Option<Member<'a>> {
         if self.structure.inlines.is_empty() {
             return self.structure.fields.iter().find(|field| field.proto == number).map(Member::Field);
@@ -169,7 +169,7 @@ impl<'a> Message<'a> {
         self.members().find(|(have, _)| *have == number).map(|(_, member)| member)
     }
 
-    /// The members with their numbers.
+    /// Returns the members with their field numbers.
     fn members(self) -> impl Iterator<Item = (u32, Member<'a>)> {
         let inlines = &self.structure.inlines;
         let nested = inlines.iter().enumerate().filter_map(move |(position, inline)| {

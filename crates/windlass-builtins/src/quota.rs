@@ -1,9 +1,9 @@
-//! Resource quotas: what objects use, which quotas that concerns, and what a write would add to them.
+//! Resource quotas: the usage of objects, the quotas that apply to a write, and what the write adds to them.
 //!
-//! Pure: the API server charges writes with it, and the control loop counts what is there.
+//! Pure functions: the API server charges writes with them, and the resourcequota control loop recalculates the usage.
 
-mod claims;
-mod ledger;
+mod charge;
+mod persistent_volume_claims;
 mod pods;
 mod scopes;
 mod services;
@@ -14,40 +14,40 @@ use jiff::Timestamp;
 use serde_json::Value;
 use windlass_schema::quantity::{Format, Quantity};
 
-pub use self::ledger::{charged, concerns, cost, given_back, names};
+pub use self::charge::{charged, concerns, cost, given_back, names};
 
-/// Quantities by the name of the resource.
+/// Quantities by resource name.
 pub type Usage = BTreeMap<String, Quantity>;
 
-/// Who knows what objects of a resource use.
+/// Computes the quota usage of the objects of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Evaluator {
-    /// Pods, which use processors and memory.
+    /// Pods, which use CPU and memory.
     Pods,
     /// Services, which use node ports and load balancers.
     Services,
-    /// Claims, which use storage.
+    /// PersistentVolumeClaims, which use storage.
     Claims,
-    /// Anything else is only counted, under these names.
+    /// Other objects, which are only counted, under these resource names.
     Count(Vec<String>),
 }
 
-/// A write to an object, as far as quotas look at it.
+/// A write to an object, as seen by quotas.
 #[derive(Debug, Clone, Copy)]
 pub struct Write<'a> {
     /// The subresource; empty for the object itself.
     pub subresource: &'a str,
-    /// The object as it will be.
+    /// The new object.
     pub object: &'a Value,
-    /// The object as it was; nothing if it is new.
+    /// The old object; `None` on create.
     pub old: Option<&'a Value>,
 }
 
-/// Resources whose number a quota limits by their plain name, too.
+/// Resources whose count a quota also limits by their plain name.
 const ALIASES: [&str; 4] = ["configmaps", "resourcequotas", "replicationcontrollers", "secrets"];
 
 impl Evaluator {
-    /// That of a resource; nothing for what no quota limits.
+    /// Returns the evaluator of a resource; `None` if no quota limits it.
     pub fn of(group: &str, plural: &str) -> Option<Self> {
         Some(match (group, plural) {
             ("", "events" | "bindings" | "componentstatuses") | ("events.k8s.io", "events") => return None,
@@ -63,12 +63,12 @@ impl Evaluator {
         })
     }
 
-    /// Those that know more than how to count.
+    /// Returns the evaluators that do more than count.
     pub fn special() -> [Self; 3] {
         [Self::Pods, Self::Services, Self::Claims]
     }
 
-    /// Whether a write can change what is used.
+    /// Whether a write can change the usage.
     pub fn handles(&self, write: &Write<'_>) -> bool {
         match (self, write.subresource, write.old) {
             (Self::Pods, "", Some(old)) => pods::has_deadline(old) != pods::has_deadline(write.object),
@@ -78,27 +78,27 @@ impl Evaluator {
         }
     }
 
-    /// Whether this is a name of something that the objects use.
+    /// Whether the objects use a resource of this name.
     pub fn knows(&self, name: &str) -> bool {
         match self {
             Self::Pods => pods::knows(name),
             Self::Services => services::knows(name),
-            Self::Claims => claims::knows(name),
+            Self::Claims => persistent_volume_claims::knows(name),
             Self::Count(names) => names.iter().any(|have| have == name),
         }
     }
 
-    /// What an object uses.
+    /// Returns the usage of an object.
     pub fn usage(&self, object: &Value, now: Timestamp) -> Usage {
         match self {
             Self::Pods => pods::usage(object, now),
             Self::Services => services::usage(object),
-            Self::Claims => claims::usage(object),
+            Self::Claims => persistent_volume_claims::usage(object),
             Self::Count(names) => names.iter().map(|name| (name.clone(), whole(1))).collect(),
         }
     }
 
-    /// Whether all scopes of a quota hold for an object.
+    /// Whether an object is in all scopes of a quota.
     pub fn is_in_scope(&self, quota: &Value, object: &Value) -> bool {
         scopes::selectors(quota).all(|selector| match self {
             Self::Pods => scopes::selects_pod(&selector, object),
@@ -107,7 +107,7 @@ impl Evaluator {
         })
     }
 
-    /// What an object must say to be counted by a quota that limits these names.
+    /// Returns a message if the object does not specify a resource that a quota limits.
     fn missing(&self, names: &[&str], object: &Value) -> Option<String> {
         match self {
             Self::Pods => pods::missing(names, object),
@@ -115,7 +115,8 @@ impl Evaluator {
         }
     }
 
-    /// What all objects together use of what a quota limits: of everything that the evaluator knows, even if nothing.
+    /// Returns the total usage of all objects, for every limited resource that the evaluator knows, including unused
+    /// ones.
     pub fn total<'a>(&self, quota: &Value, objects: impl Iterator<Item = &'a Value>, now: Timestamp) -> Usage {
         let limited = names(quota, "/spec/hard");
         let mut total: Usage =
@@ -131,7 +132,7 @@ impl Evaluator {
     }
 }
 
-/// A number of things.
+/// Returns a count as a quantity.
 fn whole(number: i64) -> Quantity {
     Quantity::new(number, Format::DecimalSi)
 }

@@ -1,37 +1,37 @@
-//! The built-in resources as discovery describes them.
+//! The built-in resources as described by discovery.
 
 use windlass_schema::types::{Str, StructId, TypeTable};
 
-/// Everything the generated table holds.
+/// The contents of the generated table.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Table {
-    /// The struct types.
+    /// Struct types.
     pub types: TypeTable,
-    /// The API groups in the order discovery lists them; the core group has an empty name and comes first.
+    /// API groups in the order of discovery; the core group has an empty name and comes first.
     pub groups: Vec<Group>,
-    /// The resources, in discovery's order within each group version.
+    /// Resources in the order of discovery within each group version.
     pub resources: Vec<Resource>,
-    /// The kinds that stand in bodies: of resources, their lists, subresources, options and `Status`.
+    /// Kinds that occur in bodies: resources, their lists, subresources, options and `Status`.
     pub kinds: Vec<Kind>,
 }
 
-/// The struct of a group, version and kind.
+/// A kind in a group version, with its struct type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kind {
-    /// The group; empty for the core group.
+    /// Group; empty for the core group.
     pub group: Str,
-    /// The version.
+    /// Version.
     pub version: Str,
-    /// The kind.
+    /// Kind.
     pub kind: Str,
-    /// Its struct.
+    /// Struct type.
     pub ty: StructId,
 }
 
 /// An API group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// The name; empty for the core group.
+    /// Name; empty for the core group.
     pub name: Str,
     /// Served versions, the preferred one first.
     pub versions: Vec<Str>,
@@ -40,29 +40,29 @@ pub struct Group {
 /// A resource in one group version.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resource {
-    /// The group; empty for the core group.
+    /// Group; empty for the core group.
     pub group: Str,
-    /// The version.
+    /// Version.
     pub version: Str,
-    /// The plural name, as it stands in paths.
+    /// Plural name, as used in paths.
     pub plural: Str,
-    /// The singular name.
+    /// Singular name.
     pub singular: Str,
-    /// The kind.
+    /// Kind.
     pub kind: Str,
     /// Short names that kubectl accepts.
     pub short_names: Vec<Str>,
     /// Categories, such as `all`.
     pub categories: Vec<Str>,
-    /// Whether objects live in namespaces.
+    /// Whether the resource is namespaced.
     pub namespaced: bool,
-    /// The verbs, sorted as discovery has them.
+    /// Verbs, sorted as in discovery.
     pub verbs: Vec<Str>,
-    /// The hash that discovery publishes; empty for resources that are not stored (reviews).
+    /// Storage version hash of discovery; empty for resources that are not stored (reviews).
     pub storage_version_hash: Str,
-    /// Whether a deletion that is done answers with the object, not with a `Status`.
+    /// Whether a completed deletion returns the object instead of a `Status`.
     pub deletion_returns_object: bool,
-    /// The struct of the object.
+    /// Struct type of the object.
     pub ty: StructId,
     /// Subresources.
     pub subresources: Vec<Subresource>,
@@ -71,28 +71,28 @@ pub struct Resource {
 /// A subresource.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Subresource {
-    /// The name: `status`, `scale`, `eviction`...
+    /// Name: `status`, `scale`, `eviction`...
     pub name: Str,
-    /// The group of the body where it differs from the resource's (discovery's `group`); empty if not given.
+    /// Group of the body if it differs from the resource's (`group` in discovery); otherwise empty.
     pub group: Str,
-    /// The version of the body, if given.
+    /// Version of the body, if specified.
     pub version: Str,
-    /// The kind of the body.
+    /// Kind of the body.
     pub kind: Str,
-    /// The verbs.
+    /// Verbs.
     pub verbs: Vec<Str>,
-    /// The struct of the body, where the table knows it.
+    /// Struct type of the body, if the table has it.
     pub ty: Option<StructId>,
 }
 
 impl Table {
-    /// The resource of a group, version and plural name.
+    /// Returns the resource of a group, version and plural name.
     pub fn resource(&self, group: &str, version: &str, plural: &str) -> Option<&Resource> {
         self.resources.iter().find(|have| have.plural == plural && have.group == group && have.version == version)
     }
 
-    /// The struct of a kind in a group version such as `v1` or `apps/v1`. `DeleteOptions`, `WatchEvent` and `Status`
-    /// belong to every group version.
+    /// Returns the struct type of a kind in a group version such as `v1` or `apps/v1`. `DeleteOptions`, `WatchEvent`
+    /// and `Status` belong to every group version.
     pub fn kind(&self, api_version: &str, kind: &str) -> Option<StructId> {
         let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
         let shared = matches!(kind, "DeleteOptions" | "WatchEvent" | "Status");
@@ -104,17 +104,17 @@ impl Table {
 }
 
 impl Resource {
-    /// Whether the resource has a verb.
+    /// Whether the resource supports a verb.
     pub fn has_verb(&self, verb: &str) -> bool {
         self.verbs.iter().any(|have| &**have == verb)
     }
 
-    /// The subresource of a name.
+    /// Returns the subresource with this name.
     pub fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|sub| &*sub.name == name)
     }
 
-    /// `v1` or `apps/v1`.
+    /// Returns the API version: `v1` or `apps/v1`.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
     }

@@ -1,8 +1,8 @@
 //! The generated table of built-in types and resources.
 //!
-//! `data/builtins.bin` is written by `cargo xtask builtins`: a zlib stream of one pool of strings, followed by records
-//! of variable-length numbers that point into it. [`table`] reads it once, on first use; every name in the result
-//! borrows from the one inflated buffer, which lives as long as the process.
+//! `data/builtins.bin` is written by `cargo xtask builtins`: a zlib stream of one string pool, followed by records of
+//! variable-length numbers that point into it. [`table`] decodes it once, on first use; all names in the result borrow
+//! from the inflated buffer, which is never freed.
 
 use std::sync::OnceLock;
 
@@ -21,13 +21,13 @@ pub use encode::encode;
 
 static FILE: &[u8] = include_bytes!("../data/builtins.bin");
 
-/// The table of the stable built-in resources, read on first use.
+/// Returns the table of the stable built-in resources, decoded on first use.
 pub fn table() -> &'static Table {
     static TABLE: OnceLock<Table> = OnceLock::new();
     TABLE.get_or_init(|| decode(FILE).expect("the checked-in table must be readable"))
 }
 
-/// The type of metadata in that table.
+/// Returns the type of `metadata` in the table.
 pub fn object_meta() -> ObjectMetaType<'static> {
     static ID: OnceLock<StructId> = OnceLock::new();
     let types = &table().types;
@@ -39,12 +39,12 @@ pub fn object_meta() -> ObjectMetaType<'static> {
     ObjectMetaType { table: types, id: *id }
 }
 
-/// The bytes of the checked-in file.
+/// Returns the bytes of the checked-in file.
 pub fn file() -> &'static [u8] {
     FILE
 }
 
-/// What each scalar's number is in the file: its position here.
+/// The scalars, at the position that is their number in the file.
 const SCALARS: [windlass_schema::types::Scalar; 14] = {
     use windlass_schema::types::Scalar::*;
     [
@@ -65,14 +65,14 @@ const SCALARS: [windlass_schema::types::Scalar; 14] = {
     ]
 };
 
-/// The number of a list type, followed by the element's.
+/// Number of a list type; the number of its item type follows.
 const LIST: u32 = 14;
-/// The number of a map type, followed by the value's.
+/// Number of a map type; the number of its value type follows.
 const MAP: u32 = 15;
 /// Struct n has the number n + STRUCT.
 const STRUCT: u32 = 16;
 
-/// The bits of a field's flags.
+/// Bits of a field's flags.
 mod flag {
     pub(super) const OMIT_EMPTY: u32 = 1;
     pub(super) const POINTER: u32 = 1 << 1;

@@ -1,9 +1,10 @@
-//! Definitions of `apiextensions.k8s.io/v1beta1`, which Kubernetes no longer serves, turned into `v1`.
+//! Conversion of CustomResourceDefinitions from `apiextensions.k8s.io/v1beta1`, which Kubernetes no longer serves, to
+//! `v1`.
 //!
-//! What the old server did by itself is done here: what stood once for all versions is put into each, and what it took for
-//! granted is written down. What `v1` asks beyond that, a structural schema above all, is added where there is only one
-//! sensible way. Every change that is more than a move is told in a [`Note`]; what cannot be done is an error that says
-//! what to do instead. Nothing that comes in panics.
+//! Performs what the old server did by itself: fields that applied to all versions are copied into each, and implied
+//! values are made explicit. Requirements that are new in `v1`, above all a structural schema, are satisfied if there
+//! is only one sensible way. Every change beyond a move is described in a [`Note`]; what cannot be converted is an
+//! error with a hint. No input panics.
 
 use serde_json::{Map, Value, json};
 
@@ -16,17 +17,17 @@ pub use downgrade::{downgrade, heed_old_places};
 pub use notes::Note;
 use notes::Notes;
 
-/// The API version that is upgraded.
+/// API version that is converted.
 pub const OLD: &str = "apiextensions.k8s.io/v1beta1";
-/// The API version it becomes.
+/// API version it is converted to.
 pub const NEW: &str = "apiextensions.k8s.io/v1";
 
 const APPROVAL: &str = "api-approved.kubernetes.io";
 const APPROVAL_VALUE: &str = "unapproved, legacy upgrade";
-/// The fields of `spec.names`, which some put one level too high.
+/// Fields of `spec.names`, which some manifests have one level too high.
 const NAMES: [&str; 6] = ["plural", "singular", "shortNames", "kind", "listKind", "categories"];
 
-/// What could stand once for all versions, and its name in each.
+/// Fields that applied to all versions, and their names within a version.
 const MOVED: [(&str, &str); 4] = [
     ("validation", "schema"),
     ("subresources", "subresources"),
@@ -34,33 +35,33 @@ const MOVED: [(&str, &str); 4] = [
     ("selectableFields", "selectableFields"),
 ];
 
-/// A definition in `v1`, and what was changed.
+/// A CustomResourceDefinition converted to `v1`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Upgraded {
-    /// The definition.
+    /// The CustomResourceDefinition.
     pub definition: Value,
-    /// What was changed or assumed, in the order of the definition.
+    /// The changes and assumptions, in the order of the definition.
     pub notes: Vec<Note>,
 }
 
-/// Why a definition cannot be upgraded.
+/// Why a CustomResourceDefinition cannot be converted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UpgradeError {
-    /// It is something else.
+    /// The object is not a `v1beta1` CustomResourceDefinition.
     #[error("not a CustomResourceDefinition of {OLD}")]
     NotOld,
-    /// A field that is needed is not there.
+    /// A required field is missing.
     #[error("{0} is missing")]
     Missing(&'static str),
-    /// A field has a value of another type.
+    /// A field has a value of the wrong type.
     #[error("{field} must be {expected}")]
     WrongType {
         /// The field.
         field: String,
-        /// What it has to be, with an article.
+        /// The expected type, with an article.
         expected: &'static str,
     },
-    /// `spec.version` names another version than the first of `spec.versions`.
+    /// `spec.version` and the first entry of `spec.versions` differ.
     #[error("spec.version is {version:?}, but the first of spec.versions is {first:?}")]
     DifferentVersions {
         /// `spec.version`.
@@ -68,20 +69,20 @@ pub enum UpgradeError {
         /// The name of the first version.
         first: String,
     },
-    /// The schema says something that no structural schema can.
+    /// The schema uses something that a structural schema cannot express.
     #[error("{field}: {reason}")]
     NotStructural {
-        /// The place in the definition.
+        /// Path of the field.
         field: String,
-        /// What is wrong there.
+        /// What is wrong.
         reason: String,
-        /// What to do about it.
+        /// How to fix it.
         hint: &'static str,
     },
 }
 
 impl UpgradeError {
-    /// What to do about it.
+    /// Returns how to fix the error.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::NotOld => {
@@ -95,16 +96,17 @@ impl UpgradeError {
     }
 }
 
-/// Whether an object is a definition that [`upgrade`] is for.
+/// Whether an object is a `v1beta1` CustomResourceDefinition, which [`upgrade`] converts.
 pub fn is_old(object: &Value) -> bool {
     object.get("apiVersion").and_then(Value::as_str) == Some(OLD)
         && object.get("kind").and_then(Value::as_str) == Some("CustomResourceDefinition")
 }
 
-/// Turns a definition of `v1beta1` into one of `v1`.
+/// Converts a CustomResourceDefinition from `v1beta1` to `v1`.
 ///
 /// # Errors
-/// When it is none, lacks what every definition has, or has a schema that cannot be made structural.
+/// If the object is not a `v1beta1` CustomResourceDefinition, lacks required fields, or has a schema that cannot be
+/// made structural.
 pub fn upgrade(old: &Value) -> Result<Upgraded, UpgradeError> {
     if !is_old(old) {
         return Err(UpgradeError::NotOld);
@@ -148,7 +150,7 @@ fn wrong(field: impl Into<String>, expected: &'static str) -> UpgradeError {
     UpgradeError::WrongType { field: field.into(), expected }
 }
 
-/// A copy of an object's field that is an object too; none if it is absent.
+/// Returns a copy of a field that holds an object; `None` if it is absent.
 fn object_at(of: &Value, field: &str) -> Result<Option<Map<String, Value>>, UpgradeError> {
     match of.get(field) {
         None | Some(Value::Null) => Ok(None),
@@ -157,7 +159,7 @@ fn object_at(of: &Value, field: &str) -> Result<Option<Map<String, Value>>, Upgr
     }
 }
 
-/// Whether there is a value that is neither empty nor consists of empty ones.
+/// Whether a value is neither empty nor made of empty values only.
 fn says_something(value: &Value) -> bool {
     match value {
         Value::Null => false,
@@ -168,7 +170,7 @@ fn says_something(value: &Value) -> bool {
     }
 }
 
-/// Moves what belongs into `spec.names`.
+/// Moves misplaced fields into `spec.names`.
 fn move_names(spec: &mut Map<String, Value>, notes: &mut Notes) -> Result<(), UpgradeError> {
     let mut names = match spec.remove("names") {
         None | Some(Value::Null) => Map::new(),
@@ -197,7 +199,7 @@ fn move_names(spec: &mut Map<String, Value>, notes: &mut Notes) -> Result<(), Up
     Ok(())
 }
 
-/// The versions, from `spec.version` if that is all there is.
+/// Returns the versions; a single one if only `spec.version` is set.
 fn versions(spec: &mut Map<String, Value>, notes: &mut Notes) -> Result<Vec<Map<String, Value>>, UpgradeError> {
     let version = match spec.remove("version") {
         Some(Value::String(version)) if !version.is_empty() => Some(version),
@@ -234,7 +236,7 @@ fn versions(spec: &mut Map<String, Value>, notes: &mut Notes) -> Result<Vec<Map<
     }
 }
 
-/// Copies what stood once for all versions into each that has none of its own.
+/// Copies the fields that applied to all versions into each version that does not set them itself.
 fn move_into_versions(
     spec: &mut Map<String, Value>,
     versions: &mut [Map<String, Value>],
@@ -302,7 +304,7 @@ fn upgrade_schemas(versions: &mut [Map<String, Value>], preserve: bool, notes: &
     Ok(())
 }
 
-/// Moves the webhook's settings together.
+/// Moves the settings of the conversion webhook to their new place.
 fn upgrade_conversion(spec: &mut Map<String, Value>, notes: &mut Notes) -> Result<(), UpgradeError> {
     let conversion = match spec.get_mut("conversion") {
         None | Some(Value::Null) => return Ok(()),
@@ -333,7 +335,7 @@ fn upgrade_conversion(spec: &mut Map<String, Value>, notes: &mut Notes) -> Resul
     Ok(())
 }
 
-/// Adds the annotation without which no definition of a protected group is accepted.
+/// Adds the annotation that CustomResourceDefinitions in a protected group require.
 fn approve(
     spec: &Map<String, Value>,
     metadata: &mut Map<String, Value>,

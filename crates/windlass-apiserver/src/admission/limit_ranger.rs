@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::Value;
-use windlass_builtins::kinds::limit_range::enforce;
+use windlass_builtins::kinds::limit_range::admission;
 
 use super::{Admission, Attributes, Operation};
 use crate::{meta, status::Result, storage::ResourceCache};
@@ -20,18 +20,18 @@ impl Admission for LimitRanger {
             return Ok(());
         }
         for range in self.of(write) {
-            enforce::default_resources(&range, object);
+            admission::default_resources(&range, object);
         }
         Ok(())
     }
 
     async fn validate(&self, write: &Attributes<'_>, object: &Value) -> Result<()> {
         let check = match write.operation {
-            _ if is_limited_pod(write) => enforce::check_pod,
+            _ if is_limited_pod(write) => admission::check_pod,
             Operation::Create | Operation::Update
                 if write.subresource.is_empty() && write.is("", "persistentvolumeclaims") =>
             {
-                enforce::check_claim
+                admission::check_claim
             }
             _ => return Ok(()),
         };

@@ -1,7 +1,10 @@
 //! What all custom resources have in common beyond their schemas.
 
 use serde_json::Value;
-use windlass_builtins::strategy::Strategy;
+use windlass_builtins::{
+    facts::{Generation, KindFacts},
+    strategy::Strategy,
+};
 use windlass_schema::{field::quote, names};
 
 use crate::meta;
@@ -9,24 +12,14 @@ use crate::meta;
 /// The strategy of every custom resource.
 pub(super) struct CustomStrategy;
 
+/// The facts of every custom resource.
+pub(super) static FACTS: KindFacts =
+    KindFacts { generation: Generation::AllButMetadata, allows_unconditional_update: false, ..KindFacts::DEFAULT };
+
 /// The finalizers of Kubernetes itself, which need no domain.
 const STANDARD_FINALIZERS: [&str; 3] = ["orphan", "foregroundDeletion", "kubernetes"];
 
 impl Strategy for CustomStrategy {
-    fn has_generation(&self) -> bool {
-        true
-    }
-
-    fn changes_generation(&self, object: &Value, old: &Value) -> bool {
-        let (Some(new), Some(old)) = (object.as_object(), old.as_object()) else { return object != old };
-        let differs = |name: &String| name != "metadata" && new.get(name) != old.get(name);
-        new.keys().chain(old.keys()).any(differs)
-    }
-
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
         let known = old.map(meta::finalizers).unwrap_or_default();
         let mut added = meta::finalizers(object);

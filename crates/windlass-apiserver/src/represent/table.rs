@@ -2,10 +2,7 @@
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use windlass_builtins::{
-    columns::{AGE, NAME},
-    strategy::{Column, Strategy},
-};
+use windlass_builtins::columns::{AGE, Column, NAME, Printer};
 use windlass_schema::{printer, time::Time};
 
 use crate::{
@@ -54,7 +51,7 @@ pub(crate) fn table(endpoint: &Endpoint, objects: &[Value], include: Include, me
                 Include::Object => object.clone(),
             };
             let mut row = json!({"cells": cells, "object": shown});
-            let conditions = endpoint.strategy.row_conditions(object);
+            let conditions = endpoint.facts.printer.map(|printer| (printer.row_conditions)(object)).unwrap_or_default();
             if !conditions.is_empty() {
                 row["conditions"] = conditions.into();
             }
@@ -72,8 +69,8 @@ pub(crate) fn table(endpoint: &Endpoint, objects: &[Value], include: Include, me
 enum Columns<'a> {
     /// Nowhere: the kind has none.
     Generic,
-    /// The kind's strategy.
-    Own(&'static dyn Strategy, Timestamp),
+    /// The kind's facts.
+    Own(Printer, Timestamp),
     /// The definition of a custom resource.
     Custom(&'a [printer::Column], Time),
 }
@@ -83,15 +80,14 @@ impl<'a> Columns<'a> {
         let now = windlass_clock::now();
         match endpoint.custom() {
             Some(custom) => Self::Custom(&custom.compiled().columns, meta::time(now)),
-            None if endpoint.strategy.columns().is_empty() => Self::Generic,
-            None => Self::Own(endpoint.strategy, now),
+            None => endpoint.facts.printer.map_or(Self::Generic, |printer| Self::Own(printer, now)),
         }
     }
 
     fn definitions(&self) -> Value {
         match self {
             Self::Generic => GENERIC.iter().map(definition).collect(),
-            Self::Own(strategy, _) => strategy.columns().iter().map(definition).collect(),
+            Self::Own(printer, _) => printer.columns.iter().map(definition).collect(),
             Self::Custom(columns, _) => {
                 std::iter::once(definition(&NAME)).chain(columns.iter().map(printer::Column::definition)).collect()
             }
@@ -102,7 +98,7 @@ impl<'a> Columns<'a> {
         let name = object["metadata"]["name"].clone();
         match self {
             Self::Generic => vec![name, object["metadata"]["creationTimestamp"].clone()],
-            Self::Own(strategy, now) => strategy.cells(object, *now),
+            Self::Own(printer, now) => (printer.cells)(object, *now),
             Self::Custom(columns, now) => {
                 let cells = columns.iter().map(|column| column.cell_within(object, *now, budget));
                 std::iter::once(name).chain(cells).collect()

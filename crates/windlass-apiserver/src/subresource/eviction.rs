@@ -8,7 +8,7 @@ use kube::core::{Selector, SelectorExt as _};
 use serde_json::{Map, Value, json};
 use windlass_builtins::kinds::{
     pod,
-    pod_disruption_budget::evict::{self, Refusal},
+    pod_disruption_budget::eviction::{self, Denied},
 };
 
 use crate::{
@@ -82,7 +82,7 @@ async fn ask_and_delete(call: &Call<'_>, pod: &Value, options: DeleteOptions) ->
         ));
     }
     let budget_name = meta::text(budget, "name");
-    if !pod::is_ready(pod) && evict::passes_over(budget) {
+    if !pod::is_ready(pod) && eviction::allows_unready_eviction(budget) {
         // Should it become ready meanwhile, it counts.
         let stated = options.resource_version.is_some();
         let resource_version = Some(meta::text(pod, "resourceVersion").to_owned());
@@ -128,16 +128,16 @@ async fn charge(call: &Call<'_>, budget: &str, pod: &str, dry_run: bool) -> Resu
     let options = WriteOptions { dry_run, field_manager: MANAGER.to_owned(), ..WriteOptions::internal() };
     let now = call.server.now();
     let charged = update_object(&budgets, &options, OnConflict::Retry, ManagedFieldsMode::Track, |budget| {
-        evict::let_go(budget, pod, now).map_err(|refusal| refused(refusal, meta::text(budget, "name")))
+        eviction::check_and_decrement(budget, pod, now).map_err(|refusal| refused(refusal, meta::text(budget, "name")))
     });
     charged.await.map(drop)
 }
 
-fn refused(refusal: Refusal, budget: &str) -> ApiError {
+fn refused(refusal: Denied, budget: &str) -> ApiError {
     match refusal {
-        Refusal::NotYet => unsettled(budget),
-        Refusal::Broken(why) => ApiError::forbidden("poddisruptionbudget", "policy", budget, why),
-        Refusal::Exhausted(why) => too_many(&why, None),
+        Denied::NotYet => unsettled(budget),
+        Denied::Broken(why) => ApiError::forbidden("poddisruptionbudget", "policy", budget, why),
+        Denied::Exhausted(why) => too_many(&why, None),
     }
 }
 

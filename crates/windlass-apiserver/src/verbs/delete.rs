@@ -65,7 +65,7 @@ pub(crate) async fn delete(call: &Call<'_>) -> Result<Answer> {
 /// Warns about kinds that orphan their dependents unless the client states a propagation policy.
 fn warn_about_dependents(call: &Call<'_>, options: &DeleteOptions) {
     if options.propagation.is_none() && options.orphan_dependents.is_none() {
-        call.endpoint.strategy.deletion_warning().into_iter().for_each(|warning| call.warnings.add(warning.to_owned()));
+        call.endpoint.facts.deletion_warning.into_iter().for_each(|warning| call.warnings.add(warning.to_owned()));
     }
 }
 

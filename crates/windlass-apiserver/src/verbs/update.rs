@@ -21,7 +21,7 @@ pub(crate) async fn update(call: &Call<'_>) -> Result<Answer> {
     let mut object = decode_body(call, options.field_validation)?;
     match_name(call, &object)?;
     match_namespace(call, &mut object)?;
-    if call.current().await?.is_none() && call.endpoint.strategy.creates_on_update() && call.subresource.is_none() {
+    if call.current().await?.is_none() && call.endpoint.facts.creates_on_update && call.subresource.is_none() {
         let written = create_object(call, object, &options, ManagedFieldsMode::Track).await?;
         return Ok(written.answer(StatusCode::CREATED));
     }

@@ -1,11 +1,9 @@
 //! Default: the fields that only the server sets, and the fields that the request may not change.
 
 use serde_json::{Map, Value};
+use windlass_builtins::strategy::WriteContext;
 
-use super::{
-    allocate::{self, Allocation},
-    kind_rules,
-};
+use super::allocate::{self, Allocation};
 use crate::{
     call::Call,
     endpoint::Endpoint,
@@ -37,7 +35,7 @@ pub(super) fn prepare_for_create(call: &Call<'_>, object: &mut Value, dry_run: b
     }
     meta::set(object, "uid", meta::new_uid());
     meta::set(object, "creationTimestamp", meta::format_time(call.server.now()));
-    if strategy.has_generation() {
+    if endpoint.facts.generation.is_set() {
         meta::set(object, "generation", 1);
     }
     if needs_generated_name(object) {
@@ -46,8 +44,7 @@ pub(super) fn prepare_for_create(call: &Call<'_>, object: &mut Value, dry_run: b
     }
     reset_status(endpoint, object);
     let allocation = allocate::allocate(call, object, None, dry_run)?;
-    strategy.prepare_for_create(object);
-    kind_rules::set_csr_requester(endpoint, call.user, object);
+    strategy.prepare_for_create(object, &write_context(call));
     Ok(allocation)
 }
 
@@ -64,21 +61,32 @@ pub(super) fn prepare_for_update(
         None => {
             let allocation = allocate::allocate(call, object, Some(old), dry_run)?;
             keep_status(endpoint, object, old);
-            strategy.prepare_for_update(object, old);
+            strategy.prepare_for_update(object, old, &write_context(call));
             allocation
         }
         Some(name) => {
             keep_all_but_status(endpoint, name, object, old);
-            strategy.prepare_for_subresource_update(name, object, old);
-            kind_rules::note_phase_change(endpoint, name, object, old, call.server.now());
+            strategy.prepare_for_subresource_update(name, object, old, &write_context(call));
             Allocation::none()
         }
     };
     keep_system_fields(object, old);
-    if call.subresource.is_none() && strategy.has_generation() && strategy.changes_generation(object, old) {
+    if call.subresource.is_none() && endpoint.facts.generation.changes(object, old) {
         meta::set(object, "generation", meta::generation(old) + 1);
     }
     Ok(allocation)
+}
+
+/// The writer and the time of the write, for the kind's strategy.
+fn write_context<'a>(call: &Call<'a>) -> WriteContext<'a> {
+    let user = call.user;
+    WriteContext {
+        user_name: &user.name,
+        user_uid: &user.uid,
+        groups: &user.groups,
+        extra: &user.extra,
+        now: call.server.now(),
+    }
 }
 
 /// Restores the metadata that no update may change.
@@ -97,7 +105,7 @@ fn keep_system_fields(object: &mut Value, old: &Value) {
 
 /// Removes the status that a client sent with a new object.
 fn reset_status(endpoint: &Endpoint, object: &mut Value) {
-    if endpoint.resource.subresource("status").is_none() || kind_rules::keeps_status_on_create(endpoint) {
+    if endpoint.resource.subresource("status").is_none() || endpoint.facts.accepts_status_on_create {
         return;
     }
     if let Some(map) = object.as_object_mut() {

@@ -82,7 +82,7 @@ pub(super) fn check_resource_version(call: &Call<'_>, desired: &Value, current: 
     let name = call.target.name;
     let version = meta::text(desired, "resourceVersion");
     if matches!(version, "" | "0") {
-        if call.endpoint.strategy.allows_unconditional_update() {
+        if call.endpoint.facts.allows_unconditional_update {
             return Ok(());
         }
         let error = FieldError {

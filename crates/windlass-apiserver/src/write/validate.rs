@@ -1,7 +1,7 @@
 //! Validate: the rules that every object is held to, those of its kind or schema, and the warnings about it.
 
 use serde_json::{Map, Value};
-use windlass_builtins::{check, resource::Subresource, strategy::NameRule};
+use windlass_builtins::{facts::NameRule, resource::Subresource, validate as validation};
 use windlass_schema::{
     decode::Storage,
     field::{ErrorList, Path},
@@ -90,7 +90,7 @@ fn metadata_errors(endpoint: &Endpoint, object: &Value, old: Option<&Value>) -> 
     let nothing = Map::new();
     let path = Path::new("metadata");
     let metadata = object["metadata"].as_object().unwrap_or(&nothing);
-    let rule = name_rule(endpoint.strategy.name_rule());
+    let rule = name_rule(endpoint.facts.name_rule);
     let mut errors = object_meta::validate_object_meta(metadata, endpoint.resource.namespaced, rule, &path);
     if endpoint.custom().is_none() && endpoint.wire_form() == Storage::Protobuf {
         errors.extend(unqualified_finalizers(metadata, &path));
@@ -111,7 +111,7 @@ fn metadata_update_errors(object: &Value, old: &Value) -> ErrorList {
 fn unqualified_finalizers(metadata: &Map<String, Value>, path: &Path) -> ErrorList {
     let finalizers = metadata.get("finalizers").and_then(Value::as_array).into_iter().flatten().enumerate();
     let path = path.child("finalizers");
-    finalizers.filter_map(|(at, name)| check::unqualified_finalizer(&path.index(at), name.as_str()?)).collect()
+    finalizers.filter_map(|(at, name)| validation::unqualified_finalizer(&path.index(at), name.as_str()?)).collect()
 }
 
 fn name_rule(rule: NameRule) -> names::NameRule {

@@ -1,28 +1,32 @@
-//! CertificateSigningRequests, which never change after creation except by approval and issuance.
+//! CertificateSigningRequests, which change after creation only by approval and issuance.
 //!
-//! Who asks (`spec.username`, `spec.groups`...) is for the server to fill in from the request's user.
+//! The requester (`spec.username`, `spec.groups`...) is always the user who creates the object.
 
+mod printer;
 mod validation;
 
-use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 use windlass_schema::field::ErrorList;
 
+pub(crate) use self::printer::PRINTER;
 use self::validation::Path as UpdatePath;
-use super::columns_table::access;
 use crate::object::{carry_over, copy, is_set, items, set, text};
-use crate::strategy::{Column, NameRule, Strategy};
+use crate::strategy::{Strategy, WriteContext};
 
-/// The strategy of CertificateSigningRequests.
+/// Strategy of CertificateSigningRequests.
 #[derive(Debug, Clone, Copy)]
 pub struct CertificateSigningRequest;
 
 impl Strategy for CertificateSigningRequest {
+    fn prepare_for_create(&self, object: &mut Value, context: &WriteContext<'_>) {
+        set_requester(object, context);
+    }
+
     fn validate(&self, object: &Value) -> ErrorList {
         validation::request(object, None)
     }
 
-    fn prepare_for_update(&self, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, object: &mut Value, old: &Value, _context: &WriteContext<'_>) {
         carry_over(object, old, "/spec");
         carry_over(object, old, "/status");
     }
@@ -31,18 +35,24 @@ impl Strategy for CertificateSigningRequest {
         validation::update(object, old, UpdatePath::Main)
     }
 
-    fn prepare_for_subresource_update(&self, subresource: &str, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource_update(
+        &self,
+        subresource: &str,
+        object: &mut Value,
+        old: &Value,
+        context: &WriteContext<'_>,
+    ) {
         carry_over(object, old, "/spec");
         match subresource {
             "status" => {
-                // Only an approval may touch these, so what is there stays as it is.
+                // Only an approval may change these conditions, so the old ones are restored.
                 for kind in ["Approved", "Denied"] {
                     preserve_conditions(object, old, kind);
                 }
-                fill_in_times(object, old);
+                fill_in_times(object, old, &context.time());
             }
             "approval" => {
-                fill_in_times(object, old);
+                fill_in_times(object, old, &context.time());
                 let conditions = copy(object, "/status/conditions");
                 carry_over(object, old, "/status");
                 if conditions.is_array() {
@@ -63,20 +73,20 @@ impl Strategy for CertificateSigningRequest {
         }
     }
 
-    fn name_rule(&self) -> NameRule {
-        NameRule::PathSegment
-    }
-
     fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, String)> {
         vec![("spec.signerName", text(object, "/spec/signerName").to_owned())]
     }
+}
 
-    fn columns(&self) -> &'static [Column] {
-        access::CERTIFICATE_SIGNING_REQUEST
+/// Records the user who requests the certificate.
+fn set_requester(object: &mut Value, context: &WriteContext<'_>) {
+    set(object, "/spec/username", context.user_name);
+    set(object, "/spec/groups", context.groups.to_vec());
+    if !context.user_uid.is_empty() {
+        set(object, "/spec/uid", context.user_uid);
     }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        access::certificate_signing_request(object, now)
+    if !context.extra.is_empty() {
+        set(object, "/spec/extra", json!(context.extra));
     }
 }
 
@@ -94,16 +104,15 @@ fn preserve_conditions(object: &mut Value, old: &Value, kind: &str) {
     }
 }
 
-/// Conditions that came without times get the present one; a condition that was there keeps its transition.
-fn fill_in_times(object: &mut Value, old: &Value) {
-    let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+/// Sets missing times of conditions to `now`; a condition whose status has not changed keeps its transition time.
+fn fill_in_times(object: &mut Value, old: &Value, now: &str) {
     for i in 0..items(object, "/status/conditions").len() {
         let condition = &mut object["status"]["conditions"][i];
         if !condition.is_object() {
             continue;
         }
         if !is_set(condition, "/lastUpdateTime") {
-            set(condition, "/lastUpdateTime", now.clone());
+            set(condition, "/lastUpdateTime", now);
         }
         if !is_set(condition, "/lastTransitionTime") {
             let same = items(old, "/status/conditions").iter().find(|before| {
@@ -111,7 +120,7 @@ fn fill_in_times(object: &mut Value, old: &Value) {
                     && text(before, "/status") == text(condition, "/status")
                     && is_set(before, "/lastTransitionTime")
             });
-            let time = same.map_or_else(|| Value::from(now.clone()), |before| copy(before, "/lastTransitionTime"));
+            let time = same.map_or_else(|| Value::from(now), |before| copy(before, "/lastTransitionTime"));
             set(condition, "/lastTransitionTime", time);
         }
     }

@@ -1,4 +1,4 @@
-//! Conditions of a status, as the newer kinds have them.
+//! Validation of `metav1.Condition` lists, as the newer kinds have them.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use windlass_schema::field::{ErrorList, FieldError, Path};
 use windlass_schema::names;
 use windlass_schema::object_meta::validate_label_name;
 
-use super::pod::report::Report;
+use crate::field_errors::FieldErrors;
 use crate::object::{integer, items, text};
 
 const STATUSES: &[&str] = &["False", "True", "Unknown"];

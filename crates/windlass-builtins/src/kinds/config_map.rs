@@ -1,4 +1,4 @@
-//! ConfigMaps: small files for containers, by key.
+//! ConfigMaps.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,17 +7,19 @@ use serde_json::Value;
 use windlass_schema::field::{ErrorList, FieldError, Path};
 use windlass_schema::names::is_config_map_key;
 
-use crate::check;
-use crate::columns::{AGE, NAME, age, column, name};
+use crate::columns::{AGE, Column, NAME, Printer, age, column, name};
 use crate::object::{boolean, entries, map};
-use crate::strategy::{Column, Strategy};
+use crate::strategy::Strategy;
+use crate::validate;
 
-/// What the values of a ConfigMap or a Secret may hold together, in bytes.
+/// Maximum total size of the values of a ConfigMap or Secret, in bytes.
 pub(crate) const MAX_DATA_SIZE: usize = 1024 * 1024;
 
-/// The strategy of ConfigMaps.
+/// Strategy of ConfigMaps.
 #[derive(Debug, Clone, Copy)]
 pub struct ConfigMap;
+
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
 
 impl Strategy for ConfigMap {
     fn validate(&self, object: &Value) -> ErrorList {
@@ -25,7 +27,7 @@ impl Strategy for ConfigMap {
         let mut errors = ErrorList::new();
         let mut size = 0;
         for (key, value) in entries(object, "/data") {
-            errors.extend(check::each(&data.key(key), key, is_config_map_key(key)));
+            errors.extend(validate::each(&data.key(key), key, is_config_map_key(key)));
             if map(object, "/binaryData").is_some_and(|binary| binary.contains_key(key)) {
                 let detail = "duplicate of key present in binaryData";
                 errors.push(FieldError::invalid(&data.key(key), &key.into(), detail));
@@ -33,7 +35,7 @@ impl Strategy for ConfigMap {
             size += value.as_str().map_or(0, str::len);
         }
         for (key, value) in entries(object, "/binaryData") {
-            errors.extend(check::each(&binary.key(key), key, is_config_map_key(key)));
+            errors.extend(validate::each(&binary.key(key), key, is_config_map_key(key)));
             size += decoded_len(value);
         }
         if size > MAX_DATA_SIZE {
@@ -47,18 +49,14 @@ impl Strategy for ConfigMap {
         errors.extend(self.validate(object));
         errors
     }
-
-    fn columns(&self) -> &'static [Column] {
-        COLUMNS
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        let keys = entries(object, "/data").count() + entries(object, "/binaryData").count();
-        vec![name(object), keys.into(), age(object, now)]
-    }
 }
 
-/// What an object with `immutable: true` may not change: that field and `fields`.
+fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    let keys = entries(object, "/data").count() + entries(object, "/binaryData").count();
+    vec![name(object), keys.into(), age(object, now)]
+}
+
+/// Rejects changes to an object with `immutable: true`: of that field and of `fields`.
 pub(crate) fn immutable_errors(object: &Value, old: &Value, fields: &[&str]) -> ErrorList {
     const DETAIL: &str = "field is immutable when `immutable` is set";
     let mut errors = ErrorList::new();
@@ -77,7 +75,7 @@ pub(crate) fn immutable_errors(object: &Value, old: &Value, fields: &[&str]) -> 
     errors
 }
 
-/// The length of a base64 value when decoded.
+/// Returns the decoded length of a base64 value.
 pub(crate) fn decoded_len(value: &Value) -> usize {
     value.as_str().and_then(|text| STANDARD.decode(text).ok()).map_or(0, |bytes| bytes.len())
 }

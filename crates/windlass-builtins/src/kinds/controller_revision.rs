@@ -1,15 +1,15 @@
-//! ControllerRevisions: what a StatefulSet or DaemonSet looked like once.
+//! ControllerRevisions: snapshots of the state of StatefulSets and DaemonSets.
 
 use jiff::Timestamp;
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, FieldError, Path};
 
-use crate::check;
-use crate::columns::{self, column};
+use crate::columns::{self, Column, Printer, column};
 use crate::object::{boolean, copy, integer, items, text};
-use crate::strategy::{Column, Strategy};
+use crate::strategy::Strategy;
+use crate::validate;
 
-/// The strategy of ControllerRevisions.
+/// Strategy of ControllerRevisions.
 #[derive(Debug, Clone, Copy)]
 pub struct ControllerRevision;
 
@@ -19,6 +19,8 @@ const COLUMNS: &[Column] = &[
     column("Revision", "string", "Revision indicates the revision of the state represented by Data."),
     columns::AGE,
 ];
+
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
 
 impl Strategy for ControllerRevision {
     fn validate(&self, object: &Value) -> ErrorList {
@@ -34,34 +36,30 @@ impl Strategy for ControllerRevision {
 
     fn validate_update(&self, object: &Value, old: &Value) -> ErrorList {
         let mut errors = revision(object);
-        errors.extend(check::immutable(&Path::new("data"), &copy(object, "/data"), &copy(old, "/data")));
+        errors.extend(validate::immutable(&Path::new("data"), &copy(object, "/data"), &copy(old, "/data")));
         errors
-    }
-
-    fn columns(&self) -> &'static [Column] {
-        COLUMNS
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        let owners = items(object, "/metadata/ownerReferences");
-        let controller = owners.iter().find(|owner| boolean(owner, "/controller") == Some(true));
-        let shown = controller.map_or_else(
-            || "<none>".to_owned(),
-            |owner| {
-                let kind = match text(owner, "/apiVersion").split_once('/') {
-                    Some((group, _)) => format!("{}.{group}", text(owner, "/kind")),
-                    None => text(owner, "/kind").to_owned(),
-                };
-                format!("{}/{}", kind.to_lowercase(), text(owner, "/name"))
-            },
-        );
-        let revision = integer(object, "/revision").unwrap_or_default();
-        vec![columns::name(object), shown.into(), revision.into(), columns::age(object, now)]
     }
 }
 
+fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    let owners = items(object, "/metadata/ownerReferences");
+    let controller = owners.iter().find(|owner| boolean(owner, "/controller") == Some(true));
+    let shown = controller.map_or_else(
+        || "<none>".to_owned(),
+        |owner| {
+            let kind = match text(owner, "/apiVersion").split_once('/') {
+                Some((group, _)) => format!("{}.{group}", text(owner, "/kind")),
+                None => text(owner, "/kind").to_owned(),
+            };
+            format!("{}/{}", kind.to_lowercase(), text(owner, "/name"))
+        },
+    );
+    let revision = integer(object, "/revision").unwrap_or_default();
+    vec![columns::name(object), shown.into(), revision.into(), columns::age(object, now)]
+}
+
 fn revision(object: &Value) -> ErrorList {
-    check::non_negative(&Path::new("revision"), integer(object, "/revision").unwrap_or_default())
+    validate::non_negative(&Path::new("revision"), integer(object, "/revision").unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -1,22 +1,22 @@
-//! Cron jobs.
+//! CronJobs.
 
 use jiff::Timestamp;
 use serde_json::Value;
 use windlass_schema::cron::{Schedule, time_zone};
 use windlass_schema::field::{ErrorList, Path};
 
-use super::pod::report::Report;
 use super::{job, pod_template};
-use crate::columns::{self, column};
+use crate::columns::{self, Column, Printer, column};
+use crate::field_errors::FieldErrors;
 use crate::object::{boolean, integer, is_set, items, set_default, set_default_text, text};
-use crate::strategy::{Column, Strategy};
+use crate::strategy::{Strategy, WriteContext};
 
-/// The strategy of cron jobs.
+/// Strategy of CronJobs.
 #[derive(Debug, Clone, Copy)]
 pub struct CronJob;
 
 const TEMPLATE: &str = "/spec/jobTemplate/spec/template";
-/// Eleven characters of a job's name are the time it was due.
+/// Maximum length of the name: a job's name appends eleven characters for its scheduled time.
 const MAX_NAME: usize = 52;
 
 const COLUMNS: &[Column] = &[
@@ -40,6 +40,8 @@ const COLUMNS: &[Column] = &[
     job::SELECTOR,
 ];
 
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
+
 impl Strategy for CronJob {
     fn default(&self, object: &mut Value) {
         set_default_text(object, "/spec/concurrencyPolicy", "Allow");
@@ -52,7 +54,7 @@ impl Strategy for CronJob {
         pod_template::default_at(object, TEMPLATE);
     }
 
-    fn prepare_for_create(&self, object: &mut Value) {
+    fn prepare_for_create(&self, object: &mut Value, _context: &WriteContext<'_>) {
         pod_template::drop_disabled_at(object, TEMPLATE);
     }
 
@@ -65,7 +67,7 @@ impl Strategy for CronJob {
         errors
     }
 
-    fn prepare_for_update(&self, object: &mut Value, _old: &Value) {
+    fn prepare_for_update(&self, object: &mut Value, _old: &Value, _context: &WriteContext<'_>) {
         pod_template::drop_disabled_at(object, TEMPLATE);
     }
 
@@ -84,7 +86,7 @@ impl Strategy for CronJob {
             warnings.extend(job::spec_warnings(spec, &path));
         }
         if old.is_some() && text(object, "/spec/schedule").contains("TZ") {
-            // The field is named so by the real server.
+            // The real server uses this field name.
             warnings.push(
                 "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see \
                  https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
@@ -93,40 +95,32 @@ impl Strategy for CronJob {
         }
         warnings
     }
+}
 
-    fn has_generation(&self) -> bool {
-        true
-    }
-
-    fn columns(&self) -> &'static [Column] {
-        COLUMNS
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        let (names, images) = columns::containers(object, &format!("{TEMPLATE}/spec/containers"));
-        let last = match is_set(object, "/status/lastScheduleTime") {
-            true => columns::since(object, "/status/lastScheduleTime", now),
-            false => "<none>".to_owned(),
-        };
-        let zone = object.pointer("/spec/timeZone").and_then(Value::as_str).unwrap_or("<none>");
-        let suspended = match boolean(object, "/spec/suspend") {
-            Some(true) => "True",
-            Some(false) => "False",
-            None => "<unset>",
-        };
-        vec![
-            columns::name(object),
-            text(object, "/spec/schedule").into(),
-            zone.into(),
-            suspended.into(),
-            items(object, "/status/active").len().into(),
-            last.into(),
-            columns::age(object, now),
-            names.into(),
-            images.into(),
-            columns::selector(object, "/spec/jobTemplate/spec/selector").into(),
-        ]
-    }
+fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    let (names, images) = columns::containers(object, &format!("{TEMPLATE}/spec/containers"));
+    let last = match is_set(object, "/status/lastScheduleTime") {
+        true => columns::since(object, "/status/lastScheduleTime", now),
+        false => "<none>".to_owned(),
+    };
+    let zone = object.pointer("/spec/timeZone").and_then(Value::as_str).unwrap_or("<none>");
+    let suspended = match boolean(object, "/spec/suspend") {
+        Some(true) => "True",
+        Some(false) => "False",
+        None => "<unset>",
+    };
+    vec![
+        columns::name(object),
+        text(object, "/spec/schedule").into(),
+        zone.into(),
+        suspended.into(),
+        items(object, "/status/active").len().into(),
+        last.into(),
+        columns::age(object, now),
+        names.into(),
+        images.into(),
+        columns::selector(object, "/spec/jobTemplate/spec/selector").into(),
+    ]
 }
 
 fn validate_spec(object: &Value, old: Option<&Value>) -> ErrorList {
@@ -201,7 +195,7 @@ fn validate_time_zone(zone: &str, path: &Path, errors: &mut ErrorList) {
         let detail = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
         errors.invalid(path, zone, detail);
     }
-    // This one name is known to the real server's library, in this case only.
+    // The real server's time zone library accepts this name, but only in this case.
     if zone != "Local"
         && let Err(error) = time_zone(zone)
     {

@@ -1,4 +1,4 @@
-//! CSIDrivers: what a driver of volumes can do and wants.
+//! CSIDrivers.
 
 use std::collections::BTreeSet;
 
@@ -6,22 +6,23 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use windlass_schema::field::{ErrorList, Path};
 
-use super::columns_table::flag;
-use super::pod::diff::same;
-use super::pod::report::Report;
-use crate::check;
-use crate::columns::{AGE, NAME, age, column, name, or_none};
+use crate::columns::{AGE, Column, NAME, Printer, age, column, flag, name, or_none};
+use crate::diff::same;
+use crate::field_errors::FieldErrors;
 use crate::object::{boolean, copy, integer, is_set, items, remove, set, set_default, text};
-use crate::strategy::{Column, Strategy};
+use crate::strategy::{Strategy, WriteContext};
+use crate::validate;
 
-/// The strategy of CSIDrivers.
+/// Strategy of CSIDrivers.
 #[derive(Debug, Clone, Copy)]
 pub struct CsiDriver;
 
-/// A field of a feature that is off.
+/// A field of a feature gate that is off.
 const SCALING: &str = "/spec/preventPodSchedulingIfMissing";
 const TOKENS_IN_SECRETS: &str = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to \
                                  true to prevent possible logging of tokens in volume attributes";
+
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
 
 impl Strategy for CsiDriver {
     fn default(&self, object: &mut Value) {
@@ -35,7 +36,7 @@ impl Strategy for CsiDriver {
         }
     }
 
-    fn prepare_for_create(&self, object: &mut Value) {
+    fn prepare_for_create(&self, object: &mut Value, _context: &WriteContext<'_>) {
         remove(object, SCALING);
     }
 
@@ -43,11 +44,11 @@ impl Strategy for CsiDriver {
         validate(object)
     }
 
-    fn prepare_for_update(&self, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, object: &mut Value, old: &Value, _context: &WriteContext<'_>) {
         if !is_set(old, SCALING) {
             remove(object, SCALING);
         }
-        // The generation of a driver is counted from its first change on.
+        // The generation of a driver is set only from its first change on.
         if !same(&copy(object, "/spec"), &copy(old, "/spec")) {
             set(object, "/metadata/generation", integer(old, "/metadata/generation").unwrap_or_default() + 1);
         }
@@ -59,7 +60,7 @@ impl Strategy for CsiDriver {
         {
             let pointer = format!("/spec/{field}");
             let path = Path::new("spec").child(shown);
-            errors.extend(check::immutable(&path, &copy(object, &pointer), &copy(old, &pointer)));
+            errors.extend(validate::immutable(&path, &copy(object, &pointer), &copy(old, &pointer)));
         }
         errors
     }
@@ -71,34 +72,26 @@ impl Strategy for CsiDriver {
         let warns = is_new && is_unset && !items(object, tokens).is_empty();
         if warns { vec![TOKENS_IN_SECRETS.to_owned()] } else { Vec::new() }
     }
+}
 
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn columns(&self) -> &'static [Column] {
-        COLUMNS
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        let modes: Vec<_> = items(object, "/spec/volumeLifecycleModes").iter().filter_map(Value::as_str).collect();
-        let tokens = if is_set(object, "/spec/tokenRequests") {
-            let audiences = items(object, "/spec/tokenRequests").iter().map(|token| text(token, "/audience"));
-            audiences.collect::<Vec<_>>().join(",")
-        } else {
-            "<unset>".to_owned()
-        };
-        vec![
-            name(object),
-            boolean(object, "/spec/attachRequired").unwrap_or(true).into(),
-            flag(object, "/spec/podInfoOnMount"),
-            flag(object, "/spec/storageCapacity"),
-            tokens.into(),
-            flag(object, "/spec/requiresRepublish"),
-            or_none(&modes.join(",")).into(),
-            age(object, now),
-        ]
-    }
+fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    let modes: Vec<_> = items(object, "/spec/volumeLifecycleModes").iter().filter_map(Value::as_str).collect();
+    let tokens = if is_set(object, "/spec/tokenRequests") {
+        let audiences = items(object, "/spec/tokenRequests").iter().map(|token| text(token, "/audience"));
+        audiences.collect::<Vec<_>>().join(",")
+    } else {
+        "<unset>".to_owned()
+    };
+    vec![
+        name(object),
+        boolean(object, "/spec/attachRequired").unwrap_or(true).into(),
+        flag(object, "/spec/podInfoOnMount"),
+        flag(object, "/spec/storageCapacity"),
+        tokens.into(),
+        flag(object, "/spec/requiresRepublish"),
+        or_none(&modes.join(",")).into(),
+        age(object, now),
+    ]
 }
 
 fn validate(object: &Value) -> ErrorList {
@@ -196,7 +189,7 @@ const COLUMNS: &[Column] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::expectations::{check_create, check_update};
+    use crate::kinds::tests::expectations::{check_create, check_update};
     use expect_test::expect;
 
     fn driver(spec: Value) -> Value {
@@ -207,7 +200,7 @@ mod tests {
     fn a_driver_is_filled_in() {
         let mut object = driver(json!({"preventPodSchedulingIfMissing": true}));
         CsiDriver.default(&mut object);
-        CsiDriver.prepare_for_create(&mut object);
+        CsiDriver.prepare_for_create(&mut object, &WriteContext::test());
         assert_eq!(
             object["spec"],
             json!({"attachRequired": true, "fsGroupPolicy": "ReadWriteOnceWithFSType", "podInfoOnMount": false,
@@ -257,7 +250,7 @@ mod tests {
         "#]],
         );
         let mut new = driver(json!({"podInfoOnMount": true}));
-        CsiDriver.prepare_for_update(&mut new, &driver(json!({})));
+        CsiDriver.prepare_for_update(&mut new, &driver(json!({})), &WriteContext::test());
         assert_eq!(new["metadata"]["generation"], 1);
     }
 }

@@ -1,4 +1,4 @@
-//! CSINodes: the drivers that run on a node.
+//! CSINodes: the CSI drivers that run on a node.
 
 use std::collections::BTreeSet;
 
@@ -6,18 +6,20 @@ use jiff::Timestamp;
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, Path};
 
-use super::pod::report::Report;
 use super::pod::validation::volumes::validate_driver_name;
-use crate::check::go_struct;
-use crate::columns::{AGE, NAME, age, column, name};
+use crate::columns::{AGE, Column, NAME, Printer, age, column, name};
+use crate::field_errors::FieldErrors;
 use crate::object::{copy, integer, items, text};
-use crate::strategy::{Column, Strategy};
+use crate::strategy::Strategy;
+use crate::validate::go_struct;
 
-/// The strategy of CSINodes.
+/// Strategy of CSINodes.
 #[derive(Debug, Clone, Copy)]
 pub struct CsiNode;
 
 const MAX_NODE_ID: usize = 256;
+
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
 
 impl Strategy for CsiNode {
     fn validate(&self, object: &Value) -> ErrorList {
@@ -56,7 +58,7 @@ impl Strategy for CsiNode {
             for new in items(object, "/spec/drivers") {
                 let parts = |driver| (copy(driver, "/nodeID"), items(driver, "/topologyKeys").to_vec());
                 if text(new, "/name") == text(had, "/name") && parts(new) != parts(had) {
-                    // How many volumes fit may change.
+                    // The number of attachable volumes may change.
                     let shown = go_struct(&[
                         ("Name", &copy(new, "/name")),
                         ("NodeID", &copy(new, "/nodeID")),
@@ -69,18 +71,10 @@ impl Strategy for CsiNode {
         }
         errors
     }
+}
 
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn columns(&self) -> &'static [Column] {
-        COLUMNS
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        vec![name(object), items(object, "/spec/drivers").len().into(), age(object, now)]
-    }
+fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![name(object), items(object, "/spec/drivers").len().into(), age(object, now)]
 }
 
 const COLUMNS: &[Column] =
@@ -89,7 +83,7 @@ const COLUMNS: &[Column] =
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::expectations::{check_create, check_update};
+    use crate::kinds::tests::expectations::{check_create, check_update};
     use expect_test::expect;
     use serde_json::json;
 

@@ -1,22 +1,23 @@
-//! CSIStorageCapacities: how much a driver can still make, and where.
+//! CSIStorageCapacities: the storage that a CSI driver can still provision, per topology segment.
 
 use jiff::Timestamp;
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, Path};
 use windlass_schema::label_selector::{LabelSelectorOptions, validate_label_selector};
 
-use super::columns_table::or_unset;
 use super::pod::deprecated_label;
-use super::pod::report::Report;
-use super::pod::resources::quantity;
-use crate::check;
-use crate::columns::{NAME, column, name};
+use crate::columns::{Column, NAME, Printer, column, name, or_unset};
+use crate::field_errors::FieldErrors;
 use crate::object::{copy, entries, items, text};
-use crate::strategy::{Column, Strategy};
+use crate::resource_list::quantity;
+use crate::strategy::Strategy;
+use crate::validate;
 
-/// The strategy of CSIStorageCapacities.
+/// Strategy of CSIStorageCapacities.
 #[derive(Debug, Clone, Copy)]
 pub struct CsiStorageCapacity;
+
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
 
 impl Strategy for CsiStorageCapacity {
     fn validate(&self, object: &Value) -> ErrorList {
@@ -29,7 +30,7 @@ impl Strategy for CsiStorageCapacity {
         let mut errors = validate(object, options);
         for field in ["nodeTopology", "storageClassName"] {
             let pointer = format!("/{field}");
-            errors.extend(check::immutable(&Path::new(field), &copy(object, &pointer), &copy(old, &pointer)));
+            errors.extend(validate::immutable(&Path::new(field), &copy(object, &pointer), &copy(old, &pointer)));
         }
         errors
     }
@@ -49,18 +50,10 @@ impl Strategy for CsiStorageCapacity {
         }
         warnings
     }
+}
 
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn columns(&self) -> &'static [Column] {
-        COLUMNS
-    }
-
-    fn cells(&self, object: &Value, _now: Timestamp) -> Vec<Value> {
-        vec![name(object), text(object, "/storageClassName").into(), or_unset(object, "/capacity")]
-    }
+fn cells(object: &Value, _now: Timestamp) -> Vec<Value> {
+    vec![name(object), text(object, "/storageClassName").into(), or_unset(object, "/capacity")]
 }
 
 fn validate(object: &Value, options: LabelSelectorOptions) -> ErrorList {
@@ -89,7 +82,7 @@ const COLUMNS: &[Column] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::expectations::{check_create, check_update};
+    use crate::kinds::tests::expectations::{check_create, check_update};
     use expect_test::expect;
     use serde_json::json;
 

@@ -1,8 +1,8 @@
-//! Custom resource definitions: their defaults, validation and status, and what the server reads from them.
+//! CustomResourceDefinitions: defaults, validation, status, and the typed view that the server uses.
 //!
-//! [`Definition`] is the typed view of a definition. [`accept_names`], [`establish`], [`check_structural`] and
-//! [`api_approval`] are what the controllers of the real server decide; each takes a definition and answers with its
-//! new status, or `None` when nothing changes.
+//! [`Definition`] is the typed view. [`accept_names`], [`establish`], [`check_structural`] and [`api_approval`] are the
+//! decisions of the real server's controllers; each accepts a CRD and returns its new status, or `None` if nothing
+//! changes.
 
 mod approval;
 pub mod conditions;
@@ -10,18 +10,18 @@ pub(crate) mod conversion;
 mod defaults;
 mod definition;
 mod formats;
-mod inner;
+mod internal_version;
 mod naming;
-mod normal;
+mod normalize;
 mod open_api;
 mod options;
 mod render;
-mod rules;
 mod schema;
-mod selectable;
+mod selectable_fields;
 mod structural;
 mod validate_schema;
 mod validation;
+mod validation_rules;
 
 use std::collections::BTreeSet;
 
@@ -30,14 +30,14 @@ use windlass_schema::field::{ErrorList, quote};
 use windlass_schema::structural::MAX_DEPTH;
 
 use crate::object::{carry_over, is_set, items, remove, set, set_default, set_default_text, text};
-use crate::strategy::Strategy;
+use crate::strategy::{Strategy, WriteContext};
 
 pub use approval::{api_approval, is_protected_group};
 pub use definition::{Conversion, ConversionWebhook, Definition, Names, PrinterColumn, Scale, Version, WebhookService};
 pub use naming::{GroupNames, accept_names, accept_names_in, establish};
 pub use structural::check_structural;
 
-/// The strategy of custom resource definitions.
+/// Strategy of CustomResourceDefinitions.
 #[derive(Debug, Clone, Copy)]
 pub struct CustomResourceDefinition;
 
@@ -52,11 +52,11 @@ impl Strategy for CustomResourceDefinition {
         if object.pointer("/spec/conversion/webhook/clientConfig/service").is_some_and(Value::is_object) {
             set_default(object, "/spec/conversion/webhook/clientConfig/service/port", 443);
         }
-        // A webhook that says nothing is no webhook.
+        // An empty webhook counts as none.
         if object.pointer("/spec/conversion/webhook").is_some_and(says_nothing) {
             remove(object, "/spec/conversion/webhook");
         }
-        normal::normalize(object);
+        normalize::normalize(object);
         if items(object, "/status/storedVersions").is_empty()
             && let Some(version) = storage_version(object)
         {
@@ -64,7 +64,7 @@ impl Strategy for CustomResourceDefinition {
         }
     }
 
-    fn prepare_for_create(&self, object: &mut Value) {
+    fn prepare_for_create(&self, object: &mut Value, _context: &WriteContext<'_>) {
         let stored = storage_version(object).map(|version| json!([version]));
         let names = json!({"plural": "", "kind": ""});
         set(object, "/status", json!({"conditions": null, "acceptedNames": names, "storedVersions": stored}));
@@ -75,7 +75,7 @@ impl Strategy for CustomResourceDefinition {
         validation::validate(object)
     }
 
-    fn prepare_for_update(&self, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, object: &mut Value, old: &Value, _context: &WriteContext<'_>) {
         carry_over(object, old, "/status");
         let Some(version) = storage_version(object) else { return };
         let mut stored = items(object, "/status/storedVersions").to_vec();
@@ -89,7 +89,13 @@ impl Strategy for CustomResourceDefinition {
         validation::validate_update(object, old)
     }
 
-    fn prepare_for_subresource_update(&self, subresource: &str, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource_update(
+        &self,
+        subresource: &str,
+        object: &mut Value,
+        old: &Value,
+        _context: &WriteContext<'_>,
+    ) {
         if subresource == "status" {
             carry_over(object, old, "/spec");
         }
@@ -100,19 +106,11 @@ impl Strategy for CustomResourceDefinition {
     }
 
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
-        let before = old.map(|old| formats::unrecognized(&inner::Spec::new(old))).unwrap_or_default();
+        let before = old.map(|old| formats::unrecognized(&internal_version::Spec::new(old))).unwrap_or_default();
         let known_before: BTreeSet<_> = before.into_iter().collect();
-        let formats = formats::unrecognized(&inner::Spec::new(object));
+        let formats = formats::unrecognized(&internal_version::Spec::new(object));
         let new = formats.into_iter().filter(|format| !known_before.contains(format));
         new.map(|format| format!("unrecognized format {}", quote(format))).collect()
-    }
-
-    fn has_generation(&self) -> bool {
-        true
-    }
-
-    fn allows_unconditional_update(&self) -> bool {
-        false
     }
 }
 
@@ -120,18 +118,19 @@ fn says_nothing(webhook: &Value) -> bool {
     !is_set(webhook, "/clientConfig") && !is_set(webhook, "/conversionReviewVersions")
 }
 
-/// The name of the first version that is marked as the one to store.
+/// Returns the name of the first version with `storage: true`.
 fn storage_version(object: &Value) -> Option<Value> {
     let storage = items(object, "/spec/versions").iter().find(|version| version["storage"] == true)?;
     Some(text(storage, "/name").into())
 }
 
-/// What is said of schemas that are nested too deeply. The real server has no limit but that of its JSON parser.
+/// Returns the message for schemas that are nested too deeply. In the real server, only its JSON parser limits the
+/// depth.
 fn too_deep() -> String {
     format!("schemas must not be nested more than {MAX_DEPTH} levels deep")
 }
 
-/// Whether schemas are nested more deeply than there is a compiled form for.
+/// Whether schemas are nested more deeply than the compiled form supports.
 fn is_too_deep(schema: schema::Props<'_>) -> bool {
     schema.is_deeper_than(MAX_DEPTH - 1)
 }

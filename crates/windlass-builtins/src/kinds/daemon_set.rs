@@ -1,4 +1,4 @@
-//! Daemon sets.
+//! DaemonSets.
 
 mod validation;
 
@@ -6,16 +6,18 @@ use jiff::Timestamp;
 use serde_json::Value;
 use windlass_schema::field::ErrorList;
 
-use super::{pod, pod_template};
-use crate::columns::{self, column, wide};
+use super::pod_template;
+use crate::columns::{self, Column, Printer, column, wide};
+use crate::diff::same;
 use crate::object::{copy, integer, map, set, set_default, set_default_text, text};
-use crate::strategy::{Column, Strategy};
+use crate::strategy::{Strategy, WriteContext};
 
-/// The strategy of daemon sets.
+/// Strategy of DaemonSets.
 #[derive(Debug, Clone, Copy)]
 pub struct DaemonSet;
 
-/// Counts the changes of the template. It used to be a field of the spec, and still is one inside the real server.
+/// Counts the changes of the template. Formerly a field of the spec, it still is one in the real server's internal
+/// type.
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 const COLUMNS: &[Column] = &[
@@ -56,6 +58,8 @@ const COLUMNS: &[Column] = &[
     ),
 ];
 
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
+
 impl Strategy for DaemonSet {
     fn default(&self, object: &mut Value) {
         set_default_text(object, "/spec/updateStrategy/type", "RollingUpdate");
@@ -69,7 +73,7 @@ impl Strategy for DaemonSet {
         set_template_generation(object, generation);
     }
 
-    fn prepare_for_create(&self, object: &mut Value) {
+    fn prepare_for_create(&self, object: &mut Value, _context: &WriteContext<'_>) {
         pod_template::drop_disabled(object);
         let generation = template_generation(object).max(1);
         set_template_generation(object, generation);
@@ -79,9 +83,9 @@ impl Strategy for DaemonSet {
         validation::validate(object)
     }
 
-    fn prepare_for_update(&self, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, object: &mut Value, old: &Value, _context: &WriteContext<'_>) {
         pod_template::drop_disabled(object);
-        let changed = !pod::same(&copy(object, "/spec/template"), &copy(old, "/spec/template"));
+        let changed = !same(&copy(object, "/spec/template"), &copy(old, "/spec/template"));
         set_template_generation(object, template_generation(old).saturating_add(i64::from(changed)));
     }
 
@@ -92,7 +96,13 @@ impl Strategy for DaemonSet {
         errors
     }
 
-    fn prepare_for_subresource_update(&self, _subresource: &str, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource_update(
+        &self,
+        _subresource: &str,
+        object: &mut Value,
+        old: &Value,
+        _context: &WriteContext<'_>,
+    ) {
         set_template_generation(object, template_generation(old));
     }
 
@@ -106,32 +116,24 @@ impl Strategy for DaemonSet {
         }
         pod_template::template_warnings(object)
     }
+}
 
-    fn has_generation(&self) -> bool {
-        true
-    }
-
-    fn columns(&self) -> &'static [Column] {
-        COLUMNS
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        let (names, images) = columns::containers(object, "/spec/template/spec/containers");
-        let status = |pointer| Value::from(integer(object, pointer).unwrap_or_default());
-        vec![
-            columns::name(object),
-            status("/status/desiredNumberScheduled"),
-            status("/status/currentNumberScheduled"),
-            status("/status/numberReady"),
-            status("/status/updatedNumberScheduled"),
-            status("/status/numberAvailable"),
-            columns::labels(object, "/spec/template/spec/nodeSelector").into(),
-            columns::age(object, now),
-            names.into(),
-            images.into(),
-            columns::selector(object, "/spec/selector").into(),
-        ]
-    }
+fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    let (names, images) = columns::containers(object, "/spec/template/spec/containers");
+    let status = |pointer| Value::from(integer(object, pointer).unwrap_or_default());
+    vec![
+        columns::name(object),
+        status("/status/desiredNumberScheduled"),
+        status("/status/currentNumberScheduled"),
+        status("/status/numberReady"),
+        status("/status/updatedNumberScheduled"),
+        status("/status/numberAvailable"),
+        columns::labels(object, "/spec/template/spec/nodeSelector").into(),
+        columns::age(object, now),
+        names.into(),
+        images.into(),
+        columns::selector(object, "/spec/selector").into(),
+    ]
 }
 
 fn template_generation(object: &Value) -> i64 {

@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use windlass_schema::field::ErrorList;
 
 use super::pod_template;
-use crate::columns::{self, column, wide};
+use crate::columns::{self, Column, Printer, column, wide};
 use crate::object::{carry_over, entries, integer, set, set_default, set_default_text, text};
-use crate::strategy::{Column, Strategy};
+use crate::strategy::{Strategy, WriteContext};
 
 pub(super) use validation::{collision_count_grows, not_more_than_replicas};
 
-/// The strategy of deployments.
+/// Strategy of Deployments.
 #[derive(Debug, Clone, Copy)]
 pub struct Deployment;
 
@@ -40,6 +40,8 @@ const COLUMNS: &[Column] = &[
     ),
 ];
 
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
+
 impl Strategy for Deployment {
     fn default(&self, object: &mut Value) {
         set_default(object, "/spec/replicas", 1);
@@ -53,7 +55,7 @@ impl Strategy for Deployment {
         pod_template::default(object);
     }
 
-    fn prepare_for_create(&self, object: &mut Value) {
+    fn prepare_for_create(&self, object: &mut Value, _context: &WriteContext<'_>) {
         set(object, "/status", json!({}));
         set(object, "/metadata/generation", 1);
         pod_template::drop_disabled(object);
@@ -63,10 +65,10 @@ impl Strategy for Deployment {
         validation::validate(object)
     }
 
-    fn prepare_for_update(&self, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, object: &mut Value, old: &Value, _context: &WriteContext<'_>) {
         carry_over(object, old, "/status");
         pod_template::drop_disabled(object);
-        // Annotations are copied to replica sets, so a change of them is something to observe.
+        // Annotations are copied to ReplicaSets, so changing them increments the generation.
         if !entries(object, "/metadata/annotations").eq(entries(old, "/metadata/annotations")) {
             set(object, "/metadata/generation", integer(old, "/metadata/generation").unwrap_or_default() + 1);
         }
@@ -78,7 +80,13 @@ impl Strategy for Deployment {
         errors
     }
 
-    fn prepare_for_subresource_update(&self, subresource: &str, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource_update(
+        &self,
+        subresource: &str,
+        object: &mut Value,
+        old: &Value,
+        _context: &WriteContext<'_>,
+    ) {
         if subresource == "status" {
             carry_over(object, old, "/spec");
             carry_over(object, old, "/metadata/labels");
@@ -92,29 +100,21 @@ impl Strategy for Deployment {
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
         pod_template::warnings(object, old)
     }
+}
 
-    fn has_generation(&self) -> bool {
-        true
-    }
-
-    fn columns(&self) -> &'static [Column] {
-        COLUMNS
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        let number = |pointer| integer(object, pointer).unwrap_or_default();
-        let (containers, images) = columns::containers(object, "/spec/template/spec/containers");
-        vec![
-            columns::name(object),
-            format!("{}/{}", number("/status/readyReplicas"), number("/spec/replicas")).into(),
-            number("/status/updatedReplicas").into(),
-            number("/status/availableReplicas").into(),
-            columns::age(object, now),
-            containers.into(),
-            images.into(),
-            pod_template::selector_text(object).into(),
-        ]
-    }
+fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    let number = |pointer| integer(object, pointer).unwrap_or_default();
+    let (containers, images) = columns::containers(object, "/spec/template/spec/containers");
+    vec![
+        columns::name(object),
+        format!("{}/{}", number("/status/readyReplicas"), number("/spec/replicas")).into(),
+        number("/status/updatedReplicas").into(),
+        number("/status/availableReplicas").into(),
+        columns::age(object, now),
+        containers.into(),
+        images.into(),
+        pod_template::selector_text(object).into(),
+    ]
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
-//! EndpointSlices: some of the addresses behind a service.
+//! EndpointSlices: a part of the endpoints of a service.
 
-use jiff::Timestamp;
+mod printer;
+
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, FieldError, Path};
 use windlass_schema::names::{
@@ -8,13 +9,14 @@ use windlass_schema::names::{
     parse_ip_sloppy,
 };
 
-use super::columns_table::network;
 use super::service::endpoint_ip;
-use crate::check;
 use crate::object::{copy, items, remove, set_default, text};
-use crate::strategy::{Column, Strategy};
+use crate::strategy::{Strategy, WriteContext};
+use crate::validate;
 
-/// The strategy of EndpointSlices.
+pub(crate) use self::printer::PRINTER;
+
+/// Strategy of EndpointSlices.
 #[derive(Debug, Clone, Copy)]
 pub struct EndpointSlice;
 
@@ -31,7 +33,7 @@ impl Strategy for EndpointSlice {
         }
     }
 
-    fn prepare_for_create(&self, object: &mut Value) {
+    fn prepare_for_create(&self, object: &mut Value, _context: &WriteContext<'_>) {
         drop_topology(object);
     }
 
@@ -41,7 +43,7 @@ impl Strategy for EndpointSlice {
         errors
     }
 
-    fn prepare_for_update(&self, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, object: &mut Value, old: &Value, _context: &WriteContext<'_>) {
         if items(object, "/endpoints") != items(old, "/endpoints") {
             drop_topology(object);
         }
@@ -49,12 +51,12 @@ impl Strategy for EndpointSlice {
 
     fn validate_update(&self, object: &Value, old: &Value) -> ErrorList {
         let mut errors = shape(object);
-        // What older servers accepted may stay as it is.
+        // Unchanged endpoints that an older server accepted are tolerated.
         if items(object, "/endpoints") != items(old, "/endpoints") {
             errors.extend(endpoints(object));
         }
         let kind = "/addressType";
-        errors.extend(check::immutable(&Path::new("addressType"), &copy(object, kind), &copy(old, kind)));
+        errors.extend(validate::immutable(&Path::new("addressType"), &copy(object, kind), &copy(old, kind)));
         errors
     }
 
@@ -75,34 +77,16 @@ impl Strategy for EndpointSlice {
         }
         warnings
     }
-
-    fn has_generation(&self) -> bool {
-        true
-    }
-
-    fn changes_generation(&self, object: &Value, old: &Value) -> bool {
-        ["/addressType", "/endpoints", "/ports", "/metadata/labels"]
-            .iter()
-            .any(|field| copy(object, field) != copy(old, field))
-    }
-
-    fn columns(&self) -> &'static [Column] {
-        network::ENDPOINT_SLICE
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        network::endpoint_slice(object, now)
-    }
 }
 
-/// A field of older versions that this one does not take.
+/// Drops a field of older versions that this version does not accept.
 fn drop_topology(object: &mut Value) {
     for i in 0..items(object, "/endpoints").len() {
         remove(object, &format!("/endpoints/{i}/deprecatedTopology"));
     }
 }
 
-/// The address type and the ports.
+/// Validates the address type and the ports.
 fn shape(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("addressType");
@@ -122,14 +106,14 @@ fn shape(object: &Value) -> ErrorList {
         let path = path.index(i);
         let name = text(port, "/name");
         if !name.is_empty() {
-            errors.extend(check::dns_label(&path.child("name"), name));
+            errors.extend(validate::dns_label(&path.child("name"), name));
         }
         if !names.insert(name) {
             errors.push(FieldError::duplicate(&path.child("name"), &name.into()));
         }
-        errors.extend(check::protocol(&path.child("protocol"), text(port, "/protocol")));
+        errors.extend(validate::protocol(&path.child("protocol"), text(port, "/protocol")));
         if let Some(protocol) = port.get("appProtocol").and_then(Value::as_str) {
-            errors.extend(check::qualified_name(&path.child("appProtocol"), protocol));
+            errors.extend(validate::qualified_name(&path.child("appProtocol"), protocol));
         }
     }
     errors
@@ -156,10 +140,10 @@ fn endpoints(object: &Value) -> ErrorList {
             errors.extend(address_errors(&addresses_path, j, address.as_str().unwrap_or_default(), kind));
         }
         if let Some(node) = endpoint.get("nodeName").and_then(Value::as_str) {
-            errors.extend(check::dns_subdomain(&path.child("nodeName"), node));
+            errors.extend(validate::dns_subdomain(&path.child("nodeName"), node));
         }
         if let Some(hostname) = endpoint.get("hostname").and_then(Value::as_str) {
-            errors.extend(check::dns_label(&path.child("hostname"), hostname));
+            errors.extend(validate::dns_label(&path.child("hostname"), hostname));
         }
         errors.extend(hints(&path.child("hints"), endpoint));
     }
@@ -202,7 +186,8 @@ fn domain_name(path: &Path, full: &str) -> ErrorList {
 }
 
 fn hints(path: &Path, endpoint: &Value) -> ErrorList {
-    let rules: [(&str, check::TextCheck); 2] = [("forZones", is_valid_label_value), ("forNodes", is_dns1123_subdomain)];
+    let rules: [(&str, validate::TextCheck); 2] =
+        [("forZones", is_valid_label_value), ("forNodes", is_dns1123_subdomain)];
     let mut errors = ErrorList::new();
     for (list, rule) in rules {
         let path = path.child(list);
@@ -217,7 +202,7 @@ fn hints(path: &Path, endpoint: &Value) -> ErrorList {
             if hints[..i].iter().any(|other| text(other, "/name") == name) {
                 errors.push(FieldError::duplicate(&path, &name.into()));
             }
-            errors.extend(check::each(&path, name, rule(name)));
+            errors.extend(validate::each(&path, name, rule(name)));
         }
     }
     errors
@@ -270,7 +255,7 @@ mod tests {
     fn ports_get_an_empty_name_and_topology_is_dropped() {
         let mut object = json!({"ports": [{"port": 80}], "endpoints": [{"addresses": ["1.1.1.1"], "deprecatedTopology": {"a": "b"}}]});
         EndpointSlice.default(&mut object);
-        EndpointSlice.prepare_for_create(&mut object);
+        EndpointSlice.prepare_for_create(&mut object, &WriteContext::test());
         assert_eq!(object["ports"][0], json!({"port": 80, "name": "", "protocol": "TCP"}));
         assert_eq!(object["endpoints"][0], json!({"addresses": ["1.1.1.1"]}));
     }

@@ -1,19 +1,21 @@
-//! Endpoints: the older list of addresses behind a service.
+//! Endpoints, the predecessor of EndpointSlices.
 
 use jiff::Timestamp;
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, FieldError, Path};
 use windlass_schema::names::{ip_warnings, is_valid_ip_legacy};
 
-use super::columns_table::network;
 use super::service::endpoint_ip;
-use crate::check;
+use crate::columns::{AGE, Column, NAME, Printer, age, column, first_three, name};
 use crate::object::{integer, items, set_default_text, text};
-use crate::strategy::{Column, Strategy};
+use crate::strategy::Strategy;
+use crate::validate;
 
-/// The strategy of Endpoints.
+/// Strategy of Endpoints.
 #[derive(Debug, Clone, Copy)]
 pub struct Endpoints;
+
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
 
 impl Strategy for Endpoints {
     fn default(&self, object: &mut Value) {
@@ -34,7 +36,7 @@ impl Strategy for Endpoints {
     }
 
     fn validate_update(&self, object: &Value, old: &Value) -> ErrorList {
-        // What older servers accepted may stay as it is.
+        // Unchanged subsets that an older server accepted are tolerated.
         if items(object, "/subsets") == items(old, "/subsets") { ErrorList::new() } else { self.validate(object) }
     }
 
@@ -54,18 +56,6 @@ impl Strategy for Endpoints {
         }
         warnings
     }
-
-    fn creates_on_update(&self) -> bool {
-        true
-    }
-
-    fn columns(&self) -> &'static [Column] {
-        network::ENDPOINTS
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        network::endpoints(object, now)
-    }
 }
 
 fn subset_errors(path: &Path, subset: &Value) -> ErrorList {
@@ -81,10 +71,10 @@ fn subset_errors(path: &Path, subset: &Value) -> ErrorList {
             errors.extend(is_valid_ip_legacy(&path.child("ip"), ip, true));
             let hostname = text(address, "/hostname");
             if !hostname.is_empty() {
-                errors.extend(check::dns_label(&path.child("hostname"), hostname));
+                errors.extend(validate::dns_label(&path.child("hostname"), hostname));
             }
             if let Some(node) = address.get("nodeName").and_then(Value::as_str) {
-                errors.extend(check::dns_subdomain(&path.child("nodeName"), node));
+                errors.extend(validate::dns_subdomain(&path.child("nodeName"), node));
             }
             errors.extend(endpoint_ip(&path.child("ip"), ip));
         }
@@ -94,18 +84,52 @@ fn subset_errors(path: &Path, subset: &Value) -> ErrorList {
         let path = path.child("ports").index(i);
         let name = text(port, "/name");
         if !name.is_empty() {
-            errors.extend(check::dns_label(&path.child("name"), name));
+            errors.extend(validate::dns_label(&path.child("name"), name));
         } else if ports.len() > 1 {
             errors.push(FieldError::required(&path.child("name"), ""));
         }
-        errors.extend(check::port_number(&path.child("port"), integer(port, "/port").unwrap_or_default()));
-        errors.extend(check::protocol(&path.child("protocol"), text(port, "/protocol")));
+        errors.extend(validate::port_number(&path.child("port"), integer(port, "/port").unwrap_or_default()));
+        errors.extend(validate::protocol(&path.child("protocol"), text(port, "/protocol")));
         if let Some(protocol) = port.get("appProtocol").and_then(Value::as_str) {
-            errors.extend(check::qualified_name(&path.child("appProtocol"), protocol));
+            errors.extend(validate::qualified_name(&path.child("appProtocol"), protocol));
         }
     }
     errors
 }
+
+fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    let mut all = Vec::new();
+    for subset in items(object, "/subsets") {
+        let addresses = || items(subset, "/addresses").iter().map(|address| text(address, "/ip"));
+        let ports = items(subset, "/ports");
+        if ports.is_empty() {
+            all.extend(addresses().map(str::to_owned));
+        }
+        for port in ports {
+            let port = integer(port, "/port").unwrap_or_default();
+            all.extend(addresses().map(|ip| match ip.contains(':') {
+                true => format!("[{ip}]:{port}"),
+                false => format!("{ip}:{port}"),
+            }));
+        }
+    }
+    let shown = match (items(object, "/subsets").is_empty(), all.is_empty()) {
+        (true, _) => "<none>".to_owned(),
+        (false, true) => String::new(),
+        (false, false) => first_three(&all),
+    };
+    vec![name(object), shown.into(), age(object, now)]
+}
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    column(
+        "Endpoints",
+        "string",
+        "The set of all endpoints is the union of all subsets. Addresses are placed into subsets according to the IPs they share. A single address with multiple ports, some of which are ready and some of which are not (because they come from different containers) will result in the address being displayed in different subsets for the different ports. No address will appear in both Addresses and NotReadyAddresses in the same subset. Sets of addresses and ports that comprise a service.",
+    ),
+    AGE,
+];
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,7 @@
-//! Events, which two API groups show: core/v1 and events.k8s.io/v1 are two views of one stored object.
+//! Events, served by two API groups: core/v1 and events.k8s.io/v1 are two representations of one stored object.
 //!
-//! The core form is the stored one ([`conversion`]). A write through events.k8s.io has stricter rules than one through
-//! core, and both name fields as the core form does.
+//! The core form is stored ([`conversion`]). Writes through events.k8s.io are validated more strictly; errors of both
+//! groups use the field names of the core form.
 
 pub mod conversion;
 mod validation;
@@ -13,19 +13,19 @@ use serde_json::Value;
 use windlass_schema::field::ErrorList;
 
 use self::conversion::events_to_core;
-use crate::columns::{column, since, wide};
+use crate::columns::{Column, Printer, column, since, wide};
 use crate::object::{integer, is_set, text};
-use crate::strategy::{Column, NameRule, Strategy};
+use crate::strategy::Strategy;
 
-/// The strategy of Events as core/v1 has them.
+/// Strategy of Events in core/v1.
 #[derive(Debug, Clone, Copy)]
 pub struct CoreEvent;
 
-/// The strategy of Events as events.k8s.io/v1 has them.
+/// Strategy of Events in events.k8s.io/v1.
 #[derive(Debug, Clone, Copy)]
 pub struct EventsEvent;
 
-/// The fields that can be selected by, in both groups' names, with the place in the core form.
+/// Selectable fields: their names in both groups, and the JSON pointer in the core form.
 const SELECTABLE: [(&str, &str, &str); 10] = [
     ("involvedObject.kind", "regarding.kind", "/involvedObject/kind"),
     ("involvedObject.namespace", "regarding.namespace", "/involvedObject/namespace"),
@@ -39,18 +39,11 @@ const SELECTABLE: [(&str, &str, &str); 10] = [
     ("type", "type", "/type"),
 ];
 
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
+
 impl Strategy for CoreEvent {
     fn validate(&self, object: &Value) -> ErrorList {
         validation::legacy(object, "reportingComponent")
-    }
-
-    fn name_rule(&self) -> NameRule {
-        // Old clients put anything into names; only the strict API checks more.
-        NameRule::PathSegment
-    }
-
-    fn creates_on_update(&self) -> bool {
-        true
     }
 
     fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, String)> {
@@ -62,14 +55,6 @@ impl Strategy for CoreEvent {
         };
         fields.push(("source", source.to_owned()));
         fields
-    }
-
-    fn columns(&self) -> &'static [Column] {
-        COLUMNS
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        cells(object, now)
     }
 }
 
@@ -88,25 +73,13 @@ impl Strategy for EventsEvent {
         errors
     }
 
-    fn creates_on_update(&self) -> bool {
-        true
-    }
-
     fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, String)> {
         let event = core_form(object);
         SELECTABLE.iter().map(|(_, name, pointer)| (*name, text(&event, pointer).to_owned())).collect()
     }
-
-    fn columns(&self) -> &'static [Column] {
-        COLUMNS
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        cells(&core_form(object), now)
-    }
 }
 
-/// The core form of an event in either form.
+/// Converts an event of either form to the core form.
 fn core_form(object: &Value) -> Cow<'_, Value> {
     if text(object, "/apiVersion") == conversion::EVENTS {
         Cow::Owned(events_to_core(object.clone()))
@@ -115,7 +88,8 @@ fn core_form(object: &Value) -> Cow<'_, Value> {
     }
 }
 
-fn cells(event: &Value, now: Timestamp) -> Vec<Value> {
+fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    let event = &*core_form(object);
     let first = match is_set(event, "/firstTimestamp") {
         true => since(event, "/firstTimestamp", now),
         false => since(event, "/eventTime", now),
@@ -125,7 +99,7 @@ fn cells(event: &Value, now: Timestamp) -> Vec<Value> {
         false => first.clone(),
     };
     let mut count = match integer(event, "/count").unwrap_or_default() {
-        // The newer API has no count where there is one only.
+        // The newer API omits the count of a single occurrence.
         0 => 1,
         count => count,
     };
@@ -151,7 +125,7 @@ fn cells(event: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// Who reported the event, and from where.
+/// Returns the component and host that reported the event.
 fn source(event: &Value) -> String {
     let first = |old, new| match text(event, old) {
         "" => text(event, new),

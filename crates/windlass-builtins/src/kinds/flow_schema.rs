@@ -1,27 +1,28 @@
-//! FlowSchemas: which requests are of which priority.
+//! FlowSchemas: the assignment of requests to priority levels.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use windlass_schema::field::{ErrorList, FieldError, Path};
 use windlass_schema::names;
 
-use super::columns_table::{count, text_or_none};
-use super::pod::report::Report;
 use super::priority_level_configuration::validate_conditions;
-use crate::check::go_struct;
-use crate::columns::{AGE, NAME, age, column, name};
+use crate::columns::{AGE, Column, NAME, Printer, age, column, count, name, text_or_none};
+use crate::field_errors::FieldErrors;
 use crate::object::{boolean, copy, integer, is_set, items, set, text};
-use crate::strategy::{Column, Strategy};
+use crate::strategy::{Strategy, WriteContext};
+use crate::validate::go_struct;
 
-/// The strategy of FlowSchemas.
+/// Strategy of FlowSchemas.
 #[derive(Debug, Clone, Copy)]
 pub struct FlowSchema;
 
 const MAX_PRECEDENCE: i64 = 10_000;
 const VERBS: [&str; 9] = ["create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"];
 
-/// The kinds of subjects, each with its field.
+/// Kinds of subjects, each with its field.
 const SUBJECTS: [(&str, &str); 3] = [("ServiceAccount", "serviceAccount"), ("User", "user"), ("Group", "group")];
+
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
 
 impl Strategy for FlowSchema {
     fn default(&self, object: &mut Value) {
@@ -30,7 +31,7 @@ impl Strategy for FlowSchema {
         }
     }
 
-    fn prepare_for_create(&self, object: &mut Value) {
+    fn prepare_for_create(&self, object: &mut Value, _context: &WriteContext<'_>) {
         set(object, "/status", json!({}));
     }
 
@@ -48,27 +49,19 @@ impl Strategy for FlowSchema {
         }
         errors
     }
+}
 
-    fn has_generation(&self) -> bool {
-        true
-    }
-
-    fn columns(&self) -> &'static [Column] {
-        COLUMNS
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        let conditions = items(object, "/status/conditions");
-        let dangling = conditions.iter().find(|condition| text(condition, "/type") == "Dangling");
-        vec![
-            name(object),
-            text(object, "/spec/priorityLevelConfiguration/name").into(),
-            count(object, "/spec/matchingPrecedence"),
-            text_or_none(object, "/spec/distinguisherMethod/type"),
-            age(object, now),
-            dangling.map_or("?", |condition| text(condition, "/status")).into(),
-        ]
-    }
+fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    let conditions = items(object, "/status/conditions");
+    let dangling = conditions.iter().find(|condition| text(condition, "/type") == "Dangling");
+    vec![
+        name(object),
+        text(object, "/spec/priorityLevelConfiguration/name").into(),
+        count(object, "/spec/matchingPrecedence"),
+        text_or_none(object, "/spec/distinguisherMethod/type"),
+        age(object, now),
+        dangling.map_or("?", |condition| text(condition, "/status")).into(),
+    ]
 }
 
 fn validate_spec(object: &Value, path: &Path, errors: &mut ErrorList) {
@@ -255,7 +248,7 @@ const COLUMNS: &[Column] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::expectations::{check_create, check_status};
+    use crate::kinds::tests::expectations::{check_create, check_status};
     use expect_test::expect;
 
     fn schema(spec: Value) -> Value {

@@ -1,4 +1,4 @@
-//! Ingresses: which requests from outside go to which service.
+//! Ingresses.
 
 mod validation;
 
@@ -7,23 +7,24 @@ use serde_json::{Value, json};
 use windlass_schema::field::{ErrorList, Path};
 use windlass_schema::names::ip_warnings;
 
-use super::columns_table::text_or_none;
 use super::service::load_balancers;
-use crate::columns::{AGE, NAME, age, column, name};
+use crate::columns::{AGE, Column, NAME, Printer, age, column, name, text_or_none};
 use crate::object::{is_set, items, map, set, text};
-use crate::strategy::{Column, Strategy};
+use crate::strategy::{Strategy, WriteContext};
 
 pub(super) use validation::validate_reference;
 
-/// The strategy of Ingresses.
+/// Strategy of Ingresses.
 #[derive(Debug, Clone, Copy)]
 pub struct Ingress;
 
-/// The annotation that named the class before there was a field for it.
+/// The annotation that preceded `spec.ingressClassName`.
 const OLD_CLASS: &str = "kubernetes.io/ingress.class";
 
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
+
 impl Strategy for Ingress {
-    fn prepare_for_create(&self, object: &mut Value) {
+    fn prepare_for_create(&self, object: &mut Value, _context: &WriteContext<'_>) {
         set(object, "/status", json!({"loadBalancer": {}}));
     }
 
@@ -53,34 +54,26 @@ impl Strategy for Ingress {
         let points = items(object, "/status/loadBalancer/ingress").iter().enumerate();
         points.flat_map(|(index, point)| ip_warnings(&path.index(index), text(point, "/ip"))).collect()
     }
-
-    fn has_generation(&self) -> bool {
-        true
-    }
-
-    fn columns(&self) -> &'static [Column] {
-        COLUMNS
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        let ports = if items(object, "/spec/tls").is_empty() { "80" } else { "80, 443" };
-        vec![
-            name(object),
-            text_or_none(object, "/spec/ingressClassName"),
-            hosts(items(object, "/spec/rules")).into(),
-            load_balancers(object, "/status/loadBalancer/ingress").into(),
-            ports.into(),
-            age(object, now),
-        ]
-    }
 }
 
-/// The class that the old annotation names.
+fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    let ports = if items(object, "/spec/tls").is_empty() { "80" } else { "80, 443" };
+    vec![
+        name(object),
+        text_or_none(object, "/spec/ingressClassName"),
+        hosts(items(object, "/spec/rules")).into(),
+        load_balancers(object, "/status/loadBalancer/ingress").into(),
+        ports.into(),
+        age(object, now),
+    ]
+}
+
+/// Returns the class in the deprecated annotation.
 pub fn old_class(ingress: &Value) -> Option<&str> {
     map(ingress, "/metadata/annotations").and_then(|all| all.get(OLD_CLASS)?.as_str())
 }
 
-/// The hosts of the rules: three at most, and how many rules more there are.
+/// Formats the hosts of the first three rules and the number of the others.
 fn hosts(rules: &[Value]) -> String {
     let mut list = Vec::new();
     let mut more = false;

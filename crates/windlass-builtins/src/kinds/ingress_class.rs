@@ -1,4 +1,4 @@
-//! IngressClasses: which controller sees to an ingress.
+//! IngressClasses.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -6,24 +6,26 @@ use windlass_schema::field::{ErrorList, FieldError, Path};
 use windlass_schema::names;
 
 use super::ingress::validate_reference;
-use super::pod::report::Report;
-use crate::check;
-use crate::columns::{AGE, NAME, age, column};
+use crate::columns::{AGE, Column, NAME, Printer, age, column};
+use crate::field_errors::FieldErrors;
 use crate::object::{copy, is_set, map, set_default, text};
-use crate::strategy::{Column, Strategy};
+use crate::strategy::Strategy;
+use crate::validate;
 
-/// The strategy of IngressClasses.
+/// Strategy of IngressClasses.
 #[derive(Debug, Clone, Copy)]
 pub struct IngressClass;
 
 const MAX_CONTROLLER: usize = 250;
 const PATH: &str = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+";
 
-/// Whether ingresses that name no class get this one.
+/// Whether the class is the default for Ingresses without a class.
 pub fn is_default_class(class: &Value) -> bool {
     let annotation = "ingressclass.kubernetes.io/is-default-class";
     map(class, "/metadata/annotations").is_some_and(|all| all.get(annotation).is_some_and(|on| on == "true"))
 }
+
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
 
 impl Strategy for IngressClass {
     fn default(&self, object: &mut Value) {
@@ -47,37 +49,29 @@ impl Strategy for IngressClass {
 
     fn validate_update(&self, object: &Value, old: &Value) -> ErrorList {
         let (path, field) = (Path::new("spec").child("controller"), "/spec/controller");
-        let mut errors = check::immutable(&path, &copy(object, field), &copy(old, field));
+        let mut errors = validate::immutable(&path, &copy(object, field), &copy(old, field));
         errors.extend(self.validate(object));
         errors
     }
-
-    fn has_generation(&self) -> bool {
-        true
-    }
-
-    fn columns(&self) -> &'static [Column] {
-        COLUMNS
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        let mut shown = text(object, "/metadata/name").to_owned();
-        if is_default_class(object) {
-            shown.push_str(" (default)");
-        }
-        let parameters = if is_set(object, "/spec/parameters") {
-            let part = |field: &str| text(object, &format!("/spec/parameters/{field}"));
-            let has_group = is_set(object, "/spec/parameters/apiGroup");
-            let group = if has_group { format!(".{}", part("apiGroup")) } else { String::new() };
-            format!("{}{group}/{}", part("kind"), part("name"))
-        } else {
-            "<none>".to_owned()
-        };
-        vec![shown.into(), text(object, "/spec/controller").into(), parameters.into(), age(object, now)]
-    }
 }
 
-/// A path that begins with a domain, such as `acme.io/foo`.
+fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    let mut shown = text(object, "/metadata/name").to_owned();
+    if is_default_class(object) {
+        shown.push_str(" (default)");
+    }
+    let parameters = if is_set(object, "/spec/parameters") {
+        let part = |field: &str| text(object, &format!("/spec/parameters/{field}"));
+        let has_group = is_set(object, "/spec/parameters/apiGroup");
+        let group = if has_group { format!(".{}", part("apiGroup")) } else { String::new() };
+        format!("{}{group}/{}", part("kind"), part("name"))
+    } else {
+        "<none>".to_owned()
+    };
+    vec![shown.into(), text(object, "/spec/controller").into(), parameters.into(), age(object, now)]
+}
+
+/// Validates a path that starts with a domain, such as `acme.io/foo`.
 fn validate_domain_path(value: &str, path: &Path, errors: &mut ErrorList) {
     if value.is_empty() {
         return errors.required(path);
@@ -115,7 +109,7 @@ const COLUMNS: &[Column] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::expectations::{check_create, check_update};
+    use crate::kinds::tests::expectations::{check_create, check_update};
     use expect_test::expect;
     use serde_json::json;
 

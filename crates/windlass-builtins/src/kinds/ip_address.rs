@@ -1,19 +1,21 @@
-//! IPAddresses: the cluster addresses that are taken, and by what.
+//! IPAddresses: allocated cluster IPs and the objects that use them.
 
 use jiff::Timestamp;
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, Path};
 use windlass_schema::names::{self, is_valid_ip};
 
-use super::pod::report::Report;
-use crate::check::go_struct;
-use crate::columns::{NAME, age, column, name};
+use crate::columns::{Column, NAME, Printer, age, column, name};
+use crate::field_errors::FieldErrors;
 use crate::object::{copy, is_set, text};
-use crate::strategy::{Column, NameRule, Strategy};
+use crate::strategy::Strategy;
+use crate::validate::go_struct;
 
-/// The strategy of IPAddresses.
+/// Strategy of IPAddresses.
 #[derive(Debug, Clone, Copy)]
 pub struct IpAddress;
+
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
 
 impl Strategy for IpAddress {
     fn validate(&self, object: &Value) -> ErrorList {
@@ -36,32 +38,23 @@ impl Strategy for IpAddress {
         }
         errors
     }
+}
 
-    fn name_rule(&self) -> NameRule {
-        NameRule::PathSegment
-    }
-
-    fn columns(&self) -> &'static [Column] {
-        COLUMNS
-    }
-
-    // The real server prints the age too, without a column for it.
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        let parent = if is_set(object, "/spec/parentRef") {
-            let part = |field: &str| text(object, &format!("/spec/parentRef/{field}"));
-            let mut shown = part("resource").to_lowercase();
-            if !part("group").is_empty() {
-                shown = format!("{shown}.{}", part("group").to_lowercase());
-            }
-            if !part("namespace").is_empty() {
-                shown = format!("{shown}/{}", part("namespace"));
-            }
-            format!("{shown}/{}", part("name"))
-        } else {
-            "<none>".to_owned()
-        };
-        vec![name(object), parent.into(), age(object, now)]
-    }
+fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    let parent = if is_set(object, "/spec/parentRef") {
+        let part = |field: &str| text(object, &format!("/spec/parentRef/{field}"));
+        let mut shown = part("resource").to_lowercase();
+        if !part("group").is_empty() {
+            shown = format!("{shown}.{}", part("group").to_lowercase());
+        }
+        if !part("namespace").is_empty() {
+            shown = format!("{shown}/{}", part("namespace"));
+        }
+        format!("{shown}/{}", part("name"))
+    } else {
+        "<none>".to_owned()
+    };
+    vec![name(object), parent.into(), age(object, now)]
 }
 
 fn validate_parent(object: &Value, path: &Path, errors: &mut ErrorList) {
@@ -94,7 +87,7 @@ const COLUMNS: &[Column] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::expectations::{check_create, check_update};
+    use crate::kinds::tests::expectations::{check_create, check_update};
     use expect_test::expect;
     use serde_json::json;
 

@@ -12,17 +12,17 @@ use serde_json::Value;
 use windlass_schema::field::{ErrorList, Path};
 
 use super::{pod, pod_template};
-use crate::columns::{self, column, wide};
+use crate::columns::{self, Column, Printer, column, wide};
 use crate::object::{integer, is_set, items, text};
-use crate::strategy::{Column, Strategy};
+use crate::strategy::{Strategy, WriteContext};
 
 pub(super) use prepare::default_pod_conditions;
 
-/// The strategy of jobs.
+/// Strategy of Jobs.
 #[derive(Debug, Clone, Copy)]
 pub struct Job;
 
-/// The column of the selector of a job, or of the jobs of a cron job.
+/// The selector column of Jobs and CronJobs.
 pub(super) const SELECTOR: Column = wide(
     "Selector",
     "string",
@@ -44,12 +44,14 @@ const COLUMNS: &[Column] = &[
     SELECTOR,
 ];
 
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
+
 impl Strategy for Job {
     fn default(&self, object: &mut Value) {
         prepare::default(object);
     }
 
-    fn prepare_for_create(&self, object: &mut Value) {
+    fn prepare_for_create(&self, object: &mut Value, _context: &WriteContext<'_>) {
         prepare::create(object);
     }
 
@@ -57,7 +59,7 @@ impl Strategy for Job {
         validation::validate(object, true)
     }
 
-    fn prepare_for_update(&self, object: &mut Value, _old: &Value) {
+    fn prepare_for_update(&self, object: &mut Value, _old: &Value, _context: &WriteContext<'_>) {
         pod_template::drop_disabled(object);
     }
 
@@ -81,56 +83,37 @@ impl Strategy for Job {
         warnings
     }
 
-    fn has_generation(&self) -> bool {
-        true
-    }
-
-    fn orphans_by_default(&self) -> bool {
-        true
-    }
-
-    fn deletion_warning(&self) -> Option<&'static str> {
-        Some(
-            "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove \
-             them or set propagationPolicy=Orphan to suppress this warning",
-        )
-    }
-
     fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, String)> {
         vec![("status.successful", integer(object, "/status/succeeded").unwrap_or_default().to_string())]
     }
-
-    fn columns(&self) -> &'static [Column] {
-        COLUMNS
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        let (names, images) = columns::containers(object, "/spec/template/spec/containers");
-        let succeeded = integer(object, "/status/succeeded").unwrap_or_default();
-        let completions = match (integer(object, "/spec/completions"), integer(object, "/spec/parallelism")) {
-            (Some(wanted), _) => format!("{succeeded}/{wanted}"),
-            (None, Some(parallel)) if parallel > 1 => format!("{succeeded}/1 of {parallel}"),
-            _ => format!("{succeeded}/1"),
-        };
-        let time = |pointer| text(object, pointer).parse::<Timestamp>().ok();
-        let duration = match (time("/status/startTime"), time("/status/completionTime")) {
-            (None, _) => String::new(),
-            (Some(start), end) => columns::human_duration(end.unwrap_or(now).duration_since(start)),
-        };
-        vec![
-            columns::name(object),
-            summary(object).into(),
-            completions.into(),
-            duration.into(),
-            columns::age(object, now),
-            names.into(),
-            images.into(),
-            columns::selector(object, "/spec/selector").into(),
-        ]
-    }
 }
 
-/// Warnings about the spec of a job.
+fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    let (names, images) = columns::containers(object, "/spec/template/spec/containers");
+    let succeeded = integer(object, "/status/succeeded").unwrap_or_default();
+    let completions = match (integer(object, "/spec/completions"), integer(object, "/spec/parallelism")) {
+        (Some(wanted), _) => format!("{succeeded}/{wanted}"),
+        (None, Some(parallel)) if parallel > 1 => format!("{succeeded}/1 of {parallel}"),
+        _ => format!("{succeeded}/1"),
+    };
+    let time = |pointer| text(object, pointer).parse::<Timestamp>().ok();
+    let duration = match (time("/status/startTime"), time("/status/completionTime")) {
+        (None, _) => String::new(),
+        (Some(start), end) => columns::human_duration(end.unwrap_or(now).duration_since(start)),
+    };
+    vec![
+        columns::name(object),
+        summary(object).into(),
+        completions.into(),
+        duration.into(),
+        columns::age(object, now),
+        names.into(),
+        images.into(),
+        columns::selector(object, "/spec/selector").into(),
+    ]
+}
+
+/// Returns warnings about the spec of a job.
 pub(super) fn spec_warnings(spec: &Value, path: &Path) -> Vec<String> {
     let mut warnings = Vec::new();
     let number = |pointer| integer(spec, pointer).unwrap_or_default();

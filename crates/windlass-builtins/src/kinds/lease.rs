@@ -1,29 +1,31 @@
-//! Leases: who leads, and until when.
+//! Leases.
 
 use jiff::Timestamp;
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, FieldError, Path};
 
-use crate::check;
-use crate::columns::{AGE, NAME, age, column, name};
+use crate::columns::{AGE, Column, NAME, Printer, age, column, name};
 use crate::object::{integer, is_set, remove, text};
-use crate::strategy::{Column, Strategy};
+use crate::strategy::{Strategy, WriteContext};
+use crate::validate;
 
-/// The strategy of Leases.
+/// Strategy of Leases.
 #[derive(Debug, Clone, Copy)]
 pub struct Lease;
 
-/// Fields of coordinated leader election, a feature that is off: they are dropped unless an old object has them.
+/// Fields of coordinated leader election, a feature gate that is off: they are dropped unless the old object has them.
 const COORDINATED: [&str; 2] = ["/spec/strategy", "/spec/preferredHolder"];
 
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
+
 impl Strategy for Lease {
-    fn prepare_for_create(&self, object: &mut Value) {
+    fn prepare_for_create(&self, object: &mut Value, _context: &WriteContext<'_>) {
         for field in COORDINATED {
             remove(object, field);
         }
     }
 
-    fn prepare_for_update(&self, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, object: &mut Value, old: &Value, _context: &WriteContext<'_>) {
         for field in COORDINATED {
             if !is_set(old, field) {
                 remove(object, field);
@@ -43,10 +45,10 @@ impl Strategy for Lease {
             errors.push(FieldError::invalid(&path, &count.into(), "must be greater than or equal to 0"));
         }
         if let Some(strategy) = object.pointer("/spec/strategy").and_then(Value::as_str) {
-            // The doubled name is what the real server says.
+            // The doubled name is the real server's.
             let path = spec.child("strategy").child("strategy");
             if strategy.contains('/') {
-                errors.extend(check::qualified_name(&path, strategy));
+                errors.extend(validate::qualified_name(&path, strategy));
             } else if strategy != "OldestEmulationVersion" {
                 errors.push(FieldError::not_supported(&path, &strategy.into(), &["OldestEmulationVersion"]));
             }
@@ -57,22 +59,10 @@ impl Strategy for Lease {
         }
         errors
     }
+}
 
-    fn creates_on_update(&self) -> bool {
-        true
-    }
-
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn columns(&self) -> &'static [Column] {
-        COLUMNS
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        vec![name(object), text(object, "/spec/holderIdentity").into(), age(object, now)]
-    }
+fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![name(object), text(object, "/spec/holderIdentity").into(), age(object, now)]
 }
 
 const COLUMNS: &[Column] = &[
@@ -108,9 +98,9 @@ mod tests {
     fn fields_of_coordinated_election_are_dropped_unless_they_were_there() {
         let full = json!({"spec": {"strategy": "OldestEmulationVersion", "preferredHolder": "x"}});
         let mut object = full.clone();
-        Lease.prepare_for_update(&mut object, &full);
+        Lease.prepare_for_update(&mut object, &full, &WriteContext::test());
         assert_eq!(object, full);
-        Lease.prepare_for_create(&mut object);
+        Lease.prepare_for_create(&mut object, &WriteContext::test());
         assert_eq!(object, json!({"spec": {}}));
     }
 }

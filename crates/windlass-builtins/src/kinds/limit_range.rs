@@ -1,6 +1,6 @@
-//! LimitRanges: how much one object of a namespace may ask for.
+//! LimitRanges: limits per object of a namespace.
 
-pub mod enforce;
+pub mod admission;
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -9,17 +9,17 @@ use serde_json::{Map, Value};
 use windlass_schema::field::{ErrorList, Path};
 use windlass_schema::quantity::{Format, Quantity};
 
-use super::pod::report::Report;
-use super::pod::resources::{ResourceList, list, may_be_overcommitted, round_up};
 use super::pod::validation::resources::{validate_container_resource_name, validate_resource_name};
+use crate::field_errors::FieldErrors;
 use crate::object::{items, map, set, text};
+use crate::resource_list::{ResourceList, list, may_be_overcommitted, round_up};
 use crate::strategy::Strategy;
 
-/// The strategy of LimitRanges.
+/// Strategy of LimitRanges.
 #[derive(Debug, Clone, Copy)]
 pub struct LimitRange;
 
-/// From here on thousandths do not fit into 64 bits.
+/// Larger numbers of milli-units do not fit into 64 bits.
 const MAX_MILLI_VALUE: i64 = i64::MAX / 1000;
 
 impl Strategy for LimitRange {
@@ -54,13 +54,9 @@ impl Strategy for LimitRange {
         }
         errors
     }
-
-    fn creates_on_update(&self) -> bool {
-        true
-    }
 }
 
-/// What is limited is requested, and what is at most allowed is the limit.
+/// The default limit defaults to the maximum; the default request to the default limit, then to the minimum.
 fn default_container(item: &mut Value) {
     let of = |item: &Value, field: &str| map(item, &format!("/{field}")).cloned().unwrap_or_default();
     let fill = |into: &mut Map<String, Value>, from: Map<String, Value>| {
@@ -80,7 +76,7 @@ fn default_container(item: &mut Value) {
     }
 }
 
-/// The amounts of an item.
+/// The quantities of an item.
 #[derive(Default)]
 struct Amounts {
     min: ResourceList,
@@ -130,7 +126,7 @@ fn validate_item(item: &Value, path: &Path, errors: &mut ErrorList) {
 fn validate_amounts(name: &str, amounts: &Amounts, path: &Path, errors: &mut ErrorList) {
     let (min, max) = (amounts.min.get(name), amounts.max.get(name));
     let (default, request) = (amounts.default.get(name), amounts.request.get(name));
-    // Which field is blamed and which amount is shown differs from rule to rule, as it does in the real server.
+    // The reported field and value differ from rule to rule, as in the real server.
     let mut ordered =
         |low: (Option<&Quantity>, &str), high: (Option<&Quantity>, &str), field: &str, shows_low: bool| {
             if let (Some(less), Some(more)) = (low.0, high.0)
@@ -184,7 +180,7 @@ fn validate_ratio(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::expectations::check_create;
+    use crate::kinds::tests::expectations::check_create;
     use expect_test::expect;
     use serde_json::json;
 

@@ -1,27 +1,29 @@
-//! Namespaces, and how they end.
+//! Namespaces and their deletion.
 //!
-//! A namespace is not deleted by DELETE: it is marked (`begin_deletion`), emptied by the namespace controller, which
-//! then takes its entry out of `spec.finalizers` through the `finalize` subresource, and goes away by the update that
-//! leaves nothing to wait for (`may_be_removed`).
+//! DELETE does not remove a namespace but marks it as terminating ([`begin_deletion`]). The namespace controller
+//! deletes its contents and then removes its entry from `spec.finalizers` through the `finalize` subresource. The
+//! update after which nothing blocks the deletion removes the namespace ([`may_be_removed`]).
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use windlass_schema::field::{ErrorList, FieldError, Path};
 
-use crate::check;
-use crate::columns::{AGE, NAME, age, column, name};
+use crate::columns::{AGE, Column, NAME, Printer, age, column, name};
 use crate::object::{carry_over, is_set, items, set, set_default_text, text};
-use crate::strategy::{Column, NameRule, Strategy};
+use crate::strategy::{Strategy, WriteContext};
+use crate::validate;
 
-/// The label that every namespace carries, with its own name.
+/// Label of every namespace with its own name.
 pub const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
-/// The finalizer in `spec.finalizers` that stands for the namespace's contents.
+/// The finalizer in `spec.finalizers` for the namespace's contents.
 pub const CONTENTS_FINALIZER: &str = "kubernetes";
 
-/// The strategy of Namespaces.
+/// Strategy of Namespaces.
 #[derive(Debug, Clone, Copy)]
 pub struct Namespace;
+
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
 
 impl Strategy for Namespace {
     fn default(&self, object: &mut Value) {
@@ -29,7 +31,7 @@ impl Strategy for Namespace {
         set_default_text(object, "/status/phase", "Active");
     }
 
-    fn prepare_for_create(&self, object: &mut Value) {
+    fn prepare_for_create(&self, object: &mut Value, _context: &WriteContext<'_>) {
         // A generated name is known only now.
         label_with_name(object);
         set(object, "/status", json!({"phase": "Active"}));
@@ -42,15 +44,21 @@ impl Strategy for Namespace {
 
     fn validate(&self, object: &Value) -> ErrorList {
         let path = Path::new("spec").child("finalizers");
-        finalizers(object).flat_map(|finalizer| check::finalizer_name(&path, finalizer)).collect()
+        finalizers(object).flat_map(|finalizer| validate::finalizer_name(&path, finalizer)).collect()
     }
 
-    fn prepare_for_update(&self, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, object: &mut Value, old: &Value, _context: &WriteContext<'_>) {
         carry_over(object, old, "/spec/finalizers");
         carry_over(object, old, "/status");
     }
 
-    fn prepare_for_subresource_update(&self, subresource: &str, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource_update(
+        &self,
+        subresource: &str,
+        object: &mut Value,
+        old: &Value,
+        _context: &WriteContext<'_>,
+    ) {
         match subresource {
             "status" => carry_over(object, old, "/spec"),
             "finalize" => carry_over(object, old, "/status"),
@@ -65,32 +73,24 @@ impl Strategy for Namespace {
                 let path = Path::new("spec").child("finalizers");
                 finalizers(object)
                     .enumerate()
-                    .flat_map(|(i, name)| check::finalizer_name(&path.index(i), name))
+                    .flat_map(|(i, name)| validate::finalizer_name(&path.index(i), name))
                     .collect()
             }
             _ => ErrorList::new(),
         }
     }
 
-    fn name_rule(&self) -> NameRule {
-        NameRule::DnsLabel
-    }
-
     fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, String)> {
         vec![("status.phase", text(object, "/status/phase").to_owned())]
     }
-
-    fn columns(&self) -> &'static [Column] {
-        COLUMNS
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        vec![name(object), text(object, "/status/phase").into(), age(object, now)]
-    }
 }
 
-/// Marks a namespace as being deleted. False if it was marked already: then a further DELETE removes it when
-/// [`may_be_removed`], and otherwise leaves it as it is.
+fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![name(object), text(object, "/status/phase").into(), age(object, now)]
+}
+
+/// Marks a namespace as terminating. Returns false if it already was: a further DELETE then removes it if
+/// [`may_be_removed`], and otherwise does nothing.
 pub fn begin_deletion(object: &mut Value, now: Timestamp) -> bool {
     if is_set(object, "/metadata/deletionTimestamp") {
         return false;
@@ -100,7 +100,7 @@ pub fn begin_deletion(object: &mut Value, now: Timestamp) -> bool {
     true
 }
 
-/// Whether nothing keeps a deleted namespace any longer: it is marked, and both lists of finalizers are empty.
+/// Whether a namespace can be removed: it is terminating, and both lists of finalizers are empty.
 pub fn may_be_removed(object: &Value) -> bool {
     is_set(object, "/metadata/deletionTimestamp")
         && items(object, "/metadata/finalizers").is_empty()
@@ -124,7 +124,7 @@ fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
     items(object, "/spec/finalizers").iter().map(|finalizer| finalizer.as_str().unwrap_or_default())
 }
 
-/// The phase follows the deletion timestamp.
+/// Requires a phase that matches the deletion timestamp.
 fn phase_error(object: &Value) -> Option<FieldError> {
     let (phase, detail) = if is_set(object, "/metadata/deletionTimestamp") {
         ("Terminating", "may only be 'Terminating' if `deletionTimestamp` is not empty")

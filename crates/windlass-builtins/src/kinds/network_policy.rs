@@ -1,4 +1,4 @@
-//! NetworkPolicies: who may talk to whom.
+//! NetworkPolicies.
 
 use std::net::IpAddr;
 
@@ -10,17 +10,19 @@ use windlass_schema::names::{
     cidr_warnings, is_valid_cidr_legacy, is_valid_port_name, is_valid_port_num, parse_cidr_sloppy,
 };
 
-use super::pod::report::Report;
-use crate::columns::{AGE, NAME, age, column, name, selector};
+use crate::columns::{AGE, Column, NAME, Printer, age, column, name, selector};
+use crate::field_errors::FieldErrors;
 use crate::object::{copy, integer, is_set, items, set, set_default, text};
-use crate::strategy::{Column, Strategy};
+use crate::strategy::Strategy;
 
-/// The strategy of NetworkPolicies.
+/// Strategy of NetworkPolicies.
 #[derive(Debug, Clone, Copy)]
 pub struct NetworkPolicy;
 
 /// The directions, each with the field of its peers.
 const DIRECTIONS: [(&str, &str); 2] = [("ingress", "from"), ("egress", "to")];
+
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
 
 impl Strategy for NetworkPolicy {
     fn default(&self, object: &mut Value) {
@@ -47,7 +49,7 @@ impl Strategy for NetworkPolicy {
     }
 
     fn validate_update(&self, object: &Value, old: &Value) -> ErrorList {
-        // What older servers accepted may stay as it is.
+        // Unchanged values that an older server accepted are tolerated.
         let selector =
             validate_label_selector(old.pointer("/spec/podSelector"), LabelSelectorOptions::default(), &Path::root());
         let options = LabelSelectorOptions { allow_invalid_values: !selector.is_empty(), ..Default::default() };
@@ -57,21 +59,13 @@ impl Strategy for NetworkPolicy {
     fn warnings(&self, object: &Value, _old: Option<&Value>) -> Vec<String> {
         networks(object).into_iter().flat_map(|(path, network)| cidr_warnings(&path, network)).collect()
     }
-
-    fn has_generation(&self) -> bool {
-        true
-    }
-
-    fn columns(&self) -> &'static [Column] {
-        COLUMNS
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        vec![name(object), selector(object, "/spec/podSelector").into(), age(object, now)]
-    }
 }
 
-/// All networks that a policy names, and where.
+fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![name(object), selector(object, "/spec/podSelector").into(), age(object, now)]
+}
+
+/// Returns all CIDRs of a policy with their paths.
 fn networks(object: &Value) -> Vec<(Path, &str)> {
     let mut all = Vec::new();
     for (direction, peers) in DIRECTIONS {
@@ -92,7 +86,7 @@ fn networks(object: &Value) -> Vec<(Path, &str)> {
 #[derive(Default)]
 struct Validation<'a> {
     options: LabelSelectorOptions,
-    /// Networks that the policy had before: they are not judged again.
+    /// CIDRs of the old policy, which are not validated again.
     known: Vec<&'a str>,
 }
 
@@ -198,7 +192,7 @@ fn validate_port(port: &Value, path: &Path, errors: &mut ErrorList) {
     }
 }
 
-/// Whether a network is a smaller part of another.
+/// Whether a network is a proper subset of another.
 fn is_strictly_inside((inner, inner_bits): (IpAddr, u8), (outer, outer_bits): (IpAddr, u8)) -> bool {
     let widened = |ip: IpAddr| match ip {
         IpAddr::V4(v4) => u128::from(v4.to_bits()) << 96,
@@ -221,7 +215,7 @@ const COLUMNS: &[Column] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::expectations::{check_create, check_update};
+    use crate::kinds::tests::expectations::{check_create, check_update};
     use expect_test::expect;
 
     fn policy(spec: Value) -> Value {

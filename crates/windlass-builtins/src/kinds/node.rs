@@ -1,4 +1,4 @@
-//! Nodes: where pods run.
+//! Nodes.
 
 mod validation;
 
@@ -7,13 +7,15 @@ use serde_json::{Value, json};
 use windlass_schema::field::{ErrorList, Path};
 use windlass_schema::names::cidr_warnings;
 
-use crate::columns::{AGE, NAME, age, column, name, or_none, wide};
+use crate::columns::{AGE, Column, NAME, Printer, age, column, name, or_none, wide};
 use crate::object::{boolean, carry_over, copy, entries, is_set, items, remove, set, text};
-use crate::strategy::{Column, Strategy};
+use crate::strategy::{Strategy, WriteContext};
 
-/// The strategy of Nodes.
+/// Strategy of Nodes.
 #[derive(Debug, Clone, Copy)]
 pub struct Node;
+
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
 
 impl Strategy for Node {
     fn default(&self, object: &mut Value) {
@@ -21,7 +23,7 @@ impl Strategy for Node {
             let capacity = copy(object, "/status/capacity");
             set(object, "/status/allocatable", capacity);
         }
-        // The singular rules where the two differ.
+        // `podCIDR` takes precedence if the two differ.
         let single = text(object, "/spec/podCIDR");
         let first = text(object, "/spec/podCIDRs/0");
         if !single.is_empty() && single != first {
@@ -33,7 +35,7 @@ impl Strategy for Node {
         }
     }
 
-    fn prepare_for_create(&self, object: &mut Value) {
+    fn prepare_for_create(&self, object: &mut Value, _context: &WriteContext<'_>) {
         remove(object, "/spec/configSource");
         remove(object, "/status/config");
         add_not_ready_taint(object);
@@ -43,7 +45,7 @@ impl Strategy for Node {
         validation::node(object)
     }
 
-    fn prepare_for_update(&self, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, object: &mut Value, old: &Value, _context: &WriteContext<'_>) {
         carry_over(object, old, "/status");
         if !is_set(old, "/spec/configSource") {
             remove(object, "/spec/configSource");
@@ -56,7 +58,13 @@ impl Strategy for Node {
         errors
     }
 
-    fn prepare_for_subresource_update(&self, subresource: &str, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource_update(
+        &self,
+        subresource: &str,
+        object: &mut Value,
+        old: &Value,
+        _context: &WriteContext<'_>,
+    ) {
         if subresource == "status" {
             carry_over(object, old, "/spec");
             if !is_set(old, "/status/config") {
@@ -87,37 +95,33 @@ impl Strategy for Node {
     fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, String)> {
         vec![("spec.unschedulable", boolean(object, "/spec/unschedulable").unwrap_or_default().to_string())]
     }
-
-    fn columns(&self) -> &'static [Column] {
-        COLUMNS
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        let info = |field: &str| match text(object, &format!("/status/nodeInfo/{field}")) {
-            "" => "<unknown>".to_owned(),
-            text => text.to_owned(),
-        };
-        let mut kernel = info("kernelVersion");
-        let architecture = text(object, "/status/nodeInfo/architecture");
-        if !architecture.is_empty() {
-            kernel = format!("{kernel} ({architecture})");
-        }
-        vec![
-            name(object),
-            status(object).into(),
-            or_none(&roles(object)).into(),
-            age(object, now),
-            text(object, "/status/nodeInfo/kubeletVersion").into(),
-            or_none(address(object, "InternalIP")).into(),
-            or_none(address(object, "ExternalIP")).into(),
-            info("osImage").into(),
-            kernel.into(),
-            info("containerRuntimeVersion").into(),
-        ]
-    }
 }
 
-/// A node takes no pods before it says that it is ready: the TaintNodesByCondition admission of the real server.
+fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    let info = |field: &str| match text(object, &format!("/status/nodeInfo/{field}")) {
+        "" => "<unknown>".to_owned(),
+        text => text.to_owned(),
+    };
+    let mut kernel = info("kernelVersion");
+    let architecture = text(object, "/status/nodeInfo/architecture");
+    if !architecture.is_empty() {
+        kernel = format!("{kernel} ({architecture})");
+    }
+    vec![
+        name(object),
+        status(object).into(),
+        or_none(&roles(object)).into(),
+        age(object, now),
+        text(object, "/status/nodeInfo/kubeletVersion").into(),
+        or_none(address(object, "InternalIP")).into(),
+        or_none(address(object, "ExternalIP")).into(),
+        info("osImage").into(),
+        kernel.into(),
+        info("containerRuntimeVersion").into(),
+    ]
+}
+
+/// Adds the taint that keeps pods off a new node until it is ready, as the TaintNodesByCondition admission plugin does.
 fn add_not_ready_taint(node: &mut Value) {
     let mut taints = items(node, "/spec/taints").to_vec();
     let is_not_ready =
@@ -142,7 +146,7 @@ fn status(node: &Value) -> String {
     status
 }
 
-/// The roles that labels give to a node, sorted.
+/// Returns the roles in a node's labels, sorted.
 fn roles(node: &Value) -> String {
     let mut roles: Vec<_> = entries(node, "/metadata/labels")
         .filter_map(|(key, value)| match key {

@@ -1,4 +1,4 @@
-//! PersistentVolumes: storage that is there whether somebody claims it or not.
+//! PersistentVolumes.
 
 mod sources;
 mod validation;
@@ -7,22 +7,24 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use windlass_schema::field::ErrorList;
 
-use super::columns_table::or_unset;
 use super::pod::defaults::default_volume_source;
-use super::pod::{deprecated_label, resources};
-use crate::columns::{AGE, NAME, age, column, name, wide};
+use super::pod::deprecated_label;
+use crate::columns::{AGE, Column, NAME, Printer, age, column, name, or_unset, wide};
 use crate::object::{carry_over, copy, is_set, items, map, set, set_default, set_default_text, text};
-use crate::strategy::{Column, Strategy};
+use crate::resource_list;
+use crate::strategy::{Strategy, WriteContext};
 
 pub(super) use validation::validate_inline;
 
-/// The strategy of PersistentVolumes.
+/// Strategy of PersistentVolumes.
 #[derive(Debug, Clone, Copy)]
 pub struct PersistentVolume;
 
-/// The annotation that named the class before there was a field for it.
+/// The annotation that preceded `spec.storageClassName`.
 pub(super) const OLD_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 const OLD_MOUNT_OPTIONS: &str = "volume.beta.kubernetes.io/mount-options";
+
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
 
 impl Strategy for PersistentVolume {
     fn default(&self, object: &mut Value) {
@@ -32,8 +34,8 @@ impl Strategy for PersistentVolume {
         set_default(object, "/spec/volumeMode", "Filesystem");
     }
 
-    fn prepare_for_create(&self, object: &mut Value) {
-        // It is new, so its phase has just begun.
+    fn prepare_for_create(&self, object: &mut Value, _context: &WriteContext<'_>) {
+        // The phase of a new volume begins with its creation.
         let now = copy(object, "/metadata/creationTimestamp");
         set(object, "/status", json!({"phase": "Pending"}));
         if !now.is_null() {
@@ -49,10 +51,15 @@ impl Strategy for PersistentVolume {
         validation::validate_update(object, old)
     }
 
-    fn prepare_for_subresource_update(&self, subresource: &str, object: &mut Value, old: &Value) {
-        let is_same_phase = copy(object, "/status/phase") == copy(old, "/status/phase");
-        if subresource == "status" && is_same_phase && !is_set(object, "/status/lastPhaseTransitionTime") {
-            carry_over(object, old, "/status/lastPhaseTransitionTime");
+    fn prepare_for_subresource_update(
+        &self,
+        subresource: &str,
+        object: &mut Value,
+        old: &Value,
+        context: &WriteContext<'_>,
+    ) {
+        if subresource == "status" {
+            set_phase_transition_time(object, old, &context.time());
         }
     }
 
@@ -63,45 +70,45 @@ impl Strategy for PersistentVolume {
     fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, String)> {
         vec![("name", text(object, "/metadata/name").to_owned())]
     }
-
-    fn columns(&self) -> &'static [Column] {
-        COLUMNS
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        let claim = if is_set(object, "/spec/claimRef") {
-            format!("{}/{}", text(object, "/spec/claimRef/namespace"), text(object, "/spec/claimRef/name"))
-        } else {
-            String::new()
-        };
-        vec![
-            name(object),
-            amount(object, "/spec/capacity/storage").into(),
-            access_modes(object, "/spec/accessModes"),
-            text(object, "/spec/persistentVolumeReclaimPolicy").into(),
-            phase(object),
-            claim.into(),
-            class(object),
-            or_unset(object, "/spec/volumeAttributesClassName"),
-            text(object, "/status/reason").into(),
-            age(object, now),
-            or_unset(object, "/spec/volumeMode"),
-        ]
-    }
 }
 
-/// Notes when the phase of a volume changed, unless the writer of its status has said it.
-pub fn note_phase_change(object: &mut Value, old: &Value, now: &str) {
+fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    let claim = if is_set(object, "/spec/claimRef") {
+        format!("{}/{}", text(object, "/spec/claimRef/namespace"), text(object, "/spec/claimRef/name"))
+    } else {
+        String::new()
+    };
+    vec![
+        name(object),
+        amount(object, "/spec/capacity/storage").into(),
+        access_modes(object, "/spec/accessModes"),
+        text(object, "/spec/persistentVolumeReclaimPolicy").into(),
+        phase(object),
+        claim.into(),
+        class(object),
+        or_unset(object, "/spec/volumeAttributesClassName"),
+        text(object, "/status/reason").into(),
+        age(object, now),
+        or_unset(object, "/spec/volumeMode"),
+    ]
+}
+
+/// Keeps the time of the last phase transition, or sets it to `now` if the phase changes and the client does not set
+/// the time itself.
+fn set_phase_transition_time(object: &mut Value, old: &Value, now: &str) {
     const TIME: &str = "/status/lastPhaseTransitionTime";
-    let is_other_phase = copy(object, "/status/phase") != copy(old, "/status/phase");
-    if is_other_phase && (!is_set(object, TIME) || copy(object, TIME) == copy(old, TIME)) {
+    let is_same_phase = copy(object, "/status/phase") == copy(old, "/status/phase");
+    if is_same_phase && !is_set(object, TIME) {
+        carry_over(object, old, TIME);
+    }
+    if !is_same_phase && (!is_set(object, TIME) || copy(object, TIME) == copy(old, TIME)) {
         set(object, TIME, now);
     }
 }
 
-/// The defaults of the sources in the spec of a volume, which attachments may have inline.
+/// Applies the defaults of the volume sources in a spec, which VolumeAttachments may contain inline.
 pub(super) fn default_spec(object: &mut Value, pointer: &str) {
-    resources::round_up(object, &format!("{pointer}/capacity"));
+    resource_list::round_up(object, &format!("{pointer}/capacity"));
     let Some(spec) = object.pointer_mut(pointer).and_then(Value::as_object_mut) else { return };
     for (name, source) in spec.iter_mut().filter(|(name, _)| sources::is_source(name)) {
         if source.is_object() {
@@ -153,7 +160,7 @@ fn warnings(object: &Value) -> Vec<String> {
     warnings
 }
 
-/// The phase, or that the object is going away.
+/// Returns the phase, or `Terminating`.
 pub(super) fn phase(object: &Value) -> Value {
     match is_set(object, "/metadata/deletionTimestamp") {
         true => "Terminating".into(),
@@ -161,13 +168,13 @@ pub(super) fn phase(object: &Value) -> Value {
     }
 }
 
-/// The class; an old annotation comes first.
+/// Returns the class; the deprecated annotation takes precedence.
 pub(super) fn class(object: &Value) -> Value {
     let annotation = map(object, "/metadata/annotations").and_then(|all| all.get(OLD_CLASS));
     annotation.and_then(Value::as_str).unwrap_or_else(|| text(object, "/spec/storageClassName")).into()
 }
 
-/// The access modes in short.
+/// Returns the abbreviated access modes.
 pub(super) fn access_modes(object: &Value, pointer: &str) -> Value {
     const MODES: [(&str, &str); 4] =
         [("ReadWriteOnce", "RWO"), ("ReadOnlyMany", "ROX"), ("ReadWriteMany", "RWX"), ("ReadWriteOncePod", "RWOP")];
@@ -176,7 +183,7 @@ pub(super) fn access_modes(object: &Value, pointer: &str) -> Value {
     short.collect::<Vec<_>>().join(",").into()
 }
 
-/// A quantity as text; zero when it is absent.
+/// Returns a quantity as text; 0 if it is absent.
 pub(super) fn amount<'a>(object: &'a Value, pointer: &str) -> &'a str {
     match text(object, pointer) {
         "" => "0",

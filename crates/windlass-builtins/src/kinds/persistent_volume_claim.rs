@@ -1,4 +1,4 @@
-//! PersistentVolumeClaims: storage that somebody wants.
+//! PersistentVolumeClaims.
 
 mod validation;
 
@@ -6,16 +6,17 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use windlass_schema::field::{ErrorList, quote};
 
-use super::columns_table::or_unset;
 use super::persistent_volume::{OLD_CLASS, access_modes, amount, class, phase};
-use super::pod::resources::{quantity, round_up};
-use crate::columns::{AGE, NAME, age, column, name, wide};
+use crate::columns::{AGE, Column, NAME, Printer, age, column, name, or_unset, wide};
 use crate::object::{is_set, map, remove, set, set_default, set_default_text, text};
-use crate::strategy::{Column, Strategy};
+use crate::resource_list::{quantity, round_up};
+use crate::strategy::{Strategy, WriteContext};
 
-/// The strategy of PersistentVolumeClaims.
+/// Strategy of PersistentVolumeClaims.
 #[derive(Debug, Clone, Copy)]
 pub struct PersistentVolumeClaim;
+
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
 
 impl Strategy for PersistentVolumeClaim {
     fn default(&self, object: &mut Value) {
@@ -28,7 +29,7 @@ impl Strategy for PersistentVolumeClaim {
         }
     }
 
-    fn prepare_for_create(&self, object: &mut Value) {
+    fn prepare_for_create(&self, object: &mut Value, _context: &WriteContext<'_>) {
         set(object, "/status", json!({"phase": "Pending"}));
         settle_data_sources(object, None);
     }
@@ -37,7 +38,7 @@ impl Strategy for PersistentVolumeClaim {
         validation::validate(object, None)
     }
 
-    fn prepare_for_update(&self, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, object: &mut Value, old: &Value, _context: &WriteContext<'_>) {
         settle_data_sources(object, Some(old));
     }
 
@@ -69,34 +70,30 @@ impl Strategy for PersistentVolumeClaim {
     fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, String)> {
         vec![("name", text(object, "/metadata/name").to_owned())]
     }
-
-    fn columns(&self) -> &'static [Column] {
-        COLUMNS
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        let bound = !text(object, "/spec/volumeName").is_empty();
-        vec![
-            name(object),
-            phase(object),
-            text(object, "/spec/volumeName").into(),
-            if bound { amount(object, "/status/capacity/storage").into() } else { "".into() },
-            if bound { access_modes(object, "/status/accessModes") } else { "".into() },
-            class(object),
-            or_unset(object, "/spec/volumeAttributesClassName"),
-            age(object, now),
-            or_unset(object, "/spec/volumeMode"),
-        ]
-    }
 }
 
-/// There are two fields for what a volume is filled from, the older for claims and snapshots only. Both get to say
-/// the same.
+fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    let bound = !text(object, "/spec/volumeName").is_empty();
+    vec![
+        name(object),
+        phase(object),
+        text(object, "/spec/volumeName").into(),
+        if bound { amount(object, "/status/capacity/storage").into() } else { "".into() },
+        if bound { access_modes(object, "/status/accessModes") } else { "".into() },
+        class(object),
+        or_unset(object, "/spec/volumeAttributesClassName"),
+        age(object, now),
+        or_unset(object, "/spec/volumeMode"),
+    ]
+}
+
+/// Keeps `dataSource` and `dataSourceRef` consistent: the older field supports only claims and snapshots, and both are
+/// set to the same value.
 fn settle_data_sources(object: &mut Value, old: Option<&Value>) {
     const SOURCE: &str = "/spec/dataSource";
     const REFERENCE: &str = "/spec/dataSourceRef";
     let had = |field| old.is_some_and(|old| is_set(old, field));
-    // References into other namespaces are a feature that is off.
+    // Cross-namespace references are a feature gate that is off.
     if !text(object, "/spec/dataSourceRef/namespace").is_empty() && !had(REFERENCE) {
         remove(object, REFERENCE);
     }
@@ -114,7 +111,7 @@ fn is_claim_or_snapshot(object: &Value) -> bool {
     )
 }
 
-/// Fills in the one of the two fields that is not there.
+/// Sets the one of the two fields that is unset.
 fn same_data_sources(object: &mut Value) {
     let copied = |object: &Value, from: &str| {
         let mut source = json!({});
@@ -138,12 +135,12 @@ fn same_data_sources(object: &mut Value) {
     }
 }
 
-/// Whether a claim says which class it wants, in the field or in the old annotation.
+/// Whether a claim requests a class, in the field or in the deprecated annotation.
 pub fn asks_for_class(claim: &Value) -> bool {
     old_class(claim).is_some() || is_set(claim, "/spec/storageClassName")
 }
 
-/// The class that a claim or a volume names; the old annotation comes first.
+/// Returns the class of a claim or volume; the deprecated annotation takes precedence.
 pub fn class_name(claim: &Value) -> &str {
     old_class(claim).unwrap_or_else(|| text(claim, "/spec/storageClassName"))
 }
@@ -152,7 +149,7 @@ fn old_class(claim: &Value) -> Option<&str> {
     map(claim, "/metadata/annotations").and_then(|all| all.get(OLD_CLASS)?.as_str())
 }
 
-/// Whether a claim asks for more than it did.
+/// Whether a claim requests more storage than before.
 pub fn grows(claim: &Value, old: &Value) -> bool {
     let asked = |claim: &Value| claim.pointer("/spec/resources/requests/storage").and_then(quantity);
     match (asked(claim), asked(old)) {

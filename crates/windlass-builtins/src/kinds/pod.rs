@@ -3,39 +3,39 @@
 pub mod admission;
 pub mod binding;
 pub mod defaults;
-pub(crate) mod report;
 pub(crate) mod resources;
 pub mod validation;
 
-mod columns;
 mod condition;
-pub(crate) mod diff;
 mod image;
 mod prepare;
+mod printer;
 mod warnings;
 
-use jiff::Timestamp;
 use serde_json::Value;
 use windlass_schema::field::ErrorList;
 
+use crate::columns::Printer;
 use crate::object::{boolean, integer, items, text};
-use crate::strategy::{Column, Grace, Strategy};
+use crate::strategy::{Grace, Strategy, WriteContext};
 
 pub use condition::{is_ready, set_condition};
-pub(crate) use diff::same;
 pub(crate) use prepare::drop_disabled;
 pub(crate) use warnings::{deprecated_label, of_template as template_warnings};
 
-/// The strategy of pods.
+/// Strategy of Pods.
 #[derive(Debug, Clone, Copy)]
 pub struct Pod;
+
+pub(crate) const PRINTER: Printer =
+    Printer { row_conditions: printer::row_conditions, ..Printer::new(printer::COLUMNS, printer::cells) };
 
 impl Strategy for Pod {
     fn default(&self, object: &mut Value) {
         defaults::pod(object);
     }
 
-    fn prepare_for_create(&self, object: &mut Value) {
+    fn prepare_for_create(&self, object: &mut Value, _context: &WriteContext<'_>) {
         prepare::create(object);
     }
 
@@ -43,7 +43,7 @@ impl Strategy for Pod {
         validation::validate_create(object)
     }
 
-    fn prepare_for_update(&self, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, object: &mut Value, old: &Value, _context: &WriteContext<'_>) {
         prepare::update(object, old);
     }
 
@@ -51,7 +51,13 @@ impl Strategy for Pod {
         validation::validate_update(object, old)
     }
 
-    fn prepare_for_subresource_update(&self, subresource: &str, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource_update(
+        &self,
+        subresource: &str,
+        object: &mut Value,
+        old: &Value,
+        _context: &WriteContext<'_>,
+    ) {
         match subresource {
             "status" => prepare::update_status(object, old),
             "ephemeralcontainers" => prepare::update_ephemeral_containers(object, old),
@@ -73,10 +79,6 @@ impl Strategy for Pod {
         if old.is_none() { warnings::of_pod(object) } else { Vec::new() }
     }
 
-    fn has_generation(&self) -> bool {
-        true
-    }
-
     fn grace(&self, object: &Value, requested: Option<i64>) -> Grace {
         let wanted = requested.or_else(|| integer(object, "/spec/terminationGracePeriodSeconds")).unwrap_or_default();
         let runs = !text(object, "/spec/nodeName").is_empty()
@@ -94,7 +96,7 @@ impl Strategy for Pod {
         let ip = items(object, "/status/podIPs").first().map(|ip| text(ip, "/ip").to_owned()).unwrap_or_default();
         vec![
             ("spec.nodeName", field("/spec/nodeName")),
-            // What very old clients call it.
+            // Legacy name of the field.
             ("spec.host", field("/spec/nodeName")),
             ("spec.restartPolicy", field("/spec/restartPolicy")),
             ("spec.schedulerName", field("/spec/schedulerName")),
@@ -102,22 +104,10 @@ impl Strategy for Pod {
             ("spec.hostNetwork", host_network.to_string()),
             ("status.phase", field("/status/phase")),
             ("status.podIP", ip),
-            // Accepted as a selector, but never filled in.
+            // Accepted as a selector, but always empty.
             ("status.podIPs", String::new()),
             ("status.nominatedNodeName", field("/status/nominatedNodeName")),
         ]
-    }
-
-    fn columns(&self) -> &'static [Column] {
-        columns::COLUMNS
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        columns::cells(object, now)
-    }
-
-    fn row_conditions(&self, object: &Value) -> Vec<Value> {
-        columns::row_conditions(object)
     }
 }
 

@@ -1,20 +1,20 @@
-//! Pod disruption budgets.
+//! PodDisruptionBudgets.
 
-pub mod evict;
+pub mod eviction;
 
 use jiff::Timestamp;
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, Path};
 use windlass_schema::label_selector::{LabelSelectorOptions, validate_label_selector};
 
-use super::internal::{self, Field, OPTIONAL, Shape};
-use super::pod::report::Report;
+use super::internal_types::{self, Field, OPTIONAL, Shape};
 use super::{conditions, int_or_percent};
-use crate::columns::{self, column};
+use crate::columns::{self, Column, Printer, column};
+use crate::field_errors::FieldErrors;
 use crate::object::{integer, is_set, text};
-use crate::strategy::{Column, NameRule, Strategy};
+use crate::strategy::Strategy;
 
-/// The strategy of pod disruption budgets.
+/// Strategy of PodDisruptionBudgets.
 #[derive(Debug, Clone, Copy)]
 pub struct PodDisruptionBudget;
 
@@ -34,6 +34,8 @@ const SPEC: &[Field] = &[
 ];
 
 const POLICIES: &[&str] = &["AlwaysAllow", "IfHealthyBudget"];
+
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
 
 impl Strategy for PodDisruptionBudget {
     fn validate(&self, object: &Value) -> ErrorList {
@@ -59,37 +61,21 @@ impl Strategy for PodDisruptionBudget {
         }
         errors
     }
+}
 
-    fn name_rule(&self) -> NameRule {
-        NameRule::PathSegment
-    }
-
-    fn has_generation(&self) -> bool {
-        true
-    }
-
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn columns(&self) -> &'static [Column] {
-        COLUMNS
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        let bound = |pointer| match object.pointer(pointer) {
-            Some(Value::String(text)) => text.clone(),
-            Some(Value::Number(number)) => number.to_string(),
-            _ => "N/A".to_owned(),
-        };
-        vec![
-            columns::name(object),
-            bound("/spec/minAvailable").into(),
-            bound("/spec/maxUnavailable").into(),
-            integer(object, "/status/disruptionsAllowed").unwrap_or_default().into(),
-            columns::age(object, now),
-        ]
-    }
+fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    let bound = |pointer| match object.pointer(pointer) {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Number(number)) => number.to_string(),
+        _ => "N/A".to_owned(),
+    };
+    vec![
+        columns::name(object),
+        bound("/spec/minAvailable").into(),
+        bound("/spec/maxUnavailable").into(),
+        integer(object, "/status/disruptionsAllowed").unwrap_or_default().into(),
+        columns::age(object, now),
+    ]
 }
 
 fn validate(object: &Value, allow_invalid_values: bool) -> ErrorList {
@@ -98,7 +84,7 @@ fn validate(object: &Value, allow_invalid_values: bool) -> ErrorList {
     let spec = object.get("spec").unwrap_or(&Value::Null);
     if is_set(spec, "/minAvailable") && is_set(spec, "/maxUnavailable") {
         let detail = "minAvailable and maxUnavailable cannot be both set";
-        errors.invalid_shown(&path, internal::show(spec, SPEC), detail);
+        errors.invalid_shown(&path, internal_types::show(spec, SPEC), detail);
     }
     for field in ["minAvailable", "maxUnavailable"] {
         if let Some(value) = spec.get(field).filter(|value| !value.is_null()) {

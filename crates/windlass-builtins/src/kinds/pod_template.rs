@@ -1,5 +1,4 @@
-//! Pod templates inside workloads: defaulting, validation, and the selector that must fit them; and the kind that is
-//! nothing but a template.
+//! Pod templates of workloads: defaults, validation, and the selector that must match them; and the PodTemplate kind.
 
 mod kind;
 
@@ -10,54 +9,55 @@ use windlass_schema::field::{ErrorList, Path, show};
 use windlass_schema::names;
 
 use super::pod;
-use super::pod::report::Report;
-use super::pod::validation::selectors;
 use crate::columns;
+use crate::field_errors::FieldErrors;
+use crate::kinds::label_selector;
 use crate::object::{entries, integer, is_set, items, map, text};
 
+pub(crate) use kind::PRINTER;
 pub use kind::PodTemplate;
 
-/// Fills in the template of a workload, at `/spec/template`.
+/// Applies the defaults of the template of a workload, at `/spec/template`.
 pub fn default(workload: &mut Value) {
     default_at(workload, "/spec/template");
 }
 
-/// Fills in a template, if there is one.
+/// Applies the defaults of a template, if there is one.
 pub(super) fn default_at(object: &mut Value, pointer: &str) {
     if let Some(template) = object.pointer_mut(pointer).filter(|template| template.is_object()) {
         pod::defaults::template(template);
     }
 }
 
-/// Drops fields of features that are off from the template of a workload.
+/// Drops fields of disabled feature gates from the template of a workload.
 pub fn drop_disabled(workload: &mut Value) {
     drop_disabled_at(workload, "/spec/template");
 }
 
-/// Drops fields of features that are off from a template.
+/// Drops fields of disabled feature gates from a template.
 pub(super) fn drop_disabled_at(object: &mut Value, pointer: &str) {
     if let Some(template) = object.pointer_mut(pointer) {
         pod::drop_disabled(template);
     }
 }
 
-/// Validates the selector of a workload, which must be there and not be empty.
+/// Validates the selector of a workload, which must be present and not empty.
 pub fn validate_selector(spec: &Value, path: &Path, errors: &mut ErrorList) {
     let path = path.child("selector");
     if !is_set(spec, "/selector") {
         return errors.required(&path);
     }
-    selectors::validate(spec.get("selector"), &path, errors);
+    label_selector::validate(spec.get("selector"), &path, errors);
     if is_empty_selector(&spec["selector"]) {
         errors.invalid_shown(&path, show_selector(&spec["selector"]), "empty selector is invalid for deployment");
     }
 }
 
-/// Validates the template of a workload that keeps a number of pods: the selector selects its pods, and they run on.
+/// Validates the template of a workload with replicas: the selector must match its pods, and these must restart always.
 pub fn validate_for_replicas(spec: &Value, path: &Path, errors: &mut ErrorList) {
     let selector = spec.get("selector").filter(|selector| !selector.is_null());
     let mut problems = ErrorList::new();
-    selectors::validate(selector, &Path::root(), &mut problems);
+    label_selector::validate(selector, &Path::root(), &mut problems);
     if let (false, Some(selector)) = (problems.is_empty(), selector) {
         return errors.invalid_shown(&path.child("selector"), show_selector(selector), "invalid label selector");
     }
@@ -68,7 +68,7 @@ pub fn validate_for_replicas(spec: &Value, path: &Path, errors: &mut ErrorList) 
     validate_runs_on(template, &path, "ReplicaSet", errors);
 }
 
-/// The selector of a workload selects the pods of its template.
+/// Requires that the selector of a workload matches the pods of its template.
 pub(super) fn validate_selected(is_selected: bool, template: &Value, path: &Path, errors: &mut ErrorList) {
     if !is_selected {
         let labels = template.pointer("/metadata/labels").unwrap_or(&Value::Null);
@@ -77,7 +77,7 @@ pub(super) fn validate_selected(is_selected: bool, template: &Value, path: &Path
     }
 }
 
-/// The pods of a workload that keeps a number of them do not end by themselves.
+/// Requires the restart policy `Always`, and no active deadline.
 pub(super) fn validate_runs_on(template: &Value, path: &Path, kind: &str, errors: &mut ErrorList) {
     let path = path.child("spec");
     let policy = text(template, "/spec/restartPolicy");
@@ -90,7 +90,7 @@ pub(super) fn validate_runs_on(template: &Value, path: &Path, kind: &str, errors
     }
 }
 
-/// The selector of a workload cannot change.
+/// Requires an unchanged selector.
 pub fn validate_selector_unchanged(object: &Value, old: &Value, errors: &mut ErrorList) {
     let (new, old) = (object.pointer("/spec/selector"), old.pointer("/spec/selector"));
     if new != old {
@@ -99,7 +99,7 @@ pub fn validate_selector_unchanged(object: &Value, old: &Value, errors: &mut Err
     }
 }
 
-/// Warnings about a workload: about its name, when it is new, and about a template that is new or may have changed.
+/// Returns warnings about a workload: about its name on create, and about a template that is new or may have changed.
 pub fn warnings(workload: &Value, old: Option<&Value>) -> Vec<String> {
     let mut warnings = Vec::new();
     match old {
@@ -111,7 +111,7 @@ pub fn warnings(workload: &Value, old: Option<&Value>) -> Vec<String> {
     warnings
 }
 
-/// The warning about a name that does not fit into the names of pods.
+/// Returns a warning about a name that is too long for the names of pods.
 pub(super) fn name_warning(workload: &Value) -> Option<String> {
     let problems = names::is_dns1123_label(text(workload, "/metadata/name"));
     (!problems.is_empty()).then(|| {
@@ -123,24 +123,24 @@ pub(super) fn name_warning(workload: &Value) -> Option<String> {
     })
 }
 
-/// Warnings about the template of a workload.
+/// Returns warnings about the template of a workload.
 pub(super) fn template_warnings(workload: &Value) -> Vec<String> {
     let template = workload.pointer("/spec/template").unwrap_or(&Value::Null);
     pod::template_warnings(template, &Path::new("spec").child("template"))
 }
 
-/// Whether an update has changed nothing that counts.
+/// Whether an update has not changed the generation.
 pub(super) fn same_generation(object: &Value, old: &Value) -> bool {
     integer(object, "/metadata/generation") == integer(old, "/metadata/generation")
 }
 
-/// Whether a selector asks for nothing, and so selects everything.
+/// Whether a selector is empty and therefore selects everything.
 pub(super) fn is_empty_selector(selector: &Value) -> bool {
     map(selector, "/matchLabels").is_none_or(|labels| labels.is_empty())
         && items(selector, "/matchExpressions").is_empty()
 }
 
-/// Whether a valid selector selects the pods of a template.
+/// Whether a valid selector matches the pods of a template.
 pub(super) fn selects(selector: &Value, template: &Value) -> bool {
     let label = |key: &str| template.pointer("/metadata/labels").and_then(|labels| labels.get(key));
     entries(selector, "/matchLabels").all(|(key, value)| label(key) == Some(value))
@@ -156,7 +156,7 @@ pub(super) fn selects(selector: &Value, template: &Value) -> bool {
         })
 }
 
-/// A selector as a message shows it: labels before expressions.
+/// Formats a selector as in messages: labels before expressions.
 pub fn show_selector(selector: &Value) -> String {
     let fields: Vec<_> = ["matchLabels", "matchExpressions"]
         .iter()
@@ -165,7 +165,7 @@ pub fn show_selector(selector: &Value) -> String {
     format!("{{{}}}", fields.join(","))
 }
 
-/// A selector as one line of text, as a query has it; empty when it selects everything.
+/// Returns a selector in the syntax of queries; empty if it selects everything.
 pub fn selector_text(workload: &Value) -> Cow<'static, str> {
     match columns::selector(workload, "/spec/selector") {
         text if text == "<none>" => Cow::Borrowed(""),

@@ -1,25 +1,26 @@
-//! PriorityClasses: which pods come first.
+//! PriorityClasses.
 
 use jiff::Timestamp;
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, Path};
 
-use super::columns_table::{count, flag};
-use super::pod::report::Report;
-use crate::check;
-use crate::columns::{AGE, NAME, age, column, name};
+use crate::columns::{AGE, Column, NAME, Printer, age, column, count, flag, name};
+use crate::field_errors::FieldErrors;
 use crate::object::{boolean, copy, integer, is_set, set_default, text};
-use crate::strategy::{Column, Strategy};
+use crate::strategy::Strategy;
+use crate::validate;
 
-/// The strategy of PriorityClasses.
+/// Strategy of PriorityClasses.
 #[derive(Debug, Clone, Copy)]
 pub struct PriorityClass;
 
-/// The highest priority that is not the system's own.
+/// Highest priority of user-defined classes.
 const HIGHEST: i64 = 1_000_000_000;
 
-/// The classes every cluster has.
+/// The classes that every cluster has.
 const SYSTEM: [(&str, i64); 2] = [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
+
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
 
 impl Strategy for PriorityClass {
     fn default(&self, object: &mut Value) {
@@ -53,35 +54,22 @@ impl Strategy for PriorityClass {
             errors.forbidden(&Path::new("value"), "may not be changed in an update.");
         }
         let policy = "/preemptionPolicy";
-        errors.extend(check::immutable(&Path::new("preemptionPolicy"), &copy(object, policy), &copy(old, policy)));
+        errors.extend(validate::immutable(&Path::new("preemptionPolicy"), &copy(object, policy), &copy(old, policy)));
         errors
-    }
-
-    fn has_generation(&self) -> bool {
-        true
-    }
-
-    fn changes_generation(&self, _object: &Value, _old: &Value) -> bool {
-        // It is 1 and stays so.
-        false
-    }
-
-    fn columns(&self) -> &'static [Column] {
-        COLUMNS
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        vec![
-            name(object),
-            count(object, "/value"),
-            flag(object, "/globalDefault"),
-            age(object, now),
-            text(object, "/preemptionPolicy").into(),
-        ]
     }
 }
 
-/// Why a class with the prefix of the system's is none of them.
+fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![
+        name(object),
+        count(object, "/value"),
+        flag(object, "/globalDefault"),
+        age(object, now),
+        text(object, "/preemptionPolicy").into(),
+    ]
+}
+
+/// Returns why a class with the system prefix is not a system class.
 fn system_problem(name: &str, object: &Value) -> Option<String> {
     let Some((_, value)) = SYSTEM.iter().find(|(known, _)| *known == name) else {
         return Some(format!("{name} is not a known system priority class"));
@@ -116,7 +104,7 @@ const COLUMNS: &[Column] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::expectations::{check_create, check_update};
+    use crate::kinds::tests::expectations::{check_create, check_update};
     use expect_test::expect;
     use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! PriorityLevelConfigurations: how many requests of a priority run at once.
+//! PriorityLevelConfigurations: limits on the concurrent requests of a priority level.
 
 use std::collections::BTreeSet;
 
@@ -6,19 +6,20 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use windlass_schema::field::{ErrorList, Path};
 
-use super::columns_table::count;
-use super::pod::report::Report;
-use crate::columns::{AGE, NAME, age, column, name};
+use crate::columns::{AGE, Column, NAME, Printer, age, column, count, name};
+use crate::field_errors::FieldErrors;
 use crate::object::{integer, is_set, items, map, set, set_default, text};
-use crate::strategy::{Column, Strategy};
+use crate::strategy::{Strategy, WriteContext};
 
-/// The strategy of PriorityLevelConfigurations.
+/// Strategy of PriorityLevelConfigurations.
 #[derive(Debug, Clone, Copy)]
 pub struct PriorityLevelConfiguration;
 
 const MAX_QUEUES: i64 = 10_000_000;
 const MAX_HASH_BITS: i64 = 60;
 const PRESERVE_ZERO: &str = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
+
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
 
 impl Strategy for PriorityLevelConfiguration {
     fn default(&self, object: &mut Value) {
@@ -40,7 +41,7 @@ impl Strategy for PriorityLevelConfiguration {
         }
     }
 
-    fn prepare_for_create(&self, object: &mut Value) {
+    fn prepare_for_create(&self, object: &mut Value, _context: &WriteContext<'_>) {
         set(object, "/status", json!({}));
     }
 
@@ -62,33 +63,25 @@ impl Strategy for PriorityLevelConfiguration {
         }
         errors
     }
-
-    fn has_generation(&self) -> bool {
-        true
-    }
-
-    fn columns(&self) -> &'static [Column] {
-        COLUMNS
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        let limited = |under: &str, field: &str| {
-            if is_set(object, under) { count(object, &format!("{under}/{field}")) } else { "<none>".into() }
-        };
-        let queuing = "/spec/limited/limitResponse/queuing";
-        vec![
-            name(object),
-            text(object, "/spec/type").into(),
-            limited("/spec/limited", "nominalConcurrencyShares"),
-            limited(queuing, "queues"),
-            limited(queuing, "handSize"),
-            limited(queuing, "queueLengthLimit"),
-            age(object, now),
-        ]
-    }
 }
 
-/// Conditions of a status: each type once.
+fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    let limited = |under: &str, field: &str| {
+        if is_set(object, under) { count(object, &format!("{under}/{field}")) } else { "<none>".into() }
+    };
+    let queuing = "/spec/limited/limitResponse/queuing";
+    vec![
+        name(object),
+        text(object, "/spec/type").into(),
+        limited("/spec/limited", "nominalConcurrencyShares"),
+        limited(queuing, "queues"),
+        limited(queuing, "handSize"),
+        limited(queuing, "queueLengthLimit"),
+        age(object, now),
+    ]
+}
+
+/// Validates the conditions of a status: each type must occur only once.
 pub(super) fn validate_conditions(object: &Value, errors: &mut ErrorList) {
     let mut types = BTreeSet::new();
     for (index, condition) in items(object, "/status/conditions").iter().enumerate() {
@@ -227,7 +220,7 @@ const COLUMNS: &[Column] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::expectations::check_create;
+    use crate::kinds::tests::expectations::check_create;
     use expect_test::expect;
 
     fn level(spec: Value) -> Value {

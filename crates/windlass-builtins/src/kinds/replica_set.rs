@@ -1,17 +1,17 @@
-//! Replica sets.
+//! ReplicaSets.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use windlass_schema::field::{ErrorList, Path};
 
 use super::deployment::not_more_than_replicas;
-use super::pod::report::Report;
 use super::pod_template;
-use crate::columns::{self, column, wide};
+use crate::columns::{self, Column, Printer, column, wide};
+use crate::field_errors::FieldErrors;
 use crate::object::{carry_over, integer, set, set_default};
-use crate::strategy::{Column, Strategy};
+use crate::strategy::{Strategy, WriteContext};
 
-/// The strategy of replica sets.
+/// Strategy of ReplicaSets.
 #[derive(Debug, Clone, Copy)]
 pub struct ReplicaSet;
 
@@ -42,13 +42,15 @@ const COLUMNS: &[Column] = &[
     ),
 ];
 
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
+
 impl Strategy for ReplicaSet {
     fn default(&self, object: &mut Value) {
         set_default(object, "/spec/replicas", 1);
         pod_template::default(object);
     }
 
-    fn prepare_for_create(&self, object: &mut Value) {
+    fn prepare_for_create(&self, object: &mut Value, _context: &WriteContext<'_>) {
         set(object, "/status", json!({"replicas": 0}));
         set(object, "/metadata/generation", 1);
         pod_template::drop_disabled(object);
@@ -65,7 +67,7 @@ impl Strategy for ReplicaSet {
         errors
     }
 
-    fn prepare_for_update(&self, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, object: &mut Value, old: &Value, _context: &WriteContext<'_>) {
         carry_over(object, old, "/status");
         pod_template::drop_disabled(object);
     }
@@ -76,7 +78,13 @@ impl Strategy for ReplicaSet {
         errors
     }
 
-    fn prepare_for_subresource_update(&self, subresource: &str, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource_update(
+        &self,
+        subresource: &str,
+        object: &mut Value,
+        old: &Value,
+        _context: &WriteContext<'_>,
+    ) {
         if subresource == "status" {
             carry_over(object, old, "/spec");
         }
@@ -89,22 +97,14 @@ impl Strategy for ReplicaSet {
     fn warnings(&self, object: &Value, old: Option<&Value>) -> Vec<String> {
         pod_template::warnings(object, old)
     }
-
-    fn has_generation(&self) -> bool {
-        true
-    }
-
-    fn columns(&self) -> &'static [Column] {
-        COLUMNS
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        cells(object, now, columns::selector(object, "/spec/selector"))
-    }
 }
 
-/// The cells of a replica set, and of a replication controller; their selectors are written in different ways.
-pub(super) fn cells(object: &Value, now: Timestamp, selector: String) -> Vec<Value> {
+fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    cells_with_selector(object, now, columns::selector(object, "/spec/selector"))
+}
+
+/// Returns the cells of a ReplicaSet or ReplicationController, whose selectors are formatted differently.
+pub(super) fn cells_with_selector(object: &Value, now: Timestamp, selector: String) -> Vec<Value> {
     let number = |pointer| Value::from(integer(object, pointer).unwrap_or_default());
     let (containers, images) = columns::containers(object, "/spec/template/spec/containers");
     vec![
@@ -119,7 +119,7 @@ pub(super) fn cells(object: &Value, now: Timestamp, selector: String) -> Vec<Val
     ]
 }
 
-/// The same for both. A replication controller has no terminating replicas, and so none that could be wrong.
+/// Validates the status of a ReplicaSet or ReplicationController. The latter has no terminating replicas.
 pub(super) fn validate_status(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("status");

@@ -1,16 +1,16 @@
-//! Replication controllers, the older brothers of replica sets.
+//! ReplicationControllers, the predecessors of ReplicaSets.
 
 use jiff::Timestamp;
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, Path};
 
-use super::pod::report::Report;
 use super::{pod, pod_template, replica_set};
-use crate::columns::{self, column, wide};
+use crate::columns::{self, Column, Printer, column, wide};
+use crate::field_errors::FieldErrors;
 use crate::object::{copy, entries, integer, map, set, set_default};
-use crate::strategy::{Column, Strategy};
+use crate::strategy::{Strategy, WriteContext};
 
-/// The strategy of replication controllers.
+/// Strategy of ReplicationControllers.
 #[derive(Debug, Clone, Copy)]
 pub struct ReplicationController;
 
@@ -37,6 +37,8 @@ const COLUMNS: &[Column] = &[
     ),
 ];
 
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
+
 impl Strategy for ReplicationController {
     fn default(&self, object: &mut Value) {
         let labels = copy(object, "/spec/template/metadata/labels");
@@ -53,7 +55,7 @@ impl Strategy for ReplicationController {
         pod_template::default(object);
     }
 
-    fn prepare_for_create(&self, object: &mut Value) {
+    fn prepare_for_create(&self, object: &mut Value, _context: &WriteContext<'_>) {
         pod_template::drop_disabled(object);
     }
 
@@ -82,7 +84,7 @@ impl Strategy for ReplicationController {
         errors
     }
 
-    fn prepare_for_update(&self, object: &mut Value, _old: &Value) {
+    fn prepare_for_update(&self, object: &mut Value, _old: &Value, _context: &WriteContext<'_>) {
         pod_template::drop_disabled(object);
     }
 
@@ -94,25 +96,13 @@ impl Strategy for ReplicationController {
         pod_template::warnings(object, old)
     }
 
-    fn has_generation(&self) -> bool {
-        true
-    }
-
-    fn orphans_by_default(&self) -> bool {
-        true
-    }
-
     fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, String)> {
         vec![("status.replicas", integer(object, "/status/replicas").unwrap_or_default().to_string())]
     }
+}
 
-    fn columns(&self) -> &'static [Column] {
-        COLUMNS
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        replica_set::cells(object, now, columns::labels(object, "/spec/selector"))
-    }
+fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    replica_set::cells_with_selector(object, now, columns::labels(object, "/spec/selector"))
 }
 
 #[cfg(test)]

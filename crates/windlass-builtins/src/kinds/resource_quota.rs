@@ -1,4 +1,4 @@
-//! ResourceQuotas: how much a namespace may use.
+//! ResourceQuotas: limits per namespace.
 
 use std::collections::BTreeSet;
 
@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 use windlass_schema::field::{ErrorList, Path};
 use windlass_schema::go_format;
 
-use super::pod::report::Report;
-use super::pod::resources::{list, quantity, round_up};
 use super::pod::validation::resources::{validate_quantity, validate_resource_name};
-use crate::check::go_struct;
-use crate::columns::{AGE, NAME, age, column, name};
+use crate::columns::{AGE, Column, NAME, Printer, age, column, name};
+use crate::field_errors::FieldErrors;
 use crate::object::{copy, entries, is_set, items, set, text};
-use crate::strategy::{Column, Strategy};
+use crate::resource_list::{is_standard_for_quotas, list, quantity, round_up};
+use crate::strategy::{Strategy, WriteContext};
+use crate::validate::go_struct;
 
-/// The strategy of ResourceQuotas.
+/// Strategy of ResourceQuotas.
 #[derive(Debug, Clone, Copy)]
 pub struct ResourceQuota;
 
@@ -29,28 +29,7 @@ const SCOPES: [&str; 7] = [
     "CrossNamespacePodAffinity",
 ];
 
-/// Resources without a domain that a quota can limit.
-const KNOWN: [&str; 19] = [
-    "cpu",
-    "memory",
-    "ephemeral-storage",
-    "requests.cpu",
-    "requests.memory",
-    "requests.storage",
-    "requests.ephemeral-storage",
-    "limits.cpu",
-    "limits.memory",
-    "limits.ephemeral-storage",
-    "pods",
-    "resourcequotas",
-    "services",
-    "replicationcontrollers",
-    "secrets",
-    "persistentvolumeclaims",
-    "configmaps",
-    "services.nodeports",
-    "services.loadbalancers",
-];
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
 
 impl Strategy for ResourceQuota {
     fn default(&self, object: &mut Value) {
@@ -59,7 +38,7 @@ impl Strategy for ResourceQuota {
         }
     }
 
-    fn prepare_for_create(&self, object: &mut Value) {
+    fn prepare_for_create(&self, object: &mut Value, _context: &WriteContext<'_>) {
         set(object, "/status", json!({}));
     }
 
@@ -107,27 +86,19 @@ impl Strategy for ResourceQuota {
         };
         ["cpu", "memory", "storage", "ephemeral-storage"].into_iter().filter_map(warning).collect()
     }
-
-    fn columns(&self) -> &'static [Column] {
-        COLUMNS
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        let (mut requests, mut limits) = (Vec::new(), Vec::new());
-        for (resource, hard) in entries(object, "/status/hard") {
-            let used = object.pointer("/status/used").and_then(|used| used.get(resource)).and_then(Value::as_str);
-            let shown = format!("{resource}: {}/{}", used.unwrap_or("0"), hard.as_str().unwrap_or_default());
-            if resource.starts_with("limits.") { &mut limits } else { &mut requests }.push(shown);
-        }
-        vec![name(object), requests.join(", ").into(), limits.join(", ").into(), age(object, now)]
-    }
 }
 
-fn is_known(resource: &str) -> bool {
-    KNOWN.contains(&resource) || resource.starts_with("hugepages-") || resource.starts_with("requests.hugepages-")
+fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    let (mut requests, mut limits) = (Vec::new(), Vec::new());
+    for (resource, hard) in entries(object, "/status/hard") {
+        let used = object.pointer("/status/used").and_then(|used| used.get(resource)).and_then(Value::as_str);
+        let shown = format!("{resource}: {}/{}", used.unwrap_or("0"), hard.as_str().unwrap_or_default());
+        if resource.starts_with("limits.") { &mut limits } else { &mut requests }.push(shown);
+    }
+    vec![name(object), requests.join(", ").into(), limits.join(", ").into(), age(object, now)]
 }
 
-/// Whether a scope says anything about a resource.
+/// Whether a scope can apply to a resource.
 fn fits(scope: &str, resource: &str) -> bool {
     let is_computed = matches!(
         resource,
@@ -147,7 +118,7 @@ fn validate_list(object: &Value, pointer: &str, path: &Path, errors: &mut ErrorL
     for (name, quantity) in list(object, pointer) {
         let at = path.key(&name);
         validate_resource_name(&name, &at, errors);
-        if !name.contains('/') && !is_known(&name) {
+        if !name.contains('/') && !is_standard_for_quotas(&name) {
             errors.invalid(&at, name.as_str(), "must be a standard resource for quota");
         }
         validate_quantity(&name, &quantity, &at, errors);
@@ -164,8 +135,9 @@ fn validate_spec(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("spec");
     validate_list(object, "/spec/hard", &path.child("hard"), &mut errors);
-    let unfit =
-        |scope: &str| entries(object, "/spec/hard").filter(|(name, _)| is_known(name) && !fits(scope, name)).count();
+    let unfit = |scope: &str| {
+        entries(object, "/spec/hard").filter(|(name, _)| is_standard_for_quotas(name) && !fits(scope, name)).count()
+    };
     let scopes: Vec<&str> = items(object, "/spec/scopes").iter().filter_map(Value::as_str).collect();
     let at = path.child("scopes");
     let shown = || copy(object, "/spec/scopes");
@@ -184,7 +156,7 @@ fn validate_spec(object: &Value) -> ErrorList {
     errors
 }
 
-/// The pairs of scopes that no object is in.
+/// Returns the pairs of scopes that exclude each other.
 fn conflicts<'a>(scopes: &'a [&str]) -> impl Iterator<Item = [&'static str; 2]> + 'a {
     let pairs = [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]];
     pairs.into_iter().filter(|pair| pair.iter().all(|scope| scopes.contains(scope)))
@@ -229,7 +201,7 @@ fn validate_selector(object: &Value, path: &Path, unfit: impl Fn(&str) -> usize,
     }
 }
 
-/// The selector as the real server shows it: with the names of its internal types.
+/// Formats the scope selector as the real server does, with the field names of its internal types.
 fn shown_selector(rules: &[Value]) -> String {
     let show = |rule: &Value| {
         let (scope, operator) = (copy(rule, "/scopeName"), copy(rule, "/operator"));
@@ -253,7 +225,7 @@ const COLUMNS: &[Column] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::expectations::{check_create, check_status, check_update};
+    use crate::kinds::tests::expectations::{check_create, check_status, check_update};
     use expect_test::expect;
 
     fn quota(hard: Value) -> Value {

@@ -1,18 +1,18 @@
-//! Roles and cluster roles: what may be done. Whether somebody may give away what a role allows is not asked here.
+//! Roles and ClusterRoles. Privilege escalation is prevented elsewhere.
 
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, Path};
 use windlass_schema::label_selector::{LabelSelectorOptions, validate_label_selector};
 
-use super::pod::report::Report;
+use crate::field_errors::FieldErrors;
 use crate::object::{copy, is_set, items};
-use crate::strategy::{NameRule, Strategy};
+use crate::strategy::Strategy;
 
-/// The strategy of Roles.
+/// Strategy of Roles.
 #[derive(Debug, Clone, Copy)]
 pub struct Role;
 
-/// The strategy of ClusterRoles.
+/// Strategy of ClusterRoles.
 #[derive(Debug, Clone, Copy)]
 pub struct ClusterRole;
 
@@ -22,14 +22,6 @@ impl Strategy for Role {
         validate_rules(object, true, &mut errors);
         errors
     }
-
-    fn name_rule(&self) -> NameRule {
-        NameRule::PathSegment
-    }
-
-    fn creates_on_update(&self) -> bool {
-        true
-    }
 }
 
 impl Strategy for ClusterRole {
@@ -38,17 +30,9 @@ impl Strategy for ClusterRole {
     }
 
     fn validate_update(&self, object: &Value, old: &Value) -> ErrorList {
-        // What older servers accepted may stay as it is.
+        // Values that an older server accepted are tolerated.
         let allow_invalid_values = items(old, "/aggregationRule/clusterRoleSelectors").iter().any(is_invalid);
         validate_cluster_role(object, LabelSelectorOptions { allow_invalid_values, ..LabelSelectorOptions::default() })
-    }
-
-    fn name_rule(&self) -> NameRule {
-        NameRule::PathSegment
-    }
-
-    fn creates_on_update(&self) -> bool {
-        true
     }
 }
 
@@ -72,7 +56,7 @@ fn validate_cluster_role(object: &Value, options: LabelSelectorOptions) -> Error
         let path = path.index(index);
         errors.extend(validate_label_selector(Some(selector), options, &path));
         if is_invalid(selector) {
-            // The real server shows the selector that it could not make.
+            // The real server shows the selector that it failed to convert.
             errors.invalid(&path, Value::Null, "invalid label selector.");
         }
     }
@@ -112,7 +96,7 @@ fn validate_rules(object: &Value, is_namespaced: bool, errors: &mut ErrorList) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::expectations::{check_create, check_update};
+    use crate::kinds::tests::expectations::{check_create, check_update};
     use expect_test::expect;
     use serde_json::json;
 

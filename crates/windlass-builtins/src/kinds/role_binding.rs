@@ -1,19 +1,19 @@
-//! Role bindings and cluster role bindings: who may do what a role says.
+//! RoleBindings and ClusterRoleBindings.
 
 use jiff::Timestamp;
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, Path};
 use windlass_schema::names;
 
-use super::pod::report::Report;
-use crate::check::go_struct;
-use crate::columns::{AGE, NAME, age, column, name, wide};
+use crate::columns::{AGE, Column, NAME, Printer, age, column, name, wide};
+use crate::field_errors::FieldErrors;
 use crate::object::{copy, items, set_default_text, text};
-use crate::strategy::{Column, NameRule, Strategy};
+use crate::strategy::Strategy;
+use crate::validate::go_struct;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// The strategy of bindings: RoleBindings, or those of the cluster.
+/// Strategy of RoleBindings and ClusterRoleBindings.
 #[derive(Debug, Clone, Copy)]
 pub struct RoleBinding {
     is_namespaced: bool,
@@ -25,6 +25,12 @@ impl RoleBinding {
     /// ClusterRoleBindings.
     pub const CLUSTER: Self = Self { is_namespaced: false };
 }
+
+/// The printer columns of RoleBindings.
+pub(crate) const PRINTER: Printer = Printer::new(ROLE_BINDING, cells);
+
+/// The printer columns of ClusterRoleBindings.
+pub(crate) const CLUSTER_PRINTER: Printer = Printer::new(CLUSTER_ROLE_BINDING, cells);
 
 impl Strategy for RoleBinding {
     fn default(&self, object: &mut Value) {
@@ -39,22 +45,6 @@ impl Strategy for RoleBinding {
         let mut errors = self.validate(object);
         keep_role(object, old, &mut errors);
         errors
-    }
-
-    fn name_rule(&self) -> NameRule {
-        NameRule::PathSegment
-    }
-
-    fn creates_on_update(&self) -> bool {
-        true
-    }
-
-    fn columns(&self) -> &'static [Column] {
-        if self.is_namespaced { ROLE_BINDING } else { CLUSTER_ROLE_BINDING }
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        cells(object, now)
     }
 }
 
@@ -164,7 +154,7 @@ const CLUSTER_ROLE_BINDING: &[Column] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::expectations::{check_create, check_update};
+    use crate::kinds::tests::expectations::{check_create, check_update};
     use expect_test::expect;
     use serde_json::json;
 

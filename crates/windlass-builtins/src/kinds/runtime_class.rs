@@ -1,4 +1,4 @@
-//! RuntimeClasses: what runs the containers of a pod.
+//! RuntimeClasses.
 
 use std::collections::BTreeSet;
 
@@ -7,19 +7,21 @@ use serde_json::Value;
 use windlass_schema::field::{ErrorList, Path};
 
 use super::pod::deprecated_label;
-use super::pod::report::Report;
-use super::pod::resources::round_up;
 use super::pod::validation::resources::validate_as_limits;
 use super::pod::validation::scheduling::validate_tolerations;
-use super::pod::validation::selectors::validate_labels;
-use crate::check::{self, go_struct};
-use crate::columns::{AGE, NAME, age, column, name};
+use crate::columns::{AGE, Column, NAME, Printer, age, column, name};
+use crate::field_errors::FieldErrors;
+use crate::kinds::label_selector::validate_labels;
 use crate::object::{copy, entries, is_set, items, text};
-use crate::strategy::{Column, Strategy};
+use crate::resource_list::round_up;
+use crate::strategy::Strategy;
+use crate::validate::{self, go_struct};
 
-/// The strategy of RuntimeClasses.
+/// Strategy of RuntimeClasses.
 #[derive(Debug, Clone, Copy)]
 pub struct RuntimeClass;
+
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
 
 impl Strategy for RuntimeClass {
     fn default(&self, object: &mut Value) {
@@ -44,7 +46,7 @@ impl Strategy for RuntimeClass {
 
     fn validate_update(&self, object: &Value, old: &Value) -> ErrorList {
         let mut errors = self.validate(object);
-        errors.extend(check::immutable(&Path::new("handler"), &copy(object, "/handler"), &copy(old, "/handler")));
+        errors.extend(validate::immutable(&Path::new("handler"), &copy(object, "/handler"), &copy(old, "/handler")));
         errors
     }
 
@@ -52,22 +54,10 @@ impl Strategy for RuntimeClass {
         let labels = entries(object, "/scheduling/nodeSelector").filter_map(|(label, _)| deprecated_label(label));
         labels.map(|message| format!("scheduling.nodeSelector: {message}")).collect()
     }
+}
 
-    fn creates_on_update(&self) -> bool {
-        true
-    }
-
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn columns(&self) -> &'static [Column] {
-        COLUMNS
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        vec![name(object), text(object, "/handler").into(), age(object, now)]
-    }
+fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![name(object), text(object, "/handler").into(), age(object, now)]
 }
 
 fn validate_unique_tolerations(object: &Value, path: &Path, errors: &mut ErrorList) {
@@ -99,7 +89,7 @@ const COLUMNS: &[Column] = &[NAME, column("Handler", "string", ""), AGE];
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::expectations::{check_create, check_update};
+    use crate::kinds::tests::expectations::{check_create, check_update};
     use expect_test::expect;
     use serde_json::json;
 

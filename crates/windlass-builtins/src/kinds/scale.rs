@@ -1,13 +1,13 @@
-//! The scale of a workload: the part of a deployment or replica set that says how many pods it keeps.
+//! The scale subresource of workloads.
 
 use serde_json::{Map, Value, json};
 use windlass_schema::field::{ErrorList, Path};
 
-use super::pod::report::Report;
 use super::pod_template;
+use crate::field_errors::FieldErrors;
 use crate::object::{carry_over, integer, set, text};
 
-/// The scale of a workload, as `autoscaling/v1` has it.
+/// Returns the scale of a workload, in `autoscaling/v1`.
 pub fn to_scale(workload: &Value) -> Value {
     let mut scale = json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": {}, "spec": {}, "status": {}});
     for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
@@ -26,23 +26,23 @@ pub fn to_scale(workload: &Value) -> Value {
     scale
 }
 
-/// Validates a scale, metadata excepted.
+/// Validates a scale except for its metadata.
 pub fn validate(scale: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     errors.nonnegative(&Path::new("spec").child("replicas"), integer(scale, "/spec/replicas"));
     errors
 }
 
-/// The words for a scale whose uid is not that of the workload; `None` where it names none or the right one. The
-/// conflict is about the resource's `scale` subresource.
+/// Returns the message for a scale whose UID differs from the workload's; `None` if it has none or the same. The
+/// conflict concerns the resource's `scale` subresource.
 pub fn uid_conflict(workload: &Value, scale: &Value) -> Option<String> {
     let (wanted, have) = (text(scale, "/metadata/uid"), text(workload, "/metadata/uid"));
     (!wanted.is_empty() && wanted != have)
         .then(|| format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {have}"))
 }
 
-/// Scales a workload. The resource version becomes that of the scale, so that a stale one is a conflict; a scale
-/// without one is taken as it is.
+/// Scales a workload. The resource version becomes that of the scale, so that a stale one causes a conflict; a scale
+/// without a resource version is applied unconditionally.
 pub fn apply_scale(workload: &mut Value, scale: &Value) {
     set(workload, "/spec/replicas", integer(scale, "/spec/replicas").unwrap_or_default());
     carry_over(workload, scale, "/metadata/resourceVersion");

@@ -1,4 +1,4 @@
-//! Secrets: ConfigMaps for what not everybody may read.
+//! Secrets.
 
 mod docker_config;
 mod tls;
@@ -11,16 +11,18 @@ use windlass_schema::field::{ErrorList, FieldError, Path};
 use windlass_schema::names::is_config_map_key;
 
 use super::config_map::{MAX_DATA_SIZE, decoded_len, immutable_errors};
-use crate::check;
-use crate::columns::{AGE, NAME, age, column, name};
+use crate::columns::{AGE, Column, NAME, Printer, age, column, name};
 use crate::object::{carry_over, copy, entries, map, set_default_text, text};
-use crate::strategy::{Column, Strategy};
+use crate::strategy::{Strategy, WriteContext};
+use crate::validate;
 
-/// The strategy of Secrets.
+/// Strategy of Secrets.
 #[derive(Debug, Clone, Copy)]
 pub struct Secret;
 
 const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
+
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
 
 impl Strategy for Secret {
     fn default(&self, object: &mut Value) {
@@ -33,7 +35,7 @@ impl Strategy for Secret {
         let mut errors = ErrorList::new();
         let mut size = 0;
         for (key, value) in entries(object, "/data") {
-            errors.extend(check::each(&path.key(key), key, is_config_map_key(key)));
+            errors.extend(validate::each(&path.key(key), key, is_config_map_key(key)));
             size += decoded_len(value);
         }
         if size > MAX_DATA_SIZE {
@@ -43,14 +45,14 @@ impl Strategy for Secret {
         errors
     }
 
-    fn prepare_for_update(&self, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, object: &mut Value, old: &Value, _context: &WriteContext<'_>) {
         if text(object, "/type").is_empty() {
             carry_over(object, old, "/type");
         }
     }
 
     fn validate_update(&self, object: &Value, old: &Value) -> ErrorList {
-        let mut errors = check::immutable(&Path::new("type"), &copy(object, "/type"), &copy(old, "/type"));
+        let mut errors = validate::immutable(&Path::new("type"), &copy(object, "/type"), &copy(old, "/type"));
         errors.extend(immutable_errors(object, old, &["data"]));
         errors.extend(self.validate(object));
         errors
@@ -67,17 +69,13 @@ impl Strategy for Secret {
     fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, String)> {
         vec![("type", text(object, "/type").to_owned())]
     }
-
-    fn columns(&self) -> &'static [Column] {
-        COLUMNS
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        vec![name(object), text(object, "/type").into(), entries(object, "/data").count().into(), age(object, now)]
-    }
 }
 
-/// What each of the known types demands.
+fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![name(object), text(object, "/type").into(), entries(object, "/data").count().into(), age(object, now)]
+}
+
+/// Validates the requirements of the known types.
 fn validate_type(object: &Value) -> ErrorList {
     let path = Path::new("data");
     let has = |key: &str| map(object, "/data").is_some_and(|data| data.contains_key(key));
@@ -114,13 +112,13 @@ fn docker_config_error(object: &Value, key: &str) -> Option<FieldError> {
     Some(FieldError::invalid(&path, &"<secret contents redacted>".into(), problem))
 }
 
-/// The decoded value of a key.
+/// Returns the decoded value of a key.
 fn value(object: &Value, key: &str) -> Option<Vec<u8>> {
     let text = map(object, "/data")?.get(key)?.as_str().unwrap_or_default();
     Some(STANDARD.decode(text).unwrap_or_default())
 }
 
-/// `stringData` is only for writing: it moves into `data`, over what stands there.
+/// Moves `stringData`, which is write-only, into `data`; it takes precedence.
 fn merge_string_data(object: &mut Value) {
     let Some(fields) = object.as_object_mut() else { return };
     let Some(Value::Object(strings)) = fields.remove("stringData") else { return };

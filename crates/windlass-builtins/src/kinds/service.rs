@@ -1,7 +1,8 @@
-//! Services: defaulting, validation, what a change of type gives up, and the allocation of addresses and ports.
+//! Services: defaults, validation, changes of the type, and the allocation of cluster IPs and node ports.
 //!
-//! The real server allocates before it validates: a request goes through [`allocator::ServiceAllocator::allocate`] first, then
-//! `prepare_for_create` or `prepare_for_update`, then validation; what was taken is given back when any of them fails.
+//! The real server allocates before it validates: a request passes through [`allocator::ServiceAllocator::allocate`]
+//! first, then `prepare_for_create` or `prepare_for_update`, then validation; the allocation is reverted if any of them
+//! fails.
 
 pub mod allocator;
 mod cluster_ips;
@@ -15,13 +16,15 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use windlass_schema::field::ErrorList;
 
-use crate::columns::{AGE, NAME, age, column, labels, name, or_none, wide};
+use crate::columns::{AGE, Column, NAME, Printer, age, column, labels, name, or_none, wide};
 use crate::object::{carry_over, integer, is_set, items, set, set_default, set_default_text, text};
-use crate::strategy::{Column, NameRule, Strategy};
+use crate::strategy::{Strategy, WriteContext};
 
-/// The strategy of Services.
+/// Strategy of Services.
 #[derive(Debug, Clone, Copy)]
 pub struct Service;
+
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
 
 impl Strategy for Service {
     fn default(&self, object: &mut Value) {
@@ -49,7 +52,7 @@ impl Strategy for Service {
         }
     }
 
-    fn prepare_for_create(&self, object: &mut Value) {
+    fn prepare_for_create(&self, object: &mut Value, _context: &WriteContext<'_>) {
         set(object, "/status", json!({"loadBalancer": {}}));
         update::drop_unused_traffic_policy(object);
     }
@@ -58,7 +61,7 @@ impl Strategy for Service {
         validation::service(object, None)
     }
 
-    fn prepare_for_update(&self, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, object: &mut Value, old: &Value, _context: &WriteContext<'_>) {
         carry_over(object, old, "/status");
         update::drop_what_the_type_does_not_use(object, old);
     }
@@ -69,7 +72,13 @@ impl Strategy for Service {
         errors
     }
 
-    fn prepare_for_subresource_update(&self, subresource: &str, object: &mut Value, old: &Value) {
+    fn prepare_for_subresource_update(
+        &self,
+        subresource: &str,
+        object: &mut Value,
+        old: &Value,
+        _context: &WriteContext<'_>,
+    ) {
         if subresource == "status" {
             carry_over(object, old, "/spec");
         }
@@ -83,42 +92,30 @@ impl Strategy for Service {
         warnings::service(object)
     }
 
-    fn name_rule(&self) -> NameRule {
-        NameRule::DnsLabel
-    }
-
-    fn creates_on_update(&self) -> bool {
-        true
-    }
-
     fn selectable_fields(&self, object: &Value) -> Vec<(&'static str, String)> {
         let field = |pointer| text(object, pointer).to_owned();
         vec![("spec.clusterIP", field("/spec/clusterIP")), ("spec.type", field("/spec/type"))]
     }
-
-    fn columns(&self) -> &'static [Column] {
-        COLUMNS
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        vec![
-            name(object),
-            text(object, "/spec/type").into(),
-            or_none(text(object, "/spec/clusterIPs/0")).into(),
-            external_addresses(object).into(),
-            or_none(&ports(object)).into(),
-            age(object, now),
-            labels(object, "/spec/selector").into(),
-        ]
-    }
 }
 
-/// Whether the service has no address of its own: `clusterIP: None`.
+fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![
+        name(object),
+        text(object, "/spec/type").into(),
+        or_none(text(object, "/spec/clusterIPs/0")).into(),
+        external_addresses(object).into(),
+        or_none(&ports(object)).into(),
+        age(object, now),
+        labels(object, "/spec/selector").into(),
+    ]
+}
+
+/// Whether the service is headless: `clusterIP: None`.
 pub fn is_headless(service: &Value) -> bool {
     matches!(items(service, "/spec/clusterIPs"), [only] if only == "None")
 }
 
-/// Whether traffic from outside can reach the service.
+/// Whether the service is reachable from outside the cluster.
 fn is_externally_accessible(service: &Value) -> bool {
     match text(service, "/spec/type") {
         "LoadBalancer" | "NodePort" => true,
@@ -127,22 +124,22 @@ fn is_externally_accessible(service: &Value) -> bool {
     }
 }
 
-/// Whether a port for health checks belongs to the service.
+/// Whether the service has a health check node port.
 fn needs_health_check(service: &Value) -> bool {
     text(service, "/spec/type") == "LoadBalancer" && text(service, "/spec/externalTrafficPolicy") == "Local"
 }
 
-/// Whether the service has an address or `None`; only `ExternalName` has neither.
+/// Whether the service has a cluster IP or `None`; only `ExternalName` has neither.
 fn needs_cluster_ip(service: &Value) -> bool {
     text(service, "/spec/type") != "ExternalName"
 }
 
-/// The node ports of a service, as they stand in its ports.
+/// Returns the node ports in the ports of a service.
 fn node_ports(service: &Value) -> impl Iterator<Item = i64> {
     items(service, "/spec/ports").iter().filter_map(|port| integer(port, "/nodePort")).filter(|port| *port != 0)
 }
 
-/// The texts of a list.
+/// Returns the texts of a list.
 fn texts<'a>(service: &'a Value, pointer: &str) -> Vec<&'a str> {
     items(service, pointer).iter().map(|item| item.as_str().unwrap_or_default()).collect()
 }
@@ -189,7 +186,7 @@ fn external_addresses(service: &Value) -> String {
     }
 }
 
-/// The addresses or host names of a load balancer's status, sorted and joined.
+/// Returns the IPs or host names in a load balancer status, sorted and joined.
 pub(crate) fn load_balancers(object: &Value, pointer: &str) -> String {
     let mut all: Vec<_> = items(object, pointer)
         .iter()

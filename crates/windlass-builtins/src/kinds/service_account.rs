@@ -1,24 +1,26 @@
-//! ServiceAccounts: who a pod is.
+//! ServiceAccounts.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::columns::{AGE, NAME, age, name};
+use crate::columns::{AGE, NAME, Printer, age, name};
 use crate::object::{map, text};
-use crate::strategy::{Column, Strategy};
+use crate::strategy::{Strategy, WriteContext};
 
 const ENFORCE_MOUNTABLE_SECRETS: &str = "kubernetes.io/enforce-mountable-secrets";
 
-/// The strategy of ServiceAccounts.
+/// Strategy of ServiceAccounts.
 #[derive(Debug, Clone, Copy)]
 pub struct ServiceAccount;
 
+pub(crate) const PRINTER: Printer = Printer::new(const { &[NAME, AGE] }, cells);
+
 impl Strategy for ServiceAccount {
-    fn prepare_for_create(&self, object: &mut Value) {
+    fn prepare_for_create(&self, object: &mut Value, _context: &WriteContext<'_>) {
         keep_only_names_of_secrets(object);
     }
 
-    fn prepare_for_update(&self, object: &mut Value, _old: &Value) {
+    fn prepare_for_update(&self, object: &mut Value, _old: &Value, _context: &WriteContext<'_>) {
         keep_only_names_of_secrets(object);
     }
 
@@ -34,14 +36,10 @@ impl Strategy for ServiceAccount {
              isolate access to mounted secrets"
         )]
     }
+}
 
-    fn columns(&self) -> &'static [Column] {
-        const { &[NAME, AGE] }
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        vec![name(object), age(object, now)]
-    }
+fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![name(object), age(object, now)]
 }
 
 fn keep_only_names_of_secrets(object: &mut Value) {
@@ -61,7 +59,7 @@ mod tests {
     #[test]
     fn secrets_keep_nothing_but_their_names() {
         let mut object = json!({"secrets": [{"name": "a", "namespace": "x", "kind": "Secret"}, {"uid": "u"}]});
-        ServiceAccount.prepare_for_update(&mut object, &json!({}));
+        ServiceAccount.prepare_for_update(&mut object, &json!({}), &WriteContext::test());
         assert_eq!(object, json!({"secrets": [{"name": "a"}, {}]}));
     }
 

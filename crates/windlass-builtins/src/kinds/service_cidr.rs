@@ -1,22 +1,24 @@
-//! ServiceCIDRs: the networks that cluster addresses come from.
+//! ServiceCIDRs: the networks that cluster IPs are allocated from.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use windlass_schema::field::{ErrorList, Path};
 use windlass_schema::names::{is_valid_cidr, parse_cidr_sloppy};
 
-use super::pod::report::Report;
-use crate::check::go_struct;
-use crate::columns::{AGE, NAME, age, column, name};
+use crate::columns::{AGE, Column, NAME, Printer, age, column, name};
+use crate::field_errors::FieldErrors;
 use crate::object::{copy, items, set};
-use crate::strategy::{Column, Strategy};
+use crate::strategy::{Strategy, WriteContext};
+use crate::validate::go_struct;
 
-/// The strategy of ServiceCIDRs.
+/// Strategy of ServiceCIDRs.
 #[derive(Debug, Clone, Copy)]
 pub struct ServiceCidr;
 
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
+
 impl Strategy for ServiceCidr {
-    fn prepare_for_create(&self, object: &mut Value) {
+    fn prepare_for_create(&self, object: &mut Value, _context: &WriteContext<'_>) {
         set(object, "/status", json!({}));
     }
 
@@ -37,7 +39,7 @@ impl Strategy for ServiceCidr {
         };
         match (had.len(), new.len()) {
             (before, after) if before == after => keep(before),
-            // The other family may join.
+            // The other IP family may be added.
             (1, 2) => {
                 keep(1);
                 validate_networks(object, &mut errors);
@@ -46,15 +48,11 @@ impl Strategy for ServiceCidr {
         }
         errors
     }
+}
 
-    fn columns(&self) -> &'static [Column] {
-        COLUMNS
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        let ranges: Vec<_> = items(object, "/spec/cidrs").iter().filter_map(Value::as_str).collect();
-        vec![name(object), ranges.join(",").into(), age(object, now)]
-    }
+fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    let ranges: Vec<_> = items(object, "/spec/cidrs").iter().filter_map(Value::as_str).collect();
+    vec![name(object), ranges.join(",").into(), age(object, now)]
 }
 
 fn validate_networks(object: &Value, errors: &mut ErrorList) {
@@ -94,7 +92,7 @@ const COLUMNS: &[Column] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::expectations::{check_create, check_update};
+    use crate::kinds::tests::expectations::{check_create, check_update};
     use expect_test::expect;
 
     fn of(networks: &[&str]) -> Value {

@@ -1,4 +1,4 @@
-//! Stateful sets.
+//! StatefulSets.
 
 mod validation;
 
@@ -7,13 +7,13 @@ use serde_json::Value;
 use windlass_schema::field::{ErrorList, Path};
 
 use super::pod_template;
-use crate::columns::{self, column};
-use crate::kinds::pod::defaults::list_mut;
-use crate::kinds::pod::resources;
+use crate::columns::{self, Column, Printer, column};
+use crate::object::list_mut;
 use crate::object::{integer, is_set, items, remove, set, set_default, set_default_text, text};
-use crate::strategy::{Column, NameRule, Strategy};
+use crate::resource_list;
+use crate::strategy::{Strategy, WriteContext};
 
-/// The strategy of stateful sets.
+/// Strategy of StatefulSets.
 #[derive(Debug, Clone, Copy)]
 pub struct StatefulSet;
 
@@ -24,6 +24,8 @@ const COLUMNS: &[Column] = &[
     columns::CONTAINERS,
     columns::IMAGES,
 ];
+
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
 
 impl Strategy for StatefulSet {
     fn default(&self, object: &mut Value) {
@@ -45,7 +47,7 @@ impl Strategy for StatefulSet {
         }
     }
 
-    fn prepare_for_create(&self, object: &mut Value) {
+    fn prepare_for_create(&self, object: &mut Value, _context: &WriteContext<'_>) {
         drop_disabled(object, None);
     }
 
@@ -53,7 +55,7 @@ impl Strategy for StatefulSet {
         validation::validate(object)
     }
 
-    fn prepare_for_update(&self, object: &mut Value, old: &Value) {
+    fn prepare_for_update(&self, object: &mut Value, old: &Value, _context: &WriteContext<'_>) {
         drop_disabled(object, Some(old));
     }
 
@@ -72,7 +74,7 @@ impl Strategy for StatefulSet {
         }
         for (index, claim) in items(object, "/spec/volumeClaimTemplates").iter().enumerate() {
             let path = Path::new("spec").child("volumeClaimTemplates").index(index);
-            // On updates the real server names a field that is not there.
+            // On updates, the real server reports a field that does not exist.
             let path = if old.is_some() { path.child("Spec") } else { path };
             claim_warnings(claim, &path, &mut warnings);
         }
@@ -82,28 +84,16 @@ impl Strategy for StatefulSet {
         }
         warnings
     }
-
-    fn name_rule(&self) -> NameRule {
-        NameRule::DnsLabel
-    }
-
-    fn has_generation(&self) -> bool {
-        true
-    }
-
-    fn columns(&self) -> &'static [Column] {
-        COLUMNS
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        let number = |pointer| integer(object, pointer).unwrap_or_default();
-        let (names, images) = columns::containers(object, "/spec/template/spec/containers");
-        let ready = format!("{}/{}", number("/status/readyReplicas"), number("/spec/replicas"));
-        vec![columns::name(object), ready.into(), columns::age(object, now), names.into(), images.into()]
-    }
 }
 
-/// Claims inside a set are whole objects, with the defaults of a claim.
+fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    let number = |pointer| integer(object, pointer).unwrap_or_default();
+    let (names, images) = columns::containers(object, "/spec/template/spec/containers");
+    let ready = format!("{}/{}", number("/status/readyReplicas"), number("/spec/replicas"));
+    vec![columns::name(object), ready.into(), columns::age(object, now), names.into(), images.into()]
+}
+
+/// Claims in a StatefulSet are complete objects, with the defaults of a PersistentVolumeClaim.
 fn default_claim(claim: &mut Value) {
     if !claim.is_object() {
         return;
@@ -114,7 +104,7 @@ fn default_claim(claim: &mut Value) {
     set_default(claim, "/spec/volumeMode", "Filesystem");
     for list in ["/spec/resources/limits", "/spec/resources/requests", "/status/capacity", "/status/allocatedResources"]
     {
-        resources::round_up(claim, list);
+        resource_list::round_up(claim, list);
     }
 }
 
@@ -128,7 +118,7 @@ fn drop_disabled(object: &mut Value, old: Option<&Value>) {
 
 fn claim_warnings(claim: &Value, path: &Path, warnings: &mut Vec<String>) {
     for list in ["requests", "limits"] {
-        let amount = claim.pointer(&format!("/spec/resources/{list}/storage")).and_then(resources::quantity);
+        let amount = claim.pointer(&format!("/spec/resources/{list}/storage")).and_then(resource_list::quantity);
         if let Some(amount) = amount.filter(|amount| amount.milli_value() % 1000 != 0) {
             let path = path.child("resources").child(list).key("storage");
             warnings.push(format!("{path}: fractional byte value \"{amount}\" is invalid, must be an integer"));

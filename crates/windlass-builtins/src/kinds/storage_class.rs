@@ -1,4 +1,4 @@
-//! StorageClasses: the sorts of storage there are.
+//! StorageClasses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,29 +7,30 @@ use serde_json::Value;
 use windlass_schema::field::{ErrorList, FieldError, Path};
 use windlass_schema::object_meta::validate_label_name;
 
-use super::columns_table::flag;
 use super::pod::deprecated_label;
-use super::pod::report::Report;
-use crate::check;
-use crate::columns::{AGE, NAME, age, column};
+use crate::columns::{AGE, Column, NAME, Printer, age, column, flag};
+use crate::field_errors::FieldErrors;
 use crate::object::{copy, entries, items, map, set_default, text};
-use crate::strategy::{Column, Strategy};
+use crate::strategy::Strategy;
+use crate::validate;
 
-/// The strategy of StorageClasses.
+/// Strategy of StorageClasses.
 #[derive(Debug, Clone, Copy)]
 pub struct StorageClass;
 
-/// The annotation that makes a class the default of all, and the one it had before.
+/// Annotation of the default class, and its deprecated name.
 pub const IS_DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
 const WAS_DEFAULT: &str = "storageclass.beta.kubernetes.io/is-default-class";
 const MAX_PARAMETERS: usize = 512;
 const MAX_PARAMETERS_SIZE: usize = 256 << 10;
 
-/// Whether claims that name no class get this one.
+/// Whether the class is the default for claims without a class.
 pub fn is_default_class(class: &Value) -> bool {
     let says = |key| map(class, "/metadata/annotations").is_some_and(|all| all.get(key).is_some_and(|on| on == "true"));
     says(IS_DEFAULT) || says(WAS_DEFAULT)
 }
+
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
 
 impl Strategy for StorageClass {
     fn default(&self, object: &mut Value) {
@@ -60,7 +61,7 @@ impl Strategy for StorageClass {
             .iter()
             .flat_map(|field| {
                 let pointer = format!("/{field}");
-                check::immutable(&Path::new(field), &copy(object, &pointer), &copy(old, &pointer))
+                validate::immutable(&Path::new(field), &copy(object, &pointer), &copy(old, &pointer))
             })
             .collect()
     }
@@ -76,31 +77,27 @@ impl Strategy for StorageClass {
         }
         warnings
     }
-
-    fn columns(&self) -> &'static [Column] {
-        COLUMNS
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        let mut shown = text(object, "/metadata/name").to_owned();
-        if is_default_class(object) {
-            shown.push_str(" (default)");
-        }
-        let or = |pointer: &str, absent: &str| {
-            Value::from(object.pointer(pointer).and_then(Value::as_str).unwrap_or(absent).to_owned())
-        };
-        vec![
-            shown.into(),
-            text(object, "/provisioner").into(),
-            or("/reclaimPolicy", "Delete"),
-            or("/volumeBindingMode", "Immediate"),
-            flag(object, "/allowVolumeExpansion"),
-            age(object, now),
-        ]
-    }
 }
 
-/// The name of a provisioner or a driver.
+fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    let mut shown = text(object, "/metadata/name").to_owned();
+    if is_default_class(object) {
+        shown.push_str(" (default)");
+    }
+    let or = |pointer: &str, absent: &str| {
+        Value::from(object.pointer(pointer).and_then(Value::as_str).unwrap_or(absent).to_owned())
+    };
+    vec![
+        shown.into(),
+        text(object, "/provisioner").into(),
+        or("/reclaimPolicy", "Delete"),
+        or("/volumeBindingMode", "Immediate"),
+        flag(object, "/allowVolumeExpansion"),
+        age(object, now),
+    ]
+}
+
+/// Validates the name of a provisioner or driver.
 pub(super) fn validate_provisioner(provisioner: &str, path: &Path, errors: &mut ErrorList) {
     if provisioner.is_empty() {
         return errors.required(path);
@@ -108,7 +105,7 @@ pub(super) fn validate_provisioner(provisioner: &str, path: &Path, errors: &mut 
     errors.qualified_name(path, &provisioner.to_lowercase());
 }
 
-/// The parameters that a driver gets.
+/// Validates the parameters of a driver.
 pub(super) fn validate_parameters(object: &Value, errors: &mut ErrorList) {
     let path = Path::new("parameters");
     if map(object, "/parameters").is_some_and(|all| all.len() > MAX_PARAMETERS) {
@@ -151,7 +148,7 @@ fn validate_topologies(object: &Value, errors: &mut ErrorList) {
                 errors.duplicate(&path.child("key"), key);
             }
         }
-        // The real server compares with as many empty terms as there are terms, too.
+        // The real server also compares with as many empty terms as there are terms.
         let equal = seen.iter().filter(|other| **other == keys).count() + if keys.is_empty() { terms.len() } else { 0 };
         (0..equal).for_each(|_| errors.duplicate(&path, ""));
         seen.push(keys);
@@ -182,7 +179,7 @@ const COLUMNS: &[Column] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::expectations::{check_create, check_update};
+    use crate::kinds::tests::expectations::{check_create, check_update};
     use expect_test::expect;
     use serde_json::json;
 

@@ -1,9 +1,14 @@
+pub(crate) mod expectations;
+pub(crate) mod workloads;
+
 use proptest::prelude::*;
 use proptest::strategy::Strategy as _;
 use serde_json::{Map, json};
 
 use super::*;
-use crate::strategy::{NameRule, Strategy};
+use crate::facts::NameRule;
+use crate::resource::Resource;
+use crate::strategy::{Strategy, WriteContext};
 use crate::table;
 
 fn all() -> impl Iterator<Item = (&'static str, &'static dyn Strategy)> {
@@ -11,25 +16,23 @@ fn all() -> impl Iterator<Item = (&'static str, &'static dyn Strategy)> {
 }
 
 #[test]
-fn every_resource_of_the_table_is_known() {
+fn every_resource_of_the_table_has_facts() {
     for resource in &table().resources {
-        let plain = std::ptr::from_ref(strategy("", "no such resource")).cast::<()>();
-        let found = std::ptr::from_ref(strategy(&resource.group, &resource.plural)).cast::<()>();
-        let has_file = std::mem::size_of_val(strategy(&resource.group, &resource.plural)) == 0;
-        assert!(has_file || found != plain, "{}/{}", resource.group, resource.plural);
+        assert!(facts::is_listed(&resource.group, &resource.plural), "{}/{}", resource.group, resource.plural);
     }
 }
 
 #[test]
 fn names_and_updates_follow_the_real_strategies() {
-    let rule = |group, resource| strategy(group, resource).name_rule();
+    let rule = |group, resource| facts(group, resource).name_rule;
     assert_eq!(rule("rbac.authorization.k8s.io", "roles"), NameRule::PathSegment);
     assert_eq!(rule("apps", "statefulsets"), NameRule::DnsLabel);
     assert_eq!(rule("", "services"), NameRule::DnsLabel);
     assert_eq!(rule("", "events"), NameRule::PathSegment);
     assert_eq!(rule("apps", "daemonsets"), NameRule::DnsSubdomain);
 
-    let mut creating: Vec<_> = all().filter(|(_, kind)| kind.creates_on_update()).map(|(name, _)| name).collect();
+    let creates = |resource: &&Resource| facts(&resource.group, &resource.plural).creates_on_update;
+    let mut creating: Vec<_> = table().resources.iter().filter(creates).map(|resource| &*resource.plural).collect();
     creating.sort_unstable();
     creating.dedup();
     assert_eq!(
@@ -47,8 +50,8 @@ fn names_and_updates_follow_the_real_strategies() {
             "services",
         ]
     );
-    assert!(!strategy("policy", "poddisruptionbudgets").allows_unconditional_update());
-    assert!(strategy("", "configmaps").allows_unconditional_update());
+    assert!(!facts("policy", "poddisruptionbudgets").allows_unconditional_update);
+    assert!(facts("", "configmaps").allows_unconditional_update);
 }
 
 #[test]
@@ -57,16 +60,16 @@ fn generation_counts_what_the_real_server_counts() {
     let mut new = old.clone();
     new["status"]["y"] = json!(2);
     new["metadata"]["labels"]["a"] = json!("2");
-    let changes = |group, resource, new: &serde_json::Value| strategy(group, resource).changes_generation(new, &old);
+    let changes = |group, resource, new: &serde_json::Value| facts(group, resource).generation.changes(new, &old);
     assert!(!changes("apps", "daemonsets", &new));
     assert!(changes("discovery.k8s.io", "endpointslices", &new));
     new["spec"]["x"] = json!(2);
     assert!(changes("apps", "daemonsets", &new));
     assert!(!changes("scheduling.k8s.io", "priorityclasses", &new));
-    assert!(strategy("scheduling.k8s.io", "priorityclasses").has_generation());
+    assert!(facts("scheduling.k8s.io", "priorityclasses").generation.is_set());
 }
 
-/// Any JSON, with the field names that strategies look at.
+/// Any JSON, with the field names that strategies read.
 fn any_json() -> impl proptest::strategy::Strategy<Value = serde_json::Value> {
     const NAMES: &[&str] = &[
         "metadata",
@@ -224,6 +227,14 @@ proptest! {
     #[test]
     fn no_strategy_panics_on_any_json(new in any_json(), old in any_json()) {
         let now = jiff::Timestamp::UNIX_EPOCH;
+        for resource in &table().resources {
+            let facts = facts(&resource.group, &resource.plural);
+            facts.generation.changes(&new, &old);
+            if let Some(printer) = facts.printer {
+                (printer.cells)(&new, now);
+                (printer.row_conditions)(&new);
+            }
+        }
         for (name, kind) in all() {
             let mut object = new.clone();
             kind.default(&mut object);
@@ -234,16 +245,14 @@ proptest! {
             kind.validate_update(&object, &old);
             kind.warnings(&object, Some(&old));
             kind.selectable_fields(&object);
-            kind.cells(&object, now);
-            kind.changes_generation(&object, &old);
             for subresource in ["status", "finalize", "scale"] {
                 let mut object = object.clone();
-                kind.prepare_for_subresource_update(subresource, &mut object, &old);
+                kind.prepare_for_subresource_update(subresource, &mut object, &old, &WriteContext::test());
                 kind.validate_subresource_update(subresource, &object, &old);
             }
             let mut created = object.clone();
-            kind.prepare_for_create(&mut created);
-            kind.prepare_for_update(&mut object, &old);
+            kind.prepare_for_create(&mut created, &WriteContext::test());
+            kind.prepare_for_update(&mut object, &old, &WriteContext::test());
         }
         let mut allocator = service::allocator::ServiceAllocator::default();
         let mut created = new.clone();

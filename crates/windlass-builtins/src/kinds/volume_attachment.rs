@@ -1,33 +1,34 @@
-//! VolumeAttachments: volumes that are, or should be, attached to nodes.
+//! VolumeAttachments.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use windlass_schema::field::{ErrorList, FieldError, Path};
 use windlass_schema::names;
 
-use super::columns_table::flag;
 use super::persistent_volume::{default_spec, validate_inline};
-use super::pod::diff::same;
-use super::pod::report::Report;
 use super::pod::validation::volumes::validate_driver_name;
-use crate::check::go_struct;
-use crate::columns::{AGE, NAME, age, column, name};
+use crate::columns::{AGE, Column, NAME, Printer, age, column, flag, name};
+use crate::diff::same;
+use crate::field_errors::FieldErrors;
 use crate::object::{copy, entries, integer, is_set, set, text};
-use crate::strategy::{Column, Strategy};
+use crate::strategy::{Strategy, WriteContext};
+use crate::validate::go_struct;
 
-/// The strategy of VolumeAttachments.
+/// Strategy of VolumeAttachments.
 #[derive(Debug, Clone, Copy)]
 pub struct VolumeAttachment;
 
 const MAX_METADATA: usize = 256 << 10;
 const MAX_MESSAGE: usize = 1024;
 
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
+
 impl Strategy for VolumeAttachment {
     fn default(&self, object: &mut Value) {
         default_spec(object, "/spec/source/inlineVolumeSpec");
     }
 
-    fn prepare_for_create(&self, object: &mut Value) {
+    fn prepare_for_create(&self, object: &mut Value, _context: &WriteContext<'_>) {
         set(object, "/status", json!({"attached": false}));
     }
 
@@ -47,28 +48,20 @@ impl Strategy for VolumeAttachment {
     fn validate_subresource_update(&self, subresource: &str, object: &Value, _old: &Value) -> ErrorList {
         if subresource == "status" { validate(object) } else { ErrorList::new() }
     }
-
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn columns(&self) -> &'static [Column] {
-        COLUMNS
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        vec![
-            name(object),
-            text(object, "/spec/attacher").into(),
-            text(object, "/spec/source/persistentVolumeName").into(),
-            text(object, "/spec/nodeName").into(),
-            flag(object, "/status/attached"),
-            age(object, now),
-        ]
-    }
 }
 
-/// The spec as the real server shows it: with the names of its internal types.
+fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![
+        name(object),
+        text(object, "/spec/attacher").into(),
+        text(object, "/spec/source/persistentVolumeName").into(),
+        text(object, "/spec/nodeName").into(),
+        flag(object, "/status/attached"),
+        age(object, now),
+    ]
+}
+
+/// Formats the spec as the real server does, with the field names of its internal types.
 fn shown(spec: &Value) -> String {
     let source = go_struct(&[
         ("PersistentVolumeName", &copy(spec, "/source/persistentVolumeName")),
@@ -121,7 +114,7 @@ fn validate_status(object: &Value, errors: &mut ErrorList) {
         }
         let path = path.child(field);
         if text(object, &format!("{pointer}/message")).len() > MAX_MESSAGE {
-            // The real server names the other limit.
+            // The real server reports the other limit.
             errors.push(FieldError::too_long(&path.child("message"), MAX_METADATA));
         }
         if let Some(code) = integer(object, &format!("{pointer}/errorCode")).filter(|code| *code < 0) {
@@ -153,7 +146,7 @@ const COLUMNS: &[Column] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::expectations::{check_create, check_status, check_update};
+    use crate::kinds::tests::expectations::{check_create, check_status, check_update};
     use expect_test::expect;
 
     fn attachment(source: Value) -> Value {

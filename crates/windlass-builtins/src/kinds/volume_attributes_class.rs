@@ -1,18 +1,20 @@
-//! VolumeAttributesClasses: the sorts of volumes that a driver can turn a volume into.
+//! VolumeAttributesClasses.
 
 use jiff::Timestamp;
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, Path};
 
-use super::pod::report::Report;
 use super::storage_class::{validate_parameters, validate_provisioner};
-use crate::columns::{AGE, NAME, age, column, name};
+use crate::columns::{AGE, Column, NAME, Printer, age, column, name};
+use crate::field_errors::FieldErrors;
 use crate::object::{copy, map, text};
-use crate::strategy::{Column, Strategy};
+use crate::strategy::Strategy;
 
-/// The strategy of VolumeAttributesClasses.
+/// Strategy of VolumeAttributesClasses.
 #[derive(Debug, Clone, Copy)]
 pub struct VolumeAttributesClass;
+
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
 
 impl Strategy for VolumeAttributesClass {
     fn validate(&self, object: &Value) -> ErrorList {
@@ -36,14 +38,10 @@ impl Strategy for VolumeAttributesClass {
         errors.extend(self.validate(object));
         errors
     }
+}
 
-    fn columns(&self) -> &'static [Column] {
-        COLUMNS
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        vec![name(object), text(object, "/driverName").into(), age(object, now)]
-    }
+fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![name(object), text(object, "/driverName").into(), age(object, now)]
 }
 
 const COLUMNS: &[Column] =
@@ -52,7 +50,7 @@ const COLUMNS: &[Column] =
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::expectations::{check_create, check_update};
+    use crate::kinds::tests::expectations::{check_create, check_update};
     use expect_test::expect;
     use serde_json::json;
 

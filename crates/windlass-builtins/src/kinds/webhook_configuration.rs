@@ -1,4 +1,4 @@
-//! MutatingWebhookConfigurations and ValidatingWebhookConfigurations: who is asked before a write.
+//! MutatingWebhookConfigurations and ValidatingWebhookConfigurations.
 
 mod validation;
 
@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use windlass_schema::field::ErrorList;
 
 use self::validation::Rules;
-use super::columns_table::{Printer, printer};
-use crate::object::{is_set, items, set_default};
-use crate::strategy::{Column, Strategy};
+use crate::columns::{AGE, Column, NAME, Printer, age, column, name};
+use crate::object::{is_set, items, list_mut, set_default};
+use crate::strategy::Strategy;
 
-/// The strategy of webhook configurations.
+/// Strategy of webhook configurations.
 #[derive(Debug, Clone, Copy)]
 pub struct WebhookConfiguration {
     /// Whether the webhooks may change objects.
@@ -19,16 +19,19 @@ pub struct WebhookConfiguration {
 }
 
 impl WebhookConfiguration {
-    /// Those that may change objects.
+    /// MutatingWebhookConfigurations.
     pub const MUTATING: Self = Self { mutating: true };
-    /// Those that may only refuse.
+    /// ValidatingWebhookConfigurations.
     pub const VALIDATING: Self = Self { mutating: false };
-
-    fn printer(self) -> Option<Printer> {
-        let plural = if self.mutating { "mutatingwebhookconfigurations" } else { "validatingwebhookconfigurations" };
-        printer("admissionregistration.k8s.io", plural)
-    }
 }
+
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    column("Webhooks", "integer", "Webhooks indicates the number of webhooks registered in this configuration"),
+    AGE,
+];
 
 impl Strategy for WebhookConfiguration {
     fn default(&self, object: &mut Value) {
@@ -58,26 +61,10 @@ impl Strategy for WebhookConfiguration {
         let webhooks = items(object, "/webhooks");
         validation::validate(webhooks, self.mutating, &Rules::of_update(webhooks, items(old, "/webhooks")))
     }
-
-    fn has_generation(&self) -> bool {
-        true
-    }
-
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn columns(&self) -> &'static [Column] {
-        self.printer().map(|printer| printer.columns).unwrap_or_default()
-    }
-
-    fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
-        self.printer().map(|printer| (printer.cells)(object, now)).unwrap_or_default()
-    }
 }
 
-fn list_mut<'a>(value: &'a mut Value, field: &str) -> impl Iterator<Item = &'a mut Value> {
-    value.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten()
+fn cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![name(object), items(object, "/webhooks").len().into(), age(object, now)]
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! What is published of custom resources: the schema of a definition's version, its list and its paths.
+//! OpenAPI of custom resources: the schema of a CRD version, its list and its paths.
 //!
-//! Version 3 has a document for each group version, which holds all it refers to. Version 2 is one document for everything:
-//! [`v2_parts`] is what custom resources add to it, and [`v2_text`] and [`v2_protobuf`] write the whole.
+//! Version 3 has a self-contained document per group version. Version 2 is a single document: [`v2_parts`] returns what
+//! custom resources add to it, and [`v2_text`] and [`v2_protobuf`] write the whole.
 
 use serde_json::{Map, Value, json};
 use windlass_schema::types::StructId;
@@ -16,36 +16,36 @@ mod tests;
 
 const SCALE: [&str; 3] = ["autoscaling", "v1", "Scale"];
 
-/// A version of a definition, as far as it is published.
+/// The published properties of a CRD version.
 #[derive(Debug, Clone, Copy)]
 pub struct CustomSubject<'a> {
-    /// The group.
+    /// Group.
     pub group: &'a str,
-    /// The version.
+    /// Version.
     pub version: &'a str,
-    /// The kind.
+    /// Kind.
     pub kind: &'a str,
-    /// The kind of lists.
+    /// Kind of lists.
     pub list_kind: &'a str,
-    /// The plural name.
+    /// Plural name.
     pub plural: &'a str,
-    /// The singular name.
+    /// Singular name.
     pub singular: &'a str,
-    /// Whether objects live in namespaces.
+    /// Whether the resource is namespaced.
     pub namespaced: bool,
-    /// `openAPIV3Schema`; none if there is none or it is not structural.
+    /// `openAPIV3Schema`; `None` if it is absent or not structural.
     pub schema: Option<&'a Value>,
-    /// Whether there is a status subresource.
+    /// Whether the status subresource is enabled.
     pub status: bool,
-    /// Whether there is a scale subresource.
+    /// Whether the scale subresource is enabled.
     pub scale: bool,
-    /// `spec.preserveUnknownFields`, which old definitions have.
+    /// `spec.preserveUnknownFields`, which old CRDs set.
     pub preserve_unknown_fields: bool,
     /// `selectableFields`, a list of objects with `jsonPath`.
     pub selectable_fields: &'a [Value],
 }
 
-/// What custom resources add to the document of version 2.
+/// The paths and schemas that custom resources add to the document of version 2.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Parts {
     /// `paths`
@@ -55,8 +55,8 @@ pub struct Parts {
 }
 
 impl<'a> CustomSubject<'a> {
-    /// The version of this name in a definition of `apiextensions.k8s.io/v1`; none if there is none such or the
-    /// definition lacks what every one has.
+    /// Reads a version of a CustomResourceDefinition of `apiextensions.k8s.io/v1`; `None` if it has no such version or
+    /// lacks required fields.
     pub fn of_definition(definition: &'a Value, version: &str) -> Option<Self> {
         let spec = definition.get("spec")?;
         let names = spec.get("names")?;
@@ -80,7 +80,7 @@ impl<'a> CustomSubject<'a> {
         })
     }
 
-    /// The name of a kind's schema: the group backwards, then version and kind.
+    /// Returns the name of a kind's schema: the reversed group, then version and kind.
     fn schema_name(&self, kind: &str) -> String {
         let group: Vec<_> = self.group.rsplit('.').collect();
         format!("{}.{}.{kind}", group.join("."), self.version)
@@ -111,13 +111,13 @@ impl<'a> CustomSubject<'a> {
             verbs: verbs(&["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]),
             storage_version_hash: "".into(),
             deletion_returns_object: false,
-            // Never looked at: the schema has a name of its own.
+            // Never used: the schema is named explicitly.
             ty: StructId(0),
             subresources: status.into_iter().chain(scale).collect(),
         }
     }
 
-    /// Adds the paths and schemas to these, and the names of what they refer to.
+    /// Adds the paths and schemas of this version, and the names of the schemas they refer to.
     fn publish(&self, dialect: Dialect, table: &Table, into: &mut Parts, references: &mut Vec<String>) {
         let (object, list) = (self.schema_name(self.kind), self.schema_name(self.list_kind));
         let resource = self.resource(table);
@@ -133,7 +133,7 @@ impl<'a> CustomSubject<'a> {
     }
 }
 
-/// `/openapi/v3/apis/GROUP/VERSION` of a group version that only these definitions are of.
+/// Returns `/openapi/v3/apis/GROUP/VERSION` for a group version that consists of custom resources only.
 pub fn v3_document(group: &str, version: &str, subjects: &[CustomSubject<'_>], table: &Table) -> Value {
     let mut parts = Parts::default();
     let mut references = vec![format!("{META}ObjectMeta"), format!("{META}ListMeta")];
@@ -150,7 +150,8 @@ pub fn v3_document(group: &str, version: &str, subjects: &[CustomSubject<'_>], t
     })
 }
 
-/// What these definitions add to `/openapi/v2`. What they refer to is in the document already, and so are the parameters.
+/// Returns what these custom resources add to `/openapi/v2`, which already has the parameters and the schemas they
+/// refer to.
 pub fn v2_parts(subjects: &[CustomSubject<'_>], table: &Table) -> Parts {
     let mut parts = Parts::default();
     for subject in subjects {
@@ -159,12 +160,12 @@ pub fn v2_parts(subjects: &[CustomSubject<'_>], table: &Table) -> Parts {
     parts
 }
 
-/// The text of `/openapi/v2` with these parts. What the table has stands where both have something.
+/// Returns the text of `/openapi/v2` with these parts. Entries of the table take precedence.
 pub fn v2_text(parts: Parts, table: &Table) -> Vec<u8> {
     v2::Document::new(table, parts).text()
 }
 
-/// The protobuf form of `/openapi/v2` with these parts.
+/// Returns the protobuf form of `/openapi/v2` with these parts.
 pub fn v2_protobuf(parts: Parts, table: &Table) -> Vec<u8> {
     v2::Document::new(table, parts).protobuf()
 }

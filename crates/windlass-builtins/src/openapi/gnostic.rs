@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use crate::protobuf::wire::{put_bytes, put_fixed64, put_varint};
 
-/// Writes a document.
+/// Encodes a document.
 pub(super) fn encode(document: &Value) -> Vec<u8> {
     encode_pieces(document, entries(document.get("paths")), entries(document.get("definitions")))
 }
 
-/// Writes a document whose paths and definitions come one by one.
+/// Encodes a document from an iterator of paths and one of definitions.
 pub(super) fn encode_pieces<N: AsRef<str>, V: Borrow<Value>>(
     head: &Value,
     paths: impl Iterator<Item = (N, V)>,
@@ -109,7 +109,7 @@ fn parameter(parameter: &Value) -> Vec<u8> {
         }
         return wrapped(1, &into);
     }
-    // A query parameter has one field more than a path parameter before its type.
+    // A query parameter has one more field than a path parameter before its type.
     let (choice, ty, unique) = if place == Some("path") { (4, 5, 19) } else { (3, 6, 20) };
     flag(&mut into, 1, parameter, "required");
     texts(&mut into, parameter, &[(2, "in"), (3, "description"), (4, "name"), (ty, "type")]);
@@ -181,7 +181,7 @@ fn schema(of: &Value) -> Vec<u8> {
     into
 }
 
-/// A value of any type, which gnostic keeps as YAML: JSON is YAML.
+/// Encodes a value of any type, which gnostic stores as YAML: JSON is YAML.
 fn any(value: &Value) -> Vec<u8> {
     wrapped(2, value.to_string().as_bytes())
 }
@@ -196,7 +196,7 @@ fn entries(object: Option<&Value>) -> impl Iterator<Item = (&String, &Value)> {
     object.and_then(Value::as_object).into_iter().flatten()
 }
 
-/// Entries as messages of name and value.
+/// Encodes entries as messages of name and value.
 fn named<N: AsRef<str>, V: Borrow<Value>>(
     into: &mut Vec<u8>,
     number: u32,

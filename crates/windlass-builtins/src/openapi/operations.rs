@@ -1,4 +1,4 @@
-//! The operations of a resource, apart from how either version of OpenAPI writes them.
+//! The operations of a resource, independent of the OpenAPI version.
 
 use windlass_schema::types::StructId;
 
@@ -13,7 +13,7 @@ pub(super) const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 #[derive(Debug)]
 pub(super) struct PathItem<'a> {
     pub(super) path: String,
-    /// The parameters that all operations share.
+    /// Parameters that all operations share.
     pub(super) parameters: Vec<Parameter<'a>>,
     pub(super) operations: Vec<Operation<'a>>,
 }
@@ -25,7 +25,7 @@ pub(super) struct Operation<'a> {
     pub(super) method: &'static str,
     pub(super) id: String,
     pub(super) tag: String,
-    /// What it does, in words; empty if it has none.
+    /// Description; empty if there is none.
     pub(super) description: String,
     /// `x-kubernetes-action`; empty for discovery.
     pub(super) action: &'static str,
@@ -34,7 +34,7 @@ pub(super) struct Operation<'a> {
     pub(super) parameters: Vec<Parameter<'a>>,
     pub(super) body: Option<Body>,
     pub(super) answer: Answer,
-    /// The success codes.
+    /// Success codes.
     pub(super) codes: &'static [u16],
 }
 
@@ -43,26 +43,26 @@ pub(super) struct Operation<'a> {
 pub(super) enum Body {
     /// An object of this schema.
     Object(String),
-    /// Options, which may be left out.
+    /// Options, which are optional.
     Options(String),
     /// A patch.
     Patch,
 }
 
-/// What is answered.
+/// The body of a response.
 #[derive(Debug)]
 pub(super) enum Answer {
     /// An object of this schema.
     Object(String),
-    /// A list or watch event of this schema, which may come as a stream.
+    /// A list or watch event of this schema, which may be streamed.
     Stream(String),
-    /// Text, as `pods/log` answers.
+    /// Text, as returned by `pods/log`.
     Text,
-    /// Whatever the other end of a connection says.
+    /// Anything that the other end of a proxied connection returns.
     Connection,
 }
 
-/// The paths of a resource.
+/// Returns the paths of a resource.
 pub(super) fn of<'a>(subject: &Subject<'a>, table: &'a Table) -> Vec<PathItem<'a>> {
     let resource = subject.resource;
     let base = base(&resource.group, &resource.version);
@@ -94,7 +94,7 @@ pub(super) fn of<'a>(subject: &Subject<'a>, table: &'a Table) -> Vec<PathItem<'a
     items
 }
 
-/// What an operation does, in words.
+/// Returns the description of an operation.
 fn description(action: &str, subresource: &str, kind: &str) -> String {
     let of = if subresource.is_empty() { String::new() } else { format!(" {subresource} of") };
     let article = match kind {
@@ -113,7 +113,7 @@ fn description(action: &str, subresource: &str, kind: &str) -> String {
     }
 }
 
-/// The path that lists a group version's resources.
+/// Returns the path that lists a group version's resources.
 pub(super) fn discovery(group: &str, version: &str) -> PathItem<'static> {
     let operation = Operation {
         method: "get",
@@ -144,12 +144,12 @@ impl<'a> Writer<'_, 'a> {
         self.subject.resource
     }
 
-    /// `createAppsV1NamespacedDeployment`; `rest` is what follows the kind.
+    /// Returns an operation ID: `createAppsV1NamespacedDeployment`; `rest` follows the kind.
     fn id(&self, verb: &str, rest: &str) -> String {
         self.long_id(verb, "", rest)
     }
 
-    /// The same with a word after the group version: `deleteAppsV1CollectionNamespacedDeployment`.
+    /// Returns an operation ID with a word after the group version: `deleteAppsV1CollectionNamespacedDeployment`.
     fn long_id(&self, verb: &str, word: &str, rest: &str) -> String {
         let resource = self.resource();
         let namespaced = if resource.namespaced { "Namespaced" } else { "" };
@@ -157,7 +157,7 @@ impl<'a> Writer<'_, 'a> {
         format!("{verb}{version}{word}{namespaced}{}{rest}", resource.kind)
     }
 
-    /// The same across namespaces: `listAppsV1DeploymentForAllNamespaces`.
+    /// Returns an operation ID for all namespaces: `listAppsV1DeploymentForAllNamespaces`.
     fn wide_id(&self, verb: &str, rest: &str) -> String {
         let resource = self.resource();
         let version = group_version(&resource.group, &resource.version);
@@ -270,7 +270,7 @@ impl<'a> Writer<'_, 'a> {
         self.item(path, vec![self.list(self.wide_id("list", ""))])
     }
 
-    /// The paths that watched before lists could: clients no longer use them, the documents still name them.
+    /// Returns the deprecated `/watch/` paths: clients no longer use them, but the documents still list them.
     fn watches(&self, base: &str, collection: &str) -> Vec<PathItem<'a>> {
         let watch = |path: String, action, id: String| {
             let mut operation = self.list(id);
@@ -363,7 +363,7 @@ impl<'a> Writer<'_, 'a> {
         paths.iter().map(item).collect()
     }
 
-    /// Moves what all operations share to the path.
+    /// Moves the parameters that all operations share to the path.
     fn item(&self, path: &str, mut operations: Vec<Operation<'a>>) -> PathItem<'a> {
         let in_path = ["name", "namespace", "path"].into_iter().filter(|name| path.contains(&format!("{{{name}}}")));
         let mut shared: Vec<Parameter<'a>> = in_path.map(parameters::path).collect();

@@ -18,21 +18,21 @@ const fn query<'a>(name: &'a str, ty: &'static str) -> Parameter<'a> {
     Parameter { name, place: "query", ty }
 }
 
-/// A parameter in the path.
+/// Returns a path parameter.
 pub(super) const fn path(name: &str) -> Parameter<'_> {
     Parameter { name, place: "path", ty: "string" }
 }
 
 pub(super) const PRETTY: Parameter<'_> = query("pretty", "string");
 
-/// Of reads of custom resources.
+/// Parameter of reads of custom resources.
 pub(super) const RESOURCE_VERSION: Parameter<'_> = query("resourceVersion", "string");
 
-/// Of create and update.
+/// Parameters of create and update.
 pub(super) const WRITE: [Parameter<'_>; 3] =
     [query("dryRun", "string"), query("fieldManager", "string"), query("fieldValidation", "string")];
 
-/// Of patches, beyond [`WRITE`].
+/// Parameter of patches, in addition to [`WRITE`].
 pub(super) const FORCE: Parameter<'_> = query("force", "boolean");
 
 pub(super) const DELETE: [Parameter<'_>; 5] = [
@@ -43,7 +43,7 @@ pub(super) const DELETE: [Parameter<'_>; 5] = [
     query("propagationPolicy", "string"),
 ];
 
-/// What selects the objects of a list or of a deletion.
+/// Parameters that select the objects of a list or delete-collection request.
 pub(super) const SELECT: [Parameter<'_>; 9] = [
     query("continue", "string"),
     query("fieldSelector", "string"),
@@ -56,10 +56,10 @@ pub(super) const SELECT: [Parameter<'_>; 9] = [
     query("timeoutSeconds", "integer"),
 ];
 
-/// Of lists and watches, beyond [`SELECT`].
+/// Parameters of lists and watches, in addition to [`SELECT`].
 pub(super) const WATCH: [Parameter<'_>; 2] = [query("allowWatchBookmarks", "boolean"), query("watch", "boolean")];
 
-/// The fields of an options struct, such as `PodExecOptions`, as parameters.
+/// Returns the fields of an options struct, such as `PodExecOptions`, as parameters.
 pub(super) fn options(id: StructId, table: &Table) -> impl Iterator<Item = Parameter<'_>> {
     let fields = table.types.get(id).fields.iter().filter(|field| field.proto > 0);
     fields.filter(|field| field.name != "sinceTime").map(|field| {

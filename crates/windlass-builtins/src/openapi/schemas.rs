@@ -17,17 +17,17 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// A reference to a schema.
+    /// Returns a reference to a schema.
     pub(super) fn reference(self, name: &str) -> Value {
         let folder = if self == Self::V2 { "definitions" } else { "components/schemas" };
         json!({"$ref": format!("#/{folder}/{name}")})
     }
 }
 
-/// The name of the schema that stands for patches.
+/// Name of the schema of patches.
 pub(super) const PATCH: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
 
-/// These names and those of all schemas they refer to.
+/// Returns these names and those of all schemas they refer to.
 pub(super) fn closure(names: impl IntoIterator<Item = String>, table: &Table) -> BTreeSet<String> {
     let mut waiting: Vec<String> = names.into_iter().collect();
     let mut seen: BTreeSet<String> = waiting.iter().cloned().collect();
@@ -44,8 +44,8 @@ pub(super) fn closure(names: impl IntoIterator<Item = String>, table: &Table) ->
     seen
 }
 
-/// The schema of a name; none if the table has none such. The kinds that belong to every group version are said to
-/// belong to these.
+/// Returns the schema with this name; `None` if it is not in the table. Kinds that belong to every group version are
+/// declared for the given ones.
 pub(super) fn schema(name: &str, group_versions: &[(&str, &str)], dialect: Dialect, table: &Table) -> Option<Value> {
     let structs = &table.types.structs;
     match structs.iter().position(|structure| structure.name == name) {
@@ -130,7 +130,7 @@ fn property(field: &Field, dialect: Dialect, table: &Table) -> Value {
     Value::Object(schema)
 }
 
-/// A type; elements of lists and maps have their zero value as default in version 3.
+/// Returns the schema of a type; in version 3, items of lists and maps default to their zero value.
 fn ty(of: &Type, field: &Field, dialect: Dialect, table: &Table, whole: bool) -> Map<String, Value> {
     let element_default = |schema: Map<String, Value>, default: Value| {
         let mut schema = schema;
@@ -168,7 +168,7 @@ fn object(value: Value) -> Map<String, Value> {
     if let Value::Object(object) = value { object } else { Map::new() }
 }
 
-/// The schema that a field refers to.
+/// Returns the name of the schema that a field refers to.
 fn referenced(field: &Field, table: &Table) -> Option<String> {
     let mut of = &field.ty;
     loop {
@@ -202,7 +202,7 @@ fn special_name(scalar: Scalar, field: &Field) -> String {
     }
 }
 
-/// The schema of a type with a JSON form of its own.
+/// Returns the schema of a type that has its own JSON form.
 fn special(name: &str, dialect: Dialect) -> Option<Value> {
     let (_, last) = name.rsplit_once('.')?;
     Some(match (last, dialect) {

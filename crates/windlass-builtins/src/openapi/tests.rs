@@ -32,7 +32,7 @@ pub(super) fn references<'a>(value: &'a Value, into: &mut BTreeSet<&'a str>) {
     }
 }
 
-/// Every reference is to something that the document has.
+/// Checks that every reference points to something in the document.
 fn check_references(document: &Value) {
     let mut all = BTreeSet::new();
     references(document, &mut all);
@@ -81,7 +81,7 @@ fn kubectl_finds_field_validation_on_every_patch() {
             let Some(patch) = item.get("patch").filter(|patch| patch["x-kubernetes-action"] == "patch") else {
                 continue;
             };
-            // Where patch is the only operation, its parameters stand with the path.
+            // If patch is the only operation, its parameters belong to the path.
             let parameters = [&patch["parameters"], &item["parameters"]];
             let mut parameters = parameters.into_iter().filter_map(Value::as_array).flatten();
             assert!(parameters.any(|one| one["name"] == "fieldValidation" && one["in"] == "query"));

@@ -1,4 +1,4 @@
-//! Version 2.
+//! OpenAPI version 2.
 
 use serde_json::{Map, Value, json};
 
@@ -18,11 +18,11 @@ const PATCHES: [&str; 4] = [
     "application/strategic-merge-patch+json",
 ];
 
-/// The document of the whole table, before it is written.
+/// The document of the whole table, not yet written.
 pub(super) struct Document<'a> {
     group_versions: Vec<(&'a str, &'a str)>,
     items: Vec<PathItem<'a>>,
-    /// Paths and definitions that are not of the table.
+    /// Paths and definitions of custom resources.
     custom: Parts,
     table: &'a Table,
 }
@@ -39,7 +39,7 @@ impl<'a> Document<'a> {
         Self { group_versions, items, custom, table }
     }
 
-    /// All but paths and definitions.
+    /// Returns everything but the paths and definitions.
     fn head(&self) -> Map<String, Value> {
         let operations = self.items.iter().flat_map(|item| &item.operations);
         let of_paths = self.items.iter().flat_map(|item| &item.parameters);
@@ -59,7 +59,7 @@ impl<'a> Document<'a> {
         ])
     }
 
-    /// What is of the table stands where both have something.
+    /// Returns the definitions; those of the table take precedence.
     fn definitions(&self) -> impl Iterator<Item = (String, Value)> {
         let names = schemas::closure(v3::schema_names(&self.items), self.table);
         let custom: Vec<_> = self.custom.definitions.iter().filter(|(name, _)| !names.contains(*name)).collect();
@@ -114,7 +114,7 @@ pub(super) fn paths(items: &[PathItem<'_>], custom: bool) -> impl Iterator<Item 
     })
 }
 
-/// The name under which the document holds a parameter.
+/// Returns the name of a shared parameter in the document.
 fn shared_name(parameter: &Parameter<'_>) -> String {
     format!("{}-{}-{}", parameter.name, parameter.place, parameter.ty)
 }

@@ -1,4 +1,4 @@
-//! Version 3.
+//! OpenAPI version 3.
 
 use serde_json::{Map, Value, json};
 
@@ -17,7 +17,7 @@ const PATCHES: [&str; 4] = [
     "application/strategic-merge-patch+json",
 ];
 
-/// The document of a group version, before it is written.
+/// The document of a group version, not yet written.
 pub(super) struct Document<'a> {
     group_version: (&'a str, &'a str),
     items: Vec<PathItem<'a>>,
@@ -76,7 +76,7 @@ impl<'a> Document<'a> {
     }
 }
 
-/// The schemas that operations name.
+/// Returns the names of the schemas that operations refer to.
 pub(super) fn schema_names(items: &[PathItem<'_>]) -> Vec<String> {
     let mut names = Vec::new();
     for operation in items.iter().flat_map(|item| &item.operations) {
@@ -151,7 +151,7 @@ fn operation(operation: &Operation<'_>, custom: bool) -> Value {
     written
 }
 
-/// What both versions say about an operation in Kubernetes' own words.
+/// Adds the Kubernetes extensions of an operation, which are the same in both versions.
 pub(super) fn extensions(operation: &Operation<'_>, written: &mut Value) {
     if !operation.description.is_empty() {
         written["description"] = json!(operation.description);
@@ -164,7 +164,7 @@ pub(super) fn extensions(operation: &Operation<'_>, written: &mut Value) {
     }
 }
 
-/// The description that OpenAPI asks of every response.
+/// Returns the description that OpenAPI requires of every response.
 pub(super) fn reason(code: u16) -> &'static str {
     match code {
         200 => "OK",

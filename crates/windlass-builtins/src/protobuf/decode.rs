@@ -1,4 +1,4 @@
-//! From messages to JSON.
+//! Decoding of messages to JSON.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +10,7 @@ use super::wire::{Payload, Reader};
 use super::{Decoded, MAX_DEPTH, Member, Message, PREFIX, ProtobufError, duration, schema_props, zero};
 use crate::resource::Table;
 
-/// A body with its envelope.
+/// Decodes a body with its envelope.
 pub(super) fn body(bytes: &[u8], table: &Table, depth: usize) -> Result<Decoded, ProtobufError> {
     let mut reader = Reader::new(bytes.strip_prefix(PREFIX).ok_or(ProtobufError::Prefix)?);
     let (mut api_version, mut kind) = (String::new(), String::new());
@@ -47,7 +47,7 @@ pub(super) fn body(bytes: &[u8], table: &Table, depth: usize) -> Result<Decoded,
     Ok(Decoded { api_version, kind, value: Value::Object(object) })
 }
 
-/// A struct's message, merged into an object.
+/// Decodes the message of a struct and merges it into an object.
 pub(super) fn structure(
     bytes: &[u8],
     id: StructId,
@@ -86,10 +86,10 @@ fn message(
     Ok(())
 }
 
-/// Where a value stands.
+/// The position of a value.
 pub(super) struct Context<'a> {
     pub(super) field: &'a Field,
-    /// The struct that has the field.
+    /// The struct that contains the field.
     pub(super) owner: StructId,
     pub(super) table: &'a Table,
     pub(super) depth: usize,
@@ -132,7 +132,7 @@ impl Context<'_> {
         Ok(())
     }
 
-    /// An element of a list, or several packed numbers.
+    /// Decodes an item of a list, or several packed numbers.
     fn elements(&self, element: &Type, payload: Payload<'_>, list: &mut Vec<Value>) -> Result<(), ProtobufError> {
         if let (Type::Scalar(scalar @ (Scalar::Int32 | Scalar::Int64 | Scalar::Bool)), Payload::Bytes(packed)) =
             (element, payload)
@@ -147,7 +147,7 @@ impl Context<'_> {
         Ok(())
     }
 
-    /// A key and value of a map; both may be absent.
+    /// Decodes the key and value of a map entry; both may be absent.
     fn entry(&self, ty: &Type, bytes: &[u8]) -> Result<(String, Value), ProtobufError> {
         let mut reader = Reader::new(bytes);
         let (mut key, mut value) = (String::new(), None);
@@ -173,7 +173,7 @@ impl Context<'_> {
                 structure(self.bytes(payload)?, *id, self.table, self.depth, &mut object)?;
                 Ok(Value::Object(object))
             }
-            // A list that is a message has the elements as its field 1.
+            // A list that is a message has its items in field 1.
             Type::List(element) => {
                 let mut reader = Reader::new(self.bytes(payload)?);
                 let mut list = Vec::new();
@@ -248,7 +248,7 @@ impl Context<'_> {
         Ok(Value::String(if scalar == Scalar::Time { time.to_string() } else { format!("{time:.6}") }))
     }
 
-    /// The fields 1 and 2 of a message of numbers.
+    /// Returns fields 1 and 2 of a message of numbers.
     fn two_numbers(&self, bytes: &[u8]) -> Result<[i64; 2], ProtobufError> {
         let mut reader = Reader::new(bytes);
         let mut numbers = [0; 2];
@@ -267,7 +267,7 @@ impl Context<'_> {
         serde_json::Number::from_f64(float).map(Value::Number).ok_or_else(|| self.bad_value())
     }
 
-    /// The bytes of one field of a message; none where it is absent.
+    /// Returns the bytes of one field of a message; `None` if it is absent.
     pub(super) fn only_bytes<'b>(&self, number: u32, bytes: &'b [u8]) -> Result<Option<&'b [u8]>, ProtobufError> {
         let mut reader = Reader::new(bytes);
         let mut found = None;
@@ -279,7 +279,7 @@ impl Context<'_> {
         Ok(found)
     }
 
-    /// JSON text; null where there is none.
+    /// Parses JSON text; null if it is absent.
     pub(super) fn json(&self, raw: Option<&[u8]>) -> Result<Value, ProtobufError> {
         match raw {
             None | Some(b"") => Ok(Value::Null),
@@ -304,7 +304,7 @@ impl Context<'_> {
     }
 }
 
-/// A string, whose bytes Go does not check either: JSON replaces what is not UTF-8.
+/// Decodes a string. Like Go, this does not reject invalid UTF-8: JSON replaces it.
 pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -1,4 +1,4 @@
-//! Durations as Go writes and reads them: `1h30m0s`, `1.5s`, `250ms`.
+//! Durations in Go's format: `1h30m0s`, `1.5s`, `250ms`.
 
 const UNITS: [(&str, i64); 8] = [
     ("ns", 1),
@@ -11,7 +11,7 @@ const UNITS: [(&str, i64); 8] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// Writes nanoseconds.
+/// Formats nanoseconds.
 pub(super) fn format(nanoseconds: i64) -> String {
     let sign = if nanoseconds < 0 { "-" } else { "" };
     let total = nanoseconds.unsigned_abs();
@@ -42,7 +42,7 @@ fn decimal(value: u64, unit: u64) -> String {
     format!("{whole}.{}", fraction.trim_end_matches('0'))
 }
 
-/// Reads a duration as nanoseconds.
+/// Parses a duration into nanoseconds.
 pub(super) fn parse(text: &str) -> Option<i64> {
     let (sign, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (-1, rest),
@@ -69,7 +69,7 @@ pub(super) fn parse(text: &str) -> Option<i64> {
         total = total.checked_add(whole.checked_mul((*unit).into())?)?;
         let mut scale = i128::from(*unit);
         for digit in fraction.bytes() {
-            // Digits beyond the nanosecond are cut off together at the end of the unit's precision.
+            // Digits beyond the unit's precision are truncated together.
             scale /= 10;
             total += i128::from(digit - b'0') * scale;
         }

@@ -1,4 +1,4 @@
-//! From JSON to messages.
+//! Encoding of JSON to messages.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,10 +10,10 @@ use super::wire::{put_bytes, put_fixed64, put_varint};
 use super::{Member, Message, ProtobufError, duration, schema_props};
 use crate::resource::Table;
 
-/// Writes the message of a struct, without envelope. Fields that the struct does not have are left out.
+/// Encodes the message of a struct, without an envelope. Fields that the struct does not have are omitted.
 ///
 /// # Errors
-/// When a value does not fit its type.
+/// If a value does not match its type.
 pub fn encode(value: &Value, ty: StructId, table: &Table) -> Result<Vec<u8>, ProtobufError> {
     let mut into = Vec::new();
     message(value, Message::of(ty, table), table, &mut into)?;
@@ -44,10 +44,10 @@ fn message(value: &Value, of: Message<'_>, table: &Table, into: &mut Vec<u8>) ->
     Ok(())
 }
 
-/// Where a value stands.
+/// The position of a value.
 struct Context<'a> {
     field: &'a Field,
-    /// The struct that has the field.
+    /// The struct that contains the field.
     owner: StructId,
     table: &'a Table,
 }
@@ -56,7 +56,7 @@ impl Context<'_> {
     fn put(&self, ty: &Type, number: u32, value: &Value, into: &mut Vec<u8>) -> Result<(), ProtobufError> {
         match ty {
             Type::Struct(id) => put_bytes(into, number, &encode(value, *id, self.table)?),
-            // A list type with a message of its own, as lists within maps have.
+            // A list type that is a message of its own, like lists within maps.
             Type::List(_) if &*self.field.go_type == super::VERBS && number == self.field.proto && !value.is_null() => {
                 let mut items = Vec::new();
                 self.put(ty, 1, value, &mut items)?;
@@ -128,7 +128,7 @@ impl Context<'_> {
         Ok(())
     }
 
-    /// A scalar whose protobuf form is a message.
+    /// Encodes a scalar whose protobuf form is a message.
     fn message_scalar(&self, scalar: Scalar, value: &Value, message: &mut Vec<u8>) -> Result<(), ProtobufError> {
         match (scalar, value) {
             (Scalar::Quantity, Value::Number(number)) => put_bytes(message, 1, number.to_string().as_bytes()),
@@ -149,7 +149,7 @@ impl Context<'_> {
                 let nanoseconds = duration::parse(self.text(value)?).ok_or_else(|| self.does_not_fit())?;
                 put_varint(message, 1, nanoseconds as u64);
             }
-            // Raw JSON; null is no bytes at all.
+            // Raw JSON; null is encoded as no bytes.
             (_, Value::Null) => {}
             (_, value) => put_bytes(message, 1, value.to_string().as_bytes()),
         }
@@ -200,5 +200,5 @@ impl Context<'_> {
     }
 }
 
-/// The first of January of the year 1, Go's zero time, in seconds since 1970.
+/// Go's zero time, January 1 of year 1, in seconds since 1970.
 const ZERO_TIME: i64 = -62_135_596_800;

@@ -1,4 +1,4 @@
-//! The types within `JSONSchemaProps` that are one thing or another in JSON, and messages in protobuf.
+//! The union types within `JSONSchemaProps`: alternatives in JSON, messages in protobuf.
 
 use serde_json::{Map, Value};
 
@@ -10,7 +10,7 @@ use windlass_schema::types::{Field, StructId};
 
 use crate::resource::Table;
 
-/// Which of the types a field, or its elements, have.
+/// The union type of a field or of its items.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// `JSON`: any JSON, as text.
@@ -32,7 +32,7 @@ fn form(field: &Field) -> Form {
     }
 }
 
-/// Reads a message of such a type. All but `JSON` stand in `JSONSchemaProps` itself, so the owner is their schema.
+/// Decodes a message of a union type. All but `JSON` occur in `JSONSchemaProps` itself, so the owner is their schema.
 pub(super) fn decode(context: &Context<'_>, bytes: &[u8]) -> Result<Value, ProtobufError> {
     let form = form(context.field);
     if form == Form::Any {
@@ -62,7 +62,7 @@ pub(super) fn decode(context: &Context<'_>, bytes: &[u8]) -> Result<Value, Proto
     })
 }
 
-/// Writes the message of such a type.
+/// Encodes a value of a union type.
 pub(super) fn encode(value: &Value, field: &Field, owner: StructId, table: &Table) -> Result<Vec<u8>, ProtobufError> {
     let form = form(field);
     let does_not_fit = || ProtobufError::DoesNotFit { field: field.name.to_string() };

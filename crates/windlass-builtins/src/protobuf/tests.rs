@@ -5,7 +5,7 @@ use windlass_schema::types::{Scalar, StructId, Type};
 use super::{PREFIX, ProtobufError, decode, duration, encode_object, envelope, watch_event, zero};
 use crate::table;
 
-/// Both ways: the bytes are given as hexadecimal text, without the prefix.
+/// Checks both directions; the bytes are given as hexadecimal text, without the prefix.
 fn check(value: Value, hexadecimal: &str) {
     let bytes = encode_object(&value, table()).expect("the object must fit its kind");
     let text: String = bytes[4..].iter().map(|byte| format!("{byte:02x}")).collect();
@@ -48,7 +48,7 @@ fn embedded_structs_are_messages_and_zero_values_are_written() {
         {"name": "c", "resources": {}, "livenessProbe": probe}
     ]}});
     let bytes = encode_object(&value, table()).expect("a pod");
-    // The probe's handler is field 1 of the probe, its HTTP request field 2 of the handler.
+    // The probe's handler is field 1 of the probe, its HTTP request is field 2 of the handler.
     let request = b"\x0a\x00\x12\x09\x08\x01\x10\x00\x1a\x03web\x1a\x00\x22\x00".as_slice();
     let probe = [b"\x0a\x13\x12\x11", request, b"\x10\x00\x18\x00\x20\x05\x28\x00\x30\x00"].concat();
     assert!(bytes.windows(probe.len()).any(|window| window == probe));
@@ -155,7 +155,7 @@ fn durations_are_written_as_go_writes_them() {
     }
 }
 
-/// Makes values that fit a type, in the form in which decoding gives them.
+/// Generates values of a type, in the form that decoding yields.
 struct Maker {
     state: u64,
     depth: usize,

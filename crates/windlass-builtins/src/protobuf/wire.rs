@@ -1,4 +1,4 @@
-//! Protobuf's wire format: numbers, tags and lengths.
+//! Protobuf's wire format: varints, tags and lengths.
 
 use super::ProtobufError;
 
@@ -9,13 +9,13 @@ const START_GROUP: u8 = 3;
 const END_GROUP: u8 = 4;
 const FIXED32: u8 = 5;
 
-/// A field as it stands on the wire.
+/// The payload of a field on the wire.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Payload<'a> {
     Varint(u64),
     Fixed64(u64),
     Bytes(&'a [u8]),
-    /// A type that no Kubernetes message has.
+    /// A wire type that no Kubernetes message uses.
     Other(u8),
 }
 
@@ -40,7 +40,7 @@ impl<'a> Reader<'a> {
         Self { rest: message }
     }
 
-    /// The next field's number and payload; none at the end of the message.
+    /// Returns the next field's number and payload; `None` at the end of the message.
     pub(super) fn next(&mut self) -> Result<Option<(u32, Payload<'a>)>, ProtobufError> {
         if self.rest.is_empty() {
             return Ok(None);
@@ -119,7 +119,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Writes a number field.
+/// Writes a varint field.
 pub(crate) fn put_varint(into: &mut Vec<u8>, number: u32, value: u64) {
     varint(into, u64::from(number) << 3 | u64::from(VARINT));
     varint(into, value);

@@ -1,4 +1,4 @@
-//! Zero values: what Go's JSON encoder writes for a field that nobody set.
+//! Zero values, as Go's JSON encoder writes them for unset fields.
 
 use serde_json::{Map, Value};
 use windlass_schema::decode;
@@ -6,7 +6,7 @@ use windlass_schema::types::{Field, Struct};
 
 use crate::resource::Table;
 
-/// Adds the fields that are absent and that Go writes even when they are zero.
+/// Adds the absent fields that Go writes even if they are zero.
 pub(super) fn fill(object: &mut Map<String, Value>, structure: &Struct, table: &Table) {
     for field in &structure.fields {
         if !field.omit_empty && !object.contains_key(&*field.name) {
@@ -16,7 +16,7 @@ pub(super) fn fill(object: &mut Map<String, Value>, structure: &Struct, table: &
     }
 }
 
-/// Whether Go leaves this value of the field out.
+/// Whether Go omits this value of the field.
 pub(super) fn is_left_out(field: &Field, value: &Value) -> bool {
     if !field.omit_empty || field.pointer {
         return false;

@@ -1,4 +1,4 @@
-//! What pods use.
+//! Quota usage of pods.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,14 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::{Usage, whole};
-use crate::kinds::pod::resources::{
-    ResourceList, add, aggregate_by, is_extended, is_huge_page, is_native, is_pod_level, list, raise,
-};
+use crate::kinds::pod::resources::aggregate_by;
 use crate::object::{integer, is_set, items, text};
+use crate::resource_list::{ResourceList, add, is_extended, is_huge_page, is_native, is_pod_level, list, raise};
 
 const COUNT: &str = "count/pods";
-/// What is used of these is told apart by request and limit.
+/// Resources of which requests and limits are counted separately.
 const COMPUTED: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
-/// What every container must say of itself, if a quota limits it.
+/// Resources that every container must specify if a quota limits them.
 const DEMANDED: [&str; 6] = ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 
 pub(super) fn knows(name: &str) -> bool {
@@ -29,7 +28,7 @@ pub(super) fn knows(name: &str) -> bool {
             .is_some_and(|requested| computed(requested) || is_huge_page(requested) || extended(requested))
 }
 
-/// Whether a pod is to end at some time: what quotas call terminating.
+/// Whether the pod has an active deadline: the quota scope `Terminating`.
 pub(super) fn has_deadline(pod: &Value) -> bool {
     integer(pod, "/spec/activeDeadlineSeconds").is_some_and(|seconds| seconds >= 0)
 }
@@ -42,7 +41,7 @@ pub(super) fn usage(pod: &Value, now: Timestamp) -> Usage {
     usage
 }
 
-/// Whether it has not ended, and its end is not overdue.
+/// Whether the pod has not finished and its deletion is not overdue.
 fn is_running(pod: &Value, now: Timestamp) -> bool {
     if matches!(text(pod, "/status/phase"), "Failed" | "Succeeded") {
         return false;
@@ -100,7 +99,7 @@ fn limits(pod: &Value) -> ResourceList {
     });
     total.extend(list(spec, "/resources/limits").into_iter().filter(|(name, _)| is_pod_level(name)));
     let overhead = list(spec, "/overhead");
-    // What is not limited stays so.
+    // An unlimited resource stays unlimited.
     add(&mut total, &overhead.into_iter().filter(|(name, _)| limited(spec, name)).collect());
     total
 }
@@ -110,14 +109,14 @@ fn limited(spec: &Value, name: &str) -> bool {
     has(spec) || items(spec, "/containers").iter().chain(items(spec, "/initContainers")).any(has)
 }
 
-/// What is reported of a container.
+/// Returns the status of a container.
 fn status_of<'a>(pod: &'a Value, container: &Value) -> Option<&'a Value> {
     let name = text(container, "/name");
     let all = items(pod, "/status/containerStatuses").iter().chain(items(pod, "/status/initContainerStatuses"));
     all.into_iter().find(|status| text(status, "/name") == name)
 }
 
-/// What its containers do not say, though a quota limits it.
+/// Returns a message that names the limited resources that containers do not specify.
 pub(super) fn missing(names: &[&str], pod: &Value) -> Option<String> {
     if is_set(pod, "/spec/resources/requests") || is_set(pod, "/spec/resources/limits") {
         return None;

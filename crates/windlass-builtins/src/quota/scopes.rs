@@ -1,4 +1,4 @@
-//! Which objects a quota is about.
+//! Scopes of quotas: the objects that a quota applies to.
 
 use serde_json::Value;
 
@@ -6,14 +6,14 @@ use super::pods;
 use crate::kinds::pod::resources::qos_class;
 use crate::object::{is_set, items, text};
 
-/// A demand on an object.
+/// A scope selector of a quota.
 pub(super) struct Selector<'a> {
     scope: &'a str,
     operator: &'a str,
     values: &'a [Value],
 }
 
-/// All demands of a quota.
+/// Returns all scope selectors of a quota.
 pub(super) fn selectors(quota: &Value) -> impl Iterator<Item = Selector<'_>> {
     let scopes = items(quota, "/spec/scopes").iter().filter_map(Value::as_str);
     let scopes = scopes.map(|scope| Selector { scope, operator: "Exists", values: &[] });
@@ -26,7 +26,7 @@ pub(super) fn selectors(quota: &Value) -> impl Iterator<Item = Selector<'_>> {
 }
 
 impl Selector<'_> {
-    /// Whether a name, or none, is what is demanded.
+    /// Whether the selector matches a name, or the absence of one.
     fn selects(&self, name: Option<&str>) -> bool {
         let listed = || self.values.iter().any(|value| value.as_str() == name);
         match self.operator {

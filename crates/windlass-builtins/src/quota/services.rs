@@ -1,4 +1,4 @@
-//! What services use.
+//! Quota usage of services.
 
 use serde_json::Value;
 

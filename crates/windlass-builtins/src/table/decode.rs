@@ -1,4 +1,4 @@
-//! Reading the table's file.
+//! Decoding of the table's file.
 
 use std::io::Read as _;
 
@@ -7,21 +7,21 @@ use windlass_schema::types::{Field, Inline, PatchStrategy, Str, Struct, StructId
 use super::{LIST, MAP, SCALARS, STRUCT, flag};
 use crate::resource::{Group, Kind, Resource, Subresource, Table};
 
-/// Why a table could not be read.
+/// Why a table could not be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
-    /// It is not a zlib stream.
+    /// The file is not a zlib stream.
     #[error("inflate the table")]
     Inflate(#[source] std::io::Error),
-    /// A default is not JSON.
+    /// A default value is not JSON.
     #[error("read a default")]
     Default(#[source] serde_json::Error),
-    /// It ends early, or points outside of itself.
+    /// The file ends early, or points outside of itself.
     #[error("the table is damaged at byte {0}")]
     Damaged(usize),
 }
 
-/// Reads a table's file. The inflated bytes (a few hundred KB) are never freed: names borrow from them.
+/// Decodes a table's file. The inflated bytes (a few hundred KB) are never freed because names borrow from them.
 pub fn decode(file: &[u8]) -> Result<Table, TableError> {
     let mut inflated = Vec::with_capacity(file.len() * 4);
     flate2::read::ZlibDecoder::new(file).read_to_end(&mut inflated).map_err(TableError::Inflate)?;
@@ -81,7 +81,7 @@ impl Reader {
         self.damaged()
     }
 
-    /// A count of records, each of at least one byte.
+    /// Reads a count of records, each of which takes at least one byte.
     fn count(&mut self) -> Result<usize, TableError> {
         let count = self.number()? as usize;
         if count > self.bytes.len() - self.at { self.damaged() } else { Ok(count) }

@@ -1,4 +1,4 @@
-//! Writing the table's file; only `xtask` and tests do.
+//! Encoding of the table's file, for `xtask` and tests only.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write as _;
@@ -10,7 +10,7 @@ use windlass_schema::types::{Field, Scalar, Str, Struct, Topology, Type};
 use super::{LIST, MAP, SCALARS, STRUCT, flag};
 use crate::resource::{Resource, Subresource, Table};
 
-/// Writes a table as [`decode`](super::decode) reads it. The same table gives the same bytes.
+/// Encodes a table for [`decode`](super::decode). The same table always yields the same bytes.
 pub fn encode(table: &Table) -> Vec<u8> {
     let mut writer = Writer::default();
     writer.list(&table.types.structs, Writer::structure);
@@ -30,8 +30,8 @@ pub fn encode(table: &Table) -> Vec<u8> {
     encoder.finish().expect("a Vec must take all bytes")
 }
 
-/// Records first name strings by the order of their first use; the final pool puts frequent strings first, so that
-/// most references are one byte long, and sorts the others, which deflates better.
+/// Records refer to strings by the order of their first use. The final pool puts frequent strings first, so that most
+/// references take one byte, and sorts the others, which compresses better.
 #[derive(Default)]
 struct Writer {
     tokens: Vec<Token>,

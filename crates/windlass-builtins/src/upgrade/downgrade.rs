@@ -1,13 +1,13 @@
-//! The way back: a definition of `v1` as a client of `v1beta1` sees it.
+//! The reverse conversion: a `v1` CustomResourceDefinition as a `v1beta1` client sees it.
 //!
-//! Upgrading what comes out here gives the definition again. Whoever wrote the definition in the old form finds what they
-//! wrote, with more beside it: that is what lets `kubectl apply` see that nothing has changed.
+//! Converting the result to `v1` yields the same definition again. A client that wrote a `v1beta1` manifest reads back
+//! its own fields and additional ones, so `kubectl apply` sees that nothing has changed.
 
 use serde_json::{Map, Value, json};
 
 use super::{MOVED, NAMES, NEW, OLD, schema, upgrade};
 
-/// Turns a definition of `v1` into one of `v1beta1`. What is none is left as it is.
+/// Converts a CustomResourceDefinition from `v1` to `v1beta1`. Other objects are returned unchanged.
 pub fn downgrade(mut definition: Value) -> Value {
     if definition.get("apiVersion").and_then(Value::as_str) != Some(NEW) {
         return definition;
@@ -17,7 +17,7 @@ pub fn downgrade(mut definition: Value) -> Value {
     let stored = spec.clone();
     old_versions(spec);
     old_conversion(spec);
-    // Definitions that keep unknown fields everywhere said so at one place.
+    // `v1beta1` had a single field to preserve unknown fields everywhere.
     let mut preserving = definition.clone();
     preserving["spec"]["preserveUnknownFields"] = true.into();
     for_each_schema(&mut preserving["spec"], forget_preserve);
@@ -28,8 +28,8 @@ pub fn downgrade(mut definition: Value) -> Value {
     definition
 }
 
-/// Makes a patch of the old form count that speaks of an old place: names directly in the `spec`, or `version` alone.
-/// The new place, which the patch left as it was `before`, gives way.
+/// Applies a patch of the `v1beta1` form that sets a field at its old place: names directly in `spec`, or only
+/// `version`. The new place, which the patch left as in `before`, is overwritten.
 pub fn heed_old_places(patched: &mut Value, before: &Value) {
     let before = &before["spec"];
     let Some(spec) = patched.get_mut("spec").and_then(Value::as_object_mut) else { return };
@@ -47,11 +47,11 @@ pub fn heed_old_places(patched: &mut Value, before: &Value) {
     }
 }
 
-/// Puts what all versions have in common once at the top, where the old form had it.
+/// Moves the fields that all versions share to the top of the spec, where `v1beta1` had them.
 fn old_versions(spec: &mut Map<String, Value>) {
     let Some(Value::Array(mut versions)) = spec.remove("versions") else { return };
     for version in versions.iter_mut().filter_map(Value::as_object_mut) {
-        // This is what a version without a schema got.
+        // `upgrade` sets this schema on versions without one.
         if version.get("schema") == Some(&json!({"openAPIV3Schema": {"type": "object", schema::PRESERVE: true}})) {
             version.remove("schema");
         }
@@ -75,7 +75,7 @@ fn old_versions(spec: &mut Map<String, Value>) {
     spec.insert("versions".to_owned(), versions.into());
 }
 
-/// Takes the webhook's settings apart.
+/// Moves the settings of the conversion webhook to their old place.
 fn old_conversion(spec: &mut Map<String, Value>) {
     let Some(conversion) = spec.get_mut("conversion").and_then(Value::as_object_mut) else { return };
     let Some(Value::Object(webhook)) = conversion.remove("webhook") else { return };
@@ -93,7 +93,7 @@ fn for_each_schema(spec: &mut Value, change: fn(&mut Value)) {
     versions.into_iter().flatten().filter_map(|version| version.get_mut("schema")).for_each(change);
 }
 
-/// Removes the keyword wherever it stands. Should that be too much, the upgrade does not bring it back, and is not used.
+/// Removes the keyword everywhere. If that removes too much, the upgrade cannot restore it and the result is discarded.
 fn forget_preserve(value: &mut Value) {
     match value {
         Value::Object(map) => {

@@ -1,11 +1,11 @@
-//! What was changed, in sentences.
+//! Human-readable notes about a conversion.
 
 use std::fmt;
 
-/// How many places are named before the rest is counted.
+/// Number of places that are named; further ones are only counted.
 const SHOWN: usize = 3;
 
-/// One thing that was changed or assumed: a sentence without a full stop, on one line.
+/// A change or an assumption: one sentence on one line, without a full stop.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Note(pub String);
 
@@ -15,28 +15,28 @@ impl fmt::Display for Note {
     }
 }
 
-/// A repair that may be needed at many places of a schema.
+/// A repair that may be needed in many places of a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Repair {
-    /// A type was missing and follows from the rest.
+    /// A missing type was inferred from the other keywords.
     Inferred,
-    /// A type was missing and follows from nothing.
+    /// A missing type could not be inferred.
     Anything,
-    /// A list did not say what its elements are.
+    /// A list did not declare the type of its items.
     Elements,
-    /// A type stood in a part that only restricts values.
+    /// A type was declared only in a value validation (`allOf`, `anyOf`, `oneOf`, `not`).
     Hoisted,
-    /// A field stood only in a part that only restricts values.
+    /// A field was declared only in a value validation.
     Declared,
-    /// A text stood in a part that only restricts values.
+    /// A description or title stood in a value validation.
     Described,
-    /// An integer or a string was said in another way.
+    /// An integer-or-string was declared in another way.
     IntOrString,
-    /// A list of types with null in it.
+    /// A list of types included null.
     Nullable,
-    /// More was said about the metadata than may be.
+    /// The schema restricted more of the metadata than is allowed.
     Metadata,
-    /// Fields beyond those listed were described at the root.
+    /// `additionalProperties` was set at the root.
     Additional,
 }
 
@@ -69,12 +69,12 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    /// Adds a sentence. What comes from outside is kept on one line.
+    /// Adds a sentence. Line breaks in user input are removed.
     pub(super) fn add(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
     }
 
-    /// Adds a place in a schema.
+    /// Records a repair at a place in a schema.
     pub(super) fn repair(&mut self, repair: Repair, place: &str) {
         self.repairs.push((repair, place.to_owned()));
     }
@@ -95,7 +95,7 @@ impl Notes {
     }
 }
 
-/// `a`, `a and b`, `a, b and c`.
+/// Joins items as `a`, `a and b`, `a, b and c`.
 pub(super) fn enumeration(items: &[String]) -> String {
     match items {
         [] => String::new(),

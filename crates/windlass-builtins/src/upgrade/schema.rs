@@ -1,7 +1,7 @@
-//! Making a schema structural.
+//! Conversion of a schema into a structural one.
 //!
-//! A structural schema says of every field what it is, outside of `allOf`, `anyOf`, `oneOf` and `not`; what stands in those
-//! only restricts values. Types that are missing are added, and those that stand at the wrong place are moved.
+//! A structural schema declares the type of every field outside of `allOf`, `anyOf`, `oneOf` and `not`, which may only
+//! contain value validations. Missing types are added and misplaced ones are moved.
 
 use serde_json::{Map, Value, json};
 
@@ -12,7 +12,7 @@ pub(super) const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 
-/// How deep a schema may nest; nobody writes twenty.
+/// Maximum nesting depth of a schema; real schemas stay below twenty.
 const MAX_DEPTH: usize = 100;
 
 /// Keywords that no server accepts, and what to use instead.
@@ -28,7 +28,7 @@ const REFUSED: [(&str, &str); 7] = [
 
 type Schema = Map<String, Value>;
 
-/// Makes the schema of a version structural. With `preserve`, objects keep fields that are not described, at any depth.
+/// Makes the schema of a version structural. With `preserve`, objects keep unknown fields at any depth.
 pub(super) fn repair(schema: &mut Value, field: String, preserve: bool, notes: &mut Notes) -> Result<(), UpgradeError> {
     let mut walk = Walk { preserve, notes };
     let place = Place { field, depth: 0 };
@@ -49,7 +49,7 @@ pub(super) fn repair(schema: &mut Value, field: String, preserve: bool, notes: &
     Ok(())
 }
 
-/// Where a schema stands.
+/// Position of a schema.
 struct Place {
     field: String,
     depth: usize,
@@ -74,7 +74,7 @@ struct Walk<'n> {
 }
 
 impl Walk<'_> {
-    /// The schema of the root's metadata, of which little may be said.
+    /// Repairs the schema of the root's metadata, which may restrict only a few fields.
     fn metadata(&mut self, metadata: Value, place: &Place) -> Result<Value, UpgradeError> {
         let place = place.below(".properties[metadata]")?;
         let mut kept = Map::from_iter([("type".to_owned(), json!("object"))]);
@@ -97,7 +97,7 @@ impl Walk<'_> {
         Ok(Value::Object(kept))
     }
 
-    /// Repairs a schema that says what a value is.
+    /// Repairs a schema that declares the type of a value.
     fn structural(&mut self, schema: &mut Value, place: &Place) -> Result<(), UpgradeError> {
         let Some(schema) = schema.as_object_mut() else {
             return Err(place.refuse("must be a schema", "describe the value with an object"));
@@ -111,7 +111,7 @@ impl Walk<'_> {
             self.structural(items, &place.below(".items")?)?;
         }
         for (name, field) in schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten() {
-            // Metadata of the root, which is dealt with elsewhere.
+            // The metadata of the root is handled separately.
             if place.depth > 0 || name != "metadata" {
                 self.structural(field, &place.below(format!(".properties[{name}]"))?)?;
             }
@@ -128,7 +128,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// `type: [string, "null"]`.
+    /// Handles `type: [string, "null"]`.
     fn type_list(&mut self, schema: &mut Schema, place: &Place) -> Result<(), UpgradeError> {
         let types = match schema.get("type") {
             None | Some(Value::String(_) | Value::Null) => return Ok(()),
@@ -147,7 +147,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// An integer or a string, in whatever way it is said.
+    /// Handles the ways to declare an integer or a string.
     fn alternatives(&mut self, schema: &mut Schema, place: &Place) {
         let (integer, string) = (json!({"type": "integer"}), json!({"type": "string"}));
         let are_both = |list: &Value| {
@@ -165,13 +165,13 @@ impl Walk<'_> {
             schema.insert("anyOf".to_owned(), json!([integer, string]));
         }
         let marked = schema.insert(INT_OR_STRING.to_owned(), true.into()).is_some_and(|marked| marked == true);
-        // Whoever named a type as well meant one of the two.
+        // A type declared in addition can only mean one of the two.
         if schema.remove("type").is_some() || !marked {
             self.notes.repair(Repair::IntOrString, &place.field);
         }
     }
 
-    /// Moves what is no restriction out of `allOf`, `anyOf`, `oneOf` and `not`.
+    /// Moves everything but value validations out of `allOf`, `anyOf`, `oneOf` and `not`.
     fn restrictions(&mut self, schema: &mut Schema, place: &Place) -> Result<(), UpgradeError> {
         for keyword in ["allOf", "anyOf", "oneOf"] {
             let Some(list) = schema.remove(keyword) else { continue };
@@ -188,7 +188,7 @@ impl Walk<'_> {
                 "allOf" if marked && list.first().is_some_and(is_both) => 1,
                 _ => 0,
             };
-            // A type moves out only if it holds in every case.
+            // A type is moved out only if all alternatives have it.
             let same = list.iter().all(|one| one.get("type").is_some() && one.get("type") == list[0].get("type"));
             for (index, one) in list.iter_mut().enumerate().skip(exempt) {
                 let place = place.below(format!(".{keyword}[{index}]"))?;
@@ -203,7 +203,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Repairs a schema that restricts the values of another.
+    /// Repairs a schema that is a value validation of another.
     fn restriction(
         &mut self,
         schema: &mut Value,
@@ -239,7 +239,7 @@ impl Walk<'_> {
         self.restrictions_within(schema, of, place)
     }
 
-    /// What a restriction says of fields and elements, which have to be described outside of it as well.
+    /// Declares the fields and items of a value validation outside of it as well.
     fn restrictions_within(&mut self, schema: &mut Schema, of: &mut Schema, place: &Place) -> Result<(), UpgradeError> {
         if schema.get("properties").is_some_and(Value::is_object) && !of.get("properties").is_some_and(Value::is_object)
         {
@@ -282,7 +282,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Adds a type where there is none.
+    /// Adds a missing type.
     fn infer(&mut self, schema: &mut Schema, place: &Place) {
         let is = |schema: &Schema, keyword: &str| schema.get(keyword).is_some_and(|value| *value == true);
         if schema.get("type").is_none_or(|kind| kind.is_null() || kind == "") {
@@ -314,7 +314,7 @@ impl Walk<'_> {
     }
 }
 
-/// Refuses what cannot be repaired.
+/// Rejects keywords that cannot be repaired.
 fn check_keywords(schema: &Schema, place: &Place) -> Result<(), UpgradeError> {
     let says = |keyword: &str| schema.get(keyword).is_some_and(|value| !value.is_null() && *value != "");
     for (keyword, hint) in REFUSED {

@@ -11,7 +11,7 @@ fn old(spec: Value) -> Value {
     })
 }
 
-/// A definition with these fields beside those that every one has.
+/// A CustomResourceDefinition with the required fields and these.
 fn with(more: Value) -> Value {
     let mut spec = json!({
         "group": "stable.example.com", "version": "v1", "scope": "Namespaced",
@@ -39,7 +39,7 @@ fn notes(upgraded: &Upgraded) -> String {
     upgraded.notes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// What becomes of a schema whose unknown fields were dropped already, and what is said about it.
+/// Checks the conversion of a schema that already pruned unknown fields, and its notes.
 fn check_schema(schema: Value, expected: Expect) {
     let definition = with(json!({"preserveUnknownFields": false, "validation": {"openAPIV3Schema": schema}}));
     let text = match upgrade(&definition) {
@@ -250,7 +250,7 @@ fn what_no_server_accepted_is_refused() {
     assert_eq!(upgrade(&Value::Null), Err(UpgradeError::NotOld));
 }
 
-/// Whether everything that `part` says stands in `whole` too; lists are compared as they are.
+/// Whether everything in `part` is also in `whole`; lists must be equal.
 fn is_part(part: &Value, whole: &Value) -> bool {
     match (part, whole) {
         (Value::Object(part), Value::Object(whole)) => {
@@ -264,7 +264,7 @@ fn is_part(part: &Value, whole: &Value) -> bool {
 fn the_way_back_has_what_was_written() {
     let column = json!([{"name": "Spec", "type": "string", "JSONPath": ".spec.cronSpec"}]);
     let schema = json!({"openAPIV3Schema": {"properties": {"spec": {"properties": {"cronSpec": {"type": "string"}}}}}});
-    // Lists are compared as a whole, so nothing in them may need a repair.
+    // Lists are compared as a whole, so their items must not need a repair.
     let typed = json!({"openAPIV3Schema": {"type": "object", "properties": {"a": {"type": "string"}}}});
     let client = json!({"url": "https://example.com"});
     for more in [
@@ -363,7 +363,7 @@ proptest! {
         let definition = with(json!({"versions": version, "preserveUnknownFields": preserve}));
         if let Ok(once) = upgrade(&definition) {
             prop_assert!(once.notes.iter().all(|note| !note.0.contains('\n')));
-            // What came out needs no repair.
+            // The result needs no further repair.
             let mut again = once.definition.clone();
             again["apiVersion"] = OLD.into();
             again["spec"]["preserveUnknownFields"] = false.into();

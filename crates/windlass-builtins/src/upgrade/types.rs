@@ -1,8 +1,8 @@
-//! What type a schema without one is of.
+//! Inference of missing types.
 
 use serde_json::{Map, Value};
 
-/// The type that follows from the other keywords; none if they fit more than one.
+/// Returns the type that the other keywords imply; `None` if they suit more than one.
 pub(super) fn infer(schema: &Map<String, Value>) -> Option<&'static str> {
     let has = |keywords: &[&str]| keywords.iter().any(|keyword| schema.get(*keyword).is_some_and(|it| !it.is_null()));
     if has(&["properties", "additionalProperties", "required", "minProperties", "maxProperties"]) {
@@ -26,7 +26,7 @@ pub(super) fn infer(schema: &Map<String, Value>) -> Option<&'static str> {
     });
     match of_values {
         Some(kind) => kind,
-        // Whole numbers are numbers too.
+        // Integers are numbers too.
         None => has(&["minimum", "maximum", "multipleOf"]).then_some("number"),
     }
 }

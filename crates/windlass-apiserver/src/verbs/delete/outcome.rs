@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use windlass_builtins::{kinds::namespace, strategy::Grace};
 
-use crate::{definitions, endpoint::Endpoint, meta, options::DeleteOptions, write::kind_rules};
+use crate::{definitions, endpoint::Endpoint, meta, options::DeleteOptions};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -101,7 +101,7 @@ fn finalizers_for(endpoint: &Endpoint, object: &Value, options: &DeleteOptions) 
     let old = meta::finalizers(object);
     let expressed = || old.iter().find(|name| *name == ORPHAN || *name == FOREGROUND).map(String::as_str);
     let (orphan, foreground) = match (options.orphan_dependents, options.propagation.as_deref()) {
-        _ if kind_rules::ignores_propagation_policy(endpoint) => (false, false),
+        _ if endpoint.facts.ignores_propagation_policy => (false, false),
         (Some(orphan), _) => (orphan, false),
         (None, Some("Orphan")) => (true, false),
         (None, Some("Foreground")) => (false, true),
@@ -109,7 +109,7 @@ fn finalizers_for(endpoint: &Endpoint, object: &Value, options: &DeleteOptions) 
         (None, None) => match expressed() {
             Some(ORPHAN) => (true, false),
             Some(_) => (false, true),
-            None => (endpoint.strategy.orphans_by_default(), false),
+            None => (endpoint.facts.orphans_by_default, false),
         },
     };
     if old.iter().any(|name| name == ORPHAN) == orphan && old.iter().any(|name| name == FOREGROUND) == foreground {

@@ -83,23 +83,37 @@ fn a_certificate_is_issued_once_through_the_status() {
 }
 
 #[test]
+fn the_requester_is_the_user_who_creates_the_request() {
+    let extra = [("scopes".to_owned(), vec!["a".to_owned()])].into();
+    let groups = ["system:authenticated".to_owned()];
+    let context = WriteContext { user_uid: "u1", groups: &groups, extra: &extra, ..WriteContext::test() };
+    let mut object = json!({"spec": {"username": "somebody else", "signerName": "example.com/a"}});
+    CertificateSigningRequest.prepare_for_create(&mut object, &context);
+    let expected = json!({
+        "signerName": "example.com/a", "username": "alice", "uid": "u1",
+        "groups": ["system:authenticated"], "extra": {"scopes": ["a"]},
+    });
+    assert_eq!(object["spec"], expected);
+}
+
+#[test]
 fn updates_change_nothing_but_what_they_are_for() {
     let old = with_condition("Approved", "old");
     let mut main = with_condition("Denied", "new");
     main["spec"]["expirationSeconds"] = json!(7200);
-    CertificateSigningRequest.prepare_for_update(&mut main, &old);
+    CertificateSigningRequest.prepare_for_update(&mut main, &old, &WriteContext::test());
     assert_eq!(main, old);
 
     let mut status = with_condition("Approved", "new");
     status["status"]["certificate"] = json!("YQ==");
-    CertificateSigningRequest.prepare_for_subresource_update("status", &mut status, &old);
+    CertificateSigningRequest.prepare_for_subresource_update("status", &mut status, &old, &WriteContext::test());
     assert_eq!(status["status"]["conditions"][0]["reason"], "old");
     assert!(is_set(&status, "/status/conditions/0/lastUpdateTime"));
     assert_eq!(status["status"]["certificate"], "YQ==");
 
     let mut approval = with_condition("Approved", "new");
     approval["status"]["certificate"] = json!("YQ==");
-    CertificateSigningRequest.prepare_for_subresource_update("approval", &mut approval, &old);
+    CertificateSigningRequest.prepare_for_subresource_update("approval", &mut approval, &old, &WriteContext::test());
     assert_eq!(approval["status"]["conditions"][0]["reason"], "new");
     assert!(approval["status"].get("certificate").is_none());
 }

@@ -1,4 +1,4 @@
-//! The rules for requests, their approval and their certificates.
+//! Validation of requests, approvals and issued certificates.
 
 use std::collections::HashSet;
 
@@ -11,14 +11,14 @@ use windlass_schema::names::{is_dns1123_label, is_dns1123_subdomain};
 use crate::object::{integer, items, text};
 use crate::pem::blocks;
 
-/// By which door an update comes in.
+/// The endpoint of an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Path {
     /// The object itself.
     Main,
-    /// Its status: issuance.
+    /// The status subresource: issuance.
     Status,
-    /// Its approval.
+    /// The approval subresource.
     Approval,
 }
 
@@ -50,13 +50,13 @@ const USAGES: &[&str] = &[
 
 const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
 
-/// A request as a whole. What was wrong in `old` already is tolerated.
+/// Validates a request. Errors that `old` already had are tolerated.
 pub(super) fn request(object: &Value, old: Option<&Value>) -> ErrorList {
     let spec = field::Path::new("spec");
     let mut errors = ErrorList::new();
     let encoded = text(object, "/spec/request");
     let decoded = STANDARD.decode(encoded).unwrap_or_default();
-    // The signature is not checked here.
+    // The signature is not verified here.
     if blocks(&decoded).first().is_none_or(|kind| kind != "CERTIFICATE REQUEST") {
         let detail = "PEM block type must be CERTIFICATE REQUEST";
         errors.push(FieldError::invalid(&spec.child("request"), &encoded.into(), detail));
@@ -85,7 +85,7 @@ pub(super) fn request(object: &Value, old: Option<&Value>) -> ErrorList {
     errors
 }
 
-/// An update, with what its path may not change.
+/// Validates an update, including the fields that its endpoint may not change.
 pub(super) fn update(object: &Value, old: &Value, path: Path) -> ErrorList {
     let mut errors = request(object, Some(old));
     let at = field::Path::new("status").child("conditions");
@@ -223,7 +223,7 @@ fn conditions(object: &Value, old: Option<&Value>) -> ErrorList {
     errors
 }
 
-/// What is wrong with an issued certificate, as far as its PEM blocks tell.
+/// Returns what is wrong with an issued certificate, judging by its PEM blocks.
 fn certificate_problem(encoded: &str) -> Option<String> {
     let decoded = STANDARD.decode(encoded).unwrap_or_default();
     if decoded.is_empty() {

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::kinds::workload_tests::{changed, check_create, check_update, created};
+use crate::kinds::tests::workloads::{changed, check_create, check_update, created};
 
 fn valid() -> Value {
     let spec = json!({"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"});

@@ -1,4 +1,4 @@
-//! The groups of the Kubernetes community, in which definitions say where they were approved.
+//! Protected API groups: CRDs in groups of the Kubernetes community need an annotation that refers to their approval.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use windlass_schema::go_url::parse_request_uri;
 use super::conditions::{self, API_APPROVAL, Condition};
 use crate::object::{map, text};
 
-/// The annotation with the URL of the approval.
+/// Annotation with the URL of the approval.
 pub(super) const ANNOTATION: &str = "api-approved.kubernetes.io";
 
 /// Whether a group belongs to the Kubernetes community.
@@ -49,8 +49,8 @@ fn state(object: &Value) -> (Approval, String) {
     }
 }
 
-/// What is wrong with the annotation of a definition in a protected group. What an update does not change is not
-/// looked at.
+/// Validates the annotation of a CRD in a protected group. An annotation that an update does not change is not
+/// validated.
 pub(super) fn validate(object: &Value, old: Option<&Value>) -> ErrorList {
     if !is_protected_group(text(object, "/spec/group")) {
         return ErrorList::new();
@@ -67,8 +67,8 @@ pub(super) fn validate(object: &Value, old: Option<&Value>) -> ErrorList {
     }
 }
 
-/// The new status of a definition in a protected group whose approval is not what its condition says; `None` if
-/// nothing changes.
+/// Returns the new status of a CRD in a protected group if its approval condition is outdated; `None` if nothing
+/// changes.
 pub fn api_approval(object: &Value, now: Timestamp) -> Option<Value> {
     if !is_protected_group(text(object, "/spec/group")) {
         return None;

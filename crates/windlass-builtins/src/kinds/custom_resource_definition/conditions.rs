@@ -1,4 +1,4 @@
-//! The conditions of a definition: reading them, and setting them as the controllers of the real server do.
+//! Conditions of a CustomResourceDefinition, and how the real server's controllers set them.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -6,37 +6,37 @@ use windlass_schema::time::Time;
 
 use crate::object::{items, text};
 
-/// The names are accepted: nobody else in the group has them.
+/// The names are accepted: no other CRD in the group has them.
 pub const NAMES_ACCEPTED: &str = "NamesAccepted";
-/// The resource is served. Once true, it stays.
+/// The resource is served. Once true, it stays true.
 pub const ESTABLISHED: &str = "Established";
-/// The definition is being deleted and its objects are being cleaned up.
+/// The CRD is being deleted and its custom resources are being cleaned up.
 pub const TERMINATING: &str = "Terminating";
 /// A schema is not structural.
 pub const NON_STRUCTURAL_SCHEMA: &str = "NonStructuralSchema";
-/// Whether a definition in a protected group is approved.
+/// Whether a CRD in a protected group is approved.
 pub const API_APPROVAL: &str = "KubernetesAPIApprovalPolicyConformant";
 
-/// A condition without its time.
+/// A condition without its transition time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
-    /// The type.
+    /// Type.
     pub kind: &'static str,
     /// `True`, `False` or `Unknown`.
     pub status: &'static str,
-    /// The reason, for programs.
+    /// Machine-readable reason.
     pub reason: &'static str,
-    /// The message, for people.
+    /// Human-readable message.
     pub message: String,
 }
 
 impl Condition {
-    /// A condition.
+    /// Creates a condition.
     pub fn new(kind: &'static str, status: &'static str, reason: &'static str, message: impl Into<String>) -> Self {
         Self { kind, status, reason, message: message.into() }
     }
 
-    /// Whether a condition of an object says the same, whenever it began to.
+    /// Whether a condition of an object is equal, regardless of its transition time.
     pub fn says_the_same_as(&self, other: Option<&Value>) -> bool {
         other.is_some_and(|other| {
             text(other, "/type") == self.kind
@@ -47,7 +47,7 @@ impl Condition {
     }
 }
 
-/// The condition of a type in a definition.
+/// Returns the condition of this type.
 pub fn find<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     items(object, "/status/conditions").iter().find(|condition| text(condition, "/type") == kind)
 }
@@ -57,7 +57,7 @@ pub fn is_true(object: &Value, kind: &str) -> bool {
     find(object, kind).is_some_and(|condition| text(condition, "/status") == "True")
 }
 
-/// Sets a condition in a `status`. A new one goes to the end; the time changes only with the status.
+/// Sets a condition in a `status`. A new condition is appended; the transition time changes only with the status.
 pub fn set(status: &mut Value, condition: &Condition, now: Timestamp) {
     let now = Time::from_unix(now.as_second(), 0).to_rfc3339();
     if !status.is_object() {
@@ -92,7 +92,7 @@ pub fn remove(status: &mut Value, kind: &str) {
     }
 }
 
-/// The status of a definition to change: a copy, an object in any case.
+/// Returns a copy of a CRD's status for modification; an empty object if there is none.
 pub(super) fn status_of(object: &Value) -> Value {
     object.get("status").filter(|status| status.is_object()).cloned().unwrap_or_else(|| json!({}))
 }

@@ -1,4 +1,4 @@
-//! Validation of how objects change their version.
+//! Validation of `spec.conversion`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,16 +10,16 @@ use windlass_schema::names::{is_dns1035_label, is_dns1123_subdomain, is_valid_po
 use crate::object::{copy, integer, is_set, items, text};
 use crate::pem;
 
-/// What an update need not fulfil because the old object did not.
+/// Rules that an update may violate because the old object does.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rules {
-    /// The review versions must have one that the server knows.
+    /// The review versions must include one that the server knows.
     pub(super) known_review_version: bool,
-    /// The bundle need not be one of certificates.
+    /// The CA bundle need not contain certificates.
     pub(super) any_ca_bundle: bool,
 }
 
-/// Validates `spec.conversion`. The paths are those of the server's inner form of a definition.
+/// Validates `spec.conversion`. Paths are those of the real server's internal version of a CRD.
 pub(super) fn validate(spec: &Value, path: &Path, rules: Rules) -> ErrorList {
     let mut errors = ErrorList::new();
     let Some(conversion) = spec.get("conversion").filter(|conversion| conversion.is_object()) else { return errors };
@@ -51,7 +51,7 @@ pub(super) fn validate(spec: &Value, path: &Path, rules: Rules) -> ErrorList {
     errors
 }
 
-/// Whether a list of review versions is empty or has one that the server knows.
+/// Whether a list of review versions is empty or includes one that the server knows.
 pub(super) fn is_known_or_empty(versions: &[Value]) -> bool {
     versions.is_empty() || versions.iter().any(|version| version == "v1" || version == "v1beta1")
 }
@@ -123,7 +123,7 @@ pub(crate) fn webhook_url(url: &str, path: &Path) -> ErrorList {
 
 pub(crate) fn webhook_service(service: &Value, path: &Path) -> ErrorList {
     let mut errors = ErrorList::new();
-    // The real server hands the two over in the other order, so each is missed under the other's name.
+    // The real server swaps the two arguments, so each is reported missing under the other's name.
     if text(service, "/namespace").is_empty() {
         errors.push(FieldError::required(&path.child("name"), ""));
     }
@@ -149,7 +149,7 @@ pub(crate) fn webhook_service(service: &Value, path: &Path) -> ErrorList {
     if !whole.starts_with('/') {
         invalid("must start with a '/'".to_owned());
     }
-    // The first byte goes, slash or not.
+    // The first byte is dropped even if it is not a slash.
     let rest = whole.get(1..).unwrap_or(whole);
     for (index, step) in rest.strip_suffix('/').unwrap_or(rest).split('/').enumerate() {
         if step.is_empty() {
@@ -163,7 +163,7 @@ pub(crate) fn webhook_service(service: &Value, path: &Path) -> ErrorList {
     errors
 }
 
-/// Whether bytes hold at least one certificate in PEM.
+/// Whether bytes contain at least one PEM certificate.
 pub(super) fn is_ca_bundle(bytes: &[u8]) -> bool {
     ca_bundle_error(bytes).is_none()
 }
@@ -180,8 +180,8 @@ fn ca_bundle_error(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// A sequence of a sequence (what is signed), a sequence (the algorithm) and a bit string (the signature), and
-/// nothing after it.
+/// Whether DER bytes are a sequence of a sequence (the signed part), a sequence (the algorithm) and a bit string (the
+/// signature), and nothing else.
 fn looks_like_certificate(der: &[u8]) -> bool {
     let inner = match element(der) {
         Some((0x30, inner, [])) => inner,
@@ -192,7 +192,7 @@ fn looks_like_certificate(der: &[u8]) -> bool {
     matches!(element(rest), Some((0x03, _, [])))
 }
 
-/// The first element of DER bytes: its tag, its content, and what follows it.
+/// Returns the first element of DER bytes: its tag, its content, and the remaining bytes.
 fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&tag, rest) = der.split_first()?;
     let (&first, mut rest) = rest.split_first()?;

@@ -1,4 +1,4 @@
-//! The defaults within a schema: they must be values that the schema itself accepts.
+//! Validation of the defaults within a schema, which must be valid against the schema itself.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use super::schema::Props;
 use super::structural;
 use crate::table::object_meta;
 
-/// What is wrong with the defaults of a structural schema, `schema` being its compiled form.
+/// Validates the defaults of a structural schema; `schema` is its compiled form.
 pub(super) fn validate(schema: &Structural, path: &Path, require_pruned: bool) -> ErrorList {
     let options = DefaultOptions { resource_root: true, require_pruned };
     let mut budget = rules::OBJECT_BUDGET;
     defaults::validate(path, schema, object_meta(), options, &mut |candidate| break_rules(&candidate, &mut budget))
 }
 
-/// The rules that a default breaks.
+/// Returns the validation rules that a default violates.
 fn break_rules(candidate: &DefaultCandidate<'_>, budget: &mut i64) -> ErrorList {
     if *budget < 0 || !rules::has_rules(candidate.schema) {
         return ErrorList::new();
@@ -29,7 +29,7 @@ fn break_rules(candidate: &DefaultCandidate<'_>, budget: &mut i64) -> ErrorList 
     compiled.map_or_else(ErrorList::new, |rules| rules.validate_default(candidate.path, candidate.value, budget))
 }
 
-/// Whether no default of a schema has fields that would be pruned; true where that cannot be said.
+/// Whether no default of a schema has fields that would be pruned; true if that cannot be determined.
 pub(super) fn are_pruned(schema: &Value) -> bool {
     let props = Props::new(schema);
     if !props.any(|schema| schema.value("default").is_some()) || !structural::is_structural(props) {

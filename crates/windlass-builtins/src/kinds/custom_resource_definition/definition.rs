@@ -1,5 +1,5 @@
-//! A definition as the server reads it: every field that serving custom resources needs, with its zero value where
-//! the object says nothing.
+//! A CustomResourceDefinition as the server uses it: the fields needed to serve custom resources, with zero values for
+//! unset ones.
 
 use serde_json::Value;
 use windlass_schema::names::compare_versions;
@@ -7,16 +7,16 @@ use windlass_schema::names::compare_versions;
 use super::conditions;
 use crate::object::{boolean, copy, integer, is_set, items, text};
 
-/// A definition, read once and kept by whoever serves its resource.
+/// A parsed CustomResourceDefinition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Definition {
-    /// `metadata.name`: plural and group.
+    /// `metadata.name`: `<plural>.<group>`.
     pub name: String,
     /// `spec.group`
     pub group: String,
-    /// `spec.names`: what the author asks for.
+    /// `spec.names`: the requested names.
     pub names: Names,
-    /// Whether objects live in namespaces.
+    /// Whether the resource is namespaced.
     pub namespaced: bool,
     /// `spec.versions`, in the order of the object.
     pub versions: Vec<Version>,
@@ -24,24 +24,24 @@ pub struct Definition {
     pub conversion: Conversion,
     /// `spec.preserveUnknownFields`
     pub preserve_unknown_fields: bool,
-    /// `status.acceptedNames`: what discovery shows.
+    /// `status.acceptedNames`: the names shown by discovery.
     pub accepted_names: Names,
     /// `status.storedVersions`
     pub stored_versions: Vec<String>,
-    /// Whether the condition Established is true: the resource is served.
+    /// Whether the Established condition is true: the resource is served.
     pub established: bool,
-    /// Whether the condition NamesAccepted is true.
+    /// Whether the NamesAccepted condition is true.
     pub names_accepted: bool,
-    /// Whether the condition Terminating is true: no new objects are accepted.
+    /// Whether the Terminating condition is true: no new custom resources are accepted.
     pub terminating: bool,
-    /// Whether the condition NonStructuralSchema is true.
+    /// Whether the NonStructuralSchema condition is true.
     pub non_structural: bool,
 }
 
 /// The names of a resource.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Names {
-    /// `plural`: the resource's name in paths.
+    /// `plural`: the name of the resource in paths.
     pub plural: String,
     /// `singular`
     pub singular: String,
@@ -66,28 +66,28 @@ pub struct Version {
     pub storage: bool,
     /// `deprecated`
     pub deprecated: bool,
-    /// `deprecationWarning`: what to say instead of the usual warning.
+    /// `deprecationWarning`: replaces the usual warning.
     pub deprecation_warning: Option<String>,
-    /// `schema.openAPIV3Schema`; null when there is none.
+    /// `schema.openAPIV3Schema`; null if there is none.
     pub schema: Value,
-    /// Whether there is a status subresource.
+    /// Whether the status subresource is enabled.
     pub status: bool,
     /// The scale subresource.
     pub scale: Option<Scale>,
-    /// `additionalPrinterColumns` as written; empty means one column, Age.
+    /// `additionalPrinterColumns` as written; if empty, the only column is Age.
     pub columns: Vec<PrinterColumn>,
     /// The JSON paths of `selectableFields`, each starting with a dot.
     pub selectable_fields: Vec<String>,
 }
 
-/// Where the scale subresource finds its values, as simple JSON paths (`.spec.replicas`).
+/// JSON paths of the scale subresource (`.spec.replicas`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scale {
     /// `specReplicasPath`
     pub spec_replicas_path: String,
     /// `statusReplicasPath`
     pub status_replicas_path: String,
-    /// `labelSelectorPath`; an empty one counts as none.
+    /// `labelSelectorPath`; `None` if it is empty.
     pub label_selector_path: Option<String>,
 }
 
@@ -102,13 +102,13 @@ pub struct PrinterColumn {
     pub format: String,
     /// `description`
     pub description: String,
-    /// `priority`: 0 is always shown.
+    /// `priority`: 0 for columns that are always shown.
     pub priority: i32,
     /// `jsonPath`
     pub json_path: String,
 }
 
-/// How objects change their version.
+/// How custom resources are converted between versions.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Conversion {
     /// Only `apiVersion` changes.
@@ -124,7 +124,7 @@ pub struct ConversionWebhook {
     pub url: Option<String>,
     /// `clientConfig.service`
     pub service: Option<WebhookService>,
-    /// `clientConfig.caBundle`, base64 as in the object; empty means the system's roots.
+    /// `clientConfig.caBundle`, base64-encoded as in the object; if empty, the system's roots are trusted.
     pub ca_bundle: String,
     /// `conversionReviewVersions`
     pub review_versions: Vec<String>,
@@ -137,14 +137,14 @@ pub struct WebhookService {
     pub namespace: String,
     /// `name`
     pub name: String,
-    /// `path`; empty when there is none.
+    /// `path`; empty if there is none.
     pub path: String,
     /// `port`
     pub port: i32,
 }
 
 impl Definition {
-    /// Reads a definition. Never fails: what is absent or of another type reads as its zero value.
+    /// Parses a CRD. Never fails: a field that is absent or of the wrong type reads as its zero value.
     pub fn parse(object: &Value) -> Self {
         let is_true = |kind| conditions::is_true(object, kind);
         Self {
@@ -164,20 +164,20 @@ impl Definition {
         }
     }
 
-    /// The version of a name.
+    /// Returns the version with this name.
     pub fn version(&self, name: &str) -> Option<&Version> {
         self.versions.iter().find(|version| version.name == name)
     }
 
-    /// The version objects are stored in; every valid definition has exactly one.
+    /// Returns the storage version; every valid CRD has exactly one.
     pub fn storage_version(&self) -> Option<&Version> {
         self.versions.iter().find(|version| version.storage)
     }
 
-    /// The warning that answers from a deprecated version carry; `None` for any other version.
+    /// Returns the warning for responses in a deprecated version; `None` for other versions.
     ///
-    /// Without a text of the author it names the newest served version that is not deprecated, if that is more stable
-    /// or newer than the deprecated one.
+    /// Unless the CRD sets a text, the warning names the newest served version that is not deprecated, if that is more
+    /// stable or newer than the deprecated one.
     pub fn deprecation_warning(&self, version: &Version) -> Option<String> {
         if !version.deprecated {
             return None;
@@ -195,8 +195,8 @@ impl Definition {
         Some(warning)
     }
 
-    /// The served versions, in the order that discovery prefers: stable before beta before alpha, higher numbers
-    /// first, names of another form last in alphabetical order.
+    /// Returns the served versions in the order of preference in discovery: stable before beta before alpha, higher
+    /// numbers first, other names last in alphabetical order.
     pub fn served_versions(&self) -> Vec<&Version> {
         let mut served: Vec<_> = self.versions.iter().filter(|version| version.served).collect();
         served.sort_by(|one, other| compare_versions(&other.name, &one.name));

@@ -1,11 +1,11 @@
-//! The formats that validation knows; others are ignored, with a warning.
+//! Formats that validation does not support; they are ignored, with a warning.
 
 use windlass_schema::formats::is_supported;
 
-use super::inner::Spec;
+use super::internal_version::Spec;
 use super::schema::Props;
 
-/// The formats in the schemas of a definition that validation does not know, in the order of the schemas.
+/// Returns the unsupported formats in the schemas of a CRD, in the order of the schemas.
 pub(super) fn unrecognized<'a>(spec: &Spec<'a>) -> Vec<&'a str> {
     let mut found = Vec::new();
     spec.has_schema(|schema| {

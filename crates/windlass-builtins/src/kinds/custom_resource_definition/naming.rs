@@ -1,7 +1,7 @@
-//! Which of its names a definition gets, and whether it is established.
+//! The decisions of the naming and establishing controllers: which names a CRD gets, and whether it is established.
 //!
-//! Names belong to whoever had them first in the group. A definition that asks for a name of another one keeps what
-//! it has and says so in its conditions.
+//! Names belong to the CRD that was first in the group. A CRD that requests a name of another one keeps its previous
+//! names and reports the conflict in its conditions.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -15,10 +15,10 @@ use super::conditions::{self, Condition, ESTABLISHED, NAMES_ACCEPTED};
 use super::conversion;
 use crate::object::{copy, items, text};
 
-/// The new status of a definition after its names were compared with those accepted for `all` definitions (those of
-/// other groups are passed over, the definition itself may be among them). `None` if nothing changes.
+/// Returns the new status of a CRD after comparing its names with the accepted names of `all` CRDs (CRDs of other
+/// groups are ignored; the CRD itself may be included). `None` if nothing changes.
 ///
-/// Whoever writes the answer must look at the other definitions of the group again: names may have become free.
+/// After writing the new status, the caller must check the other CRDs of the group again: names may have become free.
 pub fn accept_names<'a>(object: &Value, all: impl IntoIterator<Item = &'a Value>, now: Timestamp) -> Option<Value> {
     let group = text(object, "/spec/group");
     let mut names = GroupNames::default();
@@ -28,7 +28,7 @@ pub fn accept_names<'a>(object: &Value, all: impl IntoIterator<Item = &'a Value>
     accept_names_in(object, &names, now)
 }
 
-/// As [`accept_names`], with the names of the group at hand.
+/// Like [`accept_names`], with the accepted names of the group.
 pub fn accept_names_in(object: &Value, group: &GroupNames, now: Timestamp) -> Option<Value> {
     let wanted = Names { object, at: "/spec/names" };
     let accepted = Names { object, at: "/status/acceptedNames" };
@@ -91,8 +91,8 @@ pub fn accept_names_in(object: &Value, group: &GroupNames, now: Timestamp) -> Op
     Some(status)
 }
 
-/// The new status of a definition whose names are accepted and that is served from now on. `None` while its names are
-/// not accepted, and once it is established.
+/// Returns the status that establishes a CRD whose names are accepted. `None` if the names are not accepted, or if it
+/// is already established.
 pub fn establish(object: &Value, now: Timestamp) -> Option<Value> {
     if !conditions::is_true(object, NAMES_ACCEPTED) || conditions::is_true(object, ESTABLISHED) {
         return None;
@@ -112,7 +112,7 @@ pub fn establish(object: &Value, now: Timestamp) -> Option<Value> {
     Some(status)
 }
 
-/// The names at a place in a definition.
+/// The names in a part of a CRD.
 struct Names<'a> {
     object: &'a Value,
     at: &'static str,
@@ -127,7 +127,7 @@ impl<'a> Names<'a> {
         items(self.object, &format!("{}/{field}", self.at)).to_vec()
     }
 
-    /// The names as they are written: the optional ones only if there are any.
+    /// Returns the names as JSON, without empty optional ones.
     fn json(&self) -> Value {
         tidy(copy(self.object, self.at))
     }
@@ -148,17 +148,17 @@ fn tidy(names: Value) -> Value {
     tidy
 }
 
-/// The names that are accepted in a group, found without a look at every definition.
+/// Index of the accepted names in a group.
 #[derive(Debug, Clone, Default)]
 pub struct GroupNames {
     definitions: BTreeMap<String, Accepted>,
-    /// By name, how many have it.
+    /// Number of CRDs per name.
     resources: HashMap<String, usize>,
     kinds: HashMap<String, usize>,
     waiting: BTreeSet<String>,
 }
 
-/// The names that a definition has.
+/// The accepted names of a CRD.
 #[derive(Debug, Clone)]
 struct Accepted {
     resources: Vec<String>,
@@ -175,7 +175,7 @@ impl Accepted {
 }
 
 impl GroupNames {
-    /// Takes the names that a definition of the group has now.
+    /// Records the current names of a CRD of the group.
     pub fn set(&mut self, definition: &str, object: &Value) {
         self.remove(definition);
         let accepted = Accepted::of(object);
@@ -191,7 +191,7 @@ impl GroupNames {
         self.definitions.insert(definition.to_owned(), accepted);
     }
 
-    /// Forgets a definition.
+    /// Removes a CRD.
     pub fn remove(&mut self, definition: &str) {
         self.waiting.remove(definition);
         let Some(accepted) = self.definitions.remove(definition) else { return };
@@ -209,17 +209,17 @@ impl GroupNames {
         release(accepted.kinds, &mut self.kinds);
     }
 
-    /// Whether no definition is known.
+    /// Whether the index is empty.
     pub fn is_empty(&self) -> bool {
         self.definitions.is_empty()
     }
 
-    /// The definitions that are known.
+    /// Returns the CRDs in the index.
     pub fn definitions(&self) -> impl Iterator<Item = &str> {
         self.definitions.keys().map(String::as_str)
     }
 
-    /// The definitions whose names are not all accepted.
+    /// Returns the CRDs whose names are not all accepted.
     pub fn waiting(&self) -> impl Iterator<Item = &str> {
         self.waiting.iter().map(String::as_str)
     }

@@ -1,5 +1,5 @@
-//! Validation of a schema keyword by keyword: what there is no support for, and what the extensions of Kubernetes
-//! demand of each other.
+//! Validation of a schema keyword by keyword: unsupported keywords, and the constraints among the Kubernetes
+//! extensions.
 //!
 //! The caller has checked that schemas are not nested too deeply.
 
@@ -10,32 +10,32 @@ use windlass_schema::go_format::marshal;
 
 use super::options::Options;
 use super::render;
-use super::rules;
 use super::schema::{Items, Props};
+use super::validation_rules;
 
 /// The types of OpenAPI.
 const TYPES: &[&str] = &["array", "boolean", "integer", "number", "object", "string"];
 
-/// How many errors about the keys of one list are reported.
+/// Maximum number of reported errors about the keys of one list.
 const MAX_KEY_ERRORS: usize = 100;
 
-/// Where a schema stands: what is forbidden there.
+/// The position of a schema, which determines what is forbidden there.
 #[derive(Debug, Clone, Copy, Default)]
 struct Place<'a> {
     /// Why defaults are forbidden.
     no_defaults: Option<&'a str>,
-    /// Whether this is within `metadata`, `kind` or `apiVersion` of a resource.
+    /// Whether the schema is within `metadata`, `kind` or `apiVersion` of a resource.
     inside_meta: bool,
 }
 
-/// Validates a schema and those within it.
+/// Validates a schema and the schemas within it.
 pub(super) fn validate(schema: Props<'_>, path: &Path, options: &Options) -> ErrorList {
     let mut errors = ErrorList::new();
     walk(schema, path, Place::default(), true, options, &mut errors);
     errors
 }
 
-/// Whether the type is absent or one of OpenAPI.
+/// Whether the type is absent or an OpenAPI type.
 pub(super) fn has_valid_type(schema: Props<'_>) -> bool {
     let kind = schema.text("type");
     kind.is_empty() || TYPES.contains(&kind)
@@ -96,10 +96,10 @@ fn walk(schema: Props<'_>, path: &Path, place: Place<'_>, is_root: bool, options
         walk(Props::new(value), &path.child("dependencies").key(name), place, false, options, errors);
     }
     extensions(schema, path, options, errors);
-    rules::validate(schema, path, errors);
+    validation_rules::validate(schema, path, errors);
 }
 
-/// The keywords that there is no support for.
+/// Rejects unsupported keywords.
 fn keywords(schema: Props<'_>, path: &Path, place: Place<'_>, options: &Options, errors: &mut ErrorList) {
     let kind = schema.text("type");
     if options.valid_types && !has_valid_type(schema) {
@@ -127,7 +127,7 @@ fn keywords(schema: Props<'_>, path: &Path, place: Place<'_>, options: &Options,
     }
 }
 
-/// What the extensions of Kubernetes demand of each other.
+/// Validates the constraints among the Kubernetes extensions.
 fn extensions(schema: Props<'_>, path: &Path, options: &Options, errors: &mut ErrorList) {
     const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
     let kind = schema.text("type");
@@ -184,7 +184,7 @@ fn extensions(schema: Props<'_>, path: &Path, options: &Options, errors: &mut Er
     }
 }
 
-/// Where the items of a set are not atomic: the field to blame and the value to show.
+/// Returns the field to report and the value to show if the items of a set are not atomic.
 pub(super) fn set_item_error(schema: Props<'_>) -> Option<(&'static str, String)> {
     if schema.optional_text("x-kubernetes-list-type") != Some("set") {
         return None;
@@ -202,7 +202,7 @@ pub(super) fn set_item_error(schema: Props<'_>) -> Option<(&'static str, String)
     }
 }
 
-/// A list whose items are told apart by keys.
+/// Validates a list of type `map`.
 fn map_list(schema: Props<'_>, path: &Path, errors: &mut ErrorList) {
     let (keys_path, items_path) = (path.child("x-kubernetes-list-map-keys"), path.child("items"));
     let keys = schema.list("x-kubernetes-list-map-keys");
@@ -247,14 +247,15 @@ fn map_list(schema: Props<'_>, path: &Path, errors: &mut ErrorList) {
         if !seen.insert(key) {
             errors.push(FieldError::invalid(&keys_path, &keys.into(), "must not contain duplicate entries"));
         }
-        // Each of these shows the whole list, so a long list full of errors would be shown too often.
+        // Each error shows the whole list, so the number of errors about a long list is limited.
         if errors.len() - before > MAX_KEY_ERRORS {
             return;
         }
     }
 }
 
-/// The items of sets and map lists are never null, and every item of a map list has its keys.
+/// Requires that items of sets and map lists are not nullable, and that the keys of map lists are required or have a
+/// default.
 pub(super) fn map_keys(schema: Props<'_>, path: &Path) -> ErrorList {
     let mut errors = ErrorList::new();
     let Some(item) = schema.item() else { return errors };

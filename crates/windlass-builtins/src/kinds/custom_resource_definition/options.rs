@@ -1,5 +1,5 @@
-//! What a definition must fulfil. An update need not fulfil what the object it replaces did not, so that a rule that
-//! came later locks nobody out.
+//! Validation options. An update may violate a rule that the old object violates, so that rules that were added later
+//! do not block existing CRDs.
 
 use std::collections::BTreeSet;
 
@@ -8,40 +8,40 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use windlass_schema::field::Path;
 
-use super::inner::{Spec, same};
+use super::internal_version::{Spec, same};
 use super::schema::Props;
-use super::{conditions, conversion, open_api, selectable, structural};
+use super::{conditions, conversion, open_api, selectable_fields, structural};
 use crate::object::{items, text};
 
-/// The requirements.
+/// The rules to enforce.
 #[derive(Debug, Clone)]
 pub(super) struct Options {
     pub(super) conversion: conversion::Rules,
-    /// Scope and kind must stay.
+    /// Scope and kind must not change.
     pub(super) immutable_names: bool,
-    /// Every version has a schema.
+    /// Every version must have a schema.
     pub(super) has_schema: bool,
-    /// Types are those of OpenAPI.
+    /// Types must be OpenAPI types.
     pub(super) valid_types: bool,
-    /// Schemas are structural.
+    /// Schemas must be structural.
     pub(super) structural: bool,
-    /// Defaults have no fields that would be pruned.
+    /// Defaults must not have fields that would be pruned.
     pub(super) pruned_defaults: bool,
-    /// The items of sets are atomic.
+    /// Items of sets must be atomic.
     pub(super) atomic_sets: bool,
-    /// The keys of map lists are required or have a default.
+    /// Keys of map lists must be required or have a default.
     pub(super) map_keys: bool,
-    /// The versions whose rules may cost more than allowed, because they did before.
+    /// Versions whose validation rules may exceed the cost limit because they already did.
     pub(super) unchanged_versions: BTreeSet<String>,
-    /// The versions that may have more selectable fields than allowed; the empty one stands for all.
+    /// Versions that may have more selectable fields than allowed; an empty name means all.
     pub(super) many_selectable: BTreeSet<String>,
 }
 
 impl Options {
-    /// The requirements of a new definition.
+    /// Returns the options for a create.
     pub(super) fn for_create() -> Self {
         Self {
-            // Whether the bundle is one is looked at when the definition is established.
+            // The CA bundle is checked when the CRD is established.
             conversion: conversion::Rules { known_review_version: true, any_ca_bundle: true },
             immutable_names: false,
             has_schema: true,
@@ -55,7 +55,7 @@ impl Options {
         }
     }
 
-    /// The requirements of a change.
+    /// Returns the options for an update.
     pub(super) fn for_update(new: &Spec<'_>, old: &Spec<'_>, old_object: &Value) -> Self {
         let established = conditions::is_true(old_object, conditions::ESTABLISHED);
         let reviews = items(old.value, "/conversion/webhook/conversionReviewVersions");
@@ -71,8 +71,11 @@ impl Options {
                 any_ca_bundle: !established || has_invalid_bundle(old.value),
             },
             immutable_names: established,
-            has_schema: old.validation.and_then(super::inner::open_api).is_some()
-                || old.versions.iter().all(|version| version.schema.and_then(super::inner::open_api).is_some()),
+            has_schema: old.validation.and_then(super::internal_version::open_api).is_some()
+                || old
+                    .versions
+                    .iter()
+                    .all(|version| version.schema.and_then(super::internal_version::open_api).is_some()),
             valid_types: !old.has_schema(invalid_type),
             structural: old.schemas().all(structural::is_structural),
             pruned_defaults: old.values().all(super::defaults::are_pruned),
@@ -91,7 +94,7 @@ fn has_invalid_bundle(spec: &Value) -> bool {
 
 fn many_selectable(new: &Spec<'_>, old: &Spec<'_>) -> BTreeSet<String> {
     let many = |fields: Option<&Value>| {
-        fields.and_then(Value::as_array).is_some_and(|fields| fields.len() > selectable::MAX_FIELDS)
+        fields.and_then(Value::as_array).is_some_and(|fields| fields.len() > selectable_fields::MAX_FIELDS)
     };
     let mut allowed = BTreeSet::new();
     if many(old.selectable) && same(new.selectable, old.selectable) {

@@ -1,23 +1,23 @@
-//! Values of the server's inner form as its messages show them: JSON with the names of the Go types.
+//! Formatting of internal-version values as in the real server's messages: JSON with Go field names.
 
 use serde_json::Value;
 use windlass_schema::go_format::marshal as json;
 
-use super::inner::Version;
+use super::internal_version::Version;
 use super::schema::{FIELDS, Field, Form, Props};
 use crate::object::{boolean, text};
 
-/// A list of versions.
+/// Formats a list of versions.
 pub(super) fn versions(versions: &[Version<'_>]) -> String {
     list(versions.iter().map(version))
 }
 
-/// A schema.
+/// Formats a schema.
 pub(super) fn schema(schema: Props<'_>) -> String {
     object(FIELDS.iter().map(|field| (field.inner, schema_field(schema, field))))
 }
 
-/// What `items` holds.
+/// Formats the value of `items`.
 pub(super) fn items(value: &Value) -> String {
     let (one, many) = match value {
         Value::Object(_) => (schema(Props::new(value)), "null".to_owned()),
@@ -59,7 +59,7 @@ fn schema_field(props: Props<'_>, field: &Field) -> String {
     }
 }
 
-/// A rule of `x-kubernetes-validations`.
+/// Formats a rule of `x-kubernetes-validations`.
 pub(super) fn rule(rule: &Value) -> String {
     let field = |name| json(&rule.get(name).cloned().unwrap_or_else(|| "".into()));
     let pointer = |name| json(rule.get(name).unwrap_or(&Value::Null));
@@ -94,7 +94,7 @@ fn version(version: &Version<'_>) -> String {
     let validation = version.schema.map_or_else(
         || "null".to_owned(),
         |validation| {
-            let props = super::inner::open_api(validation).map_or_else(|| "null".to_owned(), schema);
+            let props = super::internal_version::open_api(validation).map_or_else(|| "null".to_owned(), schema);
             object([("OpenAPIV3Schema", props)])
         },
     );

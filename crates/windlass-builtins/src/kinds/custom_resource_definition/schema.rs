@@ -1,7 +1,7 @@
-//! A JSON schema of a definition, read field by field.
+//! Field-by-field access to a JSON schema of a CRD.
 //!
-//! Parts of a schema (`items`, `additionalProperties`) are whatever JSON the client sent, so reading never fails: a
-//! field that is absent, null or of another type reads as its zero value.
+//! Parts of a schema (`items`, `additionalProperties`) may be any JSON, so reading never fails: a field that is absent,
+//! null or of the wrong type reads as its zero value.
 
 use std::sync::LazyLock;
 
@@ -14,93 +14,93 @@ static EMPTY: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Props<'a>(&'a Map<String, Value>);
 
-/// What `items` holds.
+/// The value of `items`.
 #[derive(Debug, Clone)]
 pub(super) enum Items<'a> {
-    /// There is no such field.
+    /// The field is absent.
     Absent,
-    /// One schema for every element.
+    /// One schema for all items.
     Schema(Props<'a>),
-    /// A schema for each element, which is not supported. May be empty.
+    /// One schema per item, which is not supported. May be empty.
     Schemas(Vec<Props<'a>>),
 }
 
-/// What `additionalProperties` holds.
+/// The value of `additionalProperties`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PropsOrBool<'a> {
-    /// What a boolean says; true with a schema.
+    /// The boolean; true if there is a schema.
     pub(super) allows: bool,
     /// The schema.
     pub(super) schema: Option<Props<'a>>,
 }
 
 impl<'a> Props<'a> {
-    /// Reads a schema; anything but an object is an empty one.
+    /// Reads a schema; anything but an object is an empty schema.
     pub(super) fn new(value: &'a Value) -> Self {
         Self(value.as_object().unwrap_or(&EMPTY))
     }
 
-    /// A field that is there and not null.
+    /// Returns a field that is present and not null.
     pub(super) fn value(self, name: &str) -> Option<&'a Value> {
         self.0.get(name).filter(|value| !value.is_null())
     }
 
-    /// A text; empty when it is absent.
+    /// Returns a text; empty if it is absent.
     pub(super) fn text(self, name: &str) -> &'a str {
         self.optional_text(name).unwrap_or_default()
     }
 
-    /// A text, which may be there and empty.
+    /// Returns a text that may be present and empty.
     pub(super) fn optional_text(self, name: &str) -> Option<&'a str> {
         self.0.get(name).and_then(Value::as_str)
     }
 
-    /// A boolean; false when it is absent.
+    /// Returns a boolean; false if it is absent.
     pub(super) fn flag(self, name: &str) -> bool {
         self.optional_flag(name).unwrap_or_default()
     }
 
-    /// A boolean, which may be there and false.
+    /// Returns a boolean that may be present and false.
     pub(super) fn optional_flag(self, name: &str) -> Option<bool> {
         self.0.get(name).and_then(Value::as_bool)
     }
 
-    /// A list; empty when it is absent.
+    /// Returns a list; empty if it is absent.
     pub(super) fn list(self, name: &str) -> &'a [Value] {
         self.0.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
 
-    /// A list of texts.
+    /// Returns a list of texts.
     pub(super) fn texts(self, name: &str) -> impl Iterator<Item = &'a str> + use<'a> {
         self.list(name).iter().map(|value| value.as_str().unwrap_or_default())
     }
 
-    /// The schemas of a list such as `allOf`.
+    /// Returns the schemas of a list such as `allOf`.
     pub(super) fn schemas(self, name: &str) -> impl Iterator<Item = Props<'a>> + use<'a> {
         self.list(name).iter().map(Props::new)
     }
 
-    /// The schema of a field such as `not`.
+    /// Returns the schema of a field such as `not`.
     pub(super) fn schema(self, name: &str) -> Option<Props<'a>> {
         self.value(name).filter(|value| value.is_object()).map(Props::new)
     }
 
-    /// A map, of schemas or other values; empty when it is absent.
+    /// Returns a map of schemas or other values; empty if it is absent.
     pub(super) fn map(self, name: &str) -> &'a Map<String, Value> {
         self.0.get(name).and_then(Value::as_object).unwrap_or(&EMPTY)
     }
 
-    /// The schemas of a map such as `properties`, by name.
+    /// Returns the schemas of a map such as `properties`, by name.
     pub(super) fn named(self, name: &str) -> impl Iterator<Item = (&'a str, Props<'a>)> + use<'a> {
         self.map(name).iter().map(|(name, value)| (name.as_str(), Props::new(value)))
     }
 
-    /// The property of a name.
+    /// Returns the property with this name.
     pub(super) fn property(self, name: &str) -> Option<Props<'a>> {
         self.map("properties").get(name).map(Props::new)
     }
 
-    /// What `items` holds.
+    /// Returns the value of `items`.
     pub(super) fn items(self) -> Items<'a> {
         match self.value("items") {
             None => Items::Absent,
@@ -110,7 +110,7 @@ impl<'a> Props<'a> {
         }
     }
 
-    /// The one schema of every element, if `items` holds that.
+    /// Returns the schema of all items, if `items` is a single schema.
     pub(super) fn item(self) -> Option<Props<'a>> {
         match self.items() {
             Items::Schema(schema) => Some(schema),
@@ -118,7 +118,7 @@ impl<'a> Props<'a> {
         }
     }
 
-    /// What `additionalProperties` or `additionalItems` holds.
+    /// Returns the value of `additionalProperties` or `additionalItems`.
     pub(super) fn props_or_bool(self, name: &str) -> Option<PropsOrBool<'a>> {
         match self.value(name)? {
             object @ Value::Object(_) => Some(PropsOrBool { allows: true, schema: Some(Props::new(object)) }),
@@ -126,7 +126,7 @@ impl<'a> Props<'a> {
         }
     }
 
-    /// The schemas directly within this one, in the order the real server walks them, and whatever field they are in.
+    /// Returns the schemas directly within this one, of all fields, in the order in which the real server visits them.
     pub(super) fn children(self) -> Vec<Props<'a>> {
         let mut all = Vec::new();
         match self.items() {
@@ -147,8 +147,8 @@ impl<'a> Props<'a> {
         all
     }
 
-    /// Whether this schema or one within it, at any depth, is such. The order is that of [`Props::children`], depth
-    /// first; the stack is on the heap.
+    /// Whether this schema or one within it, at any depth, satisfies a predicate. Visits them depth first in the order
+    /// of [`Props::children`], with an explicit stack.
     pub(super) fn any(self, mut is_such: impl FnMut(Props<'a>) -> bool) -> bool {
         let mut waiting = vec![self];
         while let Some(schema) = waiting.pop() {
@@ -172,7 +172,7 @@ impl<'a> Props<'a> {
         !level.is_empty()
     }
 
-    /// Whether a field has anything but its zero value.
+    /// Whether a field has a value other than its zero value.
     pub(super) fn has(self, field: &Field) -> bool {
         match self.value(field.name) {
             None => false,
@@ -185,7 +185,7 @@ impl<'a> Props<'a> {
         }
     }
 
-    /// Whether a schema says nothing but what is in these fields.
+    /// Whether only these fields are set.
     pub(super) fn has_only(self, names: &[&str]) -> bool {
         FIELDS.iter().filter(|field| !names.contains(&field.name)).all(|field| !self.has(field))
     }
@@ -203,17 +203,17 @@ impl Fields for Props<'_> {
 /// A field of a schema.
 #[derive(Debug)]
 pub(super) struct Field {
-    /// Its name in JSON.
+    /// Name in JSON.
     pub(super) name: &'static str,
-    /// Its name in the server's inner form, which some messages show.
+    /// Name in the real server's internal version, which some messages show.
     pub(super) inner: &'static str,
     /// Whether a zero value differs from an absent one.
     pub(super) pointer: bool,
-    /// What it holds.
+    /// Type of the value.
     pub(super) form: Form,
 }
 
-/// What a field of a schema holds.
+/// The type of a field's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Text,
@@ -240,7 +240,7 @@ const fn pointer(name: &'static str, inner: &'static str, form: Form) -> Field {
     Field { name, inner, pointer: true, form }
 }
 
-/// The fields of a schema, in the order of the server's inner form.
+/// Fields of a schema, in the order of the real server's internal version.
 pub(super) const FIELDS: &[Field] = &[
     field("id", "ID", Form::Text),
     field("$schema", "Schema", Form::Text),

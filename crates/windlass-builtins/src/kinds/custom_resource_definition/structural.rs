@@ -1,5 +1,5 @@
-//! Whether a schema is structural: every value it speaks of has a type, and what only restricts values says nothing
-//! about their shape.
+//! Structural schemas: every value has a declared type, and value validations (`allOf`, `anyOf`, `oneOf`, `not`)
+//! declare none.
 //!
 //! The caller has checked that schemas are not nested too deeply.
 
@@ -14,7 +14,7 @@ use super::conditions::{self, Condition, NON_STRUCTURAL_SCHEMA};
 use super::schema::{Items, Props};
 use crate::object::{boolean, items, text};
 
-/// Where a schema stands; decides the words.
+/// The position of a schema, which determines the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Level {
     Root,
@@ -22,8 +22,8 @@ enum Level {
     Field,
 }
 
-/// Why a schema has no structural form at all: a keyword that there is no place for. The real server says this only
-/// where nothing else is wrong.
+/// Returns why a schema has no structural form at all: a keyword that it cannot represent. The real server reports this
+/// only if there are no other errors.
 pub(super) fn unsupported(schema: Props<'_>) -> Option<&'static str> {
     let keywords = [
         (!schema.text("id").is_empty(), "OpenAPIV3Schema 'id' is not supported"),
@@ -61,7 +61,7 @@ pub(super) fn unsupported(schema: Props<'_>) -> Option<&'static str> {
     schema.named("properties").map(|(_, property)| property).chain(additional).find_map(unsupported)
 }
 
-/// What keeps a schema from being structural, sorted by message. The schema has a structural form.
+/// Returns the reasons why a schema is not structural, sorted by message. The schema must have a structural form.
 pub(super) fn validate(schema: Props<'_>, path: &Path) -> ErrorList {
     let mut errors = ErrorList::new();
     invariants(schema, Level::Root, path, &mut errors);
@@ -148,7 +148,7 @@ fn type_of(schema: Props<'_>, level: Level, path: &Path, errors: &mut ErrorList)
     }
 }
 
-/// The fields that every resource has are not for the schema to say, names excepted.
+/// Validates the schemas of `kind`, `apiVersion` and `metadata`, of which only the name may be restricted.
 fn metadata(schema: Props<'_>, level: Level, path: &Path, errors: &mut ErrorList) {
     let is_resource = level == Level::Root || schema.flag("x-kubernetes-embedded-resource");
     let at = |name: &str| path.child("properties").key(name);
@@ -173,14 +173,14 @@ fn metadata(schema: Props<'_>, level: Level, path: &Path, errors: &mut ErrorList
     }
 }
 
-/// What is taken for the two ways of writing an integer or a string.
+/// Recognized patterns for an integer or a string, which are exempt.
 #[derive(Debug, Clone, Copy, Default)]
 struct Skip {
     any_of: bool,
     all_of: bool,
 }
 
-/// Whether `anyOf` says: an integer or a string.
+/// Whether `anyOf` declares an integer or a string.
 fn is_int_or_string(schema: Props<'_>) -> bool {
     let is_only = |schema: Props<'_>, kind| {
         schema.text("type") == kind && schema.has_only(&["type"]) && schema.value("properties").is_none()
@@ -213,7 +213,7 @@ fn restrictions(schema: Props<'_>, skip: Skip, level: Level, path: &Path, errors
     }
 }
 
-/// A schema that may only restrict values.
+/// Validates a value validation, which must not declare types.
 fn restriction(schema: Props<'_>, skip: Skip, level: Level, path: &Path, errors: &mut ErrorList) {
     restrictions(schema, skip, level, path, errors);
     if let Some(item) = schema.item() {
@@ -253,7 +253,7 @@ fn restriction(schema: Props<'_>, skip: Skip, level: Level, path: &Path, errors:
     }
 }
 
-/// Whatever the restrictions at `v_path` speak of is specified in the schema at `s_path`.
+/// Requires that all fields of the value validations at `v_path` are declared in the schema at `s_path`.
 fn complete(nested: Props<'_>, schema: Option<Props<'_>>, s_path: &Path, v_path: &Path, errors: &mut ErrorList) {
     let Some(schema) = schema else {
         return errors.push(FieldError::required(s_path, format!("because it is defined in {v_path}")));
@@ -283,8 +283,7 @@ fn complete_nested(nested: Props<'_>, schema: Props<'_>, s_path: &Path, v_path: 
     }
 }
 
-/// The new status of a definition whose schemas are structural, or not, other than its condition says; `None` if
-/// nothing changes.
+/// Returns the new status of a CRD if its NonStructuralSchema condition is outdated; `None` if nothing changes.
 pub fn check_structural(object: &Value, now: Timestamp) -> Option<Value> {
     let condition = condition(object);
     let old = conditions::find(object, NON_STRUCTURAL_SCHEMA);

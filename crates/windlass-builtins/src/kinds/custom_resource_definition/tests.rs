@@ -1,4 +1,4 @@
-//! Definitions through their strategy.
+//! CustomResourceDefinitions through their strategy.
 
 mod controllers;
 mod properties;
@@ -12,9 +12,9 @@ use windlass_schema::field::FieldError;
 
 use super::CustomResourceDefinition;
 use crate::object::set;
-use crate::strategy::Strategy;
+use crate::strategy::{Strategy, WriteContext};
 
-/// A definition with one version and this schema.
+/// A CRD with one version and this schema.
 fn definition(schema: Value) -> Value {
     let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}});
     json!({
@@ -38,10 +38,10 @@ fn changed(object: &Value, changes: Value) -> Value {
     object
 }
 
-/// The definition as it is when a create is validated.
+/// The CRD as validated on create.
 fn created(mut object: Value) -> Value {
     CustomResourceDefinition.default(&mut object);
-    CustomResourceDefinition.prepare_for_create(&mut object);
+    CustomResourceDefinition.prepare_for_create(&mut object, &WriteContext::test());
     object
 }
 

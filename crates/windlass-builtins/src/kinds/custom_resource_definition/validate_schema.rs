@@ -6,12 +6,12 @@ use windlass_cel::rules::{CrdRulesOptions, validate_crd_rules};
 use windlass_schema::field::{ErrorKind, ErrorList, FieldError, Path};
 use windlass_schema::structural::{CompileError, Structural};
 
-use super::inner;
+use super::internal_version;
 use super::options::Options;
 use super::schema::{FIELDS, Props};
 use super::{defaults, open_api, render, structural};
 
-/// The fields that may stand at the root of a schema with a status subresource, by their names in the inner form.
+/// Fields that are allowed at the root of a schema with a status subresource, by their internal names.
 const AT_ROOT: &[&str] = &[
     "Description",
     "Type",
@@ -37,10 +37,10 @@ const AT_ROOT: &[&str] = &[
     "XValidations",
 ];
 
-/// Validates what a `schema` field holds. `costs` says whether rules may not cost more than allowed.
+/// Validates a `schema` field. `costs` tells whether the cost limit of validation rules is enforced.
 pub(super) fn validate(validation: &Value, has_status: bool, costs: bool, options: &Options, path: &Path) -> ErrorList {
     let mut errors = ErrorList::new();
-    let Some(schema) = inner::open_api(validation) else { return errors };
+    let Some(schema) = internal_version::open_api(validation) else { return errors };
     if has_status {
         errors.extend(at_root(schema, path));
     }
@@ -73,16 +73,16 @@ pub(super) fn validate(validation: &Value, has_status: bool, costs: bool, option
     } else {
         errors.extend(found);
     }
-    // What there is no structural form for is nearly always forbidden anyway, and said better there.
+    // A schema without a structural form nearly always violates another rule, which has a better message.
     if let Some(message) = unsupported.filter(|_| errors.is_empty()) {
         errors.push(FieldError::invalid(&path, &"".into(), message));
     }
     errors
 }
 
-/// The compiled form of a structural schema whose defaults are good.
+/// Compiles a structural schema with valid defaults.
 fn compile(validation: &Value, path: &Path, pruned_defaults: bool) -> Result<Structural, ErrorList> {
-    // A type that does not exist is structural, but there is no compiled form of it; its errors are found without.
+    // A schema with an unknown type is structural, but cannot be compiled; its errors are found without compiling.
     let compiled = match Structural::compile(&validation["openAPIV3Schema"]) {
         Ok(compiled) => compiled,
         Err(CompileError::Type(_)) => return Err(ErrorList::new()),
@@ -92,8 +92,8 @@ fn compile(validation: &Value, path: &Path, pruned_defaults: bool) -> Result<Str
     if errors.is_empty() { Ok(compiled) } else { Err(errors) }
 }
 
-/// With a status subresource the schema of the status is taken from the properties, so nothing at the root may speak
-/// of it.
+/// With a status subresource, the schema of the status is taken from the properties, so nothing else at the root may
+/// restrict it.
 fn at_root(schema: Props<'_>, path: &Path) -> Option<FieldError> {
     let kind = schema.text("type");
     for field in FIELDS.iter().filter(|field| schema.has(field)) {

@@ -1,4 +1,4 @@
-//! Validation of definitions, their schemas excepted.
+//! Validation of CustomResourceDefinitions, except for their schemas.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,14 +8,14 @@ use windlass_schema::go_format::{first_unprintable, marshal};
 use windlass_schema::go_regex;
 use windlass_schema::names::{is_dns1035_label, is_dns1123_subdomain};
 
-use super::inner::{Spec, Version, open_api};
+use super::internal_version::{Spec, Version, open_api};
 use super::options::Options;
 use super::schema::Props;
-use super::{approval, conversion, render, selectable, structural, validate_schema};
-use crate::check;
+use super::{approval, conversion, render, selectable_fields, structural, validate_schema};
 use crate::object::{boolean, copy, is_set, items, text};
+use crate::validate;
 
-/// Validates a new definition.
+/// Validates a new CRD.
 pub(super) fn validate(object: &Value) -> ErrorList {
     let spec = Spec::new(object);
     let mut errors = name(object);
@@ -24,7 +24,7 @@ pub(super) fn validate(object: &Value) -> ErrorList {
     errors
 }
 
-/// Validates a changed definition.
+/// Validates a changed CRD.
 pub(super) fn validate_update(object: &Value, old: &Value) -> ErrorList {
     let (spec, old_spec) = (Spec::new(object), Spec::new(old));
     if let Some(error) = too_deep(&old_spec, &Path::new("spec")) {
@@ -37,18 +37,18 @@ pub(super) fn validate_update(object: &Value, old: &Value) -> ErrorList {
     for field in established.iter().chain(&["group", "names.plural"]) {
         let pointer = format!("/spec/{}", field.replace('.', "/"));
         let path = Path::new("spec").child(field);
-        errors.extend(check::immutable(&path, &text(object, &pointer).into(), &text(old, &pointer).into()));
+        errors.extend(validate::immutable(&path, &text(object, &pointer).into(), &text(old, &pointer).into()));
     }
     errors.extend(rest(object, &spec, Some(old)));
     errors
 }
 
-/// Validates the status of a definition.
+/// Validates the status of a CRD.
 pub(super) fn validate_status(object: &Value) -> ErrorList {
     names(&copy(object, "/status/acceptedNames"), &Path::new("status").child("acceptedNames"))
 }
 
-/// The name of a definition says what it defines.
+/// Validates that the name is `<plural>.<group>`.
 fn name(object: &Value) -> ErrorList {
     let required = format!("{}.{}", text(object, "/spec/names/plural"), text(object, "/spec/group"));
     let mut errors = ErrorList::new();
@@ -63,7 +63,7 @@ fn name(object: &Value) -> ErrorList {
     errors
 }
 
-/// What comes after the spec.
+/// Validates everything but the spec.
 fn rest(object: &Value, spec: &Spec<'_>, old: Option<&Value>) -> ErrorList {
     let mut errors = validate_status(object);
     errors.extend(stored_versions(object, spec));
@@ -109,7 +109,7 @@ fn stored_versions(object: &Value, spec: &Spec<'_>) -> ErrorList {
     errors
 }
 
-/// A schema that is nested too deeply to be looked at.
+/// Returns an error if a schema is nested too deeply to be validated.
 fn too_deep(spec: &Spec<'_>, path: &Path) -> Option<FieldError> {
     let deep = |validation: &Value| open_api(validation).is_some_and(|schema| super::is_too_deep(schema));
     let path = if spec.validation.is_some_and(deep) {
@@ -158,7 +158,7 @@ fn validate_spec(spec: &Spec<'_>, mut options: Options) -> ErrorList {
         errors.push(FieldError::invalid(&path.child("preserveUnknownFields"), &true.into(), detail));
     }
     options.structural |= !preserve || has_defaults || spec.has_schema(has_extensions);
-    // Patterns of one definition share their bounds, however many versions it has.
+    // The patterns of all versions of a CRD share one size limit.
     go_regex::with_shared_limits(|| {
         errors.extend(versions(spec, &path.child("versions"), &options));
         errors.extend(shared(spec, &path, &options));
@@ -193,7 +193,7 @@ fn missing_schemas(spec: &Spec<'_>, path: &Path, options: &Options) -> ErrorList
     errors
 }
 
-/// Whether a schema uses an extension that only structural schemas may use.
+/// Whether a schema uses an extension that requires a structural schema.
 fn has_extensions(schema: Props<'_>) -> bool {
     ["x-kubernetes-embedded-resource", "x-kubernetes-int-or-string"].iter().any(|name| schema.flag(name))
         || ["x-kubernetes-preserve-unknown-fields", "x-kubernetes-list-type"]
@@ -234,7 +234,7 @@ fn versions(spec: &Spec<'_>, path: &Path, options: &Options) -> ErrorList {
     errors
 }
 
-/// A DNS label, its messages in one error.
+/// Validates a DNS label, with all messages in one error.
 fn label(value: &str, path: &Path) -> Option<FieldError> {
     let messages = is_dns1035_label(value);
     (!messages.is_empty()).then(|| FieldError::invalid(path, &value.into(), messages.join(",")))
@@ -277,7 +277,7 @@ fn validate_version(spec: &Spec<'_>, version: &Version<'_>, path: &Path, options
     errors
 }
 
-/// Validates selectable fields; `schema_path` is blamed where the schema has no structural form.
+/// Validates selectable fields; if the schema has no structural form, the error is reported for `schema_path`.
 fn selectable_fields(
     fields: &[Value],
     schema: Option<Props<'_>>,
@@ -288,7 +288,7 @@ fn selectable_fields(
     let error = schema.and_then(structural::unsupported);
     let mut errors: ErrorList =
         error.map(|error| FieldError::invalid(schema_path, &"".into(), error)).into_iter().collect();
-    errors.extend(selectable::validate(fields, schema.filter(|_| error.is_none()), path, any_number));
+    errors.extend(selectable_fields::validate(fields, schema.filter(|_| error.is_none()), path, any_number));
     errors
 }
 
@@ -310,7 +310,7 @@ fn deprecation_warning(deprecated: bool, warning: &str) -> Vec<String> {
     errors
 }
 
-/// What stands at the top of the spec because all versions have it in common, and the names.
+/// Validates the names and the fields at the top of the spec, which all versions share.
 fn shared(spec: &Spec<'_>, path: &Path, options: &Options) -> ErrorList {
     let mut errors = ErrorList::new();
     let names_path = path.child("names");

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::kinds::workload_tests::{changed, check_create, check_status, check_update, created, template};
+use crate::kinds::tests::workloads::{changed, check_create, check_status, check_update, created, template};
 
 fn valid() -> Value {
     json!({"metadata": {"name": "d"}, "spec": {"selector": {"matchLabels": {"app": "x"}}, "template": template()}})
@@ -17,13 +17,13 @@ fn the_generation_of_the_template_counts_its_changes_only() {
     );
     let update = |changes| {
         let mut object = changed(&made, &changes);
-        DaemonSet.prepare_for_update(&mut object, &made);
+        DaemonSet.prepare_for_update(&mut object, &made, &WriteContext::test());
         template_generation(&object)
     };
     assert_eq!(update(json!({"/spec/minReadySeconds": 3, "/metadata/annotations": {TEMPLATE_GENERATION: "7"}})), 1);
     assert_eq!(update(json!({"/spec/template/spec/hostname": "h"})), 2);
     let mut status = changed(&made, &json!({"/metadata/annotations": {}}));
-    DaemonSet.prepare_for_subresource_update("status", &mut status, &made);
+    DaemonSet.prepare_for_subresource_update("status", &mut status, &made, &WriteContext::test());
     assert_eq!(template_generation(&status), 1);
 }
 

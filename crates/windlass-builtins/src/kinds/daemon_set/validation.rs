@@ -1,12 +1,12 @@
-//! What makes a daemon set valid.
+//! Validation of DaemonSets.
 
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, FieldError, Path};
 
+use crate::field_errors::FieldErrors;
 use crate::kinds::deployment::collision_count_grows;
-use crate::kinds::internal::{self, Field, NUMBER, TEXT, pointer};
-use crate::kinds::pod::report::Report;
-use crate::kinds::pod::validation::selectors;
+use crate::kinds::internal_types::{self, Field, NUMBER, TEXT, pointer};
+use crate::kinds::label_selector;
 use crate::kinds::{int_or_percent, pod, pod_template};
 use crate::object::{integer, is_set, text};
 
@@ -14,13 +14,13 @@ const ROLLING_UPDATE: &[Field] = &[("MaxUnavailable", "maxUnavailable", NUMBER),
 const UPDATE_STRATEGY: &[Field] =
     &[("Type", "type", TEXT), ("RollingUpdate", "rollingUpdate", pointer(ROLLING_UPDATE))];
 
-/// Validates the spec of a daemon set.
+/// Validates the spec of a DaemonSet.
 pub(super) fn validate(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("spec");
     let spec = object.get("spec").unwrap_or(&Value::Null);
     let selector = spec.get("selector").filter(|selector| !selector.is_null());
-    selectors::validate(selector, &path.child("selector"), &mut errors);
+    label_selector::validate(selector, &path.child("selector"), &mut errors);
     let (template, template_path) = (spec.get("template").unwrap_or(&Value::Null), path.child("template"));
     if errors.is_empty() {
         let selected = selector.is_some_and(|selector| pod_template::selects(selector, template));
@@ -52,7 +52,7 @@ fn validate_strategy(strategy: &Value, path: &Path, errors: &mut ErrorList) {
         }
         other => {
             let error = FieldError::not_supported(path, &other.into(), &["RollingUpdate", "OnDelete"]);
-            errors.push(FieldError { value: Some(internal::show(strategy, UPDATE_STRATEGY)), ..error });
+            errors.push(FieldError { value: Some(internal_types::show(strategy, UPDATE_STRATEGY)), ..error });
         }
     }
 }
@@ -75,7 +75,7 @@ fn validate_rolling_update(update: &Value, path: &Path, errors: &mut ErrorList) 
     }
 }
 
-/// Validates the status of a daemon set.
+/// Validates the status of a DaemonSet.
 pub(super) fn validate_status(object: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("status");

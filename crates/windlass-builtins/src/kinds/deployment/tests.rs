@@ -1,4 +1,4 @@
-//! Deployments and replica sets through their strategies.
+//! Deployments and ReplicaSets through their strategies.
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use windlass_schema::field::FieldError;
 use super::Deployment;
 use crate::kinds::replica_set::ReplicaSet;
 use crate::object::set;
-use crate::strategy::Strategy;
+use crate::strategy::{Strategy, WriteContext};
 
 fn changed(object: &Value, changes: Value) -> Value {
     let mut object = object.clone();
@@ -44,7 +44,7 @@ fn deployments_and_replica_sets_have_defaults_and_rules_of_their_own() {
             changes,
         );
         kind.default(&mut object);
-        kind.prepare_for_create(&mut object);
+        kind.prepare_for_create(&mut object, &WriteContext::test());
         expect.assert_eq(&shown(&kind.validate(&object)));
         object
     };
@@ -104,7 +104,7 @@ fn workloads_keep_their_selector_and_count_their_changes() {
     assert_eq!(shown(&Deployment.validate_update(&new, &old)), expected);
     assert_eq!(shown(&ReplicaSet.validate_update(&new, &old)), expected);
     let mut annotated = changed(&old, json!({"/metadata/annotations": {"a": "b"}, "/status": {"replicas": 7}}));
-    Deployment.prepare_for_update(&mut annotated, &old);
+    Deployment.prepare_for_update(&mut annotated, &old, &WriteContext::test());
     assert_eq!(annotated["metadata"]["generation"], 5, "annotations are copied to replica sets");
     assert!(annotated.get("status").is_none());
     let status = changed(
@@ -113,7 +113,7 @@ fn workloads_keep_their_selector_and_count_their_changes() {
     );
     set(&mut old, "/status/collisionCount", 2);
     let mut relabelled = changed(&status, json!({"/metadata/labels": {"a": "b"}, "/spec/replicas": 9}));
-    Deployment.prepare_for_subresource_update("status", &mut relabelled, &old);
+    Deployment.prepare_for_subresource_update("status", &mut relabelled, &old, &WriteContext::test());
     assert!(relabelled["metadata"].get("labels").is_none());
     assert_eq!(relabelled["spec"], old["spec"]);
     expect![[r#"

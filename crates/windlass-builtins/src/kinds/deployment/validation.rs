@@ -1,13 +1,13 @@
-//! What makes a deployment valid.
+//! Validation of Deployments.
 
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, FieldError, Path, quote};
 
-use crate::kinds::pod::report::Report;
+use crate::field_errors::FieldErrors;
 use crate::kinds::{int_or_percent, pod_template};
 use crate::object::{integer, is_set, text};
 
-/// Validates the spec of a deployment.
+/// Validates the spec of a Deployment.
 pub(super) fn validate(deployment: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("spec");
@@ -47,7 +47,7 @@ fn validate_strategy(strategy: &Value, path: &Path, errors: &mut ErrorList) {
     }
 }
 
-/// A strategy as a message shows it, with the names its fields have inside the server.
+/// Formats a strategy as messages do, with the field names of the real server's internal type.
 fn show_strategy(strategy: &Value) -> String {
     let update = match strategy.get("rollingUpdate").filter(|update| !update.is_null()) {
         Some(update) => {
@@ -72,7 +72,7 @@ fn validate_rolling_update(update: &Value, path: &Path, errors: &mut ErrorList) 
     int_or_percent::not_more_than_all(unavailable, &path, errors);
 }
 
-/// Validates the status of a deployment.
+/// Validates the status of a Deployment.
 pub(super) fn validate_status(deployment: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("status");
@@ -100,7 +100,7 @@ pub(super) fn validate_status(deployment: &Value, old: &Value) -> ErrorList {
     errors
 }
 
-/// Each of these counts is of some of the replicas.
+/// Requires that none of these counts exceeds the number of replicas.
 pub(in crate::kinds) fn not_more_than_replicas(status: &Value, fields: &[&str], path: &Path, errors: &mut ErrorList) {
     let count = |name: &str| status.get(name).and_then(Value::as_i64).unwrap_or_default();
     for field in fields {
@@ -110,7 +110,7 @@ pub(in crate::kinds) fn not_more_than_replicas(status: &Value, fields: &[&str], 
     }
 }
 
-/// The count of collisions of names never falls.
+/// Requires that the number of name collisions never decreases.
 pub(in crate::kinds) fn collision_count_grows(object: &Value, old: &Value, errors: &mut ErrorList) {
     let (now, before) = (integer(object, "/status/collisionCount"), integer(old, "/status/collisionCount"));
     if before.is_some_and(|before| now.is_none_or(|now| now < before)) {

@@ -1,4 +1,4 @@
-//! One event in its two forms. Both ways are exact: nothing is lost, and back again gives the same object.
+//! Conversion between the two forms of an event. It is lossless: converting there and back yields the same object.
 
 use serde_json::{Map, Value, json};
 
@@ -10,7 +10,7 @@ pub const CORE: &str = "v1";
 /// The API version of the newer form.
 pub const EVENTS: &str = "events.k8s.io/v1";
 
-/// How a field is written when it has nothing to say.
+/// How an empty field is serialized.
 #[derive(Clone, Copy)]
 enum Empty {
     Omitted,
@@ -19,10 +19,10 @@ enum Empty {
     Text,
 }
 
-/// A field of one form: its name, and how it is written when empty.
+/// A field of one form: its name, and how it is serialized if empty.
 type Field = (&'static str, Empty);
 
-/// The fields that have another name, or are written differently when empty: core, events.k8s.io.
+/// Fields that differ in name or in how they are serialized if empty: core, events.k8s.io.
 const FIELDS: [(Field, Field); 14] = [
     (("involvedObject", Empty::Object), ("regarding", Empty::Object)),
     (("reason", Empty::Omitted), ("reason", Empty::Omitted)),
@@ -40,7 +40,7 @@ const FIELDS: [(Field, Field); 14] = [
     (("reportingInstance", Empty::Text), ("reportingInstance", Empty::Omitted)),
 ];
 
-/// The core form of an event; one that is in it already is returned as it is.
+/// Converts an event to the core form; an event in that form is returned unchanged.
 pub fn events_to_core(event: Value) -> Value {
     if text(&event, "/apiVersion") != EVENTS {
         return event;
@@ -54,7 +54,7 @@ pub fn events_to_core(event: Value) -> Value {
     out
 }
 
-/// The events.k8s.io form of an event; one that is in it already is returned as it is.
+/// Converts an event to the events.k8s.io form; an event in that form is returned unchanged.
 pub fn core_to_events(event: Value) -> Value {
     if text(&event, "/apiVersion") == EVENTS {
         return event;
@@ -73,7 +73,7 @@ fn convert(event: Value, api_version: &str, fields: impl Iterator<Item = (&'stat
     out.insert("kind".to_owned(), "Event".into());
     out.insert("metadata".to_owned(), event.remove("metadata").unwrap_or_else(|| json!({})));
     for (from, (to, when_empty)) in fields {
-        // A pointer to an empty struct is not the same as none.
+        // A pointer to an empty struct differs from a null pointer.
         let is_pointer = matches!(to, "series" | "related");
         let value = event.remove(from).filter(|value| !is_empty(value) || (is_pointer && value.is_object()));
         let value = match (value, when_empty) {

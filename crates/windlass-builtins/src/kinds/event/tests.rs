@@ -139,12 +139,12 @@ fn the_newer_api_lets_only_the_series_change() {
 fn rows_read_as_kubectl_shows_them() {
     let now: Timestamp = "2026-01-01T00:01:00Z".parse().expect("the time must parse");
     assert_eq!(
-        json!(EventsEvent.cells(&new_event(), now)),
+        json!(cells(&new_event(), now)),
         json!(["59s", "Normal", "Synced", "configmap/c", "", "example.com/ctl, ctl-0", "all well", "59s", 1, "e2"])
     );
     let old = json!({"metadata": {"name": "e1"}, "involvedObject": {"kind": "Node"}, "source": {"component": "kubelet"},
         "firstTimestamp": "2026-01-01T00:00:00Z", "lastTimestamp": "2026-01-01T00:00:30Z", "count": 4, "message": " hi\n"});
-    assert_eq!(json!(CoreEvent.cells(&old, now)), json!(["30s", "", "", "node", "", "kubelet", "hi", "60s", 4, "e1"]));
+    assert_eq!(json!(cells(&old, now)), json!(["30s", "", "", "node", "", "kubelet", "hi", "60s", 4, "e1"]));
 }
 
 #[test]
@@ -172,7 +172,7 @@ proptest! {
         if let Some(name) = related {
             event["related"] = json!({"name": name});
         }
-        // What encoding omits is not there to begin with.
+        // The conversion drops fields that encoding would omit.
         let event = core_to_events(events_to_core(event));
         prop_assert_eq!(core_to_events(events_to_core(event.clone())), event);
     }

@@ -1,18 +1,18 @@
-//! The rules for events, on their core form.
+//! Validation of events in their core form.
 
 use jiff::{Timestamp, Unit};
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, FieldError, Path};
 
-use crate::check;
 use crate::object::{copy, integer, is_set, text};
+use crate::validate;
 
-/// The most bytes of the reporting instance, the action and the reason.
+/// Maximum length of the reporting instance, the action and the reason, in bytes.
 const SHORT: usize = 128;
-/// The most bytes of the message.
+/// Maximum length of the message, in bytes.
 const LONG: usize = 1024;
 
-/// What both APIs demand. `controller` is what the API of the request calls the reporting controller.
+/// Validates the rules of both APIs. `controller` is the name of the reporting controller field in the requested API.
 pub(super) fn legacy(event: &Value, controller: &str) -> ErrorList {
     let namespace = text(event, "/metadata/namespace");
     let involved = text(event, "/involvedObject/namespace");
@@ -34,7 +34,7 @@ pub(super) fn legacy(event: &Value, controller: &str) -> ErrorList {
         if reporter.is_empty() {
             errors.push(FieldError::required(&controller, ""));
         }
-        errors.extend(check::qualified_name(&controller, reporter));
+        errors.extend(validate::qualified_name(&controller, reporter));
         for field in ["reportingInstance", "action", "reason"] {
             let path = Path::new(field);
             let value = text(event, &format!("/{field}"));
@@ -45,11 +45,11 @@ pub(super) fn legacy(event: &Value, controller: &str) -> ErrorList {
         }
         errors.extend(too_long(&Path::new("message"), text(event, "/message"), LONG));
     }
-    errors.extend(check::dns_subdomain(&Path::new("namespace"), namespace));
+    errors.extend(validate::dns_subdomain(&Path::new("namespace"), namespace));
     errors
 }
 
-/// What creation through events.k8s.io demands besides.
+/// Validates the additional rules of a create through events.k8s.io.
 pub(super) fn strict(event: &Value) -> ErrorList {
     let mut errors = series(event);
     if !is_set(event, "/eventTime") {
@@ -73,7 +73,7 @@ pub(super) fn strict(event: &Value) -> ErrorList {
     errors
 }
 
-/// What an update through events.k8s.io may change: the series.
+/// Validates an update through events.k8s.io, which may change only the series.
 pub(super) fn strict_update(event: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     if copy(event, "/series") != copy(old, "/series") {
@@ -111,7 +111,7 @@ fn series(event: &Value) -> ErrorList {
     errors
 }
 
-/// A field that stays; texts and numbers that are absent count as empty.
+/// Requires an unchanged field; absent texts and numbers are equal to empty ones.
 fn unchangeable(event: &Value, old: &Value, field: &str, shown: &str) -> Option<FieldError> {
     let read = |event: &Value| match (field, copy(event, &format!("/{field}"))) {
         ("count", Value::Null) => 0.into(),
@@ -131,7 +131,7 @@ fn unchangeable(event: &Value, old: &Value, field: &str, shown: &str) -> Option<
     Some(error)
 }
 
-/// The real server prints its internal structs, with Go's names and every field.
+/// Formats a value as the real server prints its internal structs: with Go field names, including empty fields.
 fn go_struct(field: &str, value: &Value) -> String {
     let names: &[(&str, &str)] = match field {
         "source" => &[("Component", "/component"), ("Host", "/host")],
@@ -155,7 +155,7 @@ fn too_long(path: &Path, value: &str, limit: usize) -> Option<FieldError> {
     (value.len() > limit).then(|| FieldError::invalid(path, &"".into(), format!("can have at most {limit} characters")))
 }
 
-/// An error that shows an empty text for the value, as the real server does here.
+/// Returns an error that shows an empty text as the value, as the real server does here.
 fn unshown(field: &str, detail: impl Into<String>) -> FieldError {
     FieldError::invalid(&Path::new(field), &"".into(), detail)
 }

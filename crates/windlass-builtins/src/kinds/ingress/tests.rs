@@ -1,7 +1,7 @@
 use expect_test::expect;
 
 use super::*;
-use crate::kinds::expectations::{check_create, check_status, check_update};
+use crate::kinds::tests::expectations::{check_create, check_status, check_update};
 
 fn backend() -> Value {
     json!({"service": {"name": "s", "port": {"number": 80}}})

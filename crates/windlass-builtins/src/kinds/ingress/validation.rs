@@ -1,14 +1,14 @@
-//! What makes an ingress valid.
+//! Validation of Ingresses.
 
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, Path};
 use windlass_schema::names;
 
 use super::{OLD_CLASS, old_class};
-use crate::kinds::pod::report::Report;
+use crate::field_errors::FieldErrors;
 use crate::object::{copy, integer, is_set, items, text};
 
-/// Validates an ingress; one that is there may keep what was accepted once.
+/// Validates an Ingress; an existing one may keep values that were accepted earlier.
 pub(super) fn validate(object: &Value, old: Option<&Value>) -> ErrorList {
     let mut errors = ErrorList::new();
     let (spec, path) = (object.get("spec").unwrap_or(&Value::Null), Path::new("spec"));
@@ -180,7 +180,7 @@ fn validate_backend(backend: &Value, path: &Path, errors: &mut ErrorList) {
     }
 }
 
-/// A reference to an object of some kind.
+/// Validates a reference to an object.
 pub(in crate::kinds) fn validate_reference(reference: &Value, path: &Path, errors: &mut ErrorList) {
     if let Some(group) = reference.get("apiGroup").and_then(Value::as_str) {
         errors.dns_subdomain(&path.child("apiGroup"), group);

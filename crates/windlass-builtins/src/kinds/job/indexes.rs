@@ -1,8 +1,8 @@
-//! Lists of indexes: `1,3-5,7`.
+//! Index lists: `1,3-5,7`.
 
 use windlass_schema::go_format::quote;
 
-/// How many indexes a list names; each must be below `completions`, and they must rise.
+/// Counts the indexes of a list; they must be ascending and below `completions`.
 pub(super) fn count(text: &str, completions: i64) -> Result<i64, String> {
     if text.is_empty() {
         return Ok(0);
@@ -19,8 +19,7 @@ pub(super) fn count(text: &str, completions: i64) -> Result<i64, String> {
     Ok(total)
 }
 
-/// The first index that two lists share. Parts that cannot be read are passed over; they are complained about
-/// elsewhere.
+/// Returns the first index that two lists share. Invalid parts are skipped; they are reported elsewhere.
 pub(super) fn overlap(completed: &str, failed: &str, completions: i64) -> Option<i64> {
     let read = |text: &str| -> Vec<(i64, i64)> {
         if text.is_empty() {
@@ -59,7 +58,7 @@ fn interval(text: &str, completions: i64) -> Result<(i64, i64), String> {
     }
 }
 
-/// A number as Go reads one, with a sign if it has one. Intervals are split at hyphens, so it is never negative.
+/// Parses a number as Go does, with an optional sign. Intervals are split at hyphens, so it is never negative.
 fn parse(text: &str) -> Option<i64> {
     let digits = text.strip_prefix('+').unwrap_or(text);
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()

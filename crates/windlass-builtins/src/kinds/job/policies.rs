@@ -1,4 +1,4 @@
-//! When a job has failed and when it has succeeded, in its own words: the policies of a spec.
+//! The pod failure policy and the success policy of a job.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +6,8 @@ use serde_json::Value;
 use windlass_schema::field::{ErrorKind, ErrorList, FieldError, Path};
 
 use super::indexes;
-use crate::kinds::internal::{Field, OPTIONAL, Shape, TEXT, pointer};
-use crate::kinds::pod::report::Report;
+use crate::field_errors::FieldErrors;
+use crate::kinds::internal_types::{Field, OPTIONAL, Shape, TEXT, pointer};
 use crate::object::{integer, is_set, items, text};
 
 const MAX_RULES: usize = 20;
@@ -27,12 +27,12 @@ const FAILURE_RULE: &[Field] = &[
     ("OnExitCodes", "onExitCodes", pointer(EXIT_CODES)),
     ("OnPodConditions", "onPodConditions", Shape::List(POD_CONDITION)),
 ];
-/// A failure policy as messages show it.
+/// A failure policy as shown in messages.
 pub(super) const FAILURE_POLICY: &[Field] = &[("Rules", "rules", Shape::List(FAILURE_RULE))];
 
 const SUCCESS_RULE: &[Field] =
     &[("SucceededIndexes", "succeededIndexes", OPTIONAL), ("SucceededCount", "succeededCount", OPTIONAL)];
-/// A success policy as messages show it.
+/// A success policy as shown in messages.
 pub(super) const SUCCESS_POLICY: &[Field] = &[("Rules", "rules", Shape::List(SUCCESS_RULE))];
 
 /// Validates `podFailurePolicy`.
@@ -122,7 +122,7 @@ pub(super) fn validate_success(spec: &Value, path: &Path, errors: &mut ErrorList
     if rules.len() > MAX_RULES {
         errors.push(FieldError::too_many(&path, rules.len(), MAX_RULES));
     }
-    // The real server breaks down over an indexed job without completions that has such a rule.
+    // The real server panics on an indexed job without completions that has such a rule.
     let completions = integer(spec, "/completions").unwrap_or_default();
     for (index, rule) in rules.iter().enumerate() {
         validate_success_rule(rule, completions, &path.index(index), errors);
@@ -161,7 +161,7 @@ fn validate_success_rule(rule: &Value, completions: i64, path: &Path, errors: &m
     }
 }
 
-/// A value must be one of a few; a missing one is told which.
+/// Requires one of the supported values; if the value is missing, the error lists them.
 fn one_of_these(path: &Path, value: &str, supported: &[&str], errors: &mut ErrorList) {
     if value.is_empty() {
         let list: Vec<_> = supported.iter().map(|value| format!("\"{value}\"")).collect();
@@ -171,7 +171,7 @@ fn one_of_these(path: &Path, value: &str, supported: &[&str], errors: &mut Error
     }
 }
 
-/// Something is wrong whose value is not shown.
+/// Reports an error without showing the value.
 pub(super) fn invalid_at(path: &Path, detail: &str, errors: &mut ErrorList) {
     errors.push(FieldError {
         kind: ErrorKind::Invalid,

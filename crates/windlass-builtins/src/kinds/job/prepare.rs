@@ -1,13 +1,13 @@
-//! What the server fills in: defaults, and the selector that makes the pods of a job its own.
+//! Defaults of a job, and the generated selector that matches only its own pods.
 
 use serde_json::{Map, Value};
 
 use super::validation::{CONTROLLER_UID, JOB_NAME, LEGACY_CONTROLLER_UID, LEGACY_JOB_NAME};
-use crate::kinds::pod::defaults::list_mut;
 use crate::kinds::pod_template;
+use crate::object::list_mut;
 use crate::object::{boolean, copy, is_set, map, set, set_default, set_default_text, text};
 
-/// Fills in a job.
+/// Applies the defaults of a job.
 pub(super) fn default(job: &mut Value) {
     if !job.get("spec").is_some_and(Value::is_object) {
         return;
@@ -18,7 +18,7 @@ pub(super) fn default(job: &mut Value) {
     set_default(job, "/spec/parallelism", 1);
     let limit = if is_set(job, "/spec/backoffLimitPerIndex") { i32::MAX } else { 6 };
     set_default(job, "/spec/backoffLimit", limit);
-    // A job whose selector is yet to be generated takes its labels together with those of the template.
+    // If the selector is yet to be generated, the labels are set at the same time, from those of the template.
     if is_set(job, "/spec/selector") || boolean(job, "/spec/manualSelector") == Some(true) {
         default_labels(job);
     }
@@ -33,7 +33,7 @@ pub(super) fn default(job: &mut Value) {
     pod_template::default(job);
 }
 
-/// Fills in the conditions that a failure policy looks for.
+/// Sets the default status of the conditions in a failure policy.
 pub(in crate::kinds) fn default_pod_conditions(spec: &mut Value) {
     let Some(policy) = spec.get_mut("podFailurePolicy") else { return };
     for rule in list_mut(policy, "rules") {
@@ -43,7 +43,7 @@ pub(in crate::kinds) fn default_pod_conditions(spec: &mut Value) {
     }
 }
 
-/// Completes a new job: unless its selector is manual, its pods get labels that no other pods have.
+/// Prepares a new job: unless the selector is manual, its pods get unique labels.
 pub(super) fn create(job: &mut Value) {
     if boolean(job, "/spec/manualSelector") != Some(true) {
         generate_selector(job);
@@ -67,7 +67,7 @@ fn generate_selector(job: &mut Value) {
     set(job, "/spec/selector/matchLabels", selected);
 }
 
-/// A job without labels has those of its template.
+/// A job without labels gets those of its template.
 fn default_labels(job: &mut Value) {
     let labels = copy(job, "/spec/template/metadata/labels");
     if labels.as_object().is_some_and(|labels| !labels.is_empty())

@@ -1,5 +1,5 @@
-//! What the status of a job may become. A rule holds only where what it speaks of has changed, so that a status that
-//! broke it before can still be corrected.
+//! Validation of status updates. A rule is enforced only if the values it concerns have changed, so that a status that
+//! already violates it can still be corrected.
 
 use std::collections::HashSet;
 
@@ -9,14 +9,14 @@ use windlass_schema::field::{ErrorList, FieldError, Path, show};
 
 use super::policies::invalid_at;
 use super::{has_condition, indexes};
-use crate::kinds::internal::{self, Field, OPTIONAL};
-use crate::kinds::pod;
-use crate::kinds::pod::report::Report;
+use crate::diff::same;
+use crate::field_errors::FieldErrors;
+use crate::kinds::internal_types::{self, Field, OPTIONAL};
 use crate::object::{boolean, copy, integer, is_set, items, text};
 
 const UNCOUNTED: &[Field] = &[("Succeeded", "succeeded", OPTIONAL), ("Failed", "failed", OPTIONAL)];
 
-/// A job before and after, and the path of its status.
+/// The old and the new job, and the path of the status.
 struct Change<'a> {
     job: &'a Value,
     old: &'a Value,
@@ -68,7 +68,7 @@ impl Change<'_> {
     fn changed(&self, fields: &[&str]) -> bool {
         fields.iter().any(|field| {
             let pointer = format!("/status/{field}");
-            !pod::same(&copy(self.job, &pointer), &copy(self.old, &pointer))
+            !same(&copy(self.job, &pointer), &copy(self.old, &pointer))
         })
     }
 
@@ -152,7 +152,7 @@ impl Change<'_> {
             && items(&pods, "/succeeded").len() + items(&pods, "/failed").len() > 0
         {
             let path = self.path.child("uncountedTerminatedPods");
-            errors.invalid_shown(&path, internal::show(&pods, UNCOUNTED), "must be empty for finished job");
+            errors.invalid_shown(&path, internal_types::show(&pods, UNCOUNTED), "must be empty for finished job");
         }
     }
 

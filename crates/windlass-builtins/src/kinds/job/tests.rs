@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::kinds::workload_tests::{changed, check_create, check_status, check_update, created};
+use crate::kinds::tests::workloads::{changed, check_create, check_status, check_update, created};
 
 const UID: &str = "5d1c";
 
@@ -36,7 +36,8 @@ fn a_job_gets_a_selector_of_its_own_and_the_labels_of_its_template() {
     for (field, value) in defaults {
         assert_eq!(spec[field], value, "{field}");
     }
-    assert!(Job.orphans_by_default() && Job.deletion_warning().is_some());
+    let facts = crate::kinds::facts("batch", "jobs");
+    assert!(facts.orphans_by_default && facts.deletion_warning.is_some());
 }
 
 #[test]
@@ -198,7 +199,7 @@ fn most_of_a_job_cannot_change() {
             (
                 failing(json!([{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [1]}}])),
                 &[
-                    // The replacement of pods is another with such a policy; the spec is judged twice.
+                    // With such a policy, the default of podReplacementPolicy differs; the spec is validated twice.
                     "spec.podReplacementPolicy: Unsupported value: \"TerminatingOrFailed\": supported values: \"Failed\"",
                     "spec.podReplacementPolicy: Unsupported value: \"TerminatingOrFailed\": supported values: \"Failed\"",
                     "spec.podFailurePolicy: Invalid value: {\"Rules\":[{\"Action\":\"Ignore\",\"OnExitCodes\":{\"ContainerName\":null,\"Operator\":\"In\",\"Values\":[1]},\"OnPodConditions\":null}]}: field is immutable",

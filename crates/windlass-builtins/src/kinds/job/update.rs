@@ -1,16 +1,17 @@
-//! What of a job may change.
+//! Validation of updates.
 
 use serde_json::{Value, json};
 use windlass_schema::field::{ErrorList, Path, show};
 
 use super::{has_condition, policies, validation};
-use crate::kinds::internal;
-use crate::kinds::pod::defaults::list_mut;
-use crate::kinds::pod::report::Report;
-use crate::kinds::{pod, pod_template};
+use crate::diff::same;
+use crate::field_errors::FieldErrors;
+use crate::kinds::internal_types;
+use crate::kinds::pod_template;
+use crate::object::list_mut;
 use crate::object::{boolean, carry_over, copy, integer, is_set, map, remove, set, text};
 
-/// Validates a changed job. The real server judges the spec twice, so its faults are listed twice.
+/// Validates a changed job. The real server validates the spec twice, so its errors are listed twice.
 pub(super) fn validate(job: &Value, old: &Value) -> ErrorList {
     let had_labels = [validation::JOB_NAME, validation::CONTROLLER_UID]
         .iter()
@@ -24,28 +25,28 @@ pub(super) fn validate(job: &Value, old: &Value) -> ErrorList {
     fixed(spec, old_spec, "selector", selector, &mut errors);
     validate_template(spec, old, &path.child("template"), &mut errors);
     fixed(spec, old_spec, "completionMode", show, &mut errors);
-    let failure = |value: &Value| internal::show_pointer(value, policies::FAILURE_POLICY);
+    let failure = |value: &Value| internal_types::show_pointer(value, policies::FAILURE_POLICY);
     fixed(spec, old_spec, "podFailurePolicy", failure, &mut errors);
     fixed(spec, old_spec, "backoffLimitPerIndex", show, &mut errors);
     fixed(spec, old_spec, "managedBy", show, &mut errors);
-    let success = |value: &Value| internal::show_pointer(value, policies::SUCCESS_POLICY);
+    let success = |value: &Value| internal_types::show_pointer(value, policies::SUCCESS_POLICY);
     fixed(spec, old_spec, "successPolicy", success, &mut errors);
     errors
 }
 
-/// A field of the spec that cannot change.
+/// Requires an unchanged field of the spec.
 fn fixed(spec: &Value, old: &Value, field: &str, show: impl Fn(&Value) -> String, errors: &mut ErrorList) {
     let (new, old) = (spec.get(field).unwrap_or(&Value::Null), old.get(field).unwrap_or(&Value::Null));
     immutable(new, old, &Path::new("spec").child(field), show, errors);
 }
 
 fn immutable(new: &Value, old: &Value, path: &Path, show: impl Fn(&Value) -> String, errors: &mut ErrorList) {
-    if !pod::same(new, old) {
+    if !same(new, old) {
         errors.invalid_shown(path, show(new), "field is immutable");
     }
 }
 
-/// The completions of an indexed job change together with its parallelism, those of others never.
+/// The completions of an indexed job may change only together with its parallelism, those of other jobs never.
 fn validate_completions(spec: &Value, old: &Value, path: &Path, errors: &mut ErrorList) {
     if text(spec, "/completionMode") != "Indexed" {
         return fixed(spec, old, "completions", show, errors);
@@ -60,7 +61,8 @@ fn validate_completions(spec: &Value, old: &Value, path: &Path, errors: &mut Err
     }
 }
 
-/// The template changes only while nothing runs: where its pods may be scheduled, and what they ask for.
+/// Of the template, only scheduling directives and resources may change, and only while the job is suspended without
+/// active pods.
 fn validate_template(spec: &Value, old: &Value, path: &Path, errors: &mut ErrorList) {
     let template = copy(spec, "/template");
     let mut before = copy(old, "/spec/template");
@@ -69,17 +71,17 @@ fn validate_template(spec: &Value, old: &Value, path: &Path, errors: &mut ErrorL
         && (!is_set(old, "/status/startTime") || has_condition(old, "Suspended", "True"))
         && integer(old, "/status/active").unwrap_or_default() == 0;
     if !rests {
-        return immutable(&template, &before, path, internal::show_template, errors);
+        return immutable(&template, &before, path, internal_types::show_template, errors);
     }
     allow_scheduling(&template, &mut before);
     let (spec, mut before) = (copy(&template, "/spec"), copy(&before, "/spec"));
     for kind in ["containers", "initContainers"] {
         allow_resources(&spec, &mut before, kind);
     }
-    immutable(&spec, &before, &path.child("spec"), internal::show_pod_spec, errors);
+    immutable(&spec, &before, &path.child("spec"), internal_types::show_pod_spec, errors);
 }
 
-/// Takes over what says where pods may run.
+/// Copies the scheduling directives.
 fn allow_scheduling(template: &Value, before: &mut Value) {
     match (is_set(template, "/spec/affinity"), is_set(before, "/spec/affinity")) {
         (false, true) => {
@@ -101,7 +103,7 @@ fn allow_scheduling(template: &Value, before: &mut Value) {
     }
 }
 
-/// Takes over what containers of the same names ask for.
+/// Copies the resources of containers with the same name.
 fn allow_resources(spec: &Value, before: &mut Value, kind: &str) {
     let new = spec.get(kind).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let old = list_mut(before, kind);

@@ -1,17 +1,17 @@
-//! What makes a job valid.
+//! Validation of Jobs.
 
 use serde_json::{Value, json};
 use windlass_schema::field::{ErrorList, FieldError, Path, show};
 use windlass_schema::names;
 
 use super::policies;
-use crate::kinds::internal;
-use crate::kinds::pod::report::Report;
-use crate::kinds::pod::validation::selectors;
+use crate::field_errors::FieldErrors;
+use crate::kinds::internal_types;
+use crate::kinds::label_selector;
 use crate::kinds::{pod, pod_template};
 use crate::object::{boolean, integer, is_set, text};
 
-/// Labels by which the pods of a job are known, and those that were used before.
+/// Labels of a job's pods, and their legacy names.
 pub(super) const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
 pub(super) const JOB_NAME: &str = "batch.kubernetes.io/job-name";
 pub(super) const LEGACY_CONTROLLER_UID: &str = "controller-uid";
@@ -19,14 +19,14 @@ pub(super) const LEGACY_JOB_NAME: &str = "job-name";
 
 const MAX_PARALLELISM: i64 = 100_000;
 const MAX_FAILED_INDEXES: i64 = 100_000;
-/// Above so many completions the limits below hold.
+/// Number of completions above which the following limits apply.
 const MANY_COMPLETIONS: i64 = 100_000;
 const MAX_PARALLELISM_OF_MANY: i64 = 10_000;
 const MAX_FAILED_INDEXES_OF_MANY: i64 = 10_000;
 const MAX_MANAGED_BY: usize = 63;
 const PATH_CHARACTERS: &str = "[A-Za-z0-9/\\-._~%!$&'()*+,;=:]+";
 
-/// Validates a job, new or changed; old ones may lack the newer labels.
+/// Validates a new or changed job; old ones may lack the prefixed labels.
 pub(super) fn validate(job: &Value, with_prefixed_labels: bool) -> ErrorList {
     let mut errors = ErrorList::new();
     validate_generated_selector(job, with_prefixed_labels, &mut errors);
@@ -34,7 +34,7 @@ pub(super) fn validate(job: &Value, with_prefixed_labels: bool) -> ErrorList {
     validate_spec(spec, &Path::new("spec"), &mut errors);
     let completions = integer(spec, "/completions").unwrap_or_default();
     if text(spec, "/completionMode") == "Indexed" && completions > 0 {
-        // The largest index is part of the host name of a pod.
+        // The largest index is part of a pod's host name.
         let name = text(job, "/metadata/name");
         let host = format!("{name}-{}", completions - 1);
         if !names::is_dns1123_label(&host).is_empty() {
@@ -45,7 +45,7 @@ pub(super) fn validate(job: &Value, with_prefixed_labels: bool) -> ErrorList {
     errors
 }
 
-/// Unless the selector is manual, the labels of the template are the generated ones.
+/// Requires the generated labels in the template, unless the selector is manual.
 fn validate_generated_selector(job: &Value, with_prefixed_labels: bool, errors: &mut ErrorList) {
     let selector = job.pointer("/spec/selector").filter(|selector| !selector.is_null());
     let Some(selector) = selector.filter(|_| boolean(job, "/spec/manualSelector") != Some(true)) else { return };
@@ -80,7 +80,7 @@ pub(super) fn validate_spec(spec: &Value, path: &Path, errors: &mut ErrorList) {
     if selector.is_none() {
         errors.required(&path.child("selector"));
     }
-    selectors::validate(selector, &path.child("selector"), errors);
+    label_selector::validate(selector, &path.child("selector"), errors);
     if selector.is_none_or(is_valid_selector) {
         let template = spec.get("template").unwrap_or(&Value::Null);
         let selected = selector.is_some_and(|selector| pod_template::selects(selector, template));
@@ -88,7 +88,7 @@ pub(super) fn validate_spec(spec: &Value, path: &Path, errors: &mut ErrorList) {
     }
 }
 
-/// Validates the spec of a job or of what jobs are made from, which has no selector yet.
+/// Validates the spec of a job or of a job template, which has no selector yet.
 pub(in crate::kinds) fn validate_any_spec(spec: &Value, path: &Path, errors: &mut ErrorList) {
     for field in [
         "parallelism",
@@ -116,7 +116,7 @@ pub(in crate::kinds) fn validate_any_spec(spec: &Value, path: &Path, errors: &mu
         if text(spec, "/completionMode") == "Indexed" {
             policies::validate_success(spec, &path, errors);
         } else {
-            let shown = internal::show(&spec["successPolicy"], policies::SUCCESS_POLICY);
+            let shown = internal_types::show(&spec["successPolicy"], policies::SUCCESS_POLICY);
             errors.invalid_shown(&path, shown, "requires indexed completion mode");
         }
     }
@@ -202,7 +202,7 @@ fn validate_indexed(spec: &Value, path: &Path, errors: &mut ErrorList) {
     at_most_of_many("maxFailedIndexes", failed, MAX_FAILED_INDEXES_OF_MANY);
 }
 
-/// Who manages a job says so in the way of `example.com/name`.
+/// Validates `managedBy`, which has the form `example.com/name`.
 fn validate_managed_by(value: &str, path: &Path, errors: &mut ErrorList) {
     match value.split_once('/') {
         _ if value.is_empty() => errors.required(path),
@@ -222,6 +222,6 @@ fn validate_managed_by(value: &str, path: &Path, errors: &mut ErrorList) {
 
 fn is_valid_selector(selector: &Value) -> bool {
     let mut problems = ErrorList::new();
-    selectors::validate(Some(selector), &Path::root(), &mut problems);
+    label_selector::validate(Some(selector), &Path::root(), &mut problems);
     problems.is_empty()
 }

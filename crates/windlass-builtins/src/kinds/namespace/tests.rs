@@ -14,7 +14,7 @@ fn a_new_one_gets_its_label_finalizer_and_phase() {
         "status": {"phase": "Terminating"},
     });
     Namespace.default(&mut object);
-    Namespace.prepare_for_create(&mut object);
+    Namespace.prepare_for_create(&mut object, &WriteContext::test());
     let expected = json!({
         "metadata": {"name": "a", "labels": {"team": "x", "kubernetes.io/metadata.name": "a"}},
         "spec": {"finalizers": ["example.com/custom", "kubernetes"]},
@@ -29,7 +29,7 @@ fn a_new_one_gets_its_label_finalizer_and_phase() {
 fn an_ordinary_update_keeps_finalizers_and_status() {
     let old = json!({"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}});
     let mut object = json!({"spec": {"finalizers": ["example.com/mine"]}, "status": {"phase": "Terminating"}});
-    Namespace.prepare_for_update(&mut object, &old);
+    Namespace.prepare_for_update(&mut object, &old, &WriteContext::test());
     assert_eq!(object, old);
 }
 

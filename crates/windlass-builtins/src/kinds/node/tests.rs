@@ -13,7 +13,7 @@ fn a_new_node_is_not_ready_and_all_of_it_can_be_used() {
         "status": {"capacity": {"cpu": "4"}},
     });
     Node.default(&mut node);
-    Node.prepare_for_create(&mut node);
+    Node.prepare_for_create(&mut node, &WriteContext::test());
     let expected = json!({
         "spec": {
             "podCIDR": "10.5.0.0/24", "podCIDRs": ["10.5.0.0/24"],
@@ -95,7 +95,7 @@ fn rows_read_as_kubectl_shows_them() {
         },
     });
     assert_eq!(
-        json!(Node.cells(&node, Timestamp::UNIX_EPOCH)),
+        json!(cells(&node, Timestamp::UNIX_EPOCH)),
         json!([
             "n",
             "NotReady,SchedulingDisabled",
@@ -109,5 +109,5 @@ fn rows_read_as_kubectl_shows_them() {
             "<unknown>"
         ])
     );
-    assert_eq!(Node.cells(&json!({}), Timestamp::UNIX_EPOCH)[1..3], [json!("Unknown"), json!("<none>")]);
+    assert_eq!(cells(&json!({}), Timestamp::UNIX_EPOCH)[1..3], [json!("Unknown"), json!("<none>")]);
 }

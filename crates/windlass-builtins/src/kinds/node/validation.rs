@@ -1,4 +1,4 @@
-//! What a node must look like.
+//! Validation of Nodes.
 
 use std::collections::HashSet;
 
@@ -10,13 +10,13 @@ use windlass_schema::names::{
 };
 use windlass_schema::quantity::Quantity;
 
-use crate::check;
-use crate::kinds::pod::resources::is_integer;
 use crate::object::{copy, entries, integer, is_set, items, text};
+use crate::resource_list::is_integer;
+use crate::validate;
 
 const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
-/// A node, new or changed.
+/// Validates a new or changed node.
 pub(super) fn node(node: &Value) -> ErrorList {
     let mut errors = taints(node);
     errors.extend(resources(node));
@@ -30,7 +30,7 @@ pub(super) fn node(node: &Value) -> ErrorList {
     errors
 }
 
-/// What an update, of the node or of its status, may change.
+/// Validates an update of a node or of its status.
 pub(super) fn update(node: &Value, old: &Value) -> ErrorList {
     let spec = Path::new("spec");
     let mut errors = resources(node);
@@ -85,7 +85,7 @@ fn taints(node: &Value) -> ErrorList {
     for (i, taint) in items(node, "/spec/taints").iter().enumerate() {
         let path = path.index(i);
         let (key, value, effect) = (text(taint, "/key"), text(taint, "/value"), text(taint, "/effect"));
-        errors.extend(check::qualified_name(&path.child("key"), key));
+        errors.extend(validate::qualified_name(&path.child("key"), key));
         let problems = is_valid_label_value(value);
         if !problems.is_empty() {
             errors.push(FieldError::invalid(&path.child("value"), &value.into(), problems.join(";")));
@@ -189,7 +189,7 @@ fn pod_cidrs(node: &Value) -> ErrorList {
                 let detail = format!(
                     "invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR address: {range}"
                 );
-                errors.push(check::internal(&path, detail));
+                errors.push(validate::internal(&path, detail));
                 break;
             }
         }
@@ -201,7 +201,7 @@ fn pod_cidrs(node: &Value) -> ErrorList {
     errors
 }
 
-/// The configuration of a kubelet, a removed feature whose checks stayed.
+/// Validates the dynamic kubelet configuration, a removed feature whose validation remains.
 fn config_source(source: &Value, path: &Path, in_status: bool) -> ErrorList {
     let mut errors = ErrorList::new();
     if !is_set(source, "/configMap") {
@@ -220,12 +220,12 @@ fn config_source(source: &Value, path: &Path, in_status: bool) -> ErrorList {
             _ => {}
         }
     }
-    let rules: [(&str, check::TextCheck); 3] =
+    let rules: [(&str, validate::TextCheck); 3] =
         [("namespace", is_dns1123_label), ("name", is_dns1123_subdomain), ("kubeletConfigKey", is_config_map_key)];
     for (field, rule) in rules {
         match text(source, &format!("/configMap/{field}")) {
             "" => errors.push(FieldError::required(&path.child(field), "")),
-            value => errors.extend(check::each(&path.child(field), value, rule(value))),
+            value => errors.extend(validate::each(&path.child(field), value, rule(value))),
         }
     }
     errors

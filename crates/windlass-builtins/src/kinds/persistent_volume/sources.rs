@@ -1,15 +1,15 @@
-//! Where the storage of a volume is: exactly one of many sources.
+//! Volume sources, of which a volume has exactly one.
 
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, Path};
 use windlass_schema::names;
 
-use crate::kinds::pod::report::Report;
+use crate::field_errors::FieldErrors;
 use crate::kinds::pod::validation::paths::no_backsteps;
 use crate::kinds::pod::validation::volumes::{required, validate_driver_name, validate_initiator, validate_source};
 use crate::object::{boolean, integer, is_set, text};
 
-/// The sources in the order the server looks at them, each with the name it has in a complaint about a second one.
+/// The sources in the order of validation, each with its name in the error about a second source.
 const SOURCES: [(&str, &str); 22] = [
     ("hostPath", "hostPath"),
     ("gcePersistentDisk", "gcePersistentDisk"),
@@ -35,17 +35,17 @@ const SOURCES: [(&str, &str); 22] = [
     ("csi", "csi"),
 ];
 
-/// Whether a field of the spec is a source.
+/// Whether a field of the spec is a volume source.
 pub(super) fn is_source(field: &str) -> bool {
     SOURCES.iter().any(|(source, _)| *source == field)
 }
 
-/// The sources of a spec; `name` is that of the volume.
+/// Validates the sources of a spec; `name` is the name of the volume.
 pub(super) fn validate(spec: &Value, name: &str, path: &Path, errors: &mut ErrorList) {
     let mut found = false;
     for (field, shown) in SOURCES {
         let Some(source) = spec.get(field).filter(|source| !source.is_null()) else { continue };
-        // The real server forgot to count what came before this one.
+        // The real server does not count preceding sources here.
         if found && field != "flexVolume" {
             errors.forbidden(&path.child(shown), "may not specify more than 1 volume type");
             continue;
@@ -141,7 +141,7 @@ fn validate_iscsi(source: &Value, name: &str, path: &Path, errors: &mut ErrorLis
     }
 }
 
-/// As for pods, in fewer words.
+/// Like the validation for pods, with shorter messages.
 fn validate_target(name: &str, path: &Path, errors: &mut ErrorList) {
     if matches!(name.get(..3), Some("iqn" | "eui" | "naa")) {
         validate_initiator(name, path, errors);

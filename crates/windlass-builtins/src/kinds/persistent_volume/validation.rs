@@ -1,19 +1,19 @@
-//! What makes a volume valid, and what of it may change.
+//! Validation of PersistentVolumes and their updates.
 
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, Path};
 use windlass_schema::{go_format, names};
 
 use super::{OLD_MOUNT_OPTIONS, sources};
-use crate::check;
-use crate::kinds::pod::diff::{diff, same};
-use crate::kinds::pod::report::Report;
-use crate::kinds::pod::resources;
+use crate::diff::{diff, same};
+use crate::field_errors::FieldErrors;
 use crate::kinds::pod::validation::claims::{validate_access_modes, validate_class_and_mode};
 use crate::kinds::pod::validation::scheduling::validate_node_selector;
 use crate::object::{copy, is_set, items, map, remove, text};
+use crate::resource_list;
+use crate::validate;
 
-/// Sources whose mounts take options.
+/// Volume sources that support mount options.
 const MOUNTABLE: [&str; 13] = [
     "gcePersistentDisk",
     "awsElasticBlockStore",
@@ -30,7 +30,7 @@ const MOUNTABLE: [&str; 13] = [
     "photonPersistentDisk",
 ];
 
-/// Validates a volume; an old one may keep values of labels that are none.
+/// Validates a volume; an existing one may keep invalid label values.
 pub(super) fn validate(object: &Value, old: Option<&Value>) -> ErrorList {
     let mut errors = validate_spec_of(object, old);
     let spec = object.get("spec").unwrap_or(&Value::Null);
@@ -42,7 +42,7 @@ pub(super) fn validate(object: &Value, old: Option<&Value>) -> ErrorList {
     errors
 }
 
-/// Validates a change. The real server looks at the whole object twice, and so says what is wrong with it twice.
+/// Validates an update. The real server validates the whole object twice, so its errors are listed twice.
 pub(super) fn validate_update(object: &Value, old: &Value) -> ErrorList {
     let mut errors = validate(object, Some(old));
     errors.extend(validate_spec_of(object, Some(old)));
@@ -58,7 +58,7 @@ pub(super) fn validate_update(object: &Value, old: &Value) -> ErrorList {
         errors.forbidden(&Path::new("spec").child("persistentvolumesource"), detail);
     }
     let mode = "/spec/volumeMode";
-    errors.extend(check::immutable(&Path::new("volumeMode"), &copy(object, mode), &copy(old, mode)));
+    errors.extend(validate::immutable(&Path::new("volumeMode"), &copy(object, mode), &copy(old, mode)));
     if is_set(old, "/spec/nodeAffinity") {
         validate_affinity_unchanged(object, old, &mut errors);
     }
@@ -69,7 +69,7 @@ pub(super) fn validate_update(object: &Value, old: &Value) -> ErrorList {
     errors
 }
 
-/// Validates the spec of a volume that an attachment has inline.
+/// Validates the inline volume spec of a VolumeAttachment.
 pub(in crate::kinds) fn validate_inline(spec: &Value, path: &Path, errors: &mut ErrorList) {
     const NOT_INLINE: &str = "may not be specified in the context of inline volumes";
     if is_set(spec, "/claimRef") {
@@ -157,7 +157,7 @@ fn capacity(spec: &Value, path: &Path, errors: &mut ErrorList) {
         let shown = copy(spec, "/capacity");
         errors.add(windlass_schema::field::FieldError::not_supported(path, &shown, &["storage"]));
     }
-    for (name, quantity) in resources::list(spec, "/capacity") {
+    for (name, quantity) in resource_list::list(spec, "/capacity") {
         let at = path.key(&name);
         if quantity.value() < 0 {
             errors.invalid(&at, quantity.value(), "must be a valid resource quantity");
@@ -168,7 +168,7 @@ fn capacity(spec: &Value, path: &Path, errors: &mut ErrorList) {
     }
 }
 
-/// Whether a path is the root, however it is written.
+/// Whether a path denotes the root directory.
 fn is_root(path: &str) -> bool {
     let mut depth = 0_usize;
     for element in path.split('/').filter(|element| !matches!(*element, "" | ".")) {
@@ -183,7 +183,7 @@ fn has_invalid_values(object: &Value) -> bool {
     values.filter_map(Value::as_str).any(|value| !names::is_valid_label_value(value).is_empty())
 }
 
-/// The sources of a volume, without the rest of its spec.
+/// Returns the volume source of a spec.
 fn source_of(object: &Value) -> Value {
     let fields = map(object, "/spec").into_iter().flatten();
     fields.filter(|(name, _)| sources::is_source(name)).map(|(name, source)| (name.clone(), source.clone())).collect()
@@ -208,7 +208,7 @@ fn validate_affinity_unchanged(object: &Value, old: &Value, errors: &mut ErrorLi
     }
 }
 
-/// The label that replaces an old one.
+/// Returns the label that replaces a deprecated one.
 fn newer_label(label: &str) -> Option<&'static str> {
     Some(match label {
         "failure-domain.beta.kubernetes.io/zone" => "topology.kubernetes.io/zone",
@@ -220,7 +220,7 @@ fn newer_label(label: &str) -> Option<&'static str> {
     })
 }
 
-/// The affinity as the real server shows it: with the names of its internal types.
+/// Formats the affinity as the real server does, with the field names of its internal types.
 fn shown_affinity(affinity: &Value) -> String {
     if affinity.is_null() {
         return "null".to_owned();
@@ -230,7 +230,7 @@ fn shown_affinity(affinity: &Value) -> String {
         Some(rules) => {
             let show = |rule: &Value| {
                 let (key, operator) = (copy(rule, "/key"), copy(rule, "/operator"));
-                check::go_struct(&[("Key", &key), ("Operator", &operator), ("Values", &copy(rule, "/values"))])
+                validate::go_struct(&[("Key", &key), ("Operator", &operator), ("Values", &copy(rule, "/values"))])
             };
             format!("[{}]", rules.iter().map(show).collect::<Vec<_>>().join(","))
         }

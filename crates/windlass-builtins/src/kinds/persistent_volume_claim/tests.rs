@@ -1,7 +1,7 @@
 use expect_test::expect;
 
 use super::*;
-use crate::kinds::expectations::{check_create, check_status, check_update};
+use crate::kinds::tests::expectations::{check_create, check_status, check_update};
 use crate::object::copy;
 
 fn claim() -> Value {
@@ -19,7 +19,7 @@ fn with(pointer: &str, value: Value) -> Value {
 fn a_new_claim_is_pending_and_of_files() {
     let mut claim = with("/status", json!({"phase": "Bound"}));
     PersistentVolumeClaim.default(&mut claim);
-    PersistentVolumeClaim.prepare_for_create(&mut claim);
+    PersistentVolumeClaim.prepare_for_create(&mut claim, &WriteContext::test());
     assert_eq!(claim["status"], json!({"phase": "Pending"}));
     assert_eq!(claim["spec"]["volumeMode"], "Filesystem");
     assert_eq!(PersistentVolumeClaim.validate(&claim), ErrorList::new());
@@ -110,7 +110,7 @@ fn every_field_of_the_spec_is_checked() {
 fn both_data_sources_say_the_same() {
     let settled = |pointer: &str, value: Value| {
         let mut claim = with(pointer, value);
-        PersistentVolumeClaim.prepare_for_create(&mut claim);
+        PersistentVolumeClaim.prepare_for_create(&mut claim, &WriteContext::test());
         (copy(&claim, "/spec/dataSource"), copy(&claim, "/spec/dataSourceRef"))
     };
     let own = json!({"kind": "PersistentVolumeClaim", "name": "x"});

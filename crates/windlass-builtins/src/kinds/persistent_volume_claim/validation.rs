@@ -1,4 +1,4 @@
-//! What makes a claim valid, and what of it may change.
+//! Validation of PersistentVolumeClaims and their updates.
 
 use std::cmp::Ordering;
 
@@ -9,13 +9,13 @@ use windlass_schema::names;
 use windlass_schema::quantity::Quantity;
 
 use super::{OLD_CLASS, same_data_sources};
-use crate::check;
-use crate::kinds::pod::diff::{diff, same};
-use crate::kinds::pod::report::Report;
-use crate::kinds::pod::resources::{is_native, list, quantity};
+use crate::diff::{diff, same};
+use crate::field_errors::FieldErrors;
 use crate::kinds::pod::validation::claims::{Tolerated, validate_spec};
 use crate::kinds::pod::validation::resources::validate_quantity;
 use crate::object::{carry_over, copy, entries, is_set, items, map, remove, set, text};
+use crate::resource_list::{is_native, list, quantity};
+use crate::validate;
 
 const RESIZES: [&str; 5] = [
     "ControllerResizeInProgress",
@@ -25,7 +25,7 @@ const RESIZES: [&str; 5] = [
     "NodeResizePending",
 ];
 
-/// Validates a claim; one that is there may keep what was accepted once.
+/// Validates a claim; an existing one may keep values that were accepted earlier.
 pub(super) fn validate(object: &Value, old: Option<&Value>) -> ErrorList {
     let tolerated = old.map(tolerated).unwrap_or_default();
     let mut errors = ErrorList::new();
@@ -42,7 +42,7 @@ fn tolerated(old: &Value) -> Tolerated {
     }
 }
 
-/// Validates a change of a claim.
+/// Validates an update.
 pub(super) fn validate_update(object: &Value, old: &Value) -> ErrorList {
     let mut errors = validate(object, Some(old));
     let (mut new_spec, mut old_spec) = (copy(object, "/spec"), copy(old, "/spec"));
@@ -53,7 +53,7 @@ pub(super) fn validate_update(object: &Value, old: &Value) -> ErrorList {
             set(&mut old_spec, field, source.clone());
         }
     }
-    // The volume is named once, by whoever binds the claim.
+    // The volume is set once, when the claim is bound.
     if text(&old_spec, "/volumeName").is_empty() {
         carry_over(&mut old_spec, &new_spec, "/volumeName");
     }
@@ -75,19 +75,20 @@ pub(super) fn validate_update(object: &Value, old: &Value) -> ErrorList {
     let size = |object: &Value, pointer: &str| object.pointer(pointer).and_then(quantity).unwrap_or(Quantity::zero());
     let requests = "/spec/resources/requests/storage";
     let (new_size, old_size) = (size(object, requests), size(old, requests));
-    // A request may go back as far as to what is there, so that a failed expansion can be given up.
+    // A request may be reduced down to the current capacity, to recover from a failed expansion.
     let is_smaller = |a: &Quantity, b: &Quantity| a.partial_cmp(b) == Some(Ordering::Less);
     if is_smaller(&new_size, &old_size) && !is_smaller(&size(old, "/status/capacity/storage"), &new_size) {
         let path = Path::new("spec").child("resources").child("requests").child("storage");
         errors.forbidden(&path, "field can not be less than status.capacity");
     }
     let mode = "/spec/volumeMode";
-    errors.extend(check::immutable(&Path::new("volumeMode"), &copy(object, mode), &copy(old, mode)));
+    errors.extend(validate::immutable(&Path::new("volumeMode"), &copy(object, mode), &copy(old, mode)));
     attributes_class_change(object, old, &mut errors);
     errors
 }
 
-/// The class may be named later, and may move from the annotation into the field; both are taken back in `new_spec`.
+/// Allows to set the class later and to move it from the annotation to the field; both changes are reverted in
+/// `new_spec`.
 fn class_change(object: &Value, old: &Value, new_spec: &mut Value, errors: &mut ErrorList) {
     let annotation = |object| map(object, "/metadata/annotations").and_then(|all| all.get(OLD_CLASS)?.as_str());
     let (old_note, new_note) = (annotation(old), annotation(object));

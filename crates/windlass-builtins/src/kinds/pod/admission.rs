@@ -1,12 +1,12 @@
-//! What the admission plugins that are on by default do to pods, as functions over the objects they look up.
+//! The built-in admission plugins for pods that are enabled by default, as functions of the objects they look up.
 
 mod secrets;
 
 use serde_json::{Value, json};
 
 pub use self::secrets::{check_mirror, check_secrets};
-use super::defaults::list_mut;
 use super::validation::annotations::{MIRROR, annotation};
+use crate::object::list_mut;
 use crate::object::{boolean, carry_over, integer, is_set, items, set, text};
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
@@ -15,8 +15,8 @@ const LOWER: &str = "PreemptLowerPriority";
 const TOKEN_VOLUME: &str = "kube-api-access-";
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// `DefaultTolerationSeconds`: a pod stays for five minutes on a node that is lost, unless it says otherwise. Runs on
-/// create and update.
+/// `DefaultTolerationSeconds`: unless it specifies otherwise, a pod tolerates an unreachable or not-ready node for five
+/// minutes. Runs on create and update.
 pub fn default_tolerations(pod: &mut Value) {
     if !pod.get("spec").is_some_and(Value::is_object) {
         return;
@@ -38,11 +38,11 @@ pub fn default_tolerations(pod: &mut Value) {
     }
 }
 
-/// `Priority` on create: the priority of a pod is that of its class. `class` is the PriorityClass that the pod names,
-/// or the one that is the default where it names none, or nothing.
+/// `Priority` on create: sets the priority of a pod from its class. `class` is the PriorityClass that the pod names, or
+/// the default class if it names none, or `None`.
 ///
 /// # Errors
-/// Why the pod is forbidden: it states a priority or policy that its class does not have.
+/// Returns why the pod is forbidden: its priority or preemption policy differs from that of its class.
 pub fn set_priority(pod: &mut Value, class: Option<&Value>) -> Result<(), String> {
     let (name, priority, policy) = match class {
         Some(class) => {
@@ -73,7 +73,7 @@ pub fn set_priority(pod: &mut Value, class: Option<&Value>) -> Result<(), String
     Ok(())
 }
 
-/// `Priority` on update: what it set on create stays when a client leaves it out.
+/// `Priority` on update: keeps the values set on create if the client omits them.
 pub fn keep_priority(pod: &mut Value, old: &Value) {
     for field in ["/spec/priority", "/spec/preemptionPolicy"] {
         if !is_set(pod, field) {
@@ -82,12 +82,12 @@ pub fn keep_priority(pod: &mut Value, old: &Value) {
     }
 }
 
-/// Whether a pod only shows what a node runs by itself.
+/// Whether a pod is a mirror pod, which represents a static pod of a node.
 pub fn is_mirror(pod: &Value) -> bool {
     annotation(pod.get("metadata").unwrap_or(&Value::Null), MIRROR).is_some()
 }
 
-/// The service account that a pod runs as: the one it names, else `default`.
+/// Returns the service account of a pod; `default` if it names none.
 pub fn service_account_name(pod: &Value) -> &str {
     match text(pod, "/spec/serviceAccountName") {
         "" => "default",
@@ -95,8 +95,8 @@ pub fn service_account_name(pod: &Value) -> &str {
     }
 }
 
-/// `ServiceAccount` on create: a pod runs as `account`, gets its pull secrets, and finds its token in every container.
-/// `suffix` completes the name of the volume with the token. Mirror pods stay as they are.
+/// `ServiceAccount` on create: sets the service account of a pod, adds its image pull secrets, and mounts its token
+/// into every container. `suffix` completes the name of the token volume. Mirror pods are not changed.
 pub fn use_service_account(pod: &mut Value, account: &Value, suffix: &str) {
     if is_mirror(pod) {
         return;

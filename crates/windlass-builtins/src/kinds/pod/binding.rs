@@ -1,14 +1,14 @@
-//! Binding a pod to a node, which is how it gets scheduled.
+//! Binding of a pod to a node, by which it is scheduled.
 
 use jiff::Timestamp;
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, Path};
 
 use super::prepare::update_condition;
-use super::report::Report;
+use crate::field_errors::FieldErrors;
 use crate::object::{entries, is_set, items, remove, set, text};
 
-/// Validates a binding, metadata excepted.
+/// Validates a binding except for its metadata.
 pub fn validate(binding: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("target");
@@ -20,11 +20,11 @@ pub fn validate(binding: &Value) -> ErrorList {
     errors
 }
 
-/// Binds a pod to the node that a binding names: sets the node and the `PodScheduled` condition, and takes over the
-/// binding's annotations and labels. The generation stays.
+/// Binds a pod to the target node of a binding: sets the node and the `PodScheduled` condition, and copies the
+/// binding's annotations and labels. The generation does not change.
 ///
 /// # Errors
-/// Why the pod cannot be bound; the server answers with a conflict about `pods/binding`.
+/// Returns why the pod cannot be bound; the server reports a conflict for `pods/binding`.
 pub fn bind(pod: &mut Value, binding: &Value, now: Timestamp) -> Result<(), String> {
     let name = text(pod, "/metadata/name");
     if is_set(pod, "/metadata/deletionTimestamp") {

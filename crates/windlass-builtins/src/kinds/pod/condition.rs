@@ -1,4 +1,4 @@
-//! The conditions of a pod.
+//! Conditions of a pod.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ pub fn is_ready(pod: &Value) -> bool {
     conditions.any(|condition| text(condition, "/type") == "Ready" && text(condition, "/status") == "True")
 }
 
-/// Says that a condition holds, since `now` unless it held before.
+/// Sets a condition to true; the transition time is `now` unless it already was true.
 pub fn set_condition(pod: &mut Value, kind: &str, reason: &str, message: &str, now: &str) {
     let mut conditions = items(pod, "/status/conditions").to_vec();
     let mut condition = json!({

@@ -1,18 +1,19 @@
-//! What the API fills into pods and pod templates that a client left open.
+//! Defaults of pods and pod templates.
 //!
-//! [`pod`] is for pods, [`pod_spec`] for the spec inside a template: a few values are only set on real pods, so that a
+//! [`pod`] is for pods, [`pod_spec`] for the spec of a template: a few defaults are only applied to pods, so that a
 //! template stays as its author wrote it.
 
 use serde_json::{Map, Value, json};
 
 use super::image;
 use super::resources;
-use crate::object::{boolean, integer, is_set, items, remove, set, set_default, set_default_text, text};
+use crate::object::{boolean, integer, is_set, items, list_mut, remove, set, set_default, set_default_text, text};
+use crate::resource_list;
 
-/// The modes of files in volumes made from objects: 0644.
+/// Default mode of files in volumes made from API objects.
 const FILE_MODE: i64 = 0o644;
 
-/// Annotations of long gone releases that held init containers; they are dropped from pods and templates.
+/// Annotations of early releases that contained init containers; they are dropped from pods and templates.
 const INIT_CONTAINER_ANNOTATIONS: [&str; 4] = [
     "pod.beta.kubernetes.io/init-containers",
     "pod.alpha.kubernetes.io/init-containers",
@@ -20,7 +21,7 @@ const INIT_CONTAINER_ANNOTATIONS: [&str; 4] = [
     "pod.alpha.kubernetes.io/init-container-statuses",
 ];
 
-/// Fills in a pod.
+/// Applies the defaults of a pod.
 pub fn pod(pod: &mut Value) {
     drop_init_container_annotations(pod);
     if let Some(spec) = object_at(pod, "spec") {
@@ -44,7 +45,7 @@ pub fn pod(pod: &mut Value) {
     agree_on_pod_ips(pod);
 }
 
-/// Fills in a pod template.
+/// Applies the defaults of a pod template.
 pub fn template(template: &mut Value) {
     drop_init_container_annotations(template);
     if let Some(spec) = object_at(template, "spec") {
@@ -52,7 +53,7 @@ pub fn template(template: &mut Value) {
     }
 }
 
-/// Fills in the spec of a pod or template.
+/// Applies the defaults of the spec of a pod or template.
 pub fn pod_spec(spec: &mut Value) {
     set_default_text(spec, "/dnsPolicy", "ClusterFirst");
     set_default_text(spec, "/restartPolicy", "Always");
@@ -68,12 +69,12 @@ pub fn pod_spec(spec: &mut Value) {
             default_container(container);
         }
     }
-    resources::round_up(spec, "/overhead");
-    resources::round_up(spec, "/resources/limits");
-    resources::round_up(spec, "/resources/requests");
+    resource_list::round_up(spec, "/overhead");
+    resource_list::round_up(spec, "/resources/limits");
+    resource_list::round_up(spec, "/resources/requests");
 }
 
-/// `serviceAccount` is the old name of `serviceAccountName`: the new one wins, and both are answered.
+/// Synchronizes `serviceAccount`, the deprecated name, with `serviceAccountName`, which takes precedence.
 fn agree_on_service_account(spec: &mut Value) {
     let name = match text(spec, "/serviceAccountName") {
         "" => text(spec, "/serviceAccount").to_owned(),
@@ -85,7 +86,7 @@ fn agree_on_service_account(spec: &mut Value) {
     }
 }
 
-/// `podIP` and the first of `podIPs` are the same address; `podIP` wins where they differ.
+/// Synchronizes `podIP`, which takes precedence, with the first of `podIPs`.
 fn agree_on_pod_ips(pod: &mut Value) {
     let ip = text(pod, "/status/podIP").to_owned();
     let first = items(pod, "/status/podIPs").first().map(|ip| text(ip, "/ip").to_owned());
@@ -118,7 +119,7 @@ fn default_volume(volume: &mut Value) {
     }
 }
 
-/// The defaults of a source of volumes.
+/// Applies the defaults of a volume source.
 pub(crate) fn default_volume_source(name: &str, source: &mut Value) {
     match name {
         "hostPath" => set_default(source, "/type", ""),
@@ -160,8 +161,8 @@ pub(crate) fn default_volume_source(name: &str, source: &mut Value) {
         }
         "ephemeral" if is_set(source, "/volumeClaimTemplate") => {
             set_default(source, "/volumeClaimTemplate/spec/volumeMode", "Filesystem");
-            resources::round_up(source, "/volumeClaimTemplate/spec/resources/limits");
-            resources::round_up(source, "/volumeClaimTemplate/spec/resources/requests");
+            resource_list::round_up(source, "/volumeClaimTemplate/spec/resources/limits");
+            resource_list::round_up(source, "/volumeClaimTemplate/spec/resources/requests");
         }
         _ => {}
     }
@@ -196,8 +197,8 @@ fn default_container(container: &mut Value) {
             set_default(file, "/optional", false);
         }
     }
-    resources::round_up(container, "/resources/limits");
-    resources::round_up(container, "/resources/requests");
+    resource_list::round_up(container, "/resources/limits");
+    resource_list::round_up(container, "/resources/requests");
     for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
         if let Some(probe) = object_at(container, probe) {
             default_probe(probe);
@@ -239,7 +240,7 @@ fn default_host_ports(container: &mut Value) {
     }
 }
 
-/// A pod that limits a resource requests as much of it, unless it says otherwise.
+/// Sets the request of a limited resource to its limit, unless it is set.
 fn request_what_is_limited(container: &mut Value) {
     let Some(limits) = container.pointer("/resources/limits").and_then(Value::as_object).cloned() else { return };
     for (name, limit) in limits {
@@ -254,15 +255,7 @@ fn request_what_is_limited(container: &mut Value) {
     }
 }
 
-/// The objects of a list, to be changed; none where there is no list.
-pub(crate) fn list_mut<'a>(value: &'a mut Value, field: &str) -> &'a mut [Value] {
-    match value.get_mut(field) {
-        Some(Value::Array(items)) => items,
-        _ => &mut [],
-    }
-}
-
-/// A child that is an object, to be changed.
+/// Returns a field that is an object, for modification.
 fn object_at<'a>(value: &'a mut Value, field: &str) -> Option<&'a mut Value> {
     value.get_mut(field).filter(|child| child.is_object())
 }

@@ -1,12 +1,12 @@
-//! Names of container images, as far as the API looks into them: the tag decides how often an image is pulled.
+//! Container image names, parsed as far as the API needs: the tag determines the default pull policy.
 
-/// How an image is pulled when nobody says: `Always` for `:latest` and for no tag at all, else `IfNotPresent`.
+/// Returns the default pull policy: `Always` for `:latest` and for images without a tag, otherwise `IfNotPresent`.
 pub(super) fn pull_policy(image: &str) -> &'static str {
     if tag(image) == Some("latest") { "Always" } else { "IfNotPresent" }
 }
 
-/// The tag of an image: `latest` where there is neither tag nor digest, `None` where there is only a digest or the
-/// name is not one.
+/// Returns the tag of an image: `latest` if there is neither tag nor digest, `None` if there is only a digest or the
+/// name is invalid.
 fn tag(image: &str) -> Option<&str> {
     if image.len() == 64 && image.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
         return None;
@@ -60,7 +60,8 @@ fn is_domain(domain: &str) -> bool {
     is_host && port.is_none_or(|port| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Lower-case letters and digits, in groups parted by `.`, `_`, `__` or any number of `-`.
+/// Whether a component consists of lower-case letters and digits, in groups separated by `.`, `_`, `__` or any number
+/// of `-`.
 fn is_path_component(component: &str) -> bool {
     let is_alphanumeric = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let bytes = component.as_bytes();

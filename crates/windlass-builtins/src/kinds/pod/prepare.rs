@@ -1,16 +1,16 @@
-//! What the server does to a pod before it is validated: fields of the client it does not take, fields of its own.
+//! Preparation of pods for validation: drops fields that clients may not set, and sets those of the server.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use windlass_schema::field::{ErrorList, Path};
 
-use super::defaults::list_mut;
-use super::resources::qos_class;
 use super::validation::annotations::{APP_ARMOR, annotation};
 use super::validation::validate_app_armor;
+use crate::kinds::pod::resources::qos_class;
+use crate::object::list_mut;
 use crate::object::{carry_over, integer, items, remove, set, text};
 
-/// A pod starts out pending, with its class of service.
+/// Prepares a new pod: its phase is Pending, and its QoS class is set.
 pub(super) fn create(pod: &mut Value) {
     set(pod, "/metadata/generation", 1);
     let class = match text(pod, "/status/qosClass") {
@@ -27,13 +27,13 @@ pub(super) fn create(pod: &mut Value) {
     take_over_app_armor(pod);
 }
 
-/// An ordinary update leaves the status alone.
+/// Prepares an ordinary update, which cannot change the status.
 pub(super) fn update(pod: &mut Value, old: &Value) {
     carry_over(pod, old, "/status");
     drop_disabled(pod);
 }
 
-/// An update of the status changes nothing else that matters.
+/// Prepares an update of the status, which cannot change the spec.
 pub(super) fn update_status(pod: &mut Value, old: &Value) {
     carry_over(pod, old, "/spec");
     remove(pod, "/metadata/deletionTimestamp");
@@ -44,7 +44,7 @@ pub(super) fn update_status(pod: &mut Value, old: &Value) {
     keep_observed_generations(pod, old);
 }
 
-/// An update of the ephemeral containers changes only them.
+/// Prepares an update of the ephemeral containers, which cannot change anything else.
 pub(super) fn update_ephemeral_containers(pod: &mut Value, old: &Value) {
     let containers = pod.pointer("/spec/ephemeralContainers").cloned();
     carry_over(pod, old, "/spec");
@@ -60,8 +60,8 @@ pub(super) fn update_ephemeral_containers(pod: &mut Value, old: &Value) {
     count_change(pod, old);
 }
 
-/// A resize changes only the resources of containers and of the pod. Where containers come or go, or change their
-/// order, the update stays as it is, for validation to refuse.
+/// Prepares a resize, which can change only resources of the containers and the pod. If containers are added, removed
+/// or reordered, the update is left unchanged, for validation to reject.
 pub(super) fn update_resources(pod: &mut Value, old: &Value) {
     let kinds = ["containers", "initContainers"];
     let list = |value: &Value, kind: &str| items(value, &format!("/spec/{kind}")).to_vec();
@@ -88,7 +88,7 @@ pub(super) fn update_resources(pod: &mut Value, old: &Value) {
     count_change(pod, old);
 }
 
-/// A changed spec is a new generation, also when a subresource changed it.
+/// Increments the generation if the spec has changed, also through a subresource.
 fn count_change(pod: &mut Value, old: &Value) {
     if pod.get("spec") != old.get("spec") {
         set(pod, "/metadata/generation", integer(old, "/metadata/generation").unwrap_or_default() + 1);
@@ -107,14 +107,14 @@ fn resized(new: Vec<Value>, old: Vec<Value>) -> Vec<Value> {
     merged
 }
 
-/// Metadata that an update of a part of the spec leaves alone.
+/// Restores metadata that an update of a part of the spec cannot change.
 fn keep_metadata(pod: &mut Value, old: &Value) {
     for field in ["deletionTimestamp", "generation", "labels", "annotations", "finalizers", "ownerReferences"] {
         carry_over(pod, old, &format!("/metadata/{field}"));
     }
 }
 
-/// Observed generations that a client clears stay as they were, condition by condition of the same type.
+/// Restores observed generations that a client clears, per condition type.
 fn keep_observed_generations(pod: &mut Value, old: &Value) {
     if integer(pod, "/status/observedGeneration").unwrap_or_default() == 0 {
         carry_over(pod, old, "/status/observedGeneration");
@@ -130,7 +130,7 @@ fn keep_observed_generations(pod: &mut Value, old: &Value) {
     }
 }
 
-/// Sets a condition of a pod; the time of its last transition is that of its last change of status.
+/// Sets a condition of a pod; the transition time changes only with the status.
 pub(super) fn update_condition(
     pod: &mut Value,
     kind: &str,
@@ -161,7 +161,7 @@ pub(super) fn update_condition(
     set(pod, "/status/conditions", conditions);
 }
 
-/// Drops fields of features that are off, from a pod or a template.
+/// Drops fields of disabled feature gates from a pod or template.
 pub(crate) fn drop_disabled(object: &mut Value) {
     let Some(spec) = object.get_mut("spec") else { return };
     remove(spec, "/schedulingGroup");
@@ -183,7 +183,7 @@ pub(crate) fn drop_disabled(object: &mut Value) {
     }
 }
 
-/// Label keys that a pod wants to share, or not, with others become part of its selectors, with its own values.
+/// Adds the pod's own values of `matchLabelKeys` and `mismatchLabelKeys` to the label selectors.
 fn merge_label_keys(pod: &mut Value) {
     let labels = pod.pointer("/metadata/labels").cloned().unwrap_or_default();
     let Some(spec) = pod.get_mut("spec") else { return };
@@ -221,7 +221,7 @@ fn merge_keys_of(term: &mut Value, labels: &Value) {
     }
 }
 
-/// The profile that an annotation stands for.
+/// Returns the AppArmor profile of an annotation value.
 pub(super) fn app_armor_of(annotation: &str) -> Option<Value> {
     match annotation {
         "unconfined" => Some(json!({"type": "Unconfined"})),
@@ -236,7 +236,7 @@ pub(super) fn app_armor_of(annotation: &str) -> Option<Value> {
     }
 }
 
-/// AppArmor profiles in annotations become fields of the containers they name.
+/// Copies AppArmor profiles from annotations to the containers they name.
 fn take_over_app_armor(pod: &mut Value) {
     let metadata = pod.get("metadata").cloned().unwrap_or_default();
     if metadata.get("annotations").is_none() {

@@ -1,4 +1,4 @@
-//! Pods through their strategy: defaults and creation; the files below have the rest.
+//! Pods through their strategy: defaults and creation; the submodules cover the rest.
 
 mod properties;
 mod subresources;
@@ -11,12 +11,12 @@ use jiff::Timestamp;
 
 use super::Pod;
 use crate::object::{set, text};
-use crate::strategy::Strategy;
+use crate::strategy::{Strategy, WriteContext};
 
 fn made(spec: Value) -> Value {
     let mut pod = json!({"metadata": {"name": "p", "namespace": "n"}, "spec": spec});
     Pod.default(&mut pod);
-    Pod.prepare_for_create(&mut pod);
+    Pod.prepare_for_create(&mut pod, &WriteContext::test());
     pod
 }
 
@@ -119,11 +119,11 @@ fn a_new_pod_shares_label_keys_through_its_selectors_and_waits_at_its_gates() {
         "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
             {"mismatchLabelKeys": ["v"], "labelSelector": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}}]}},
     }});
-    Pod.prepare_for_create(&mut pod);
+    Pod.prepare_for_create(&mut pod, &WriteContext::test());
     let spread = &pod["spec"]["topologySpreadConstraints"][0]["labelSelector"];
     assert_eq!(*spread, json!({"matchExpressions": [{"key": "v", "operator": "In", "values": ["1"]}]}));
     let pointer = "/spec/affinity/podAntiAffinity/requiredDuringSchedulingIgnoredDuringExecution/0/labelSelector/matchExpressions/1";
     assert_eq!(pod.pointer(pointer), Some(&json!({"key": "v", "operator": "NotIn", "values": ["1"]})));
     assert_eq!(text(&pod, "/status/conditions/0/reason"), "SchedulingGated");
-    assert_eq!(Pod.cells(&pod, Timestamp::UNIX_EPOCH)[2], "SchedulingGated");
+    assert_eq!(super::printer::cells(&pod, Timestamp::UNIX_EPOCH)[2], "SchedulingGated");
 }

@@ -1,7 +1,7 @@
-//! What makes a pod valid, with the messages and the order of the real server. Metadata is checked elsewhere, for all
+//! Validation of pods, with the messages and the order of the real server. Metadata is validated elsewhere, for all
 //! kinds alike.
 //!
-//! The rules have a file a topic; this one puts them in order.
+//! Each topic has its own file; this one defines the order.
 
 pub(crate) mod annotations;
 pub(crate) mod claims;
@@ -16,7 +16,6 @@ mod resize;
 pub(crate) mod resources;
 pub(crate) mod scheduling;
 mod security;
-pub(crate) mod selectors;
 mod status;
 mod update;
 pub(crate) mod volumes;
@@ -27,7 +26,8 @@ use windlass_schema::field::{ErrorList, Path};
 use windlass_schema::names;
 
 use self::containers::Surroundings;
-use super::report::Report;
+use crate::field_errors::FieldErrors;
+use crate::kinds::label_selector;
 use crate::object::{boolean, integer, is_set, items, text};
 
 pub(crate) use claims::validate_spec as validate_claim;
@@ -48,7 +48,7 @@ pub fn validate_create(pod: &Value) -> ErrorList {
     errors
 }
 
-/// The rules for a pod whether it is new or changed.
+/// Validates the rules that apply to new and changed pods.
 pub(super) fn validate_any(pod: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let (metadata, spec, path) = parts(pod);
@@ -67,7 +67,7 @@ pub(super) fn validate_any(pod: &Value) -> ErrorList {
 pub fn validate_template(template: &Value, path: &Path, errors: &mut ErrorList) {
     let metadata = template.get("metadata").unwrap_or(&Value::Null);
     let spec = template.get("spec").unwrap_or(&Value::Null);
-    selectors::validate_labels(metadata, "/labels", &path.child("labels"), errors);
+    label_selector::validate_labels(metadata, "/labels", &path.child("labels"), errors);
     annotations::validate(metadata, &path.child("annotations"), errors);
     annotations::validate_of_pod(metadata, spec, &path.child("annotations"), errors);
     let path = path.child("spec");
@@ -76,7 +76,7 @@ pub fn validate_template(template: &Value, path: &Path, errors: &mut ErrorList) 
     annotations::forbid_ephemeral(spec, &path, "ephemeral containers not allowed in pod template", errors);
 }
 
-/// Validates the spec of a pod, whose metadata is given, or of a template, which has none.
+/// Validates the spec of a pod, with its metadata, or of a template, without.
 fn validate_spec(spec: &Value, metadata: Option<&Value>, path: &Path, errors: &mut ErrorList) {
     let is_pod = metadata.is_some();
     let grace = integer(spec, "/terminationGracePeriodSeconds");
@@ -96,7 +96,7 @@ fn validate_spec(spec: &Value, metadata: Option<&Value>, path: &Path, errors: &m
     errors.one_of(&path.child("restartPolicy"), text(spec, "/restartPolicy"), &policies);
     let policies = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
     errors.one_of(&path.child("dnsPolicy"), text(spec, "/dnsPolicy"), &policies);
-    selectors::validate_labels(spec, "/nodeSelector", &path.child("nodeSelector"), errors);
+    label_selector::validate_labels(spec, "/nodeSelector", &path.child("nodeSelector"), errors);
     security::validate_pod(spec, &path.child("securityContext"), errors);
     scheduling::validate_affinity(spec, &path.child("affinity"), errors);
     network::validate_dns(spec, &path.child("dnsConfig"), errors);
@@ -143,14 +143,14 @@ fn validate_scalars(spec: &Value, path: &Path, errors: &mut ErrorList) {
     resources::validate_overhead(spec, path, errors);
 }
 
-/// The metadata and the spec of a pod, and the path of the spec.
+/// Returns the metadata and the spec of a pod, and the path of the spec.
 fn parts(pod: &Value) -> (&Value, &Value, Path) {
     let field = |name| pod.get(name).unwrap_or(&Value::Null);
     (field("metadata"), field("spec"), Path::new("spec"))
 }
 
-/// Calls `visit` with every container of a spec: init containers, containers, ephemeral containers. The path is only
-/// made when it is asked for.
+/// Calls `visit` with every container of a spec: init containers, containers, ephemeral containers. The path is built
+/// only on demand.
 pub(crate) fn each_container(spec: &Value, path: &Path, mut visit: impl FnMut(&Value, &dyn Fn() -> Path)) {
     for kind in ["initContainers", "containers", "ephemeralContainers"] {
         let containers = spec.get(kind).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);

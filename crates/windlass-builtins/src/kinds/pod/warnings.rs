@@ -1,4 +1,4 @@
-//! Warnings about pods and templates that are accepted but hardly meant.
+//! Warnings about pods and templates that are valid but probably not intended.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,10 +7,10 @@ use windlass_schema::field::{Path, quote};
 use windlass_schema::names;
 
 use super::prepare::app_armor_of;
-use super::resources::quantity;
 use super::validation::annotations::{APP_ARMOR, SECCOMP_CONTAINER, SECCOMP_POD, annotation};
 use super::validation::each_container;
 use crate::object::{entries, integer, is_set, items, text};
+use crate::resource_list::quantity;
 
 mod overlaps;
 
@@ -29,7 +29,7 @@ const OLD_ANNOTATIONS: [(&str, &str); 3] = [
     ("security.alpha.kubernetes.io/unsafe-sysctls", "non-functional in v1.11+; use the \"sysctls\" field instead"),
 ];
 
-/// Volume sources that no longer work, with the name they have in the warning.
+/// Volume sources that no longer work, with their names in the warning.
 const OLD_VOLUMES: [(&str, &str, &str); 9] = [
     ("photonPersistentDisk", "photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
     ("gitRepo", "gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
@@ -42,7 +42,7 @@ const OLD_VOLUMES: [(&str, &str, &str); 9] = [
     ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 
-/// Warnings about a new pod.
+/// Returns warnings about a new pod.
 pub(super) fn of_pod(pod: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
     let problems = names::is_dns1123_label(text(pod, "/metadata/name"));
@@ -57,7 +57,7 @@ pub(super) fn of_pod(pod: &Value) -> Vec<String> {
     warnings
 }
 
-/// Warnings about a template at `path`.
+/// Returns warnings about a template at `path`.
 pub(crate) fn of_template(template: &Value, path: &Path) -> Vec<String> {
     of_any(template, Some(path))
 }
@@ -105,8 +105,8 @@ fn of_any(pod: &Value, template: Option<&Path>) -> Vec<String> {
     warnings
 }
 
-/// A template is warned about an annotation that no field repeats; a pod, whose annotations have become fields by now,
-/// about one that did.
+/// A template causes a warning about an annotation without a corresponding field; a pod, whose annotations have already
+/// been copied to fields, about an annotation with one.
 fn is_app_armor_worth_a_warning(container: &Value, spec: &Value, annotation: &str, is_template: bool) -> bool {
     let profile = app_armor_of(annotation);
     let own = container.pointer("/securityContext/appArmorProfile").filter(|own| !own.is_null());
@@ -118,7 +118,7 @@ fn is_app_armor_worth_a_warning(container: &Value, spec: &Value, annotation: &st
     }
 }
 
-/// What to say of a label of nodes that is no longer used.
+/// Returns the warning about a deprecated node label.
 pub(crate) fn deprecated_label(key: &str) -> Option<&'static str> {
     Some(match key {
         "beta.kubernetes.io/arch" => "deprecated since v1.14; use \"kubernetes.io/arch\" instead",
@@ -238,7 +238,7 @@ fn about_container(container: &Value, path: &Path, warnings: &mut Vec<String>) {
     for (index, variable) in items(container, "/env").iter().enumerate() {
         let (name, value) = (text(variable, "/name"), text(variable, "/value"));
         let reference = format!("$({name})");
-        // A value that builds on the one before it is meant to stand twice.
+        // A value that refers to the previous value of the variable is defined twice on purpose.
         let builds = !is_set(variable, "/valueFrom") && value != reference && value.contains(&reference);
         if !seen.insert(name) && !builds {
             let at = path.child("env").index(index);

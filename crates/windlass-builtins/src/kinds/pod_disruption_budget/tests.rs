@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::kinds::workload_tests::{changed, check_create, check_status, check_update};
+use crate::kinds::tests::workloads::{changed, check_create, check_status, check_update};
 
 #[test]
 fn a_budget_has_one_bound_and_a_selector_that_can_be_read() {
@@ -41,7 +41,7 @@ fn a_budget_has_one_bound_and_a_selector_that_can_be_read() {
             ),
         ],
     );
-    // A value that was wrong before may stay.
+    // Values that were already invalid are tolerated.
     let wrong = json!([{"key": "a", "operator": "In", "values": ["a b"]}]);
     let old = changed(&valid, &json!({"/spec/selector/matchExpressions": wrong}));
     assert!(!PodDisruptionBudget.validate(&old).is_empty());

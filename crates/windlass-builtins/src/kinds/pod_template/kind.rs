@@ -1,15 +1,15 @@
-//! PodTemplates: a template that stands by itself.
+//! The PodTemplate kind.
 
 use jiff::Timestamp;
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, Path};
 
 use super::{default_at, drop_disabled_at, same_generation};
-use crate::columns::{self, column};
+use crate::columns::{self, Column, Printer, column};
 use crate::kinds::pod;
-use crate::strategy::{Column, Strategy};
+use crate::strategy::{Strategy, WriteContext};
 
-/// The strategy of pod templates.
+/// Strategy of PodTemplates.
 #[derive(Debug, Clone, Copy)]
 pub struct PodTemplate;
 
@@ -20,12 +20,14 @@ const COLUMNS: &[Column] = &[
     column("Pod Labels", "string", "The labels for the pod template."),
 ];
 
+pub(crate) const PRINTER: Printer = Printer::new(COLUMNS, cells);
+
 impl Strategy for PodTemplate {
     fn default(&self, object: &mut Value) {
         default_at(object, "/template");
     }
 
-    fn prepare_for_create(&self, object: &mut Value) {
+    fn prepare_for_create(&self, object: &mut Value, _context: &WriteContext<'_>) {
         drop_disabled_at(object, "/template");
     }
 
@@ -36,7 +38,7 @@ impl Strategy for PodTemplate {
         errors
     }
 
-    fn prepare_for_update(&self, object: &mut Value, _old: &Value) {
+    fn prepare_for_update(&self, object: &mut Value, _old: &Value, _context: &WriteContext<'_>) {
         drop_disabled_at(object, "/template");
     }
 
@@ -46,20 +48,12 @@ impl Strategy for PodTemplate {
         }
         pod::template_warnings(object.get("template").unwrap_or(&Value::Null), &Path::new("template"))
     }
+}
 
-    fn has_generation(&self) -> bool {
-        true
-    }
-
-    fn columns(&self) -> &'static [Column] {
-        COLUMNS
-    }
-
-    fn cells(&self, object: &Value, _now: Timestamp) -> Vec<Value> {
-        let (names, images) = columns::containers(object, "/template/spec/containers");
-        let labels = columns::labels(object, "/template/metadata/labels");
-        vec![columns::name(object), names.into(), images.into(), labels.into()]
-    }
+fn cells(object: &Value, _now: Timestamp) -> Vec<Value> {
+    let (names, images) = columns::containers(object, "/template/spec/containers");
+    let labels = columns::labels(object, "/template/metadata/labels");
+    vec![columns::name(object), names.into(), images.into(), labels.into()]
 }
 
 #[cfg(test)]

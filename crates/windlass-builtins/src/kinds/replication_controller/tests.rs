@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::kinds::workload_tests::{check_create, check_status, check_update, created, template};
+use crate::kinds::tests::workloads::{check_create, check_status, check_update, created, template};
 
 fn valid() -> Value {
     json!({"metadata": {"name": "r"}, "spec": {"template": template()}})
@@ -12,7 +12,7 @@ fn labels_and_selector_default_to_the_labels_of_the_template() {
     let made = created(&ReplicationController, &valid());
     assert_eq!(made["metadata"]["labels"], json!({"app": "x"}));
     assert_eq!((&made["spec"]["selector"], &made["spec"]["replicas"]), (&json!({"app": "x"}), &json!(1)));
-    assert!(ReplicationController.orphans_by_default());
+    assert!(crate::kinds::facts("", "replicationcontrollers").orphans_by_default);
 }
 
 #[test]

@@ -1,11 +1,11 @@
-//! Whether bytes are a JSON object, with the words Go's decoder has for what is wrong.
+//! Validation of JSON objects, with the error messages of Go's decoder.
 
 use windlass_schema::field::quote;
 
-/// Go's decoder refuses to go deeper.
+/// Maximum nesting depth of Go's decoder.
 const MAX_DEPTH: usize = 10_000;
 
-/// What is wrong with a docker configuration, in Go's words; `None` if it is a JSON object (or null).
+/// Returns what is wrong with a docker configuration, in Go's words; `None` if it is a JSON object or null.
 pub(super) fn problem(bytes: &[u8]) -> Option<String> {
     let mut scanner = Scanner { bytes, at: 0 };
     if let Err(problem) = scanner.document() {
@@ -21,13 +21,13 @@ pub(super) fn problem(bytes: &[u8]) -> Option<String> {
     Some(format!("json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"))
 }
 
-/// Finds the first byte that cannot stand where it stands.
+/// Finds the first invalid byte.
 struct Scanner<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-/// What an open bracket waits for next.
+/// What an open bracket expects next.
 #[derive(Clone, Copy, PartialEq)]
 enum Open {
     Object,
@@ -71,7 +71,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Closes what ends here; true if another value follows.
+    /// Closes the brackets that end here; returns whether another value follows.
     fn after_value(&mut self, open: &mut Vec<Open>) -> Scanned<bool> {
         loop {
             let Some(kind) = open.last() else {

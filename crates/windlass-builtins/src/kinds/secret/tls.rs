@@ -1,11 +1,11 @@
-//! Whether the two halves of a TLS secret are PEM at all.
+//! PEM validation of TLS secrets.
 //!
-//! The real server also checks that the key belongs to the certificate; here only the blocks are looked for, which is
-//! what goes wrong in practice: swapped files, DER instead of PEM, empty values.
+//! The real server also checks that the key belongs to the certificate. Only the PEM blocks are checked here, which
+//! catches the usual mistakes: swapped files, DER instead of PEM, empty values.
 
 use crate::pem::blocks;
 
-/// What is wrong with a certificate and its key, in the words of Go's TLS library.
+/// Returns what is wrong with a certificate and its key, in the words of Go's TLS library.
 pub(super) fn pem_problem(certificate: &[u8], key: &[u8]) -> Option<String> {
     let found = blocks(certificate);
     if !found.iter().any(|kind| kind == "CERTIFICATE") {

@@ -1,10 +1,10 @@
-//! Which cluster addresses and node ports are taken, and by what a request changes that.
+//! Allocation of cluster IPs and node ports.
 //!
-//! [`ServiceAllocator::allocate`] completes a service (address families, addresses, node ports) and takes what it
-//! needs at once, so that two requests never get the same. What an update gives up stays taken until
-//! [`ServiceAllocator::commit`]; [`ServiceAllocator::revert`] undoes an allocation whose request failed later.
+//! [`ServiceAllocator::allocate`] completes a service (IP families, cluster IPs, node ports) and reserves what it needs
+//! at once, so that two requests never get the same. Values that an update releases stay reserved until
+//! [`ServiceAllocator::commit`]; [`ServiceAllocator::revert`] undoes the allocation of a request that failed later.
 
-mod complete;
+mod allocated_values;
 mod families;
 mod pool;
 
@@ -19,12 +19,12 @@ use self::pool::{Pool, Unavailable};
 use super::{needs_cluster_ip, needs_health_check, node_ports, texts};
 use crate::object::{boolean, copy, integer, items, set, text};
 
-/// The network that kube-apiserver uses when it is not told another.
+/// Default service network of kube-apiserver.
 const DEFAULT_NETWORK: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 0, 0, 0), 24);
 const NODE_PORTS: std::ops::RangeInclusive<u32> = 30000..=32767;
 const NODE_PORTS_TEXT: &str = "30000-32767";
 
-/// Cluster addresses from one IPv4 network and node ports from 30000–32767.
+/// Allocates cluster IPs from one IPv4 network, and node ports from 30000–32767.
 #[derive(Debug, Clone)]
 pub struct ServiceAllocator {
     network: Ipv4Addr,
@@ -34,7 +34,7 @@ pub struct ServiceAllocator {
     random: u64,
 }
 
-/// What a request took, and what it gives up when it succeeds.
+/// The values that a request has reserved, and those that it releases on success.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[must_use = "an allocation is to be committed or reverted"]
 pub struct Allocation {
@@ -45,18 +45,18 @@ pub struct Allocation {
     dry_run: bool,
 }
 
-/// Why a service got no address or port.
+/// Why no cluster IP or port could be allocated.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum AllocationError {
-    /// The service asks for something it cannot have: a 422 with these causes.
+    /// The service requests a value that is not available: a 422 with these causes.
     #[error("the service is invalid: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))]
     Invalid(ErrorList),
-    /// Nothing is left: a 500 with this message, after `Internal error occurred: `.
+    /// The range is exhausted: a 500 with this message, after `Internal error occurred: `.
     #[error("{0}")]
     Internal(String),
 }
 
-/// A network that services cannot have.
+/// The CIDR is not a valid service network.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not an IPv4 network of at least two addresses in CIDR form")]
 pub struct InvalidRange(String);
@@ -68,7 +68,7 @@ impl Default for ServiceAllocator {
 }
 
 impl ServiceAllocator {
-    /// An allocator for a network such as `10.96.0.0/12`.
+    /// Creates an allocator for a network such as `10.96.0.0/12`.
     pub fn new(cidr: &str) -> Result<Self, InvalidRange> {
         let invalid = || InvalidRange(cidr.to_owned());
         let (address, prefix) = cidr.split_once('/').ok_or_else(invalid)?;
@@ -76,7 +76,7 @@ impl ServiceAllocator {
         let prefix: u8 = prefix.parse().map_err(|_| invalid())?;
         let host_bits = 32u8.checked_sub(prefix).ok_or_else(invalid)?;
         let is_network = u64::from(address.to_bits()) % (1u64 << host_bits) == 0;
-        // The first and the last address are not handed out.
+        // The first and the last address are never allocated.
         if host_bits < 2 || !is_network {
             return Err(invalid());
         }
@@ -99,16 +99,16 @@ impl ServiceAllocator {
         }
     }
 
-    /// The same allocator with a known start for its random choices.
+    /// Sets the seed of the random choices.
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> Self {
         self.random = seed;
         self
     }
 
-    /// Completes a service that is created (`old` is `None`) or updated, and takes what it needs. To be called after
-    /// defaulting and before `prepare_for_create` or `prepare_for_update`. A dry run takes nothing and fills in
-    /// placeholders, as the real server does.
+    /// Completes a service that is created (`old` is `None`) or updated, and reserves what it needs. To be called after
+    /// defaulting and before `prepare_for_create` or `prepare_for_update`. A dry run reserves nothing and sets
+    /// placeholders, as in the real server.
     pub fn allocate(
         &mut self,
         service: &mut Value,
@@ -125,29 +125,29 @@ impl ServiceAllocator {
         }
     }
 
-    /// The request succeeded: what it gave up becomes free.
+    /// Frees the values that a successful request has released.
     pub fn commit(&mut self, allocation: Allocation) {
         if !allocation.dry_run {
             self.free(allocation.released_address, &allocation.released_ports);
         }
     }
 
-    /// The request failed: what it took becomes free.
+    /// Frees the values that a failed request has reserved.
     pub fn revert(&mut self, allocation: Allocation) {
         if !allocation.dry_run {
             self.free(allocation.taken_address, &allocation.taken_ports);
         }
     }
 
-    /// A service was deleted: all it has becomes free.
+    /// Frees all values of a deleted service.
     pub fn release(&mut self, service: &Value) {
         self.free(address_of(service), &ports_of(service));
     }
 
-    /// A service is there already (at start): what it has is taken. Addresses and ports out of range are left alone.
+    /// Reserves the values of an existing service, at start. Addresses and ports out of range are ignored.
     pub fn observe(&mut self, service: &Value) {
         if let Some(address) = address_of(service) {
-            // It may have been seen before.
+            // The address may already be reserved.
             let _ = self.addresses.take(address);
         }
         for port in ports_of(service) {
@@ -155,7 +155,7 @@ impl ServiceAllocator {
         }
     }
 
-    /// The network, as `10.0.0.0/24`.
+    /// Returns the network as a CIDR: `10.0.0.0/24`.
     pub fn network(&self) -> String {
         format!("{}/{}", self.network, self.prefix)
     }
@@ -167,9 +167,9 @@ impl ServiceAllocator {
         old: Option<&Value>,
     ) -> Result<(), AllocationError> {
         if let Some(old) = old {
-            complete::with_allocated_values(service, old);
+            allocated_values::patch(service, old);
         }
-        complete::cluster_ips(service, old);
+        allocated_values::cluster_ips(service, old);
         families::complete(service, old)?;
         self.allocate_address(allocation, service, old)?;
         match old {
@@ -187,7 +187,7 @@ impl ServiceAllocator {
         old: Option<&Value>,
     ) -> Result<(), AllocationError> {
         match old {
-            // Headless before: there is nothing to manage.
+            // The service was headless: nothing is allocated.
             Some(old) if needs_cluster_ip(old) && !needs_cluster_ip(service) => {
                 allocation.released_address = address_of(old);
                 return Ok(());
@@ -256,7 +256,7 @@ impl ServiceAllocator {
         }
     }
 
-    /// The node ports of a new service. Ports of one number with different protocols share a node port.
+    /// Allocates the node ports of a new service. Ports with the same number and different protocols share a node port.
     fn new_ports(&mut self, allocation: &mut Allocation, service: &mut Value) -> Result<(), AllocationError> {
         let list = items(service, "/spec/ports").to_vec();
         let mut by_port: Vec<(i64, i64)> = Vec::new();
@@ -405,7 +405,7 @@ impl ServiceAllocator {
         }
     }
 
-    /// SplitMix64: cheap, and the same from the same seed.
+    /// SplitMix64: cheap and deterministic.
     fn next_random(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.random;
@@ -415,7 +415,7 @@ impl ServiceAllocator {
     }
 }
 
-/// The address of a service as a number; none for headless ones.
+/// Returns the cluster IP of a service as a number; `None` for headless services.
 fn address_of(service: &Value) -> Option<u32> {
     if !needs_cluster_ip(service) {
         return None;
@@ -430,7 +430,7 @@ fn number_of(ip: &str) -> Option<u32> {
     }
 }
 
-/// All ports that a service has of the pool.
+/// Returns all node ports of a service, including the one for health checks.
 fn ports_of(service: &Value) -> Vec<u32> {
     let health = Some(number(service, "/spec/healthCheckNodePort")).filter(|_| needs_health_check(service));
     node_ports(service).chain(health).filter(|port| *port != 0).filter_map(|port| u32::try_from(port).ok()).collect()
@@ -444,7 +444,7 @@ fn has_node_ports(service: &Value) -> bool {
     matches!(text(service, "/spec/type"), "NodePort" | "LoadBalancer")
 }
 
-/// Whether ports without a node port get one.
+/// Whether node ports are allocated for ports without one.
 fn gives_node_ports(service: &Value) -> bool {
     match text(service, "/spec/type") {
         "NodePort" => true,

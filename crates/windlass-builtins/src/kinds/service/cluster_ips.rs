@@ -1,4 +1,4 @@
-//! The linked fields `clusterIP`, `clusterIPs`, `ipFamilies` and `ipFamilyPolicy`.
+//! Validation of the linked fields `clusterIP`, `clusterIPs`, `ipFamilies` and `ipFamilyPolicy`.
 
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, FieldError, Path};
@@ -11,7 +11,7 @@ use crate::object::{copy, text};
 const FAMILIES: &[&str] = &["IPv4", "IPv6"];
 const POLICIES: &[&str] = &["PreferDualStack", "RequireDualStack", "SingleStack"];
 
-/// The family of an address; IPv4-mapped addresses count as IPv4, and so does what is no address.
+/// Returns the IP family of an address; IPv4-mapped and invalid addresses count as IPv4.
 pub(super) fn family_of(ip: &str) -> &'static str {
     match parse_ip_sloppy(ip).map(|ip| ip.to_canonical()) {
         Some(ip) if ip.is_ipv6() => "IPv6",
@@ -19,7 +19,7 @@ pub(super) fn family_of(ip: &str) -> &'static str {
     }
 }
 
-/// Whether the four fields make sense together. Allocation checks this before it trusts them.
+/// Validates that the four fields are consistent. Allocation checks this before it uses them.
 pub(super) fn validate(service: &Value, old: Option<&Value>) -> ErrorList {
     if !needs_cluster_ip(service) {
         return ErrorList::new();
@@ -97,7 +97,7 @@ fn families_and_policy(service: &Value, families: &[&str]) -> ErrorList {
     errors
 }
 
-/// What an update may do to the addresses: add a second one, give it up again, but never change the first.
+/// Validates an update: a secondary address may be added or removed, but the primary one must not change.
 pub(super) fn validate_change(service: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     if !needs_cluster_ip(service) || !needs_cluster_ip(old) {

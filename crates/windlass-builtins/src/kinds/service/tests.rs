@@ -3,7 +3,7 @@ use expect_test::{Expect, expect};
 use super::allocator::{AllocationError, ServiceAllocator};
 use super::*;
 
-/// A service after defaulting, allocation and preparation, and what validation says.
+/// Returns a service after defaulting, allocation and preparation, and its validation errors.
 fn create(mut service: Value) -> (Value, String) {
     Service.default(&mut service);
     match ServiceAllocator::default().with_seed(1).allocate(&mut service, None, false) {
@@ -11,7 +11,7 @@ fn create(mut service: Value) -> (Value, String) {
         Err(AllocationError::Invalid(errors)) => return (service, show(errors)),
         Err(AllocationError::Internal(message)) => return (service, message),
     }
-    Service.prepare_for_create(&mut service);
+    Service.prepare_for_create(&mut service, &WriteContext::test());
     let errors = show(Service.validate(&service));
     (service, errors)
 }
@@ -38,7 +38,7 @@ fn update(spec: Value, change: Value) -> (Value, String) {
         Ok(allocation) => allocator.commit(allocation),
         Err(error) => return (service, error.to_string()),
     }
-    Service.prepare_for_update(&mut service, &old);
+    Service.prepare_for_update(&mut service, &old, &WriteContext::test());
     let errors = show(Service.validate_update(&service, &old));
     (service, errors)
 }
@@ -212,7 +212,7 @@ fn the_address_of_a_service_never_changes() {
         spec.clusterIPs[0]: Invalid value: ["10.0.0.6"]: may not change once set
     "#]]
     .assert_eq(&errors);
-    // A PUT that leaves it out keeps it.
+    // A PUT that omits it keeps it.
     let change = json!({"clusterIP": null, "clusterIPs": null, "ipFamilies": null, "ipFamilyPolicy": null});
     let (service, errors) = update(json!({"clusterIP": "10.0.0.5", "ports": [{"port": 1}]}), change);
     assert_eq!((errors.as_str(), &service["spec"]["clusterIP"]), ("", &json!("10.0.0.5")));
@@ -299,6 +299,6 @@ fn rows_read_as_kubectl_shows_them() {
         ),
     ] {
         let service = json!({"metadata": {"name": "s"}, "spec": spec, "status": status});
-        assert_eq!(json!(Service.cells(&service, Timestamp::UNIX_EPOCH)), expected);
+        assert_eq!(json!(cells(&service, Timestamp::UNIX_EPOCH)), expected);
     }
 }

@@ -1,4 +1,4 @@
-//! What an update of a service may change, and what a change of type gives up.
+//! Updates of services: validation, and fields that are dropped with a change of the type.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use super::validation::load_balancer_class;
 use super::{cluster_ips, is_externally_accessible, needs_cluster_ip, needs_health_check, node_ports};
 use crate::object::{copy, integer, is_set, items, remove, set, text};
 
-/// The rules that only an update has.
+/// Validates the rules that apply only to updates.
 pub(super) fn validate(service: &Value, old: &Value) -> ErrorList {
     let mut errors = cluster_ips::validate_change(service, old);
     let class = "/spec/loadBalancerClass";
@@ -25,8 +25,8 @@ pub(super) fn validate(service: &Value, old: &Value) -> ErrorList {
     errors
 }
 
-/// Services are a union by `type`. What was filled in for the old type and the new one does not use is wiped, if the
-/// client did not also try to change it; then it stays and validation speaks.
+/// Drops the values of the old type that the new type does not use, unless the client changes them too; in that case
+/// they are kept and validation rejects them.
 pub(super) fn drop_what_the_type_does_not_use(service: &mut Value, old: &Value) {
     let same = |service: &Value, pointer| copy(service, pointer) == copy(old, pointer);
     if needs_cluster_ip(old) && !needs_cluster_ip(service) {
@@ -71,7 +71,7 @@ pub(super) fn drop_what_the_type_does_not_use(service: &mut Value, old: &Value) 
     }
 }
 
-/// The real server hides this field of an `ExternalName` service when it reads one; a bad value is for validation.
+/// The real server hides this field of an `ExternalName` service on reads; an invalid value is left to validation.
 pub(super) fn drop_unused_traffic_policy(service: &mut Value) {
     if !needs_cluster_ip(service) && matches!(text(service, "/spec/internalTrafficPolicy"), "Cluster" | "Local") {
         remove(service, "/spec/internalTrafficPolicy");

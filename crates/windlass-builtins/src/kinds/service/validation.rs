@@ -1,4 +1,4 @@
-//! What a service must look like, once its addresses and ports are allocated.
+//! Validation of services whose cluster IPs and ports are allocated.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -8,15 +8,15 @@ use windlass_schema::field::{ErrorKind, ErrorList, FieldError, Path};
 use windlass_schema::names::{is_valid_cidr_legacy, is_valid_ip_legacy, parse_ip_sloppy};
 
 use super::{cluster_ips, is_externally_accessible, is_headless, needs_health_check, texts};
-use crate::check;
 use crate::object::{entries, integer, is_set, items, map, text};
+use crate::validate;
 
 const TOPOLOGY_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
 const TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
 const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
 const MAX_AFFINITY_SECONDS: i64 = 86400;
 
-/// Everything about a service but its metadata; `old` is what it was before an update.
+/// Validates everything but the metadata; `old` is the previous service on update.
 pub(super) fn service(service: &Value, old: Option<&Value>) -> ErrorList {
     let spec = Path::new("spec");
     let kind = text(service, "/spec/type");
@@ -26,7 +26,7 @@ pub(super) fn service(service: &Value, old: Option<&Value>) -> ErrorList {
     }
     errors.extend(type_specific(service));
     errors.extend(ports(service));
-    errors.extend(check::labels(&spec.child("selector"), entries(service, "/spec/selector")));
+    errors.extend(validate::labels(&spec.child("selector"), entries(service, "/spec/selector")));
     errors.extend(session_affinity(service));
     errors.extend(cluster_ips::validate(service, old));
     errors.extend(external_ips(service, old));
@@ -51,7 +51,7 @@ pub(super) fn service(service: &Value, old: Option<&Value>) -> ErrorList {
     errors
 }
 
-/// The status that a load balancer's controller writes.
+/// Validates the load balancer status.
 pub(super) fn status(service: &Value, old: &Value) -> ErrorList {
     let pointer = "/status/loadBalancer/ingress";
     let path = Path::new("status").child("loadBalancer").child("ingress");
@@ -83,7 +83,7 @@ pub(super) fn status(service: &Value, old: &Value) -> ErrorList {
         let hostname = text(entry, "/hostname");
         if !hostname.is_empty() {
             let path = path.child("hostname");
-            errors.extend(check::dns_subdomain(&path, hostname));
+            errors.extend(validate::dns_subdomain(&path, hostname));
             if parse_ip_sloppy(hostname).is_some() {
                 let detail = "must be a DNS name, not an IP address";
                 errors.push(FieldError::invalid(&path, &hostname.into(), detail));
@@ -93,19 +93,19 @@ pub(super) fn status(service: &Value, old: &Value) -> ErrorList {
     errors
 }
 
-/// An address, unless it was accepted once before.
+/// Validates an IP address, unless it was accepted earlier.
 pub(super) fn legacy_ip(path: &Path, value: &str, known: &[&str]) -> ErrorList {
     if known.contains(&value) { ErrorList::new() } else { is_valid_ip_legacy(path, value, true) }
 }
 
-/// The class of a load balancer, which only load balancers have.
+/// Validates the load balancer class, which only load balancers may have.
 pub(super) fn load_balancer_class(service: &Value) -> ErrorList {
     let path = Path::new("spec").child("loadBalancerClass");
     let Some(class) = service.pointer("/spec/loadBalancerClass").filter(|class| !class.is_null()) else {
         return ErrorList::new();
     };
     if text(service, "/spec/type") == "LoadBalancer" {
-        return check::qualified_name(&path, class.as_str().unwrap_or_default());
+        return validate::qualified_name(&path, class.as_str().unwrap_or_default());
     }
     vec![only_for_load_balancers(&path)]
 }
@@ -144,12 +144,12 @@ fn type_specific(service: &Value) -> ErrorList {
             if is_set(service, "/spec/ipFamilyPolicy") {
                 errors.push(FieldError::forbidden(&spec.child("ipFamilyPolicy"), detail));
             }
-            // A trailing dot says that the name is fully qualified.
+            // A trailing dot marks a fully qualified name.
             let full = text(service, "/spec/externalName");
             let path = spec.child("externalName");
             match full.strip_suffix('.').unwrap_or(full) {
                 "" => errors.push(FieldError::required(&path, "")),
-                name => errors.extend(check::dns_subdomain(&path, name)),
+                name => errors.extend(validate::dns_subdomain(&path, name)),
             }
         }
         _ => {}
@@ -165,25 +165,25 @@ fn ports(service: &Value) -> ErrorList {
         let path = Path::new("spec").child("ports").index(i);
         let name = text(port, "/name");
         if !name.is_empty() {
-            errors.extend(check::dns_label(&path.child("name"), name));
+            errors.extend(validate::dns_label(&path.child("name"), name));
             if !names.insert(name) {
                 errors.push(FieldError::duplicate(&path.child("name"), &name.into()));
             }
         } else if list.len() > 1 {
             errors.push(FieldError::required(&path.child("name"), ""));
         }
-        errors.extend(check::port_number(&path.child("port"), integer(port, "/port").unwrap_or_default()));
-        errors.extend(check::protocol(&path.child("protocol"), text(port, "/protocol")));
+        errors.extend(validate::port_number(&path.child("port"), integer(port, "/port").unwrap_or_default()));
+        errors.extend(validate::protocol(&path.child("protocol"), text(port, "/protocol")));
         let target = port.get("targetPort").unwrap_or(&Value::Null);
-        errors.extend(check::port_number_or_name(&path.child("targetPort"), target));
+        errors.extend(validate::port_number_or_name(&path.child("targetPort"), target));
         if let Some(protocol) = port.get("appProtocol").and_then(Value::as_str) {
-            errors.extend(check::qualified_name(&path.child("appProtocol"), protocol));
+            errors.extend(validate::qualified_name(&path.child("appProtocol"), protocol));
         }
     }
     errors
 }
 
-/// Which ports may stand together.
+/// Validates that ports do not conflict.
 fn port_numbers(service: &Value) -> ErrorList {
     let path = Path::new("spec").child("ports");
     let list = items(service, "/spec/ports");
@@ -207,7 +207,7 @@ fn port_numbers(service: &Value) -> ErrorList {
     for (i, port) in list.iter().enumerate() {
         let (protocol, number) = (text(port, "/protocol"), integer(port, "/port").unwrap_or_default());
         if !seen.insert((protocol, number)) {
-            // The real server prints its own struct here.
+            // The real server prints its internal struct here.
             let shown = format!(
                 "{{\"Name\":\"\",\"Protocol\":{},\"AppProtocol\":null,\"Port\":{number},\"TargetPort\":0,\"NodePort\":0}}",
                 Value::from(protocol)
@@ -272,7 +272,7 @@ fn external_ips(service: &Value, old: Option<&Value>) -> ErrorList {
     errors
 }
 
-/// An address that traffic can be sent to.
+/// Validates an IP address as an endpoint.
 pub(crate) fn endpoint_ip(path: &Path, text: &str) -> ErrorList {
     let invalid = |detail: String| FieldError::invalid(path, &text.into(), detail);
     let Some(ip) = parse_ip_sloppy(text).map(|ip| ip.to_canonical()) else {
@@ -359,7 +359,7 @@ fn external_traffic_policy(service: &Value) -> ErrorList {
         if port == 0 {
             errors.push(FieldError::required(&path, ""));
         } else {
-            errors.extend(check::port_number(&path, port));
+            errors.extend(validate::port_number(&path, port));
         }
     } else if port != 0 {
         let detail = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";

@@ -1,4 +1,4 @@
-//! What the server says about a service that it accepts all the same.
+//! Warnings about services.
 
 use serde_json::Value;
 use windlass_schema::field::Path;
@@ -7,7 +7,7 @@ use windlass_schema::names::{cidr_warnings, ip_warnings};
 use super::texts;
 use crate::object::{map, text};
 
-/// The warnings for a created or updated service.
+/// Returns warnings about a created or updated service.
 pub(super) fn service(service: &Value) -> Vec<String> {
     let spec = Path::new("spec");
     let kind = text(service, "/spec/type");

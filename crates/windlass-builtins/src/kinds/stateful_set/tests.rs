@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::kinds::workload_tests::{changed, check_create, check_status, check_update, created, template};
+use crate::kinds::tests::workloads::{changed, check_create, check_status, check_update, created, template};
 
 const FORBIDDEN: &str = "spec: Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
 
@@ -22,10 +22,10 @@ fn a_stateful_set_and_its_claims_are_completed() {
     let claim = &spec["volumeClaimTemplates"][0];
     assert_eq!((&claim["kind"], &claim["apiVersion"]), (&json!("PersistentVolumeClaim"), &json!("v1")));
     assert_eq!((&claim["spec"]["volumeMode"], &claim["status"]["phase"]), (&json!("Filesystem"), &json!("Pending")));
-    // Said with its type, a strategy is left as it is.
+    // A strategy with a type is left unchanged.
     let said = created(&StatefulSet, &changed(&valid(), &json!({"/spec/updateStrategy": {"type": "RollingUpdate"}})));
     assert_eq!(said["spec"]["updateStrategy"], json!({"type": "RollingUpdate"}));
-    // The feature is off.
+    // The feature gate is off.
     let rolling = json!({"/spec/updateStrategy": {"rollingUpdate": {"maxUnavailable": 2}}});
     let off = created(&StatefulSet, &changed(&valid(), &rolling));
     assert_eq!(off["spec"]["updateStrategy"]["rollingUpdate"], json!({"partition": 0}));

@@ -1,12 +1,14 @@
-//! What makes a stateful set valid.
+//! Validation of StatefulSets.
 
 use serde_json::{Value, json};
 use windlass_schema::field::{ErrorList, Path};
 
+use crate::diff::same;
+use crate::field_errors::FieldErrors;
 use crate::kinds::deployment::{collision_count_grows, not_more_than_replicas};
-use crate::kinds::internal::{self, Field, NUMBER, OPTIONAL, TEXT, pointer};
-use crate::kinds::pod::report::Report;
-use crate::kinds::pod::validation::{annotations, selectors, validate_claim};
+use crate::kinds::internal_types::{self, Field, NUMBER, OPTIONAL, TEXT, pointer};
+use crate::kinds::label_selector;
+use crate::kinds::pod::validation::{annotations, validate_claim};
 use crate::kinds::{int_or_percent, pod, pod_template};
 use crate::object::{copy, integer, is_set, items, remove, set, text};
 
@@ -14,7 +16,7 @@ const ROLLING_UPDATE: &[Field] = &[("Partition", "partition", NUMBER), ("MaxUnav
 const UPDATE_STRATEGY: &[Field] =
     &[("Type", "type", TEXT), ("RollingUpdate", "rollingUpdate", pointer(ROLLING_UPDATE))];
 
-/// The fields of a spec that may change.
+/// Mutable fields of the spec.
 const MUTABLE: [&str; 7] = [
     "replicas",
     "ordinals",
@@ -25,21 +27,21 @@ const MUTABLE: [&str; 7] = [
     "minReadySeconds",
 ];
 
-/// What is not looked at again.
+/// Parts that an update does not validate again.
 #[derive(Clone, Copy, Default)]
 struct Skip {
-    /// The service and the claims, which cannot change.
+    /// The service and the claims, which are immutable.
     fixed: bool,
-    /// The template, because the old one was not valid either.
+    /// The template, because the old one was invalid too.
     template: bool,
 }
 
-/// Validates a new stateful set.
+/// Validates a new StatefulSet.
 pub(super) fn validate(object: &Value) -> ErrorList {
     validate_spec(object, Skip::default())
 }
 
-/// Validates a changed stateful set.
+/// Validates a changed StatefulSet.
 pub(super) fn validate_update(object: &Value, old: &Value) -> ErrorList {
     let skip = Skip { fixed: true, template: false };
     let template = !validate_spec(old, skip).is_empty();
@@ -51,7 +53,7 @@ pub(super) fn validate_update(object: &Value, old: &Value) -> ErrorList {
         }
         spec
     };
-    if !pod::same(&fixed(object), &fixed(old)) {
+    if !same(&fixed(object), &fixed(old)) {
         let detail = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', \
                       'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and \
                       'minReadySeconds' are forbidden";
@@ -105,7 +107,7 @@ fn validate_strategy(strategy: &Value, path: &Path, errors: &mut ErrorList) {
         ("", _) => errors.required(path),
         ("OnDelete", Some(update)) => {
             let detail = "only allowed for updateStrategy 'RollingUpdate'";
-            errors.invalid_shown(&path.child("rollingUpdate"), internal::show(update, ROLLING_UPDATE), detail);
+            errors.invalid_shown(&path.child("rollingUpdate"), internal_types::show(update, ROLLING_UPDATE), detail);
         }
         ("RollingUpdate", Some(update)) => {
             let path = path.child("rollingUpdate");
@@ -121,7 +123,7 @@ fn validate_strategy(strategy: &Value, path: &Path, errors: &mut ErrorList) {
         }
         ("OnDelete" | "RollingUpdate", None) => {}
         _ => {
-            let shown = internal::show(strategy, UPDATE_STRATEGY);
+            let shown = internal_types::show(strategy, UPDATE_STRATEGY);
             errors.invalid_shown(path, shown, "must be 'RollingUpdate' or 'OnDelete'");
         }
     }
@@ -131,7 +133,7 @@ fn validate_selector_and_template(spec: &Value, skip: Skip, path: &Path, errors:
     let selector = spec.get("selector").filter(|selector| !selector.is_null());
     let selector_path = path.child("selector");
     let mut problems = ErrorList::new();
-    selectors::validate(selector, &selector_path, &mut problems);
+    label_selector::validate(selector, &selector_path, &mut problems);
     let is_valid = problems.is_empty();
     errors.extend(problems);
     match selector {
@@ -147,20 +149,20 @@ fn validate_selector_and_template(spec: &Value, skip: Skip, path: &Path, errors:
     }
     let path = path.child("template");
     let template = template_with_claims(spec);
-    // A selector that is absent selects nothing, which is not the same as an empty one.
+    // An absent selector selects nothing, unlike an empty one.
     let selected = selector.is_some_and(|selector| pod_template::selects(selector, &template));
     pod_template::validate_selected(selected, &template, &path, errors);
     if !skip.template {
         pod::validation::validate_template(&template, &path, errors);
     }
     let metadata = template.get("metadata").unwrap_or(&Value::Null);
-    selectors::validate_labels(metadata, "/labels", &path.child("labels"), errors);
+    label_selector::validate_labels(metadata, "/labels", &path.child("labels"), errors);
     annotations::validate(metadata, &path.child("annotations"), errors);
     let pod_spec = template.get("spec").unwrap_or(&Value::Null);
     annotations::validate_of_pod(metadata, pod_spec, &path.child("annotations"), errors);
 }
 
-/// The template as its pods will have it: with a volume for each claim, and the names that the controller chooses.
+/// Returns the template as for a pod: with a volume per claim, and the names that the controller chooses.
 fn template_with_claims(spec: &Value) -> Value {
     let mut template = copy(spec, "/template");
     remove(&mut template, "/spec/subdomain");
@@ -181,7 +183,7 @@ fn template_with_claims(spec: &Value) -> Value {
     template
 }
 
-/// Validates the status of a stateful set.
+/// Validates the status of a StatefulSet.
 pub(super) fn validate_status(object: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("status");

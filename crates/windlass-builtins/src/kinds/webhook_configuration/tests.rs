@@ -2,7 +2,7 @@ use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
 use super::WebhookConfiguration;
-use crate::kinds::expectations::{check_create, check_update};
+use crate::kinds::tests::expectations::{check_create, check_update};
 use crate::strategy::Strategy;
 
 fn configuration(change: impl FnOnce(&mut Value)) -> Value {

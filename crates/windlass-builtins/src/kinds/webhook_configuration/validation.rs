@@ -1,4 +1,4 @@
-//! What a webhook configuration must look like.
+//! Validation of webhook configurations.
 
 use std::collections::HashSet;
 
@@ -8,18 +8,18 @@ use windlass_schema::field::{ErrorList, FieldError, Path};
 use windlass_schema::label_selector::{LabelSelectorOptions, validate_label_selector};
 use windlass_schema::names::{is_dns1035_label, is_dns1123_subdomain};
 
-use crate::check;
 use crate::kinds::custom_resource_definition::conversion::{webhook_service, webhook_url};
 use crate::object::{integer, items, text};
+use crate::validate;
 
 const NO_SIDE_EFFECTS: &[&str] = &["None", "NoneOnDryRun"];
 const SIDE_EFFECTS: &[&str] = &["None", "NoneOnDryRun", "Some", "Unknown"];
 const REVIEW_VERSIONS: &[&str] = &["v1", "v1beta1"];
 const OPERATIONS: &[&str] = &["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
-/// How many conditions a webhook may have.
+/// Maximum number of match conditions of a webhook.
 const MAX_CONDITIONS: usize = 64;
 
-/// What an update need not fulfil because the old object did not.
+/// Rules that an update may violate because the old object does.
 #[derive(Debug)]
 pub(super) struct Rules {
     conditions: bool,
@@ -118,7 +118,7 @@ fn selector_errors(webhook: &Value, any_label_value: bool, path: &Path) -> Error
     all
 }
 
-/// A domain name of at least three parts.
+/// Validates a domain name of at least three parts.
 fn fully_qualified_name(name: &str, path: &Path) -> ErrorList {
     if name.is_empty() {
         return vec![FieldError::required(path, "")];
@@ -151,7 +151,7 @@ fn review_versions(versions: &[Value], rules: &Rules, path: &Path) -> ErrorList 
             continue;
         }
         let version = version.as_str().unwrap_or_default();
-        errors.extend(check::each(&at, version, is_dns1035_label(version)));
+        errors.extend(validate::each(&at, version, is_dns1035_label(version)));
     }
     if rules.known_review_version && !versions.iter().any(is_review_version) {
         errors.push(FieldError::invalid(path, &versions.into(), format!("must include at least one of {accepted}")));
@@ -266,7 +266,7 @@ fn conditions(conditions: &[Value], path: &Path) -> ErrorList {
             errors.push(FieldError::required(&at, ""));
             continue;
         }
-        errors.extend(check::qualified_name(&at, name));
+        errors.extend(validate::qualified_name(&at, name));
         if !names.insert(name) {
             errors.push(FieldError::duplicate(&at, &name.into()));
         }

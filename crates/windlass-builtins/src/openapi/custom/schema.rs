@@ -1,7 +1,7 @@
-//! The schema of a definition as either version publishes it.
+//! The schema of a CRD as published in either version of OpenAPI.
 //!
-//! Version 3 can say everything. Version 2 has neither null nor alternatives, and kubectl takes what it lists for all there
-//! is: what a value may be beyond that is left open there.
+//! Version 3 can express everything. Version 2 has neither null nor alternatives, and kubectl treats a declared type as
+//! exhaustive, so types that it cannot express are left open there.
 
 use serde_json::{Map, Number, Value, json};
 use windlass_schema::json::format_float;
@@ -9,7 +9,7 @@ use windlass_schema::json::format_float;
 use super::{CustomSubject, META};
 use crate::openapi::Dialect;
 
-// What clients show of the fields that every object has.
+// Descriptions of the fields that every object has, as shown by clients.
 const API_VERSION: &str = "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources";
 const KIND: &str = "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds";
 const EMBEDDED_API_VERSION: &str = "apiVersion defines the versioned schema of this representation of an object. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources";
@@ -23,7 +23,7 @@ const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 
 type Schema = Map<String, Value>;
 
-/// The schema of the object.
+/// Returns the schema of the object.
 pub(super) fn of_object(subject: &CustomSubject<'_>, dialect: Dialect) -> Value {
     let open = |schema: &Value| dialect == Dialect::V2 && (subject.preserve_unknown_fields || is(schema, PRESERVE));
     let mut schema = match subject.schema {
@@ -32,14 +32,14 @@ pub(super) fn of_object(subject: &CustomSubject<'_>, dialect: Dialect) -> Value 
             add_properties(&mut published, API_VERSION, KIND, dialect);
             published
         }
-        // Were anything listed, kubectl would refuse the rest.
+        // If any property were listed, kubectl would reject all others.
         _ => Map::from_iter([("type".to_owned(), json!("object"))]),
     };
     add_extensions(&mut schema, subject, subject.kind);
     Value::Object(schema)
 }
 
-/// The schema of lists of the object's schema.
+/// Returns the schema of lists of the object.
 pub(super) fn of_list(subject: &CustomSubject<'_>, object: &str, dialect: Dialect) -> Value {
     let items = format!(
         "List of {}. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md",
@@ -72,7 +72,7 @@ fn add_extensions(schema: &mut Schema, subject: &CustomSubject<'_>, kind: &str) 
     }
 }
 
-/// The properties that every object has.
+/// Adds the properties that every object has.
 fn add_properties(schema: &mut Schema, api_version: &str, kind: &str, dialect: Dialect) {
     let properties = properties(schema);
     properties.insert("apiVersion".to_owned(), json!({"description": api_version, "type": "string"}));
@@ -85,7 +85,7 @@ fn properties(schema: &mut Schema) -> &mut Schema {
     properties.as_object_mut().expect("properties must be an object")
 }
 
-/// A reference with a description, which in version 3 cannot stand beside it.
+/// Returns a reference with a description, which version 3 does not allow next to each other.
 fn described(name: &str, description: &str, dialect: Dialect) -> Value {
     let reference = dialect.reference(&format!("{META}{name}"));
     match dialect {
@@ -99,13 +99,13 @@ fn is(schema: &Value, keyword: &str) -> bool {
     schema.get(keyword).and_then(Value::as_bool) == Some(true)
 }
 
-/// A schema that says what a value is.
+/// Converts a schema that declares the type of a value.
 fn structural(of: &Value, dialect: Dialect) -> Schema {
     let mut schema = keywords(of, dialect);
     if dialect == Dialect::V2 {
         narrow(of, &mut schema);
     }
-    // What was taken from `schema` is not descended into.
+    // Keywords that were removed from `schema` are not descended into.
     let wanted = |schema: &Schema, keyword: &str| dialect == Dialect::V3 || schema.contains_key(keyword);
     if let Some(items) = of.get("items").filter(|items| items.is_object() && wanted(&schema, "items")) {
         schema.insert("items".to_owned(), structural(items, dialect).into());
@@ -141,7 +141,8 @@ fn structural(of: &Value, dialect: Dialect) -> Schema {
     schema
 }
 
-/// Makes of a schema's keywords what version 2 can say. `items` and `properties` stay as marks if they are to be said.
+/// Restricts the keywords of a schema to those that version 2 can express. `items` and `properties` remain as markers
+/// if they are to be published.
 fn narrow(of: &Value, schema: &mut Schema) {
     let has = |keyword: &str| of.get(keyword).is_some_and(Value::is_object);
     let (nullable, preserve) = (is(of, "nullable"), is(of, PRESERVE));
@@ -152,7 +153,7 @@ fn narrow(of: &Value, schema: &mut Schema) {
         }
     }
     let kind = of.get("type").and_then(Value::as_str).unwrap_or_default();
-    // kubectl can handle neither a list without elements nor an object that says more than its properties.
+    // kubectl supports neither a list without items nor an object with properties and unknown fields.
     if nullable || (kind == "array" && !schema.contains_key("items")) || (kind == "object" && preserve) {
         schema.remove("type");
     }
@@ -173,7 +174,7 @@ fn narrow(of: &Value, schema: &mut Schema) {
     }
 }
 
-/// Says that a value is an integer or a string, where the schema does not do so itself.
+/// Declares an integer or a string, unless the schema already does.
 fn add_alternatives(schema: &mut Schema) {
     let alternatives = json!([{"type": "integer"}, {"type": "string"}]);
     if schema.get("anyOf") == Some(&alternatives) {
@@ -192,7 +193,7 @@ fn add_alternatives(schema: &mut Schema) {
     }
 }
 
-/// A schema that only restricts values.
+/// Converts a value validation, which declares no types.
 fn restriction(of: &Value) -> Value {
     let mut schema = keywords(of, Dialect::V3);
     if let Some(items) = of.get("items").filter(|items| items.is_object()) {
@@ -205,7 +206,7 @@ fn restriction(of: &Value) -> Value {
     Value::Object(schema)
 }
 
-/// All but what the value consists of. What says nothing is left out.
+/// Copies all keywords except those for nested values, without empty ones.
 fn keywords(of: &Value, dialect: Dialect) -> Schema {
     let mut schema = Map::new();
     let mut set = |keyword: &str, value: Value| schema.insert(keyword.to_owned(), value);
@@ -266,14 +267,14 @@ fn keywords(of: &Value, dialect: Dialect) -> Schema {
     schema
 }
 
-/// A rule without what it does not say.
+/// Returns a validation rule without empty fields.
 fn rule(rule: &Value) -> Value {
     let says = |(name, value): &(&String, &Value)| *name == "rule" || !(value.is_null() || *value == "");
     let entries = rule.as_object().into_iter().flatten().filter(says);
     entries.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// A number as Go writes a float.
+/// Formats a number as Go formats a float.
 fn whole(number: &Number) -> Value {
     let float = number.as_f64().unwrap_or(0.0);
     match format_float(float).parse::<i64>() {

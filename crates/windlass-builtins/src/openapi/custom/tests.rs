@@ -26,7 +26,7 @@ fn subject(definition: &Value) -> CustomSubject<'_> {
     CustomSubject::of_definition(definition, "v1").expect("the definition must have the version")
 }
 
-/// What both versions publish of a field of `spec`.
+/// Checks what both versions publish for a field of `spec`.
 fn check(field: Value, v3: Expect, v2: Expect) {
     let definition = definition(json!({
         "type": "object",
@@ -203,7 +203,7 @@ fn a_group_version_has_a_document_with_all_it_refers_to() {
 fn the_whole_document_has_custom_resources_beside_the_built_in() {
     let definition = definition(json!({"type": "object"}));
     let mut parts = v2_parts(&[subject(&definition)], table());
-    // What is built in cannot be taken over.
+    // Built-in schemas cannot be overridden.
     parts.definitions.insert("io.k8s.api.core.v1.Pod".to_owned(), json!({}));
     parts.paths.insert("/api/v1/pods".to_owned(), json!({}));
     let document: Value = serde_json::from_slice(&v2_text(parts.clone(), table())).expect("the text must be JSON");

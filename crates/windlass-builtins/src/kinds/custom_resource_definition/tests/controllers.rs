@@ -1,4 +1,4 @@
-//! The typed view, and what the controllers decide.
+//! The typed view, and the decisions of the controllers.
 
 use jiff::Timestamp;
 use serde_json::json;
@@ -23,7 +23,7 @@ fn with_status(object: &Value, status: Value) -> Value {
     changed(object, json!({"/status": status}))
 }
 
-/// The conditions of a definition, one a line.
+/// Returns the conditions of a CRD, one per line.
 fn told(object: &Value) -> Vec<String> {
     let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! Whatever a client sends: no panic, and in time.
+//! No input causes a panic or takes too long.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::kinds::custom_resource_definition::{
 };
 use crate::strategy::Strategy;
 
-/// Any JSON, with the names of fields that mean something.
+/// Any JSON, with the field names that have a meaning.
 fn any_json() -> impl proptest::strategy::Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -57,14 +57,14 @@ fn any_json() -> impl proptest::strategy::Strategy<Value = Value> {
     })
 }
 
-/// Everything there is to do to a definition.
+/// Runs every operation on a CRD.
 fn exercise(mut object: Value, mut old: Value) {
     let kind = CustomResourceDefinition;
     let now = Timestamp::UNIX_EPOCH;
     kind.default(&mut old);
     let mut new = object.clone();
     kind.default(&mut new);
-    kind.prepare_for_update(&mut new, &old);
+    kind.prepare_for_update(&mut new, &old, &WriteContext::test());
     let _ = kind.validate_update(&new, &old);
     let _ = kind.warnings(&new, Some(&old));
     let _ = kind.validate_subresource_update("status", &new, &old);
@@ -81,7 +81,7 @@ fn exercise(mut object: Value, mut old: Value) {
     for mut status in decided.into_iter().flatten() {
         conditions::remove(&mut status, conditions::ESTABLISHED);
     }
-    kind.prepare_for_create(&mut object);
+    kind.prepare_for_create(&mut object, &WriteContext::test());
     let _ = kind.validate(&object);
     let _ = Definition::parse(&object);
 }

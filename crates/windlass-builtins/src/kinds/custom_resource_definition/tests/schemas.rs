@@ -1,4 +1,4 @@
-//! Schemas: whether they are structural, and what their keywords demand of each other.
+//! Schemas: whether they are structural, and the constraints among their keywords.
 
 use expect_test::expect;
 use serde_json::json;
@@ -57,7 +57,7 @@ fn keywords_without_support_are_refused_where_they_stand() {
             spec.validation.openAPIV3Schema.properties[d].x-kubernetes-preserve-unknown-fields: Invalid value: false: must be true or undefined
         "##]],
     );
-    // Only the structural form knows what is wrong here.
+    // Only the structural form reveals the error here.
     check_schema(
         json!({"type": "object", "$schema": "http://json-schema.org/schema"}),
         expect![[r#"

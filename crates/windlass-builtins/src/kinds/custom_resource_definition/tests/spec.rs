@@ -1,4 +1,4 @@
-//! What stands around the schemas.
+//! The fields around the schemas.
 
 use expect_test::expect;
 use serde_json::json;

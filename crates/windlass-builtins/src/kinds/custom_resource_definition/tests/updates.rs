@@ -1,4 +1,4 @@
-//! Changes of definitions.
+//! Updates of CRDs.
 
 use expect_test::{Expect, expect};
 use serde_json::json;
@@ -12,7 +12,7 @@ fn stored(object: Value, established: &str) -> Value {
 
 fn check_update(mut new: Value, old: &Value, expect: Expect) {
     CustomResourceDefinition.default(&mut new);
-    CustomResourceDefinition.prepare_for_update(&mut new, old);
+    CustomResourceDefinition.prepare_for_update(&mut new, old, &WriteContext::test());
     expect.assert_eq(&shown(&CustomResourceDefinition.validate_update(&new, old)));
 }
 
@@ -48,7 +48,7 @@ fn versions_that_objects_are_stored_in_stay() {
     let version = |name: &str, storage: bool| json!({"name": name, "served": true, "storage": storage, "schema": {"openAPIV3Schema": {"type": "object"}}});
     let old = stored(definition(json!({"type": "object"})), "True");
     let mut new = changed(&old, json!({"/spec/versions": [version("v1", false), version("v2", true)], "/status": {}}));
-    CustomResourceDefinition.prepare_for_update(&mut new, &old);
+    CustomResourceDefinition.prepare_for_update(&mut new, &old, &WriteContext::test());
     assert_eq!(new["status"]["storedVersions"], json!(["v1", "v2"]));
     assert_eq!(shown(&CustomResourceDefinition.validate_update(&new, &old)), "");
     check_update(
@@ -130,7 +130,7 @@ fn a_status_has_names_of_the_right_form_and_leaves_the_spec_alone() {
         &old,
         json!({"/status/acceptedNames": {"plural": "Boats", "kind": "Boat"}, "/spec/group": "other.example.com"}),
     );
-    CustomResourceDefinition.prepare_for_subresource_update("status", &mut new, &old);
+    CustomResourceDefinition.prepare_for_subresource_update("status", &mut new, &old, &WriteContext::test());
     assert_eq!(new["spec"], old["spec"]);
     expect![[r#"
         status.acceptedNames.plural: Invalid value: "Boats": a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')

@@ -1,13 +1,13 @@
-//! Which secrets a pod may name.
+//! Restrictions on the secrets that a pod may reference.
 
 use serde_json::Value;
 
 use crate::object::{is_set, items, text};
 
-/// Checks that a pod that only shows what a node runs names nothing of the cluster's secrets.
+/// Checks that a mirror pod references no secrets.
 ///
 /// # Errors
-/// Why it is forbidden.
+/// Returns why the pod is forbidden.
 pub fn check_mirror(pod: &Value) -> Result<(), &'static str> {
     if !text(pod, "/spec/serviceAccountName").is_empty() {
         return Err("a mirror pod may not reference service accounts");
@@ -49,10 +49,10 @@ fn names_a_secret(pod: &Value) -> bool {
         || containers.iter().any(|kind| items(pod, &format!("/spec/{kind}")).iter().any(of_container))
 }
 
-/// Checks that a pod names only secrets that its account lists. `kinds` are the lists of containers that are looked at.
+/// Checks that a pod references only secrets that its service account lists. `kinds` are the container lists to check.
 ///
 /// # Errors
-/// Why it is forbidden.
+/// Returns why the pod is forbidden.
 pub fn check_secrets(pod: &Value, account: &Value, kinds: &[&str]) -> Result<(), String> {
     let who = text(account, "/metadata/name");
     let listed = |list: &str, name: &str| items(account, list).iter().any(|secret| text(secret, "/name") == name);

@@ -1,13 +1,13 @@
-//! No body makes a strategy panic, and defaulting twice is defaulting once.
+//! No body makes a strategy panic, and defaulting is idempotent.
 
 use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::kinds::autoscaler::HorizontalPodAutoscaler;
 use crate::kinds::cron_job::CronJob;
 use crate::kinds::daemon_set::DaemonSet;
 use crate::kinds::deployment::Deployment;
+use crate::kinds::horizontal_pod_autoscaler::HorizontalPodAutoscaler;
 use crate::kinds::job::Job;
 use crate::kinds::pod::Pod;
 use crate::kinds::pod_disruption_budget::PodDisruptionBudget;
@@ -15,9 +15,9 @@ use crate::kinds::pod_template::PodTemplate;
 use crate::kinds::replica_set::ReplicaSet;
 use crate::kinds::replication_controller::ReplicationController;
 use crate::kinds::stateful_set::StatefulSet;
-use crate::strategy::Strategy as KindStrategy;
+use crate::strategy::{Strategy as KindStrategy, WriteContext};
 
-/// Names that lead arbitrary bodies into the rules.
+/// Field names that lead arbitrary bodies into the rules.
 const NAMES: &[&str] = &[
     "metadata",
     "name",
@@ -179,6 +179,23 @@ proptest! {
         let metadata = json!({"name": "x", "annotations": new["annotations"]});
         let new = json!({"metadata": metadata, "spec": new, "status": new, "template": new["template"]});
         let old = json!({"metadata": {"name": "x", "labels": old["labels"]}, "spec": old, "status": old});
+        let resources = [
+            ("", "pods"),
+            ("", "podtemplates"),
+            ("", "replicationcontrollers"),
+            ("apps", "daemonsets"),
+            ("apps", "deployments"),
+            ("apps", "replicasets"),
+            ("apps", "statefulsets"),
+            ("autoscaling", "horizontalpodautoscalers"),
+            ("batch", "cronjobs"),
+            ("batch", "jobs"),
+            ("policy", "poddisruptionbudgets"),
+        ];
+        for (group, resource) in resources {
+            let printer = crate::kinds::facts(group, resource).printer.expect("the kind must have a printer");
+            (printer.cells)(&new, Timestamp::UNIX_EPOCH);
+        }
         for kind in kinds {
             let mut object = new.clone();
             kind.default(&mut object);
@@ -187,16 +204,15 @@ proptest! {
             prop_assert_eq!(&object, &once, "defaulting twice is defaulting once");
             kind.validate(&object);
             kind.warnings(&object, None);
-            kind.cells(&object, Timestamp::UNIX_EPOCH);
             kind.selectable_fields(&object);
             kind.grace(&object, None);
             let mut created = object.clone();
-            kind.prepare_for_create(&mut created);
-            kind.prepare_for_update(&mut object, &old);
+            kind.prepare_for_create(&mut created, &WriteContext::test());
+            kind.prepare_for_update(&mut object, &old, &WriteContext::test());
             kind.validate_update(&object, &old);
             for subresource in ["status", "ephemeralcontainers", "resize"] {
                 let mut object = once.clone();
-                kind.prepare_for_subresource_update(subresource, &mut object, &old);
+                kind.prepare_for_subresource_update(subresource, &mut object, &old, &WriteContext::test());
                 kind.validate_subresource_update(subresource, &object, &old);
             }
         }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{changed, made, shown, simple};
 use crate::kinds::pod::Pod;
 use crate::object::{set, text};
-use crate::strategy::Strategy;
+use crate::strategy::{Strategy, WriteContext};
 
 #[test]
 fn ephemeral_containers_are_added_and_stay() {
@@ -14,7 +14,7 @@ fn ephemeral_containers_are_added_and_stay() {
     let subresource = |old: &Value, containers: Value| {
         let mut new = changed(old, json!({"/spec/ephemeralContainers": containers, "/spec/nodeName": "ignored"}));
         Pod.default(&mut new);
-        Pod.prepare_for_subresource_update("ephemeralcontainers", &mut new, old);
+        Pod.prepare_for_subresource_update("ephemeralcontainers", &mut new, old, &WriteContext::test());
         let errors = shown(&Pod.validate_subresource_update("ephemeralcontainers", &new, old));
         (new, errors)
     };
@@ -37,7 +37,7 @@ fn a_resize_changes_processor_time_and_memory_only() {
     let resize = |changes: Value| {
         let mut new = changed(&pod, changes);
         Pod.default(&mut new);
-        Pod.prepare_for_subresource_update("resize", &mut new, &pod);
+        Pod.prepare_for_subresource_update("resize", &mut new, &pod, &WriteContext::test());
         let errors = shown(&Pod.validate_subresource_update("resize", &new, &pod));
         (new, errors)
     };
@@ -71,7 +71,7 @@ fn a_status_update_changes_the_status_only() {
         }),
     );
     Pod.default(&mut new);
-    Pod.prepare_for_subresource_update("status", &mut new, &pod);
+    Pod.prepare_for_subresource_update("status", &mut new, &pod, &WriteContext::test());
     assert_eq!(shown(&Pod.validate_subresource_update("status", &new, &pod)), "");
     assert_eq!(text(&new, "/spec/nodeName"), "");
     assert_eq!(text(&new, "/metadata/labels/a"), "b");

@@ -1,16 +1,16 @@
-//! What an update of a pod may change.
+//! Updates of pods.
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
 use super::{changed, shown, simple};
 use crate::kinds::pod::Pod;
-use crate::strategy::Strategy;
+use crate::strategy::{Strategy, WriteContext};
 
 fn check_update(old: &Value, changes: Value, expect: Expect) {
     let mut new = changed(old, changes);
     Pod.default(&mut new);
-    Pod.prepare_for_update(&mut new, old);
+    Pod.prepare_for_update(&mut new, old, &WriteContext::test());
     expect.assert_eq(&shown(&Pod.validate_update(&new, old)));
 }
 

@@ -1,11 +1,11 @@
-//! What is read off a pod: grace, selectable fields, columns, warnings.
+//! Values derived from a pod: grace period, selectable fields, columns, warnings.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{changed, simple};
 use crate::kinds::deployment::Deployment;
-use crate::kinds::pod::Pod;
+use crate::kinds::pod::{Pod, printer};
 use crate::strategy::{Grace, Strategy};
 
 #[test]
@@ -78,21 +78,21 @@ fn the_status_column_says_what_matters_most() {
             "0",
         ),
     ] {
-        let cells = Pod.cells(&changed(&simple(), changes.clone()), now);
+        let cells = printer::cells(&changed(&simple(), changes.clone()), now);
         assert_eq!((&cells[1], &cells[2], &cells[3]), (&json!(ready), &json!(status), &json!(restarts)), "{changes}");
-        assert_eq!(cells.len(), Pod.columns().len());
+        assert_eq!(cells.len(), printer::COLUMNS.len());
     }
     let done = changed(&simple(), json!({"/status/phase": "Succeeded"}));
     let message = "The pod has completed successfully.";
     let expected = json!({"type": "Completed", "status": "True", "reason": "Succeeded", "message": message});
-    assert_eq!(Pod.row_conditions(&done), [expected]);
-    assert!(Pod.row_conditions(&simple()).is_empty());
+    assert_eq!(printer::row_conditions(&done), [expected]);
+    assert!(printer::row_conditions(&simple()).is_empty());
     let wide = changed(
         &simple(),
         json!({"/spec/nodeName": "n", "/status/podIPs": [{"ip": "10.0.0.1"}], "/spec/readinessGates": [{"conditionType": "a"}, {"conditionType": "b"}],
             "/status/conditions": [{"type": "b", "status": "True"}]}),
     );
-    assert_eq!(Pod.cells(&wide, now)[5..], [json!("10.0.0.1"), json!("n"), json!("<none>"), json!("1/2")]);
+    assert_eq!(printer::cells(&wide, now)[5..], [json!("10.0.0.1"), json!("n"), json!("<none>"), json!("1/2")]);
 }
 
 #[test]

@@ -1,31 +1,31 @@
-//! Annotations that mean something on a pod, and annotations of templates in general.
+//! Validation of annotations in general, and of the annotations that have a meaning on pods.
 
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, FieldError, Path};
 use windlass_schema::names;
 
 use super::{each_container, paths, scheduling};
-use crate::kinds::pod::report::Report;
+use crate::field_errors::FieldErrors;
 use crate::object::{entries, items, text};
 
-/// The annotation that marks a pod as the mirror of one that a node runs by itself.
+/// Annotation of a mirror pod, which represents a static pod of a node.
 pub(crate) const MIRROR: &str = "kubernetes.io/config.mirror";
-/// The annotation with the AppArmor profile of a container, before its name.
+/// Prefix of the annotation with a container's AppArmor profile; the container's name follows.
 pub(crate) const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
-/// The annotation with the seccomp profile of a pod.
+/// Annotation with the seccomp profile of a pod.
 pub(crate) const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
-/// The annotation with the seccomp profile of a container, before its name.
+/// Prefix of the annotation with a container's seccomp profile; the container's name follows.
 pub(crate) const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
 const TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/tolerations";
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 const SIZE_LIMIT: usize = 256 * 1024;
 
-/// An annotation of an object's metadata.
+/// Returns an annotation from an object's metadata.
 pub(crate) fn annotation<'a>(metadata: &'a Value, key: &str) -> Option<&'a str> {
     metadata.get("annotations")?.get(key)?.as_str()
 }
 
-/// The rules for the annotations of any object.
+/// Validates the annotations of any object.
 pub(crate) fn validate(metadata: &Value, path: &Path, errors: &mut ErrorList) {
     let mut size = 0;
     for (key, value) in entries(metadata, "/annotations") {
@@ -37,7 +37,7 @@ pub(crate) fn validate(metadata: &Value, path: &Path, errors: &mut ErrorList) {
     }
 }
 
-/// The rules for annotations that mean something on a pod.
+/// Validates the annotations that have a meaning on pods.
 pub(crate) fn validate_of_pod(metadata: &Value, spec: &Value, path: &Path, errors: &mut ErrorList) {
     if metadata.get("annotations").and_then(Value::as_object).is_none_or(|all| all.is_empty()) {
         return;
@@ -97,7 +97,7 @@ fn validate_seccomp(profile: &str, path: &Path, errors: &mut ErrorList) {
     }
 }
 
-/// Where an annotation and a field both name a profile, they must name the same.
+/// Requires that the profiles in annotations and in fields are equal if both are set.
 pub(super) fn validate_agreement(metadata: &Value, spec: &Value, path: &Path, errors: &mut ErrorList) {
     if metadata.get("annotations").is_none() {
         return;
@@ -145,8 +145,8 @@ fn disagree(what: &str, defaults: &[&str], annotation: &str, profile: &Value, pa
     }
 }
 
-/// Annotations that stay as they were when the pod was made. Those that mean something are checked here again, as the
-/// real server does.
+/// Requires that immutable annotations do not change. Annotations with a meaning are validated again, as in the real
+/// server.
 pub(super) fn validate_update(new: &Value, old: &Value, errors: &mut ErrorList) {
     let path = Path::new("metadata").child("annotations");
     let is_fixed = |key: &str| key.starts_with(APP_ARMOR) || key == MIRROR;
@@ -166,12 +166,12 @@ pub(super) fn validate_update(new: &Value, old: &Value, errors: &mut ErrorList) 
     validate_of_pod(part("metadata"), part("spec"), &path, errors);
 }
 
-/// Whether a pod is the mirror of one that its node runs by itself.
+/// Whether a pod is a mirror pod.
 pub(super) fn is_mirror(pod: &Value) -> bool {
     annotation(pod.get("metadata").unwrap_or(&Value::Null), MIRROR).is_some()
 }
 
-/// The ephemeral containers of a pod must not be set before it exists.
+/// Forbids ephemeral containers on create.
 pub(super) fn forbid_ephemeral(spec: &Value, path: &Path, detail: &str, errors: &mut ErrorList) {
     if !items(spec, "/ephemeralContainers").is_empty() {
         errors.forbidden(&path.child("ephemeralContainers"), detail);

@@ -1,20 +1,21 @@
-//! The claim that a pod makes for a volume of its own.
+//! Validation of ephemeral volumes, and of the claim specs they share with PersistentVolumeClaims.
 
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, Path};
 use windlass_schema::label_selector::{LabelSelectorOptions, validate_label_selector};
 use windlass_schema::names;
 
+use super::containers;
 use super::resources::validate_quantity;
-use super::{containers, selectors};
-use crate::kinds::pod::report::Report;
-use crate::kinds::pod::resources::quantity;
+use crate::field_errors::FieldErrors;
+use crate::kinds::label_selector;
 use crate::object::{is_set, items, text};
+use crate::resource_list::quantity;
 
-/// Access modes as the server lists them.
+/// Access modes, in the order of the messages.
 const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
-/// Fields of an object's metadata that a template may not have, in the order of the API.
+/// Metadata fields that are forbidden in a template, in the order of the API.
 const NOT_IN_TEMPLATE: [&str; 13] = [
     "name",
     "generateName",
@@ -31,7 +32,7 @@ const NOT_IN_TEMPLATE: [&str; 13] = [
     "managedFields",
 ];
 
-/// An ephemeral volume.
+/// Validates an ephemeral volume.
 pub(super) fn validate_ephemeral(source: &Value, path: &Path, errors: &mut ErrorList) {
     let path = path.child("volumeClaimTemplate");
     let Some(template) = source.get("volumeClaimTemplate").filter(|template| !template.is_null()) else {
@@ -39,7 +40,7 @@ pub(super) fn validate_ephemeral(source: &Value, path: &Path, errors: &mut Error
     };
     let metadata = template.get("metadata").unwrap_or(&Value::Null);
     super::annotations::validate(metadata, &path.child("metadata").child("annotations"), errors);
-    selectors::validate_labels(metadata, "/labels", &path.child("metadata").child("labels"), errors);
+    label_selector::validate_labels(metadata, "/labels", &path.child("metadata").child("labels"), errors);
     for field in NOT_IN_TEMPLATE {
         if metadata.get(field).is_some_and(containers::is_nonzero) {
             let shown = if field == "uid" { "uID" } else { field };
@@ -49,16 +50,16 @@ pub(super) fn validate_ephemeral(source: &Value, path: &Path, errors: &mut Error
     validate_spec(template.get("spec").unwrap_or(&Value::Null), Tolerated::default(), &path.child("spec"), errors);
 }
 
-/// What a claim may have because it had it before.
+/// Errors that are tolerated because the old claim already had them.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tolerated {
-    /// A selector with values that no label can have.
+    /// A selector with invalid label values.
     pub(crate) selector: bool,
-    /// A data source of a group that is no name of one.
+    /// A data source with an invalid group.
     pub(crate) group: bool,
 }
 
-/// The access modes of a claim or a volume; the caller says what it thinks of none at all.
+/// Validates the access modes of a claim or volume; the caller checks whether any are set.
 pub(crate) fn validate_access_modes(modes: &[Value], path: &Path, errors: &mut ErrorList) {
     for mode in modes.iter().filter_map(Value::as_str).filter(|mode| !ACCESS_MODES.contains(mode)) {
         errors.not_supported(path, mode, &ACCESS_MODES);
@@ -70,7 +71,7 @@ pub(crate) fn validate_access_modes(modes: &[Value], path: &Path, errors: &mut E
     }
 }
 
-/// The spec of a claim.
+/// Validates the spec of a claim.
 pub(crate) fn validate_spec(spec: &Value, tolerated: Tolerated, path: &Path, errors: &mut ErrorList) {
     let modes = items(spec, "/accessModes");
     let at = path.child("accessModes");
@@ -96,7 +97,7 @@ pub(crate) fn validate_spec(spec: &Value, tolerated: Tolerated, path: &Path, err
     }
 }
 
-/// What claims and volumes say alike of their storage.
+/// Validates the storage class and volume mode of a claim or volume.
 pub(in crate::kinds) fn validate_class_and_mode(spec: &Value, path: &Path, errors: &mut ErrorList) {
     let class = text(spec, "/storageClassName");
     if !class.is_empty() {

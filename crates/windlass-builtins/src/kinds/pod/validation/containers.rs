@@ -1,4 +1,4 @@
-//! The containers of a pod: those that do its work, those that run before, and those for debugging.
+//! Validation of containers, init containers and ephemeral containers.
 
 use std::collections::BTreeSet;
 
@@ -8,26 +8,26 @@ use windlass_schema::names;
 
 use super::mounts::{self, Volumes};
 use super::{env, probes, resources, security};
-use crate::kinds::pod::report::Report;
+use crate::field_errors::FieldErrors;
 use crate::kinds::pod::resources::is_sidecar;
 use crate::object::{integer, is_set, items, text};
 
-/// What the containers of a pod share.
+/// Properties of the pod that the rules for containers need.
 pub(super) struct Surroundings<'a> {
-    /// The valid volumes.
+    /// Valid volumes.
     pub(super) volumes: Volumes<'a>,
-    /// The names of its resource claims.
+    /// Names of the resource claims.
     pub(super) claims: BTreeSet<&'a str>,
-    /// How long it may take to end.
+    /// Termination grace period.
     pub(super) grace: Option<i64>,
-    /// Whether it uses the users of the host.
+    /// Whether the pod uses the host's user namespace.
     pub(super) host_users: bool,
 }
 
 const NO_POLICY: &str = "must specify restartPolicy when restart rules are used";
 const NOT_IN_EPHEMERAL: &str = "cannot be set for an Ephemeral Container";
 
-/// Fields that ephemeral containers have on paper only, in the order of the API.
+/// Fields that ephemeral containers must not set, in the order of the API.
 const EPHEMERAL_FORBIDDEN: [&str; 9] = [
     "ports",
     "resources",
@@ -40,7 +40,7 @@ const EPHEMERAL_FORBIDDEN: [&str; 9] = [
     "lifecycle",
 ];
 
-/// All containers of a spec.
+/// Validates all containers of a spec.
 pub(super) fn validate(spec: &Value, around: &Surroundings<'_>, path: &Path, errors: &mut ErrorList) {
     validate_regular(spec, around, &path.child("containers"), errors);
     validate_init(spec, around, &path.child("initContainers"), errors);
@@ -79,7 +79,7 @@ fn validate_init(spec: &Value, around: &Surroundings<'_>, path: &Path, errors: &
         } else if !name.is_empty() {
             names.insert(name);
         }
-        // Init containers run one by one, so each is held to its own ports; the real server counts from zero here.
+        // Init containers run one by one, so the ports of each are checked alone; the real server reports index 0 here.
         validate_host_ports(std::iter::once((0, container)), path, errors);
         if is_sidecar(container) {
             probes::validate_lifecycle(container, around.grace, &at, errors);
@@ -131,7 +131,7 @@ fn validate_ephemeral(spec: &Value, around: &Surroundings<'_>, path: &Path, erro
     }
 }
 
-/// Whether a value is anything but Go's zero value.
+/// Whether a value differs from Go's zero value.
 pub(super) fn is_nonzero(value: &Value) -> bool {
     match value {
         Value::Null => false,
@@ -143,7 +143,7 @@ pub(super) fn is_nonzero(value: &Value) -> bool {
     }
 }
 
-/// The rules for every sort of container.
+/// Validates the rules for all types of containers.
 fn validate_any(spec: &Value, container: &Value, around: &Surroundings<'_>, path: &Path, errors: &mut ErrorList) {
     let name = text(container, "/name");
     if name.is_empty() {
@@ -163,12 +163,12 @@ fn validate_any(spec: &Value, container: &Value, around: &Surroundings<'_>, path
     security::validate_container(container, around.host_users, &path.child("securityContext"), errors);
 }
 
-/// How often an image is pulled.
+/// Validates the image pull policy.
 pub(super) fn validate_pull_policy(policy: &str, path: &Path, errors: &mut ErrorList) {
     errors.one_of(path, policy, &["Always", "IfNotPresent", "Never"]);
 }
 
-/// On a pod, unlike in a template, the image has no spaces around it.
+/// Rejects leading and trailing spaces in the image of a pod; templates may have them.
 pub(super) fn validate_image_space(container: &Value, path: &Path, errors: &mut ErrorList) {
     let image = text(container, "/image");
     if image.trim().len() != image.len() {
@@ -200,7 +200,7 @@ fn validate_ports(ports: &[Value], path: &Path, errors: &mut ErrorList) {
     }
 }
 
-/// No two ports may want the same port of the host.
+/// Rejects duplicate host ports.
 fn validate_host_ports<'a>(containers: impl Iterator<Item = (usize, &'a Value)>, path: &Path, errors: &mut ErrorList) {
     let mut taken = BTreeSet::new();
     for (index, container) in containers {
@@ -218,7 +218,7 @@ fn validate_host_ports<'a>(containers: impl Iterator<Item = (usize, &'a Value)>,
     }
 }
 
-/// With the network of the host, a port of a container is a port of the host.
+/// Requires that container ports are host ports if the pod uses the host network.
 pub(super) fn validate_host_network(spec: &Value, is_pod: bool, path: &Path, errors: &mut ErrorList) {
     if spec.get("hostNetwork").and_then(Value::as_bool) != Some(true) {
         return;
@@ -249,7 +249,7 @@ fn validate_resize_policy(container: &Value, restart_policy: &str, path: &Path, 
     }
 }
 
-/// Without a policy of its own an init container has no rules to look at.
+/// Rejects restart policy rules on an init container without a restart policy of its own.
 fn validate_init_restart_policy(container: &Value, path: &Path, errors: &mut ErrorList) {
     if is_set(container, "/restartPolicy") {
         validate_restart_policy(container, path, errors);

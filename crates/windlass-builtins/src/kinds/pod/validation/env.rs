@@ -1,15 +1,15 @@
-//! Environment variables and where their values come from.
+//! Validation of environment variables and their sources.
 
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, Path};
 use windlass_schema::names;
 
 use super::paths;
-use crate::kinds::pod::report::Report;
-use crate::kinds::pod::resources::quantity;
+use crate::field_errors::FieldErrors;
 use crate::object::{is_set, items, text};
+use crate::resource_list::quantity;
 
-/// The fields of a pod that can become the value of a variable.
+/// Pod fields that a variable can refer to.
 const ENV_FIELDS: [&str; 9] = [
     "metadata.name",
     "metadata.namespace",
@@ -22,11 +22,11 @@ const ENV_FIELDS: [&str; 9] = [
     "status.podIPs",
 ];
 
-/// The fields of a pod that can become a file of a volume.
+/// Pod fields that a file of a volume can refer to.
 pub(super) const VOLUME_FIELDS: [&str; 5] =
     ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
 
-/// All fields that a downward reference can name, for whatever use.
+/// All pod fields that the downward API supports.
 const DOWNWARD_FIELDS: [&str; 14] = [
     "metadata.annotations",
     "metadata.labels",
@@ -55,7 +55,7 @@ const RESOURCES: [&str; 6] = [
 
 const SIZES: &str = "1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei";
 
-/// The variables of a container, one by one and by the object.
+/// Validates `env` and `envFrom` of a container.
 pub(super) fn validate(container: &Value, path: &Path, errors: &mut ErrorList) {
     for (index, variable) in items(container, "/env").iter().enumerate() {
         let name = text(variable, "/name");
@@ -149,7 +149,7 @@ fn validate_file_key(reference: &Value, path: &Path, errors: &mut ErrorList) {
     }
 }
 
-/// A reference to a field of the pod itself.
+/// Validates a reference to a field of the pod itself.
 pub(super) fn validate_field_ref(reference: &Value, allowed: &[&str], path: &Path, errors: &mut ErrorList) {
     let (version, field) = (text(reference, "/apiVersion"), text(reference, "/fieldPath"));
     if version.is_empty() {
@@ -181,13 +181,13 @@ pub(super) fn validate_field_ref(reference: &Value, allowed: &[&str], path: &Pat
     }
 }
 
-/// `metadata.labels['app']` is `metadata.labels` and `app`.
+/// Splits `metadata.labels['app']` into `metadata.labels` and `app`.
 fn split_subscript(field: &str) -> Option<(&str, &str)> {
     let (path, key) = field.strip_suffix("']")?.split_once("['")?;
     (!path.is_empty()).then_some((path, key))
 }
 
-/// A reference to what a container requests or is limited to. In a volume it must say which container.
+/// Validates a reference to the requests or limits of a container. In a volume, it must name the container.
 pub(super) fn validate_resource_ref(reference: &Value, in_volume: bool, path: &Path, errors: &mut ErrorList) {
     let resource = text(reference, "/resource");
     let is_huge_pages = resource.starts_with("requests.hugepages-") || resource.starts_with("limits.hugepages-");
@@ -216,7 +216,7 @@ pub(super) fn validate_resource_ref(reference: &Value, in_volume: bool, path: &P
     }
 }
 
-/// Variables that are read from files need a volume that the pod itself fills.
+/// Requires that variables read from files refer to an `emptyDir` volume of the pod.
 pub(super) fn validate_file_volumes(spec: &Value, path: &Path, errors: &mut ErrorList) {
     super::each_container(spec, path, |container, at| {
         for (index, variable) in items(container, "/env").iter().enumerate() {

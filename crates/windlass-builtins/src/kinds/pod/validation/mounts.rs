@@ -1,4 +1,4 @@
-//! What a container does with the volumes of its pod: mounts and block devices.
+//! Validation of volume mounts and block devices.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,13 +6,13 @@ use serde_json::Value;
 use windlass_schema::field::{ErrorList, Path};
 
 use super::paths;
-use crate::kinds::pod::report::Report;
+use crate::field_errors::FieldErrors;
 use crate::object::{boolean, is_set, items, text};
 
-/// The volumes of a pod that are valid, by name.
+/// Valid volumes of a pod, by name.
 pub(super) type Volumes<'a> = BTreeMap<&'a str, &'a Value>;
 
-/// The mounts and the block devices of a container.
+/// Validates the mounts and block devices of a container.
 pub(super) fn validate(container: &Value, volumes: &Volumes<'_>, path: &Path, errors: &mut ErrorList) {
     let mounts = items(container, "/volumeMounts");
     let devices = items(container, "/volumeDevices");

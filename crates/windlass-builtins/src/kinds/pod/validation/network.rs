@@ -1,13 +1,13 @@
-//! Names and addresses of a pod: DNS, host names, aliases.
+//! Validation of DNS settings, host names and host aliases.
 
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, FieldError, Path};
 use windlass_schema::names;
 
-use crate::kinds::pod::report::Report;
+use crate::field_errors::FieldErrors;
 use crate::object::{boolean, is_set, items, text};
 
-/// How a pod resolves names.
+/// Validates the DNS policy and configuration.
 pub(super) fn validate_dns(spec: &Value, path: &Path, errors: &mut ErrorList) {
     let config = spec.get("dnsConfig").filter(|config| !config.is_null());
     if text(spec, "/dnsPolicy") == "None" {
@@ -50,7 +50,7 @@ pub(super) fn validate_dns(spec: &Value, path: &Path, errors: &mut ErrorList) {
     }
 }
 
-/// Lines for the hosts file.
+/// Validates the entries for the hosts file.
 pub(super) fn validate_host_aliases(spec: &Value, path: &Path, errors: &mut ErrorList) {
     for (index, alias) in items(spec, "/hostAliases").iter().enumerate() {
         let at = path.index(index);
@@ -61,7 +61,7 @@ pub(super) fn validate_host_aliases(spec: &Value, path: &Path, errors: &mut Erro
     }
 }
 
-/// A host name that replaces the one a pod would have.
+/// Validates a host name override.
 pub(super) fn validate_hostname_override(spec: &Value, path: &Path, errors: &mut ErrorList) {
     if !is_set(spec, "/hostnameOverride") {
         return;

@@ -1,22 +1,22 @@
-//! Rules for file paths.
+//! Validation of file paths.
 
 use windlass_schema::field::{ErrorList, Path};
 
-use crate::kinds::pod::report::Report;
+use crate::field_errors::FieldErrors;
 
-/// Whether a path steps back: one of its elements is `..`.
+/// Whether an element of a path is `..`.
 pub(super) fn has_backsteps(target: &str) -> bool {
     target.split('/').any(|element| element == "..")
 }
 
-/// A path must not step back.
+/// Rejects paths with `..` elements.
 pub(crate) fn no_backsteps(target: &str, path: &Path, errors: &mut ErrorList) {
     if has_backsteps(target) {
         errors.invalid(path, target, "must not contain '..'");
     }
 }
 
-/// A relative path that does not step back.
+/// Requires a relative path without `..` elements.
 pub(super) fn local_descending(target: &str, path: &Path, errors: &mut ErrorList) {
     if target.starts_with('/') {
         errors.invalid(path, target, "must be a relative path");
@@ -24,7 +24,7 @@ pub(super) fn local_descending(target: &str, path: &Path, errors: &mut ErrorList
     no_backsteps(target, path, errors);
 }
 
-/// A relative path that neither steps back nor starts with `..`.
+/// Requires a relative path that has no `..` elements and does not start with `..`.
 pub(super) fn local_non_reserved(target: &str, path: &Path, errors: &mut ErrorList) {
     local_descending(target, path, errors);
     if target.starts_with("..") && !target.starts_with("../") {

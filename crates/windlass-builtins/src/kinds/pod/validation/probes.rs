@@ -1,13 +1,13 @@
-//! Probes, lifecycle hooks and the actions both are made of.
+//! Validation of probes and lifecycle hooks.
 
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, Path};
 use windlass_schema::names;
 
-use crate::kinds::pod::report::Report;
+use crate::field_errors::FieldErrors;
 use crate::object::{integer, is_set, items, text};
 
-/// The three probes of a container.
+/// Validates the three probes of a container.
 pub(super) fn validate_probes(container: &Value, grace: Option<i64>, path: &Path, errors: &mut ErrorList) {
     for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
         let Some(probe) = container.get(name).filter(|probe| !probe.is_null()) else { continue };
@@ -37,7 +37,7 @@ fn validate_probe(probe: &Value, grace: Option<i64>, path: &Path, errors: &mut E
     }
 }
 
-/// The hooks of a container.
+/// Validates the lifecycle hooks of a container.
 pub(super) fn validate_lifecycle(container: &Value, grace: Option<i64>, path: &Path, errors: &mut ErrorList) {
     for hook in ["postStart", "preStop"] {
         let Some(handler) = container.pointer(&format!("/lifecycle/{hook}")).filter(|hook| !hook.is_null()) else {
@@ -94,7 +94,7 @@ fn validate_http_get(action: &Value, path: &Path, errors: &mut ErrorList) {
     }
 }
 
-/// A port by number or by name.
+/// Validates a port number or name.
 fn validate_port(port: Option<&Value>, path: &Path, errors: &mut ErrorList) {
     match port {
         Some(Value::String(name)) => errors.invalid_each(path, name.as_str(), names::is_valid_port_name(name)),
@@ -105,7 +105,7 @@ fn validate_port(port: Option<&Value>, path: &Path, errors: &mut ErrorList) {
     }
 }
 
-/// Init containers that end before the others start have neither hooks nor probes.
+/// Forbids hooks and probes on init containers that are not sidecars.
 pub(super) fn forbid_on_init_container(container: &Value, path: &Path, errors: &mut ErrorList) {
     for field in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
         if is_set(container, &format!("/{field}")) {

@@ -1,4 +1,5 @@
-//! Volumes whose files are made from other objects: secrets, config maps, fields of the pod, tokens.
+//! Validation of volumes whose files come from API objects: Secrets, ConfigMaps, the downward API, service account
+//! tokens.
 
 use std::collections::BTreeSet;
 
@@ -6,13 +7,13 @@ use serde_json::Value;
 use windlass_schema::field::{ErrorList, Path};
 
 use super::{env, paths};
-use crate::kinds::pod::report::Report;
+use crate::field_errors::FieldErrors;
 use crate::object::{integer, is_set, items, text};
 
 const MODE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
 const TWICE: &str = "conflicting duplicate paths";
 
-/// A volume made of one object, whose name is in the field `name`.
+/// Validates a volume of one object, whose name is in the field `name`.
 pub(super) fn validate_files(source: &Value, name: &str, path: &Path, errors: &mut ErrorList) {
     errors.nonempty(&path.child(name), source.get(name).and_then(Value::as_str).unwrap_or_default());
     validate_mode(source, "defaultMode", path, errors);
@@ -21,7 +22,7 @@ pub(super) fn validate_files(source: &Value, name: &str, path: &Path, errors: &m
     }
 }
 
-/// A volume of fields of the pod.
+/// Validates a downward API volume.
 pub(super) fn validate_downward(source: &Value, path: &Path, errors: &mut ErrorList) {
     validate_mode(source, "defaultMode", path, errors);
     for file in items(source, "/items") {
@@ -29,7 +30,7 @@ pub(super) fn validate_downward(source: &Value, path: &Path, errors: &mut ErrorL
     }
 }
 
-/// A volume of several sources.
+/// Validates a projected volume.
 pub(super) fn validate(source: &Value, path: &Path, errors: &mut ErrorList) {
     validate_mode(source, "defaultMode", path, errors);
     let mut taken: BTreeSet<&str> = BTreeSet::new();
@@ -121,7 +122,7 @@ fn validate_mode(source: &Value, field: &str, path: &Path, errors: &mut ErrorLis
     }
 }
 
-/// Tokens are those of a service account, so a pod that has none cannot have them.
+/// Forbids token projections in pods without a service account.
 pub(super) fn forbid_tokens_without_account(spec: &Value, path: &Path, errors: &mut ErrorList) {
     if !text(spec, "/serviceAccountName").is_empty() {
         return;

@@ -1,11 +1,11 @@
-//! A resize of a running pod: its containers get more or less processor time and memory, nothing else changes.
+//! Validation of a resize, which may change only CPU and memory.
 
 use serde_json::{Map, Value};
 use windlass_schema::field::{ErrorList, Path};
 
 use super::annotations;
-use crate::kinds::pod::diff::same;
-use crate::kinds::pod::report::Report;
+use crate::diff::same;
+use crate::field_errors::FieldErrors;
 use crate::kinds::pod::resources::{is_sidecar, qos_class};
 use crate::object::{is_set, items, map, remove, set, text};
 
@@ -161,7 +161,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Puts processor time and memory back to what they were.
+/// Restores the old CPU and memory.
 fn put_back(value: &mut Value, old: &Value) {
     for list in ["/resources/limits", "/resources/requests"] {
         let mut resources = map(value, list).cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Requests, limits and claims, of containers and of the pod as a whole.
+//! Validation of requests, limits and resource claims, for containers and for the pod as a whole.
 
 use std::collections::BTreeSet;
 
@@ -6,40 +6,41 @@ use serde_json::Value;
 use windlass_schema::field::{ErrorKind, ErrorList, FieldError, Path};
 use windlass_schema::quantity::Quantity;
 
-use crate::kinds::pod::report::Report;
-use crate::kinds::pod::resources::{
-    self, aggregate, is_extended, is_huge_page, is_integer, is_native, is_pod_level, is_standard,
-    is_standard_for_containers, is_whole_pages, may_be_overcommitted,
-};
+use crate::field_errors::FieldErrors;
+use crate::kinds::pod::resources::aggregate;
 use crate::object::{is_set, items, text};
+use crate::resource_list::{
+    self, is_extended, is_huge_page, is_integer, is_native, is_pod_level, is_standard, is_standard_for_containers,
+    is_whole_pages, may_be_overcommitted,
+};
 
-/// Who asks for resources.
+/// The owner of the resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Level {
     Container,
     Pod,
 }
 
-/// The resources of a container.
+/// Validates the resources of a container.
 pub(super) fn validate_container(container: &Value, claims: &BTreeSet<&str>, path: &Path, errors: &mut ErrorList) {
     if let Some(resources) = container.get("resources") {
         validate(resources, "/limits", Level::Container, claims, path, errors);
     }
 }
 
-/// The overhead of a pod, which is held to the rules for limits.
+/// Validates the overhead of a pod, by the rules for limits.
 pub(super) fn validate_overhead(spec: &Value, path: &Path, errors: &mut ErrorList) {
     if is_set(spec, "/overhead") {
         validate_as_limits(spec, "/overhead", &path.child("overhead"), errors);
     }
 }
 
-/// A field that is held to the rules for the limits of a container.
+/// Validates a field by the rules for container limits.
 pub(crate) fn validate_as_limits(object: &Value, pointer: &str, path: &Path, errors: &mut ErrorList) {
     validate(object, pointer, Level::Container, &BTreeSet::new(), path, errors);
 }
 
-/// The resources that a pod asks for as a whole.
+/// Validates pod-level resources.
 pub(super) fn validate_pod(spec: &Value, claims: &BTreeSet<&str>, path: &Path, errors: &mut ErrorList) {
     let Some(resources) = spec.get("resources").filter(|resources| !resources.is_null()) else { return };
     let path = path.child("resources");
@@ -63,8 +64,9 @@ fn validate(
     errors: &mut ErrorList,
 ) {
     let (limits_path, requests_path) = (path.child("limits"), path.child("requests"));
-    let limits = resources::list(requirements, limits_at);
-    let requests = if limits_at == "/limits" { resources::list(requirements, "/requests") } else { Default::default() };
+    let limits = resource_list::list(requirements, limits_at);
+    let requests =
+        if limits_at == "/limits" { resource_list::list(requirements, "/requests") } else { Default::default() };
     for (name, quantity) in &limits {
         let at = limits_path.key(name);
         validate_name(name, level, &at, errors);
@@ -107,7 +109,7 @@ fn validate_pages(name: &str, quantity: &Quantity, path: &Path, errors: &mut Err
     }
 }
 
-/// The name of a resource that the system knows, or one with a domain.
+/// Validates a resource name: a standard resource, or a qualified name.
 pub(crate) fn validate_resource_name(name: &str, path: &Path, errors: &mut ErrorList) {
     let before = errors.len();
     errors.qualified_name(path, name);
@@ -116,7 +118,7 @@ pub(crate) fn validate_resource_name(name: &str, path: &Path, errors: &mut Error
     }
 }
 
-/// The name of a resource that a container may ask for.
+/// Validates a resource name for containers.
 pub(crate) fn validate_container_resource_name(name: &str, path: &Path, errors: &mut ErrorList) {
     validate_resource_name(name, path, errors);
     if !name.contains('/') {
@@ -141,7 +143,7 @@ fn validate_name(name: &str, level: Level, path: &Path, errors: &mut ErrorList) 
     }
 }
 
-/// A quantity must not be negative, and whole where the resource only comes whole.
+/// Requires a quantity that is not negative, and an integer if the resource is counted in whole numbers.
 pub(crate) fn validate_quantity(name: &str, quantity: &Quantity, path: &Path, errors: &mut ErrorList) {
     if quantity.sign() < 0 {
         errors.invalid(path, quantity.to_string(), "must be greater than or equal to 0");
@@ -186,10 +188,10 @@ fn validate_claims(claims: &[Value], known: &BTreeSet<&str>, path: &Path, errors
     }
 }
 
-/// What the containers ask for must fit into what the pod asks for.
+/// Requires that the resources of the containers fit into the pod-level resources.
 fn validate_consistency(spec: &Value, path: &Path, errors: &mut ErrorList) {
-    let requests = resources::list(spec, "/resources/requests");
-    let limits = resources::list(spec, "/resources/limits");
+    let requests = resource_list::list(spec, "/resources/requests");
+    let limits = resource_list::list(spec, "/resources/limits");
     for (name, sum) in aggregate(spec, "requests") {
         if let Some(request) = requests.get(&name).filter(|request| sum > **request) {
             let detail = format!("must be greater than or equal to aggregate container requests of {sum}");
@@ -203,7 +205,7 @@ fn validate_consistency(spec: &Value, path: &Path, errors: &mut ErrorList) {
         }
     }
     for (index, container) in items(spec, "/containers").iter().enumerate() {
-        for (name, limit) in resources::list(container, "/resources/limits") {
+        for (name, limit) in resource_list::list(container, "/resources/limits") {
             if let Some(most) = limits.get(&name).filter(|most| limit > **most) {
                 let at = path.child("containers").index(index).key(&name).child("limits");
                 errors.invalid(&at, limit.to_string(), format!("must be less than or equal to pod limits of {most}"));
@@ -212,7 +214,7 @@ fn validate_consistency(spec: &Value, path: &Path, errors: &mut ErrorList) {
     }
 }
 
-/// The claims for devices that a pod makes; answers with their names.
+/// Validates the resource claims of a pod; returns their names.
 pub(super) fn validate_pod_claims<'a>(
     spec: &'a Value,
     is_static: bool,

@@ -1,4 +1,4 @@
-//! Where a pod may run: affinity, tolerations, spread over the topology, gates.
+//! Validation of affinity, tolerations, topology spread constraints and scheduling gates.
 
 use std::collections::BTreeSet;
 
@@ -6,14 +6,14 @@ use serde_json::Value;
 use windlass_schema::field::{ErrorList, Path};
 use windlass_schema::names;
 
-use super::selectors;
-use crate::kinds::pod::report::Report;
+use crate::field_errors::FieldErrors;
+use crate::kinds::label_selector;
 use crate::object::{entries, integer, is_set, items, text};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-/// The affinity of a spec.
+/// Validates the affinity of a spec.
 pub(super) fn validate_affinity(spec: &Value, path: &Path, errors: &mut ErrorList) {
     if let Some(affinity) = spec.pointer("/affinity/nodeAffinity").filter(|affinity| !affinity.is_null()) {
         validate_node_affinity(affinity, &path.child("nodeAffinity"), errors);
@@ -51,7 +51,7 @@ fn validate_node_affinity(affinity: &Value, path: &Path, errors: &mut ErrorList)
     }
 }
 
-/// A selector of nodes; values that could be no label's are only refused when it is strict.
+/// Validates a node selector; invalid label values are only rejected if `strict`.
 pub(crate) fn validate_node_selector(selector: &Value, strict: bool, path: &Path, errors: &mut ErrorList) {
     let path = path.child("nodeSelectorTerms");
     let terms = items(selector, "/nodeSelectorTerms");
@@ -63,7 +63,7 @@ pub(crate) fn validate_node_selector(selector: &Value, strict: bool, path: &Path
     }
 }
 
-/// A term that selects nodes. Values that could be no label's are only refused where the term is required.
+/// Validates a node selector term. Invalid label values are only rejected in required terms.
 fn validate_node_term(term: &Value, is_required: bool, path: &Path, errors: &mut ErrorList) {
     for (index, requirement) in items(term, "/matchExpressions").iter().enumerate() {
         let at = path.child("matchExpressions").index(index);
@@ -123,7 +123,7 @@ fn validate_node_term(term: &Value, is_required: bool, path: &Path, errors: &mut
 
 fn validate_pod_term(term: &Value, path: &Path, errors: &mut ErrorList) {
     for selector in ["labelSelector", "namespaceSelector"] {
-        selectors::validate(term.get(selector), &path.child(selector), errors);
+        label_selector::validate(term.get(selector), &path.child(selector), errors);
     }
     for name in items(term, "/namespaces").iter().filter_map(Value::as_str) {
         errors.dns_label(&path.child("namespace"), name);
@@ -136,7 +136,7 @@ fn validate_pod_term(term: &Value, path: &Path, errors: &mut ErrorList) {
     errors.qualified_name(&path.child("topologyKey"), key);
 }
 
-/// `matchLabelKeys` and `mismatchLabelKeys`.
+/// Validates `matchLabelKeys` and `mismatchLabelKeys`.
 fn validate_label_keys(term: &Value, path: &Path, errors: &mut ErrorList) {
     let keys = |field: &str| -> Vec<&str> {
         items(term, &format!("/{field}")).iter().map(|key| key.as_str().unwrap_or_default()).collect()
@@ -171,7 +171,7 @@ fn validate_label_keys(term: &Value, path: &Path, errors: &mut ErrorList) {
     }
 }
 
-/// How pods are spread over the topology.
+/// Validates topology spread constraints.
 pub(super) fn validate_spread(spec: &Value, path: &Path, errors: &mut ErrorList) {
     let constraints = items(spec, "/topologySpreadConstraints");
     for (index, constraint) in constraints.iter().enumerate() {
@@ -208,11 +208,11 @@ pub(super) fn validate_spread(spec: &Value, path: &Path, errors: &mut ErrorList)
             }
         }
         validate_label_keys(constraint, &at, errors);
-        selectors::validate(constraint.get("labelSelector"), &at.child("labelSelector"), errors);
+        label_selector::validate(constraint.get("labelSelector"), &at.child("labelSelector"), errors);
     }
 }
 
-/// Tolerations of taints.
+/// Validates tolerations.
 pub(crate) fn validate_tolerations(tolerations: &[Value], path: &Path, errors: &mut ErrorList) {
     for (index, toleration) in tolerations.iter().enumerate() {
         let at = path.index(index);
@@ -253,7 +253,7 @@ pub(crate) fn validate_tolerations(tolerations: &[Value], path: &Path, errors: &
     }
 }
 
-/// Gates that hold a pod back from being scheduled, and conditions that hold it back from being ready.
+/// Validates scheduling gates and readiness gates.
 pub(super) fn validate_gates(spec: &Value, path: &Path, errors: &mut ErrorList) {
     for (index, gate) in items(spec, "/readinessGates").iter().enumerate() {
         let at = path.child("readinessGates").index(index).child("conditionType");

@@ -1,4 +1,4 @@
-//! Security contexts: users, profiles and what a process may do.
+//! Validation of security contexts.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -8,7 +8,7 @@ use windlass_schema::field::{ErrorList, FieldError, Path};
 use windlass_schema::names;
 
 use super::{paths, windows};
-use crate::kinds::pod::report::Report;
+use crate::field_errors::FieldErrors;
 use crate::object::{boolean, integer, is_set, items, text};
 
 const SYSCTL_RULE: &str = "must have at most 253 characters and match regex ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
@@ -26,7 +26,7 @@ const IPC_SYSCTLS: [&str; 10] = [
 ];
 const PROFILE_TYPES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
 
-/// The security context of a container.
+/// Validates the security context of a container.
 pub(super) fn validate_container(container: &Value, host_users: bool, path: &Path, errors: &mut ErrorList) {
     let Some(context) = container.get("securityContext").filter(|context| !context.is_null()) else { return };
     validate_ids(context, &["runAsUser", "runAsGroup"], path, errors);
@@ -54,7 +54,7 @@ pub(super) fn validate_container(container: &Value, host_users: bool, path: &Pat
     validate_app_armor(context, path, errors);
 }
 
-/// The security context of a pod.
+/// Validates the security context of a pod.
 pub(super) fn validate_pod(spec: &Value, path: &Path, errors: &mut ErrorList) {
     let Some(context) = spec.get("securityContext").filter(|context| !context.is_null()) else { return };
     validate_ids(context, &["fsGroup", "runAsUser", "runAsGroup"], path, errors);
@@ -75,7 +75,7 @@ pub(super) fn validate_pod(spec: &Value, path: &Path, errors: &mut ErrorList) {
     supported(context, "seLinuxChangePolicy", &["Recursive"], path, errors);
 }
 
-/// With users of its own, a pod shares no other namespace of the host.
+/// Requires that a pod with its own user namespace shares no other namespace with the host.
 pub(super) fn validate_host_users(spec: &Value, path: &Path, errors: &mut ErrorList) {
     if boolean(spec, "/hostUsers") != Some(false) {
         return;
@@ -131,7 +131,7 @@ fn validate_sysctls(spec: &Value, sysctls: &[Value], path: &Path, errors: &mut E
     }
 }
 
-/// Whether the first separator of a sysctl name is a dot, which makes slashes part of its elements.
+/// Whether the first separator of a sysctl name is a dot, so that slashes are part of its elements.
 fn is_dotted_first(name: &str) -> bool {
     name.find(['.', '/']).is_some_and(|at| name.as_bytes()[at] == b'.')
 }
@@ -169,7 +169,7 @@ fn validate_seccomp(context: &Value, path: &Path, errors: &mut ErrorList) {
     }
 }
 
-/// An AppArmor profile, of a container or a pod.
+/// Validates the AppArmor profile of a container or pod.
 pub(in crate::kinds::pod) fn validate_app_armor(context: &Value, path: &Path, errors: &mut ErrorList) {
     let Some(profile) = context.get("appArmorProfile").filter(|profile| !profile.is_null()) else { return };
     let path = path.child("appArmorProfile");
@@ -202,7 +202,7 @@ fn show_profile(profile: &Value) -> String {
     show_struct(profile, &[("Type", "type"), ("LocalhostProfile", "localhostProfile")], &["type"])
 }
 
-/// A security context in the words of a message, which names its fields as the server does inside.
+/// Formats a security context as in messages, with the field names of the real server's internal type.
 fn show_context(context: &Value) -> String {
     let mut out = String::from("{");
     for (name, field) in [
@@ -245,7 +245,7 @@ fn show_context(context: &Value) -> String {
     out + "}"
 }
 
-/// A struct with the names its fields have inside the server; `texts` are empty rather than null when absent.
+/// Formats a struct with internal field names; absent fields in `texts` are shown as empty instead of null.
 fn show_struct(value: &Value, fields: &[(&str, &str)], texts: &[&str]) -> String {
     let shown: Vec<_> = fields
         .iter()

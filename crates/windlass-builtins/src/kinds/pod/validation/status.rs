@@ -1,4 +1,4 @@
-//! What may change about the status of a pod.
+//! Validation of status updates.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use windlass_schema::field::{ErrorKind, ErrorList, FieldError, Path};
 use windlass_schema::names;
 
 use super::annotations;
-use crate::kinds::pod::report::Report;
+use crate::field_errors::FieldErrors;
 use crate::object::{integer, is_set, items, text};
 
 /// Validates an update of the status.
@@ -64,7 +64,7 @@ fn validate_conditions(pod: &Value, path: &Path, errors: &mut ErrorList) {
     }
 }
 
-/// A container that has ended only runs again if it is one that restarts.
+/// Requires that a terminated container runs again only if its restart policy allows it.
 fn validate_transitions(new: &Value, old: &Value, kind: &str, path: &Path, errors: &mut ErrorList) {
     let spec = &old["spec"];
     let is_ephemeral = kind == "ephemeralContainerStatuses";
@@ -95,7 +95,7 @@ fn validate_transitions(new: &Value, old: &Value, kind: &str, path: &Path, error
     }
 }
 
-/// Whether a container that ended with this code is started again.
+/// Whether a container that terminated with this exit code is restarted.
 fn restarts(container: &Value, of_pod: &str, code: i64) -> bool {
     let own = text(container, "/restartPolicy");
     if !own.is_empty() {
@@ -136,7 +136,7 @@ fn validate_claims(pod: &Value, path: &Path, errors: &mut ErrorList) {
     }
 }
 
-/// At most one address of each family; those that were there before may stay.
+/// Allows at most one address per IP family, plus those of the old status.
 fn validate_addresses(new: &Value, old: &Value, field: &str, path: &Path, errors: &mut ErrorList) {
     let pointer = format!("/status/{field}");
     let path = path.child(field);

@@ -1,4 +1,4 @@
-//! Every rule by example: a change to a pod that is fine, and what the server says about it.
+//! Every rule by example: a change to a valid pod, and the resulting errors.
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::validate_create;
 use crate::kinds::pod::defaults;
 use crate::object::set;
 
-/// A defaulted pod with fields of its spec set to other values.
+/// A defaulted pod with changed fields of its spec.
 fn pod(changes: Value) -> Value {
     let mut pod = json!({
         "metadata": {"name": "p", "namespace": "n"},

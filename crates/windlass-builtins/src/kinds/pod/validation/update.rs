@@ -1,12 +1,12 @@
-//! What may change about a pod after it was made.
+//! Validation of updates.
 
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, Path};
 use windlass_schema::names;
 
 use super::{annotations, containers, scheduling};
-use crate::kinds::pod::diff::{diff, same};
-use crate::kinds::pod::report::Report;
+use crate::diff::{diff, same};
+use crate::field_errors::FieldErrors;
 use crate::object::{carry_over, entries, integer, items, remove, set, text};
 
 const UPDATABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
@@ -41,7 +41,7 @@ pub(in crate::kinds::pod) fn validate_update(new: &Value, old: &Value) -> ErrorL
     errors
 }
 
-/// Whether the containers are still the same ones, so that they can be compared further.
+/// Validates the images; returns whether the containers correspond, so that they can be compared further.
 fn validate_images(new: &Value, old: &Value, kind: &str, path: &Path, errors: &mut ErrorList) -> bool {
     let pointer = format!("/spec/{kind}");
     let containers = items(new, &pointer);
@@ -56,7 +56,7 @@ fn validate_images(new: &Value, old: &Value, kind: &str, path: &Path, errors: &m
     true
 }
 
-/// A deadline may be set, or come closer. Answers whether it did.
+/// Allows to set or shorten the active deadline; returns whether it has changed.
 fn validate_deadline(new: &Value, old: &Value, path: &Path, errors: &mut ErrorList) -> bool {
     let seconds = |pod| integer(pod, "/spec/activeDeadlineSeconds");
     let most = i64::from(i32::MAX);
@@ -103,7 +103,7 @@ fn validate_gates(new: &Value, old: &Value, path: &Path, errors: &mut ErrorList)
     }
 }
 
-/// The new spec with everything that may change put back to what it was.
+/// Returns the new spec with all mutable fields restored.
 fn mask(new: &Value, old: &Value, path: &Path, errors: &mut ErrorList) -> Value {
     let mut masked = new.clone();
     for kind in ["containers", "initContainers"] {
@@ -127,7 +127,7 @@ fn mask(new: &Value, old: &Value, path: &Path, errors: &mut ErrorList) -> Value 
     masked
 }
 
-/// A pod that is held back may still be told more exactly where to run.
+/// Restores the fields of a gated pod that may be narrowed: node selector and node affinity.
 fn mask_of_gated(masked: &mut Value, old: &Value, path: &Path, errors: &mut ErrorList) {
     let is_kept = |(key, value): (&str, &Value)| masked.get("nodeSelector").and_then(|all| all.get(key)) == Some(value);
     if !entries(old, "/nodeSelector").all(is_kept) {
@@ -183,7 +183,7 @@ fn show_terms(terms: &[Value]) -> String {
     format!("[{}]", terms.iter().map(show_term).collect::<Vec<_>>().join(","))
 }
 
-/// A term as a message shows it, with the names its fields have inside the server.
+/// Formats a term as in messages, with the field names of the real server's internal type.
 fn show_term(term: &Value) -> String {
     let list = |field: &str| match term.get(field).and_then(Value::as_array) {
         None => "null".to_owned(),
@@ -202,7 +202,7 @@ fn show_term(term: &Value) -> String {
     format!("{{\"MatchExpressions\":{},\"MatchFields\":{}}}", list("matchExpressions"), list("matchFields"))
 }
 
-/// Validates an update of the ephemeral containers: they may be added, never changed or removed.
+/// Validates an update of the ephemeral containers, which may be added but not changed or removed.
 pub(in crate::kinds::pod) fn validate_ephemeral_containers(new: &Value, old: &Value) -> ErrorList {
     let mut errors = super::validate_any(new);
     annotations::validate_update(new, old, &mut errors);

@@ -1,4 +1,4 @@
-//! The volumes of a pod: each has a name and exactly one source.
+//! Validation of volumes, each of which has a name and exactly one source.
 
 use std::collections::BTreeSet;
 
@@ -8,11 +8,11 @@ use windlass_schema::names;
 
 use super::mounts::Volumes;
 use super::{claims, containers, paths, projected};
-use crate::kinds::pod::report::Report;
-use crate::kinds::pod::resources::quantity;
+use crate::field_errors::FieldErrors;
 use crate::object::{boolean, entries, integer, is_set, items, text};
+use crate::resource_list::quantity;
 
-/// The sources in the order the server looks at them, each with the name it has in a complaint about a second one.
+/// The volume sources in the order of validation, each with its name in the error about a second source.
 const SOURCES: [(&str, &str); 30] = [
     ("emptyDir", "emptyDir"),
     ("hostPath", "hostPath"),
@@ -46,7 +46,7 @@ const SOURCES: [(&str, &str); 30] = [
     ("image", "image"),
 ];
 
-/// Checks the volumes and answers with those that are valid. `pod_name` is empty for templates and generated names.
+/// Validates the volumes and returns the valid ones. `pod_name` is empty for templates and generated names.
 pub(super) fn validate<'a>(
     spec: &'a Value,
     pod_name: &str,
@@ -118,7 +118,7 @@ fn validate_sources(volume: &Value, pod_name: &str, is_pod: bool, path: &Path, e
     }
 }
 
-/// One source of a volume.
+/// Validates one source of a volume.
 pub(crate) fn validate_source(field: &str, source: &Value, is_pod: bool, path: &Path, errors: &mut ErrorList) {
     match field {
         "emptyDir" => {
@@ -163,7 +163,7 @@ pub(crate) fn validate_source(field: &str, source: &Value, is_pod: bool, path: &
     }
 }
 
-/// The sources that name a disk or a share of some storage system.
+/// Validates the sources that refer to a disk or share of a storage system.
 fn validate_remote(field: &str, source: &Value, path: &Path, errors: &mut ErrorList) {
     match field {
         "iscsi" => validate_iscsi(source, path, errors),
@@ -226,7 +226,7 @@ fn validate_remote(field: &str, source: &Value, path: &Path, errors: &mut ErrorL
     }
 }
 
-/// Fields that a source must have.
+/// Requires the given fields of a source.
 pub(crate) fn required(source: &Value, fields: &[&str], path: &Path, errors: &mut ErrorList) {
     for field in fields {
         errors.nonempty(&path.child(field), source.get(field).and_then(Value::as_str).unwrap_or_default());
@@ -259,7 +259,7 @@ fn validate_host_path(source: &Value, path: &Path, errors: &mut ErrorList) {
     }
 }
 
-/// The name of a CSI driver.
+/// Validates the name of a CSI driver.
 pub(crate) fn validate_driver_name(driver: &str, path: &Path, errors: &mut ErrorList) {
     if driver.is_empty() {
         return errors.required(path);
@@ -301,12 +301,12 @@ fn validate_iscsi(source: &Value, path: &Path, errors: &mut ErrorList) {
     }
 }
 
-/// The name of an initiator or a target.
+/// Validates the name of an iSCSI initiator or target.
 pub(crate) fn validate_initiator(name: &str, path: &Path, errors: &mut ErrorList) {
     let alphanumeric = |text: &str, length| text.len() == length && text.bytes().all(|b| b.is_ascii_alphanumeric());
     let fits = match name.get(..3) {
         Some("iqn") => is_iqn(name),
-        // The pattern's dot stands for any character.
+        // The dot in the real server's pattern matches any character.
         Some("eui") => name.get(4..).is_some_and(|rest| alphanumeric(rest, 16)),
         Some("naa") => name.get(4..).is_some_and(|rest| alphanumeric(rest, 32)),
         _ => return errors.invalid(path, name, "must be valid format starting with iqn, eui, or naa"),
@@ -316,7 +316,7 @@ pub(crate) fn validate_initiator(name: &str, path: &Path, errors: &mut ErrorList
     }
 }
 
-/// `iqn.2015-02.example.com:name`.
+/// Whether a name has the form `iqn.2015-02.example.com:name`.
 fn is_iqn(name: &str) -> bool {
     let Some((date, rest)) = name.strip_prefix("iqn.").and_then(|rest| rest.split_once('.')) else { return false };
     let Some((authority, target)) = rest.split_once(':') else { return false };

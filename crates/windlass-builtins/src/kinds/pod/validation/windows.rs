@@ -1,15 +1,15 @@
-//! The operating system of a pod, and what only Windows has.
+//! Validation of the operating system of a pod, and of the options for Windows.
 
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, Path};
 use windlass_schema::names;
 
-use crate::kinds::pod::report::Report;
+use crate::field_errors::FieldErrors;
 use crate::object::{boolean, is_set, text};
 
 const NOT_ON_WINDOWS: &str = "cannot be set for a windows pod";
 
-/// What a pod cannot have with the operating system it names.
+/// Forbids the fields that the operating system of the pod does not support.
 pub(super) fn validate_os(spec: &Value, path: &Path, errors: &mut ErrorList) {
     if !is_set(spec, "/os") {
         return;
@@ -84,7 +84,7 @@ fn validate_windows(spec: &Value, path: &Path, errors: &mut ErrorList) {
     });
 }
 
-/// The Windows part of a security context.
+/// Validates the Windows options of a security context.
 pub(super) fn validate_options(context: &Value, path: &Path, errors: &mut ErrorList) {
     let Some(options) = context.get("windowsOptions").filter(|options| !options.is_null()) else { return };
     if let Some(name) = options.get("gmsaCredentialSpecName").and_then(Value::as_str) {
@@ -152,7 +152,7 @@ fn is_dns_label(label: &str) -> bool {
     names::is_dns1123_label(&label.to_ascii_lowercase()).is_empty()
 }
 
-/// Containers that are processes of the host: all of a pod's or none, on the network of the host.
+/// Validates host process containers: all containers of a pod or none, on the host network.
 pub(super) fn validate_host_process(spec: &Value, path: &Path, errors: &mut ErrorList) {
     let of_pod = boolean(spec, "/securityContext/windowsOptions/hostProcess");
     let (mut all, mut host) = (0, 0);

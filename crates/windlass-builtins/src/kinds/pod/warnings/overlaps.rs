@@ -1,11 +1,11 @@
-//! Files of one volume that would stand at the same place, or one inside the other.
+//! Files of one volume whose paths are equal, or one of which is inside the other.
 
 use serde_json::Value;
 use windlass_schema::field::quote;
 
 use crate::object::{items, text};
 
-/// A path in a volume and what it comes from.
+/// A path in a volume and its source.
 #[derive(Clone, PartialEq)]
 struct Place {
     path: String,
@@ -26,7 +26,7 @@ impl Place {
     }
 }
 
-/// Warnings about the volumes of a pod.
+/// Returns warnings about the volumes of a pod.
 pub(super) fn warnings(volumes: &[Value]) -> Vec<String> {
     let mut warnings = Vec::new();
     for volume in volumes {

@@ -1,14 +1,15 @@
 use serde_json::json;
 
 use super::*;
-use crate::kinds::workload_tests::{changed, check_create, check_update, created, template};
+use crate::kinds::tests::workloads::{changed, check_create, check_update, created, template};
 
 #[test]
 fn a_template_is_completed_and_judged_like_that_of_a_workload() {
     let valid = json!({"metadata": {"name": "t"}, "template": template()});
     let made = created(&PodTemplate, &valid);
     assert_eq!(made["template"]["spec"]["restartPolicy"], "Always");
-    assert!(PodTemplate.changes_generation(&changed(&made, &json!({"/template/spec/hostname": "h"})), &made));
+    let renamed = changed(&made, &json!({"/template/spec/hostname": "h"}));
+    assert!(crate::kinds::facts("", "podtemplates").generation.changes(&renamed, &made));
     check_create(
         &PodTemplate,
         &valid,

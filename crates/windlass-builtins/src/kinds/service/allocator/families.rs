@@ -1,4 +1,4 @@
-//! The address families of a service, on a cluster that has IPv4 only.
+//! IP families of a service, in a cluster that has only IPv4.
 
 use serde_json::Value;
 use windlass_schema::field::{ErrorList, FieldError, Path};
@@ -7,7 +7,7 @@ use super::super::{cluster_ips, needs_cluster_ip, texts};
 use super::AllocationError;
 use crate::object::{copy, entries, is_set, items, set, text};
 
-/// Fills in `ipFamilyPolicy` and `ipFamilies`, or says why what is there cannot be had.
+/// Sets `ipFamilyPolicy` and `ipFamilies`, or returns why the requested ones are not available.
 pub(super) fn complete(service: &mut Value, old: Option<&Value>) -> Result<(), AllocationError> {
     if !needs_cluster_ip(service) || old.is_some_and(|old| is_unchanged_dual_stack(service, old)) {
         return Ok(());
@@ -27,7 +27,8 @@ pub(super) fn complete(service: &mut Value, old: Option<&Value>) -> Result<(), A
     fail(check_policy(service, old, &policy))?;
 
     if headless_without_selector {
-        // Whoever writes the endpoints may use either family, so this one may be dual-stack on any cluster.
+        // Endpoints without a selector are written by the user and may have either family, so a headless service may be
+        // dual-stack in any cluster.
         let mut families: Vec<_> = texts(service, "/spec/ipFamilies").into_iter().map(Value::from).collect();
         if families.is_empty() {
             families.push("IPv4".into());
@@ -56,7 +57,7 @@ pub(super) fn complete(service: &mut Value, old: Option<&Value>) -> Result<(), A
     Ok(())
 }
 
-/// Whether the policy fits the families and addresses, which for the addresses are completed on the way.
+/// Validates the policy against the families and addresses; missing families are derived from the addresses.
 fn check_policy(service: &mut Value, old: Option<&Value>, policy: &str) -> ErrorList {
     const LISTS: [(&str, &str, &str); 2] =
         [("/spec/clusterIPs", "cluster IP", "cluster IPs"), ("/spec/ipFamilies", "IP family", "IP families")];
@@ -99,7 +100,7 @@ fn check_policy(service: &mut Value, old: Option<&Value>, policy: &str) -> Error
     errors
 }
 
-/// A service that prefers two families keeps what it has when nothing about that changed.
+/// Whether a dual-stack service keeps its families because nothing about them changed.
 fn is_unchanged_dual_stack(service: &Value, old: &Value) -> bool {
     let same = |pointer| items(service, pointer) == items(old, pointer);
     let kind = text(service, "/spec/type");

@@ -1,34 +1,34 @@
-//! A set of numbers to hand out: the addresses of a network, the ports of a range.
+//! A pool of numbers to allocate: the addresses of a network, the ports of a range.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Why a number could not be had.
+/// Why a number is not available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unavailable {
-    /// It is not in the range.
+    /// The number is not in the range.
     OutOfRange,
-    /// Somebody has it.
+    /// The number is already allocated.
     Taken,
 }
 
-/// The numbers of a range and who of them is taken. Memory grows with what is taken, not with the range.
+/// A range of numbers of which some are allocated. Memory grows with the allocated numbers, not with the range.
 #[derive(Debug, Clone)]
 pub(super) struct Pool {
-    /// Where numbers are looked for first; the part below is left to those who ask for a number by name.
+    /// The part that is allocated from first; the lower part is preferred for numbers requested explicitly.
     upper: Range<u32>,
     lower: Range<u32>,
     taken: BTreeSet<u32>,
 }
 
 impl Pool {
-    /// All of `range` is free; the first `reserved` numbers are handed out last.
+    /// Creates a pool of free numbers; the first `reserved` ones are allocated last.
     pub(super) fn new(range: Range<u32>, reserved: u32) -> Self {
         let split = range.start.saturating_add(reserved).min(range.end);
         Self { upper: split..range.end, lower: range.start..split, taken: BTreeSet::new() }
     }
 
-    /// Takes a certain number.
+    /// Allocates a given number.
     pub(super) fn take(&mut self, number: u32) -> Result<(), Unavailable> {
         if !self.contains(number) {
             return Err(Unavailable::OutOfRange);
@@ -36,24 +36,24 @@ impl Pool {
         if self.taken.insert(number) { Ok(()) } else { Err(Unavailable::Taken) }
     }
 
-    /// Takes the next free number after a random one; `None` when all are taken.
+    /// Allocates the next free number after a random one; `None` if all are allocated.
     pub(super) fn take_any(&mut self, random: u64) -> Option<u32> {
         let number = self.free_in(&self.upper, random).or_else(|| self.free_in(&self.lower, random))?;
         self.taken.insert(number);
         Some(number)
     }
 
-    /// Gives a number back; one that was not taken is fine.
+    /// Frees a number; does nothing if it was not allocated.
     pub(super) fn give_back(&mut self, number: u32) {
         self.taken.remove(&number);
     }
 
-    /// Whether a number is of the range.
+    /// Whether a number is in the range.
     pub(super) fn contains(&self, number: u32) -> bool {
         self.lower.contains(&number) || self.upper.contains(&number)
     }
 
-    /// Whether a number is taken.
+    /// Whether a number is allocated.
     pub(super) fn is_taken(&self, number: u32) -> bool {
         self.taken.contains(&number)
     }
