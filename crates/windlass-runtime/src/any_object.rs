@@ -1,8 +1,8 @@
-//! Objects whose Rust type is forgotten.
+//! Type-erased objects.
 //!
-//! What is generic over a kind is compiled again for each kind that an operator has, and the async functions of a
-//! controller or of a write are tens of kilobytes of machine code each. So what is generic is a thin shell: it forgets
-//! the type, calls code that exists once, and [remembers](typed) the type of what comes back.
+//! Generic code is compiled once per kind of an operator, and the async functions of a controller or of a write take
+//! tens of kilobytes of machine code each. So generic code is a thin shell: it erases the type, calls code that exists
+//! once, and [restores](typed) the type of the result.
 
 use std::{
     any::{Any, type_name},
@@ -14,18 +14,17 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::{controller::filter::Change, object::Object};
 
-/// An object of whichever kind: all that is asked of objects by what keeps, watches, writes and hands them on.
+/// An object of any kind, with everything that caches, watches and writes need of it.
 pub(crate) trait AnyObject: Any + Debug + Send + Sync {
-    /// Its metadata.
     fn metadata(&self) -> &ObjectMeta;
 
-    /// Its metadata, to be changed.
     fn metadata_mut(&mut self) -> &mut ObjectMeta;
 
-    /// A copy of it.
+    /// Returns a copy.
     fn copy(&self) -> Arc<dyn AnyObject>;
 
-    /// Appends it as JSON. Always as bytes: each other form would be another copy of all the code that writes a kind.
+    /// Appends the object as JSON. Always as bytes: every other format would be another copy of all the code that
+    /// serializes a kind.
     fn write_json(&self, to: &mut Vec<u8>) -> serde_json::Result<()>;
 }
 
@@ -47,50 +46,50 @@ impl<K: Object> AnyObject for K {
     }
 }
 
-/// The object with the type that it has.
+/// Downcasts an object to its Rust type.
 pub(crate) fn typed<K: Object>(object: Arc<dyn AnyObject>) -> Arc<K> {
     let object: Arc<dyn Any + Send + Sync> = object;
     object.downcast().unwrap_or_else(|_| other_type(type_name::<K>()))
 }
 
-/// The same for a reference.
+/// Downcasts a reference.
 pub(crate) fn typed_ref<K: Object>(object: &dyn AnyObject) -> &K {
     let object: &dyn Any = object;
     object.downcast_ref().unwrap_or_else(|| other_type(type_name::<K>()))
 }
 
-/// The same for a reference by which it is changed.
+/// Downcasts a mutable reference.
 pub(crate) fn typed_mut<K: Object>(object: &mut dyn AnyObject) -> &mut K {
     let object: &mut dyn Any = object;
     object.downcast_mut().unwrap_or_else(|| other_type(type_name::<K>()))
 }
 
-/// The object, to be changed: a copy if somebody else has it, too.
+/// Returns a mutable reference to the object, after copying it if it is shared.
 pub(crate) fn unshared(object: &mut Arc<dyn AnyObject>) -> &mut dyn AnyObject {
     if Arc::get_mut(object).is_none() {
         *object = object.copy();
     }
-    Arc::get_mut(object).expect("a copy must not be shared yet")
+    Arc::get_mut(object).expect("a new copy cannot be shared")
 }
 
 #[cold]
 fn other_type(asked: &str) -> ! {
-    unreachable!("what holds objects of type {asked} holds no others")
+    unreachable!("expected an object of type {asked}")
 }
 
-/// An object as JSON.
+/// Serializes an object as JSON text.
 pub(crate) fn json_of(object: &dyn AnyObject) -> serde_json::Result<Vec<u8>> {
     let mut json = Vec::new();
     object.write_json(&mut json).map(|()| json)
 }
 
-/// An object as a tree of JSON.
+/// Serializes an object as a JSON value.
 pub(crate) fn value_of(object: &dyn AnyObject) -> serde_json::Result<serde_json::Value> {
     serde_json::from_slice(&json_of(object)?)
 }
 
-/// A [`Change`] of an object of whichever kind.
+/// A type-erased [`Change`].
 pub(crate) type AnyChange<'a> = Change<'a, dyn AnyObject>;
 
-/// What is called with each event.
+/// Handler of a subscription.
 pub(crate) type ChangeHandler = Box<dyn FnMut(&AnyChange<'_>) + Send + Sync>;

@@ -1,12 +1,12 @@
-//! What a reconcile reads and writes with.
+//! Reads and writes of reconcilers.
 //!
-//! **Reads** come from the caches of the kinds that the controller watches, and start no watch: asking for any other
-//! kind is an [error that says what to do](ContextError::NotWatched). [`Context::live`] reads from the server.
+//! **Reads** come from the caches of the kinds that the controller watches. They never start a watch: reading any other
+//! kind is an [error that explains what to do](ContextError::NotWatched). [`Context::live`] reads from the API server.
 //!
-//! **InFlightWrites** are sent only while this process [leads](crate::lease::Leadership) and the object that is being
-//! reconciled is [its own](crate::lease::Shard), carry the controller's field manager, and are registered with the
-//! caches, so that what a reconcile has written is what the next one reads. An apply or a status that would change
-//! nothing is not sent.
+//! **Writes** are sent only while this process [leads](crate::lease::Leadership) and the object that is being
+//! reconciled belongs to [its shard](crate::lease::Shard). They carry the controller's field manager, and are
+//! registered with the caches, so that the next reconcile reads what this one has written. An apply or a status that
+//! would change nothing is not sent.
 
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ impl SharedHandles {
     }
 }
 
-/// What a reconcile reads and writes with. A cheap handle, made for each reconcile.
+/// Reads and writes of a reconcile. A cheap handle that is created for each reconcile.
 ///
 /// ```no_run
 /// use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
@@ -88,17 +88,17 @@ impl SharedHandles {
 /// ```
 #[derive(Clone)]
 pub struct Context {
-    /// Shared: a client alone is costly to clone for each reconcile.
+    /// Shared, as cloning a client for each reconcile would be expensive.
     handles: Arc<SharedHandles>,
     watched_kinds: WatchedKinds,
     writes: InFlightWrites,
-    /// What is being reconciled; none outside of reconciles.
+    /// The object that is being reconciled; `None` outside of reconciles.
     primary: Option<ObjectKey>,
 }
 
 impl Context {
-    /// Returns a builder for contexts outside of an operator: in tests, or for a controller that is
-    /// [run by hand](crate::controller::Controller::run).
+    /// Returns a builder for contexts outside of an operator: in tests, or for a controller that is [run by
+    /// hand](crate::controller::Controller::run).
     pub fn builder(client: Client) -> ContextBuilder {
         ContextBuilder::new(client)
     }
@@ -128,8 +128,8 @@ impl Context {
         &self.writes
     }
 
-    /// Makes a kind readable through this context and its clones, from an informer. Kinds that a controller watches
-    /// are readable without it. `scope` must be the scope of the informer.
+    /// Makes a kind readable through this context and its clones, from an informer. Kinds that a controller watches are
+    /// readable without it. `scope` must be the scope of the informer.
     pub fn add_informer<K: Object>(&self, dynamic: &K::DynamicType, scope: &Scope, informer: Informer<K>) {
         self.watched_kinds.insert(dynamic, scope, informer);
     }

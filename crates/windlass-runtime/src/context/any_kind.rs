@@ -1,7 +1,7 @@
-//! One kind, whatever its Rust type: how a context reads and writes it.
+//! Type-erased reads and writes of one kind.
 //!
-//! The methods of [`Kind`](super::Kind) are shells around those of [`AnyKind`]: compiled for each kind, all that is
-//! behind a write (requests, races, registering with the caches) would be hundreds of kilobytes a kind.
+//! The methods of [`Kind`](super::Kind) are shells around those of [`AnyKind`]: compiled for each kind, the code behind
+//! a write (requests, races, registration with the caches) would take hundreds of kilobytes per kind.
 
 use std::{
     any::{Any, TypeId},
@@ -24,7 +24,7 @@ use crate::{
     watch::Parse,
 };
 
-/// A [`Kind`](super::Kind) whose Rust type is forgotten.
+/// A type-erased [`Kind`](super::Kind).
 pub(crate) struct AnyKind<'a> {
     pub(super) context: &'a Context,
     pub(super) kind_info: Arc<dyn KindInfo>,
@@ -33,16 +33,16 @@ pub(crate) struct AnyKind<'a> {
 /// Whether the objects of a kind have a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResourceScope {
-    /// They have.
+    /// Objects have a namespace.
     Namespaced,
-    /// They have not: they are of the cluster.
+    /// Objects are cluster-scoped.
     Cluster,
-    /// That is known only at run time.
+    /// The kind is known only at run time.
     Unknown,
 }
 
 impl ResourceScope {
-    /// What a type says of its objects.
+    /// Returns the scope that a Rust type declares.
     pub(crate) fn of<K: Object>() -> Self {
         let scope = TypeId::of::<K::Scope>();
         if scope == TypeId::of::<NamespaceResourceScope>() {
@@ -55,23 +55,24 @@ impl ResourceScope {
     }
 }
 
-/// What only the Rust type of a kind can tell, or do.
+/// Properties of a kind that depend on its Rust type.
 pub(crate) trait KindInfo: Send + Sync {
     fn resource(&self) -> ApiResource;
     fn kind(&self) -> String;
     fn resource_scope(&self) -> ResourceScope;
     fn url_path(&self, namespace: Option<&str>) -> String;
-    /// Of its objects.
+    /// Rust type of the objects.
     fn object_type(&self) -> TypeId;
-    /// What makes it this kind among those that share the type: its `DynamicType`.
+    /// The `DynamicType`, which distinguishes kinds that share a Rust type.
     fn dynamic(&self) -> &dyn Any;
-    /// Whether that is this.
+    /// Whether this kind has the given `DynamicType`.
     fn is_dynamic(&self, dynamic: &dyn Any) -> bool;
-    /// Whether its objects are metadata alone.
+    /// Whether objects consist of metadata only.
     fn is_metadata(&self) -> bool;
-    /// Whether its objects take in whatever they are given.
+    /// Whether objects accept arbitrary fields.
     fn is_open(&self) -> bool;
-    /// An object of its JSON. Always of bytes: each other form would be another copy of all the code that reads a kind.
+    /// Parses an object from JSON. Always from bytes: every other format would be another copy of all the code that
+    /// deserializes a kind.
     fn read(&self, json: &[u8]) -> serde_json::Result<Arc<dyn AnyObject>>;
     /// See [`Caches::wrote`].
     fn wrote(&self, caches: &Caches, object: Arc<dyn AnyObject>);
@@ -83,7 +84,7 @@ struct TypedKindInfo<K: Object> {
     dynamic: K::DynamicType,
 }
 
-/// The kind of a type.
+/// Returns the kind of a Rust type.
 pub(crate) fn kind_info<K: Object>(dynamic: &K::DynamicType) -> Arc<dyn KindInfo> {
     Arc::new(TypedKindInfo::<K> { dynamic: dynamic.clone() })
 }
@@ -147,12 +148,12 @@ impl<'a> AnyKind<'a> {
         self.context
     }
 
-    /// Where it is cached, if anywhere.
+    /// Returns the caches of the kind, if any.
     pub(super) fn cached_in(&self) -> Vec<Arc<Entry>> {
         self.context.watched_kinds.entries(self.kind_info.object_type(), self.kind_info.dynamic())
     }
 
-    /// Where it is cached, which must be somewhere.
+    /// Returns the caches of the kind; an error if there are none.
     pub(super) fn entries(&self) -> Result<Vec<Arc<Entry>>, ContextError> {
         let entries = self.cached_in();
         if entries.is_empty() { Err(ContextError::NotWatched { kind: self.kind_info.kind() }) } else { Ok(entries) }
@@ -162,7 +163,7 @@ impl<'a> AnyKind<'a> {
         Target { verb, kind: self.kind_info.kind(), key: key.clone() }
     }
 
-    /// Requests for an object: within its namespace, if the kind has them.
+    /// Returns the requests for an object, within its namespace if the kind is namespaced.
     pub(super) fn request(&self, verb: Verb, key: &ObjectKey) -> Result<Request, ContextError> {
         let resource_scope = self.kind_info.resource_scope();
         let namespace = key.namespace().filter(|_| resource_scope != ResourceScope::Cluster);
@@ -172,7 +173,7 @@ impl<'a> AnyKind<'a> {
         Ok(Request::new(self.kind_info.url_path(namespace)))
     }
 
-    /// Tells the caches that an object is gone.
+    /// Tells the caches that an object is deleted.
     pub(super) fn is_gone(&self, key: &ObjectKey, uid: &str) {
         self.kind_info.deleted(&self.context.handles.caches, key, uid);
     }

@@ -1,4 +1,4 @@
-//! Server-side apply that is sent only when it would change something, and owners.
+//! Server-side apply, skipped when it would change nothing; and owner references.
 
 use std::sync::Arc;
 
@@ -23,36 +23,36 @@ use crate::{
     objects::owner::{Owner, controller_of},
 };
 
-/// What to do with an object that is there already and has no controller.
+/// What to do with an existing object that has no controller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AdoptionPolicy {
-    /// Leave it alone and fail with [`ContextError::NotOurs`]: somebody else made it.
+    /// Leave it unchanged and fail with [`ContextError::NotOurs`]: somebody else created it.
     #[default]
-    Refuse,
+    Reject,
     /// Become its controller.
     Adopt,
 }
 
 impl<K: Object> Kind<'_, K> {
-    /// Makes the object have what `object` sets, and not have what an earlier apply set and this one does not;
-    /// everything else stays as it is, defaults of the server included. Created if it is not there. Fields that others
-    /// have set are taken over.
+    /// Applies an object by server-side apply. Sets the fields of `object`, and removes fields that an earlier apply
+    /// set and this one omits; everything else is unchanged, including server-side defaults. Creates the object if it
+    /// does not exist. Takes over fields from other managers.
     ///
-    /// If the kind is in the cache, nothing is sent as long as the last apply of this process set the same and nobody
-    /// has changed any of it. The first apply of an object after the start of the process is always sent.
+    /// If the kind is cached, nothing is sent while the last apply of this process was the same and none of its fields
+    /// has changed. The first apply of an object after the start of the process is always sent.
     pub async fn apply(&self, object: K) -> Result<Arc<K>, ContextError> {
         self.any().apply(Box::new(object)).await.map(typed)
     }
 
-    /// The same for an object that is to belong to an owner: in the owner's namespace if it names none, and with the
-    /// owner as its controller. Refused with [`ContextError::NotOurs`] if it is another controller's, or nobody's and
-    /// not to be adopted. The kind must be in the cache, because changes to what is owned should be noticed.
+    /// Applies an object with an owner: in the owner's namespace if it names none, and with the owner as its
+    /// controller. Fails with [`ContextError::NotOurs`] if the object has another controller, or none and must not be
+    /// adopted. The kind must be cached, because changes to owned objects should be noticed.
     ///
-    /// A cache that lags behind does no harm: what it does not show is looked for on the server before it is made, and
-    /// what it does show is changed only if it is still the same object. One moment is left, between that look and the
-    /// making: if somebody makes an object of the name just then, with no controller and with nothing that differs from
-    /// `object`, it gets this owner. (If anything differs it is a conflict, and looked at again; a second controller is
-    /// refused by servers.)
+    /// A stale cache is harmless: an object that is not cached is looked up on the API server before it is created, and
+    /// a cached object is changed only if it is still the same one. One race remains: if somebody creates an object of
+    /// this name between the lookup and the apply, without a controller and with no field that differs from `object`,
+    /// it gets this owner. (If a field differs, this is a conflict, and the object is looked up again; the API server
+    /// rejects a second controller.)
     pub async fn apply_owned(
         &self,
         owner: &Owner,
@@ -63,8 +63,7 @@ impl<K: Object> Kind<'_, K> {
         self.any().apply_owned(owner, &*object, object.metadata().clone(), existing).await.map(typed)
     }
 
-    /// Creates an object that is to belong to an owner, in the same way. Meant for those that the server names by their
-    /// `generateName`; others are better applied.
+    /// Creates an object with an owner. Meant for objects with a `generateName`; others are better applied.
     pub async fn create_owned(&self, owner: &Owner, mut object: K) -> Result<Arc<K>, ContextError> {
         let any = self.any();
         any.entries()?;
@@ -80,7 +79,7 @@ impl AnyKind<'_> {
         self.apply_intent(&key, ApplyTarget::Object, &intent, Precondition::Nothing).await
     }
 
-    /// See [`Kind::apply_owned`]. The object gets this metadata in place of its own, and the owner.
+    /// See [`Kind::apply_owned`]. The object gets this metadata instead of its own, and the owner.
     pub(super) async fn apply_owned(
         &self,
         owner: &Owner,
@@ -93,7 +92,7 @@ impl AnyKind<'_> {
         let (key, intent) = self.intent_of(object, &meta)?;
         let mut live = match entries.iter().find_map(|entry| entry.informer.get(&key)) {
             Some(live) => Some(live.metadata().clone()),
-            // The cache may lag behind, or look only at some labels.
+            // The cache may be stale, or select by labels.
             None => self.live_metadata(&key).await?,
         };
         for tries in 1.. {
@@ -135,7 +134,7 @@ impl AnyKind<'_> {
         })
     }
 
-    /// What an object, with this metadata, is to be.
+    /// Returns the intent for an object with this metadata.
     fn intent_of(&self, object: &dyn AnyObject, meta: &ObjectMeta) -> Result<(ObjectKey, Intent), ContextError> {
         let key = ObjectKey::of_meta(meta);
         let target = self.target(Verb::Apply, &key);
@@ -165,7 +164,7 @@ impl AnyKind<'_> {
         })
     }
 
-    /// Applies, unless everything is in place, to what the guard says.
+    /// Applies an intent under a precondition, unless everything is in place.
     pub(super) async fn apply_intent(
         &self,
         key: &ObjectKey,
@@ -208,7 +207,7 @@ impl Entry {
 
     fn remember(&self, key: &ObjectKey, half: ApplyTarget, intent: &Intent, answer: &Arc<dyn AnyObject>) {
         let answered = revision(answer.metadata());
-        // What the cache shows may be less than the answer, if it has a transform.
+        // With a transform, the cached state may have fewer fields than the response.
         let cached = self.informer.get(key).filter(|cached| revision(cached.metadata()) == answered);
         let live = cached.as_ref().unwrap_or(answer);
         let applied = Applied {
@@ -219,15 +218,15 @@ impl Entry {
         };
         let uid = applied.uid.clone();
         self.last_applied.lock().remember(key, half, applied);
-        // What the cache does not show (any more) cannot be in place, and its deletion has been told or never will be.
-        // Looked at afterwards: a deletion that comes later is told later.
+        // An object that is not cached (any more) cannot be in place, and its deletion has been delivered or never will
+        // be. This is checked afterwards, so that a later deletion is delivered later.
         let shown = self.informer.get(key).and_then(|cached| cached.metadata().uid.clone());
         if shown.unwrap_or_default() != uid {
             self.last_applied.lock().forget(key, &uid);
         }
     }
 
-    /// What an object has in the fields of an intent; none if only its metadata is known.
+    /// Returns the fingerprint of the intent's fields in an object; `None` if only its metadata is known.
     fn shown(&self, intent: &Intent, live: &dyn AnyObject) -> Option<u64> {
         if self.kind_info.is_metadata() {
             return None;

@@ -78,8 +78,7 @@ impl ContextBuilder {
         self
     }
 
-    /// Sets the field manager of writes; `windlass` by default. A controller appends its own name:
-    /// `foo-operator/foo`.
+    /// Sets the field manager of writes; `windlass` by default. A controller appends its own name: `foo-operator/foo`.
     pub fn field_manager(mut self, name: impl Into<Arc<str>>) -> Self {
         self.handles.field_manager = name.into();
         self

@@ -1,180 +1,180 @@
-//! Why a context could not read or write.
+//! Errors of reads and writes.
 
 use kube::core::Status;
 
 use crate::{cache::IndexError, key::ObjectKey, lease::NotLeading, objects::owner::OwnerError};
 
-/// Why a context could not read or write.
+/// Error of a read or write through a [`Context`](super::Context).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ContextError {
-    /// The kind is not in this controller's cache. Reads start no watch of their own.
+    /// The kind is not cached for this controller. Reads never start a watch.
     #[error(
         "{kind} is not watched by this controller (hint: add .owns::<{kind}>() or .watches::<{kind}>(..) to the controller, \
          or read it uncached with ctx.live())"
     )]
     NotWatched {
-        /// The kind that was asked for.
+        /// The kind.
         kind: String,
     },
-    /// The kind has an informer for each of several scopes.
+    /// The kind has several informers, one per scope.
     #[error(
-        "{kind} is watched in several scopes, and has an informer for each (hint: ctx.index(..), ctx.get(..) and ctx.list() \
+        "{kind} is watched in several scopes, each with its own informer (hint: ctx.index(..), ctx.get(..) and ctx.list() \
          read all of them)"
     )]
     SeveralScopes {
-        /// The kind that was asked for.
+        /// The kind.
         kind: String,
     },
-    /// There is no such index.
-    #[error("{kind} cannot be looked up")]
+    /// The index cannot be created.
+    #[error("failed to create an index of {kind}")]
     Index {
-        /// The kind that was asked for.
+        /// The kind.
         kind: String,
-        /// Why not.
+        /// The cause.
         #[source]
         source: IndexError,
     },
-    /// This process must not write.
-    #[error("could not {verb} {kind} {key}")]
+    /// This process must not write, as it does not lead.
+    #[error("failed to {verb} {kind} {key}")]
     NotLeading {
-        /// What was to be done.
+        /// The operation.
         verb: Verb,
-        /// The kind of the object.
+        /// Kind of the object.
         kind: String,
         /// The object.
         key: ObjectKey,
-        /// Why not.
+        /// The cause.
         #[source]
         source: NotLeading,
     },
-    /// What is being reconciled is another replica's by now.
-    #[error("could not {verb} {kind} {key}: {primary} is not this process's any more")]
+    /// The object that is being reconciled now belongs to another replica.
+    #[error("failed to {verb} {kind} {key}: {primary} now belongs to another replica")]
     KeyLost {
-        /// What was to be done.
+        /// The operation.
         verb: Verb,
-        /// The kind of the object.
+        /// Kind of the object.
         kind: String,
         /// The object.
         key: ObjectKey,
-        /// What was being reconciled.
+        /// The object that was being reconciled.
         primary: ObjectKey,
     },
-    /// The object is somebody else's: it was there without being made for this parent.
-    #[error("{kind} {key} exists already and is not managed by {parent}{}", controlled_by(controller))]
+    /// The object exists and was not created for this parent.
+    #[error("{kind} {key} already exists and is not controlled by {parent}{}", controlled_by(controller))]
     NotOurs {
-        /// The kind of the object.
+        /// Kind of the object.
         kind: String,
         /// The object.
         key: ObjectKey,
-        /// Who wanted it.
+        /// The parent that wants to own it.
         parent: String,
-        /// Who has it, if it has a controller.
+        /// Its controller, if it has one.
         controller: Option<String>,
     },
     /// The parent cannot own the object.
-    #[error("{kind} {key} cannot be owned")]
+    #[error("failed to set the owner of {kind} {key}")]
     Owner {
-        /// The kind of the object.
+        /// Kind of the object.
         kind: String,
         /// The object.
         key: ObjectKey,
-        /// Why not.
+        /// The cause.
         #[source]
         source: OwnerError,
     },
-    /// The object lacks something that this write needs.
-    #[error("could not {verb} {kind} {key}: it has no {what}")]
+    /// The object lacks a field that this operation needs.
+    #[error("failed to {verb} {kind} {key}: it has no {what}")]
     Incomplete {
-        /// What was to be done.
+        /// The operation.
         verb: Verb,
-        /// The kind of the object.
+        /// Kind of the object.
         kind: String,
         /// The object.
         key: ObjectKey,
-        /// What it lacks.
+        /// The missing field.
         what: &'static str,
     },
-    /// An object cannot be written as JSON, or an answer is not one.
-    #[error("{kind} {key} and its type do not fit together")]
+    /// An object could not be serialized, or a response could not be deserialized.
+    #[error("failed to serialize or deserialize {kind} {key}")]
     Shape {
-        /// The kind of the object.
+        /// Kind of the object.
         kind: String,
         /// The object.
         key: ObjectKey,
-        /// What does not fit.
+        /// The cause.
         #[source]
         source: serde_json::Error,
     },
-    /// The object has changed in between, or another one has its name now. Trying again with fresh state cures it.
-    #[error("could not {verb} {kind} {key}: it has changed in between")]
+    /// The object has changed since it was read, or another object has its name now. Retry with the current state.
+    #[error("failed to {verb} {kind} {key}: it has changed since it was read")]
     Conflict {
-        /// What was to be done.
+        /// The operation.
         verb: Verb,
-        /// The kind of the object.
+        /// Kind of the object.
         kind: String,
         /// The object.
         key: ObjectKey,
-        /// The server's answer.
+        /// The response of the API server.
         #[source]
         source: Box<Status>,
     },
-    /// The server said no.
-    #[error("could not {verb} {kind} {key}")]
-    Refused {
-        /// What was to be done.
+    /// The API server rejected the request.
+    #[error("failed to {verb} {kind} {key}")]
+    Rejected {
+        /// The operation.
         verb: Verb,
-        /// The kind of the object.
+        /// Kind of the object.
         kind: String,
         /// The object.
         key: ObjectKey,
-        /// The server's answer.
+        /// The response of the API server.
         #[source]
         source: Box<Status>,
     },
-    /// There was no answer.
-    #[error("could not {verb} {kind} {key}")]
+    /// There was no response.
+    #[error("failed to {verb} {kind} {key}")]
     Failed {
-        /// What was to be done.
+        /// The operation.
         verb: Verb,
-        /// The kind of the object.
+        /// Kind of the object.
         kind: String,
         /// The object.
         key: ObjectKey,
-        /// What went wrong.
+        /// The cause.
         #[source]
         source: Box<kube::Error>,
     },
-    /// Some objects of a set could not be applied or deleted. Nothing was pruned if an apply failed.
+    /// Some objects of a set could not be applied or deleted. If an apply failed, nothing was pruned.
     #[error("{} of {total} objects of the set {set:?} failed: {}", failures.len(), join(failures))]
     Set {
-        /// The set.
+        /// Name of the set.
         set: String,
-        /// How many objects were to be written.
+        /// Number of objects to write.
         total: usize,
-        /// Why each of the failed ones did.
+        /// The errors of the failed objects.
         failures: Vec<ContextError>,
     },
 }
 
-/// What is done to an object.
+/// An operation on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verb {
-    /// GET.
+    /// Read of one object.
     Get,
-    /// GET of many.
+    /// Read of several objects.
     List,
-    /// POST.
+    /// Creation.
     Create,
-    /// PUT.
+    /// Replacement.
     Update,
-    /// PATCH.
+    /// Patch.
     Patch,
     /// Server-side apply.
     Apply,
     /// Server-side apply of the status.
     SetStatus,
-    /// DELETE.
+    /// Deletion.
     Delete,
 }
 
@@ -194,26 +194,26 @@ impl std::fmt::Display for Verb {
 }
 
 impl ContextError {
-    /// The server's answer, if that is what failed.
+    /// Returns the response of the API server, if that is the cause.
     pub fn status(&self) -> Option<&Status> {
         match self {
-            Self::Conflict { source, .. } | Self::Refused { source, .. } => Some(source),
+            Self::Conflict { source, .. } | Self::Rejected { source, .. } => Some(source),
             _ => None,
         }
     }
 
-    /// Whether the object is not there. That its kind is not there, or that somebody on the way to the server does not
-    /// know it, is another matter.
+    /// Whether the object does not exist. False if its kind is not served, or if something on the way to the API server
+    /// responded with 404.
     pub fn is_not_found(&self) -> bool {
         self.status().is_some_and(is_not_found)
     }
 
-    /// Whether an object of that name is there already.
+    /// Whether an object of this name already exists.
     pub fn is_already_exists(&self) -> bool {
         self.status().is_some_and(|status| status.reason == "AlreadyExists")
     }
 
-    /// Whether the object has changed in between; of a set, whether nothing else is wrong with it.
+    /// Whether the object has changed since it was read. For a set, whether all failures are conflicts.
     pub fn is_conflict(&self) -> bool {
         match self {
             Self::Conflict { .. } => true,
@@ -222,12 +222,12 @@ impl ContextError {
         }
     }
 
-    /// Whether a write may have been done nevertheless: there was no answer, or none that says.
+    /// Whether a write may have happened nevertheless: there was no response, or an inconclusive one.
     pub(super) fn is_unsure(&self) -> bool {
         matches!(self, Self::Failed { .. }) || self.status().is_some_and(|status| status.code >= 500)
     }
 
-    /// Whether the object is somebody else's.
+    /// Whether the object belongs to somebody else.
     pub fn is_not_ours(&self) -> bool {
         match self {
             Self::NotOurs { .. } => true,
@@ -237,7 +237,7 @@ impl ContextError {
         }
     }
 
-    /// Whether this process did not lead any more.
+    /// Whether this process no longer leads.
     pub fn is_not_leading(&self) -> bool {
         match self {
             Self::NotLeading { .. } => true,
@@ -246,7 +246,7 @@ impl ContextError {
         }
     }
 
-    /// Whether what is being reconciled was not this process's any more.
+    /// Whether the object being reconciled now belongs to another replica.
     pub fn is_key_lost(&self) -> bool {
         match self {
             Self::KeyLost { .. } => true,
@@ -256,14 +256,14 @@ impl ContextError {
     }
 }
 
-/// Whether an answer says that an object is not there: it names it.
+/// Whether a response says that an object does not exist, by naming it.
 pub(super) fn is_not_found(status: &Status) -> bool {
     let names_it = status.details.as_ref().is_some_and(|details| !details.name.is_empty());
     status.code == 404 && status.reason == "NotFound" && names_it
 }
 
-/// Whether an answer says that the object has changed, or is another one. A uid that is applied to an object with
-/// another one is refused as one tries to change it.
+/// Whether a response says that the object has changed, or is another one. Applying a UID to an object with another UID
+/// is rejected as an attempt to change it.
 fn is_conflict(status: &Status) -> bool {
     let causes = || status.details.iter().flat_map(|details| &details.causes);
     match status.code {
@@ -273,7 +273,7 @@ fn is_conflict(status: &Status) -> bool {
     }
 }
 
-/// What a request is about, for its errors.
+/// Subject of a request, for its errors.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) verb: Verb,
@@ -302,7 +302,7 @@ impl Target {
         let Self { verb, kind, key } = self;
         match error {
             kube::Error::Api(source) if is_conflict(&source) => ContextError::Conflict { verb, kind, key, source },
-            kube::Error::Api(source) => ContextError::Refused { verb, kind, key, source },
+            kube::Error::Api(source) => ContextError::Rejected { verb, kind, key, source },
             error => ContextError::Failed { verb, kind, key, source: Box::new(error) },
         }
     }

@@ -18,12 +18,12 @@ pub struct EventBuilder<'a> {
 }
 
 impl Context {
-    /// An event about an object, for people who look at it with `kubectl describe`.
+    /// Starts an event about an object, as shown by `kubectl describe`.
     pub fn event<'a, K: Object<DynamicType: Default>>(&'a self, about: &impl AsObject<K>) -> EventBuilder<'a> {
         self.event_with(about, &K::DynamicType::default())
     }
 
-    /// The same for a type known at run time.
+    /// Starts an event about an object of a kind that is known at run time.
     pub fn event_with<'a, K: Object>(&'a self, about: &impl AsObject<K>, dynamic: &K::DynamicType) -> EventBuilder<'a> {
         let object = about.object();
         let about =
@@ -33,18 +33,18 @@ impl Context {
 }
 
 impl<'a> EventBuilder<'a> {
-    /// What was being done, in a word; `Reconcile` if nothing is said.
+    /// Sets the action in one word; `Reconcile` by default.
     pub fn action(mut self, action: &'a str) -> Self {
         self.action = action;
         self
     }
 
-    /// Something is as it should be. `reason` is one word for machines, `note` a sentence for people.
+    /// Records a normal event. `reason` is one word for machines, `note` a sentence for people.
     pub fn normal(self, reason: &str, note: &str) {
         self.recorder.record(&self.about, EventType::Normal, reason, self.action, note);
     }
 
-    /// Somebody may want to look.
+    /// Records a warning.
     pub fn warning(self, reason: &str, note: &str) {
         self.recorder.record(&self.about, EventType::Warning, reason, self.action, note);
     }

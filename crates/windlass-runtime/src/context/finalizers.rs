@@ -1,4 +1,4 @@
-//! Finalizers: added and removed without touching anybody else's.
+//! Adding and removing finalizers without touching others.
 
 use std::sync::Arc;
 
@@ -12,18 +12,18 @@ use crate::{
     objects::{AsObject, finalizer},
 };
 
-/// How often a write that lost a race is tried, each time with the server's state.
+/// Number of attempts of a write that hit a conflict, each with the current state of the API server.
 pub(super) const TRIES: usize = 5;
 
 impl<K: Object> Kind<'_, K> {
-    /// Adds a finalizer, if the object has it not. Refused for an object that is being deleted, as by the server.
-    /// Other finalizers stay whoever changes them meanwhile.
+    /// Adds a finalizer, unless the object has it. Rejected for an object that is being deleted, as by the API server.
+    /// Other finalizers are kept, even if they change concurrently.
     pub async fn add_finalizer(&self, object: &impl AsObject<K>, name: &str) -> Result<Arc<K>, ContextError> {
         let object = Arc::new(object.object().clone());
         self.any().add_finalizer(object, name).await.map(typed)
     }
 
-    /// Removes a finalizer, if the object has it. Succeeds if the object is gone; answers its state if it is not.
+    /// Removes a finalizer, if the object has it. Succeeds if the object is deleted; otherwise returns its state.
     pub async fn remove_finalizer(
         &self,
         object: &impl AsObject<K>,
@@ -46,7 +46,7 @@ impl AnyKind<'_> {
             let patch = match finalizer::adding_to(object.metadata(), name) {
                 Ok(Some(patch)) => patch,
                 Ok(None) => return Ok(object),
-                Err(_) => return Err(self.target(Verb::Patch, &key).lacks("life left: it is being deleted")),
+                Err(_) => return Err(self.target(Verb::Patch, &key).lacks("time left, as it is being deleted")),
             };
             match self.patch(&key, &Patch::Merge(patch)).await {
                 Err(error) if error.is_conflict() && tries < TRIES => {

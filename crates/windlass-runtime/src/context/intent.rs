@@ -1,11 +1,11 @@
-//! What is applied, and when applying it again would change nothing.
+//! Applied configurations, and whether applying them again would change anything.
 //!
-//! An intent is compared with nothing that the server may have rewritten: not with defaults it filled in, not with how
-//! it spells quantities. What is remembered of an apply is (1) a fingerprint of the intent and (2) a fingerprint of
-//! what the object had, right after the apply, in the fields that the intent sets. While both are the same, applying
-//! would change nothing. An intent that sets other fields than before is another intent, so fields that are no longer
-//! set are removed by the next apply. Lists are taken as a whole: who changes one of ours in any way causes one apply,
-//! which the server answers without a new revision if the change was none of our business.
+//! An intent is never compared with anything that the API server may rewrite, such as defaults or the spelling of
+//! quantities. For each apply, two fingerprints are remembered: (1) of the intent, and (2) of the same fields in the
+//! object right after the apply. While both are the same, applying again would change nothing. An intent with other
+//! fields is another intent, so the next apply removes fields that are no longer set. Lists are compared as a whole:
+//! any change to a list of ours causes one apply, which does not change the revision if the change did not concern our
+//! items.
 
 use std::{
     borrow::Cow,
@@ -19,28 +19,28 @@ use serde_json::{Map, Value};
 
 use crate::key::ObjectKey;
 
-/// What an operator wants an object, or its status, to be.
+/// Desired configuration of an object, or of its status.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Intent {
     pub(super) value: Value,
     pub(super) fingerprint: u64,
 }
 
-/// What an apply is meant for. Anything else is a conflict.
+/// Precondition of an apply. If it does not hold, the result is a conflict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Precondition<'a> {
-    /// Whatever has the name.
+    /// No precondition.
     Nothing,
-    /// The object in this very state.
+    /// The object has this resource version.
     Version(&'a str),
-    /// The object with this uid, in whichever state.
+    /// The object has this UID, in any state.
     Uid(&'a str),
-    /// None: the object is to be created. All that servers offer is that nobody's fields are changed if there is one.
+    /// The object does not exist. The best that the API server offers is not to change the fields of others if it does.
     Absent,
 }
 
 impl Intent {
-    /// The intent of an object: without what only the server decides, and without its status.
+    /// Returns the intent for an object, without fields that only the API server sets, and without its status.
     pub(super) fn object(resource: &ApiResource, value: Value) -> Self {
         let Value::Object(mut object) = value else { return Self::new(resource, Map::new()) };
         object.remove("status");
@@ -55,7 +55,7 @@ impl Intent {
         Self::new(resource, object)
     }
 
-    /// The intent of a status.
+    /// Returns the intent for a status.
     pub(super) fn status(resource: &ApiResource, key: &ObjectKey, status: Value) -> Self {
         let mut metadata = Map::new();
         metadata.insert("name".into(), key.name().into());
@@ -71,14 +71,14 @@ impl Intent {
     fn new(resource: &ApiResource, object: Map<String, Value>) -> Self {
         let mut value = Value::Object(object);
         without_nulls(&mut value);
-        // Fingerprinted before these two, which some cached objects have and others do not.
+        // Fingerprinted without these two fields, which not all cached objects have.
         let fingerprint = fingerprint(&value);
         value["apiVersion"] = resource.api_version.clone().into();
         value["kind"] = resource.kind.clone().into();
         Self { value, fingerprint }
     }
 
-    /// What is sent: with what makes the server refuse it if the object is another.
+    /// Returns the request body, with the fields that make the API server check the precondition.
     pub(super) fn guarded(&self, guard: Precondition<'_>) -> Cow<'_, Value> {
         let mut value = Cow::Borrowed(&self.value);
         match guard {
@@ -89,7 +89,7 @@ impl Intent {
         value
     }
 
-    /// The fingerprint of what `live` has in the fields that are set here.
+    /// Returns the fingerprint of this intent's fields in `live`.
     pub(super) fn shown_in(&self, live: &Value) -> u64 {
         let (Value::Object(intent), Value::Object(live)) = (&self.value, live) else { return 0 };
         let fields = intent.iter().filter(|(field, _)| !matches!(field.as_str(), "apiVersion" | "kind"));
@@ -97,7 +97,7 @@ impl Intent {
     }
 }
 
-/// A null says that a field is not set.
+/// Removes nulls: a null field is an unset field.
 pub(super) fn without_nulls(value: &mut Value) {
     match value {
         Value::Object(object) => {
@@ -109,7 +109,7 @@ pub(super) fn without_nulls(value: &mut Value) {
     }
 }
 
-/// A number for a value, that does not depend on the order of fields.
+/// Returns a fingerprint of a value that does not depend on the order of fields.
 fn fingerprint(value: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
     match value {
@@ -139,7 +139,7 @@ fn fingerprint_within(intent: &Value, live: Option<&Value>) -> u64 {
 
 fn within<'a>(intent: impl Iterator<Item = (&'a String, &'a Value)>, live: &Map<String, Value>) -> u64 {
     let fields = intent.map(|(field, value)| entry(field, fingerprint_within(value, live.get(field))));
-    // Not the number of something absent, even if there are no fields.
+    // Different from the fingerprint of an absent value, even without fields.
     entry("", fields.fold(0, u64::wrapping_add))
 }
 
@@ -149,21 +149,21 @@ fn entry(field: &str, value: u64) -> u64 {
     hasher.finish()
 }
 
-/// Which half of an object an intent is about. They are written, and remembered, apart.
+/// The part of an object that an intent applies to. Both parts are written and remembered separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ApplyTarget {
     Object,
     Status,
 }
 
-/// An apply that was acknowledged.
+/// A successful apply.
 #[derive(Clone, Debug)]
 pub(super) struct Applied {
     pub(super) intent: u64,
     pub(super) uid: String,
-    /// The revision at which the object was last seen with everything in place.
+    /// Revision at which the object was last seen with everything in place.
     pub(super) revision: u64,
-    /// What the object had in the fields of the intent; none if that cannot be seen in the cache.
+    /// Fingerprint of the intent's fields in the object; `None` if the cache does not hold them.
     pub(super) shown: Option<u64>,
 }
 
@@ -174,7 +174,7 @@ pub(super) struct LastApplied {
 }
 
 impl LastApplied {
-    /// Whether an object still is as the last apply of the same intent left it. `shown` is asked only if the object has
+    /// Whether an object is still as the last apply of the same intent left it. Calls `shown` only if the object has
     /// another revision.
     pub(super) fn in_place(
         &mut self,
@@ -189,7 +189,7 @@ impl LastApplied {
         if applied.intent != intent.fingerprint || applied.uid != uid {
             return false;
         }
-        // An older state than the answer's is one that the watch has not caught up with.
+        // A state older than the response: the watch has not caught up.
         if revision <= applied.revision {
             return true;
         }
@@ -204,7 +204,7 @@ impl LastApplied {
         self.applied.insert((key.clone(), half), applied);
     }
 
-    /// The object is gone.
+    /// Removes a deleted object.
     pub(super) fn forget(&mut self, key: &ObjectKey, uid: &str) {
         for half in [ApplyTarget::Object, ApplyTarget::Status] {
             let entry = (key.clone(), half);

@@ -1,4 +1,4 @@
-//! One kind, as a context reads and writes it.
+//! Reads and writes of one kind.
 
 use std::{hash::Hash, sync::Arc};
 
@@ -16,43 +16,43 @@ use crate::{
     objects::owner::controller_of,
 };
 
-/// One kind, as a context reads and writes it. Made by [`Context::kind`] and, for types known at run time, by
-/// [`Context::kind_with`]; everything that a context does to an object is a method of this.
+/// Reads and writes of one kind, from [`Context::kind`] or, for kinds known at run time, [`Context::kind_with`]. All
+/// operations of a context on objects are methods of this type.
 pub struct Kind<'a, K: Object> {
     pub(super) context: &'a Context,
     pub(super) dynamic: K::DynamicType,
 }
 
 impl Context {
-    /// A kind.
+    /// Returns the operations of a kind.
     pub fn kind<K: Object<DynamicType: Default>>(&self) -> Kind<'_, K> {
         Kind { context: self, dynamic: K::DynamicType::default() }
     }
 
-    /// A kind whose type is known at run time.
+    /// Returns the operations of a kind that is known at run time.
     pub fn kind_with<K: Object>(&self, dynamic: &K::DynamicType) -> Kind<'_, K> {
         Kind { context: self, dynamic: dynamic.clone() }
     }
 }
 
-/// Reads, which stay typed to the end: they are small, and called often.
+/// Reads are generic, as they are small and called often.
 impl<K: Object> Kind<'_, K> {
-    /// An object, from the cache.
+    /// Returns an object from the cache.
     pub fn get(&self, key: &ObjectKey) -> Result<Option<Arc<K>>, ContextError> {
         Ok(self.entries()?.iter().find_map(|entry| entry.informer::<K>().get(key)))
     }
 
-    /// All objects in the cache, in no order.
+    /// Returns all cached objects, in no particular order.
     pub fn list(&self) -> Result<Vec<Arc<K>>, ContextError> {
         self.union(&|informer| informer.list())
     }
 
-    /// The objects of a namespace in the cache.
+    /// Returns the cached objects of a namespace.
     pub fn list_in(&self, namespace: &str) -> Result<Vec<Arc<K>>, ContextError> {
         self.union(&|informer| informer.list_in(namespace))
     }
 
-    /// The objects in the cache whose labels match, within a namespace if one is given.
+    /// Returns the cached objects whose labels match, within a namespace if one is given.
     pub fn select(&self, namespace: Option<&str>, selector: &Selector) -> Result<Vec<Arc<K>>, ContextError> {
         let Some(namespace) = namespace else {
             return self.union(&|informer| informer.select(selector));
@@ -63,14 +63,14 @@ impl<K: Object> Kind<'_, K> {
         Ok(objects)
     }
 
-    /// The objects in the cache whose controller has this uid, by an index.
+    /// Returns the cached objects whose controller has this UID, by an index.
     pub fn owned(&self, uid: &str) -> Result<Vec<Arc<K>>, ContextError> {
         let mut objects = self.union(&|informer| informer.owned_by(uid))?;
         objects.retain(|object| controller_of(object.meta()).is_some_and(|owner| owner.uid == uid));
         Ok(objects)
     }
 
-    /// The index of that name over the objects in the cache, of whichever scopes these are; see [`Informer::index`].
+    /// Returns the index of this name over the cached objects of all scopes; see [`Informer::index`].
     pub fn index<V, F>(&self, name: &'static str, values: F) -> Result<Index<K, V>, ContextError>
     where
         V: Hash + Eq + Send + Sync + 'static,
@@ -87,11 +87,11 @@ impl<K: Object> Kind<'_, K> {
             entry.informer::<K>().index(name, move |object: &K| values(object))
         });
         let indexes: Vec<_> = indexes.collect::<Result<_, _>>().map_err(failed)?;
-        Ok(Index::union(indexes).expect("a kind that can be read must have an informer"))
+        Ok(Index::union(indexes).expect("a readable kind has an informer"))
     }
 
-    /// The informer. An error if the kind is watched in several scopes, and so has several: an operator that was told
-    /// to keep to some namespaces watches each of them.
+    /// Returns the informer. An error if the kind is watched in several scopes and thus has several informers, as in an
+    /// operator that is restricted to some namespaces.
     pub fn informer(&self) -> Result<Informer<K>, ContextError> {
         match &*self.entries()? {
             [entry] => Ok(entry.informer()),
@@ -99,7 +99,7 @@ impl<K: Object> Kind<'_, K> {
         }
     }
 
-    /// At least one.
+    /// Returns the caches of the kind, at least one.
     fn entries(&self) -> Result<Vec<Arc<Entry>>, ContextError> {
         let entries = self.context.watched_kinds.entries_of::<K>(&self.dynamic);
         if entries.is_empty() {
@@ -108,7 +108,7 @@ impl<K: Object> Kind<'_, K> {
         Ok(entries)
     }
 
-    /// What several caches of one kind have, each object once.
+    /// Returns the union of several caches, with each object once.
     fn union(&self, read: &dyn Fn(&Informer<K>) -> Vec<Arc<K>>) -> Result<Vec<Arc<K>>, ContextError> {
         let entries = self.entries()?;
         if let [entry] = &*entries {
@@ -121,7 +121,7 @@ impl<K: Object> Kind<'_, K> {
 }
 
 impl<'a, K: Object> Kind<'a, K> {
-    /// The same without its Rust type, for all that is not small.
+    /// Erases the type, for everything that is not small.
     pub(super) fn any(&self) -> AnyKind<'a> {
         AnyKind::new(self.context, kind_info::<K>(&self.dynamic))
     }

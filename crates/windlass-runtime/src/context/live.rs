@@ -1,4 +1,4 @@
-//! Reads from the server.
+//! Reads from the API server.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,11 +19,11 @@ use super::{
 };
 use crate::{any_object::AnyObject, key::ObjectKey, object::Object};
 
-/// How long to wait after a server could not be asked what came of a write, at first and at most.
+/// First and maximum delay between attempts to look up the outcome of a write.
 const FIRST_DELAY: Duration = Duration::from_millis(20);
 const LAST_DELAY: Duration = Duration::from_secs(5);
 
-/// Reads from the server instead of a cache: always current, for any kind, and a request each time.
+/// Reads from the API server instead of a cache: always current, for any kind, with one request per read.
 pub struct LiveReader<'a> {
     context: &'a Context,
 }
@@ -33,12 +33,12 @@ impl<'a> LiveReader<'a> {
         Self { context }
     }
 
-    /// An object; none if it is not there.
+    /// Returns an object; `None` if it does not exist.
     pub async fn get<K: Object<DynamicType: Default>>(&self, key: &ObjectKey) -> Result<Option<K>, ContextError> {
         self.context.kind::<K>().live_get(key).await
     }
 
-    /// All objects that match, of one namespace or of all.
+    /// Returns all matching objects of one namespace, or of all.
     pub async fn list<K: Object<DynamicType: Default>>(
         &self,
         namespace: Option<&str>,
@@ -49,7 +49,7 @@ impl<'a> LiveReader<'a> {
 }
 
 impl Context {
-    /// kube's own interface to the objects of a namespace. It knows no caches and no leaders.
+    /// Returns kube's API of a namespace. It bypasses the caches and the check of leadership.
     pub fn api<K>(&self, namespace: &str) -> Api<K>
     where
         K: Object + Resource<Scope = NamespaceResourceScope, DynamicType: Default>,
@@ -57,21 +57,21 @@ impl Context {
         Api::namespaced(self.client(), namespace)
     }
 
-    /// The same for all namespaces, and for objects of the cluster.
+    /// Returns kube's API of all namespaces, or of a cluster-scoped kind.
     pub fn api_all<K: Object<DynamicType: Default>>(&self) -> Api<K> {
         Api::all(self.client())
     }
 }
 
 impl<K: Object> Kind<'_, K> {
-    /// An object, from the server; none if it is not there.
+    /// Returns an object from the API server; `None` if it does not exist.
     pub async fn live_get(&self, key: &ObjectKey) -> Result<Option<K>, ContextError> {
         let any = self.any();
         let Some(text) = any.live_text(key).await? else { return Ok(None) };
         serde_json::from_slice(text.as_bytes()).map(Some).map_err(|error| any.target(Verb::Get, key).shape(error))
     }
 
-    /// All objects that match, from the server, of one namespace or of all.
+    /// Returns all matching objects of one namespace, or of all, from the API server.
     pub async fn live_list(&self, namespace: Option<&str>, params: &ListParams) -> Result<ObjectList<K>, ContextError> {
         let (target, text) = self.any().live_list_text(namespace, params).await?;
         serde_json::from_slice(text.as_bytes()).map_err(|error| target.shape(error))
@@ -79,18 +79,18 @@ impl<K: Object> Kind<'_, K> {
 }
 
 impl AnyKind<'_> {
-    /// The JSON of an object, from the server; none if it is not there.
+    /// Returns the JSON of an object from the API server; `None` if it does not exist.
     async fn live_text(&self, key: &ObjectKey) -> Result<Option<String>, ContextError> {
         let request = self.request(Verb::Get, key)?.get(key.name(), &GetParams::default());
         self.fetch(key, request).await
     }
 
-    /// Looks up what came of a write without an answer, and tells the caches, as soon as the server can be asked. Of an
-    /// object whose name the server makes, only the `prefix` is known.
+    /// Looks up the outcome of a write without response, as soon as the API server responds, and tells the caches. For
+    /// an object with a generated name, only the `prefix` is known.
     pub(super) async fn look_up(&self, key: &ObjectKey, prefix: Option<&str>) {
         let mut delay = FIRST_DELAY;
         while let Err(error) = self.try_look_up(key, prefix).await {
-            tracing::debug!(%error, ?delay, "what came of a write is not known yet");
+            tracing::debug!(%error, ?delay, "the outcome of a write is still unknown");
             tokio::time::sleep(delay).await;
             delay = (delay * 2).min(LAST_DELAY);
         }
@@ -104,7 +104,7 @@ impl AnyKind<'_> {
         if let Some(prefix) = prefix {
             return self.look_up_generated(key, prefix).await;
         }
-        // Before the server is asked: one that comes later is not the one that is gone then.
+        // Before the request: an object that is cached later is not the one that was deleted.
         let known: Vec<_> = caches.iter().filter_map(|entry| entry.informer.get(key)).collect();
         match self.live_text(key).await? {
             Some(text) => drop(self.register_text(self.target(Verb::Get, key), &text)?),
@@ -132,7 +132,7 @@ impl AnyKind<'_> {
         Ok(())
     }
 
-    /// The JSON of all objects that match, and what was asked for.
+    /// Returns the JSON of all matching objects, and the subject of the request.
     async fn live_list_text(
         &self,
         namespace: Option<&str>,
@@ -147,7 +147,7 @@ impl AnyKind<'_> {
         }
     }
 
-    /// The server's state of an object, if it is still the same one.
+    /// Returns the API server's state of an object, if it is still the same object.
     pub(super) async fn same(
         &self,
         key: &ObjectKey,
@@ -158,7 +158,7 @@ impl AnyKind<'_> {
         Ok((fresh.metadata().uid.as_deref() == uid).then_some(fresh))
     }
 
-    /// The metadata of an object, from the server.
+    /// Returns the metadata of an object from the API server.
     pub(super) async fn live_metadata(&self, key: &ObjectKey) -> Result<Option<ObjectMeta>, ContextError> {
         let request = self.request(Verb::Get, key)?.get_metadata(key.name(), &GetParams::default());
         let Some(text) = self.fetch(key, request).await? else { return Ok(None) };
@@ -167,7 +167,7 @@ impl AnyKind<'_> {
         Ok(Some(object.metadata))
     }
 
-    /// The answer to a request for one object; none if it is not there.
+    /// Sends a request for one object; returns `None` if it does not exist.
     async fn fetch(
         &self,
         key: &ObjectKey,

@@ -1,4 +1,4 @@
-//! Sets: all that a parent wants, and nothing that it wanted before.
+//! Apply sets: everything that a parent desires, and nothing that it no longer does.
 
 use std::sync::Arc;
 
@@ -16,37 +16,37 @@ use crate::{
     objects::{meta::label_value, owner::Owner},
 };
 
-/// The label that says to which set of its controller an object belongs.
+/// Label with the name of the set that an object belongs to.
 pub const SET_LABEL: &str = "windlass.dev/set";
 
-/// Objects of any kinds that a parent wants to exist.
+/// Objects of any kinds that a parent desires.
 #[derive(Default)]
 pub struct Desired {
     objects: Vec<DesiredObject>,
 }
 
-/// What [`Context::apply_set`] has done.
+/// Result of [`Context::apply_set`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SetOutcome {
-    /// How many objects are as desired.
+    /// Number of objects that are as desired.
     pub applied: usize,
-    /// The kinds and keys of objects that were deleted because they are not desired any more.
+    /// Kinds and keys of objects that were deleted because they are no longer desired.
     pub pruned: Vec<(String, ObjectKey)>,
 }
 
-/// One of them, of whichever kind.
+/// A type-erased object of the set.
 struct DesiredObject {
     object: Arc<dyn AnyObject>,
     kind_info: Arc<dyn KindInfo>,
 }
 
 impl Desired {
-    /// Nothing.
+    /// Creates an empty set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// And this object. One without a namespace is meant to be in the parent's.
+    /// Adds an object. Without a namespace, it belongs in the parent's.
     #[must_use]
     pub fn with<K: Object<DynamicType: Default>>(mut self, object: K) -> Self {
         self.add(object);
@@ -58,12 +58,12 @@ impl Desired {
         self.add_with(object, &K::DynamicType::default());
     }
 
-    /// Adds an object of a type known at run time.
+    /// Adds an object of a kind that is known at run time.
     pub fn add_with<K: Object>(&mut self, object: K, dynamic: &K::DynamicType) {
         self.objects.push(DesiredObject { object: Arc::new(object), kind_info: kind_info::<K>(dynamic) });
     }
 
-    /// How many there are.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.objects.len()
     }
@@ -75,7 +75,7 @@ impl Desired {
 }
 
 impl Context {
-    /// [`apply_set`](Context::apply_set) for an owner whose type is known at run time.
+    /// Like [`apply_set`](Context::apply_set), for an owner whose kind is known at run time.
     pub async fn apply_set_of(&self, owner: &Owner, set: &str, desired: &Desired) -> Result<SetOutcome, ContextError> {
         let set = &label_value(set);
         let mut outcome = SetOutcome::default();
@@ -96,7 +96,7 @@ impl Context {
                 for owned in entry.controlled_by(owner.uid()) {
                     let meta = owned.metadata();
                     let key = ObjectKey::of_meta(meta);
-                    // What was deleted by another entry of the same kind is not there any more.
+                    // Already deleted through another entry of the same kind.
                     let it = (group.clone(), kind.clone(), key.clone());
                     if !is_of(set, meta) || meta.deletion_timestamp.is_some() || wanted.contains(&it) {
                         continue;
@@ -115,7 +115,7 @@ impl Context {
     }
 }
 
-/// Whether an object is of a set; `set` is the value of its label.
+/// Whether an object belongs to a set; `set` is the value of its label.
 fn is_of(set: &str, meta: &ObjectMeta) -> bool {
     meta.labels.as_ref().and_then(|labels| labels.get(SET_LABEL)).is_some_and(|label| label == set)
 }
@@ -135,6 +135,6 @@ impl DesiredObject {
         let mut meta = self.object.metadata().clone();
         meta.labels.get_or_insert_default().insert(SET_LABEL.to_owned(), set.to_owned());
         let kind = AnyKind::new(context, self.kind_info.clone());
-        kind.apply_owned(owner, &*self.object, meta, AdoptionPolicy::Refuse).await.map(drop)
+        kind.apply_owned(owner, &*self.object, meta, AdoptionPolicy::Reject).await.map(drop)
     }
 }

@@ -1,4 +1,4 @@
-//! Status: written when it says something new.
+//! Status updates, skipped when they would change nothing.
 
 use std::sync::Arc;
 
@@ -20,18 +20,17 @@ use crate::{
 };
 
 impl<K: Object> Kind<'_, K> {
-    /// Makes the object's status have what `status` sets, by server-side apply of the status: parts of it that others
-    /// set stay.
+    /// Sets the fields of `status` in the object's status, by server-side apply. Fields that others set are kept.
     ///
-    /// So start from a new status rather than from the object's: it should say what this controller finds, and nothing
-    /// that another has found. Conditions keep the time of their last transition unless their status is another, and
-    /// get the generation of `object` if they have none.
+    /// Start from a new status rather than from the object's: it should contain what this controller observes, and
+    /// nothing that another has reported. Conditions keep the time of their last transition unless their status
+    /// changes, and get the generation of `object` if they have none.
     ///
-    /// Nothing is sent if the status says this already. If the kind's status has an `observedGeneration` and `status`
-    /// does not set it, it becomes the generation of `object`: the one that the reconcile has seen. The status of an
-    /// object that has taken the name of this one in between is not written.
+    /// Nothing is sent if the status already has these values. If the kind's status has an `observedGeneration` and
+    /// `status` does not set it, it becomes the generation of `object`, which is the one that the reconcile has seen.
+    /// If another object has taken the name in the meantime, its status is not written.
     pub async fn set_status(&self, object: &impl AsObject<K>, status: impl Serialize) -> Result<Arc<K>, ContextError> {
-        // By way of bytes, as the kind itself is written: another form would be another copy of that code.
+        // Through bytes, as the kind itself is serialized: another format would be another copy of that code.
         let status = serde_json::to_vec(&status).and_then(|status| serde_json::from_slice(&status));
         self.any().set_status(object.object(), status).await.map(typed)
     }
@@ -49,7 +48,7 @@ impl AnyKind<'_> {
         let shape = |error| self.target(Verb::SetStatus, &key).shape(error);
         let mut status = status.map_err(shape)?;
         without_nulls(&mut status);
-        // The newest state that is known, of the same object.
+        // The newest known state of the same object.
         let cached = self.cached_in().iter().find_map(|entry| entry.informer.get(&key));
         let cached = cached.filter(|cached| cached.metadata().uid == meta.uid);
         let newest = cached.as_deref().unwrap_or(object);
@@ -70,7 +69,8 @@ impl AnyKind<'_> {
             }
         }
         let intent = Intent::status(&self.kind_info.resource(), &key, status);
-        // The version is what keeps the status from another object of the name: servers do not look at the uid here.
+        // The resource version keeps the status from another object of this name: the API server does not check the UID
+        // here.
         let mut version = newest.metadata().resource_version.clone();
         for tries in 1.. {
             let guard = version.as_deref().map_or(Precondition::Nothing, Precondition::Version);
@@ -88,13 +88,13 @@ impl AnyKind<'_> {
     }
 }
 
-/// Whether a kind's status has a field `observedGeneration`: whether it comes back when one is put in.
+/// Whether a kind's status has a field `observedGeneration`, that is, whether it survives a round trip.
 fn has_observed_generation(kind: &dyn KindInfo, live: &Value, status: &Map<String, Value>) -> bool {
-    // Takes in whatever it is given, so it would not tell.
+    // Accepts any field, so it would not tell.
     if kind.is_open() {
         return false;
     }
-    // The quick way: one has come back before.
+    // Shortcut: the field has been seen before.
     if live["status"].get("observedGeneration").is_some() {
         return true;
     }
@@ -107,7 +107,7 @@ fn has_observed_generation(kind: &dyn KindInfo, live: &Value, status: &Map<Strin
     and_back.is_ok_and(|value| value["status"]["observedGeneration"] == 1)
 }
 
-/// Completes conditions: an equal status keeps the time of its transition, and all are about this generation.
+/// Completes conditions: an unchanged status keeps its transition time, and all refer to this generation.
 fn settle(status: &mut Value, live: &Value, generation: Option<i64>) {
     let Some(Value::Array(conditions)) = status.get_mut("conditions") else { return };
     for condition in conditions.iter_mut().filter_map(Value::as_object_mut) {

@@ -1,4 +1,4 @@
-//! The methods of a context: those of [`Kind`], for types known at compile time.
+//! Methods of a context: those of [`Kind`], for types known at compile time.
 
 use std::{fmt::Debug, hash::Hash, sync::Arc};
 
@@ -16,29 +16,29 @@ use crate::{
     objects::{AsObject, owner::Owner},
 };
 
-/// Reads, from the caches.
+/// Reads from the caches.
 impl Context {
-    /// An object.
+    /// Returns an object.
     pub fn get<K: Object<DynamicType: Default>>(&self, key: &ObjectKey) -> Result<Option<Arc<K>>, ContextError> {
         self.kind().get(key)
     }
 
-    /// All objects, in no order.
+    /// Returns all objects, in no particular order.
     pub fn list<K: Object<DynamicType: Default>>(&self) -> Result<Vec<Arc<K>>, ContextError> {
         self.kind().list()
     }
 
-    /// The objects of a namespace.
+    /// Returns the objects of a namespace.
     pub fn list_in<K: Object<DynamicType: Default>>(&self, namespace: &str) -> Result<Vec<Arc<K>>, ContextError> {
         self.kind().list_in(namespace)
     }
 
-    /// The objects whose labels match, of all namespaces.
+    /// Returns the objects of all namespaces whose labels match.
     pub fn select<K: Object<DynamicType: Default>>(&self, selector: &Selector) -> Result<Vec<Arc<K>>, ContextError> {
         self.kind().select(None, selector)
     }
 
-    /// The objects whose labels match, of a namespace.
+    /// Returns the objects of a namespace whose labels match.
     pub fn select_in<K: Object<DynamicType: Default>>(
         &self,
         namespace: &str,
@@ -47,8 +47,8 @@ impl Context {
         self.kind().select(Some(namespace), selector)
     }
 
-    /// The objects whose controller is `parent`, by an index: `let pods: Vec<Arc<Pod>> = ctx.owned(&parent)?`, or
-    /// `ctx.owned::<Pod, _>(&parent)?`.
+    /// Returns the objects whose controller is `parent`, by an index: `let pods: Vec<Arc<Pod>> = ctx.owned(&parent)?`,
+    /// or `ctx.owned::<Pod, _>(&parent)?`.
     pub fn owned<K: Object<DynamicType: Default>, P: Object>(
         &self,
         parent: &impl AsObject<P>,
@@ -56,7 +56,7 @@ impl Context {
         self.kind().owned(parent.object().meta().uid.as_deref().unwrap_or_default())
     }
 
-    /// The index of that name over the objects of a kind, made if it is new. See
+    /// Returns the index of this name over the objects of a kind, and creates it if needed. See
     /// [`Informer::index`](crate::cache::Informer::index).
     ///
     /// ```
@@ -76,26 +76,27 @@ impl Context {
         self.kind().index(name, values)
     }
 
-    /// The informer of a kind. An error if the kind is watched in several scopes. See
+    /// Returns the informer of a kind. An error if the kind is watched in several scopes. See
     /// [`Kind::informer`](super::Kind::informer).
     pub fn informer<K: Object<DynamicType: Default>>(&self) -> Result<Informer<K>, ContextError> {
         self.kind().informer()
     }
 }
 
-/// Writes. Each is sent only while this process leads, and is seen by the reads that follow.
+/// Writes. They are sent only while this process leads, and later reads see them.
 impl Context {
     /// Creates an object. See [`Kind::create`](super::Kind::create).
     pub async fn create<K: Object<DynamicType: Default>>(&self, object: K) -> Result<Arc<K>, ContextError> {
         self.kind().create(object).await
     }
 
-    /// Replaces an object, if it has not changed since. See [`Kind::update`](super::Kind::update).
+    /// Replaces an object, if it has not changed since it was read. See [`Kind::update`](super::Kind::update).
     pub async fn update<K: Object<DynamicType: Default>>(&self, object: K) -> Result<Arc<K>, ContextError> {
         self.kind().update(object).await
     }
 
-    /// Replaces an object's status, if it has not changed since. See [`Kind::update_status`](super::Kind::update_status).
+    /// Replaces an object's status, if it has not changed since it was read. See
+    /// [`Kind::update_status`](super::Kind::update_status).
     pub async fn update_status<K: Object<DynamicType: Default>>(&self, object: K) -> Result<Arc<K>, ContextError> {
         self.kind().update_status(object).await
     }
@@ -109,13 +110,13 @@ impl Context {
         self.kind().patch(&ObjectKey::of(object.object()), patch).await
     }
 
-    /// Deletes this very object, its dependents in the background. Succeeds if it is gone. See
+    /// Deletes this object, and its dependents in the background. Succeeds if it is already deleted. See
     /// [`Kind::delete`](super::Kind::delete).
     pub async fn delete<K: Object<DynamicType: Default>>(&self, object: &impl AsObject<K>) -> Result<(), ContextError> {
         self.kind().delete(object, &DeleteParams::background()).await
     }
 
-    /// The same with a grace period, another propagation or further preconditions.
+    /// Deletes this object with a grace period, another propagation policy or further preconditions.
     pub async fn delete_with<K: Object<DynamicType: Default>>(
         &self,
         object: &impl AsObject<K>,
@@ -124,19 +125,19 @@ impl Context {
         self.kind().delete(object, params).await
     }
 
-    /// Makes an object have what is set here. See [`Kind::apply`](super::Kind::apply).
+    /// Applies an object by server-side apply. See [`Kind::apply`](super::Kind::apply).
     pub async fn apply<K: Object<DynamicType: Default>>(&self, object: K) -> Result<Arc<K>, ContextError> {
         self.kind().apply(object).await
     }
 
-    /// The same for an object that `parent` controls. One that is there already and not the parent's is left alone,
-    /// with [`ContextError::NotOurs`]. See [`Kind::apply_owned`](super::Kind::apply_owned).
+    /// Applies an object that `parent` controls. An existing object that does not belong to the parent is left
+    /// unchanged, with [`ContextError::NotOurs`]. See [`Kind::apply_owned`](super::Kind::apply_owned).
     pub async fn apply_owned<P, K>(&self, parent: &impl AsObject<P>, object: K) -> Result<Arc<K>, ContextError>
     where
         P: Object<DynamicType: Default>,
         K: Object<DynamicType: Default>,
     {
-        self.kind().apply_owned(&self.owner(parent)?, object, AdoptionPolicy::Refuse).await
+        self.kind().apply_owned(&self.owner(parent)?, object, AdoptionPolicy::Reject).await
     }
 
     /// Creates an object that `parent` controls. See [`Kind::create_owned`](super::Kind::create_owned).
@@ -148,7 +149,7 @@ impl Context {
         self.kind().create_owned(&self.owner(parent)?, object).await
     }
 
-    /// [`apply_owned`](Context::apply_owned), but one that has no controller gets this one.
+    /// Like [`apply_owned`](Context::apply_owned), but adopts an existing object without a controller.
     pub async fn adopt<P, K>(&self, parent: &impl AsObject<P>, object: K) -> Result<Arc<K>, ContextError>
     where
         P: Object<DynamicType: Default>,
@@ -157,12 +158,12 @@ impl Context {
         self.kind().apply_owned(&self.owner(parent)?, object, AdoptionPolicy::Adopt).await
     }
 
-    /// Makes the objects of a parent's set exist as desired, and deletes those of the set that are not desired any
-    /// more.
+    /// Applies the objects of a parent's set, and deletes objects of the set that are no longer desired.
     ///
-    /// The set is what the parent controls, in the kinds that are wired, with the label [`SET_LABEL`](super::SET_LABEL)
-    /// of that name; nothing else is touched. All objects are tried even if some fail; if any apply failed, nothing is
-    /// deleted. Each apply is an [`apply_owned`](Context::apply_owned): nothing is sent for what is in place.
+    /// The set consists of the objects that the parent controls, of the kinds that the controller watches, with the
+    /// label [`SET_LABEL`](super::SET_LABEL) of this name; nothing else is touched. All objects are attempted even if
+    /// some fail; if any apply failed, nothing is deleted. Each apply is an [`apply_owned`](Context::apply_owned):
+    /// nothing is sent for objects that are in place.
     ///
     /// ```no_run
     /// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::{ConfigMap, Service}};
@@ -170,7 +171,7 @@ impl Context {
     /// # async fn reconcile(ctx: &Context, parent: &ConfigMap, web: Deployment, service: Option<Service>) -> Result<()> {
     /// let mut desired = Desired::new().with(web);
     /// if let Some(service) = service {
-    ///     desired.add(service); // and if there is none, the one of before is deleted
+    ///     desired.add(service); // without it, an earlier Service is deleted
     /// }
     /// ctx.apply_set(parent, "web", &desired).await?;
     /// # Ok(()) }
@@ -184,7 +185,7 @@ impl Context {
         self.apply_set_of(&self.owner(parent)?, set, desired).await
     }
 
-    /// Makes an object's status say this. See [`Kind::set_status`](super::Kind::set_status).
+    /// Sets an object's status. See [`Kind::set_status`](super::Kind::set_status).
     pub async fn set_status<K: Object<DynamicType: Default>>(
         &self,
         object: &impl AsObject<K>,

@@ -1,4 +1,4 @@
-//! The kinds that a controller watches, and so can read.
+//! The kinds that a controller watches and can read.
 
 use std::{
     any::{Any, TypeId},
@@ -22,15 +22,16 @@ use crate::{
     scope::Scope,
 };
 
-/// The kinds that a controller watches: what its [contexts](super::Context) read. A cheap handle: clones share them.
+/// The kinds that a controller watches, and that its [contexts](super::Context) can read. A cheap handle: clones share
+/// them.
 ///
-/// A kind may be there several times, with different scopes; it reads as the union of them.
+/// A kind may occur several times with different scopes. Reads return the union.
 #[derive(Clone, Default)]
 pub(crate) struct WatchedKinds {
     kinds: Arc<RwLock<Kinds>>,
 }
 
-/// By Rust type; types known at run time share one.
+/// By Rust type; kinds known at run time share one.
 type Kinds = HashMap<TypeId, Vec<Arc<Entry>>>;
 
 /// One kind within one scope.
@@ -39,28 +40,27 @@ pub(super) struct Entry {
     pub(super) resource: ApiResource,
     scope: Scope,
     pub(super) informer: Arc<AnyInformer>,
-    /// What was applied to objects of this kind. Entries go with their objects.
+    /// The last apply to each object of this kind. Removed with the object.
     pub(super) last_applied: Arc<Mutex<LastApplied>>,
     _forgetting: Subscription,
 }
 
 impl WatchedKinds {
-    /// No kinds.
     pub(crate) fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a kind. `scope` is that of the informer.
+    /// Adds a kind. `scope` must be the scope of the informer.
     pub(crate) fn insert<K: Object>(&self, dynamic: &K::DynamicType, scope: &Scope, informer: Informer<K>) {
         self.insert_any(kind_info::<K>(dynamic), scope, informer.into_any());
     }
 
     pub(crate) fn insert_any(&self, kind_info: Arc<dyn KindInfo>, scope: &Scope, informer: Arc<AnyInformer>) {
-        // Before the lock: to subscribe may call handlers, which may read.
+        // Before the lock is taken: subscribing may call handlers, which may read.
         let entry = Entry::new(kind_info, scope, informer);
         let mut kinds = self.kinds.write();
         let entries = kinds.entry(entry.kind_info.object_type()).or_default();
-        // The same again, as by `owns` and `watches` of one kind.
+        // Skip duplicates, as of `owns` and `watches` for one kind.
         if !entries.iter().any(|other| other.is_same(&entry)) {
             entries.push(Arc::new(entry));
         }
@@ -70,14 +70,14 @@ impl WatchedKinds {
         self.entries(TypeId::of::<K>(), dynamic)
     }
 
-    /// The entries of a Rust type that are this kind of it.
+    /// Returns the entries of a Rust type with this `DynamicType`.
     pub(super) fn entries(&self, object: TypeId, dynamic: &dyn Any) -> Vec<Arc<Entry>> {
         let kinds = self.kinds.read();
         let entries = kinds.get(&object).into_iter().flatten();
         entries.filter(|entry| entry.kind_info.is_dynamic(dynamic)).cloned().collect()
     }
 
-    /// All of them, of whichever kind.
+    /// Returns the entries of all kinds.
     pub(super) fn all(&self) -> Vec<Arc<Entry>> {
         self.kinds.read().values().flatten().cloned().collect()
     }
@@ -101,12 +101,12 @@ impl Entry {
         self.kind_info.is_dynamic(other.kind_info.dynamic()) && self.scope == other.scope
     }
 
-    /// The informer in the type of its objects.
+    /// Returns the typed informer.
     pub(super) fn informer<K: Object>(&self) -> Informer<K> {
         self.informer.typed()
     }
 
-    /// The objects whose controller has a uid.
+    /// Returns the objects whose controller has this UID.
     pub(super) fn controlled_by(&self, uid: &str) -> Vec<Arc<dyn AnyObject>> {
         let mut objects = self.informer.owned_by(uid);
         objects.retain(|object| controller_of(object.metadata()).is_some_and(|owner| owner.uid == uid));

@@ -1,4 +1,4 @@
-//! Writes: the way of each to the server, and of its answer to the caches.
+//! Writes: sending them, and registering their responses with the caches.
 
 use std::{fmt::Debug, future::Future, sync::Arc};
 
@@ -22,28 +22,29 @@ use crate::{
 
 /// A request, if it could be built.
 type Built = Result<http::Request<Vec<u8>>, kube::core::request::Error>;
-/// What the server has answered to a write.
+/// Response of the API server to a write.
 type Answer = Result<Arc<dyn AnyObject>, ContextError>;
 
 impl<K: Object> Kind<'_, K> {
-    /// Creates an object. With a `generateName` instead of a name, the server makes one.
+    /// Creates an object. With a `generateName` instead of a name, the API server generates one.
     pub async fn create(&self, object: K) -> Result<Arc<K>, ContextError> {
         self.any().create(Box::new(object)).await.map(typed)
     }
 
-    /// Replaces an object. It must have the resource version of the state that it was made from: if the object has
-    /// changed since, the answer is a [conflict](ContextError::Conflict).
+    /// Replaces an object. It must have the resource version of the state that it was derived from: if the object has
+    /// changed since, this is a [conflict](ContextError::Conflict).
     pub async fn update(&self, object: K) -> Result<Arc<K>, ContextError> {
         self.any().update(Box::new(object)).await.map(typed)
     }
 
-    /// Replaces an object's status, and what else the kind lets be written with it, as [`update`](Self::update)
-    /// replaces the rest.
+    /// Replaces an object's status, and everything else that the kind allows to be written with it. See
+    /// [`update`](Self::update).
     pub async fn update_status(&self, object: K) -> Result<Arc<K>, ContextError> {
         self.any().update_status(Box::new(object)).await.map(typed)
     }
 
-    /// Patches an object: by JSON patch, merge patch or strategic merge patch. ([`Kind::apply`] is for applying.)
+    /// Patches an object with a JSON patch, merge patch or strategic merge patch. (For server-side apply, use
+    /// [`Kind::apply`].)
     pub async fn patch<P: Serialize + Debug>(&self, key: &ObjectKey, patch: &Patch<P>) -> Result<Arc<K>, ContextError> {
         self.any().patch(key, patch).await.map(typed)
     }
@@ -57,9 +58,9 @@ impl<K: Object> Kind<'_, K> {
         self.any().patch_status(key, patch).await.map(typed)
     }
 
-    /// Deletes this very object: one that has taken its name in between is left alone, with a
-    /// [conflict](ContextError::Conflict). Succeeds if it is gone already. An object with finalizers stays until they
-    /// are gone.
+    /// Deletes this object. If another object has taken its name in the meantime, that one is kept, and this is a
+    /// [conflict](ContextError::Conflict). Succeeds if the object is already deleted. An object with finalizers exists
+    /// until they are removed.
     pub async fn delete(&self, object: &impl AsObject<K>, params: &DeleteParams) -> Result<(), ContextError> {
         self.any().delete(object.object().meta(), params).await
     }
@@ -157,7 +158,7 @@ impl AnyKind<'_> {
             }
             Err(error) => return Err(error),
         };
-        // A status says that it is gone; an object, that it may be on its way.
+        // A Status means that the object is deleted; an object means that its deletion may have begun.
         #[derive(Deserialize)]
         struct Head {
             kind: Option<String>,
@@ -173,12 +174,12 @@ impl AnyKind<'_> {
         Ok(())
     }
 
-    /// Sends a write and registers its answer, even if the caller goes away meanwhile.
+    /// Sends a write and registers its response, even if the caller is dropped.
     pub(super) async fn write(&self, target: Target, request: Built) -> Answer {
         self.write_named(target, request, None).await
     }
 
-    /// The same for an object whose name the server makes, if it has a `prefix`.
+    /// Like `write`, for an object with a generated name if there is a `prefix`.
     async fn write_named(&self, target: Target, request: Built, prefix: Option<String>) -> Answer {
         let request = built(&target, request)?;
         let (context, kind_info, about) = (self.context.clone(), self.kind_info.clone(), target.clone());
@@ -219,7 +220,7 @@ impl AnyKind<'_> {
         PatchParams { force, ..PatchParams::apply(&self.context.handles.field_manager) }
     }
 
-    /// The object as JSON with its kind, which dynamic objects may lack.
+    /// Serializes an object with its kind, which dynamic objects may lack.
     fn complete(&self, target: &Target, object: &dyn AnyObject) -> Result<Vec<u8>, ContextError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]

@@ -1,9 +1,8 @@
-//! Writes that are on their way.
+//! Writes in flight.
 //!
-//! A write is seen through even if its caller goes away (a reconcile that took too long, the siblings of one that
-//! failed), and one without an answer is looked up: what the server has done is in the caches when the object's turn
-//! comes again, which waits for that. Nothing is seen through when this process must not write any more, nor when the
-//! controller has ended.
+//! A write continues even if its caller is dropped (after a timeout, or because a sibling failed), and the outcome of a
+//! write without response is looked up: the caches contain what the API server has done before the object is reconciled
+//! again. Nothing continues when this process must not write any more, or when the controller has ended.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -15,17 +14,17 @@ use tracing::Instrument;
 use super::{Context, ContextError, error::Target};
 use crate::{client::SendCondition, key::ObjectKey, lease::NotLeading};
 
-/// The writes of a controller that are on their way. Clones share them.
+/// The writes of a controller that are in flight. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InFlightWrites {
     counts: Arc<watch::Sender<Counts>>,
     ended: CancellationToken,
 }
 
-/// How many, by what was being reconciled.
+/// Number of writes by the object that is being reconciled.
 type Counts = HashMap<Option<ObjectKey>, usize>;
 
-/// One of them, however it ends.
+/// One write in flight, until it is dropped.
 struct InFlightWrite {
     counts: Arc<watch::Sender<Counts>>,
     primary: Option<ObjectKey>,
@@ -49,9 +48,9 @@ impl Drop for InFlightWrite {
 }
 
 impl InFlightWrites {
-    /// Resolves when what was written for a key is in the caches.
+    /// Resolves when the writes for a key are in the caches.
     pub(crate) async fn settled(&self, key: &ObjectKey) {
-        // Mostly there are none at all.
+        // Usually there are none.
         if self.counts.borrow().is_empty() {
             return;
         }
@@ -59,19 +58,19 @@ impl InFlightWrites {
         let _ = self.counts.subscribe().wait_for(|counts| !counts.contains_key(&key)).await;
     }
 
-    /// Lets them finish, but not for longer than `patience`. None is sent after that.
+    /// Lets writes finish for at most `patience`. None is sent after that.
     pub(crate) async fn end(&self, patience: Duration) {
         let mut counts = self.counts.subscribe();
         if tokio::time::timeout(patience, counts.wait_for(Counts::is_empty)).await.is_err() {
             let writes: usize = self.counts.borrow().values().sum();
-            tracing::warn!(writes, "writes without an answer are given up");
+            tracing::warn!(writes, "giving up on writes without response");
         }
         self.ended.cancel();
     }
 }
 
 impl Context {
-    /// Whether a write may be sent now.
+    /// Checks whether a write may be sent now.
     fn may_write(&self, target: &Target) -> Result<(), ContextError> {
         self.handles.leadership.check().map_err(|error| target.clone().not_leading(error))?;
         match &self.primary {
@@ -80,14 +79,15 @@ impl Context {
         }
     }
 
-    /// Sends a write if it may be sent. Nothing is awaited between the check and the sending; a request that has to
-    /// wait before it is sent (again) is dropped when it may not be sent any more.
+    /// Sends a write if that is allowed. There is no await between the check and the request; a request that has to
+    /// wait before it is sent (again) is dropped when it may no longer be sent.
     pub(super) async fn send(
         &self,
         target: &Target,
         mut request: http::Request<Vec<u8>>,
     ) -> Result<String, ContextError> {
-        // The client looks again before each try: its rate limit, its retries and its connection may all have to wait.
+        // The client checks again before each attempt, as its rate limit, its retries and its connection may all have
+        // to wait.
         let (leadership, shard, primary) =
             (self.handles.leadership.clone(), self.handles.shard.clone(), self.primary.clone());
         let may_write = move || leadership.leads() && primary.as_ref().is_none_or(|primary| shard.owns(primary));
@@ -104,19 +104,19 @@ impl Context {
         };
         tokio::select! {
             biased;
-            // Not `request`, which logs what it cannot parse: that may be a secret.
+            // Not `request`, which logs responses that it cannot parse: they may contain a secret.
             answer = self.handles.client.request_text(request) => answer.map_err(|error| match SendCondition::prevented(&error) {
                 true => self.may_write(target).err().unwrap_or_else(|| target.clone().not_leading(NotLeading)),
                 false => target.clone().failed(error),
             }),
             () = self.handles.leadership.lost() => Err(target.clone().not_leading(NotLeading)),
             error = key_lost => Err(error),
-            () = self.writes.ended.cancelled() => Err(target.clone().failed(interrupted("the controller has ended"))),
+            () = self.writes.ended.cancelled() => Err(target.clone().failed(interrupted("the controller ended"))),
         }
     }
 
-    /// Runs a write to its end, whatever becomes of the caller. If nobody can say what came of it, `look_up` is run,
-    /// which the caller does not wait for.
+    /// Runs a write to its end, even if the caller is dropped. If its outcome is unknown, runs `look_up`, for which the
+    /// caller does not wait.
     pub(super) async fn see_through<T: Send + 'static>(
         &self,
         target: Target,
@@ -143,7 +143,7 @@ impl Context {
         }
         match task.await.map_err(tokio::task::JoinError::try_into_panic) {
             Err(Ok(panic)) => std::panic::resume_unwind(panic),
-            _ => Err(about.failed(interrupted("the process ends"))),
+            _ => Err(about.failed(interrupted("the process is ending"))),
         }
     }
 }

@@ -42,7 +42,7 @@ pub(crate) enum Answer {
     /// There is no lease.
     Missing,
     /// Somebody else was faster.
-    Refused,
+    Rejected,
     /// Anything else. It may or may not have been written.
     Failed,
 }

@@ -286,7 +286,7 @@ impl LeaseClient {
                 }
                 Answer::Missing
             }
-            Ok(Err(kube::Error::Api(status))) if status.code == 409 => Answer::Refused,
+            Ok(Err(kube::Error::Api(status))) if status.code == 409 => Answer::Rejected,
             Ok(Err(error)) => {
                 tracing::warn!(lease = %self.name, %error, "a request for the lease failed");
                 Answer::Failed

@@ -42,7 +42,7 @@ pub(crate) enum Answer {
         version: String,
     },
     Deleted,
-    /// Refused or failed; a write may or may not have happened.
+    /// Rejected or failed; a write may or may not have happened.
     Failed,
 }
 

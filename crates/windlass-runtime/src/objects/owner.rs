@@ -121,7 +121,7 @@ pub fn controller_reference<P: Object<DynamicType: Default>>(
     Owner::of(parent).map(|owner| owner.reference)
 }
 
-/// Makes `parent` the controller of `child`. Refused if the child has another, or is in another namespace.
+/// Makes `parent` the controller of `child`. Rejected if the child has another, or is in another namespace.
 pub fn set_controller<P: Object<DynamicType: Default>>(
     parent: &impl AsObject<P>,
     child: &mut impl Resource,

@@ -23,7 +23,7 @@ pub(super) enum Failure {
     NotServed,
     /// Any other refusal, by status or by event.
     #[error("the server refused: {code} {reason}: {message}")]
-    Refused { code: u16, reason: String, message: String, retry_after: Option<Duration> },
+    Rejected { code: u16, reason: String, message: String, retry_after: Option<Duration> },
     /// The connection could not be made, or broke.
     #[error("the connection failed")]
     Connection(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -59,7 +59,7 @@ impl Failure {
             (code, _) => {
                 let seconds = details.retry_after_seconds;
                 let retry_after = (seconds > 0).then(|| Duration::from_secs(seconds).min(LONGEST_REST));
-                Self::Refused { code, reason: status.reason, message: status.message, retry_after }
+                Self::Rejected { code, reason: status.reason, message: status.message, retry_after }
             }
         }
     }
@@ -70,7 +70,7 @@ impl Failure {
         status.code = code.as_u16();
         let mut failure = Self::of_status(status);
         let seconds = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
-        if let (Self::Refused { retry_after, .. }, Some(seconds)) = (&mut failure, seconds) {
+        if let (Self::Rejected { retry_after, .. }, Some(seconds)) = (&mut failure, seconds) {
             *retry_after = Some(Duration::from_secs(seconds).min(LONGEST_REST));
         }
         failure
@@ -81,9 +81,9 @@ impl Failure {
         match self {
             Self::Expired | Self::TooLarge => "expired",
             Self::NotServed => "not_served",
-            Self::Refused { code: 401 | 403, .. } => "forbidden",
-            Self::Refused { code: 429, .. } => "throttled",
-            Self::Refused { .. } => "refused",
+            Self::Rejected { code: 401 | 403, .. } => "forbidden",
+            Self::Rejected { code: 429, .. } => "throttled",
+            Self::Rejected { .. } => "refused",
             Self::Connection(_) => "connection",
             Self::Silent(_) | Self::Endless { .. } => "silent",
             Self::Decode(_) | Self::UnreadableDeleted => "unreadable",

@@ -75,7 +75,7 @@ pub(super) struct StateMachine {
     read_newest: bool,
     /// A token expired: no more pages in this sync.
     read_whole: bool,
-    streaming_refused: bool,
+    streaming_rejected: bool,
     streaming_failures: u32,
     /// Streams of the state that fell silent, since one was complete.
     stalls: u32,
@@ -119,7 +119,7 @@ impl StateMachine {
             revision: String::new(),
             read_newest: false,
             read_whole: false,
-            streaming_refused: false,
+            streaming_rejected: false,
             streaming_failures: 0,
             stalls: 0,
             watch_failures: 0,
@@ -153,7 +153,7 @@ impl StateMachine {
     }
 
     fn streams(&self) -> bool {
-        self.settings.streaming_list && !self.streaming_refused && self.streaming_failures < STREAMING_TRIES
+        self.settings.streaming_list && !self.streaming_rejected && self.streaming_failures < STREAMING_TRIES
     }
 
     /// A page came, all of it.
@@ -227,18 +227,18 @@ impl StateMachine {
                 self.state = State::Sync;
                 self.back_off(now)
             }
-            Failure::Refused { code: 400 | 405 | 406 | 415 | 422 | 501, .. } if self.is_streaming() => {
-                self.streaming_refused = true;
+            Failure::Rejected { code: 400 | 405 | 406 | 415 | 422 | 501, .. } if self.is_streaming() => {
+                self.streaming_rejected = true;
                 Duration::ZERO
             }
             // The server took it for an ordinary watch; or it stalled, which is no reason to never try again.
             Failure::Endless { sure } => {
                 self.stalls += 1;
-                self.streaming_refused = *sure || self.stalls >= STALLS;
+                self.streaming_rejected = *sure || self.stalls >= STALLS;
                 self.streaming_failures = STREAMING_TRIES;
                 Duration::ZERO
             }
-            Failure::Refused { retry_after, .. } => {
+            Failure::Rejected { retry_after, .. } => {
                 self.count_refusal();
                 self.back_off(now).max(retry_after.unwrap_or_default())
             }

@@ -358,7 +358,7 @@ impl<P: ObjectStorer> Reflector<P> {
             Failure::Expired | Failure::TooLarge | Failure::NotServed | Failure::Endless { .. } => {
                 tracing::debug!(%error, ?wait, "to be fetched anew");
             }
-            Failure::Refused { code: 401 | 403, .. } => tracing::warn!(
+            Failure::Rejected { code: 401 | 403, .. } => tracing::warn!(
                 %error,
                 ?wait,
                 hint = "the account needs the verbs list and watch on this resource, in a ClusterRole, or in a Role if \

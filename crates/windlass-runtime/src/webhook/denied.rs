@@ -42,17 +42,17 @@ pub trait Answer<T> {
 }
 
 impl Denied {
-    /// Refused with a message: 403, reason `Forbidden`.
+    /// Rejected with a message: 403, reason `Forbidden`.
     pub fn new(message: impl Into<String>) -> Self {
         Self::with(403, "Forbidden", message.into())
     }
 
-    /// Refused because of a field: 422, reason `Invalid`, with the field as a cause.
+    /// Rejected because of a field: 422, reason `Invalid`, with the field as a cause.
     pub fn field(path: impl Into<String>, message: impl Into<String>) -> Self {
         Self::with(422, "Invalid", String::new()).and_field(path, message)
     }
 
-    /// Refused because of these fields, unless there are none.
+    /// Rejected because of these fields, unless there are none.
     ///
     /// ```
     /// # use windlass_runtime::webhook::Denied;

@@ -20,7 +20,7 @@ fn key() -> ObjectKey {
     ObjectKey::namespaced("default", "web")
 }
 
-/// A memory of an apply that the server answered with `answer` at revision 10.
+/// Returns a memory of an apply with the response `answer` at revision 10.
 fn applied(intent: &Intent, answer: &Value) -> LastApplied {
     let mut last_applied = LastApplied::default();
     let shown = Some(intent.shown_in(answer));

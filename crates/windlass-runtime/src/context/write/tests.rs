@@ -16,11 +16,11 @@ async fn nothing_is_sent_by_a_process_that_does_not_lead() {
     let client = Client::new(
         tower::service_fn(move |_: http::Request<Body>| {
             counter.fetch_add(1, Ordering::SeqCst);
-            async { Err::<http::Response<Body>, _>(std::io::Error::other("nobody is there")) }
+            async { Err::<http::Response<Body>, _>(std::io::Error::other("connection refused")) }
         }),
         "default",
     );
-    // A candidate that has not won.
+    // A candidate that has not been elected.
     let (_standing, leadership) = Leadership::followed();
     let context = Context::new(SharedHandles::for_test(client, leadership), WatchedKinds::new());
     let mut object = ConfigMap::default();

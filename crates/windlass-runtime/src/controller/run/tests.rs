@@ -15,7 +15,7 @@ use crate::{
 /// Handles of a process whose server does not answer.
 fn handles(leadership: Leadership) -> SharedHandles {
     let service = tower::service_fn(|_: http::Request<Body>| async {
-        Err::<http::Response<Body>, _>(std::io::Error::other("nobody is there"))
+        Err::<http::Response<Body>, _>(std::io::Error::other("connection refused"))
     });
     SharedHandles::for_test(Client::new(service, "default"), leadership)
 }

@@ -158,7 +158,7 @@ impl World {
             (Step::Create(record), None) => record,
             (Step::Replace(record), Some((_, current))) if version.as_ref() == Some(current) => record,
             (Step::Replace(_), None) => return Answer::Missing,
-            _ => return Answer::Refused,
+            _ => return Answer::Rejected,
         };
         self.versions += 1;
         let version = self.versions.to_string();
@@ -304,7 +304,7 @@ fn a_leader_whose_renewal_failed_reads_at_once_and_goes_on() {
     let (mut election, created) = leader(now);
     let then = now + seconds(2);
     replaced(election.next(then, WALL, 0.0));
-    election.answer(Answer::Refused, then);
+    election.answer(Answer::Rejected, then);
     assert_eq!(election.next(then, WALL, 0.0), Step::Read);
     election.answer(is(&created, "9"), then);
     let record = replaced(election.next(then, WALL, 0.0));
@@ -329,7 +329,7 @@ fn a_leader_that_sees_another_holder_ends_at_once() {
     let now = Instant::now();
     let (mut election, _) = leader(now);
     replaced(election.next(now + seconds(2), WALL, 0.0));
-    election.answer(Answer::Refused, now + seconds(2));
+    election.answer(Answer::Rejected, now + seconds(2));
     election.next(now + seconds(2), WALL, 0.0);
     let other = LeaseRecord { holder: "other".to_owned(), seconds: 15, ..LeaseRecord::default() };
     election.answer(is(&other, "3"), now + seconds(2));

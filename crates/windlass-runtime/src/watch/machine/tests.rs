@@ -244,5 +244,5 @@ fn statuses_are_told_apart() {
     assert!(matches!(status(r#"{"code":404,"reason":"NotFound"}"#), Failure::NotServed));
     let text = r#"{"code":504,"reason":"Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge"}]}}"#;
     assert!(matches!(status(text), Failure::TooLarge));
-    assert!(matches!(status(r#"{"code":504,"reason":"Timeout"}"#), Failure::Refused { code: 504, .. }));
+    assert!(matches!(status(r#"{"code":504,"reason":"Timeout"}"#), Failure::Rejected { code: 504, .. }));
 }

@@ -31,7 +31,7 @@ async fn an_update_of_an_old_state_is_a_conflict_and_one_of_none_is_refused() {
     bench.meddle::<ConfigMap>("one", json!({"data": {"a": "1"}})).await;
     let error = bench.context.update(created.as_ref().clone()).await.unwrap_err();
     assert!(error.is_conflict(), "{error}");
-    assert!(error.to_string().contains(&format!("could not update ConfigMap {}/one", bench.namespace())), "{error}");
+    assert!(error.to_string().contains(&format!("failed to update ConfigMap {}/one", bench.namespace())), "{error}");
     let error = bench.context.update(bench.config("one", &[])).await.unwrap_err();
     assert!(error.to_string().ends_with("it has no resourceVersion"), "{error}");
     let error = bench.context.create(bench.config("one", &[])).await.unwrap_err();
