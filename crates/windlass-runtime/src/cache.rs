@@ -1,21 +1,21 @@
-//! The shared cache: one watch per resource and scope, whoever uses it.
+//! Shared informers: one watch per resource and scope.
 //!
-//! [`Caches`] has the informers of a process. An [`Informer`] keeps the objects of one resource and scope: it can be
-//! read by key, namespace, owner, label selector or an [`Index`] of one's own, and it calls handlers with every
-//! [`Event`]. Objects are kept in `Arc`s and never copied. In a small informer they are parsed once; in one of more than
-//! 1,000 objects those that nobody reads are kept as text, which takes about half of the memory, and parsed when they
+//! [`Caches`] holds the informers of a process. An [`Informer`] keeps the objects of one resource and scope. It can be
+//! read by key, namespace, owner, label selector or a custom [`Index`], and it calls handlers with every [`Event`].
+//! Objects are kept in `Arc`s and never copied. In a small informer, they are parsed once. In an informer of more than
+//! 1,000 objects, those that are not read are kept as text, which takes about half of the memory, and parsed when they
 //! are read: see [`Packing`].
 //!
-//! **Order.** A handler sees every object's states in order of revision, none twice; an object that was deleted and
-//! made anew under the same name is a `Deleted` and an `Added`. When the watch was cut for so long that a new list was
-//! needed, what had changed meanwhile comes as events all the same, deletes included.
+//! **Order.** A handler sees the states of an object in order of their revision, and none twice. An object that was
+//! deleted and recreated under the same name is a `Deleted` and an `Added`. If the watch was interrupted for so long
+//! that a new list was needed, all changes in between are delivered as events, including deletions.
 //!
-//! **Own writes.** [`Caches::wrote`] and [`Caches::deleted`] put what this process has written into the informers
-//! before the watch brings it, and keep older states out. The [context](crate::context) calls them; whoever writes by
-//! other means can call them too, or wait with [`Informer::caught_up`].
+//! **Own writes.** [`Caches::wrote`] and [`Caches::deleted`] put the writes of this process into the informers before
+//! the watch delivers them, and keep older states out. The [context](crate::context) calls them. Code that writes by
+//! other means can call them as well, or wait with [`Informer::caught_up`].
 //!
-//! **Resources that are not served** (a definition that is not there yet) have informers without objects that are not
-//! synced. When the definition is removed, all objects are deleted, and the informer waits for it to return.
+//! **Resources that are not served**, for example because a CRD is missing, have informers that are empty and not
+//! synced. When a CRD is removed, all its objects are deleted from the cache, and the informer waits for it to return.
 
 use std::sync::Arc;
 
@@ -51,47 +51,46 @@ use crate::{
     object::Object,
 };
 
-/// What happened to an object, for a [handler](Informer::subscribe).
+/// An event, for a [handler](Informer::subscribe).
 #[derive(Debug)]
 pub enum Event<K: ?Sized> {
-    /// An object is there that was not. `initial`: it was there before the watch began (or is replayed to a late
-    /// subscriber).
+    /// An object was added. `initial`: it existed before the watch began, or is replayed to a late subscriber.
     Added {
-        /// Its state.
+        /// The object.
         object: Arc<K>,
-        /// Whether it is part of the first state rather than news.
+        /// Whether it is part of the initial list.
         initial: bool,
     },
-    /// An object has changed; or, when both are the same `Arc`, a resync came by.
+    /// An object has changed; or, if both are the same `Arc`, this is a resync.
     Updated {
-        /// Its former state.
+        /// Previous state.
         old: Arc<K>,
-        /// Its new state.
+        /// New state.
         new: Arc<K>,
     },
-    /// An object is gone; its last known state.
+    /// An object was deleted.
     Deleted {
-        /// The last state that was seen.
+        /// Last known state.
         object: Arc<K>,
     },
 }
 
 impl<K: ?Sized> Event<K> {
-    /// The object, in the latest state that the event has.
+    /// Returns the object in the latest state of the event.
     pub fn object(&self) -> &Arc<K> {
         match self {
             Self::Added { object, .. } | Self::Updated { new: object, .. } | Self::Deleted { object } => object,
         }
     }
 
-    /// Whether it tells of nothing new, but of a resync.
+    /// Whether this is a resync, without a change.
     pub fn is_resync(&self) -> bool {
         matches!(self, Self::Updated { old, new } if Arc::ptr_eq(old, new))
     }
 }
 
 impl Event<dyn AnyObject> {
-    /// The same with objects of the type that they have.
+    /// Downcasts the objects.
     fn typed<K: Object>(self) -> Event<K> {
         match self {
             Self::Added { object, initial } => Event::Added { object: typed(object), initial },

@@ -1,5 +1,5 @@
-//! One informer: a [`Store`] that a watch feeds, its readers, and who is to be told of its changes. The type of its objects
-//! is forgotten, so all this is compiled once for all kinds.
+//! A type-erased informer: a [`Store`] that a watch feeds, with its readers and subscribers. Compiled once for all
+//! kinds.
 
 use std::{
     any::{TypeId, type_name},
@@ -36,16 +36,17 @@ use crate::{
     watch::{Change, Form, ObjectStorer, Parse},
 };
 
-/// Changes that are applied under one lock at most: many, as they are quick, and few enough that readers need not wait.
+/// Maximum number of changes that are applied under one lock: many, as they are quick, but few enough that readers need
+/// not wait.
 const BATCH: usize = 128;
 
-/// What the watch brings, made ready to be kept.
+/// A change from the watch, ready to be stored.
 pub(super) type StoredChange = Change<dyn AnyObject, Arc<Cell<dyn AnyObject>>>;
 
-/// An informer has died of a panic.
+/// The informer stopped because of a panic.
 pub(super) struct InformerPanicked;
 
-/// What the handles of an informer share with the task that feeds it. Reads are as [`Informer`] says.
+/// State that the handles of an informer share with the task that feeds it. See [`Informer`] for its reads.
 pub(crate) struct AnyInformer {
     pub(super) target: WatchTarget,
     pub(super) parsed_scope: ParsedScope,
@@ -54,19 +55,19 @@ pub(crate) struct AnyInformer {
     store: RwLock<Store<dyn AnyObject>>,
     dispatch: Arc<Dispatch<dyn AnyObject>>,
     pub(super) progress: watch::Sender<Progress>,
-    /// The places of the indices by namespace and by owner, once they are asked for.
+    /// Positions of the indices by namespace and by owner, once created.
     pub(super) namespaces: OnceLock<usize>,
     pub(super) owners: OnceLock<usize>,
     metrics: Option<InformerMetrics>,
 }
 
-/// What an informer watches, and as what.
+/// What an informer watches.
 #[derive(Clone)]
 pub(super) struct WatchTarget {
     pub(super) resource: ApiResource,
     pub(super) scope: Scope,
     pub(super) form: Form,
-    /// The Rust type of its objects.
+    /// Rust type of the objects.
     pub(super) object: TypeId,
     pub(super) parse: Parse<dyn AnyObject>,
 }
@@ -83,7 +84,7 @@ impl WatchTarget {
     }
 }
 
-/// How far an informer has come.
+/// Progress of an informer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Progress {
     pub(super) revision: u64,
@@ -116,7 +117,7 @@ impl AnyInformer {
         self.store.read()
     }
 
-    /// All objects as they are, to be looked into without the lock.
+    /// Returns all objects, to be read without the lock.
     pub(super) fn cells(&self) -> Vec<Arc<Cell<dyn AnyObject>>> {
         self.store().iter().cloned().collect()
     }
@@ -125,7 +126,7 @@ impl AnyInformer {
         &self.target.resource
     }
 
-    /// The informer with the type of its objects, which must be this one.
+    /// Returns the typed informer, which must have this type.
     pub(crate) fn typed<K: Object>(self: &Arc<Self>) -> Informer<K> {
         assert_eq!(self.target.object, TypeId::of::<K>(), "an informer has objects of one type");
         Informer::of(self.clone())
@@ -191,12 +192,12 @@ impl AnyInformer {
         value: &str,
         values: fn() -> Values<dyn AnyObject, String>,
     ) -> Vec<Arc<dyn AnyObject>> {
-        let place = *place
-            .get_or_init(|| self.index(name, values()).expect("an index of informers themselves must have one type"));
+        let place =
+            *place.get_or_init(|| self.index(name, values()).expect("built-in indices have one type of values"));
         self.indexed::<String, _>(place, value)
     }
 
-    /// The objects with a value of an index, which must have such values.
+    /// Returns the objects with a value of an index, which must have this type of values.
     pub(super) fn indexed<V, Q>(&self, place: usize, value: &Q) -> Vec<Arc<dyn AnyObject>>
     where
         V: Borrow<Q> + Hash + Eq + Send + Sync + 'static,
@@ -208,17 +209,17 @@ impl AnyInformer {
         reading.finish()
     }
 
-    /// Reads an index, which must have such values.
+    /// Reads an index, which must have this type of values.
     pub(super) fn with_index<V, T>(&self, place: usize, read: impl FnOnce(&Entries<dyn AnyObject, V>) -> T) -> T
     where
         V: Hash + Eq + Send + Sync + 'static,
     {
         let store = self.store();
         let entries = store.index_at(place).as_any().downcast_ref::<Entries<dyn AnyObject, V>>();
-        read(entries.expect("an index must have the type that it was made with"))
+        read(entries.expect("an index keeps the type of its values"))
     }
 
-    /// The place of an index, which is made if it is new.
+    /// Returns the position of an index, and creates it if needed.
     pub(super) fn index<V>(&self, name: &'static str, values: Values<dyn AnyObject, V>) -> Result<usize, IndexError>
     where
         V: Hash + Eq + Send + Sync + 'static,
@@ -236,17 +237,17 @@ impl AnyInformer {
             return present;
         }
         let mut index = Entries::new(name, values);
-        let foreseen = index.foresee(self.cells());
+        let precomputed = index.precompute(self.cells());
         let mut store = self.store.write();
         if let Some(present) = present(&store) {
             return present;
         }
-        index.fill(store.iter(), foreseen);
+        index.fill(store.iter(), precomputed);
         Ok(store.take_index(Box::new(index)))
     }
 
     pub(crate) fn subscribe(&self, handler: Box<dyn FnMut(Event<dyn AnyObject>) + Send>) -> Subscription {
-        // Even reading takes the lock for writing: nothing may be queued in between.
+        // Even a subscription takes the write lock: nothing may be queued in between.
         let store = self.store.write();
         let present = store.iter().cloned().collect();
         let subscription = self.dispatch.queue_handler(handler, present, store.is_synced());
@@ -270,7 +271,7 @@ impl AnyInformer {
     pub(super) async fn wait(&self, holds: impl Fn(&Progress) -> bool) {
         let mut progress = self.progress.subscribe();
         if progress.wait_for(holds).await.is_err() {
-            unreachable!("the informer that is borrowed holds the sender");
+            unreachable!("the borrowed informer holds the sender");
         }
     }
 
@@ -282,21 +283,21 @@ impl AnyInformer {
         self.dispatch.panics()
     }
 
-    /// Takes its numbers out of the metrics: those of a successor have the same labels.
+    /// Removes the informer from the metrics: its successor has the same labels.
     pub(super) fn uncount(&self) {
         if let Some(metrics) = &self.metrics {
             metrics.remove();
         }
     }
 
-    /// Feeds it until the source ends, and takes note if that dies.
+    /// Feeds the informer until the source ends, and records a panic.
     pub(super) async fn live(self: Arc<Self>, source: impl Future<Output = ()> + Send) -> Result<(), InformerPanicked> {
         if AssertUnwindSafe(source).catch_unwind().await.is_ok() {
             return Ok(());
         }
         tracing::error!(
             kind = %self.target.resource.kind,
-            "an informer has died of a panic, of an index perhaps: what it holds is not current any more"
+            "an informer panicked, perhaps in an index function; its cache is no longer current"
         );
         self.change(|store, _| store.fail());
         Err(InformerPanicked)
@@ -360,19 +361,19 @@ impl AnyInformer {
         });
     }
 
-    /// Makes ready to be kept an object of a state, of which so many have come before.
+    /// Prepares an object of a list for storage; `before` is the number of objects before it in the list.
     pub(super) fn keep(&self, mut object: Arc<dyn AnyObject>, before: usize) -> Arc<Cell<dyn AnyObject>> {
         self.prepare(&mut object);
         if self.packer.packs(before) { Cell::packed(object, &self.packer) } else { Cell::new(object) }
     }
 
-    /// Drops from an object what is not to be kept.
+    /// Applies the transform of the settings.
     pub(super) fn prepare(&self, object: &mut Arc<dyn AnyObject>) {
         let managed = object.metadata().managed_fields.is_some() && !self.settings.keep_managed_fields;
         if !managed && self.settings.transform.is_none() {
             return;
         }
-        // What the watch has just read nobody else has: no copy is made.
+        // A newly parsed object is not shared, so it is not copied.
         let object = unshared(object);
         if managed {
             object.metadata_mut().managed_fields = None;
@@ -380,12 +381,12 @@ impl AnyInformer {
         if let Some(transform) = &self.settings.transform {
             let contained = std::panic::catch_unwind(AssertUnwindSafe(|| transform(object)));
             if contained.is_err() {
-                tracing::error!(kind = %self.target.resource.kind, "a transform has panicked: the object is kept as it was left");
+                tracing::error!(kind = %self.target.resource.kind, "transform panicked; keeping the object as it left it");
             }
         }
     }
 
-    /// Changes the store, and tells everybody of it.
+    /// Changes the store, and notifies all subscribers.
     pub(super) fn change(&self, change: impl FnOnce(&mut Store<dyn AnyObject>, Emit<'_, dyn AnyObject>)) {
         let mut store = self.store.write();
         let was_synced = store.is_synced();
@@ -416,7 +417,7 @@ impl AnyInformer {
     }
 }
 
-/// What a list brings is made ready while it comes: so the whole of it is never in memory in its long form.
+/// Objects of a list are packed while it arrives, so that it is never completely in memory in unpacked form.
 impl ObjectStorer for Arc<AnyInformer> {
     type Stored = Arc<Cell<dyn AnyObject>>;
 

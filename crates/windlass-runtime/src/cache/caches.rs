@@ -1,4 +1,4 @@
-//! All informers of a process, and what it writes.
+//! All informers of a process, and its own writes.
 
 use std::{
     any::TypeId,
@@ -32,13 +32,13 @@ use crate::{
     watch::{self as reflector, Form, WatchMetrics, WatchOptions},
 };
 
-/// Changes between the watch and the store: enough that neither waits for the other at each one.
+/// Capacity of the channel from the watch to the store: large enough that neither waits for each change.
 const CHANGES: usize = 128;
 
 /// All informers of a process. A cheap handle: clones share them.
 ///
-/// There is one watch for each Rust type, resource and [`Scope`], whoever asks for it and however often. It begins when
-/// it is first asked for, which must be within a tokio runtime, and ends when it is [removed](Caches::remove) or the
+/// There is one watch per Rust type, resource and [`Scope`], regardless of the number of users. It starts with the
+/// first request for it, which must be within a tokio runtime, and ends when it is [removed](Caches::remove) or the
 /// last handle is dropped.
 ///
 /// ```no_run
@@ -57,27 +57,27 @@ pub struct Caches {
     inner: Arc<Inner>,
 }
 
-/// What an informer is up to: for readiness and debugging.
+/// Status of an informer, for readiness and debugging.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct InformerStatus {
-    /// What it watches.
+    /// The watched resource.
     pub resource: ApiResource,
-    /// How much of it.
+    /// The watched scope.
     pub scope: Scope,
     /// Whole objects or metadata.
     pub form: Form,
-    /// Whether it has its first state.
+    /// Whether the initial list is complete.
     pub synced: bool,
     /// Whether the resource is known not to be served.
     pub absent: bool,
-    /// Whether it has died of a panic, so that what it holds is not current any more. It is not synced then.
+    /// Whether the informer stopped because of a panic, so that its cache is no longer current. It is not synced then.
     pub failed: bool,
-    /// How many objects it holds.
+    /// Number of objects.
     pub objects: usize,
-    /// The revision up to which the watch has brought everything.
+    /// Revision up to which the watch has delivered everything.
     pub revision: u64,
-    /// How often its handlers have panicked.
+    /// Number of panics of its handlers.
     pub handler_panics: u64,
 }
 
@@ -85,31 +85,31 @@ struct Inner {
     client: Client,
     metrics: OnceLock<(Arc<CacheMetrics>, WatchMetrics)>,
     informers: RwLock<HashMap<InformerKey, RunningInformer>>,
-    /// What an informer that has died of a panic watched.
+    /// The resource of an informer that stopped because of a panic.
     died: Arc<watch::Sender<Option<ApiResource>>>,
-    /// For each type, and for some resources of it.
+    /// By Rust type, and by resource for some.
     settings: RwLock<HashMap<SettingsOf, Settings<dyn AnyObject>>>,
 }
 
-/// Whose settings: of a Rust type, or of one resource of it.
+/// Subject of settings: a Rust type, or one resource of it.
 type SettingsOf = (TypeId, Option<ApiResource>);
 
-/// Which informer.
+/// Identity of an informer.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct InformerKey {
-    /// The Rust type; it tells the form, too.
+    /// The Rust type, which also determines the form.
     object: TypeId,
     resource: ApiResource,
     scope: Scope,
 }
 
-/// An informer with its task, which ends with this.
+/// An informer and its task, which is aborted on drop.
 struct RunningInformer {
     informer: Arc<AnyInformer>,
     task: AbortHandle,
 }
 
-/// What was written, and as what.
+/// Identity of a written object.
 struct Written {
     resource: ApiResource,
     object: TypeId,
@@ -117,7 +117,7 @@ struct Written {
 }
 
 impl Caches {
-    /// No informers yet.
+    /// Creates a set of caches without informers.
     pub fn new(client: Client) -> Self {
         let inner = Inner {
             client,
@@ -129,37 +129,38 @@ impl Caches {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Adds the numbers of informers and their watches to the metrics of the process: of those that start afterwards.
-    /// The second call of this does nothing.
+    /// Registers metrics of informers and their watches, for informers that start afterwards. A second call does
+    /// nothing.
     pub fn register_metrics(&self, metrics: &Metrics) {
         self.inner.metrics.get_or_init(|| (Arc::new(CacheMetrics::new(metrics)), WatchMetrics::register(metrics)));
     }
 
-    /// Settings of all informers of a Rust type that start afterwards. Those that run keep what they have.
+    /// Sets the settings of all informers of a Rust type that start afterwards. Running informers keep theirs.
     ///
-    /// Metadata informers have the type `PartialObjectMeta<K>`.
+    /// The type of metadata informers is `PartialObjectMeta<K>`.
     pub fn configure<K: Object>(&self, settings: Settings<K>) {
         self.inner.settings.write().insert((TypeId::of::<K>(), None), settings.into_any());
     }
 
-    /// Settings of the informers of one resource that start afterwards, where one Rust type has several. They come
-    /// before those of the type.
+    /// Sets the settings of the informers of one resource that start afterwards, for a Rust type with several
+    /// resources. They take precedence over those of the type.
     pub fn configure_with<K: Object>(&self, dynamic: &K::DynamicType, settings: Settings<K>) {
         let key = (TypeId::of::<K>(), Some(resource_of::<K>(dynamic)));
         self.inner.settings.write().insert(key, settings.into_any());
     }
 
-    /// The informer of a typed resource, started if it is new.
+    /// Returns the informer of a kind, and starts it if needed.
     pub fn informer<K: Object<DynamicType: Default>>(&self, scope: &Scope) -> Informer<K> {
         self.informer_with(&K::DynamicType::default(), scope)
     }
 
-    /// The informer of a resource whose type is known at run time, started if it is new.
+    /// Returns the informer of a kind that is known at run time, and starts it if needed.
     pub fn informer_with<K: Object>(&self, dynamic: &K::DynamicType, scope: &Scope) -> Informer<K> {
         Informer::of(self.inner.informer(WatchTarget::of::<K>(dynamic, scope.clone())))
     }
 
-    /// The informer of a resource's metadata, started if it is new. The same as an informer of `PartialObjectMeta<K>`.
+    /// Returns the metadata informer of a kind, and starts it if needed. Equivalent to an informer of
+    /// `PartialObjectMeta<K>`.
     pub fn metadata_with<K: Object>(&self, dynamic: &K::DynamicType, scope: &Scope) -> Informer<PartialObjectMeta<K>>
     where
         PartialObjectMeta<K>: Object<DynamicType = K::DynamicType>,
@@ -167,17 +168,17 @@ impl Caches {
         self.informer_with(dynamic, scope)
     }
 
-    /// The informer, if there is one already: a read starts no watch.
+    /// Returns the informer if it exists, without starting one.
     pub fn existing<K: Object>(&self, dynamic: &K::DynamicType, scope: &Scope) -> Option<Informer<K>> {
         self.inner.find(&InformerKey::of::<K>(dynamic, scope)).map(Informer::of)
     }
 
-    /// Ends an informer's watch and its subscriptions, for everybody who shares it: handles of it keep what was known,
-    /// and hear no more. Asking for it again starts another.
+    /// Ends an informer's watch and its subscriptions, for all its users. Existing handles keep the last known state,
+    /// and get no more events. A later request starts a new informer.
     pub fn remove<K: Object>(&self, dynamic: &K::DynamicType, scope: &Scope) {
         let mut informers = self.inner.informers.write();
         let removed = informers.remove(&InformerKey::of::<K>(dynamic, scope));
-        // Under the lock: nobody else begins to count under the same labels before.
+        // Under the lock, before a successor counts under the same labels.
         if let Some(removed) = &removed {
             removed.informer.uncount();
         }
@@ -186,57 +187,57 @@ impl Caches {
         drop(removed);
     }
 
-    /// Tells all informers that cover an object of a write that was just acknowledged, with the state that the server
-    /// answered. They show it from now on, as if the watch had brought it; older states that the watch still brings are
-    /// passed over. This is how a reconcile reads its own writes.
+    /// Tells all informers that cover an object of a successful write, with the state from the response of the API
+    /// server. They show it from now on, as if the watch had delivered it; older states from the watch are skipped.
+    /// This is how a reconcile reads its own writes.
     ///
-    /// - A state with a deletion timestamp that nothing holds back any more is the object's end.
-    /// - An object that the write has moved out of an informer's scope is gone from it. Whether it is in scope is told
-    ///   by namespace, labels, name; where a field selector asks for more, only the server knows: such an informer
-    ///   updates what it has, and waits for the watch with what it does not have.
-    /// - Informers of the same kind in another Rust type or form are told through JSON, if the version is the same. A
-    ///   write of metadata alone is told to metadata informers only.
-    /// - A state without revision or uid (a dry run) is ignored. So must be the answers of subresources that are other
-    ///   kinds.
+    /// - A state with a deletion timestamp and no finalizers left is the end of the object.
+    /// - An object that the write has moved out of an informer's scope is removed from it. Namespace, labels and name
+    ///   determine whether it is in scope. For other field selectors, only the API server knows: such an informer
+    ///   updates objects that it has, and waits for the watch to deliver others.
+    /// - Informers of the same kind with another Rust type or form are told through JSON, if the version is the same. A
+    ///   write of metadata only is told to metadata informers only.
+    /// - A state without revision or UID (a dry run) is ignored. Do not call this with responses of subresources that
+    ///   are other kinds.
     pub fn wrote<K: Object>(&self, dynamic: &K::DynamicType, object: &Arc<K>) {
         let resource = resource_of::<K>(dynamic);
         let written = Written { resource, object: TypeId::of::<K>(), metadata: K::metadata_api() };
         self.inner.wrote(&written, object.clone());
     }
 
-    /// The same for a delete that removed the object at once; `uid` is of the object that was deleted. States of it
-    /// that the watch still brings are passed over.
+    /// Tells all informers of a delete that removed the object at once. `uid` is the UID of the deleted object; states
+    /// of it that the watch still delivers are skipped.
     pub fn deleted<K: Object>(&self, dynamic: &K::DynamicType, key: &ObjectKey, uid: &str) {
         for informer in self.inner.of_kind(&K::group(dynamic), &K::kind(dynamic)) {
             informer.deleted(key, uid);
         }
     }
 
-    /// Resolves when every informer that there is now has its first state, or is removed.
+    /// Resolves when every informer that exists now has synced or is removed.
     pub async fn synced(&self) {
         let progress: Vec<_> =
             self.inner.informers.read().values().map(|running| running.informer.progress()).collect();
         for mut progress in progress {
-            // An error is its end.
+            // An error means that it has ended.
             let _ = progress.wait_for(|progress| progress.synced || progress.ended).await;
         }
     }
 
-    /// Whether every informer has its first state.
+    /// Whether every informer has synced.
     pub fn is_synced(&self) -> bool {
         self.inner.informers.read().values().all(|running| running.informer.progress().borrow().synced)
     }
 
-    /// Resolves when an informer has died of a panic: what it holds is not current any more, and will not be.
+    /// Resolves when an informer has stopped because of a panic: its cache is no longer current, and will not be again.
     pub async fn failed(&self) -> ApiResource {
         let mut died = self.inner.died.subscribe();
         match died.wait_for(Option::is_some).await.as_deref() {
             Ok(Some(resource)) => resource.clone(),
-            _ => unreachable!("the caches that are borrowed hold the sender"),
+            _ => unreachable!("the borrowed caches hold the sender"),
         }
     }
 
-    /// What all informers are up to, ordered by resource.
+    /// Returns the status of all informers, sorted by resource.
     pub fn status(&self) -> Vec<InformerStatus> {
         let mut status: Vec<_> =
             self.inner.informers.read().values().map(|running| running.informer.status()).collect();
@@ -259,7 +260,7 @@ impl Inner {
         self.informers.read().get(slot).map(|running| running.informer.clone())
     }
 
-    /// An informer, started if it is new.
+    /// Returns an informer, and starts it if needed.
     fn informer(&self, target: WatchTarget) -> Arc<AnyInformer> {
         let slot =
             InformerKey { object: target.object, resource: target.resource.clone(), scope: target.scope.clone() };
@@ -304,13 +305,13 @@ impl Inner {
                 });
                 match json {
                     Ok(json) => informer.wrote_as_json(json, partial),
-                    Err(error) => tracing::warn!(%error, kind = %resource.kind, "a written object is not JSON"),
+                    Err(error) => tracing::warn!(%error, kind = %resource.kind, "failed to serialize a written object"),
                 }
             }
         }
     }
 
-    /// The informers of a kind, in all versions, scopes and types.
+    /// Returns the informers of a kind, in all versions, scopes and types.
     fn of_kind(&self, group: &str, kind: &str) -> Vec<Arc<AnyInformer>> {
         let informers = self.informers.read();
         let of_kind = informers.iter().filter(|(slot, _)| slot.resource.group == group && slot.resource.kind == kind);
@@ -376,14 +377,14 @@ impl AnyInformer {
         self.change(|store, emit| store.wrote(object, fit, partial, emit));
     }
 
-    /// A write of another Rust type; `partial` if that may not know all fields.
+    /// Handles a write of another Rust type; `partial` if that type may not have all fields.
     fn wrote_as_json(&self, json: &[u8], partial: bool) {
         match self.target.parse.read(json) {
             Ok(object) => self.wrote(object, partial),
-            // Nothing of the object is told: it may be a secret.
+            // The content is not logged: it may be a secret.
             Err(_) => {
                 let kind = &self.target.resource.kind;
-                tracing::warn!(%kind, "a written object cannot be read as another type of its kind");
+                tracing::warn!(%kind, "failed to deserialize a written object as another type of its kind");
             }
         }
     }

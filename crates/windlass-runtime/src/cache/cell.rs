@@ -1,4 +1,4 @@
-//! The place of one state of one object, parsed or packed.
+//! Storage of one state of one object, parsed or packed.
 
 use std::{
     cell::OnceCell,
@@ -17,14 +17,14 @@ use super::{
 };
 use crate::{any_object::AnyObject, key::ObjectKey};
 
-/// One state of an object, in one of two forms: as the object, or as text that is parsed when it is read and then kept
-/// parsed. Which state it is never changes: another state is another cell. So a cell can be read at any time, under the
-/// store's lock or later, and is what the store, its indices and events that wait have in common.
+/// One state of an object, in one of two forms: parsed, or as text that is parsed when it is read and then stays
+/// parsed. A cell never changes its state: another state is another cell. So it can be read at any time, under the
+/// store's lock or later, and is shared by the store, its indices and queued events.
 ///
-/// Its own lock is held for no longer than one object takes to parse, and no other lock is taken meanwhile.
+/// Its lock is held for no longer than it takes to parse one object, and no other lock is taken meanwhile.
 pub(crate) struct Cell<K: ?Sized> {
     held: Mutex<Held<K>>,
-    /// It was read since the last sweep, or is new.
+    /// Whether it was read since the last sweep, or is new.
     read: AtomicBool,
 }
 
@@ -33,13 +33,13 @@ enum Held<K: ?Sized> {
     Packed(Packed<K>),
 }
 
-/// A cell that several look at one after the other: it is parsed once for all of them, and not kept so.
+/// A cell that is read several times in a row: it is parsed once for all reads, and does not stay parsed.
 pub(super) struct ParsedCell<'a, K: ?Sized> {
     pub(super) cell: &'a Arc<Cell<K>>,
     object: OnceCell<Arc<K>>,
 }
 
-/// Objects that are being read. Those that are packed wait until the store's lock is free: parsing many takes a while.
+/// Objects that are being read. Packed objects wait until the store's lock is released: parsing many takes a while.
 pub(super) struct Reading<K: ?Sized> {
     objects: Vec<Arc<K>>,
     packed: Vec<Arc<Cell<K>>>,
@@ -60,7 +60,7 @@ impl<K: AnyObject + ?Sized> Reading<K> {
         self.add_if(cell, |_| true);
     }
 
-    /// Reads an object, but hands it out only if it matches.
+    /// Adds an object if it matches.
     pub(super) fn add_if(&mut self, cell: &Arc<Cell<K>>, matches: impl FnOnce(&K) -> bool) {
         match cell.read_parsed(matches) {
             Some(object) => self.objects.extend(object),
@@ -68,12 +68,12 @@ impl<K: AnyObject + ?Sized> Reading<K> {
         }
     }
 
-    /// All of them. Not to be called under the store's lock.
+    /// Returns all objects. Must not be called under the store's lock.
     pub(super) fn finish(self) -> Vec<Arc<K>> {
         self.finish_if(|_| true)
     }
 
-    /// The same with those of [`add_if`](Self::add_if).
+    /// Like `finish`, for objects added by [`add_if`](Self::add_if).
     pub(super) fn finish_if(self, matches: impl Fn(&K) -> bool) -> Vec<Arc<K>> {
         let Self { mut objects, packed } = self;
         objects.extend(packed.into_iter().map(|cell| cell.read()).filter(|object| matches(object)));
@@ -86,13 +86,13 @@ impl<K: AnyObject + ?Sized> Cell<K> {
         Arc::new(Self { held: Mutex::new(Held::Parsed(object)), read: AtomicBool::new(true) })
     }
 
-    /// A cell that begins in its short form, if it has one.
+    /// Creates a cell in packed form, if possible.
     pub(super) fn packed(object: Arc<K>, packer: &Packer<K>) -> Arc<Self> {
         let held = packer.pack(&*object).map_or(Held::Parsed(object), Held::Packed);
         Arc::new(Self { held: Mutex::new(held), read: AtomicBool::new(true) })
     }
 
-    /// The object, which is kept parsed from now on.
+    /// Returns the object, which stays parsed from now on.
     pub(super) fn read(&self) -> Arc<K> {
         let mut held = self.held.lock();
         self.note_read();
@@ -106,7 +106,7 @@ impl<K: AnyObject + ?Sized> Cell<K> {
         }
     }
 
-    /// If it is parsed, the object if it matches.
+    /// If the object is parsed, returns it if it matches.
     pub(super) fn read_parsed(&self, matches: impl FnOnce(&K) -> bool) -> Option<Option<Arc<K>>> {
         let held = self.held.lock();
         let Held::Parsed(object) = &*held else { return None };
@@ -114,14 +114,14 @@ impl<K: AnyObject + ?Sized> Cell<K> {
         Some(matches(object).then(|| object.clone()))
     }
 
-    /// A store into memory that many read is dear, a look is not.
+    /// A load of shared memory is cheap, a store is not.
     fn note_read(&self) {
         if !self.read.load(Ordering::Relaxed) {
             self.read.store(true, Ordering::Relaxed);
         }
     }
 
-    /// The object; nothing is changed by it.
+    /// Returns the object without changing the cell.
     pub(super) fn peek(&self) -> Arc<K> {
         match &*self.held.lock() {
             Held::Parsed(object) => object.clone(),
@@ -129,7 +129,7 @@ impl<K: AnyObject + ?Sized> Cell<K> {
         }
     }
 
-    /// Looks at what is known without parsing. The cell is locked meanwhile.
+    /// Reads what is known without parsing. The cell is locked meanwhile.
     pub(super) fn brief<T>(&self, look: impl FnOnce(Brief<'_>) -> T) -> T {
         match &*self.held.lock() {
             Held::Parsed(object) => look(Brief::of(object.metadata())),
@@ -153,10 +153,10 @@ impl<K: AnyObject + ?Sized> Cell<K> {
         self.brief(|brief| brief.revision())
     }
 
-    /// Packs the object, unless somebody else has it, too: it would be in memory twice.
+    /// Packs the object, unless it is shared: it would be in memory twice.
     pub(super) fn pack(&self, packer: &Packer<K>) {
         let mut held = self.held.lock();
-        // Nobody gets hold of it while the lock is held.
+        // Nobody can share it while the lock is held.
         if let Held::Parsed(object) = &*held
             && Arc::strong_count(object) == 1
             && let Some(packed) = packer.pack(&**object)
@@ -165,7 +165,7 @@ impl<K: AnyObject + ?Sized> Cell<K> {
         }
     }
 
-    /// Packs the object if it was not read since the last time.
+    /// Packs the object if it was not read since the last sweep.
     pub(super) fn sweep(&self, packer: &Packer<K>) {
         if !self.read.swap(false, Ordering::Relaxed) {
             self.pack(packer);
@@ -189,7 +189,7 @@ impl<'a, K: AnyObject + ?Sized> ParsedCell<'a, K> {
 }
 
 impl<K: AnyObject + ?Sized> Event<Cell<K>> {
-    /// The event with its objects, as handlers get it. Objects that are packed stay so.
+    /// Converts the event for handlers. Packed objects stay packed.
     pub(super) fn open(self) -> Event<K> {
         match self {
             Self::Added { object, initial } => Event::Added { object: object.peek(), initial },

@@ -1,9 +1,9 @@
-//! From the store to handlers: every event, once, in order, outside of the store's lock.
+//! Delivery of events to handlers: every event, once, in order, outside of the store's lock.
 //!
-//! Events are queued under the store's lock, so their order is the store's. Whoever finds the queue unattended delivers
-//! it; everybody else leaves what they have queued to that one and goes on. So a handler may read, write, subscribe and
-//! end subscriptions, of its own informer too: what that queues is delivered after the event at hand. Objects that are
-//! packed are parsed when their event's turn comes, and not at all if there are no handlers.
+//! Events are queued under the store's lock, so their order is that of the store. A caller that finds the queue
+//! unattended delivers it; all others leave their events to that caller and continue. So a handler may read, write,
+//! subscribe and end subscriptions, even of its own informer: events that result are delivered after the current one.
+//! Packed objects are parsed when their event is delivered, and not at all without handlers.
 
 use std::{
     collections::VecDeque,
@@ -20,13 +20,13 @@ use tokio::sync::{Notify, watch};
 use super::{Event, cell::Cell};
 use crate::any_object::AnyObject;
 
-/// The watch waits when more than this is queued: its memory is bounded while somebody else delivers.
+/// Limit of queued events at which the watch waits, so that memory is bounded while another caller delivers.
 const QUEUED: usize = 1024;
 
-/// The handlers of one informer, and what waits for them.
+/// The handlers of one informer, and their queue.
 pub(super) struct Dispatch<K: ?Sized> {
     queue: Mutex<Queue<K>>,
-    /// Locked by the one who delivers alone.
+    /// Locked only by the caller that delivers.
     handlers: Mutex<Vec<Handler<K>>>,
     emptied: Notify,
     panics: AtomicU64,
@@ -35,27 +35,27 @@ pub(super) struct Dispatch<K: ?Sized> {
 
 struct Queue<K: ?Sized> {
     items: VecDeque<Item<K>>,
-    /// How many events the items have.
+    /// Number of events in all items.
     events: usize,
-    /// Somebody delivers.
+    /// Whether a caller is delivering.
     attended: bool,
-    /// Handlers that are there or about to be. Without any, events are not even queued.
+    /// Number of present and queued handlers. Without handlers, events are not even queued.
     handlers: usize,
     closed: bool,
 }
 
 enum Item<K: ?Sized> {
     Events(Vec<Event<Cell<K>>>),
-    /// A handler begins, with the present state.
+    /// A new handler, with the present state.
     Join {
         handler: Handler<K>,
         present: Vec<Arc<Cell<K>>>,
         synced: bool,
     },
-    /// The first state is complete.
+    /// The initial list is complete.
     Synced,
     /// Some subscriptions have ended.
-    AnyDispatch,
+    RemoveEnded,
     /// All subscriptions end.
     End,
 }
@@ -65,13 +65,13 @@ struct Handler<K: ?Sized> {
     state: Arc<SubscriptionState>,
 }
 
-/// What a handler and its subscription share.
+/// State that a handler and its subscription share.
 struct SubscriptionState {
     ended: AtomicBool,
     synced: watch::Sender<bool>,
 }
 
-/// A handler's place at an informer. Events end when it is dropped; a call that is under way on another thread still
+/// Subscription of a handler to an informer. Events end when it is dropped; a running call on another thread still
 /// finishes.
 #[must_use = "events end when the subscription is dropped"]
 pub struct Subscription {
@@ -79,27 +79,27 @@ pub struct Subscription {
     dispatch: Weak<dyn AnyDispatch>,
 }
 
-/// A [`Dispatch`] whose type is forgotten.
+/// A type-erased [`Dispatch`].
 trait AnyDispatch: Send + Sync {
     fn sweep(&self);
 }
 
 impl Subscription {
-    /// Resolves when the handler has had the first state. Once it has, this stays so, even when the resource is not
-    /// served any more. Never resolves after the informer was [removed](super::Caches::remove) if it had not before.
+    /// Resolves when the handler has received the initial list. It stays resolved, even if the resource is no longer
+    /// served. Never resolves if the informer was [removed](super::Caches::remove) before.
     pub async fn synced(&self) {
         let mut synced = self.state.synced.subscribe();
         if synced.wait_for(|synced| *synced).await.is_err() {
-            unreachable!("the seat that is borrowed holds the sender");
+            unreachable!("the borrowed subscription holds the sender");
         }
     }
 
-    /// Whether the handler has had the first state.
+    /// Whether the handler has received the initial list.
     pub fn is_synced(&self) -> bool {
         *self.state.synced.borrow()
     }
 
-    /// Whether the informer was removed, so that nothing more will come.
+    /// Whether the informer was removed, so that there will be no more events.
     pub fn is_ended(&self) -> bool {
         self.state.ended.load(Ordering::Acquire)
     }
@@ -115,7 +115,7 @@ impl Drop for Subscription {
 }
 
 impl<K: ?Sized> Dispatch<K> {
-    /// Without handlers yet. The kind is for the log.
+    /// Creates a dispatch without handlers. The kind is for logs.
     pub(super) fn new(kind: &str) -> Self {
         let queue = Queue { items: VecDeque::new(), events: 0, attended: false, handlers: 0, closed: false };
         Self {
@@ -129,9 +129,9 @@ impl<K: ?Sized> Dispatch<K> {
 }
 
 impl<K: AnyObject + ?Sized> Dispatch<K> {
-    /// Queues what `fill` emits. To be called under the store's lock.
+    /// Queues the events that `fill` emits. Must be called under the store's lock.
     pub(super) fn queue(&self, fill: impl FnOnce(&mut dyn FnMut(Event<Cell<K>>))) {
-        // The queue's lock is not held meanwhile: the store's is, so nobody else queues events.
+        // The queue's lock is not held meanwhile: the store's lock is, so nobody else queues events.
         if self.queue.lock().handlers == 0 {
             return fill(&mut |_| ());
         }
@@ -144,12 +144,12 @@ impl<K: AnyObject + ?Sized> Dispatch<K> {
         }
     }
 
-    /// Queues that the first state is complete. To be called under the store's lock.
+    /// Queues that the initial list is complete. Must be called under the store's lock.
     pub(super) fn queue_synced(&self) {
         self.queue.lock().items.push_back(Item::Synced);
     }
 
-    /// Queues a new handler. To be called under the store's lock.
+    /// Queues a new handler. Must be called under the store's lock.
     pub(super) fn queue_handler(
         self: &Arc<Self>,
         call: Box<dyn FnMut(Event<K>) + Send>,
@@ -170,7 +170,7 @@ impl<K: AnyObject + ?Sized> Dispatch<K> {
         Subscription { state, dispatch }
     }
 
-    /// Delivers what is queued, unless somebody does. Not to be called under the store's lock.
+    /// Delivers the queue, unless another caller does. Must not be called under the store's lock.
     pub(super) fn deliver(&self) {
         {
             let mut queue = self.queue.lock();
@@ -227,7 +227,7 @@ impl<K: AnyObject + ?Sized> Dispatch<K> {
                     handler.state.synced.send_replace(true);
                 }
             }
-            Item::AnyDispatch => self.sweep_ended(handlers),
+            Item::RemoveEnded => self.sweep_ended(handlers),
             Item::End => {
                 for handler in &*handlers {
                     handler.state.ended.store(true, Ordering::Release);
@@ -240,7 +240,7 @@ impl<K: AnyObject + ?Sized> Dispatch<K> {
     fn sweep_ended(&self, handlers: &mut Vec<Handler<K>>) {
         let ended: Vec<_> = handlers.extract_if(.., |handler| handler.state.ended.load(Ordering::Acquire)).collect();
         self.queue.lock().handlers -= ended.len();
-        // What a handler holds may panic when it is dropped.
+        // Dropping a handler may panic.
         for handler in ended {
             self.contain(|| drop(handler));
         }
@@ -252,7 +252,7 @@ impl<K: AnyObject + ?Sized> Dispatch<K> {
         }
     }
 
-    /// The event with its objects; none if a type does not read what it has written.
+    /// Converts the event for handlers; returns `None` if an object cannot be parsed from its own JSON.
     fn open(&self, event: Event<Cell<K>>) -> Option<Event<K>> {
         self.contain(|| event.open())
     }
@@ -261,17 +261,17 @@ impl<K: AnyObject + ?Sized> Dispatch<K> {
         let done = catch_unwind(AssertUnwindSafe(call)).ok();
         if done.is_none() {
             self.panics.fetch_add(1, Ordering::Relaxed);
-            tracing::error!(kind = %self.kind, "a handler has panicked: it has missed an event");
+            tracing::error!(kind = %self.kind, "handler panicked and missed an event");
         }
         done
     }
 
-    /// How often handlers have panicked.
+    /// Returns the number of panics of handlers.
     pub(super) fn panics(&self) -> u64 {
         self.panics.load(Ordering::Relaxed)
     }
 
-    /// Resolves when not much is queued.
+    /// Resolves when the queue is short.
     pub(super) async fn settled(&self) {
         loop {
             let emptied = self.emptied.notified();
@@ -284,7 +284,7 @@ impl<K: AnyObject + ?Sized> Dispatch<K> {
         }
     }
 
-    /// Ends all subscriptions, after what is queued.
+    /// Ends all subscriptions, after the queued events.
     pub(super) fn close(&self) {
         let mut queue = self.queue.lock();
         queue.closed = true;
@@ -296,7 +296,7 @@ impl<K: AnyObject + ?Sized> Dispatch<K> {
 
 impl<K: AnyObject + ?Sized> AnyDispatch for Dispatch<K> {
     fn sweep(&self) {
-        self.queue.lock().items.push_back(Item::AnyDispatch);
+        self.queue.lock().items.push_back(Item::RemoveEnded);
         self.deliver();
     }
 }

@@ -1,4 +1,4 @@
-//! Objects by values that a function gives them.
+//! Indices: objects by the values of a function.
 
 use std::{
     any::{Any, TypeId, type_name},
@@ -22,39 +22,39 @@ use crate::{
     object::Object,
 };
 
-/// Up to this many objects of one value are a plain list; a removal from it is a search.
+/// Maximum number of objects per value that are kept in a plain list, from which removal is a search.
 const FEW: usize = 16;
 
-/// A named index: objects by the values that a function gives them. Made by
+/// A named index: objects by the values that a function returns for them. Created by
 /// [`Informer::index`](super::Informer::index).
 ///
-/// It is kept under the same lock as the objects: what it gives is exactly what the informer holds at that moment. A
-/// cheap handle.
+/// It is updated under the same lock as the objects, so its results are exactly what the informer holds at that moment.
+/// A cheap handle.
 pub struct Index<K: Object, V> {
     any: Arc<AnyInformer>,
     place: usize,
-    /// Of other scopes, read as one with this.
+    /// Indices of other scopes, read as one with this.
     others: Vec<Self>,
     _types: PhantomData<fn() -> (K, V)>,
 }
 
-/// Why there is no such index.
+/// Error from creating an index.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexError {
-    /// Another index has the name, with values of another type.
-    #[error("the index {name:?} has values of type {present}, not {asked}")]
+    /// Another index of this name has values of another type.
+    #[error("index {name:?} has values of type {present}, not {asked}")]
     OtherType {
-        /// The name.
+        /// Name of the index.
         name: &'static str,
-        /// The type that was asked for.
+        /// The requested type.
         asked: &'static str,
-        /// The type of the index that has the name.
+        /// The type of the existing index.
         present: &'static str,
     },
 }
 
-/// An index whose type of values is forgotten.
+/// A type-erased index.
 pub(super) trait AnyIndex<K: ?Sized>: Any + Send + Sync {
     fn name(&self) -> &'static str;
     fn value_type(&self) -> (TypeId, &'static str);
@@ -71,13 +71,13 @@ pub(super) struct Entries<K: ?Sized, V> {
     objects: HashMap<V, Bucket<K>>,
 }
 
-/// The values of objects, by where these are: each object is held, so that no other can be there.
+/// Values of objects, by the address of their cells. The cells are held, so that no address is reused.
 pub(super) struct PrecomputedValues<K: ?Sized, V> {
     values: HashMap<*const Cell<K>, Vec<V>>,
     _cells: Vec<Arc<Cell<K>>>,
 }
 
-/// What gives an object its values.
+/// Function that returns the values of an object.
 pub(super) enum Values<K: ?Sized, V> {
     OfKey(fn(&ObjectKey) -> Vec<V>),
     OfObject(Box<OfObject<K, V>>),
@@ -97,7 +97,7 @@ impl<K: Object, V> Index<K, V> {
         Self { any, place, others: Vec::new(), _types: PhantomData }
     }
 
-    /// Several of the same name and values, read as one; at least one.
+    /// Combines several indices of the same name and type; returns `None` if there are none.
     pub(crate) fn union(mut indexes: Vec<Self>) -> Option<Self> {
         let mut first = indexes.pop()?;
         first.others = indexes;
@@ -106,7 +106,7 @@ impl<K: Object, V> Index<K, V> {
 }
 
 impl<K: Object, V: Hash + Eq + Send + Sync + 'static> Index<K, V> {
-    /// The objects with a value, in no order, without a scan.
+    /// Returns the objects with a value, in no particular order, without a scan.
     pub fn get<Q>(&self, value: &Q) -> Vec<Arc<K>>
     where
         V: Borrow<Q>,
@@ -121,7 +121,7 @@ impl<K: Object, V: Hash + Eq + Send + Sync + 'static> Index<K, V> {
         objects
     }
 
-    /// How many objects have a value.
+    /// Returns the number of objects with a value.
     pub fn count<Q>(&self, value: &Q) -> usize
     where
         V: Borrow<Q>,
@@ -133,7 +133,7 @@ impl<K: Object, V: Hash + Eq + Send + Sync + 'static> Index<K, V> {
         self.any.with_index::<V, _>(self.place, |entries| entries.count(value))
     }
 
-    /// The values that at least one object has, in no order.
+    /// Returns the values that at least one object has, in no particular order.
     pub fn values(&self) -> Vec<V>
     where
         V: Clone,
@@ -158,22 +158,22 @@ impl<K: AnyObject + ?Sized, V: Hash + Eq + Send + Sync + 'static> Entries<K, V> 
         Self { name, values, objects: HashMap::new() }
     }
 
-    /// The values of objects, to be found without the store's lock: to parse many takes a while.
-    pub(super) fn foresee(&self, cells: Vec<Arc<Cell<K>>>) -> PrecomputedValues<K, V> {
+    /// Computes the values of objects without the store's lock, as parsing many takes a while.
+    pub(super) fn precompute(&self, cells: Vec<Arc<Cell<K>>>) -> PrecomputedValues<K, V> {
         let values = cells.iter().map(|cell| (Arc::as_ptr(cell), self.values_of(&ParsedCell::new(cell)))).collect();
         PrecomputedValues { values, _cells: cells }
     }
 
-    /// Takes all objects in; only those that were not foreseen are parsed.
+    /// Adds all objects; only those without precomputed values are parsed.
     pub(super) fn fill<'a>(
         &mut self,
         cells: impl Iterator<Item = &'a Arc<Cell<K>>>,
-        mut foreseen: PrecomputedValues<K, V>,
+        mut precomputed: PrecomputedValues<K, V>,
     ) where
         K: 'a,
     {
         for cell in cells {
-            let values = foreseen.values.remove(&Arc::as_ptr(cell));
+            let values = precomputed.values.remove(&Arc::as_ptr(cell));
             let values = values.unwrap_or_else(|| self.values_of(&ParsedCell::new(cell)));
             self.insert_as(cell, values);
         }
@@ -190,7 +190,7 @@ impl<K: AnyObject + ?Sized, V: Hash + Eq + Send + Sync + 'static> Entries<K, V> 
         }
     }
 
-    /// The objects with a value.
+    /// Visits the objects with a value.
     pub(super) fn each<Q>(&self, value: &Q, visit: impl FnMut(&Arc<Cell<K>>))
     where
         V: Borrow<Q>,
@@ -209,14 +209,14 @@ impl<K: AnyObject + ?Sized, V: Hash + Eq + Send + Sync + 'static> Entries<K, V> 
         self.objects.get(value).map(Bucket::len).unwrap_or_default()
     }
 
-    /// The values of an object; none if the function panics.
+    /// Returns the values of an object; none if the function panics.
     fn values_of(&self, object: &ParsedCell<'_, K>) -> Vec<V> {
         let values = match &self.values {
             Values::OfKey(values) => return values(&object.cell.key()),
             Values::OfObject(values) => values,
         };
         catch_unwind(AssertUnwindSafe(|| values(object.object()))).unwrap_or_else(|_| {
-            tracing::error!(index = self.name, "the function of an index has panicked: the object is not in the index");
+            tracing::error!(index = self.name, "index function panicked; the object is not in the index");
             Vec::new()
         })
     }
@@ -274,7 +274,7 @@ impl<K: AnyObject + ?Sized> Bucket<K> {
 
     fn insert(&mut self, object: &Arc<Cell<K>>) {
         match self {
-            // A function may give a value twice.
+            // A function may return a value twice.
             Self::One(present) if Arc::ptr_eq(present, object) => {}
             Self::One(present) => *self = Self::Few(vec![present.clone(), object.clone()]),
             Self::Few(objects) if objects.iter().any(|present| Arc::ptr_eq(present, object)) => {}

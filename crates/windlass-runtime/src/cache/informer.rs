@@ -1,4 +1,4 @@
-//! One informer, as its readers have it: with the type of its objects.
+//! A typed informer.
 
 use std::{hash::Hash, marker::PhantomData, sync::Arc};
 
@@ -20,9 +20,9 @@ use crate::{
 
 /// A view of one resource within one scope, kept current by a watch. A cheap handle.
 ///
-/// Reads are of one consistent state each, never wait for the server, and never block on handlers. The watch ends when
-/// the informer is [removed](super::Caches::remove) or the last handle of its [`Caches`](super::Caches) is dropped;
-/// what was known then can still be read.
+/// Each read returns one consistent state, never waits for the API server, and never blocks on handlers. The watch ends
+/// when the informer is [removed](super::Caches::remove) or the last handle of its [`Caches`](super::Caches) is
+/// dropped; the last known state can still be read.
 pub struct Informer<K: Object> {
     any: Arc<AnyInformer>,
     _object: PhantomData<fn() -> K>,
@@ -35,18 +35,18 @@ impl<K: Object> Clone for Informer<K> {
 }
 
 impl<K: Object> Informer<K> {
-    /// Its objects must have this type.
+    /// The objects must have this type.
     pub(super) fn of(any: Arc<AnyInformer>) -> Self {
         Self { any, _object: PhantomData }
     }
 
-    /// The same without the type.
+    /// Erases the type.
     pub(crate) fn into_any(self) -> Arc<AnyInformer> {
         self.any
     }
 
-    /// An informer that is fed by hand, and the future that feeds it: for tests, and for sources other than a watch.
-    /// Its own writes are not told to it, as no [`Caches`](super::Caches) knows it.
+    /// Creates an informer that is fed through a channel, and the future that feeds it: for tests, and for sources
+    /// other than a watch. It does not see own writes, as it belongs to no [`Caches`](super::Caches).
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -82,50 +82,50 @@ impl<K: Object> Informer<K> {
         })
     }
 
-    /// What it watches.
+    /// Returns the watched resource.
     pub fn resource(&self) -> &ApiResource {
         &self.any.target.resource
     }
 
-    /// How much of it.
+    /// Returns the watched scope.
     pub fn scope(&self) -> &Scope {
         &self.any.target.scope
     }
 
-    /// An object.
+    /// Returns an object.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
         self.any.get(key).map(typed)
     }
 
-    /// The names of all objects, in no order. No object is looked into, so those that are packed stay so.
+    /// Returns the keys of all objects, in no particular order. Packed objects stay packed.
     pub fn keys(&self) -> Vec<ObjectKey> {
         self.any.keys()
     }
 
-    /// All objects, in no order.
+    /// Returns all objects, in no particular order.
     pub fn list(&self) -> Vec<Arc<K>> {
         self.any.list().into_iter().map(typed).collect()
     }
 
-    /// The objects of a namespace, in no order, by an index that is made when this is first called.
+    /// Returns the objects of a namespace, in no particular order, by an index that the first call creates.
     pub fn list_in(&self, namespace: &str) -> Vec<Arc<K>> {
         self.any.list_in(namespace).into_iter().map(typed).collect()
     }
 
-    /// The objects that have an owner with that uid, as its controller or otherwise, in no order, by an index that is
-    /// made when this is first called.
+    /// Returns the objects with an owner of this UID, controlling or not, in no particular order, by an index that the
+    /// first call creates.
     pub fn owned_by(&self, uid: &str) -> Vec<Arc<K>> {
         self.any.owned_by(uid).into_iter().map(typed).collect()
     }
 
-    /// The objects whose labels match a selector, in no order. Looks at every object; an [index](Self::index) does not.
-    /// A selector can be made of expressions, of a `LabelSelector`, or of text with
-    /// [`parse_selector`](super::parse_selector).
+    /// Returns the objects whose labels match a selector, in no particular order. This reads every object; an
+    /// [index](Self::index) does not. A selector can be built from expressions, from a `LabelSelector`, or from text
+    /// with [`parse_selector`](super::parse_selector).
     pub fn select(&self, selector: &Selector) -> Vec<Arc<K>> {
         self.any.select(selector).into_iter().map(typed).collect()
     }
 
-    /// How many objects there are.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.any.store().len()
     }
@@ -135,12 +135,12 @@ impl<K: Object> Informer<K> {
         self.len() == 0
     }
 
-    /// The index of that name, made if it is new, over objects that are there already, too. An object may have several
+    /// Returns the index of this name, and creates it over all present objects if needed. An object may have several
     /// values or none.
     ///
-    /// The function must give the same values for the same object every time, and must not use the informer: it is
-    /// called under its lock. If the name is taken by an index with values of the same type, that index is given, and
-    /// the function is not used; with values of another type, it is an error.
+    /// The function must always return the same values for the same object, and must not use the informer: it is called
+    /// under its lock. If an index of this name with the same type of values exists, it is returned, and the function
+    /// is not used. If its values have another type, this is an error.
     ///
     /// ```
     /// # use k8s_openapi::api::core::v1::Pod;
@@ -158,40 +158,40 @@ impl<K: Object> Informer<K> {
         Ok(Index::new(self.any.clone(), self.any.index(name, values)?))
     }
 
-    /// Calls a handler with everything that happens, in order, beginning with an `Added { initial: true }` for each
-    /// object that is there. The handler must be quick and must not block: it is called by the watch itself, or by
-    /// whoever writes. It may use the informer in every way. If it panics, that is logged and counted, and it is called
-    /// again with the next event. The subscription becomes [synced](Subscription::synced) when the handler has had the
-    /// first state.
+    /// Calls a handler with all events in order, beginning with an `Added { initial: true }` for each present object.
+    /// The handler must be quick and must not block: it runs on the watch, or in the task that writes. It may use the
+    /// informer freely. A panic is logged and counted, and the handler is called again with the next event. The
+    /// subscription is [synced](Subscription::synced) when the handler has received the initial list.
     pub fn subscribe(&self, mut handler: impl FnMut(Event<K>) + Send + 'static) -> Subscription {
         self.any.subscribe(Box::new(move |event| handler(event.typed())))
     }
 
-    /// Resolves when the first state is there. Stays pending while the resource is not served, and if the informer was
-    /// removed before.
+    /// Resolves when the initial list is complete. Stays pending while the resource is not served, or if the informer
+    /// was removed before.
     pub async fn synced(&self) {
         self.any.synced().await;
     }
 
-    /// Whether the first state is there, the resource is still served, and the informer has not died of a panic.
+    /// Whether the initial list is complete, the resource is still served, and the informer has not stopped because of
+    /// a panic.
     pub fn is_synced(&self) -> bool {
         self.any.is_synced()
     }
 
-    /// Whether the resource is known not to be served: its definition is not there, yet or any more.
+    /// Whether the resource is known not to be served, for example because its CRD is missing.
     pub fn is_absent(&self) -> bool {
         self.any.is_absent()
     }
 
-    /// The revision up to which the watch has brought everything. Own writes can be ahead of it.
+    /// Returns the revision up to which the watch has delivered everything. Own writes can be ahead of it.
     pub fn revision(&self) -> u64 {
         self.any.progress.borrow().revision
     }
 
-    /// Resolves when the watch has brought everything up to a revision: for those who write by other means than the
-    /// [context](crate::context), and want to read what they wrote. The revision must be of this resource; one that is
-    /// never reached is never resolved, and one that no change of this scope follows is reached with the next bookmark,
-    /// which servers send about once a minute.
+    /// Resolves when the watch has delivered everything up to a revision: for code that writes by other means than the
+    /// [context](crate::context) and wants to read its own writes. The revision must be one of this resource, or this
+    /// may never resolve. If no change in this scope follows the revision, it is reached with the next bookmark, which
+    /// API servers send about once a minute.
     pub async fn caught_up(&self, revision: u64) {
         self.any.wait(|progress| progress.synced && progress.revision >= revision).await;
     }

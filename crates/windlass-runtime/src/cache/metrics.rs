@@ -1,4 +1,4 @@
-//! Numbers of informers.
+//! Metrics of informers.
 
 use std::sync::{
     Arc,
@@ -14,19 +14,19 @@ use prometheus_client::{
 use super::Event;
 use crate::{metrics::Metrics, scope::Scope};
 
-/// Which informer.
+/// Labels of an informer.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Labels {
     group: String,
     version: String,
     resource: String,
-    /// The namespace and selectors, where there are some.
+    /// Namespace and selectors, if any.
     scope: String,
-    /// `metadata` where only that is kept.
+    /// `metadata` if only metadata is kept.
     form: String,
 }
 
-/// The families of all informers of a process.
+/// Metric families of all informers of a process.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CacheMetrics {
     revision: Family<Labels, Gauge>,
@@ -36,7 +36,7 @@ pub(super) struct CacheMetrics {
     deleted: Family<Labels, Counter>,
 }
 
-/// The numbers of one informer. They are gone from the families when it is removed or dropped.
+/// Metrics of one informer. They are removed from the families when it is removed or dropped.
 pub(super) struct InformerMetrics {
     families: Arc<CacheMetrics>,
     labels: Labels,
@@ -54,14 +54,18 @@ impl CacheMetrics {
         metrics.register(|registry| {
             registry.register(
                 "informer_store_resource_version",
-                "Revision up to which the informer's watch has brought everything",
+                "Revision up to which the informer's watch has delivered everything",
                 families.revision.clone(),
             );
-            registry.register("informer_objects", "Objects that the informer holds", families.objects.clone());
+            registry.register(
+                "informer_objects",
+                "Number of objects in the informer's cache",
+                families.objects.clone(),
+            );
             for (name, family) in
                 [("added", &families.added), ("updated", &families.updated), ("deleted", &families.deleted)]
             {
-                let help = format!("Objects that the informer has seen {name}");
+                let help = format!("Number of objects that the informer has seen {name}");
                 registry.register(format!("informer_events_{name}"), help, family.clone());
             }
         });
@@ -92,7 +96,7 @@ impl InformerMetrics {
         }
     }
 
-    /// Takes the numbers out of the families. The second time nothing happens: they may be those of a successor.
+    /// Removes the metrics from the families. Does nothing the second time, as they may be those of a successor.
     pub(super) fn remove(&self) {
         if !self.removed.swap(true, Ordering::Relaxed) {
             self.families.revision.remove(&self.labels);

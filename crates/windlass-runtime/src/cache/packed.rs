@@ -1,4 +1,4 @@
-//! An object as text.
+//! Packed objects.
 
 use std::{cell::RefCell, sync::Arc};
 
@@ -7,25 +7,25 @@ use kube::core::ObjectMeta;
 use super::table::key_of;
 use crate::{any_object::AnyObject, object::revision_in, watch::Parse};
 
-/// A scratch buffer that has grown beyond this is not kept.
+/// Maximum size of a scratch buffer that is kept.
 const SCRATCH: usize = 1 << 20;
 
 thread_local! {
-    /// What is packed is written here first, so that each text is as long as it must be.
+    /// Scratch buffer, so that each packed text has its exact size.
     static SPARE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// An object as JSON, after what the store asks of it without parsing: the lengths of namespace, name, uid and
-/// resourceVersion, and these themselves. In one piece of memory.
+/// An object as JSON, preceded by what the store needs without parsing: the lengths of namespace, name, UID and
+/// resource version, and these values. In one allocation.
 pub(super) struct Packed<K: ?Sized> {
     text: Box<[u8]>,
     parse: Parse<K>,
 }
 
-/// What the store asks of an object, parsed or not.
+/// What the store needs of an object, parsed or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Brief<'a> {
-    /// Namespace and name; empty where it has none.
+    /// Namespace and name; empty if absent.
     pub(super) key: (&'a str, &'a str),
     pub(super) uid: Option<&'a str>,
     pub(super) version: Option<&'a str>,
@@ -39,18 +39,18 @@ impl<'a> Brief<'a> {
         Self { key: key_of(meta), uid: meta.uid.as_deref(), version: meta.resource_version.as_deref() }
     }
 
-    /// As [`revision_of`](crate::object::revision_of) the object.
+    /// See [`revision_of`](crate::object::revision_of).
     pub(super) fn revision(&self) -> u64 {
         revision_in(self.version)
     }
 }
 
 impl<K: AnyObject + ?Sized> Packed<K> {
-    /// None if it is no object of a server, or cannot be written as JSON. `parse` reads it again.
+    /// Returns `None` if the object is not from a server or cannot be serialized. `parse` must deserialize it.
     pub(super) fn new(object: &K, parse: Parse<K>) -> Option<Self> {
         let brief = Brief::of(object.metadata());
         let fields = [brief.key.0, brief.key.1, brief.uid?, brief.version?];
-        // Nothing is not told from something empty.
+        // An absent field cannot be distinguished from an empty one.
         if fields[1..].iter().any(|field| field.is_empty()) {
             return None;
         }
@@ -70,14 +70,14 @@ impl<K: AnyObject + ?Sized> Packed<K> {
         Some(packed)
     }
 
-    /// What the store asks of it, and the JSON.
+    /// Returns the fields and the JSON.
     fn parts(&self) -> (Brief<'_>, &[u8]) {
         let (lengths, mut rest) = self.text.split_at(LENGTHS);
         let mut fields = [""; FIELDS];
         for (field, length) in fields.iter_mut().zip(lengths.chunks_exact(size_of::<u16>())) {
             let text;
             (text, rest) = rest.split_at(usize::from(u16::from_le_bytes([length[0], length[1]])));
-            *field = std::str::from_utf8(text).expect("a part of a packed object must be text, as it was written");
+            *field = std::str::from_utf8(text).expect("a packed object contains the text that was written");
         }
         let [namespace, name, uid, version] = fields;
         (Brief { key: (namespace, name), uid: Some(uid), version: Some(version) }, rest)
@@ -87,10 +87,10 @@ impl<K: AnyObject + ?Sized> Packed<K> {
         self.parts().0
     }
 
-    /// The object. What does not parse here was written by a type that does not read what it writes, which the
-    /// [packer](super::packing::Packer) looks out for.
+    /// Returns the object. A type whose JSON cannot be parsed again is found by the [packer](super::packing::Packer)
+    /// beforehand.
     pub(super) fn parse(&self) -> Arc<K> {
-        self.try_parse().expect("a type that is kept packed must read what it writes")
+        self.try_parse().expect("a packed type deserializes what it serializes")
     }
 
     pub(super) fn try_parse(&self) -> Option<Arc<K>> {

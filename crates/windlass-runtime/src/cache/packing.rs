@@ -1,4 +1,4 @@
-//! When objects are packed, and when never.
+//! When objects are packed.
 
 use std::{
     fmt::{self, Write},
@@ -14,29 +14,29 @@ use tokio::time::Instant;
 use super::{any_informer::AnyInformer, packed::Packed};
 use crate::{any_object::AnyObject, watch::Parse};
 
-/// Slots that are swept at once: nobody waits for it but the watch, for less than a millisecond.
+/// Number of slots that are swept at once. Only the watch waits for it, for less than a millisecond.
 const STEP: usize = 64;
-/// The pause between two steps.
+/// Pause between two steps.
 const PAUSE: Duration = Duration::from_millis(5);
-/// So many of the first objects are read back when they are packed, and one of so many later ones.
+/// The first so many packed objects are parsed again as a check, and one of so many later ones.
 const CHECKED_FIRST: usize = 32;
 const CHECKED_LATER: usize = 256;
 
-/// When an informer keeps objects as compact JSON, which takes about half of the memory that parsed ones take. In
+/// When an informer keeps objects as compact JSON, which takes about half of the memory of parsed ones. Part of
 /// [`Settings::packing`](super::Settings::packing).
 ///
-/// A read of a packed object parses it, in some microseconds, and it stays parsed while it is read now and then: it is
-/// packed again when it was not read for [`idle`](Self::idle) to twice that, and nobody holds it any more. Reads and
-/// handlers never see the difference. A read that looks at every object, a
-/// [`list`](super::Informer::list) or [`select`](super::Informer::select), parses every object.
+/// Reading a packed object parses it, which takes a few microseconds. It stays parsed while it is read from time to
+/// time, and is packed again after it was not read for [`idle`](Self::idle) to twice that, if nobody holds it. Reads
+/// and handlers never see the difference. A read of every object, such as [`list`](super::Informer::list) or
+/// [`select`](super::Informer::select), parses every object.
 ///
-/// The type must read what it writes, to the last field. Informers read some of what they pack back; one that finds a
-/// difference says so in the log and packs nothing more.
+/// Deserializing the type must restore every field that it serializes. Informers check some of the objects that they
+/// pack; if one differs, this is logged, and no more objects are packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packing {
-    /// Informers with this many objects or fewer pack nothing: 1,000 by default.
+    /// Number of objects up to which nothing is packed; 1,000 by default.
     pub above: usize,
-    /// For how long an object must not have been read: 5 minutes by default.
+    /// Time after the last read before an object is packed; 5 minutes by default.
     pub idle: Duration,
 }
 
@@ -51,17 +51,17 @@ pub(super) struct Packer<K: ?Sized> {
     parse: Parse<K>,
     packing: Option<Packing>,
     packed: AtomicUsize,
-    /// The type does not read what it writes.
+    /// The type does not restore all fields that it serializes.
     unfit: AtomicBool,
 }
 
 impl<K: AnyObject + ?Sized> Packer<K> {
-    /// `parse` reads what is packed.
+    /// `parse` deserializes packed objects.
     pub(super) fn new(packing: Option<Packing>, parse: Parse<K>) -> Arc<Self> {
         Arc::new(Self { parse, packing, packed: AtomicUsize::new(0), unfit: AtomicBool::new(false) })
     }
 
-    /// Whether so many objects are enough for it.
+    /// Whether this many objects are enough to pack them.
     pub(super) fn packs(&self, objects: usize) -> bool {
         self.packing.is_some_and(|packing| objects > packing.above) && !self.unfit.load(Ordering::Relaxed)
     }
@@ -76,7 +76,7 @@ impl<K: AnyObject + ?Sized> Packer<K> {
             self.unfit.store(true, Ordering::Relaxed);
             tracing::warn!(
                 r#type = self.parse.name,
-                "a type does not read all that it writes: its objects are not packed, and take more memory"
+                "a type loses fields when it is serialized and deserialized; not packing its objects, which takes more memory"
             );
             return None;
         }
@@ -84,13 +84,13 @@ impl<K: AnyObject + ?Sized> Packer<K> {
     }
 }
 
-/// Whether what was packed is the whole object.
+/// Whether the packed object is complete.
 fn is_whole<K: AnyObject + ?Sized>(packed: &Packed<K>, object: &K) -> bool {
     packed.try_parse().is_some_and(|back| ByteHistogram::of(&*back) == ByteHistogram::of(object))
 }
 
-/// How often each byte is in the debug form of something. Objects need not be comparable, but can be shown; and equal
-/// ones with hash maps are shown in any order.
+/// Number of occurrences of each byte in the debug output of an object. Objects need not implement `PartialEq`, and
+/// equal hash maps are printed in any order.
 #[derive(PartialEq, Eq)]
 struct ByteHistogram([u32; 256]);
 
@@ -111,7 +111,7 @@ impl Write for ByteHistogram {
     }
 }
 
-/// Where the sweep of an informer is.
+/// Progress of the sweep of an informer.
 #[derive(Default)]
 pub(super) struct Sweep {
     due: Option<Instant>,
@@ -119,7 +119,7 @@ pub(super) struct Sweep {
 }
 
 impl Sweep {
-    /// When the next step is due; never while there are few objects.
+    /// Returns when the next step is due; `None` while there are few objects.
     pub(super) fn due(&mut self, shared: &AnyInformer) -> Option<Instant> {
         if self.due.is_none()
             && let Some(packing) = &shared.settings.packing
@@ -130,12 +130,12 @@ impl Sweep {
         self.due
     }
 
-    /// Does a step.
+    /// Does one step.
     pub(super) fn step(&mut self, shared: &AnyInformer) {
         let slots = self.slot..self.slot + STEP;
         self.slot = slots.end;
         let (cells, more) = shared.store().slots(slots);
-        // Not under the store's lock, which writers wait for: a cell has its own.
+        // Not under the store's lock, for which writers wait: a cell has its own.
         cells.iter().for_each(|cell| cell.sweep(&shared.packer));
         if more {
             self.due = Some(Instant::now() + PAUSE);

@@ -1,4 +1,4 @@
-//! Whether an object is within a scope, as far as that can be told without the server.
+//! Whether an object is within a scope, as far as this can be told without the API server.
 
 use std::collections::BTreeMap;
 
@@ -10,21 +10,21 @@ use crate::scope::Scope;
 /// Whether an object belongs to an informer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ScopeMatch {
-    /// The watch will bring it.
+    /// The watch will deliver it.
     Within,
-    /// The watch will not bring it, or will bring its end.
+    /// The watch will not deliver it, or will deliver its deletion.
     Outside,
-    /// Only the server knows.
+    /// Only the API server knows.
     Unknown,
 }
 
-/// A scope whose selectors have been read.
+/// A scope with parsed selectors.
 pub(super) struct ParsedScope {
     namespace: Option<String>,
     labels: Selector,
-    /// Terms on name and namespace: which, whether it is to be equal, and to what.
+    /// Terms on name and namespace: the field, whether it must be equal, and the value.
     fields: Vec<(Field, bool, String)>,
-    /// A selector has parts that only the server understands.
+    /// Whether a selector has terms that only the API server understands.
     opaque: bool,
 }
 
@@ -53,7 +53,7 @@ impl ParsedScope {
         parsed_scope
     }
 
-    /// Whether objects of that namespace can be within at all.
+    /// Whether objects of this namespace can be within the scope.
     pub(super) fn has_namespace(&self, namespace: Option<&str>) -> bool {
         self.namespace.is_none() || self.namespace.as_deref() == namespace
     }
@@ -93,7 +93,7 @@ fn field(term: &str) -> Option<(Field, bool, String)> {
         "metadata.namespace" => Field::Namespace,
         _ => return None,
     };
-    // Values can escape commas and such; names have none.
+    // Values can escape commas; names contain none.
     (!value.contains('\\')).then(|| (field, equal, value.trim().to_owned()))
 }
 

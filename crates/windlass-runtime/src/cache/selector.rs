@@ -1,19 +1,19 @@
-//! Label selectors in their text form.
+//! Label selectors in text form.
 
 use std::collections::BTreeSet;
 
 use kube::core::{Expression, Selector};
 
-/// Why a text is not a label selector.
+/// Error for a text that is not a label selector.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("not a label selector: {text:?}: {reason}")]
+#[error("invalid label selector {text:?}: {reason}")]
 pub struct SelectorError {
     text: String,
     reason: &'static str,
 }
 
-/// Reads a label selector, as `kubectl get -l` takes it: `app=web,tier!=cache,zone in (a,b),!legacy`. An empty text
-/// selects everything. Comparisons of numbers (`>`, `<`) are not understood.
+/// Parses a label selector in the syntax of `kubectl get -l`: `app=web,tier!=cache,zone in (a,b),!legacy`. An empty
+/// text selects everything. Numeric comparisons (`>`, `<`) are not supported.
 ///
 /// ```
 /// use kube::core::SelectorExt;
@@ -38,7 +38,7 @@ pub fn parse_selector(text: &str) -> Result<Selector, SelectorError> {
     Ok(selector)
 }
 
-/// Where the first comma outside of parentheses is, or the end.
+/// Returns the position of the first comma outside of parentheses, or the end.
 fn end_of_term(text: &str) -> Result<usize, &'static str> {
     let mut open = false;
     for (at, character) in text.char_indices() {

@@ -1,4 +1,4 @@
-//! How the informers of a kind keep it.
+//! Settings of informers.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -9,43 +9,43 @@ use crate::{
     random,
 };
 
-/// How the informers of a kind keep it. Given to [`Caches::configure`](super::Caches::configure).
+/// Settings of the informers of a kind, for [`Caches::configure`](super::Caches::configure).
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::Secret;
 /// use windlass_runtime::cache::Settings;
-/// // The names are enough: the contents are not kept in memory.
+/// // Only names are needed: do not keep the data in memory.
 /// let settings = Settings::<Secret>::default().transform(|secret| secret.data = None);
 /// # let _ = settings;
 /// ```
 pub struct Settings<K: ?Sized> {
-    /// Changes each object before it is kept: to drop what nobody needs. It is applied to everything, own writes and
-    /// last states included. It must leave name, namespace, uid, resourceVersion, labels and owners as they are.
+    /// Changes each object before it is stored, to drop unneeded fields. It is applied to everything, including own
+    /// writes and last states. It must not change name, namespace, UID, resource version, labels and owner references.
     pub transform: Option<Transform<K>>,
-    /// How often handlers get an [`Updated`](super::Event::Updated) for every object although nothing has changed,
-    /// within 10 % either way. None by default: relists find what was missed, so this only serves handlers that look at
-    /// the world outside of the cluster; they rather requeue the keys that need it. It asks nothing of the server.
+    /// Period in which handlers get an [`Updated`](super::Event::Updated) event for every object although nothing has
+    /// changed, within 10 % either way. `None` by default: relists find missed changes, so this is only useful for
+    /// handlers that depend on state outside of the cluster; they should rather requeue the keys that need it. A resync
+    /// sends no requests to the API server.
     pub resync: Option<Duration>,
-    /// Whether `metadata.managedFields` is kept. Not by default: they are often half of an object.
+    /// Whether `metadata.managedFields` is kept. Not by default: it is often half of an object.
     pub keep_managed_fields: bool,
-    /// Whether, and when, objects that nobody reads are kept as text. By default in informers of more than 1,000
+    /// Whether, and when, objects that are not read are kept as text. By default in informers of more than 1,000
     /// objects; see [`Packing`].
     pub packing: Option<Packing>,
-    /// Objects in a page of a list, as in [`WatchOptions`](crate::watch::WatchOptions::page_size).
+    /// Objects per page of a list; see [`WatchOptions`](crate::watch::WatchOptions::page_size).
     pub page_size: u32,
-    /// Whether to ask for states as a stream of events where the server has that.
+    /// Whether to request the initial state as a stream of events where the API server supports it.
     ///
-    /// Not by default: a list is parsed while it comes, too, and is an eighth faster with 100,000 objects. The first
-    /// list is any state that a replica of the server remembers: it may be from before this program was started. The
-    /// watch brings what has happened since, and own writes are never read older than they were; who must not begin
-    /// with such a state asks for the stream, which is of the newest. After that no state is older than the one before
-    /// it, either way.
+    /// Not by default: a list is also parsed while it arrives, and is an eighth faster with 100,000 objects. The first
+    /// list may be any state that a replica of the API server remembers, even from before this program started. The
+    /// watch then delivers what has happened since, and own writes are never read in an older state. If the initial
+    /// state must be current, use the stream. Later states are never older than the one before, either way.
     pub streaming_list: bool,
-    /// A watch that lasted for less than this and brought nothing counts as a failure.
+    /// A watch that lasts less than this and delivers nothing counts as a failure.
     pub short_watch: Duration,
 }
 
-/// Changes an object before it is kept.
+/// Changes an object before it is stored.
 pub type Transform<K> = Arc<dyn Fn(&mut K) + Send + Sync>;
 
 impl<K: ?Sized> Default for Settings<K> {
@@ -84,7 +84,7 @@ impl<K> Settings<K> {
         self
     }
 
-    /// Sets the [packing](Self::packing); `None`: all objects stay parsed.
+    /// Sets the [packing](Self::packing). With `None`, all objects stay parsed.
     #[must_use]
     pub fn packing(mut self, packing: impl Into<Option<Packing>>) -> Self {
         self.packing = packing.into();
@@ -93,7 +93,7 @@ impl<K> Settings<K> {
 }
 
 impl<K: Object> Settings<K> {
-    /// The same for objects whose type is forgotten.
+    /// Erases the type of objects.
     pub(super) fn into_any(self) -> Settings<dyn AnyObject> {
         let transform = self
             .transform
@@ -104,7 +104,7 @@ impl<K: Object> Settings<K> {
 }
 
 impl Settings<dyn AnyObject> {
-    /// The time until the next resync: within 10 % of the period, and no less than a second.
+    /// Returns the time until the next resync: within 10 % of the period, and at least a second.
     pub(super) fn next_resync(&self) -> Option<Duration> {
         let period = self.resync?.max(Duration::from_secs(1));
         Some(period.mul_f64(0.9 + 0.2 * random::fraction()))

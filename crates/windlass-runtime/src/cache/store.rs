@@ -1,13 +1,13 @@
-//! The state of one informer, as a machine without IO: changes and own writes go in, events come out.
+//! The state of one informer, as a state machine without I/O: changes and own writes go in, events come out.
 //!
-//! What the watch has brought is the truth up to [`Store::revision`]. Own writes are the truth beyond it: they are
-//! *ahead* until the watch reaches their revision. So
-//! - a write at a revision that the watch has passed is old news, and ignored;
-//! - a state older than the one that is held is late, and passed over;
-//! - the watch must bring an own write when it reaches its revision. If it passes without, the server has lost it (it
-//!   was restored from a backup), and so does the store.
+//! The state from the watch is the truth up to [`Store::revision`]. Own writes are the truth beyond it: they are
+//! *ahead* until the watch reaches their revision. So:
+//! - a write at a revision that the watch has passed is outdated, and ignored;
+//! - a state older than the stored one is late, and skipped;
+//! - the watch must deliver an own write when it reaches its revision. If it does not, the server has lost the write
+//!   (it was restored from a backup), and so does the store.
 //!
-//! Whoever applies the events to an empty map holds what the store holds.
+//! Applying the events to an empty map yields the content of the store.
 
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
@@ -32,23 +32,23 @@ pub(super) struct Store<K: ?Sized> {
     revision: u64,
     synced: bool,
     absent: bool,
-    /// Nothing feeds it any more.
+    /// Whether the source has failed.
     failed: bool,
-    /// Own writes that the watch has not brought yet, by revision.
+    /// Own writes that the watch has not delivered yet, by revision.
     ahead: BTreeMap<u64, PendingWrite>,
-    /// Objects that an own write ahead of the watch has moved out of scope or ended, and its revision.
+    /// Objects that an own write ahead of the watch has deleted or moved out of scope, with its revision.
     left: HashMap<ObjectKey, u64>,
     tombstones: Tombstones,
     packer: Arc<Packer<K>>,
 }
 
-/// Where events go.
+/// Receiver of events.
 pub(super) type Emit<'a, K> = &'a mut dyn FnMut(Event<Cell<K>>);
 
-/// An own write that the watch has not brought yet.
+/// An own write that the watch has not delivered yet.
 struct PendingWrite {
     key: ObjectKey,
-    /// The state was made from another Rust type, which may not know all fields: the watch's is better.
+    /// The state comes from another Rust type, which may not have all fields: the watch's state is better.
     partial: bool,
 }
 
@@ -95,17 +95,17 @@ impl<K: AnyObject + ?Sized> Store<K> {
         self.revision
     }
 
-    /// Whether there has been a state, and the resource is still served.
+    /// Whether the initial list is complete, and the resource is still served.
     pub(super) fn is_synced(&self) -> bool {
         self.synced && !self.failed
     }
 
-    /// Whether what fed it has died.
+    /// Whether the source has failed.
     pub(super) fn is_failed(&self) -> bool {
         self.failed
     }
 
-    /// What feeds it has died: what it holds is the past.
+    /// Records that the source has failed, so that the store is no longer current.
     pub(super) fn fail(&mut self) {
         (self.failed, self.absent) = (true, false);
     }
@@ -123,13 +123,13 @@ impl<K: AnyObject + ?Sized> Store<K> {
         &*self.indices[place]
     }
 
-    /// Takes an index that has all objects. Its name must be new.
+    /// Adds an index that already has all objects. Its name must be new.
     pub(super) fn take_index(&mut self, index: Box<dyn AnyIndex<K>>) -> usize {
         self.indices.push(index);
         self.indices.len() - 1
     }
 
-    /// The same with one that has none yet.
+    /// Adds an empty index, and fills it.
     #[cfg(test)]
     pub(super) fn add_index(&mut self, mut index: Box<dyn AnyIndex<K>>) -> usize {
         for object in self.objects.iter() {
@@ -138,19 +138,19 @@ impl<K: AnyObject + ?Sized> Store<K> {
         self.take_index(index)
     }
 
-    /// Packs what was not read since the last time.
+    /// Packs objects that were not read since the last sweep.
     #[cfg(test)]
     pub(super) fn sweep(&self, slots: Range<usize>) {
         self.slots(slots).0.iter().for_each(|cell| cell.sweep(&self.packer));
     }
 
-    /// What is in some slots, and whether there are later ones.
+    /// Returns the objects in some slots, and whether there are later slots.
     pub(super) fn slots(&self, slots: Range<usize>) -> (Vec<Arc<Cell<K>>>, bool) {
         self.objects.slots(slots)
     }
 }
 
-/// What the watch brings.
+/// Changes from the watch.
 impl<K: AnyObject + ?Sized> Store<K> {
     pub(super) fn apply(&mut self, change: Change<K, Arc<Cell<K>>>, emit: Emit<'_, K>) {
         match change {
@@ -201,14 +201,14 @@ impl<K: AnyObject + ?Sized> Store<K> {
         let own = self.tombstones.contains(uid_of(&*object));
         let Some(stored) = self.objects.get(key) else { return };
         let revision = revision_of(&*object);
-        // A later state is held: the object was made anew, or is in scope again.
+        // A later state is stored: the object was recreated, or is in scope again.
         let later = revision != 0 && revision < stored.revision();
         let same = stored.has_uid(uid_of(&*object));
         if later || (own && !same) {
             return;
         }
         if let Some(stored) = self.take(key) {
-            // An end by a state that is not of the same object is the end of the one that is held.
+            // The deletion of another object of this name is also the end of the stored one.
             let object = if same { Cell::new(object) } else { stored };
             emit(Event::Deleted { object });
         }
@@ -218,7 +218,7 @@ impl<K: AnyObject + ?Sized> Store<K> {
         let partial: HashSet<u64> =
             self.ahead.iter().filter(|(_, ahead)| ahead.partial).map(|(revision, _)| *revision).collect();
         if revision < self.revision {
-            // The server's past has been changed: nothing that was known is worth anything.
+            // The history of the server has changed: nothing that was known is valid.
             self.ahead.clear();
             self.left.clear();
             self.tombstones.clear();
@@ -226,7 +226,7 @@ impl<K: AnyObject + ?Sized> Store<K> {
             self.ahead = self.ahead.split_off(&revision.saturating_add(1));
             self.left.retain(|_, left| *left > revision);
         }
-        // What is held at a later revision than the list's is an own write, unless the past has been changed.
+        // Stored states with a later revision than the list's are own writes, unless the history has changed.
         let horizon = if revision < self.revision { u64::MAX } else { revision };
         let initial = !self.synced;
 
@@ -276,7 +276,7 @@ impl<K: AnyObject + ?Sized> Store<K> {
         self.absent = false;
     }
 
-    /// Whether an own write after this state has moved the object out of scope or ended it.
+    /// Whether an own write after this state has deleted the object or moved it out of scope.
     fn has_left(&self, object: Brief<'_>) -> bool {
         let key = |(namespace, name): (&str, &str)| ObjectKey::namespaced(namespace, name);
         !self.left.is_empty() && self.left.get(&key(object.key)).is_some_and(|left| object.revision() <= *left)
@@ -296,8 +296,8 @@ impl<K: AnyObject + ?Sized> Store<K> {
         self.absent = true;
     }
 
-    /// The watch has come to a revision, with an object or with none. Gives whether it has brought a write that is held
-    /// in part.
+    /// The watch has reached a revision, with an object or without. Returns whether it delivered a write that is stored
+    /// only partially.
     fn pass(&mut self, revision: u64, brought: Option<(&str, &str)>, emit: Emit<'_, K>) -> bool {
         self.revision = self.revision.max(revision);
         let mut partial = false;
@@ -321,9 +321,9 @@ impl<K: AnyObject + ?Sized> Store<K> {
     }
 }
 
-/// What this process writes.
+/// Own writes.
 impl<K: AnyObject + ?Sized> Store<K> {
-    /// A state that a write was answered with, and that is not the object's last.
+    /// Stores the state from the response to a write that is not the object's last.
     pub(super) fn wrote(&mut self, object: Arc<K>, fit: ScopeMatch, partial: bool, emit: Emit<'_, K>) {
         let (key, revision) = (ObjectKey::of_meta(object.metadata()), revision_of(&*object));
         let Some(uid) = uid_of(&*object) else { return };
@@ -331,7 +331,7 @@ impl<K: AnyObject + ?Sized> Store<K> {
             return;
         }
         let stored = self.objects.get(key_of(object.metadata()));
-        // The answer of an earlier write than one that is known.
+        // The response to an earlier write than one that is known.
         if stored.is_some_and(|stored| stored.revision() >= revision)
             || self.left.get(&key).is_some_and(|left| *left >= revision)
         {
@@ -351,7 +351,7 @@ impl<K: AnyObject + ?Sized> Store<K> {
         }
     }
 
-    /// An object that a delete has removed at once.
+    /// Removes an object that a delete has removed at once.
     pub(super) fn deleted(&mut self, key: &ObjectKey, uid: &str, emit: Emit<'_, K>) {
         if uid.is_empty() {
             return;
@@ -362,7 +362,7 @@ impl<K: AnyObject + ?Sized> Store<K> {
         {
             let known = object.revision();
             if known > self.revision {
-                // Its predecessors of the same name, which the watch may still bring, must not come back either.
+                // Earlier objects of the same name, which the watch may still deliver, must not come back either.
                 self.left.insert(key.clone(), known);
             }
             emit(Event::Deleted { object });
@@ -371,7 +371,7 @@ impl<K: AnyObject + ?Sized> Store<K> {
     }
 }
 
-/// Objects and indices together.
+/// Updates of objects together with indices.
 impl<K: AnyObject + ?Sized> Store<K> {
     fn put(&mut self, object: Arc<Cell<K>>, initial: bool, emit: Emit<'_, K>) {
         let old = self.objects.insert(object.clone());

@@ -1,4 +1,4 @@
-//! Objects by namespace and name, with no copy of either: the key of an entry is read from the object itself.
+//! Objects by namespace and name, without a copy of either: the key of an entry is read from the object itself.
 
 use std::{hash::BuildHasher, mem, ops::Range, sync::Arc};
 
@@ -8,23 +8,23 @@ use kube::core::ObjectMeta;
 use super::cell::Cell;
 use crate::{any_object::AnyObject, key::ObjectKey};
 
-/// A set of objects of which each namespace and name has one. Costs a pointer and a byte per slot.
+/// A set of objects with unique namespace and name. Costs a pointer and a byte per slot.
 pub(super) struct Table<K: ?Sized> {
     objects: HashTable<Arc<Cell<K>>>,
     hasher: DefaultHashBuilder,
 }
 
-/// Which slots of a [`Table`] have been seen. Valid until something is inserted.
+/// Slots of a [`Table`] that have been seen. Valid until something is inserted.
 pub(super) struct SeenSlots {
     bits: Vec<u64>,
 }
 
-/// Namespace and name of an object; empty where it has none.
+/// Returns the namespace and name of an object; empty if absent.
 pub(super) fn key_of(meta: &ObjectMeta) -> (&str, &str) {
     (meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
 }
 
-/// The parts of a key, as they are asked for here.
+/// Returns namespace and name of a key in the same form.
 pub(super) fn parts(key: &ObjectKey) -> (&str, &str) {
     (key.namespace().unwrap_or_default(), key.name())
 }
@@ -48,10 +48,10 @@ impl<K: AnyObject + ?Sized> Table<K> {
         self.objects.find(self.hasher.hash_one(key), |object| object.has_key(key))
     }
 
-    /// Puts an object in its place, and gives what was there.
+    /// Inserts an object, and returns the previous one.
     pub(super) fn insert(&mut self, object: Arc<Cell<K>>) -> Option<Arc<Cell<K>>> {
         let Self { objects, hasher } = self;
-        // A copy, as an object that is here already must not be locked twice.
+        // A copy, as an object that is already in the table must not be locked twice.
         let key = object.key();
         let key = parts(&key);
         let entry = objects.entry(hasher.hash_one(key), |other| other.has_key(key), |other| hash(hasher, other));
@@ -70,18 +70,18 @@ impl<K: AnyObject + ?Sized> Table<K> {
         Some(entry.remove().0)
     }
 
-    /// Takes all objects, and the memory with them.
+    /// Removes all objects, and releases the memory.
     pub(super) fn take(&mut self) -> impl Iterator<Item = Arc<Cell<K>>> + use<K> {
         mem::take(&mut self.objects).into_iter()
     }
 
-    /// Room for that many more, exactly as much as is needed.
+    /// Reserves space for exactly this many more objects.
     pub(super) fn reserve(&mut self, additional: usize) {
         let Self { objects, hasher } = self;
         objects.reserve(additional, |object| hash(hasher, object));
     }
 
-    /// Gives memory back if most of it is unused.
+    /// Releases memory if most of it is unused.
     pub(super) fn shrink(&mut self) {
         let Self { objects, hasher } = self;
         if objects.capacity() / 4 > objects.len() {
@@ -89,18 +89,18 @@ impl<K: AnyObject + ?Sized> Table<K> {
         }
     }
 
-    /// The slot of an object, and the object.
+    /// Returns the slot of an object, and the object.
     pub(super) fn slot(&mut self, key: (&str, &str)) -> Option<(usize, &mut Arc<Cell<K>>)> {
         let index = self.objects.find_bucket_index(self.hasher.hash_one(key), |object| object.has_key(key))?;
         Some((index, self.objects.get_bucket_mut(index)?))
     }
 
-    /// Marks for the slots that there are now.
+    /// Returns marks for the current slots.
     pub(super) fn marks(&self) -> SeenSlots {
         SeenSlots { bits: vec![0; self.objects.num_buckets().div_ceil(64)] }
     }
 
-    /// The objects in slots that have no mark.
+    /// Returns the objects in unmarked slots.
     pub(super) fn unmarked<'a>(&'a self, marks: &'a SeenSlots) -> impl Iterator<Item = &'a Arc<Cell<K>>> {
         self.objects
             .iter_buckets()
@@ -108,7 +108,7 @@ impl<K: AnyObject + ?Sized> Table<K> {
             .filter_map(|index| self.objects.get_bucket(index))
     }
 
-    /// The objects in some slots, and whether there are later slots.
+    /// Returns the objects in some slots, and whether there are later slots.
     pub(super) fn slots(&self, slots: Range<usize>) -> (Vec<Arc<Cell<K>>>, bool) {
         let (all, end) = (self.objects.num_buckets(), slots.end);
         let found = (slots.start..end.min(all)).filter_map(|slot| self.objects.get_bucket(slot)).cloned();

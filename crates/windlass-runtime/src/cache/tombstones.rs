@@ -1,19 +1,20 @@
-//! Objects that this process has deleted, while the watch may still bring states from before.
+//! UIDs of objects that this process has deleted while the watch may still deliver earlier states.
 
 use std::{collections::VecDeque, sync::Arc};
 
 use hashbrown::HashSet;
 
-/// How many are remembered at most, the oldest forgotten first. What is lost with one is little: a late state of its
-/// object would be shown until the watch brings its end.
+/// Maximum number of tombstones; the oldest is dropped first. Losing one does little harm: a late state of its object
+/// would be visible until the watch delivers its deletion.
 const MOST: usize = 8 * 1024;
 
-/// The uids of deleted objects, which no other object ever has. A list without one does not mean that the watch is past
-/// it: it may have been out of scope, and states of when it was back may follow. So only time lets them go.
+/// The UIDs of deleted objects, which are never reused. A list without an object does not mean that the watch is past
+/// it: it may have been out of scope, and states from when it was back may follow. So tombstones are dropped only by
+/// age.
 #[derive(Default)]
 pub(super) struct Tombstones {
     uids: HashSet<Arc<str>>,
-    /// In order of arrival.
+    /// In order of insertion.
     order: VecDeque<Arc<str>>,
 }
 

@@ -1,4 +1,4 @@
-//! Informers that are fed by hand.
+//! Informers that are fed by the test.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -37,7 +37,7 @@ fn replace(names: &[&str], revision: u64) -> Change<ConfigMap> {
     Change::Replace { objects, revision }
 }
 
-/// An informer and what feeds it.
+/// An informer and its channel.
 struct Fed {
     informer: Informer<ConfigMap>,
     sender: mpsc::Sender<Change<ConfigMap>>,
@@ -51,7 +51,7 @@ impl Fed {
         Self { informer, sender }
     }
 
-    /// Sends changes and waits until they are there. Handlers have been called then, as there is one thread.
+    /// Sends changes and waits until they are stored. Handlers have been called then, as there is one thread.
     async fn send(&self, changes: impl IntoIterator<Item = Change<ConfigMap>>) {
         for change in changes {
             self.sender.send(change).await.unwrap();
@@ -153,7 +153,7 @@ async fn a_handler_may_use_its_informer_in_every_way() {
     });
     fed.send([replace(&["a"], 1)]).await;
     subscription.synced().await;
-    // The write comes after the event at hand; the inner handler is gone before its turn comes.
+    // The write is delivered after the current event; by then, the inner handler is gone.
     assert_eq!(*seen.lock(), ["+a (initial) of 1", "+c of 2"]);
 }
 
@@ -224,7 +224,7 @@ async fn an_index_asked_for_twice_is_the_same_and_never_of_another_type() {
     let again = fed.informer.index("one", |_: &ConfigMap| vec![2u32]).unwrap();
     assert_eq!((again.count(&1), again.count(&2)), (1, 0));
     let error = fed.informer.index("one", |_: &ConfigMap| vec![String::new()]).err().unwrap();
-    assert_eq!(error.to_string(), "the index \"one\" has values of type u32, not alloc::string::String");
+    assert_eq!(error.to_string(), "index \"one\" has values of type u32, not alloc::string::String");
 }
 
 #[tokio::test]
@@ -321,7 +321,7 @@ async fn an_informer_that_is_closed_ends_its_subscriptions() {
     assert_eq!((Arc::strong_count(&seen), fed.informer.len()), (1, 1));
 }
 
-/// How many objects are packed.
+/// Returns the number of packed objects.
 fn packed(fed: &Fed) -> usize {
     fed.informer.any.store().iter().filter(|object| object.is_packed()).count()
 }
@@ -364,7 +364,7 @@ async fn packed_objects_are_found_and_told_as_others_are() {
     assert_eq!((packed(&fed), fed.informer.owned_by("nobody").len(), packed(&fed)), (1, 0, 1));
     assert_eq!(names(fed.informer.select(&parse_selector("!app").unwrap())), ["a1", "b1", "b2"]);
     assert_eq!(packed(&fed), 0);
-    // All of it is the same, and stays as it is.
+    // Everything is unchanged, and stays as it is.
     fed.send([replace(&["a1", "b1", "b2"], 1)]).await;
     assert_eq!((packed(&fed), names(fed.informer.list()).len()), (0, 3));
 }

@@ -40,7 +40,7 @@ pub(super) fn show_event(event: &Event<ConfigMap>) -> String {
     }
 }
 
-/// What is done to a store.
+/// An input of a store.
 enum Step {
     List(u64, Vec<Arc<ConfigMap>>),
     Apply(Arc<ConfigMap>),
@@ -76,7 +76,7 @@ fn parsed() -> Store<ConfigMap> {
     Store::new(Packer::new(None, Parse::typed()))
 }
 
-/// Runs steps, each with the events that it must give.
+/// Runs steps, each with its expected events.
 fn check<const N: usize>(steps: [(Step, &[&str]); N]) -> Store<ConfigMap> {
     let mut store = parsed();
     for (number, (step, expected)) in steps.into_iter().enumerate() {
@@ -137,7 +137,7 @@ fn late_states_are_passed_over() {
         (Apply(state("a", "1", 4)), &[]),
         (Apply(state("a", "1", 5)), &[]),
         (Apply(state("a", "1", 10)), &["updated a:1@5 -> a:1@10"]),
-        // As text, 9 is after 10.
+        // As text, 9 sorts after 10.
         (Apply(state("a", "1", 9)), &[]),
         (Delete(state("a", "1", 8)), &[]),
     ]);
@@ -281,7 +281,7 @@ fn where_only_the_server_knows_the_scope_an_own_write_changes_what_is_there() {
         (Wrote(state("b", "2", 9), ScopeMatch::Unknown), &[]),
         (Wrote(state("a", "1", 10), ScopeMatch::Unknown), &["updated a:1@3 -> a:1@10"]),
         (Apply(state("b", "2", 9)), &["added b:2@9"]),
-        // It is out of scope with the write, as the server sees it.
+        // With the write, it is out of scope for the server.
         (Delete(state("a", "1", 10)), &["deleted a:1@10"]),
     ]);
 }

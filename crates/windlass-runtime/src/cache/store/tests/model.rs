@@ -1,4 +1,4 @@
-//! A store against a model of a server, with changes, relists and acknowledgements in any order that can happen.
+//! A store against a model of a server, with changes, relists and acknowledgements in every possible order.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ type Map = k8s_openapi::api::core::v1::ConfigMap;
 /// By name.
 type Objects = BTreeMap<u8, Arc<Map>>;
 
-/// What happens next.
+/// The next action.
 #[derive(Clone, Debug)]
 enum Act {
-    /// Somebody writes an object, or deletes it. An own write is acknowledged later.
+    /// An object is written or deleted. An own write is acknowledged later.
     Write {
         name: u8,
         own: bool,
@@ -25,18 +25,18 @@ enum Act {
         name: u8,
         own: bool,
     },
-    /// An own write is acknowledged: one of those that wait.
+    /// One of the waiting own writes is acknowledged.
     Acknowledge(usize),
-    /// The watch brings so many changes.
+    /// The watch delivers so many changes.
     Watch(usize),
     Bookmark,
-    /// The watch begins anew, from a list of some revision since.
+    /// The watch restarts from a list of a later revision.
     Relist(usize),
-    /// The definition is removed, with all objects.
+    /// The CRD is removed, with all objects.
     Remove,
-    /// Somebody reads an object.
+    /// An object is read.
     Read(u8),
-    /// What nobody has read is packed.
+    /// Objects that were not read are packed.
     Sweep,
 }
 
@@ -46,14 +46,14 @@ enum Ack {
     Deleted(ObjectKey, String),
 }
 
-/// A field stands for the label that the scope asks for.
+/// A field stands for the label of the scope's selector.
 fn is_within(object: &Map) -> bool {
     object.immutable == Some(true)
 }
 
 struct Server {
     revision: u64,
-    /// The revision before the log, when nothing was there.
+    /// The revision before the log, when there was nothing.
     began: u64,
     objects: Objects,
     /// Each change, and the state after it.
@@ -94,7 +94,7 @@ impl Server {
         self.log.push((change, self.revision, self.within()));
     }
 
-    /// What a list within the scope gives.
+    /// Returns the result of a list within the scope.
     fn within(&self) -> Objects {
         self.objects
             .iter()
@@ -105,19 +105,19 @@ impl Server {
 }
 
 struct World {
-    /// Objects that nobody reads are packed; so nobody else may hold any.
+    /// Objects that are not read are packed, so nothing else may hold them.
     packs: bool,
     server: Server,
-    /// How much of the log the watch has brought.
-    target: usize,
+    /// How much of the log the watch has delivered.
+    delivered: usize,
     absent: bool,
     store: Store<Map>,
     /// What a handler would know.
     replayed: BTreeMap<String, Arc<Map>>,
-    /// The latest revision of each uid that events have told.
+    /// The latest revision of each UID in the events.
     told: BTreeMap<String, u64>,
     waiting: Vec<(String, Ack)>,
-    /// Own writes that were acknowledged: name, uid, revision, whether within the scope.
+    /// Acknowledged own writes: name, UID, revision, whether within the scope.
     written: Vec<(String, String, u64, bool)>,
     deleted: Vec<String>,
 }
@@ -129,7 +129,7 @@ impl World {
         Self {
             packs,
             server,
-            target: 0,
+            delivered: 0,
             absent: true,
             store: Store::new(packer),
             replayed: BTreeMap::new(),
@@ -157,21 +157,21 @@ impl World {
                 }
             }
             Act::Acknowledge(which) if !self.waiting.is_empty() => {
-                // Who deletes an object knows it: acknowledgements of one object are in order.
+                // A client that deletes an object knows it: acknowledgements of one object are in order.
                 let uid = self.waiting[which % self.waiting.len()].0.clone();
                 let first = self.waiting.iter().position(|(other, _)| *other == uid).unwrap();
                 self.acknowledge(first);
             }
             Act::Watch(changes) if !self.absent => {
                 for _ in 0..changes {
-                    if let Some((change, ..)) = self.server.log.get(self.target) {
+                    if let Some((change, ..)) = self.server.log.get(self.delivered) {
                         let change = change.clone();
-                        self.target += 1;
+                        self.delivered += 1;
                         self.apply(change);
                     }
                 }
             }
-            Act::Bookmark if !self.absent && self.target == self.server.log.len() => {
+            Act::Bookmark if !self.absent && self.delivered == self.server.log.len() => {
                 self.apply(Change::Bookmark(self.server.revision));
             }
             Act::Relist(later) => self.relist(later),
@@ -180,7 +180,7 @@ impl World {
                 self.server.began = self.server.revision;
                 self.server.objects.clear();
                 self.server.log.clear();
-                (self.target, self.absent) = (0, true);
+                (self.delivered, self.absent) = (0, true);
                 self.written.clear();
                 self.waiting.clear();
                 self.apply(Change::Absent);
@@ -200,14 +200,14 @@ impl World {
     }
 
     fn relist(&mut self, later: usize) {
-        let at = (self.target + later).min(self.server.log.len());
+        let at = (self.delivered + later).min(self.server.log.len());
         let (revision, objects) = match at.checked_sub(1).map(|last| &self.server.log[last]) {
             Some((_, revision, objects)) => (*revision, objects.clone()),
             None => (self.server.began, BTreeMap::new()),
         };
-        // Asked for at the revision that is known, so it is none before that: a bookmark may be past the last change.
+        // The list is requested at the known revision, so it is not older: a bookmark may be past the last change.
         let revision = revision.max(self.store.revision());
-        (self.target, self.absent) = (at, false);
+        (self.delivered, self.absent) = (at, false);
         self.apply(Change::Replace { objects: objects.into_values().collect(), revision });
     }
 
@@ -242,7 +242,7 @@ impl World {
         self.replay(events);
     }
 
-    /// The object for somebody else: a copy where it matters who holds one.
+    /// Returns the object for another holder: a copy if it matters who holds one.
     fn own(&self, object: &Arc<Map>) -> Arc<Map> {
         if self.packs { Arc::new((**object).clone()) } else { object.clone() }
     }
@@ -270,7 +270,7 @@ impl World {
         }
     }
 
-    /// What holds at every moment.
+    /// Invariants that always hold.
     fn check(&self) {
         let held = self.store.iter().map(|object| (object.key().name().to_owned(), object.peek()));
         let held: BTreeMap<_, _> = held.collect();

@@ -1,4 +1,4 @@
-//! Objects that nobody reads are kept as text.
+//! Objects that are not read are kept as text.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -86,7 +86,7 @@ fn few_objects_are_not_packed_and_no_copy_is_made_of_those_that_somebody_holds()
     assert_eq!(packed_names(&store), Vec::<String>::new());
     let held = state("c", "3", 3);
     run(&mut store, Step::List(3, vec![state("a", "1", 1), state("d", "4", 3), held.clone()]));
-    // What is the same is kept as it is.
+    // Unchanged objects are kept as they are.
     assert_eq!(packed_names(&store), ["d"]);
     assert!(Arc::ptr_eq(&held, &get(&store, "c").read()));
 }
@@ -138,7 +138,7 @@ fn what_is_no_object_of_a_server_stays_as_it_is() {
     assert_eq!(show(&cell.read()).len(), "a:@1".len() + 70_000);
 }
 
-/// Whether an object can be packed; what comes back must be the same.
+/// Whether an object can be packed; the unpacked object must be the same.
 fn packs<K: Object + PartialEq>(json: &serde_json::Value) -> bool {
     let object: K = serde_json::from_value(json.clone()).expect("the object must parse");
     let Some(packed) = packer().pack(&object) else { return false };
@@ -180,7 +180,7 @@ fn a_resync_of_a_packed_object_is_seen_as_one() {
     assert!(event.is_resync(), "{}", show_event(&event));
 }
 
-/// A type that forgets a field when it is written.
+/// A type that loses a field when it is serialized.
 #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[kube(group = "example.com", version = "v1", kind = "Forgetful")]
 struct ForgetfulSpec {
