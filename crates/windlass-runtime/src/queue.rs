@@ -1,21 +1,21 @@
-//! Which keys are to be worked on, and when.
+//! A work queue: which keys to work on, and when.
 //!
 //! A [`Queue`] holds each key once. [`Queue::next`] hands it to one worker as [`Work`], and to no other until that
-//! worker says what came of it.
+//! worker reports the result.
 //!
-//! - **Once.** A key that waits and is added again still waits once, with the higher priority and the shorter delay. A
-//!   key that is added while a worker has it is queued again when the worker is done, behind those that waited
-//!   meanwhile.
-//! - **Order.** Higher priorities first, and within one priority first in, first out. One of every 16 keys is the one
-//!   that has waited longest whatever its priority, so that a steady flow of news cannot hold up a resync for ever: a
-//!   key before which `n` others wait is handed out within `16 (n + 1)` keys.
-//! - **Failures.** A key that failed is tried again after a delay that grows with each failure in a row
-//!   ([`RateLimit`]). An ordinary add makes it ready at once, unless [`RateLimit::keep_backoff`]. Failures are
-//!   remembered only while a key is in the queue or held.
-//! - **Nothing is lost.** Work that is dropped without a word, by a panic or because its task was ended, counts as
+//! - **Deduplication.** A key that is added again while it waits still waits once, with the higher priority and the
+//!   shorter delay. A key that is added while a worker has it is queued again when the worker is done, behind keys that
+//!   have waited in the meantime.
+//! - **Order.** Higher priorities first, and first in, first out within a priority. One of every 16 keys is the one
+//!   that has waited longest regardless of priority, so that a steady flow of events cannot delay a resync forever: a
+//!   key behind `n` others is handed out within `16 (n + 1)` keys.
+//! - **Failures.** A failed key is retried after a delay that grows with each consecutive failure ([`RateLimit`]). An
+//!   ordinary add makes it ready at once, unless [`RateLimit::keep_backoff`] is set. Failures are remembered only while
+//!   a key is in the queue or held.
+//! - **Nothing is lost.** Work that is dropped without a result, by a panic or because its task was aborted, counts as
 //!   failed. Dropping the future of [`Queue::next`] loses nothing.
 //! - **Cost.** Adding, taking and finishing a key cost the same with a thousand keys and with a million; a delay costs
-//!   its logarithm. One waiting worker keeps the clock for all delayed keys: the queue has no task of its own.
+//!   its logarithm. One waiting worker keeps the timer of all delayed keys: the queue has no task of its own.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -59,14 +59,14 @@ pub use rate_limit::{Bucket, RateLimit};
 use state::{State, Taken, When};
 pub use work::Work;
 
-/// How urgent a key is; higher is sooner.
+/// Priority of a key; higher is sooner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Priority(pub i32);
 
 impl Priority {
-    /// Of the initial list and of resyncs: after everything that has happened since. As in controller-runtime.
+    /// Initial list and resyncs: after all new events. The same value as in controller-runtime.
     pub const LOW: Self = Self(-100);
-    /// Of news.
+    /// New events.
     pub const NORMAL: Self = Self(0);
 }
 
@@ -95,23 +95,23 @@ impl<T: Clone + Eq + Hash + Send + 'static> fmt::Debug for Queue<T> {
 struct Shared<T> {
     name: String,
     inner: Mutex<Inner<T>>,
-    /// Wakes a worker that waits. Whoever takes a key wakes the next if there are more, so one permit is enough.
+    /// Wakes a waiting worker. A worker that takes a key wakes the next if there are more, so one permit is enough.
     wake: Notify,
-    /// Wakes the worker that keeps the clock: a delayed key is due sooner than it thinks.
+    /// Wakes the worker that keeps the timer, when a delayed key is due sooner than it expects.
     rearm: Notify,
 }
 
-/// Held for as long as a few map operations take, and never across an await.
+/// Locked only for a few map operations, and never across an await.
 struct Inner<T> {
     state: State<T>,
-    /// Workers that wait.
+    /// Number of waiting workers.
     idle: usize,
-    /// Whether one of them keeps the clock, and until when it sleeps.
+    /// Whether one of them keeps the timer, and until when it sleeps.
     clock: Option<Option<Instant>>,
 }
 
 impl Queue<()> {
-    /// Settings for a queue, which has a name in metrics.
+    /// Returns a builder for a queue, which has a name in metrics.
     pub fn builder(name: impl Into<String>) -> QueueBuilder {
         QueueBuilder::new(name.into())
     }
@@ -124,33 +124,32 @@ impl<T: Clone + Eq + Hash + Send + 'static> Default for Queue<T> {
 }
 
 impl<T: Clone + Eq + Hash + Send + 'static> Queue<T> {
-    /// An empty queue with the default [`RateLimit`].
+    /// Creates an empty queue with the default [`RateLimit`].
     pub fn new() -> Self {
         Queue::builder("").build()
     }
 
-    /// Adds a key, to be worked on at once. One that waits already keeps its place if its priority is no lower, else it
-    /// goes behind the others of the higher one. Does nothing when the queue is closed.
+    /// Adds a key that is ready at once. If it already waits with the same or a higher priority, it keeps its place;
+    /// otherwise it moves behind the others of the higher priority. Does nothing when the queue is closed.
     pub fn add(&self, key: T, priority: Priority) {
         self.shared.change(|state, now| state.add(now, key, priority, When::Now));
     }
 
-    /// Adds a key after a delay. One that waits already keeps the shorter delay and the higher priority. Does nothing
+    /// Adds a key after a delay. If it already waits, the shorter delay and the higher priority apply. Does nothing
     /// when the queue is closed.
     pub fn add_after(&self, key: T, delay: Duration, priority: Priority) {
         self.shared.change(|state, now| state.add(now, key, priority, When::after(now, delay)));
     }
 
-    /// The next key; none when the queue is closed and nothing will be ready any more.
+    /// Returns the next key; `None` when the queue is closed and no more keys will be ready.
     ///
-    /// Cancel safe: a future that is dropped has taken nothing. Workers that wait are woken in the order in which they
-    /// began to.
+    /// Cancel safe: a dropped future has taken nothing. Waiting workers are woken in order.
     pub async fn next(&self) -> Option<Work<T>> {
         if let Some(work) = self.try_next() {
             return Some(work);
         }
         loop {
-            // Made before looking, so that what comes after looking is not missed.
+            // Created before the check, so that later changes are not missed.
             let mut woken = pin!(self.shared.wake.notified());
             woken.as_mut().enable();
             let waiting = match self.look() {
@@ -178,7 +177,7 @@ impl<T: Clone + Eq + Hash + Send + 'static> Queue<T> {
         }
     }
 
-    /// The next key if one is ready now.
+    /// Returns the next key if one is ready now.
     pub fn try_next(&self) -> Option<Work<T>> {
         let mut inner = self.shared.inner.lock();
         let taken = inner.state.pop(Instant::now())?;
@@ -186,7 +185,7 @@ impl<T: Clone + Eq + Hash + Send + 'static> Queue<T> {
     }
 
     fn hand_out(&self, inner: parking_lot::MutexGuard<'_, Inner<T>>, taken: Taken<T>) -> Work<T> {
-        // Somebody who waits is needed for what else is ready, or to keep the clock that nobody keeps any more.
+        // A waiting worker is needed for other ready keys, or to take over the timer.
         let unkept = inner.clock.is_none() && inner.state.next_deadline().is_some();
         let more = inner.idle > 0 && (inner.state.ready_now() > 0 || unkept);
         let over = inner.state.is_over();
@@ -217,35 +216,35 @@ impl<T: Clone + Eq + Hash + Send + 'static> Queue<T> {
         Look::Wait(Waiting { shared: &self.shared, clock, looks_again: false })
     }
 
-    /// Takes no more keys and drops those that are delayed. Those that are ready are still handed out, and those that
-    /// were added while a worker had them.
+    /// Accepts no more keys and drops delayed ones. Keys that are ready are still handed out, as are those that were
+    /// added while a worker had them.
     pub fn drain(&self) {
         self.shared.change(|state, now| state.close(now, true));
     }
 
-    /// Takes no more keys and drops all that no worker has.
+    /// Accepts no more keys and drops all that no worker has.
     pub fn close(&self) {
         self.shared.change(|state, now| state.close(now, false));
     }
 
-    /// Keys that wait to be handed out now.
+    /// Returns the number of ready keys.
     pub fn len(&self) -> usize {
         self.shared.inner.lock().state.ready(Instant::now())
     }
 
-    /// Whether nothing waits to be handed out now.
+    /// Whether no key is ready.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Keys that are not ready yet: added with a delay, or failed.
+    /// Returns the number of keys that are not ready yet: added with a delay, or failed.
     pub fn delayed(&self) -> usize {
         let mut inner = self.shared.inner.lock();
         inner.state.ready(Instant::now());
         inner.state.delayed()
     }
 
-    /// Keys that workers have.
+    /// Returns the number of keys that workers have.
     pub fn held(&self) -> usize {
         self.shared.inner.lock().state.held()
     }
@@ -257,17 +256,17 @@ enum Look<'a, T: Clone + Eq + Hash> {
     Wait(Waiting<'a, T>),
 }
 
-/// A worker that waits. If it is dropped while it keeps the clock, somebody else is woken to keep it.
+/// A waiting worker. If it is dropped while it keeps the timer, another is woken to keep it.
 struct Waiting<'a, T: Clone + Eq + Hash> {
     shared: &'a Shared<T>,
-    /// Whether it keeps the clock, and until when.
+    /// Whether it keeps the timer, and until when.
     clock: Option<Option<Instant>>,
     looks_again: bool,
 }
 
 impl<T: Clone + Eq + Hash> Waiting<'_, T> {
-    /// Stops waiting in order to look at once. Nobody is woken: whoever looks keeps the clock again, or wakes somebody
-    /// when it takes a key. Two workers that woke each other here would never let the thread go.
+    /// Stops waiting in order to check again at once. Wakes no other worker: this one keeps the timer again, or wakes
+    /// another when it takes a key. Two workers that woke each other here would never yield the thread.
     fn look_again(mut self) {
         self.looks_again = true;
     }
@@ -289,7 +288,7 @@ impl<T: Clone + Eq + Hash> Drop for Waiting<'_, T> {
 }
 
 impl<T: Clone + Eq + Hash> Shared<T> {
-    /// Changes the state, then wakes whom that concerns.
+    /// Changes the state, then wakes workers as needed.
     fn change(&self, change: impl FnOnce(&mut State<T>, Instant)) {
         let mut inner = self.inner.lock();
         change(&mut inner.state, Instant::now());

@@ -1,28 +1,29 @@
-//! Lists and watches one resource, for as long as asked: the reflector.
+//! List/watch of one resource, with recovery: the reflector.
 //!
-//! [`run`] sends what happens to a resource into a channel: first the whole state, then each change, and the whole
-//! state again whenever changes may have been missed. It copes with everything that a server or a network does:
+//! [`run`] sends the changes of a resource into a channel: first the whole state, then each change, and the whole state
+//! again whenever changes may have been missed. It recovers from every failure of the API server or the network:
 //!
-//! | what happens | what follows |
+//! | event | reaction |
 //! |---|---|
-//! | a watch ends or breaks | it goes on from the last revision, at once |
-//! | that revision is no longer kept (410, as a status or as an event) | [`Change::Replace`] |
-//! | a watch ends at once and brings nothing | it is tried again, later each time |
-//! | any other refusal | the same; not before `Retry-After` says |
-//! | 403 | the same; the log says which rights are missing |
-//! | 404: the definition is not there, or any more | [`Change::Absent`] (after a state: if said twice in a row); asked for every 2 s |
-//! | streaming the state is refused | it is listed, from then on |
-//! | an object does not parse | it is passed over: the log has its name, a metric the number |
+//! | a watch ends or breaks | it continues from the last revision, at once |
+//! | that revision has expired (410, as a status or as an event) | [`Change::Replace`] |
+//! | a watch ends at once without an event | retry with backoff |
+//! | any other error | retry with backoff, not before `Retry-After` |
+//! | 403 | retry with backoff; the log names the missing permissions |
+//! | 404: the CRD does not exist (any more) | [`Change::Absent`] (after a list: if it happens twice in a row); polled
+//! every 2 s |
+//! | a streaming list is rejected | an ordinary list, from then on |
+//! | an object fails to deserialize | it is skipped, logged by name, and counted |
 //!
-//! Waits begin at 0.8 s and double up to 30 s, each stretched at random by up to as much again; two minutes without
-//! a failure make them short again. Each watch has its own.
+//! Delays begin at 0.8 s and double up to 30 s, each stretched at random by up to the same amount again. They are reset
+//! by two minutes without a failure. Each watch has its own.
 //!
-//! An object that is passed over is missing from a [`Change::Replace`]; if a change of it cannot be read, its last
-//! readable state stands until the next one; its end is told by name, as [`Change::Gone`]. A type whose parsing panics
-//! does not parse.
+//! A skipped object is missing from a [`Change::Replace`]. If a change of it cannot be deserialized, its last readable
+//! state remains until the next one. Its deletion is reported by name, as [`Change::Gone`]. A panic while deserializing
+//! counts as a failure to deserialize.
 //!
-//! The default client of kube retries 429, 503 and 504 by itself, up to fifteen times, before this sees them. That does
-//! no harm: a list that gets no answer for a minute is tried anew.
+//! kube's default client retries 429, 503 and 504 up to fifteen times before they are seen here. That is harmless: a
+//! list without response for a minute is retried.
 //!
 //! ```no_run
 //! use k8s_openapi::api::core::v1::ConfigMap;
@@ -69,43 +70,43 @@ use crate::{
     scope::Scope,
 };
 
-/// What happened to a resource, in order. Whoever applies these to a map has the state of the server at some revision.
+/// A change of a resource. Applying the changes in order to a map yields the state of the server at some revision.
 ///
-/// `O` is what whole states are made of; [informers](crate::cache::Informer) have shorter forms there.
+/// `O` is the representation of objects in whole states; [informers](crate::cache::Informer) use a more compact one.
 #[derive(Clone, Debug)]
 pub enum Change<K: ?Sized, O = Arc<K>> {
-    /// The whole state; what is not in it is gone. Sent first, and again after a desync.
+    /// The whole state; objects that are not in it are deleted. Sent first, and again after missed changes.
     Replace {
-        /// All objects within the scope, each once, mostly in the server's order.
+        /// All objects within the scope, each once, usually in the order of the server.
         objects: Vec<O>,
-        /// The revision of the state. Smaller than before only if the server was restored from a backup.
+        /// Revision of the state. Smaller than before only if the server was restored from a backup.
         revision: u64,
     },
     /// An object was added or modified.
     Apply(Arc<K>),
-    /// An object was deleted, or left the scope; its last state, with the revision of its deletion.
+    /// An object was deleted, or left the scope. Its last state, with the revision of its deletion.
     Delete(Arc<K>),
-    /// An object was deleted, or left the scope, whose last state cannot be read as its type: all that is known of it.
+    /// An object was deleted, or left the scope, and its last state failed to deserialize.
     Gone {
-        /// Which.
+        /// The object.
         key: ObjectKey,
-        /// The revision of its deletion.
+        /// Revision of the deletion.
         revision: u64,
     },
     /// Nothing happened up to this revision.
     Bookmark(u64),
-    /// The resource is not served: its definition is not there (yet, or any more). Nothing is left of it. Sent once;
-    /// a [`Change::Replace`] follows when it is served.
+    /// The resource is not served, as its CRD does not exist (any more). All its objects are deleted. Sent once; a
+    /// [`Change::Replace`] follows when the resource is served.
     Absent,
 }
 
 impl<K: ?Sized, O> Change<K, O> {
-    /// The same with states made of something else.
+    /// Converts the objects of whole states.
     pub(crate) fn map<P>(self, keep: impl FnMut(O) -> P) -> Change<K, P> {
         self.with(|object| object, keep)
     }
 
-    /// The same with other objects, alone and in states.
+    /// Converts objects, alone and in whole states.
     fn with<L: ?Sized, P>(self, object: impl FnOnce(Arc<K>) -> Arc<L>, keep: impl FnMut(O) -> P) -> Change<L, P> {
         match self {
             Self::Replace { objects, revision } => {
@@ -121,32 +122,32 @@ impl<K: ?Sized, O> Change<K, O> {
 }
 
 impl<K: Object> Change<K> {
-    /// The same with objects whose type is forgotten.
+    /// Erases the type of objects.
     pub(crate) fn into_any(self) -> Change<dyn AnyObject> {
         self.with(|object| object as _, |object| object as _)
     }
 }
 
 impl Change<dyn AnyObject> {
-    /// The same with objects of the type that they have.
+    /// Downcasts the objects.
     fn typed<K: Object>(self) -> Change<K> {
         self.with(typed, typed)
     }
 }
 
-/// Makes the objects of a state to what is kept of them, as they come.
+/// Converts the objects of a list to their stored form while they arrive.
 pub(crate) trait ObjectStorer: Send + Sync + 'static {
-    /// What is kept.
+    /// The stored form.
     type Stored: Send + Sync + 'static;
 
-    /// Keeps an object, which so many of the same state have come before.
+    /// Converts an object; `before` is the number of objects before it in the list.
     fn keep(&self, object: Arc<dyn AnyObject>, before: usize) -> Self::Stored;
 
-    /// The key of what is kept.
+    /// Returns the key of a stored object.
     fn key(kept: &Self::Stored) -> ObjectKey;
 }
 
-/// Keeps objects as they are.
+/// Stores objects unchanged.
 struct StoreUnchanged;
 
 impl ObjectStorer for StoreUnchanged {
@@ -161,46 +162,47 @@ impl ObjectStorer for StoreUnchanged {
     }
 }
 
-/// Whether whole objects are watched, or their metadata alone.
+/// Whether to watch whole objects or only their metadata.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Form {
     /// Whole objects.
     #[default]
     Whole,
-    /// `PartialObjectMetadata`, to be kept as kube's `PartialObjectMeta`. A server that cannot leave the rest out sends
-    /// it, and it is passed over.
+    /// `PartialObjectMetadata`, to be stored as kube's `PartialObjectMeta`. If the server sends whole objects
+    /// nevertheless, the rest is skipped.
     Metadata,
 }
 
-/// What to watch, and how.
+/// Options of a watch.
 #[derive(Clone, Debug)]
 pub struct WatchOptions {
-    /// Which resource. Objects have its `apiVersion` and `kind`, whether or not the server sends them.
+    /// The resource. Objects get its `apiVersion` and `kind`, whether or not the server sends them.
     pub resource: ApiResource,
-    /// How much of it.
+    /// The scope within the resource.
     pub scope: Scope,
     /// Whole objects or metadata.
     pub form: Form,
-    /// Whether `metadata.managedFields` is kept; they are skipped while parsing otherwise.
+    /// Whether `metadata.managedFields` is kept; otherwise it is skipped while parsing.
     pub keep_managed_fields: bool,
-    /// Objects in a page of a list; 0 for no pages. Servers send the first list and most others from memory and whole,
-    /// whatever this is. It does not matter for memory: a list is parsed while it comes.
+    /// Objects per page of a list; 0 for no pages. Servers send the first list and most others from memory in one page,
+    /// regardless of this. It does not affect memory, as a list is parsed while it arrives.
     pub page_size: u32,
-    /// Whether to ask for the initial state as a stream of events first. Falls back to a list where it is not served.
+    /// Whether to request the initial state as a stream of events. Falls back to a list if the server does not support
+    /// it.
     ///
-    /// The default here (an informer's [is a list](crate::cache::Settings::streaming_list)): it is the newest state,
-    /// where a first list is any that a replica of the server remembers, perhaps one from before this program was
-    /// started; and neither side ever has the whole of it in memory as text. With 100,000 objects a list takes about an
-    /// eighth less time, and as much memory here.
+    /// The default here, but [not for informers](crate::cache::Settings::streaming_list). The stream delivers the
+    /// newest state, while a first list may be any state that a replica of the server remembers, even from before this
+    /// program started; and neither side ever has all of it in memory as text. With 100,000 objects, a list takes about
+    /// an eighth less time, and the same memory here.
     pub streaming_list: bool,
-    /// A watch that lasted for less than this and brought nothing counts as a failure.
+    /// A watch that lasts less than this and delivers nothing counts as a failure.
     pub short_watch: Duration,
-    /// Where to count, if anywhere.
+    /// Metrics, if wanted.
     pub metrics: Option<WatchMetrics>,
 }
 
 impl WatchOptions {
-    /// Whole objects of a resource, without managed fields.
+    /// Watches whole objects of a resource, without managed fields.
     pub fn new(resource: ApiResource, scope: Scope) -> Self {
         Self {
             resource,
@@ -214,12 +216,12 @@ impl WatchOptions {
         }
     }
 
-    /// The same, for the resource of a type.
+    /// Watches the resource of a Rust type.
     pub fn of<K: Object>(dynamic: &K::DynamicType, scope: Scope) -> Self {
         Self::new(resource_of::<K>(dynamic), scope)
     }
 
-    /// Metadata alone, for `PartialObjectMeta`.
+    /// Watches only metadata, as `PartialObjectMeta`.
     #[must_use]
     pub fn metadata(mut self) -> Self {
         self.form = Form::Metadata;
@@ -227,11 +229,11 @@ impl WatchOptions {
     }
 }
 
-/// Watches until the receiver is gone. Never ends otherwise: every failure is logged, counted and tried again, later
-/// each time.
+/// Watches until the receiver is dropped. Never ends otherwise: every failure is logged, counted and retried with
+/// backoff.
 ///
-/// The channel's bound is how many changes may wait for whoever applies them; a server cuts off a watch that is not
-/// read for long, which costs no more than watching on from the last revision.
+/// The capacity of the channel bounds the number of pending changes. A server disconnects a watch that is not read for
+/// long, which costs no more than a new watch from the last revision.
 pub async fn run<K: Object>(client: Client, options: WatchOptions, changes: Sender<Change<K>>) {
     let closed = changes.clone();
     let (sender, mut receiver) = mpsc::channel(1);
@@ -252,7 +254,7 @@ pub async fn run<K: Object>(client: Client, options: WatchOptions, changes: Send
     }
 }
 
-/// The same for objects of a type that is forgotten, and states that are made of something else.
+/// Like [`run`], for type-erased objects and another stored form.
 pub(crate) async fn run_keeping<P: ObjectStorer>(
     client: Client,
     options: WatchOptions,

@@ -1,4 +1,4 @@
-//! Settings of a queue.
+//! Builder of queues.
 
 use std::{
     hash::{BuildHasher, Hash, RandomState},
@@ -10,7 +10,7 @@ use tokio::{sync::Notify, time::Instant};
 
 use super::{Inner, Queue, QueueMetrics, RateLimit, Shared, state::State};
 
-/// Settings of a [`Queue`].
+/// Builder of a [`Queue`].
 #[derive(Clone, Debug)]
 pub struct QueueBuilder {
     name: String,
@@ -24,28 +24,28 @@ impl QueueBuilder {
         Self { name, rate_limit: RateLimit::default(), seed: None, metrics: None }
     }
 
-    /// How failing keys are spread over time.
+    /// Sets the backoff of failing keys.
     #[must_use]
     pub fn rate_limit(mut self, rate_limit: RateLimit) -> Self {
         self.rate_limit = rate_limit;
         self
     }
 
-    /// Where the jitter begins: the same seed gives the same delays. Otherwise it is random.
+    /// Sets the seed of the jitter, for reproducible delays. Random by default.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// Lets the queue be counted in these metrics, under its name.
+    /// Counts the queue in these metrics, under its name.
     #[must_use]
     pub fn metrics(mut self, metrics: &QueueMetrics) -> Self {
         self.metrics = Some(metrics.clone());
         self
     }
 
-    /// The queue, empty.
+    /// Returns the empty queue.
     pub fn build<T: Clone + Eq + Hash + Send + 'static>(self) -> Queue<T> {
         let seed = self.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
         let state = State::new(self.rate_limit, seed, Instant::now());

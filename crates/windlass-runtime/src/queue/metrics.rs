@@ -1,7 +1,6 @@
-//! The numbers of queues, under client-go's names and controller-runtime's labels.
+//! Metrics of queues, under client-go's names and controller-runtime's labels.
 //!
-//! Everything is read from the queues when metrics are scraped, so that ages are those of that moment and nothing
-//! ticks.
+//! Everything is read from the queues when metrics are scraped, so that ages are current and no timer is needed.
 
 use std::{
     fmt,
@@ -18,19 +17,19 @@ use prometheus_client::{
 use super::stats::{BOUNDS, Durations, Stats};
 use crate::metrics::Metrics;
 
-/// The `workqueue_*` families of a process. A cheap handle: clones share them.
+/// The `workqueue_*` metric families of a process. A cheap handle: clones share them.
 ///
-/// | family | |
+/// | family | meaning |
 /// |---|---|
-/// | `workqueue_depth{priority}` | keys that are ready |
+/// | `workqueue_depth{priority}` | number of ready keys |
 /// | `workqueue_adds_total` | keys that became ready |
-/// | `workqueue_queue_duration_seconds` | how long keys were ready |
-/// | `workqueue_work_duration_seconds` | how long workers had keys |
-/// | `workqueue_unfinished_work_seconds` | how long the keys that workers have now have been held, together |
-/// | `workqueue_longest_running_processor_seconds` | how long the one held longest has been held |
-/// | `workqueue_retries_total` | keys that were delayed, for failing or otherwise |
+/// | `workqueue_queue_duration_seconds` | time that keys were ready before a worker took them |
+/// | `workqueue_work_duration_seconds` | time that workers had keys |
+/// | `workqueue_unfinished_work_seconds` | total age of the keys that workers have now |
+/// | `workqueue_longest_running_processor_seconds` | age of the key that a worker has had longest |
+/// | `workqueue_retries_total` | keys that were delayed, after a failure or otherwise |
 ///
-/// Each has the labels `name` and `controller`, both the name of the queue. A queue that is dropped is no longer told.
+/// Each has the labels `name` and `controller`, both with the name of the queue. A dropped queue is no longer reported.
 ///
 /// ```
 /// use windlass_runtime::{metrics::Metrics, queue::{Priority, Queue, QueueMetrics}};
@@ -47,7 +46,7 @@ pub struct QueueMetrics {
 }
 
 impl QueueMetrics {
-    /// Registers the families. To be done once for each [`Metrics`]: names must not be there twice.
+    /// Registers the families. Must be called once per [`Metrics`], as names must be unique.
     pub fn register(metrics: &Metrics) -> Self {
         let queues = Arc::new(Queues::default());
         metrics.register(|registry| registry.register_collector(Box::new(queues.clone())));
@@ -61,7 +60,7 @@ impl QueueMetrics {
     }
 }
 
-/// Something that can tell its numbers.
+/// A source of queue statistics.
 pub(super) trait Counted: Send + Sync {
     fn stats(&self) -> Stats;
 }
@@ -108,30 +107,31 @@ impl Collector for Queues {
         })?;
         family(
             "workqueue_unfinished_work_seconds",
-            "How long the keys that workers have now have been held, together",
+            "Total age of the keys that workers have now",
             MetricType::Gauge,
             &|mut metric, stats| metric.encode_gauge(&stats.unfinished.as_secs_f64()),
         )?;
         family(
             "workqueue_longest_running_processor_seconds",
-            "How long the key that a worker has had longest has been held",
+            "Age of the key that a worker has had longest",
             MetricType::Gauge,
             &|mut metric, stats| metric.encode_gauge(&stats.longest.as_secs_f64()),
         )?;
         family(
             "workqueue_queue_duration_seconds",
-            "How long keys were ready before a worker took them",
+            "Time that keys were ready before a worker took them",
             MetricType::Histogram,
             &|metric, stats| histogram(metric, &stats.queued),
         )?;
         family(
             "workqueue_work_duration_seconds",
-            "How long workers had keys",
+            "Time that workers had keys",
             MetricType::Histogram,
             &|metric, stats| histogram(metric, &stats.worked),
         )?;
 
-        let mut depth = encoder.encode_descriptor("workqueue_depth", "Keys that are ready", None, MetricType::Gauge)?;
+        let mut depth =
+            encoder.encode_descriptor("workqueue_depth", "Number of ready keys", None, MetricType::Gauge)?;
         for (name, stats) in &queues {
             for (priority, len) in &stats.depths {
                 let priority = priority.0.to_string();

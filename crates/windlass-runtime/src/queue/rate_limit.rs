@@ -1,4 +1,4 @@
-//! When a key that failed is tried again.
+//! Backoff of failed keys.
 
 use std::time::Duration;
 
@@ -6,29 +6,29 @@ use tokio::time::Instant;
 
 use crate::token_bucket::TokenBucket;
 
-/// How failing keys are spread over time.
+/// Backoff of failing keys.
 ///
-/// A key that fails for the nth time in a row waits `base * 2^(n-1)`, at most `max`, less a random part of up to
-/// `jitter` of it, and not before the bucket has a token for it. Where the bucket has none within `max`, it waits that
-/// long, less a random part, and takes none.
+/// A key that fails for the nth time in a row waits `base * 2^(n-1)`, at most `max`, minus a random part of up to
+/// `jitter` of it, and not before the bucket has a token for it. If the bucket has none within `max`, the key waits
+/// that long, minus a random part, and takes none.
 ///
 /// The defaults are 5 ms to 1000 s as in client-go and controller-runtime, a jitter of 0.1, and a bucket of 100 tokens
-/// a second with a burst of 1000. client-go's bucket of 10 a second makes the last of 100,000 keys wait almost three
-/// hours when a server comes back; controller-runtime's priority queue has none, so that 100,000 keys which fail
-/// together are tried together. 100 a second is what 100,000 keys that all wait the longest backoff come to.
+/// per second with a burst of 1000. client-go's bucket of 10 per second makes the last of 100,000 keys wait almost
+/// three hours when a server comes back; controller-runtime's priority queue has none, so that 100,000 keys which fail
+/// together are retried together. 100 per second is the rate of 100,000 keys that all wait for the longest backoff.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RateLimit {
     /// Delay after the first failure.
     pub base: Duration,
-    /// The longest delay, however often a key has failed and however empty the bucket is.
+    /// Longest delay, regardless of the number of failures and the bucket.
     pub max: Duration,
-    /// The part of a delay that is random, from 0 (none) to 1 (all of it). Keys that failed together do not come back
+    /// Random part of a delay, from 0 (none) to 1 (all of it), so that keys that failed together are not retried
     /// together.
     pub jitter: f64,
-    /// Limits the retries of all keys together; none for no limit.
+    /// Limit of the retries of all keys together; `None` for no limit.
     pub overall: Option<Bucket>,
-    /// Whether a key that failed keeps waiting for its backoff when it is added again. Otherwise news about a failing
-    /// key make it ready at once, as in controller-runtime, and its failures still count for the next delay.
+    /// Whether a failed key keeps waiting for its backoff when it is added again. Otherwise a new event makes it ready
+    /// at once, as in controller-runtime, and its failures still count for the next delay.
     pub keep_backoff: bool,
 }
 
@@ -45,13 +45,13 @@ impl Default for RateLimit {
 }
 
 impl RateLimit {
-    /// Delay after the nth failure in a row; `random` is from 0 to 1.
+    /// Returns the delay after the nth consecutive failure; `random` is from 0 to 1.
     pub(super) fn backoff(&self, failures: u32, random: f64) -> Duration {
         let factor = 2f64.powi(i32::try_from(failures.saturating_sub(1)).unwrap_or(i32::MAX));
         self.spread((self.base.as_secs_f64() * factor).min(self.max.as_secs_f64()), random)
     }
 
-    /// The longest delay; `random` is from 0 to 1.
+    /// Returns the longest delay; `random` is from 0 to 1.
     pub(super) fn longest(&self, random: f64) -> Duration {
         self.spread(self.max.as_secs_f64(), random)
     }
@@ -62,12 +62,12 @@ impl RateLimit {
     }
 }
 
-/// A bucket of tokens: one is taken by each retry.
+/// A token bucket; each retry takes one token.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bucket {
-    /// Tokens that come back each second.
+    /// Tokens added per second.
     pub per_second: f64,
-    /// Tokens there can be.
+    /// Maximum number of tokens.
     pub burst: u32,
 }
 
@@ -77,11 +77,11 @@ impl Bucket {
     }
 }
 
-/// Random numbers for jitter: good enough to spread, the same for the same seed.
+/// Random numbers for jitter: good enough to spread keys, and reproducible by seed.
 pub(super) struct Random(pub(super) u64);
 
 impl Random {
-    /// From 0 to 1.
+    /// Returns a number from 0 to 1.
     pub(super) fn next(&mut self) -> f64 {
         // SplitMix64.
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -124,10 +124,10 @@ mod tests {
         let mut tokens = limit.overall.unwrap().tokens(now);
         let promised = (0..1_000_000).filter(|_| tokens.take(now, limit.max).is_some()).count();
         assert!((100_999..=101_001).contains(&promised), "{promised}");
-        // When that time is over, all is as it was: a key that fails then waits for the bucket no longer.
+        // After that time, everything is as before: a key that fails then no longer waits for the bucket.
         let later = now + limit.max;
         assert!(tokens.take(later, limit.max).is_some_and(|wait| wait <= Duration::from_millis(20)));
-        // Those without a promise do not come back together.
+        // Keys without a token do not come back together.
         let mut random = Random(7);
         let delays: Vec<f64> = (0..1000).map(|_| limit.longest(random.next()).as_secs_f64()).collect();
         assert!(delays.iter().all(|delay| (900.0..=1000.0).contains(delay)));

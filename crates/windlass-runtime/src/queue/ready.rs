@@ -1,24 +1,24 @@
-//! The slots that may be handed out now: a first-in-first-out list for each priority.
+//! Ready slots: a first-in-first-out list per priority.
 //!
-//! Lists are linked through an array indexed by slot, so that a slot can leave the middle of its list. Pushing,
-//! removing and taking cost the same however many slots wait; priorities are expected to be few.
+//! Lists are linked through an array indexed by slot, so that a slot can leave the middle of its list. The cost of
+//! push, remove and pop does not depend on the number of slots; few priorities are expected.
 
 use super::{Priority, slots::Slot};
 
-/// One of so many keys is the one that has waited longest, whatever its priority.
+/// One of so many keys is the one that has waited longest, regardless of its priority.
 pub(super) const FAIR_TURN: u32 = 16;
 
 const NONE: Slot = Slot::MAX;
 
 #[derive(Default)]
 pub(super) struct Ready {
-    /// Those that are not empty, the most urgent first.
+    /// Non-empty levels, highest priority first.
     levels: Vec<Level>,
     links: Vec<Link>,
     len: usize,
-    /// Gives every push its number.
+    /// Number of pushes.
     pushes: u64,
-    /// Slots taken since the last one that was taken for its age.
+    /// Slots taken since the last one that was taken because of its age.
     turn: u32,
 }
 
@@ -33,7 +33,7 @@ struct Level {
 struct Link {
     before: Slot,
     after: Slot,
-    /// The number of its push: lower has waited longer.
+    /// Sequence number of its push: a lower one has waited longer.
     push: u64,
 }
 
@@ -42,12 +42,12 @@ impl Ready {
         self.len
     }
 
-    /// How many wait at each priority.
+    /// Returns the number of slots per priority.
     pub(super) fn depths(&self) -> impl Iterator<Item = (Priority, usize)> {
         self.levels.iter().map(|level| (level.priority, level.len))
     }
 
-    /// Puts a slot behind all others of its priority. It must not be here already.
+    /// Adds a slot behind all others of its priority. It must not be present.
     pub(super) fn push(&mut self, slot: Slot, priority: Priority) {
         if self.links.len() <= slot as usize {
             self.links.resize(slot as usize + 1, Link { before: NONE, after: NONE, push: 0 });
@@ -71,10 +71,10 @@ impl Ready {
         self.pushes += 1;
     }
 
-    /// Takes a slot out of the list of its priority, in which it must be.
+    /// Removes a slot from the list of its priority, which must contain it.
     pub(super) fn remove(&mut self, slot: Slot, priority: Priority) {
         let at = self.levels.binary_search_by(|level| priority.cmp(&level.priority));
-        let at = at.expect("a waiting slot must be in the list of its priority");
+        let at = at.expect("a waiting slot is in the list of its priority");
         let Link { before, after, .. } = self.links[slot as usize];
         let level = &mut self.levels[at];
         match before {
@@ -92,15 +92,14 @@ impl Ready {
         }
     }
 
-    /// Takes the slot whose turn it is: the first of the highest priority, or every [`FAIR_TURN`]th time the first of
-    /// all.
+    /// Takes the next slot: the first of the highest priority, or every [`FAIR_TURN`]th time the oldest of all.
     pub(super) fn pop(&mut self) -> Option<Slot> {
         let mut level = self.levels.first()?;
         self.turn += 1;
         if self.turn >= FAIR_TURN {
             self.turn = 0;
             let oldest = self.levels.iter().min_by_key(|level| self.links[level.head as usize].push);
-            level = oldest.expect("a list that is not empty must have a first level");
+            level = oldest.expect("a non-empty list has a level");
         }
         let (slot, priority) = (level.head, level.priority);
         self.remove(slot, priority);
@@ -121,7 +120,7 @@ impl Ready {
         slots
     }
 
-    /// Gives room back. Nothing may wait.
+    /// Releases memory. Must be empty.
     pub(super) fn shrink(&mut self) {
         debug_assert_eq!(self.len, 0, "only an empty list may shrink");
         self.links = Vec::new();

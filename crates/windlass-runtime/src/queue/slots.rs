@@ -1,13 +1,13 @@
-//! Keys and what is known of each, found by key or by slot.
+//! Keys and their values, found by key or by slot.
 //!
-//! A key is stored once and hashed once for as long as it stays. Slots are small numbers, used again after a removal,
-//! so that other structures can be plain arrays.
+//! A key is stored once and hashed once while it is present. Slots are small numbers, reused after a removal, so that
+//! other structures can be plain arrays.
 
 use std::hash::{BuildHasher, Hash};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-/// Where a key is. Valid until the key is removed.
+/// Position of a key. Valid until the key is removed.
 pub(super) type Slot = u32;
 
 pub(super) struct Slots<T, V> {
@@ -28,7 +28,7 @@ impl<T: Eq + Hash, V> Slots<T, V> {
         Self { entries: Vec::new(), free: Vec::new(), by_key: HashTable::new(), hasher: DefaultHashBuilder::default() }
     }
 
-    /// The slot of a key, which gets `value` and `true` if it is new.
+    /// Returns the slot of a key. A new key gets `value`, and `true` is returned.
     pub(super) fn find_or_insert(&mut self, key: T, value: impl FnOnce() -> V) -> (Slot, bool) {
         let hash = self.hasher.hash_one(&key);
         let entries = &self.entries;
@@ -37,7 +37,7 @@ impl<T: Eq + Hash, V> Slots<T, V> {
         }
         let slot = self.free.pop().unwrap_or_else(|| {
             self.entries.push(None);
-            Slot::try_from(self.entries.len() - 1).expect("a queue must hold fewer than four billion keys")
+            Slot::try_from(self.entries.len() - 1).expect("a queue holds fewer than four billion keys")
         });
         self.entries[slot as usize] = Some(Entry { key, hash, value: value() });
         let entries = &self.entries;
@@ -50,17 +50,17 @@ impl<T: Eq + Hash, V> Slots<T, V> {
     }
 
     pub(super) fn get_mut(&mut self, slot: Slot) -> &mut V {
-        &mut self.entries[slot as usize].as_mut().expect("a slot in use must hold a key").value
+        &mut self.entries[slot as usize].as_mut().expect("a slot in use holds a key").value
     }
 
     pub(super) fn remove(&mut self, slot: Slot) {
-        let Entry { hash, .. } = self.entries[slot as usize].take().expect("a slot in use must hold a key");
+        let Entry { hash, .. } = self.entries[slot as usize].take().expect("a slot in use holds a key");
         let found = self.by_key.find_entry(hash, |other| *other == slot);
-        found.expect("a key in a slot must be found").remove();
+        found.expect("a key in a slot can be found").remove();
         self.free.push(slot);
     }
 
-    /// Room that a burst of keys left behind is given back once all of them are gone.
+    /// Releases the memory of a burst of keys once all of them are removed.
     pub(super) fn shrink_if_empty(&mut self) -> bool {
         const KEEP: usize = 4096;
         let shrinks = self.by_key.is_empty() && self.entries.capacity() > KEEP;
@@ -77,5 +77,5 @@ impl<T: Eq + Hash, V> Slots<T, V> {
 }
 
 fn entry<T, V>(entries: &[Option<Entry<T, V>>], slot: Slot) -> &Entry<T, V> {
-    entries[slot as usize].as_ref().expect("a slot in use must hold a key")
+    entries[slot as usize].as_ref().expect("a slot in use holds a key")
 }

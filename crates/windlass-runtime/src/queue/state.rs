@@ -1,7 +1,7 @@
 //! The queue as a plain state machine: no tasks, no locks, time from outside.
 //!
-//! A key that the queue knows is in exactly one place: ready, delayed, or held by a worker (and then perhaps wanted
-//! again). A key that is in none of them is forgotten altogether, its failures too.
+//! A known key is in exactly one place: ready, delayed, or held by a worker (and then perhaps wanted again). A key that
+//! is in none of them is forgotten, including its failures.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,17 +20,17 @@ use super::{
 };
 use crate::token_bucket::TokenBucket;
 
-/// A delay that never ends in the life of a process, and that clocks can still add up.
+/// A delay that outlasts every process, and that clocks can still add.
 const FOREVER: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
 pub(super) struct State<T> {
     known: Slots<T, Known>,
     ready: Ready,
-    /// Keys by the moment at which they become ready, then by the order in which they were delayed.
+    /// Keys by the time at which they become ready, then by the order in which they were delayed.
     delayed: BTreeMap<Deadline, Slot>,
-    /// Keys that workers have, by the moment at which they got them.
+    /// Keys that workers have, by the time at which they got them.
     held: BTreeSet<(Instant, Slot)>,
-    /// How many held keys are to be ready as soon as their worker is done.
+    /// Number of held keys that will be ready as soon as their worker is done.
     wanted_again: usize,
     delays: u64,
     limit: RateLimit,
@@ -44,7 +44,7 @@ type Deadline = (Instant, u64);
 
 struct Known {
     priority: Priority,
-    /// Failures in a row.
+    /// Consecutive failures.
     failures: u32,
     place: Place,
 }
@@ -62,16 +62,16 @@ struct Retry {
     token: bool,
 }
 
-/// What is to become of a held key when its worker is done.
+/// What happens to a held key when its worker is done.
 #[derive(Clone, Copy)]
 struct Again {
     priority: Priority,
-    /// When it was asked for first.
+    /// When it was first requested.
     since: Instant,
     at: When,
 }
 
-/// When a key is to be worked on. The lesser is the sooner.
+/// When to work on a key. The lesser is the sooner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum When {
     Now,
@@ -84,14 +84,14 @@ impl When {
     }
 }
 
-/// What a worker says of a key.
+/// Result of a worker for a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Verdict {
-    /// It is as it should be.
+    /// Success.
     Done,
-    /// It is as it should be, and is to be looked at again.
+    /// Success, with a requeue after a delay.
     After(Duration),
-    /// It failed.
+    /// Failure.
     Retry,
 }
 
@@ -120,7 +120,7 @@ impl<T: Clone + Eq + Hash> State<T> {
         }
     }
 
-    /// Adds a key, or lets one that is here already be sooner or more urgent.
+    /// Adds a key, or makes a present one sooner or more urgent.
     pub(super) fn add(&mut self, now: Instant, key: T, priority: Priority, when: When) {
         if self.closed {
             return;
@@ -129,7 +129,7 @@ impl<T: Clone + Eq + Hash> State<T> {
         if when != When::Now {
             self.stats.retries += 1;
         }
-        // A new key begins as one that nobody has, which is then placed like one whose worker is done.
+        // A new key starts as held by nobody, and is then placed like one whose worker is done.
         let place = || Place::Held { since: now, again: None };
         let (slot, new) = self.known.find_or_insert(key, || Known { priority, failures: 0, place: place() });
         if new {
@@ -166,7 +166,7 @@ impl<T: Clone + Eq + Hash> State<T> {
         }
     }
 
-    /// The key whose turn it is. It is held until [`State::finish`].
+    /// Takes the next key. It is held until [`State::finish`].
     pub(super) fn pop(&mut self, now: Instant) -> Option<Taken<T>> {
         self.ripen(now);
         let slot = self.ready.pop()?;
@@ -184,7 +184,7 @@ impl<T: Clone + Eq + Hash> State<T> {
     pub(super) fn finish(&mut self, now: Instant, slot: Slot, verdict: Verdict) {
         self.ripen(now);
         let known = self.known.get_mut(slot);
-        let Place::Held { since, again } = known.place else { unreachable!("a key that is finished must be held") };
+        let Place::Held { since, again } = known.place else { unreachable!("a finished key is held") };
         self.held.remove(&(since, slot));
         self.stats.worked.observe(now.saturating_duration_since(since));
         if again.is_some_and(|again| again.at == When::Now) {
@@ -192,7 +192,7 @@ impl<T: Clone + Eq + Hash> State<T> {
         }
         let priority = known.priority;
         let wanted = |delay| Again { priority, since: now, at: When::after(now, delay) };
-        // A closed queue works off what was asked for before, and nothing of what its workers ask for.
+        // A closed queue finishes what was requested before, and nothing that its workers request.
         let verdict = if self.closed { Verdict::Done } else { verdict };
         match verdict {
             Verdict::Done => known.failures = 0,
@@ -216,7 +216,7 @@ impl<T: Clone + Eq + Hash> State<T> {
         }
     }
 
-    /// Delays a key that failed. What was asked for while it was held makes it sooner unless backoffs are kept.
+    /// Delays a failed key. Requests while it was held make it sooner unless backoffs are kept.
     fn back_off(&mut self, now: Instant, slot: Slot, again: Option<Again>) {
         let known = self.known.get_mut(slot);
         let own = self.limit.backoff(known.failures, self.random.next()).min(self.limit.max);
@@ -233,7 +233,7 @@ impl<T: Clone + Eq + Hash> State<T> {
         }
     }
 
-    /// Puts a key that is in no list where it belongs. A closed queue keeps what is to be done at once, no more.
+    /// Puts a key that is in no list where it belongs. A closed queue keeps only keys that are ready at once.
     fn place(&mut self, now: Instant, slot: Slot, wanted: Again) {
         let known = self.known.get_mut(slot);
         known.priority = wanted.priority;
@@ -255,7 +255,7 @@ impl<T: Clone + Eq + Hash> State<T> {
         }
     }
 
-    /// Makes delayed keys ready whose time has come, in the order of their times.
+    /// Makes delayed keys ready that are due, in the order of their times.
     fn ripen(&mut self, now: Instant) {
         while let Some(first) = self.delayed.first_entry() {
             let since = first.key().0;
@@ -277,7 +277,7 @@ impl<T: Clone + Eq + Hash> State<T> {
         }
     }
 
-    /// Takes no more keys and drops those that are delayed; those that are ready too unless `drain`.
+    /// Accepts no more keys and drops delayed ones; also ready ones unless `drain`.
     pub(super) fn close(&mut self, now: Instant, drain: bool) {
         self.ripen(now);
         self.closed = true;
@@ -296,23 +296,23 @@ impl<T: Clone + Eq + Hash> State<T> {
         }
     }
 
-    /// Whether no key will be handed out any more.
+    /// Whether no more keys will be handed out.
     pub(super) fn is_over(&self) -> bool {
         self.closed && self.ready.len() == 0 && self.wanted_again == 0
     }
 
-    /// How many keys are ready.
+    /// Returns the number of ready keys.
     pub(super) fn ready(&mut self, now: Instant) -> usize {
         self.ripen(now);
         self.ready.len()
     }
 
-    /// How many keys were ready when time was last told.
+    /// Returns the number of keys that were ready at the last known time.
     pub(super) fn ready_now(&self) -> usize {
         self.ready.len()
     }
 
-    /// When the next delayed key becomes ready.
+    /// Returns when the next delayed key becomes ready.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.delayed.first_key_value().map(|((until, _), _)| *until)
     }
@@ -325,11 +325,11 @@ impl<T: Clone + Eq + Hash> State<T> {
         self.held.len()
     }
 
-    /// The numbers of now.
+    /// Returns the current statistics.
     pub(super) fn stats(&mut self, now: Instant) -> Stats {
         self.ripen(now);
         let mut stats = self.stats.clone();
-        // The usual priorities are told when nothing waits, too: a series that vanishes looks like a queue that is
+        // The usual priorities are reported even when nothing waits: a series that vanishes looks like a queue that is
         // gone.
         stats.depths = [(Priority::NORMAL, 0), (Priority::LOW, 0)].into_iter().chain(self.ready.depths()).collect();
         stats.unfinished = self.held.iter().map(|(since, _)| now.saturating_duration_since(*since)).sum();
@@ -337,7 +337,7 @@ impl<T: Clone + Eq + Hash> State<T> {
         stats
     }
 
-    /// Every key that is remembered for whatever reason.
+    /// Returns the number of known keys.
     #[cfg(test)]
     pub(super) fn known(&self) -> usize {
         self.known.len()
@@ -345,10 +345,10 @@ impl<T: Clone + Eq + Hash> State<T> {
 }
 
 impl Again {
-    /// Both wishes in one: the sooner, and the more urgent.
+    /// Combines two requests: the sooner time, and the higher priority.
     fn or(self, other: Self) -> Self {
         let at = self.at.min(other.at);
-        // A wish that only now becomes one for at once waits from now.
+        // A request that becomes immediate only now waits from now on.
         let since = if self.at == at { self.since } else { other.since };
         Self { priority: self.priority.max(other.priority), since, at }
     }

@@ -1,4 +1,4 @@
-//! What a queue counts, under the same lock as its keys.
+//! Statistics of a queue, under the same lock as its keys.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -11,26 +11,26 @@ pub(super) const BOUNDS: [f64; 12] = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 
 pub(super) struct Stats {
     /// Keys that became ready.
     pub(super) adds: u64,
-    /// Keys that were delayed, for failing or otherwise.
+    /// Keys that were delayed, after a failure or otherwise.
     pub(super) retries: u64,
-    /// From ready to a worker.
+    /// Time from ready to a worker.
     pub(super) queued: Durations,
-    /// With a worker.
+    /// Time with a worker.
     pub(super) worked: Durations,
-    /// Keys that are ready now, by priority. Filled when asked for, like those below.
+    /// Number of ready keys by priority. Computed on request, like the following fields.
     pub(super) depths: BTreeMap<Priority, usize>,
-    /// Time that the keys held now have been held, together.
+    /// Total age of the keys that are held now.
     pub(super) unfinished: Duration,
-    /// Time that the key held longest has been held.
+    /// Age of the key that is held longest.
     pub(super) longest: Duration,
 }
 
-/// How often something took how long.
+/// Histogram of durations.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Durations {
     pub(super) sum: Duration,
     pub(super) count: u64,
-    /// As many as were within the bound, and within no lower one; the last is for those beyond all bounds.
+    /// Number of durations per bucket; the last one is for those beyond all bounds.
     pub(super) buckets: [u64; BOUNDS.len() + 1],
 }
 
@@ -39,7 +39,7 @@ impl Durations {
         self.sum = self.sum.saturating_add(took);
         self.count += 1;
         let nanoseconds = took.as_nanos();
-        // The bounds are powers of ten: the number of digits tells the bucket.
+        // The bounds are powers of ten: the number of digits determines the bucket.
         let digits = nanoseconds.saturating_sub(1).checked_ilog10().unwrap_or(0) as usize;
         self.buckets[digits.min(BOUNDS.len())] += 1;
     }

@@ -145,7 +145,7 @@ async fn workers_that_are_woken_for_nothing_wait_again() {
     queue.add_after("late", Duration::from_secs(1), Priority::NORMAL);
     let (mut first, mut second) = (Box::pin(queue.next()), Box::pin(queue.next()));
     assert!(is_pending(&mut first) && is_pending(&mut second));
-    // Both are told before either looks. Polling must come back, though one keeps the clock for the other.
+    // Both are notified before either checks. Polling must return, although one keeps the timer for the other.
     queue.shared.wake.notify_one();
     queue.shared.wake.notify_one();
     assert!(is_pending(&mut first) && is_pending(&mut second));
@@ -251,7 +251,7 @@ async fn a_hundred_thousand_keys_with_failures_all_succeed() {
     }
     workers.join_all().await;
     assert_eq!(left.load(Ordering::Relaxed), 0);
-    // 100,000 retries at 100 a second after a burst of 1000.
+    // 100,000 retries at 100 per second after a burst of 1000.
     let seconds = started.elapsed().as_secs();
     assert!((980..=1000).contains(&seconds), "{seconds}");
 }

@@ -8,12 +8,12 @@ use super::{
     state::{Taken, Verdict},
 };
 
-/// A key that a worker has. No other worker gets the same key until this is gone; if the key was added meanwhile, it is
-/// queued again then.
+/// A key that a worker has. No other worker gets the same key until this is dropped; if the key was added in the
+/// meantime, it is queued again then.
 ///
 /// A worker ends it with [`done`](Self::done), [`requeue_after`](Self::requeue_after) or [`retry`](Self::retry).
-/// Dropping it is a retry: the worker was stopped or panicked, and nobody knows how far it came.
-#[must_use = "work that is dropped is tried again"]
+/// Dropping it is a retry: the worker was stopped or panicked, and its progress is unknown.
+#[must_use = "dropped work is retried"]
 pub struct Work<T: Clone + Eq + Hash> {
     shared: Arc<Shared<T>>,
     slot: Slot,
@@ -29,33 +29,33 @@ impl<T: Clone + Eq + Hash> Work<T> {
         Self { shared, slot, key, priority, failures, told: false }
     }
 
-    /// What is to be worked on.
+    /// Returns the key.
     pub fn key(&self) -> &T {
         &self.key
     }
 
-    /// How urgent it was.
+    /// Returns the priority that it had.
     pub fn priority(&self) -> Priority {
         self.priority
     }
 
-    /// How often the key has failed in a row: 0 the first time, and after each success.
+    /// Returns the number of consecutive failures of the key: 0 the first time, and after each success.
     pub fn attempts(&self) -> u32 {
         self.failures
     }
 
-    /// It succeeded, or there is no use in trying again. Its failures are forgotten.
+    /// Reports success, or that a retry is useless. Resets the failures.
     pub fn done(mut self) {
         self.tell(Verdict::Done);
     }
 
-    /// It succeeded, and is to be worked on again after this time, or sooner if it is added. Its failures are
-    /// forgotten, its priority stays.
+    /// Reports success, and requeues the key after a delay, or earlier if it is added. Resets the failures, and keeps
+    /// the priority.
     pub fn requeue_after(mut self, delay: Duration) {
         self.tell(Verdict::After(delay));
     }
 
-    /// It failed, and is to be tried again after its backoff, which grows with each failure. Its priority stays.
+    /// Reports a failure. The key is retried after its backoff, which grows with each failure, with the same priority.
     pub fn retry(mut self) {
         self.tell(Verdict::Retry);
     }

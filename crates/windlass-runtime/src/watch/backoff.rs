@@ -1,4 +1,4 @@
-//! How long to wait before trying again.
+//! Backoff of lists and watches.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use tokio::time::Instant;
 
 const FIRST: Duration = Duration::from_millis(800);
 const LONGEST: Duration = Duration::from_secs(30);
-/// A source that has not failed for so long begins anew.
+/// Time without a failure that resets the delays.
 const HEALTHY: Duration = Duration::from_secs(120);
 
-/// Waits that double with each failure, from 0.8 s to 30 s, each stretched by up to as much again.
+/// Delays that double with each failure, from 0.8 s to 30 s, each stretched at random by up to the same amount again.
 ///
-/// A success does not make them short again: only two minutes without a failure do. A source that fails right after
-/// each success is as bad as one that always fails.
+/// A success does not reset them: only two minutes without a failure do. A source that fails right after each success
+/// is as bad as one that always fails.
 #[derive(Debug)]
 pub(super) struct Backoff {
     next: Duration,
@@ -26,7 +26,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The wait after a failure. `share` is random, between 0 and 1.
+    /// Returns the delay after a failure. `share` is random, between 0 and 1.
     pub(super) fn failed(&mut self, now: Instant, share: f64) -> Duration {
         if self.is_fresh(now) {
             self.next = FIRST;
@@ -34,12 +34,12 @@ impl Backoff {
         let base = self.next;
         self.next = (base * 2).min(LONGEST);
         let wait = base.mul_f64(1.0 + share.clamp(0.0, 1.0));
-        // Health is counted from when it is tried again.
+        // Health is measured from the next attempt.
         self.failed = Some(now + wait);
         wait
     }
 
-    /// Whether nothing has failed lately.
+    /// Whether there was no recent failure.
     pub(super) fn is_fresh(&self, now: Instant) -> bool {
         self.failed.is_none_or(|failed| now.saturating_duration_since(failed) >= HEALTHY)
     }

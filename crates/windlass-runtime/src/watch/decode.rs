@@ -1,13 +1,14 @@
-//! From bytes to objects, in one pass.
+//! Decoding of lists and watches, in one pass.
 //!
-//! Each object is parsed straight from the bytes that came: no tree in between, no copy of a body. On the way
+//! Each object is parsed directly from the received bytes, without an intermediate tree or a copy of the body. On the
+//! way:
 //!
-//! - `metadata.managedFields` is passed over without being built, unless it is wanted;
-//! - `apiVersion` and `kind` become those of the resource that was asked for. A list leaves them out of its items for
-//!   built-in kinds, and metadata alone comes under the name `PartialObjectMetadata`.
+//! - `metadata.managedFields` is skipped without being built, unless it is wanted;
+//! - `apiVersion` and `kind` are set to those of the requested resource. Lists of built-in kinds omit them from their
+//!   items, and metadata arrives as `PartialObjectMetadata`.
 //!
-//! An object that does not parse is not an error of its list or watch: it is told as [`Unreadable`], by name. Neither
-//! that nor any error here shows what is in an object.
+//! An object that fails to deserialize does not fail its list or watch: it is reported as [`Unreadable`], by name.
+//! Neither this nor any other error here reveals the content of an object.
 
 mod adjust;
 mod event;
@@ -33,35 +34,34 @@ pub(super) use self::{
     list::{ListBody, ListMeta, Progress},
 };
 
-/// How objects of one resource are parsed.
+/// Parser for the objects of one resource.
 pub(super) struct Decoder<K: ?Sized> {
     parse: Parse<K>,
     adjust: Adjust,
 }
 
-/// What is changed in an object while it is parsed.
+/// Changes to an object while it is parsed.
 struct Adjust {
-    /// `apiVersion` and `kind` that it is given, whatever it says.
+    /// `apiVersion` and `kind` to set.
     types: Option<[String; 2]>,
     keep_managed_fields: bool,
 }
 
-/// How text becomes an object of a Rust type: the only part of a watch, and of what keeps its objects, that is compiled
-/// for each type.
+/// Conversion of text to a Rust type: the only part of a watch, and of an informer, that is compiled for each type.
 pub(crate) struct Parse<K: ?Sized> {
-    /// The type.
+    /// Name of the type.
     pub(crate) name: &'static str,
     parse: fn(&mut Parser<'_>, &Adjust) -> serde_json::Result<Arc<K>>,
 }
 
 type Parser<'a> = serde_json::Deserializer<SliceRead<'a>>;
 
-/// Bytes that are not what a server sends.
+/// Error for data that no server should send.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DecodeError {
-    #[error("the answer is not a list: {0}")]
+    #[error("the response is not a list: {0}")]
     List(Place),
-    #[error("the answer ends in the middle of a list")]
+    #[error("the response ends in the middle of a list")]
     Cut,
     #[error("a line of the watch is not an event: {0}")]
     Event(Place),
@@ -69,7 +69,7 @@ pub(super) enum DecodeError {
     Long(usize),
 }
 
-/// Where parsing failed and how, without what was there: that may be secret.
+/// Position and category of a parse error, without the content, which may be secret.
 #[derive(Debug)]
 pub(super) struct Place {
     category: serde_json::error::Category,
@@ -77,7 +77,7 @@ pub(super) struct Place {
     column: usize,
 }
 
-/// An object that could not be parsed into its type.
+/// An object that failed to deserialize.
 #[derive(Debug)]
 pub(super) struct Unreadable {
     pub(super) namespace: String,
@@ -86,7 +86,7 @@ pub(super) struct Unreadable {
     pub(super) place: Place,
 }
 
-/// The part of an object by which it can be told, however odd the rest of it is.
+/// The part of an object that identifies it, regardless of the rest.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Lenient {
@@ -113,7 +113,7 @@ impl<K: ?Sized> Decoder<K> {
 }
 
 impl Parse<dyn AnyObject> {
-    /// Of a type that is forgotten.
+    /// Parses into a type-erased object.
     pub(crate) fn of<K: Object>() -> Self {
         Self { name: type_name::<K>(), parse: |parser, adjust| Ok(parse::<K>(parser, adjust)?) }
     }
@@ -121,14 +121,14 @@ impl Parse<dyn AnyObject> {
 
 #[cfg(test)]
 impl<K: DeserializeOwned> Parse<K> {
-    /// Of a type that is known.
+    /// Parses into a typed object.
     pub(crate) fn typed() -> Self {
         Self { name: type_name::<K>(), parse }
     }
 }
 
 impl<K: ?Sized> Parse<K> {
-    /// The object that a text is, as it stands.
+    /// Parses a text without changes.
     pub(crate) fn read(&self, text: &[u8]) -> serde_json::Result<Arc<K>> {
         let mut parser = serde_json::Deserializer::from_slice(text);
         let object = (self.parse)(&mut parser, &Adjust { types: None, keep_managed_fields: true })?;
@@ -146,13 +146,13 @@ impl<K: ?Sized> Clone for Parse<K> {
 impl<K: ?Sized> Copy for Parse<K> {}
 
 fn parse<K: DeserializeOwned>(parser: &mut Parser<'_>, adjust: &Adjust) -> serde_json::Result<Arc<K>> {
-    // A type that panics with one object must not take the watch of all others with it.
+    // A type that panics on one object must not stop the watch of all others.
     let parsed = catch_unwind(AssertUnwindSafe(|| K::deserialize(adjust::Adjusted::new(parser, adjust::Top(adjust)))));
     parsed.unwrap_or_else(|_| Err(serde::de::Error::custom("parsing panicked"))).map(Arc::new)
 }
 
 impl Unreadable {
-    /// Which object it is, if that much could be read.
+    /// Returns the key of the object, if that much could be read.
     pub(super) fn key(&self) -> Option<ObjectKey> {
         (!self.name.is_empty()).then(|| ObjectKey::namespaced(&self.namespace, &self.name))
     }
@@ -172,9 +172,9 @@ impl From<&serde_json::Error> for Place {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.category {
-            serde_json::error::Category::Io | serde_json::error::Category::Eof => "it ends too early",
-            serde_json::error::Category::Syntax => "it is not JSON",
-            serde_json::error::Category::Data => "a field is missing or of another type",
+            serde_json::error::Category::Io | serde_json::error::Category::Eof => "unexpected end",
+            serde_json::error::Category::Syntax => "invalid JSON",
+            serde_json::error::Category::Data => "a field is missing or has another type",
         };
         write!(f, "{what}, at line {} column {}", self.line, self.column)
     }

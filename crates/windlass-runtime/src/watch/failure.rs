@@ -1,4 +1,4 @@
-//! What can go wrong with a request.
+//! Failures of requests.
 
 use std::time::Duration;
 
@@ -6,46 +6,46 @@ use http::{HeaderMap, header::RETRY_AFTER};
 
 use super::decode::{DecodeError, Status};
 
-/// The longest time for which a server's wish to be left alone is respected.
+/// Longest `Retry-After` that is respected.
 const LONGEST_REST: Duration = Duration::from_secs(300);
 
-/// Why a list or a watch failed.
+/// Failure of a list or a watch.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
-    /// The revision asked for, or that of the page, is no longer kept: 410.
-    #[error("the revision is no longer kept")]
+    /// The requested revision, or the one of the page, has expired: 410.
+    #[error("the resource version has expired")]
     Expired,
     /// The server does not know the revision yet, and may never: it may have been restored from a backup.
-    #[error("the revision is newer than all that the server knows")]
+    #[error("the resource version is newer than the server's")]
     TooLarge,
     /// The resource is not served: 404.
     #[error("the resource is not served")]
     NotServed,
-    /// Any other refusal, by status or by event.
-    #[error("the server refused: {code} {reason}: {message}")]
+    /// Any other error, as a status or as an event.
+    #[error("the server responded with {code} {reason}: {message}")]
     Rejected { code: u16, reason: String, message: String, retry_after: Option<Duration> },
-    /// The connection could not be made, or broke.
+    /// The connection failed or broke.
     #[error("the connection failed")]
     Connection(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// Nothing came for too long.
-    #[error("nothing came for {} s", .0.as_secs())]
+    /// Nothing was received for too long.
+    #[error("no data received for {} s", .0.as_secs())]
     Silent(Duration),
-    /// The state was to be streamed, and nobody says that it is complete.
-    #[error("the end of the state is not announced")]
+    /// A streaming list does not announce its end.
+    #[error("the streaming list does not end")]
     Endless {
-        /// It will not be: the server does not stream states. Otherwise it has been silent for too long.
+        /// Whether it never will, as the server does not support it. Otherwise it has been silent for too long.
         sure: bool,
     },
-    /// What came makes no sense.
+    /// The received data is invalid.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// An object that could not be read was deleted: nobody can be told which one, but that the state has changed.
-    #[error("an object that could not be read was deleted")]
+    /// An unreadable object was deleted: its name is unknown, so the state must be fetched again.
+    #[error("an unreadable object was deleted")]
     UnreadableDeleted,
 }
 
 impl Failure {
-    /// The failure that a `Status` tells, sent as the answer to a request or as an event of a watch.
+    /// Returns the failure for a `Status`, from a response or an event of a watch.
     pub(super) fn of_status(status: Status) -> Self {
         let details = status.details.unwrap_or_default();
         let too_large = status.message.contains("Too large resource version")
@@ -64,7 +64,7 @@ impl Failure {
         }
     }
 
-    /// The failure that an answer tells: its `Status`, or its code if it has none.
+    /// Returns the failure for a response: its `Status`, or its code if it has none.
     pub(super) fn of_response(code: http::StatusCode, headers: &HeaderMap, body: &[u8]) -> Self {
         let mut status: Status = serde_json::from_slice(body).unwrap_or_default();
         status.code = code.as_u16();
@@ -76,7 +76,7 @@ impl Failure {
         failure
     }
 
-    /// A short word for a metric.
+    /// Returns the reason label of the failure metric.
     pub(super) fn word(&self) -> &'static str {
         match self {
             Self::Expired | Self::TooLarge => "expired",

@@ -1,15 +1,15 @@
-//! The state that a stream brings.
+//! The state from a streaming list.
 
 use hashbrown::HashMap;
 
 use crate::key::ObjectKey;
 
-/// Objects collected from a stream until it says that they are all there.
+/// Objects collected from a streaming list until it announces that they are complete.
 ///
-/// They come as additions. What changes while they are sent may follow before the end is announced.
+/// They arrive as additions. Changes in the meantime may follow before the end is announced.
 pub(super) struct Initial<O> {
     added: Vec<O>,
-    /// What became of objects since; none: gone.
+    /// Later states of objects; `None` if deleted.
     changed: HashMap<ObjectKey, Option<O>>,
 }
 
@@ -20,7 +20,7 @@ impl<O> Default for Initial<O> {
 }
 
 impl<O> Initial<O> {
-    /// How many have come.
+    /// Returns the number of objects received.
     pub(super) fn len(&self) -> usize {
         self.added.len() + self.changed.len()
     }
@@ -43,7 +43,7 @@ impl<O> Initial<O> {
         self.changed.insert(key, None);
     }
 
-    /// All objects.
+    /// Returns all objects.
     pub(super) fn finish(self, key: impl Fn(&O) -> ObjectKey) -> Vec<O> {
         let Self { mut added, changed } = self;
         if !changed.is_empty() {

@@ -1,4 +1,4 @@
-//! What to ask for next, given what came: no input, no output, no clock.
+//! The state machine of list/watch, without I/O or a clock: it decides on the next request.
 //!
 //! ```text
 //!            ┌───────────────── 410, unknown revision, 404, watch refused again and again ─┐
@@ -9,16 +9,18 @@
 //!   └── list ── Page ── Page ── ... ── last page ──────────────────────────────────────────┘       last revision
 //! ```
 //!
-//! Which revision a list asks for is client-go's rule, that servers are made for:
+//! The revision of a list follows client-go's rule, for which servers are optimised:
 //!
 //! | | revision | limit | why |
 //! |---|---|---|---|
 //! | first list | `0` | page size | any state will do, served from memory; servers ignore the limit then |
-//! | after a desync | last known | none | not older than what is known; a limit would make it an exact read from disk |
-//! | that is expired or unknown; the resource was away | none | page size | the newest state, read consistently, in pages |
-//! | a page is expired | none | none | whole, so that it cannot happen again |
+//! | after missed changes | last known | none | not older than what is known; a limit would make it an exact read from
+//! disk |
+//! | that has expired or is unknown; the resource was not served | none | page size | the newest state, read
+//! consistently, in pages |
+//! | a page has expired | none | none | in one page, so that it cannot happen again |
 //!
-//! A page that fails for any other reason is asked for again, not the whole list.
+//! A page that fails for any other reason is requested again, not the whole list.
 
 use std::time::Duration;
 
@@ -26,42 +28,43 @@ use tokio::time::Instant;
 
 use super::{backoff::Backoff, decode::ListMeta, failure::Failure};
 
-/// After so many failures of streaming the state in a row, it is listed.
+/// Consecutive failures of streaming lists after which ordinary lists are used.
 const STREAMING_TRIES: u32 = 3;
-/// After so many streams of the state that fell silent in a row, the server is taken for one that does not have them.
+/// Consecutive silent streaming lists after which the server is assumed not to support them.
 const STALLS: u32 = 2;
-/// After so many refusals of a watch from the same revision, the state is fetched anew: the revision may be the reason.
+/// Consecutive errors of a watch from the same revision after which the state is fetched again, as the revision may be
+/// the cause.
 const WATCH_TRIES: u32 = 5;
-/// How often a resource that is not served is asked for: at first, and at most. A definition is mostly created moments
-/// after or before its operator; and two seconds are soon enough later on. A 404 costs a server next to nothing.
+/// First and longest interval in which a resource that is not served is polled. A CRD is usually created moments before
+/// or after its operator starts, and two seconds are soon enough later on. A 404 costs a server next to nothing.
 const ABSENT_POLL: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(2));
 
-/// What to ask a server for.
+/// The next request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Request {
-    /// A list or a page of one. What was collected before counts only if `token` is there.
+    /// A list, or a page of one. Pages collected before count only if there is a `token`.
     List { revision: String, token: Option<String>, limit: Option<u32> },
-    /// The state as a stream of events, and then changes.
+    /// A streaming list, followed by changes.
     StreamedList { revision: String },
     /// Changes after a revision.
     Watch { revision: String },
 }
 
-/// What a page was.
+/// Result of a page.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Listed {
     /// There are more pages.
     More,
-    /// It was the last one. The revision of the state.
+    /// The last page, with the revision of the state.
     Complete(String),
 }
 
-/// What follows a failure.
+/// Reaction to a failure.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Verdict {
-    /// Before the next request.
+    /// Delay before the next request.
     pub(super) wait: Duration,
-    /// The resource was served until now, or it was not known, and is not served.
+    /// Whether the resource is newly known not to be served.
     pub(super) became_absent: bool,
 }
 
@@ -71,38 +74,38 @@ pub(super) struct StateMachine {
     state: State,
     /// The last known revision; empty at first.
     revision: String,
-    /// Lists at the last known revision do not work, or must not be trusted.
+    /// Whether lists at the last known revision fail, or must not be trusted.
     read_newest: bool,
-    /// A token expired: no more pages in this sync.
+    /// Whether a token expired, so that this sync uses no more pages.
     read_whole: bool,
     streaming_rejected: bool,
     streaming_failures: u32,
-    /// Streams of the state that fell silent, since one was complete.
+    /// Silent streaming lists since the last complete one.
     stalls: u32,
     watch_failures: u32,
-    /// How often the resource was asked for while it was not served.
+    /// Number of requests while the resource was not served.
     absent: Option<u32>,
-    /// The last answer was that the resource is not served, and the one before it was not.
+    /// Whether only the last response said that the resource is not served.
     doubted: bool,
     backoff: Backoff,
-    /// Of watches whose revision expired.
+    /// Backoff of watches whose revision expired.
     expiries: Backoff,
 }
 
-/// What does not change.
+/// Settings that do not change.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub(super) page_size: u32,
     pub(super) streaming_list: bool,
     pub(super) short_watch: Duration,
-    /// A random number between 0 and 1.
+    /// Returns a random number between 0 and 1.
     pub(super) random: fn() -> f64,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 enum State {
     Sync,
-    /// The revision is that of the first page: should a server let later pages be newer, the watch brings what is
+    /// The revision is that of the first page: if a server lets later pages be newer, the watch delivers the changes in
     /// between.
     Page {
         token: String,
@@ -130,7 +133,7 @@ impl StateMachine {
         }
     }
 
-    /// What to ask for.
+    /// Returns the next request.
     pub(super) fn request(&self) -> Request {
         let page_size = Some(self.settings.page_size).filter(|size| *size > 0);
         match &self.state {
@@ -156,7 +159,7 @@ impl StateMachine {
         self.settings.streaming_list && !self.streaming_rejected && self.streaming_failures < STREAMING_TRIES
     }
 
-    /// A page came, all of it.
+    /// A page was received completely.
     pub(super) fn listed(&mut self, meta: ListMeta) -> Listed {
         let revision = match &mut self.state {
             State::Page { revision, .. } => std::mem::take(revision),
@@ -170,7 +173,7 @@ impl StateMachine {
         Listed::More
     }
 
-    /// The stream of the state is complete; changes follow.
+    /// A streaming list is complete; changes follow.
     pub(super) fn streamed(&mut self, revision: &str) {
         self.stalls = 0;
         self.complete(revision);
@@ -187,7 +190,7 @@ impl StateMachine {
         self.doubted = false;
     }
 
-    /// A change or a bookmark came, after the state was complete. True if it is news.
+    /// A change or a bookmark was received after the state was complete. Returns whether it is new.
     pub(super) fn seen(&mut self, revision: &str) -> bool {
         if revision.is_empty() || revision == self.revision {
             return false;
@@ -202,8 +205,8 @@ impl StateMachine {
         self.revision.push_str(revision);
     }
 
-    /// A watch ended or its connection broke, after the time it lasted. `moved`: it brought something. The wait before
-    /// the next request; none if all is well, `Err` if the watch was too short to be of use.
+    /// A watch ended or its connection broke, after the time `lasted`. `moved`: it delivered something. Returns `Err`
+    /// with a delay if the watch was too short to be useful.
     pub(super) fn ended(&mut self, lasted: Duration, moved: bool, now: Instant) -> Result<(), Duration> {
         if self.state != State::Watch {
             self.streaming_failures += 1;
@@ -215,7 +218,7 @@ impl StateMachine {
         Err(self.back_off(now))
     }
 
-    /// A request failed, or a watch did after it had begun.
+    /// A request failed, or a watch failed after it had begun.
     pub(super) fn failed(&mut self, failure: &Failure, now: Instant) -> Verdict {
         if !matches!(failure, Failure::NotServed) {
             self.doubted = false;
@@ -231,7 +234,7 @@ impl StateMachine {
                 self.streaming_rejected = true;
                 Duration::ZERO
             }
-            // The server took it for an ordinary watch; or it stalled, which is no reason to never try again.
+            // The server treated it as an ordinary watch; or it stalled, which is no reason never to try again.
             Failure::Endless { sure } => {
                 self.stalls += 1;
                 self.streaming_rejected = *sure || self.stalls >= STALLS;
@@ -256,7 +259,7 @@ impl StateMachine {
         Verdict { wait, became_absent: false }
     }
 
-    /// Whether the state is being streamed.
+    /// Whether a streaming list is in progress.
     fn is_streaming(&self) -> bool {
         self.state == State::Sync && self.streams()
     }
@@ -276,8 +279,8 @@ impl StateMachine {
 
     fn not_served(&mut self) -> Verdict {
         let (first, most) = ABSENT_POLL;
-        // One such answer can be a mistake, of a proxy or of a server that has just been started, and much would be
-        // taken for gone.
+        // One such response can be a mistake of a proxy or of a server that has just started, and all objects would be
+        // considered deleted.
         if !self.revision.is_empty() && !self.doubted {
             (self.doubted, self.read_newest, self.state) = (true, true, State::Sync);
             return Verdict { wait: first, became_absent: false };
@@ -288,7 +291,7 @@ impl StateMachine {
         self.absent = Some(tries.saturating_add(1));
         self.state = State::Sync;
         self.revision.clear();
-        // Another server may still remember what was there before.
+        // Another server may still remember the state before.
         self.read_newest = true;
         let wait = first.saturating_mul(1 << tries.min(8)).min(most);
         Verdict { wait: wait.mul_f64(0.9 + 0.1 * (self.settings.random)()), became_absent }
@@ -296,8 +299,8 @@ impl StateMachine {
 
     fn expired(&mut self, too_large: bool, now: Instant) -> Duration {
         match std::mem::replace(&mut self.state, State::Sync) {
-            // At once after an outage, however long that made the waits; but a server whose watches always expire is
-            // not to be asked for its whole state all the time.
+            // At once after an outage, regardless of earlier delays; but a server whose watches always expire must not
+            // be asked for its whole state all the time.
             State::Watch => {
                 self.read_newest = too_large;
                 let first = self.expiries.is_fresh(now);

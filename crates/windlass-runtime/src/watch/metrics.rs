@@ -1,4 +1,4 @@
-//! Numbers of lists and watches, under the names of client-go's reflector.
+//! Metrics of lists and watches, under the names of client-go's reflector.
 
 use kube::core::ApiResource;
 use prometheus_client::{
@@ -13,22 +13,22 @@ use prometheus_client::{
 
 use crate::metrics::Metrics;
 
-/// The families of all watches of a process. A cheap handle.
+/// Metric families of all watches of a process. A cheap handle.
 ///
 /// | | |
 /// |---|---|
-/// | `reflector_lists_total` | states fetched, by list or as a stream |
-/// | `reflector_list_duration_seconds` | how long each took |
-/// | `reflector_items_per_list` | how many objects each had |
-/// | `reflector_watches_total` | watches begun |
-/// | `reflector_watch_duration_seconds` | how long each lasted |
-/// | `reflector_items_per_watch` | how many events each brought |
-/// | `reflector_short_watches_total` | watches that ended at once and brought nothing |
-/// | `reflector_failures_total` | requests and watches that failed, by `reason` |
-/// | `reflector_unreadable_objects_total` | objects passed over since they are not of their type |
-/// | `reflector_last_resource_version` | the revision up to which everything is known |
+/// | `reflector_lists_total` | lists, including streaming lists |
+/// | `reflector_list_duration_seconds` | duration of lists |
+/// | `reflector_items_per_list` | number of objects per list |
+/// | `reflector_watches_total` | watches started |
+/// | `reflector_watch_duration_seconds` | duration of watches |
+/// | `reflector_items_per_watch` | number of events per watch |
+/// | `reflector_short_watches_total` | watches that ended at once without an event |
+/// | `reflector_failures_total` | failed lists and watches, by `reason` |
+/// | `reflector_unreadable_objects_total` | objects skipped because they failed to deserialize |
+/// | `reflector_last_resource_version` | revision up to which everything is known |
 ///
-/// The label `name` is that of the resource, as in `pods` or `deployments.apps`.
+/// The label `name` is the resource, such as `pods` or `deployments.apps`.
 #[derive(Clone, Debug)]
 pub struct WatchMetrics {
     lists: Family<Name, Counter>,
@@ -54,7 +54,7 @@ struct FailureLabels {
     reason: &'static str,
 }
 
-/// The numbers of one watch. Without a registry, nothing is counted.
+/// Metrics of one watch. Without a registry, nothing is counted.
 #[derive(Clone, Debug)]
 pub(super) struct Counts {
     of: Option<(WatchMetrics, Name)>,
@@ -71,7 +71,7 @@ fn items() -> Histogram {
 }
 
 impl WatchMetrics {
-    /// Adds the families to a process's metrics. To be done once; a second time would show them twice.
+    /// Registers the families. Must be called once per [`Metrics`]; a second call would duplicate them.
     pub fn register(metrics: &Metrics) -> Self {
         let families = Self {
             lists: Family::default(),
@@ -87,18 +87,18 @@ impl WatchMetrics {
         };
         let all = families.clone();
         metrics.register(|registry| {
-            registry.register("reflector_lists", "States fetched, by list or as a stream", all.lists);
-            registry.register("reflector_list_duration_seconds", "How long fetching a state took", all.list_duration);
-            registry.register("reflector_items_per_list", "Objects in a state that was fetched", all.items_per_list);
+            registry.register("reflector_lists", "Lists, including streaming lists", all.lists);
+            registry.register("reflector_list_duration_seconds", "Duration of lists", all.list_duration);
+            registry.register("reflector_items_per_list", "Number of objects per list", all.items_per_list);
             registry.register("reflector_watches", "Watches begun", all.watches);
-            registry.register("reflector_watch_duration_seconds", "How long a watch lasted", all.watch_duration);
-            registry.register("reflector_items_per_watch", "Events that a watch brought", all.items_per_watch);
-            let help = "Watches that ended at once and brought nothing";
+            registry.register("reflector_watch_duration_seconds", "Duration of watches", all.watch_duration);
+            registry.register("reflector_items_per_watch", "Number of events per watch", all.items_per_watch);
+            let help = "Watches that ended at once without an event";
             registry.register("reflector_short_watches", help, all.short_watches);
-            registry.register("reflector_failures", "Requests and watches that failed", all.failures);
-            let help = "Objects passed over since they are not of their type";
+            registry.register("reflector_failures", "Failed lists and watches", all.failures);
+            let help = "Objects skipped because they failed to deserialize";
             registry.register("reflector_unreadable_objects", help, all.unreadable);
-            let help = "The revision up to which everything is known";
+            let help = "Revision up to which everything is known";
             registry.register("reflector_last_resource_version", help, all.last_revision);
         });
         families

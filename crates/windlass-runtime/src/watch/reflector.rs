@@ -1,4 +1,4 @@
-//! The loop around the [machine](super::machine): sends what it asks for, tells it what came, and waits as it says.
+//! The loop around the [state machine](super::machine): sends its requests, reports the results, and waits.
 
 use std::time::Duration;
 
@@ -21,26 +21,26 @@ use super::{
 };
 use crate::{any_object::AnyObject, key::ObjectKey, object::revision, random};
 
-/// A list of which nothing comes for so long has failed.
+/// Time without data after which a list has failed.
 const LIST_SILENCE: Duration = Duration::from_secs(60);
-/// A stream of the state of which nothing comes for so long has no end.
+/// Time without data after which a streaming list has stalled.
 const STREAM_SILENCE: Duration = Duration::from_secs(30);
-/// A watch of a server that sends bookmarks, which come every minute or so, is dead after so long without any.
+/// Time without data after which a watch is dead, for servers that send bookmarks, which come about every minute.
 const WATCH_SILENCE: Duration = Duration::from_secs(180);
-/// A server ends a watch in between these; it is cut off a little later if it does not.
+/// Range of timeouts after which the server should end a watch; the client ends it a little later.
 const WATCH_TIMEOUT: (Duration, Duration) = (Duration::from_secs(300), Duration::from_secs(600));
 const WATCH_GRACE: Duration = Duration::from_secs(30);
-/// So much is parsed before other tasks have their turn: about a millisecond.
+/// Bytes to parse before other tasks get their turn: about a millisecond.
 const SLICE: usize = 256 << 10;
-/// The longest error message read.
+/// Maximum length of an error response.
 const LONGEST_STATUS: usize = 64 << 10;
 
-/// Why a step ended.
+/// End of a step.
 enum End {
-    /// Nobody listens any more.
+    /// The receiver was dropped.
     Closed,
     Failed(Failure),
-    /// The watch was over, by its end or by a broken connection.
+    /// The watch ended, or its connection broke.
     Ended {
         lasted: Duration,
         moved: bool,
@@ -54,14 +54,14 @@ impl<E: Into<Failure>> From<E> for End {
     }
 }
 
-/// A watch that is open.
+/// An open watch.
 struct Open {
     body: Body,
     began: Instant,
-    /// It is cut off after so long.
+    /// Time after which it is cut off.
     limit: Duration,
     events: u64,
-    /// Whether it brought anything.
+    /// Whether it delivered anything.
     moved: bool,
 }
 
@@ -76,7 +76,7 @@ pub(super) struct Reflector<P: ObjectStorer> {
     /// The objects of the pages so far.
     pages: Vec<P::Stored>,
     pages_began: Instant,
-    /// The server sends bookmarks.
+    /// Whether the server sends bookmarks.
     bookmarks: bool,
 }
 
@@ -110,14 +110,14 @@ impl<P: ObjectStorer> Reflector<P> {
         }
     }
 
-    /// Until nobody listens.
+    /// Runs until the receiver is dropped.
     pub(super) async fn run(mut self) {
         loop {
             let request = self.machine.request();
             let outcome = match &request {
                 Request::List { token, .. } => self.list(&request, token.is_some()).await,
                 Request::StreamedList { .. } => {
-                    // Pages of a list that was given up.
+                    // Pages of an abandoned list.
                     self.pages = Vec::new();
                     self.watch(&request, Some(Initial::default())).await
                 }
@@ -154,13 +154,13 @@ impl<P: ObjectStorer> Reflector<P> {
         }
     }
 
-    /// One page, or a whole list.
+    /// Reads one page, or a whole list.
     async fn list(&mut self, request: &Request, continues: bool) -> Result<(), End> {
         if !continues {
             self.pages.clear();
             self.pages_began = Instant::now();
         }
-        // A page counts only when all of it came.
+        // A page counts only when it was received completely.
         let before = self.pages.len();
         let meta = match self.page(request).await {
             Ok(meta) => meta,
@@ -200,7 +200,7 @@ impl<P: ObjectStorer> Reflector<P> {
         }
     }
 
-    /// Follows changes, after the state if it is to be streamed. Never ends but with an [`End`].
+    /// Watches changes, after the state if it is a streaming list. Ends only with an [`End`].
     async fn watch(&mut self, request: &Request, initial: Option<Initial<P::Stored>>) -> Result<(), End> {
         let (least, most) = WATCH_TIMEOUT;
         let lasts = least + (most - least).mul_f64(random::fraction());
@@ -208,7 +208,7 @@ impl<P: ObjectStorer> Reflector<P> {
         let limit = lasts + WATCH_GRACE;
         let began = Instant::now();
         self.counts.watch_began();
-        // Some proxies hold even the head of the answer back until there is an event, so it has as much time.
+        // Some proxies hold back even the head of the response until there is an event, so it gets as much time.
         let sending = timeout_at(began + limit, self.send(request)).await;
         let body = sending.map_err(|_| Failure::Silent(limit))??;
         let mut open = Open { body, began, limit, events: 0, moved: false };
@@ -218,7 +218,7 @@ impl<P: ObjectStorer> Reflector<P> {
         end.and_then(|cause| Err(End::Ended { lasted, moved: open.moved, cause }))
     }
 
-    /// Tells the events of a watch until its end, and why it broke if it did.
+    /// Handles the events of a watch until its end; returns the failure if it broke.
     async fn follow(
         &mut self,
         open: &mut Open,
@@ -261,12 +261,12 @@ impl<P: ObjectStorer> Reflector<P> {
         }
     }
 
-    /// How long a watch may be silent: no longer than bookmarks keep away where they are known to come.
+    /// Returns how long a watch may be silent: not longer than bookmarks take, if the server is known to send them.
     fn watch_silence(&self, open: &Open) -> Duration {
         if self.bookmarks { WATCH_SILENCE } else { open.limit }
     }
 
-    /// An event of the state. Its revision if the state is complete.
+    /// Handles an event of a streaming list. Returns its revision if it is complete.
     fn collect(&self, state: &mut Initial<P::Stored>, event: Event<dyn AnyObject>) -> Result<Option<String>, End> {
         match event {
             Event::Added(object) => {
@@ -278,7 +278,7 @@ impl<P: ObjectStorer> Reflector<P> {
             }
             Event::Deleted(object) => state.deleted(ObjectKey::of_meta(object.metadata())),
             Event::Bookmark { revision, initial_events_end: true } => return Ok(Some(revision)),
-            // Bookmarks of changes come after the state: the server took this for an ordinary watch.
+            // Ordinary bookmarks only come after the state: the server treated this as an ordinary watch.
             Event::Bookmark { .. } => return Err(Failure::Endless { sure: true }.into()),
             Event::Unknown => {}
             Event::Unreadable { object, deleted } => {
@@ -292,7 +292,7 @@ impl<P: ObjectStorer> Reflector<P> {
         Ok(None)
     }
 
-    /// A change. True if it is news.
+    /// Handles a change. Returns whether it is new.
     async fn apply(&mut self, event: Event<dyn AnyObject>) -> Result<bool, End> {
         let change = match event {
             Event::Added(object) | Event::Modified(object) => Change::Apply(object),
@@ -337,7 +337,7 @@ impl<P: ObjectStorer> Reflector<P> {
         self.changes.send(change).await.map_err(|_| End::Closed)
     }
 
-    /// Sends a request; its body, if the answer is a success.
+    /// Sends a request; returns the body of a successful response.
     async fn send(&self, request: http::Request<Body>) -> Result<Body, Failure> {
         let response = self.client.send(request).await.map_err(connection)?;
         let (head, body) = response.into_parts();
@@ -353,17 +353,17 @@ impl<P: ObjectStorer> Reflector<P> {
         let error = crate::Error::new(failure.to_string());
         match failure {
             Failure::NotServed if became_absent => {
-                tracing::info!("not served; waiting for its definition");
+                tracing::info!("resource is not served; waiting for its CRD");
             }
             Failure::Expired | Failure::TooLarge | Failure::NotServed | Failure::Endless { .. } => {
-                tracing::debug!(%error, ?wait, "to be fetched anew");
+                tracing::debug!(%error, ?wait, "fetching the state again");
             }
             Failure::Rejected { code: 401 | 403, .. } => tracing::warn!(
                 %error,
                 ?wait,
                 hint = "the account needs the verbs list and watch on this resource, in a ClusterRole, or in a Role if \
                         only a namespace is watched",
-                "not allowed to list or watch"
+                "missing permission to list or watch"
             ),
             Failure::Connection(source) => tracing::warn!(%error, cause = %source, ?wait, "list or watch failed"),
             _ => tracing::warn!(%error, ?wait, "list or watch failed"),
@@ -371,7 +371,7 @@ impl<P: ObjectStorer> Reflector<P> {
     }
 }
 
-/// The next bytes of a body; none at its end.
+/// Returns the next bytes of a body; `None` at its end.
 async fn next(body: &mut Body) -> Result<Option<Bytes>, Failure> {
     while let Some(frame) = body.frame().await {
         if let Ok(data) = frame.map_err(connection)?.into_data() {
@@ -385,7 +385,7 @@ fn skip(counts: &Counts, options: &WatchOptions, object: &Unreadable) {
     counts.unreadable();
     let Unreadable { namespace, name, place, .. } = object;
     let kind = &options.resource.kind;
-    tracing::warn!(%kind, %namespace, %name, problem = %place, "object passed over: it is not of its type");
+    tracing::warn!(%kind, %namespace, %name, problem = %place, "skipping an object that failed to deserialize");
 }
 
 fn connection(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Failure {

@@ -1,4 +1,4 @@
-//! Requests as they go over the wire.
+//! HTTP requests of lists and watches.
 
 use std::{fmt::Write, time::Duration};
 
@@ -10,7 +10,7 @@ use super::{Form, WatchOptions, machine};
 const LIST_METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 const WATCH_METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
-/// The request that asks for something. `timeout`: after which the server shall end a watch.
+/// Builds a request. `timeout` is the time after which the server should end a watch.
 pub(super) fn build(
     options: &WatchOptions,
     request: &machine::Request,

@@ -1,4 +1,4 @@
-//! The state machine against a naive model, and how much it costs.
+//! The state machine against a naive model, and its cost.
 
 use std::{cell::Cell, hash::Hasher};
 
@@ -17,7 +17,7 @@ fn milliseconds(count: u64) -> Duration {
 
 type Wish = (Priority, When);
 
-/// The queue as a few lists that are searched from end to end.
+/// The queue as a few lists that are searched linearly.
 #[derive(Default)]
 struct Model {
     /// In the order in which they became ready.
@@ -177,7 +177,7 @@ proptest! {
             prop_assert_eq!(state.next_deadline(), model.delayed.iter().map(|delayed| delayed.2).min());
             prop_assert_eq!(state.known(), model.ready.len() + model.delayed.len() + held.len());
         }
-        // What is ready or wanted again comes out of a queue that drains, and nothing else.
+        // A draining queue hands out keys that are ready or wanted again, and nothing else.
         state.close(now, true);
         model.delayed.clear();
         for at in (0..held.len()).rev() {
@@ -246,7 +246,7 @@ fn retries_of_all_keys_share_a_bucket_and_give_back_what_they_did_not_wait_for()
         state.finish(now, taken.slot, Verdict::Retry);
     };
     fail(&mut state, "first");
-    // An event storm on a key that fails takes no token twice.
+    // An event storm on a failing key takes no token twice.
     for _ in 0..50 {
         fail(&mut state, "stormy");
     }
@@ -278,7 +278,7 @@ thread_local! {
     static CLONED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// A key that counts what is done with it.
+/// A key that counts its operations.
 struct Counting(u32);
 
 impl Hash for Counting {
@@ -313,7 +313,7 @@ fn a_million_keys_cost_a_million_times_one_key() {
         state.add(now, Counting(key), Priority::LOW, When::Now);
     }
     assert_eq!(HASHED.replace(0), KEYS as usize, "a key is hashed once, however much the queue grows");
-    // Keys that are not there yet are compared only where a few bits of their hashes, which differ from run to run, agree.
+    // New keys are compared only if a few bits of their hashes, which differ from run to run, agree.
     let alike = COMPARED.replace(0);
     assert!(alike < KEYS as usize / 5, "{alike} comparisons to add {KEYS} keys");
     for key in 0..KEYS {

@@ -1,7 +1,7 @@
-//! A deserializer that changes an object a little while it is read.
+//! A deserializer that adjusts an object while it is read.
 //!
-//! It stands between a parser and a type: only the maps of the object itself and of its `metadata` pass through it;
-//! everything below goes from the one to the other directly.
+//! It sits between a parser and a type. Only the maps of the object itself and of its `metadata` pass through it;
+//! everything below is passed on directly.
 
 use std::{borrow::Cow, fmt, iter::Flatten, option};
 
@@ -15,13 +15,13 @@ use serde::{
 
 use super::Adjust;
 
-/// What is changed in a map.
+/// A change to a map.
 pub(super) trait Change: Copy {
-    /// Hands a map to a visitor, changed.
+    /// Passes the changed map to a visitor.
     fn visit<'de, A: MapAccess<'de>, V: Visitor<'de>>(self, map: A, visitor: V) -> Result<V::Value, A::Error>;
 }
 
-/// An object: types are given, and managed fields left out of its metadata unless they are kept.
+/// An object: types are set, and managed fields are removed from its metadata unless they are kept.
 #[derive(Clone, Copy)]
 pub(super) struct Top<'a>(pub(super) &'a Adjust);
 
@@ -29,7 +29,7 @@ pub(super) struct Top<'a>(pub(super) &'a Adjust);
 #[derive(Clone, Copy)]
 struct Metadata;
 
-/// A deserializer, a visitor or a seed, whose maps are changed.
+/// A deserializer, visitor or seed whose maps are changed.
 pub(super) struct Adjusted<T, C> {
     inner: T,
     change: C,
@@ -61,14 +61,14 @@ impl Change for Metadata {
     }
 }
 
-/// The entries of an object.
+/// Entries of an object.
 struct ObjectMap<'a, A> {
     inner: A,
-    /// Still to be given.
+    /// Types that are still to be added.
     types: Flatten<option::IntoIter<[(&'static str, &'a str); 2]>>,
     keep_types: bool,
     keep_managed_fields: bool,
-    /// What belongs to the key that was given last.
+    /// Value of the last key.
     value: Value<'a>,
 }
 
@@ -109,7 +109,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for ObjectMap<'_, A> {
     }
 }
 
-/// The entries of metadata.
+/// Entries of metadata.
 struct MetadataMap<A> {
     inner: A,
 }
@@ -133,7 +133,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for MetadataMap<A> {
     }
 }
 
-/// A key, borrowed from the input where it can be.
+/// A key, borrowed from the input if possible.
 struct Key;
 
 impl<'de> DeserializeSeed<'de> for Key {
@@ -168,8 +168,8 @@ impl<'de, S: DeserializeSeed<'de>, C: Change> DeserializeSeed<'de> for Adjusted<
     }
 }
 
-/// JSON says itself what comes, so whatever is asked for may be answered by what is there; but whether something is
-/// there at all, and what wraps it, must be asked for.
+/// JSON is self-describing, so every request for a type may be answered with what is there. Only options and newtypes
+/// must be passed on.
 impl<'de, D: Deserializer<'de>, C: Change> Deserializer<'de> for Adjusted<D, C> {
     type Error = D::Error;
 

@@ -1,4 +1,4 @@
-//! One event of a watch.
+//! Events of a watch.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use serde_json::value::RawValue;
 
 use super::{DecodeError, Decoder, Lenient, Unreadable};
 
-/// The annotation of the bookmark that says: this was the state, now come changes.
+/// Annotation of the bookmark that ends a streaming list.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// A line of a watch.
+/// One line of a watch.
 #[derive(Debug)]
 pub(crate) enum Event<K: ?Sized> {
     Added(Arc<K>),
@@ -22,16 +22,16 @@ pub(crate) enum Event<K: ?Sized> {
         initial_events_end: bool,
     },
     Error(Status),
-    /// An object of that came is not of the type it should be. `deleted`: and it is gone.
+    /// An object that failed to deserialize. `deleted`: it was deleted.
     Unreadable {
         object: Unreadable,
         deleted: bool,
     },
-    /// A type of event that does not exist yet.
+    /// An event type that does not exist yet.
     Unknown,
 }
 
-/// Why a server refused something.
+/// Error response of a server.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Status {
@@ -80,7 +80,7 @@ struct BookmarkMeta {
     annotations: Option<std::collections::BTreeMap<String, String>>,
 }
 
-/// A line as it is parsed first: what kind of object there is depends on the type, which may come last.
+/// First parse of a line: the kind of object depends on the event type, which may come last.
 #[derive(Deserialize)]
 struct Line<'a> {
     r#type: Type,
@@ -89,11 +89,11 @@ struct Line<'a> {
 }
 
 impl<K: ?Sized> Decoder<K> {
-    /// The event of a line.
+    /// Parses the event of a line.
     ///
     /// # Errors
     ///
-    /// If it is no event. An event with an unreadable object is one.
+    /// If it is not an event. An event with an unreadable object is not an error.
     pub(crate) fn event(&self, line: &[u8]) -> Result<Event<K>, DecodeError> {
         let no_event = |error: serde_json::Error| DecodeError::Event((&error).into());
         let Line { r#type, object } = serde_json::from_slice(line).map_err(no_event)?;
@@ -107,7 +107,7 @@ impl<K: ?Sized> Decoder<K> {
             Type::Unknown => return Ok(Event::Unknown),
         };
         self.parse(&mut serde_json::Deserializer::from_slice(text)).map(event).or_else(|error| {
-            // It is the object that is odd; it must be told which.
+            // The object is malformed; find out which one it is.
             let lenient: Lenient = serde_json::from_slice(text).map_err(|_| DecodeError::Event((&error).into()))?;
             Ok(Event::Unreadable { object: Unreadable::new(lenient, &error), deleted: r#type == Type::Deleted })
         })

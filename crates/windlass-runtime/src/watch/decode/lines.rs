@@ -1,4 +1,4 @@
-//! Lines of a stream that comes in pieces.
+//! Lines of a stream that arrives in pieces.
 
 use std::io::BufRead;
 
@@ -6,24 +6,24 @@ use bytes::{Buf, Bytes, BytesMut};
 
 use super::DecodeError;
 
-/// The longest line taken. Objects are limited to a few megabytes by every server; a line beyond this is no event.
+/// Maximum length of a line. Every server limits objects to a few megabytes, so a longer line is not an event.
 const LONGEST: usize = 64 << 20;
 
-/// Cuts a stream into lines, wherever the pieces were cut.
+/// Splits a stream into lines.
 #[derive(Default)]
 pub(crate) struct Lines {
     held: Bytes,
-    /// So much of what is held has no end of line in it.
+    /// Number of bytes that are known to contain no line end.
     searched: usize,
 }
 
 impl Lines {
-    /// The next piece came.
+    /// Adds the next piece.
     pub(crate) fn feed(&mut self, piece: Bytes) {
         self.held = join(std::mem::take(&mut self.held), piece);
     }
 
-    /// The next whole line, without its end; none until more has come. Empty lines are passed over.
+    /// Returns the next complete line, without its end; `None` until more data arrives. Empty lines are skipped.
     pub(crate) fn next(&mut self) -> Result<Option<Bytes>, DecodeError> {
         loop {
             let mut rest = &self.held[self.searched..];
@@ -42,7 +42,7 @@ impl Lines {
     }
 }
 
-/// One after the other, in one piece; only what was held is copied where nothing was.
+/// Concatenates two pieces, without a copy if the first is empty.
 pub(super) fn join(held: Bytes, piece: Bytes) -> Bytes {
     if !held.has_remaining() {
         return piece;

@@ -1,8 +1,8 @@
-//! A list that comes in pieces.
+//! A list that arrives in pieces.
 //!
-//! A server that answers from its memory sends a whole list at once, whatever limit was asked for: 180 MB for 100,000
-//! objects. So a list is read as it comes: an object is parsed as soon as it is there, and its bytes are forgotten. No
-//! more is held than one piece and the object that its end cuts in two.
+//! A server that responds from memory sends a whole list at once, regardless of the limit: 180 MB for 100,000 objects.
+//! So a list is parsed while it arrives: each object is parsed as soon as it is complete, and its bytes are dropped.
+//! Only one piece and the object that its end cuts in two are held.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, de::IgnoredAny};
 
 use super::{DecodeError, Decoder, Lenient, Unreadable, lines::join};
 
-/// What a list says of itself.
+/// Metadata of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct ListMeta {
@@ -19,27 +19,27 @@ pub(crate) struct ListMeta {
     pub(crate) r#continue: String,
 }
 
-/// A list being read.
+/// A list that is being read.
 pub(crate) struct ListBody<'a, K: ?Sized> {
     decoder: &'a Decoder<K>,
     held: Bytes,
-    /// What is held is not worth looking at until it is so long: an object of many pieces is not to be parsed anew
-    /// with each of them.
+    /// Number of bytes before the next attempt to parse: an object of many pieces must not be parsed again with each of
+    /// them.
     enough: usize,
-    /// No more pieces come.
+    /// Whether the last piece has arrived.
     whole: bool,
     place: Place,
     meta: ListMeta,
-    /// Whether there were items, or none of them: otherwise it is no list, and must not be taken for an empty one.
+    /// Whether there was a field `items`. Without it, this is not a list, and must not be mistaken for an empty one.
     items: bool,
 }
 
-/// Whether to go on.
+/// Result of a parse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// There is more to parse.
     More,
-    /// All that came is parsed.
+    /// Everything received is parsed.
     Hungry,
 }
 
@@ -65,24 +65,24 @@ impl<'a, K: ?Sized> ListBody<'a, K> {
         }
     }
 
-    /// The next piece came.
+    /// Adds the next piece.
     pub(crate) fn feed(&mut self, piece: Bytes) {
         self.held = join(std::mem::take(&mut self.held), piece);
     }
 
-    /// No more pieces come.
+    /// Ends the input.
     pub(crate) fn end(&mut self) {
         self.whole = true;
         self.enough = 0;
     }
 
-    /// Whether no more pieces come.
+    /// Whether the last piece has arrived.
     pub(crate) fn is_whole(&self) -> bool {
         self.whole
     }
 
-    /// Parses at least `budget` bytes of what came, if there are so many. Objects are handed to `listed`, unreadable ones to
-    /// `skipped`.
+    /// Parses at least `budget` bytes of the input, if there are as many. Passes objects to `listed`, and unreadable
+    /// ones to `skipped`.
     ///
     /// # Errors
     ///
@@ -106,11 +106,11 @@ impl<'a, K: ?Sized> ListBody<'a, K> {
         Ok(Progress::Hungry)
     }
 
-    /// What the list says of itself, when all of it has been parsed.
+    /// Returns the metadata of the list, when all of it has been parsed.
     ///
     /// # Errors
     ///
-    /// If it was not whole.
+    /// If the list is incomplete.
     pub(crate) fn finish(self) -> Result<ListMeta, DecodeError> {
         match self {
             Self { place: Place::End, items: true, meta, .. } => Ok(meta),
@@ -119,7 +119,7 @@ impl<'a, K: ?Sized> ListBody<'a, K> {
         }
     }
 
-    /// One step; false if it needs more.
+    /// Does one step; returns false if it needs more data.
     fn step(
         &mut self,
         listed: &mut impl FnMut(Arc<K>),
@@ -185,7 +185,7 @@ impl<'a, K: ?Sized> ListBody<'a, K> {
             Err(error) if error.is_eof() && !self.whole => return Ok(false),
             Err(error) => error,
         };
-        // JSON it must be, or there is no telling where the next object begins.
+        // It must be valid JSON, or there is no telling where the next object begins.
         let item = self.held.clone();
         if self.value::<IgnoredAny>()?.is_none() {
             return Ok(false);
@@ -195,13 +195,13 @@ impl<'a, K: ?Sized> ListBody<'a, K> {
         Ok(true)
     }
 
-    /// The JSON value that comes next; none if it is not all there.
+    /// Parses the next JSON value; returns `None` if it is incomplete.
     fn value<T: for<'de> Deserialize<'de>>(&mut self) -> Result<Option<T>, DecodeError> {
         let mut parser = serde_json::Deserializer::from_slice(&self.held);
         match T::deserialize(&mut parser) {
             Ok(value) => {
                 let length = parser.into_iter::<IgnoredAny>().byte_offset();
-                // A number may go on in the next piece.
+                // A number may continue in the next piece.
                 if length == self.held.len() && !self.whole && self.held[length - 1].is_ascii_digit() {
                     return Ok(None);
                 }

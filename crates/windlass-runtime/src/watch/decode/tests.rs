@@ -15,10 +15,10 @@ fn object<K: DeserializeOwned + Clone>(decoder: &Decoder<K>, text: &str) -> Resu
     decoder.parse(&mut serde_json::Deserializer::from_slice(text.as_bytes())).map(Arc::unwrap_or_clone)
 }
 
-/// The objects of a list, what it says of itself, and what was passed over.
+/// The objects of a list, its metadata, and the skipped objects.
 type Listed<K> = (Vec<Arc<K>>, ListMeta, Vec<Unreadable>);
 
-/// A list, parsed from pieces of the given size.
+/// Parses a list from pieces of the given size.
 fn list<K: DeserializeOwned>(text: &[u8], piece: usize) -> Result<Listed<K>, DecodeError> {
     let decoder = decoder(false);
     let mut list = ListBody::new(&decoder);
