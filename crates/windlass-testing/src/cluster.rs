@@ -28,74 +28,78 @@ use windlass_runtime::{
 use windlass_store::MemoryStore;
 
 use crate::{
-    history::{self, Story},
+    history::{self, ObjectHistory},
     recording::recorded,
     webhooks,
 };
 
-/// How long anything may take before a test fails.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a cluster may take to say that it will delete a namespace.
-const GOODBYE: Duration = Duration::from_secs(5);
-/// How often a condition is looked at.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// How long a test waits for anything before it fails.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// How long to wait at the end of a test for a response to a cleanup request.
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(5);
+/// Interval at which expectations are checked.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// An API server with a namespace for a test.
+/// An API server, with a namespace for one test.
 ///
-/// The embedded server is the test's own. A cluster, named by `WINDLASS_TEST_KUBECONFIG`, is shared with other tests:
-/// what is not in the namespace is named with [`TestCluster::unique`], or is the same for all of them.
+/// The embedded server belongs to the test. A cluster named by `WINDLASS_TEST_KUBECONFIG` is shared with other tests:
+/// cluster-scoped objects must have [unique](TestCluster::unique) names, or be the same for all tests.
 pub struct TestCluster {
     client: Client,
     namespace: String,
-    /// None when the server is a cluster.
+    /// `None` if the server is a cluster.
     server: Option<Server>,
-    /// The revision at which the test began.
+    /// Resource version at the start of the test.
     began: String,
-    /// How to get there again, when it is a cluster.
+    /// Kubeconfig of the cluster, if the server is one.
     kubeconfig: Option<PathBuf>,
-    /// Whether the webhooks of the operators that were run are served.
+    /// Whether the webhooks of each started operator are served.
     webhooks: Mutex<Vec<watch::Receiver<bool>>>,
 }
 
 impl TestCluster {
-    /// A server with an empty namespace. Panics if there is none to be had: a test cannot go on.
+    /// Starts a server with an empty namespace.
+    ///
+    /// # Panics
+    ///
+    /// If the server cannot be started or reached.
     pub async fn start() -> Self {
         let kubeconfig = std::env::var_os("WINDLASS_TEST_KUBECONFIG").map(PathBuf::from);
         let (client, server) = match &kubeconfig {
             Some(path) => (connect(path).await, None),
             None => {
                 let store = Arc::new(MemoryStore::default());
-                let server = Server::builder(store).build().await.expect("an empty server must start");
+                let server = Server::builder(store).build().await.expect("the embedded server must start");
                 (server.client(), Some(server))
             }
         };
         let before = Api::<Namespace>::all(client.clone()).list_metadata(&ListParams::default().limit(1)).await;
-        let began = before.expect("namespaces must be listed").metadata.resource_version.unwrap_or_default();
+        let began = before.expect("listing namespaces must succeed").metadata.resource_version.unwrap_or_default();
         let cluster =
             Self { client, namespace: Self::unique("test"), server, began, kubeconfig, webhooks: Mutex::default() };
         let mut namespace = Namespace::default();
         namespace.metadata.name = Some(cluster.namespace.clone());
         let created = Api::all(cluster.client()).create(&PostParams::default(), &namespace).await;
-        created.expect("a namespace must be created");
+        created.expect("creating the test namespace must succeed");
         cluster
     }
 
-    /// A client of the administrator.
+    /// Returns a client with administrator permissions.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// The server, unless it is a cluster.
+    /// Returns the embedded server, or `None` if the tests run against a cluster.
     pub fn server(&self) -> Option<&Server> {
         self.server.as_ref()
     }
 
-    /// The test's own namespace.
+    /// Returns the namespace of the test.
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// The objects of a kind in the test's namespace.
+    /// Returns an API for a kind in the test's namespace.
     pub fn api<K>(&self) -> Api<K>
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType: Default>,
@@ -103,56 +107,56 @@ impl TestCluster {
         Api::namespaced(self.client(), &self.namespace)
     }
 
-    /// Creates an object: in the test's namespace, unless it names another or its kind has none. Operators that were run
-    /// before get the time to serve their webhooks.
+    /// Creates an object, in the test's namespace unless it names another or is cluster-scoped. Waits until the webhooks
+    /// of operators that were started before are served.
     ///
     /// # Panics
     ///
-    /// If the server refuses it.
+    /// If the server rejects the object.
     pub async fn create<K>(&self, object: K) -> K
     where
         K: Resource<DynamicType = (), Scope: 'static> + DeserializeOwned + Serialize,
     {
-        let webhooks = self.webhooks.lock().expect("nobody panics with it").clone();
+        let webhooks = self.webhooks.lock().expect("no holder of the lock panics").clone();
         for mut served in webhooks {
-            // An operator that has ended has nothing to wait for.
-            let _ = tokio::time::timeout(PATIENCE, served.wait_for(|served| *served)).await;
+            // Fails only if the operator has ended.
+            let _ = tokio::time::timeout(TIMEOUT, served.wait_for(|served| *served)).await;
         }
-        let of_cluster = TypeId::of::<K::Scope>() == TypeId::of::<ClusterResourceScope>();
+        let cluster_scoped = TypeId::of::<K::Scope>() == TypeId::of::<ClusterResourceScope>();
         let namespace = object.meta().namespace.as_deref().unwrap_or(&self.namespace);
-        let request = Request::new(K::url_path(&(), (!of_cluster).then_some(namespace)));
-        let body = serde_json::to_vec(&object).expect("an object must be JSON");
-        let request = request.create(&PostParams::default(), body).expect("a creation must be a request");
+        let request = Request::new(K::url_path(&(), (!cluster_scoped).then_some(namespace)));
+        let body = serde_json::to_vec(&object).expect("an object must serialize");
+        let request = request.create(&PostParams::default(), body).expect("the request must be valid");
         match self.client.request(request).await {
             Ok(created) => created,
             Err(error) => {
                 let name = object.meta().name.as_deref().unwrap_or_default();
-                panic!("cannot create {} {name}: {error}", K::kind(&()))
+                panic!("failed to create {} {name}: {error}", K::kind(&()))
             }
         }
     }
 
-    /// A name that no other test has.
+    /// Returns a name with this prefix that no other test uses.
     pub fn unique(prefix: &str) -> String {
         let id = uuid::Uuid::new_v4().simple().to_string();
         format!("{prefix}-{}", &id[..12])
     }
 
-    /// Defines a custom resource, unless that has been done, and waits until it is served.
+    /// Installs the CRD of a custom resource, unless it exists, and waits until it is established.
     pub async fn define<K: CustomResourceExt>(&self) {
         self.define_as(&K::crd()).await;
     }
 
-    /// The same by a definition.
+    /// Installs a CRD, unless it exists, and waits until it is established.
     pub async fn define_as(&self, definition: &CustomResourceDefinition) {
         let name = definition.metadata.name.clone().unwrap_or_default();
         let definitions: Api<CustomResourceDefinition> = Api::all(self.client());
         match definitions.create(&PostParams::default(), definition).await {
             Ok(_) => {}
             Err(kube::Error::Api(status)) if status.is_already_exists() => {}
-            Err(error) => panic!("cannot define {name}: {error}"),
+            Err(error) => panic!("failed to create CRD {name}: {error}"),
         }
-        eventually("the definition is established", async || {
+        eventually("the CRD is established", async || {
             let definition = definitions.get(&name).await.ok()?;
             let conditions = definition.status?.conditions?;
             conditions
@@ -163,16 +167,16 @@ impl TestCluster {
         .await;
     }
 
-    /// Runs an operator against the server, until it is stopped or dropped. What it watches in all namespaces, it
-    /// watches in the test's own: on a cluster, operators of other tests run at the same time.
+    /// Runs an operator against the server until it is stopped or dropped. Watches of all namespaces are restricted to the
+    /// test's namespace, because operators of other tests may run on the same cluster.
     ///
-    /// The embedded server asks its webhooks, from when [`RunningOperator::webhooks_served`] says so: configurations, the
-    /// Service and definitions with their conversion are made as its manifests have them, in the namespace
-    /// `<operator>-system`. A cluster cannot reach a test.
+    /// The embedded server calls the operator's webhooks as soon as [`RunningOperator::webhooks_served`] returns: the
+    /// webhook configurations, the Service and CRDs with their conversion are created from the operator's manifests, in
+    /// the namespace `<operator>-system`. On a cluster they are not, because it could not reach the test.
     pub fn run(&self, operator: Operator) -> RunningOperator {
         let shutdown = Shutdown::new();
         let mut options = Options { namespaces: vec![self.namespace.clone()], ..Options::default() };
-        // Other tests serve theirs at the same time.
+        // Other tests serve webhooks at the same time.
         options.webhooks.port = 0;
         options.webhooks.namespace = self.namespace.clone();
         let mut manifests = operator.manifests(&self.namespace, "");
@@ -184,10 +188,10 @@ impl TestCluster {
         }
         let (serving, served) = watch::channel(false);
         let state = operator.state().clone();
-        // Where an operator that is deployed is, too: apart from what it works on.
+        // Like a deployed operator, apart from the objects it works on.
         options.webhooks.namespace.clone_from(&own);
         manifests.namespace = own;
-        self.webhooks.lock().expect("nobody panics with it").push(served.clone());
+        self.webhooks.lock().expect("no holder of the lock panics").push(served.clone());
         let (client, end) = (self.client(), shutdown.clone());
         let running = tokio::spawn(async move {
             webhooks::configure(client.clone(), manifests.clone()).await;
@@ -203,22 +207,22 @@ impl TestCluster {
     }
 }
 
-/// When a test fails, the history of its objects is told. The namespace goes, if the server stays. Nothing is waited for
-/// but the answer, and nothing fails.
+/// Prints the history of all objects if the test fails, and deletes the namespace if the server is a cluster. Waits only
+/// for the response, and never fails.
 impl Drop for TestCluster {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.tell_history();
+            self.print_history();
         }
         let Some(kubeconfig) = self.kubeconfig.take() else { return };
         let namespace = std::mem::take(&mut self.namespace);
-        // On a thread with a client of its own: the test's runtime may be about to end, and this must not wait for it.
+        // On a separate thread with its own client: the test's runtime may be about to end, and this must not wait for it.
         let deletion = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.expect("a runtime must start").block_on(async {
                 let namespaces: Api<Namespace> = Api::all(connect(&kubeconfig).await);
                 let params = DeleteParams::background();
-                let _ = tokio::time::timeout(GOODBYE, namespaces.delete(&namespace, &params)).await;
+                let _ = tokio::time::timeout(CLEANUP_TIMEOUT, namespaces.delete(&namespace, &params)).await;
             });
         });
         let _ = deletion.join();
@@ -226,39 +230,39 @@ impl Drop for TestCluster {
 }
 
 impl TestCluster {
-    /// What has happened to the objects of the test since it began, as text: how each was made, and what changed in it.
-    /// A test that fails tells it by itself; it is here for those that want to know.
+    /// Returns the history of all objects since the test began, as text: how each was created, and every change to it.
+    /// A failing test prints it.
     pub async fn history(&self) -> String {
-        history::render(&self.of_test(history::stories(&self.client, &self.began).await))
+        history::render(&self.relevant(history::histories(&self.client, &self.began).await))
     }
 
-    fn of_test(&self, mut stories: Vec<Story>) -> Vec<Story> {
-        stories.retain(|story| match &story.namespace {
-            // A cluster is shared.
-            _ if self.server.is_none() => story.namespace.as_ref() == Some(&self.namespace),
+    fn relevant(&self, mut histories: Vec<ObjectHistory>) -> Vec<ObjectHistory> {
+        histories.retain(|history| match &history.namespace {
+            // A cluster is shared with other tests.
+            _ if self.server.is_none() => history.namespace.as_ref() == Some(&self.namespace),
             Some(namespace) => !namespace.starts_with("kube-"),
             None => true,
         });
-        stories
+        histories
     }
 
-    fn tell_history(&self) {
-        // The embedded server is the test's own; of a cluster, only what is in the namespace is.
+    fn print_history(&self) {
+        // Only for the embedded server, which belongs to the test.
         let Some(server) = self.server.clone() else { return };
         let began = self.began.clone();
-        // On a thread with a runtime of its own, as the test's is not free while it unwinds.
+        // On a separate thread with its own runtime, because the test's runtime is blocked while it unwinds.
         let history = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
             runtime.block_on(async {
                 let client = server.client();
-                tokio::time::timeout(GOODBYE, history::stories(&client, &began)).await.ok()
+                tokio::time::timeout(CLEANUP_TIMEOUT, history::histories(&client, &began)).await.ok()
             })
         });
-        if let Ok(Some(stories)) = history.join() {
-            let text = history::render(&self.of_test(stories));
-            #[allow(clippy::print_stderr, reason = "this is where a test's words go")]
+        if let Ok(Some(histories)) = history.join() {
+            let text = history::render(&self.relevant(histories));
+            #[allow(clippy::print_stderr, reason = "test output goes to stderr")]
             {
-                eprintln!("--- what happened to the objects of this test ---\n{text}---");
+                eprintln!("--- history of the objects of this test ---\n{text}---");
             }
         }
     }
@@ -267,32 +271,32 @@ impl TestCluster {
 async fn connect(kubeconfig: &Path) -> Client {
     let kubeconfig = Kubeconfig::read_from(kubeconfig).expect("the kubeconfig must be readable");
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-    Client::try_from(config.expect("the kubeconfig must name a cluster")).expect("the cluster must be usable")
+    Client::try_from(config.expect("the kubeconfig must be valid")).expect("creating a client must succeed")
 }
 
-/// An operator at work; aborted when dropped.
+/// A running operator. Aborted when dropped.
 pub struct RunningOperator {
     shutdown: Shutdown,
     running: Option<JoinHandle<Result<(), OperatorError>>>,
-    /// Whether its webhooks are served, if it has any.
+    /// Whether the webhooks are served; `None` if the operator has none.
     served: Option<watch::Receiver<bool>>,
 }
 
 impl RunningOperator {
-    /// Waits until the API server can ask the operator's webhooks: before, writes of what they are about are refused.
+    /// Waits until the API server can call the operator's webhooks. Until then, writes that they match are rejected.
     ///
     /// # Panics
     ///
-    /// If the operator ends before.
+    /// If the operator ends before that.
     pub async fn webhooks_served(&self) {
         if let Some(served) = &self.served {
             let mut served = served.clone();
-            let served = tokio::time::timeout(PATIENCE, served.wait_for(|served| *served)).await;
+            let served = tokio::time::timeout(TIMEOUT, served.wait_for(|served| *served)).await;
             served.expect("webhooks must be served in time").expect("the operator must run");
         }
     }
 
-    /// Lets it finish what it does, and answers how it ended.
+    /// Shuts the operator down gracefully, and returns its result.
     pub async fn stop(mut self) -> Result<(), OperatorError> {
         self.shutdown.drain();
         let running = self.running.take().expect("an operator must be stopped once");
@@ -309,15 +313,19 @@ impl Drop for RunningOperator {
     }
 }
 
-/// Waits until something holds, and answers with what was found. Panics with `what` if it never does.
+/// Waits until `holds` returns a value, and returns it.
+///
+/// # Panics
+///
+/// With `what` in the message, if it does not within a minute.
 pub async fn eventually<T>(what: &str, mut holds: impl AsyncFnMut() -> Option<T>) -> T {
     let waiting = async {
         loop {
             if let Some(value) = holds().await {
                 return value;
             }
-            tokio::time::sleep(LOOK_AGAIN).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     };
-    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("never came true: {what}"))
+    tokio::time::timeout(TIMEOUT, waiting).await.unwrap_or_else(|_| panic!("timed out waiting: {what}"))
 }

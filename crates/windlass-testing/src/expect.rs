@@ -1,4 +1,4 @@
-//! What a test expects of an object, sooner or later.
+//! Expectations about objects, which a test waits for.
 
 use std::fmt::Debug;
 
@@ -9,8 +9,7 @@ use serde_json::Value;
 
 use crate::{TestCluster, eventually};
 
-/// An object that a test waits for. Every method waits until what it says is true, and fails the test if that does not
-/// become true.
+/// Expectations about an object. Every method waits until its expectation holds, and fails the test if it never does.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -32,7 +31,7 @@ pub struct Expectation<'a, K> {
 }
 
 impl TestCluster {
-    /// What is expected of an object in the test's namespace.
+    /// Starts an expectation about an object in the test's namespace.
     pub fn expect<K>(&self, name: &str) -> Expectation<'_, K>
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
@@ -40,7 +39,7 @@ impl TestCluster {
         self.expect_in(self.api(), name)
     }
 
-    /// What is expected of an object elsewhere: of the cluster, or in another namespace.
+    /// Starts an expectation about a cluster-scoped object, or one in another namespace.
     pub fn expect_in<K: Resource<DynamicType = ()>>(&self, api: Api<K>, name: &str) -> Expectation<'_, K> {
         Expectation { cluster: self, api, name: name.to_owned(), kind: K::kind(&()).into_owned() }
     }
@@ -50,29 +49,29 @@ impl<K> Expectation<'_, K>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Serialize,
 {
-    /// It exists.
+    /// Waits until the object exists.
     pub async fn exists(&self) -> K {
         self.to("exist", |_| true).await
     }
 
-    /// It is as `holds` says.
+    /// Waits until `holds` returns true. `what` completes the sentence "the object should ...".
     pub async fn to(&self, what: &str, holds: impl Fn(&K) -> bool) -> K {
         let sentence = format!("{} {} should {what}", self.kind, self.name);
         eventually(&sentence, async || self.get().await.filter(|object| holds(object))).await
     }
 
-    /// It is gone.
+    /// Waits until the object does not exist.
     pub async fn gone(&self) {
         let sentence = format!("{} {} should be gone", self.kind, self.name);
         eventually(&sentence, async || self.get().await.is_none().then_some(())).await;
     }
 
-    /// A condition is true.
+    /// Waits until a condition is `True`.
     pub async fn condition(&self, kind: &str) -> Condition {
         self.condition_is(kind, "True").await
     }
 
-    /// A condition has a status: `True`, `False` or `Unknown`.
+    /// Waits until a condition has a status: `True`, `False` or `Unknown`.
     pub async fn condition_is(&self, kind: &str, status: &str) -> Condition {
         let sentence = format!("{} {} should have the condition {kind} {status}", self.kind, self.name);
         eventually(&sentence, async || {
@@ -82,7 +81,7 @@ where
         .await
     }
 
-    /// A condition has a status, for a reason.
+    /// Waits until a condition has a status and a reason.
     pub async fn condition_for(&self, kind: &str, status: &str, reason: &str) -> Condition {
         let sentence = format!("{} {} should have the condition {kind} {status} for {reason}", self.kind, self.name);
         eventually(&sentence, async || {
@@ -92,7 +91,7 @@ where
         .await
     }
 
-    /// An event was told about it, for a reason.
+    /// Waits for an event about the object with a reason.
     pub async fn event(&self, reason: &str) -> Event {
         let sentence = format!("{} {} should have an event {reason}", self.kind, self.name);
         let events: Api<Event> = Api::all(self.cluster.client());
@@ -110,14 +109,14 @@ where
     async fn get(&self) -> Option<K> {
         match self.api.get_opt(&self.name).await {
             Ok(object) => object,
-            Err(error) => panic!("cannot get {} {}: {error}", self.kind, self.name),
+            Err(error) => panic!("failed to get {} {}: {error}", self.kind, self.name),
         }
     }
 }
 
-/// A condition of any kind of object. Kinds that have no reason or time in theirs get empty ones.
+/// Returns a condition of an object of any kind. Missing reasons, messages and times are filled in.
 fn condition_of(object: &impl Serialize, kind: &str) -> Option<Condition> {
-    let object = serde_json::to_value(object).expect("an object must be JSON");
+    let object = serde_json::to_value(object).expect("an object must serialize");
     let conditions = object.pointer("/status/conditions")?.as_array()?;
     let mut condition = conditions.iter().find(|condition| condition["type"] == kind)?.clone();
     for (field, fallback) in [("reason", ""), ("message", ""), ("lastTransitionTime", "1970-01-01T00:00:00Z")] {

@@ -1,4 +1,4 @@
-//! Objects for tests, made in few words.
+//! Objects for tests.
 //!
 //! ```
 //! use windlass_testing::fixtures::{self, Fixture};
@@ -22,44 +22,44 @@ use k8s_openapi::{
 };
 use kube::{Resource, ResourceExt, core::ObjectMeta};
 
-/// Words for the metadata of any object.
+/// Builder methods for the metadata of any object.
 pub trait Fixture: Resource + Sized {
-    /// With a label.
+    /// Adds a label.
     #[must_use]
     fn labelled(mut self, key: &str, value: &str) -> Self {
         self.labels_mut().insert(key.to_owned(), value.to_owned());
         self
     }
 
-    /// With an annotation.
+    /// Adds an annotation.
     #[must_use]
     fn annotated(mut self, key: &str, value: &str) -> Self {
         self.annotations_mut().insert(key.to_owned(), value.to_owned());
         self
     }
 
-    /// With a finalizer.
+    /// Adds a finalizer.
     #[must_use]
     fn finalized(mut self, finalizer: &str) -> Self {
         self.finalizers_mut().push(finalizer.to_owned());
         self
     }
 
-    /// In a namespace.
+    /// Sets the namespace.
     #[must_use]
     fn within(mut self, namespace: &str) -> Self {
         self.meta_mut().namespace = Some(namespace.to_owned());
         self
     }
 
-    /// Controlled by an object that the server has.
+    /// Adds a controller owner reference to an existing object.
     ///
     /// # Panics
     ///
-    /// If the owner has no name or uid.
+    /// If the owner has no name or UID.
     #[must_use]
     fn controlled_by<O: Resource<DynamicType = ()>>(mut self, owner: &O) -> Self {
-        let owner = owner.controller_owner_ref(&()).expect("an owner must have a name and a uid");
+        let owner = owner.controller_owner_ref(&()).expect("an owner must have a name and a UID");
         self.owner_references_mut().push(owner);
         self
     }
@@ -67,46 +67,46 @@ pub trait Fixture: Resource + Sized {
 
 impl<K: Resource> Fixture for K {}
 
-/// The image of all containers here; what it does is up to what runs the pod.
+/// Image of all containers in this module.
 pub const IMAGE: &str = "registry.example.com/app:1";
 
-/// A namespace.
+/// Returns a Namespace.
 pub fn namespace(name: &str) -> Namespace {
     Namespace { metadata: named(name), ..Namespace::default() }
 }
 
-/// A map of one value.
+/// Returns a ConfigMap with one entry.
 pub fn config_map(name: &str, key: &str, value: &str) -> ConfigMap {
     let data = [(key.to_owned(), value.to_owned())].into();
     ConfigMap { metadata: named(name), data: Some(data), ..ConfigMap::default() }
 }
 
-/// A secret of one value.
+/// Returns a Secret with one entry.
 pub fn secret(name: &str, key: &str, value: &str) -> Secret {
     let data = [(key.to_owned(), value.to_owned())].into();
     Secret { metadata: named(name), string_data: Some(data), ..Secret::default() }
 }
 
-/// A pod with a container `main`, and the label `app` with its name.
+/// Returns a Pod with a container `main`, and its name as the label `app`.
 pub fn pod(name: &str) -> Pod {
     Pod { metadata: labelled_app(name), spec: Some(pod_spec()), ..Pod::default() }
 }
 
-/// A deployment whose pods have the label `app` with its name.
+/// Returns a Deployment whose pods have its name as the label `app`.
 pub fn deployment(name: &str, replicas: i32) -> Deployment {
     let template = PodTemplateSpec { metadata: Some(labels(name)), spec: Some(pod_spec()) };
     let spec = DeploymentSpec { replicas: Some(replicas), selector: selector(name), template, ..Default::default() };
     Deployment { metadata: labelled_app(name), spec: Some(spec), ..Deployment::default() }
 }
 
-/// A job of one pod.
+/// Returns a Job with one pod.
 pub fn job(name: &str) -> Job {
     let spec = PodSpec { restart_policy: Some("Never".to_owned()), ..pod_spec() };
     let spec = JobSpec { template: PodTemplateSpec { metadata: None, spec: Some(spec) }, ..JobSpec::default() };
     Job { metadata: named(name), spec: Some(spec), ..Job::default() }
 }
 
-/// A service of the pods with the label `app` of its name: port 80, to their port 8080.
+/// Returns a Service that selects the pods with its name as the label `app`: port 80 to their port 8080.
 pub fn service(name: &str) -> Service {
     let port = ServicePort { port: 80, target_port: Some(IntOrString::Int(8080)), ..ServicePort::default() };
     let spec = ServiceSpec { selector: Some(app(name)), ports: Some(vec![port]), ..ServiceSpec::default() };

@@ -1,5 +1,5 @@
-//! What has happened to the objects of a test: read from the server's watches when the test fails, so that nothing has
-//! to be recorded while it goes well.
+//! The history of a test's objects. It is read from watches of the server when the test fails, so that nothing needs to
+//! be recorded while the test succeeds.
 
 mod render;
 
@@ -16,33 +16,33 @@ use serde_json::Value;
 
 pub(crate) use render::render;
 
-/// How long nothing must come before a watch is taken to have told everything.
+/// A watch that is silent for this long is considered complete.
 const QUIET: Duration = Duration::from_millis(60);
 
-/// A state of an object, or its end.
+/// A state of an object, or its deletion.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Change {
     State(Value),
-    End,
+    Deleted,
 }
 
-/// All that is known of an object.
+/// All changes to an object.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Story {
+pub(crate) struct ObjectHistory {
     pub(crate) kind: String,
     pub(crate) namespace: Option<String>,
     pub(crate) name: String,
-    /// With the revision of each.
+    /// The changes with their revisions, in order.
     pub(crate) changes: Vec<(u64, Change)>,
 }
 
-/// What has happened since a revision, in the order in which objects came.
-pub(crate) async fn stories(client: &Client, since: &str) -> Vec<Story> {
+/// Returns all changes since a revision, ordered by each object's first change.
+pub(crate) async fn histories(client: &Client, since: &str) -> Vec<ObjectHistory> {
     let Ok(discovery) = Discovery::new(client.clone()).run_aggregated().await else { return Vec::new() };
     let mut watches = Vec::new();
     for group in discovery.groups() {
         for (resource, capabilities) in group.recommended_resources() {
-            // The same events are in both groups.
+            // Both API groups serve the same events.
             let twice = resource.kind == "Event" && resource.group.is_empty();
             if capabilities.supports_operation(verbs::WATCH) && !twice {
                 let namespaced = capabilities.scope == Scope::Namespaced;
@@ -50,17 +50,17 @@ pub(crate) async fn stories(client: &Client, since: &str) -> Vec<Story> {
             }
         }
     }
-    let mut stories: Vec<Story> = join_all(watches).await.into_iter().flatten().collect();
-    stories.sort_by_key(|story| story.changes.first().map(|(revision, _)| *revision));
-    stories
+    let mut histories: Vec<ObjectHistory> = join_all(watches).await.into_iter().flatten().collect();
+    histories.sort_by_key(|history| history.changes.first().map(|(revision, _)| *revision));
+    histories
 }
 
-async fn changes(client: Client, resource: ApiResource, namespaced: bool, since: &str) -> Vec<Story> {
+async fn changes(client: Client, resource: ApiResource, namespaced: bool, since: &str) -> Vec<ObjectHistory> {
     let api: Api<DynamicObject> = Api::all_with(client, &resource);
     let params = WatchParams::default().disable_bookmarks();
     let Ok(events) = api.watch(&params, since).await else { return Vec::new() };
     let mut events = pin!(events.into_stream());
-    let mut stories: Vec<Story> = Vec::new();
+    let mut histories: Vec<ObjectHistory> = Vec::new();
     while let Ok(Some(Ok(event))) = tokio::time::timeout(QUIET, events.next()).await {
         let (object, ended) = match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, false),
@@ -72,15 +72,18 @@ async fn changes(client: Client, resource: ApiResource, namespaced: bool, since:
         let (name, namespace) = (meta.name.clone().unwrap_or_default(), meta.namespace.clone().filter(|_| namespaced));
         let revision = meta.resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or_default();
         let change = match ended {
-            true => Change::End,
+            true => Change::Deleted,
             false => Change::State(serde_json::to_value(&object).unwrap_or_default()),
         };
-        match stories.iter_mut().find(|story| story.name == name && story.namespace == namespace) {
-            Some(story) => story.changes.push((revision, change)),
-            None => {
-                stories.push(Story { kind: resource.kind.clone(), namespace, name, changes: vec![(revision, change)] })
-            }
+        match histories.iter_mut().find(|history| history.name == name && history.namespace == namespace) {
+            Some(history) => history.changes.push((revision, change)),
+            None => histories.push(ObjectHistory {
+                kind: resource.kind.clone(),
+                namespace,
+                name,
+                changes: vec![(revision, change)],
+            }),
         }
     }
-    stories
+    histories
 }

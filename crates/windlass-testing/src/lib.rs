@@ -1,4 +1,4 @@
-//! Tests of operators: a control plane for each of them, in the process.
+//! Tests for operators, each with its own control plane in the same process.
 //!
 //! ```
 //! use k8s_openapi::api::core::v1::ConfigMap;
@@ -11,7 +11,7 @@
 //! let mut map = ConfigMap::default();
 //! map.metadata.name = Some("settings".to_owned());
 //! maps.create(&PostParams::default(), &map).await.unwrap();
-//! eventually("the map is there", async || maps.get_opt("settings").await.unwrap()).await;
+//! eventually("the map exists", async || maps.get_opt("settings").await.unwrap()).await;
 //! # });
 //! ```
 //!

@@ -1,4 +1,4 @@
-//! A whole control plane for a test.
+//! A control plane for a test.
 
 use std::{future::IntoFuture, ops::Deref, sync::OnceLock, time::Duration};
 
@@ -10,14 +10,15 @@ use windlass_plane::{CertificateAndKey, LoopOptions, Loops, NodeOptions, Selecti
 
 use crate::TestCluster;
 
-/// The authority of all planes of a process: pods of a test would verify the server with it, if it were not in the
-/// process, and it signs the certificates that are asked for.
+/// Returns the CA that all planes of a process share. Pods get it as the root CA of the server, and it signs certificate
+/// signing requests.
 fn authority() -> CertificateAndKey {
     static AUTHORITY: OnceLock<CertificateAndKey> = OnceLock::new();
-    AUTHORITY.get_or_init(|| CertificateAndKey::authority().expect("an authority can always be made")).clone()
+    AUTHORITY.get_or_init(|| CertificateAndKey::authority().expect("creating a CA must succeed")).clone()
 }
 
-/// A control plane of a test's own: an API server, its control loops and, if asked for, nodes. It is also a [`TestCluster`].
+/// A control plane that belongs to one test: an API server, its control loops and, on request, nodes. Dereferences to
+/// [`TestCluster`].
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::ServiceAccount;
@@ -26,7 +27,7 @@ fn authority() -> CertificateAndKey {
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let plane = TestPlane::builder().nodes(1).await;
 /// let accounts = plane.api::<ServiceAccount>();
-/// eventually("there is an account", async || accounts.get_opt("default").await.unwrap()).await;
+/// eventually("the account exists", async || accounts.get_opt("default").await.unwrap()).await;
 /// # });
 /// ```
 pub struct TestPlane {
@@ -35,20 +36,20 @@ pub struct TestPlane {
     _time: Option<VirtualTime>,
 }
 
-/// What a [`TestPlane`] is to have. Await it.
+/// Options of a [`TestPlane`]. Await it to start the plane.
 pub struct TestPlaneBuilder {
     loops: LoopOptions,
-    definitions: Vec<CustomResourceDefinition>,
+    crds: Vec<CustomResourceDefinition>,
     virtual_time: bool,
 }
 
 impl TestPlane {
-    /// A plane with all control loops and no nodes.
+    /// Returns a builder for a plane with all control loops and no nodes.
     pub fn builder() -> TestPlaneBuilder {
         TestPlaneBuilder::default()
     }
 
-    /// Lets time pass: at once, if it is [virtual](TestPlaneBuilder::virtual_time).
+    /// Waits for this time, which is instant with [virtual time](TestPlaneBuilder::virtual_time).
     pub async fn advance(&self, time: Duration) {
         tokio::time::sleep(time).await;
     }
@@ -59,47 +60,47 @@ impl Default for TestPlaneBuilder {
         let authority = authority();
         let root_ca = Some(authority.certificate.as_str().into());
         let loops = LoopOptions { root_ca, authority: Some(authority), ..LoopOptions::default() };
-        Self { loops, definitions: Vec::new(), virtual_time: false }
+        Self { loops, crds: Vec::new(), virtual_time: false }
     }
 }
 
 impl TestPlaneBuilder {
-    /// Only these control loops.
+    /// Runs only these control loops.
     #[must_use]
     pub fn controllers(mut self, selection: Selection) -> Self {
         self.loops.controllers = selection;
         self
     }
 
-    /// Simulated nodes, which pods are scheduled to and become ready on.
+    /// Adds simulated nodes, on which pods are scheduled and become ready.
     #[must_use]
     pub fn nodes(mut self, count: usize) -> Self {
         self.loops.nodes = NodeOptions { count, ..self.loops.nodes };
         self
     }
 
-    /// Nodes of a special sort.
+    /// Sets all options of the nodes.
     #[must_use]
     pub fn node_options(mut self, nodes: NodeOptions) -> Self {
         self.loops.nodes = nodes;
         self
     }
 
-    /// A custom resource that is defined from the start.
+    /// Installs the CRD of a custom resource from the start.
     #[must_use]
     pub fn with_crd<K: CustomResourceExt>(self) -> Self {
         self.with_crds([K::crd()])
     }
 
-    /// Definitions that are there from the start.
+    /// Installs CRDs from the start.
     #[must_use]
-    pub fn with_crds(mut self, definitions: impl IntoIterator<Item = CustomResourceDefinition>) -> Self {
-        self.definitions.extend(definitions);
+    pub fn with_crds(mut self, crds: impl IntoIterator<Item = CustomResourceDefinition>) -> Self {
+        self.crds.extend(crds);
         self
     }
 
-    /// Time that runs ahead whenever everybody waits: a day of a cron job takes milliseconds. Needs a runtime of one
-    /// thread, as `#[tokio::test]` has.
+    /// Uses virtual time, which moves forward whenever every task is waiting: a day of a cron job takes milliseconds.
+    /// Requires a single-threaded runtime, which is the default of `#[tokio::test]`.
     #[must_use]
     pub fn virtual_time(mut self) -> Self {
         self.virtual_time = true;
@@ -113,8 +114,8 @@ impl TestPlaneBuilder {
         });
         let cluster = TestCluster::start().await;
         let loops = cluster.server().map(|server| Loops::start(server, &self.loops));
-        for definition in &self.definitions {
-            cluster.define_as(definition).await;
+        for crd in &self.crds {
+            cluster.define_as(crd).await;
         }
         TestPlane { cluster, _loops: loops, _time: time }
     }

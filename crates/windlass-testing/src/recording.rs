@@ -1,4 +1,4 @@
-//! What an operator asks of its server, written down for `windlass rbac learn`.
+//! Records the requests of an operator, for `windlass rbac learn`.
 
 use std::{
     env,
@@ -12,16 +12,17 @@ use kube::{Client, client::Body};
 use serde_json::json;
 use tower::service_fn;
 
-/// Names the file that requests are appended to, a line each.
+/// Environment variable with the file that requests are appended to, one line each.
 const RECORD_REQUESTS: &str = "WINDLASS_RECORD_REQUESTS";
 
-/// The client, or one that writes down what it is asked for, if somebody wants to know.
+/// Returns the client, or one that records its requests if `WINDLASS_RECORD_REQUESTS` is set.
 ///
-/// The namespace of the test stands for any: an operator that is deployed watches others. The operator's own is told, too.
+/// The recording names the test's namespace, which stands for any namespace that a deployed operator watches, and the
+/// operator's own.
 pub(crate) fn recorded(client: Client, namespace: &str, own: &str) -> Client {
     let Some(path) = env::var_os(RECORD_REQUESTS).filter(|path| !path.is_empty()) else { return client };
     let file = OpenOptions::new().append(true).create(true).open(&path);
-    let file = file.unwrap_or_else(|error| panic!("cannot record requests in {}: {error}", path.display()));
+    let file = file.unwrap_or_else(|error| panic!("failed to open {} for recording requests: {error}", path.display()));
     into(client, namespace, own, file)
 }
 
@@ -38,8 +39,8 @@ fn into(client: Client, namespace: &str, own: &str, file: File) -> Client {
                 let status = answer.status().as_u16();
                 let (place, own) = &*places;
                 let line = json!({"method": method, "uri": uri, "status": status, "namespace": place, "own": own});
-                // In one piece, as other tests write into the same file.
-                (&*file).write_all(format!("{line}\n").as_bytes()).expect("requests must be recorded");
+                // In a single write, because other tests append to the same file.
+                (&*file).write_all(format!("{line}\n").as_bytes()).expect("recording a request must succeed");
             }
             answer
         }
@@ -56,7 +57,7 @@ mod tests {
     use crate::TestCluster;
 
     #[tokio::test]
-    async fn requests_are_written_down_a_line_each() {
+    async fn requests_are_recorded_one_per_line() {
         let cluster = TestCluster::start().await;
         let path = env::temp_dir().join(TestCluster::unique("requests"));
         let client = into(cluster.client(), cluster.namespace(), "me-system", File::create(&path).unwrap());

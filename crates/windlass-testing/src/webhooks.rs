@@ -1,4 +1,4 @@
-//! Webhooks of an operator that runs in the test: the API server is told of them, and how to reach them.
+//! Registers the webhooks of an operator that runs in the test with the API server.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -15,14 +15,14 @@ use windlass_runtime::{
     webhook::Endpoint,
 };
 
-/// How often it is looked at whether they are served.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// Interval at which the operator's state is checked.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Makes the namespace of the operator, the configurations of the webhooks, and the definitions if something is
-/// converted. The operator says in them whom to trust, so they come first. The test does so, as whoever deploys an
-/// operator would: the operator itself may not.
+/// Creates the operator's namespace, its webhook configurations, and its CRDs if it has a conversion webhook. They must
+/// exist before the operator starts, because it writes its CA bundle into them. The test creates them, like an
+/// administrator who deploys an operator: the operator itself has no permission to.
 pub(crate) async fn configure(client: Client, manifests: OperatorManifests) {
-    let mut all = manifests.build().expect("the manifests of an operator must be right");
+    let mut all = manifests.build().expect("building the manifests must succeed");
     let converts = manifests.webhooks.iter().any(|webhook| webhook.endpoint == Endpoint::Conversion);
     all.retain(|manifest| match manifest.part {
         Part::Namespace | Part::Webhooks => true,
@@ -37,10 +37,10 @@ pub(crate) async fn configure(client: Client, manifests: OperatorManifests) {
 async fn apply(client: &Client, manager: &str, manifest: &Manifest) {
     let params = PatchParams::apply(manager).force();
     let applied = manifest.api(client.clone()).patch(manifest.name(), &params, &Patch::Apply(&manifest.object)).await;
-    applied.unwrap_or_else(|error| panic!("cannot configure the webhooks {}: {error}", manifest.name()));
+    applied.unwrap_or_else(|error| panic!("failed to apply {}: {error}", manifest.name()));
 }
 
-/// Leads the Service of the webhooks to where they are served, once they are.
+/// Points the webhook Service to the operator's port, once the webhooks are served.
 pub(crate) async fn connect(
     client: Client,
     manifests: OperatorManifests,
@@ -50,11 +50,11 @@ pub(crate) async fn connect(
     let port = loop {
         match port(&state) {
             Some(port) => break port,
-            None => tokio::time::sleep(LOOK_AGAIN).await,
+            None => tokio::time::sleep(POLL_INTERVAL).await,
         }
     };
     let name = format!("{}-webhook", manifests.name);
-    // An external name, as endpoints may not have loopback addresses.
+    // An external name, because endpoints must not have loopback addresses.
     let service = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
         "spec": {
@@ -64,11 +64,11 @@ pub(crate) async fn connect(
     });
     let params = PatchParams::apply("windlass-testing").force();
     let services: Api<Service> = Api::namespaced(client, &manifests.namespace);
-    services.patch(&name, &params, &Patch::Apply(&service)).await.expect("a Service must be made");
+    services.patch(&name, &params, &Patch::Apply(&service)).await.expect("applying the Service must succeed");
     served.send_replace(true);
 }
 
-/// The port on which an operator serves its webhooks, if it does.
+/// Returns the port on which an operator serves its webhooks, or `None` if it does not serve them yet.
 fn port(state: &DebugState) -> Option<u16> {
     let address: SocketAddr = state.show()["webhooks"]["address"].as_str()?.parse().ok()?;
     Some(address.port())

@@ -1,7 +1,7 @@
-//! Runs Jobs when a `CronTab` says so.
+//! Runs Jobs on the schedule of a `CronTab`.
 //!
-//! `schedule` decides what is due, `runs` what is to become of the Jobs there are: both are pure. `controller` does it.
-//! The book builds it step by step: `docs/src/tutorial`.
+//! `schedule` decides which run is due, and `runs` which Jobs to keep: both are pure. `controller` carries it out. The
+//! book builds this operator step by step: `docs/src/tutorial`.
 
 pub mod api;
 pub mod controller;

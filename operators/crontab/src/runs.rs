@@ -1,4 +1,4 @@
-//! The Jobs there are: which are under way, which may be forgotten.
+//! The existing Jobs: which are active, and which can be pruned.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,15 +11,15 @@ use kube::{ResourceExt, api::ObjectMeta};
 
 use crate::api::cron_tab::{CronTab, CronTabSpec};
 
-/// The label that says whose Job it is.
+/// Label with the name of the CronTab that a Job belongs to.
 pub const LABEL: &str = "stable.example.com/crontab";
 
-/// The name of the run of a time. The same time has the same name, so no run begins twice.
+/// Returns the name of the run of a scheduled time. It is derived from the time, so that no run starts twice.
 pub fn job_name(crontab: &str, time: Timestamp) -> String {
     format!("{crontab}-{}", time.as_second() / 60)
 }
 
-/// The run of a time.
+/// Returns the Job for a scheduled time.
 pub fn job(crontab: &CronTab, time: Timestamp) -> Job {
     let spec = &crontab.spec;
     let labels = BTreeMap::from([(LABEL.to_owned(), crontab.name_any())]);
@@ -45,23 +45,23 @@ pub fn job(crontab: &CronTab, time: Timestamp) -> Job {
     }
 }
 
-/// The Jobs of a CronTab, by what has become of them.
+/// The Jobs of a CronTab, grouped by state.
 #[derive(Default)]
 pub struct Runs {
-    /// Those under way.
+    /// Jobs that are still active, oldest first.
     pub active: Vec<Arc<Job>>,
-    /// Those that are over and not to be kept.
-    pub forgotten: Vec<Arc<Job>>,
-    /// When the last that went well ended.
+    /// Finished Jobs beyond the history limits.
+    pub expired: Vec<Arc<Job>>,
+    /// Completion time of the last successful Job.
     pub last_success: Option<Timestamp>,
-    /// How many pods run.
+    /// Number of running pods.
     pub replicas: i32,
 }
 
 impl Runs {
-    /// Looks at the Jobs of a CronTab.
+    /// Groups the Jobs of a CronTab.
     pub fn new(spec: &CronTabSpec, mut jobs: Vec<Arc<Job>>) -> Self {
-        // The newest first.
+        // Newest first.
         jobs.sort_by_key(|job| std::cmp::Reverse((job.metadata.creation_timestamp.clone(), job.name_any())));
         let mut runs = Self::default();
         let (mut succeeded, mut failed) = (spec.successful_history_limit, spec.failed_history_limit);
@@ -81,7 +81,7 @@ impl Runs {
             };
             *left -= 1;
             if *left < 0 && job.metadata.deletion_timestamp.is_none() {
-                runs.forgotten.push(job);
+                runs.expired.push(job);
             }
         }
         runs.active.reverse();
@@ -89,7 +89,7 @@ impl Runs {
     }
 }
 
-/// `Complete` or `Failed`, once a Job is over.
+/// Returns `Complete` or `Failed`, or `None` while the Job is active.
 fn outcome(job: &Job) -> Option<&str> {
     let mut conditions = job.status.as_ref()?.conditions.as_ref()?.iter();
     let over = |kind: &str| matches!(kind, "Complete" | "Failed");
@@ -135,7 +135,7 @@ mod tests {
         let runs = Runs::new(&serde_json::from_value(spec).unwrap(), jobs);
         let names = |jobs: &[Arc<Job>]| jobs.iter().map(|job| job.name_any()).collect::<Vec<_>>();
         assert_eq!(names(&runs.active), ["a", "b"]);
-        assert_eq!(names(&runs.forgotten), ["bad", "old"]);
+        assert_eq!(names(&runs.expired), ["bad", "old"]);
         assert_eq!((runs.last_success.map(Timestamp::as_second), runs.replicas), (Some(5), 4));
     }
 }

@@ -1,11 +1,11 @@
-//! What is due, and when the next run is.
+//! Decides which run is due, and when the next one is.
 
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 use windlass_schema::cron::{Schedule, time_zone};
 
 use crate::api::cron_tab::CronTabSpec;
 
-/// How many missed runs are counted: more are too many to tell.
+/// Missed runs are counted up to this number.
 const COUNTED: usize = 100;
 
 /// A schedule in its time zone.
@@ -15,26 +15,26 @@ pub struct Timetable {
     deadline: Option<SignedDuration>,
 }
 
-/// What a timetable says at a moment.
+/// The state of a timetable at a point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Due {
-    /// The latest time at which a run should have begun, if there is one.
+    /// Scheduled time of the latest run that is due, if any.
     pub run: Option<Timestamp>,
-    /// How many runs should have begun; those before the last are left out. No more than a hundred are counted.
+    /// Number of runs that are due; all but the latest are skipped. At most a hundred are counted.
     pub missed: usize,
-    /// When the next run is.
+    /// Time of the next run.
     pub next: Option<Timestamp>,
 }
 
 impl Timetable {
-    /// The timetable of a CronTab; or what is wrong with it.
+    /// Parses the schedule of a CronTab. The error says what is wrong with it.
     pub fn new(spec: &CronTabSpec) -> Result<Self, String> {
         let schedule = Schedule::parse(&spec.cron_spec).map_err(|error| error.to_string())?;
         let zone = time_zone(spec.time_zone.as_deref().unwrap_or_default())?;
         Ok(Self { schedule, zone, deadline: spec.starting_deadline_seconds.map(SignedDuration::from_secs) })
     }
 
-    /// What is due now, if nothing has been run since `since`.
+    /// Returns what is due now if the last run started at `since`.
     pub fn due(&self, since: Timestamp, now: Timestamp) -> Due {
         let earliest = self.deadline.and_then(|deadline| now.checked_sub(deadline).ok());
         let since = earliest.map_or(since, |earliest| since.max(earliest));
@@ -52,13 +52,13 @@ impl Timetable {
         due
     }
 
-    /// The last run at or before `now`, which `known` is not after: found by halving the time to it.
+    /// Returns the last run at or before `now` by binary search, given a run `known` that is not after it.
     fn last_before(&self, now: Timestamp, known: Timestamp) -> Option<Timestamp> {
         let next = |after: i64| {
             let after = Timestamp::from_second(after).ok()?.to_zoned(self.zone.clone());
             Some(self.schedule.next_after(&after)?.timestamp()).filter(|next| *next <= now)
         };
-        // There is a run after the lower bound, and none after the upper.
+        // There is a run after the lower bound, and none after the upper bound.
         let (mut lower, mut upper) = (known.as_second() - 1, now.as_second());
         while upper - lower > 1 {
             let middle = lower + (upper - lower) / 2;
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_late_is_left_out() {
+    fn runs_past_the_deadline_are_skipped() {
         let hourly = timetable(json!({"cronSpec": "0 * * * *", "startingDeadlineSeconds": 600})).unwrap();
         assert_eq!(hourly.due(at("01T08:30:00"), at("01T13:09:00")).run, Some(at("01T13:00:00")));
         assert_eq!(
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn schedules_are_of_their_zone() {
+    fn schedules_follow_their_time_zone() {
         let berlin = timetable(json!({"cronSpec": "0 9 * * *", "timeZone": "Europe/Berlin"})).unwrap();
         // Clocks are put forward on the 29th.
         assert_eq!(berlin.due(at("27T00:00:00"), at("27T00:00:00")).next, Some(at("27T08:00:00")));
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_followed_is_told() {
+    fn invalid_schedules_are_reported() {
         for (spec, expected) in [
             (json!({"cronSpec": "61 * * * *"}), "end of range (61) above maximum (59): 61"),
             (json!({"cronSpec": "* * * * *", "timeZone": "Mars/Base"}), "unknown time zone Mars/Base"),

@@ -1,29 +1,29 @@
-//! Histories as text: how each object began, and what changed in it.
+//! Histories as text: the first state of each object, and every change to it.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::{Change, Story};
+use super::{Change, ObjectHistory};
 
-/// How much of a value is shown.
+/// Longer values are truncated.
 const LONGEST: usize = 400;
 
-/// The stories as text.
-pub(crate) fn render(stories: &[Story]) -> String {
+/// Renders histories as text.
+pub(crate) fn render(histories: &[ObjectHistory]) -> String {
     let mut text = String::new();
-    for story in stories {
-        let place = story.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
-        let _ = writeln!(text, "{} {place}{}", story.kind, story.name);
+    for history in histories {
+        let place = history.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
+        let _ = writeln!(text, "{} {place}{}", history.kind, history.name);
         let mut before: Option<Value> = None;
-        for (revision, change) in &story.changes {
+        for (revision, change) in &history.changes {
             match change {
-                Change::End => {
+                Change::Deleted => {
                     let _ = writeln!(text, "  {revision:>6}  deleted");
                     before = None;
                 }
                 Change::State(state) => {
-                    let state = shown(state, &story.kind);
+                    let state = shown(state, &history.kind);
                     match &before {
                         None => {
                             let _ = writeln!(text, "  {revision:>6}  {}", short(&state));
@@ -38,7 +38,7 @@ pub(crate) fn render(stories: &[Story]) -> String {
     text
 }
 
-/// Without what is the same for all objects, or nobody's business.
+/// Returns the object without fields that are noise, and with the values of Secrets masked.
 fn shown(object: &Value, kind: &str) -> Value {
     let mut object = object.clone();
     if let Some(fields) = object.as_object_mut() {
@@ -65,7 +65,7 @@ fn differences(before: &Value, after: &Value, revision: u64, text: &mut String) 
     let mut lines = Vec::new();
     compare(before, after, &mut String::new(), &mut lines);
     if lines.is_empty() {
-        lines.push("nothing that is shown here".to_owned());
+        lines.push("(no visible change)".to_owned());
     }
     for (place, line) in lines.iter().enumerate() {
         let number = if place == 0 { revision.to_string() } else { String::new() };
@@ -73,7 +73,7 @@ fn differences(before: &Value, after: &Value, revision: u64, text: &mut String) 
     }
 }
 
-/// The smallest parts that differ, each as a line. Lists of different lengths differ as a whole.
+/// Adds a line for each of the smallest parts that differ. Lists of different lengths differ as a whole.
 fn compare(before: &Value, after: &Value, path: &mut String, lines: &mut Vec<String>) {
     let length = path.len();
     match (before, after) {
@@ -119,12 +119,12 @@ mod tests {
 
     use super::*;
 
-    fn story(kind: &str, changes: Vec<(u64, Change)>) -> Story {
-        Story { kind: kind.to_owned(), namespace: Some("test".to_owned()), name: "web".to_owned(), changes }
+    fn history(kind: &str, changes: Vec<(u64, Change)>) -> ObjectHistory {
+        ObjectHistory { kind: kind.to_owned(), namespace: Some("test".to_owned()), name: "web".to_owned(), changes }
     }
 
     #[test]
-    fn a_story_tells_the_beginning_and_every_difference() {
+    fn a_history_has_the_first_state_and_every_difference() {
         let state = |replicas: i32, status: Value| {
             Change::State(json!({"kind": "Deployment", "metadata": {"name": "web", "resourceVersion": "5"},
                 "spec": {"replicas": replicas}, "status": status}))
@@ -134,7 +134,7 @@ mod tests {
             (7, state(3, json!({"conditions": [{"type": "Available", "status": "False"}]}))),
             (9, state(3, json!({"conditions": [{"type": "Available", "status": "True"}]}))),
             (9, state(3, json!({"conditions": [{"type": "Available", "status": "True"}]}))),
-            (11, Change::End),
+            (11, Change::Deleted),
         ];
         expect![[r#"
             Deployment test/web
@@ -142,16 +142,16 @@ mod tests {
                    7  spec.replicas: 1 -> 3
                       status.conditions: (nothing) -> [{"status":"False","type":"Available"}]
                    9  status.conditions[0].status: "False" -> "True"
-                   9  nothing that is shown here
+                   9  (no visible change)
                   11  deleted
         "#]]
-        .assert_eq(&render(&[story("Deployment", changes)]));
+        .assert_eq(&render(&[history("Deployment", changes)]));
     }
 
     #[test]
     fn secrets_stay_secret() {
         let secret = Change::State(json!({"data": {"password": "aHVudGVyMg=="}, "stringData": {"a": "hunter2"}}));
-        let text = render(&[story("Secret", vec![(3, secret)])]);
+        let text = render(&[history("Secret", vec![(3, secret)])]);
         assert!(text.contains("(secret)") && !text.contains("hunter2") && !text.contains("aHVudGVyMg"), "{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! Planes for tests, as tests use them.
+//! Test planes, used as tests of operators use them.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -21,7 +21,7 @@ use windlass_testing::{
 const DAY: Duration = Duration::from_secs(86_400);
 
 #[tokio::test]
-async fn hundreds_of_planes_live_side_by_side_and_know_nothing_of_each_other() {
+async fn hundreds_of_planes_run_side_by_side_in_isolation() {
     let planes = join_all((0..200).map(async |number| {
         let plane = TestPlane::builder().await;
         plane.create(fixtures::config_map("mine", "number", &number.to_string()).within("default")).await;
@@ -38,7 +38,7 @@ async fn hundreds_of_planes_live_side_by_side_and_know_nothing_of_each_other() {
 }
 
 #[tokio::test]
-async fn a_day_of_virtual_time_passes_at_once_for_the_server_too() {
+async fn a_day_of_virtual_time_passes_instantly_for_the_server_too() {
     let began = std::time::Instant::now();
     let plane = TestPlane::builder().virtual_time().await;
     let before = plane.create(fixtures::config_map("before", "a", "b")).await;
@@ -47,11 +47,11 @@ async fn a_day_of_virtual_time_passes_at_once_for_the_server_too() {
     let created = |map: ConfigMap| map.metadata.creation_timestamp.unwrap().0.as_second();
     let passed = created(after) - created(before);
     assert!((86_400..86_500).contains(&passed), "{passed} seconds passed");
-    assert!(began.elapsed() < DAY / 1000, "a test must not take that long");
+    assert!(began.elapsed() < DAY / 1000, "virtual time must be instant");
 }
 
 #[tokio::test]
-async fn the_history_tells_what_happened_to_each_object() {
+async fn the_history_has_every_change_of_each_object() {
     let cluster = TestCluster::start().await;
     cluster.create(fixtures::config_map("settings", "colour", "red").finalized("example.com/hold")).await;
     let maps: Api<ConfigMap> = cluster.api();
@@ -70,7 +70,7 @@ async fn the_history_tells_what_happened_to_each_object() {
 }
 
 #[tokio::test]
-async fn objects_go_where_they_say() {
+async fn objects_are_created_in_the_namespace_they_name() {
     let cluster = TestCluster::start().await;
     cluster.create(fixtures::namespace("elsewhere")).await;
     cluster.create(fixtures::config_map("here", "a", "b")).await;
@@ -86,8 +86,8 @@ async fn objects_go_where_they_say() {
 }
 
 #[tokio::test(start_paused = true)]
-#[should_panic(expected = "never came true: ConfigMap missing should exist")]
-async fn what_never_comes_true_fails_the_test() {
+#[should_panic(expected = "timed out waiting: ConfigMap missing should exist")]
+async fn an_expectation_that_never_holds_fails_the_test() {
     let cluster = TestCluster::start().await;
     cluster.expect::<ConfigMap>("missing").exists().await;
 }

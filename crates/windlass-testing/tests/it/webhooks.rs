@@ -1,4 +1,4 @@
-//! A whole operator with webhooks: defaults, a refusal, a warning, and versions that it converts.
+//! An operator with webhooks: defaulting, a rejection, a warning, and conversion between versions.
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
@@ -68,7 +68,7 @@ fn bed(name: &str, rows: Option<i32>) -> Bed {
 }
 
 #[tokio::test]
-async fn the_server_asks_the_webhooks_of_an_operator_in_the_test() {
+async fn the_server_calls_the_webhooks_of_an_operator_in_the_test() {
     let plane = TestPlane::builder().await;
     if plane.server().is_none() {
         // A cluster cannot reach the test.
@@ -77,7 +77,7 @@ async fn the_server_asks_the_webhooks_of_an_operator_in_the_test() {
     let running = plane.run(operator());
     running.webhooks_served().await;
 
-    // What is its own is where it would be deployed, apart from what it works on.
+    // Its own objects are in the namespace in which it would be deployed.
     let secrets: Api<Secret> = Api::namespaced(plane.client(), "gardener-system");
     secrets.get("gardener-webhook-certificates").await.unwrap();
 
@@ -85,9 +85,9 @@ async fn the_server_asks_the_webhooks_of_an_operator_in_the_test() {
     assert_eq!(made.spec.rows, Some(3));
 
     let beds: Api<Bed> = plane.api();
-    let refused = beds.create(&PostParams::default(), &bed("two", Some(0))).await.unwrap_err();
-    let refused = refused.to_string();
-    assert!(refused.contains("denied the request") && refused.contains("must be at least 1"), "{refused}");
+    let rejected = beds.create(&PostParams::default(), &bed("two", Some(0))).await.unwrap_err();
+    let rejected = rejected.to_string();
+    assert!(rejected.contains("denied the request") && rejected.contains("must be at least 1"), "{rejected}");
 
     let url = format!("/apis/garden.example.com/v1/namespaces/{}/beds", plane.namespace());
     let body = serde_json::to_vec(&bed("large", Some(99))).unwrap();
@@ -95,7 +95,7 @@ async fn the_server_asks_the_webhooks_of_an_operator_in_the_test() {
     let answer = plane.client().send(request.map(Into::into)).await.unwrap();
     assert_eq!(answer.headers()["warning"], "299 - \"that is a field\"");
 
-    // The same objects, as the old version has them; and one that is made in it.
+    // The same objects in the old version, and one that is created in it.
     let old: Api<old::Bed> = plane.api();
     let mut seeds: Vec<(String, String)> = Vec::new();
     for bed in old.list(&ListParams::default()).await.unwrap() {
@@ -118,5 +118,8 @@ async fn virtual_time_waits_for_webhooks() {
     running.webhooks_served().await;
     let began = windlass_clock::now();
     assert_eq!(plane.create(bed("one", None)).await.spec.rows, Some(3));
-    assert!(windlass_clock::now().as_second() - began.as_second() < 10, "time has run ahead");
+    assert!(
+        windlass_clock::now().as_second() - began.as_second() < 10,
+        "virtual time must not advance during a webhook call"
+    );
 }

@@ -1,4 +1,4 @@
-//! Begins the runs of CronTabs when they are due.
+//! Starts the runs of CronTabs when they are due.
 
 use jiff::Timestamp;
 use k8s_openapi::{api::batch::v1::Job, apimachinery::pkg::apis::meta::v1::Time};
@@ -11,17 +11,17 @@ use crate::{
     schedule::Timetable,
 };
 
-/// What keeps a CronTab from vanishing while a run is under way.
+/// Keeps a CronTab until its active runs are deleted.
 pub const FINALIZER: &str = "stable.example.com/end-runs";
 
-/// What is watched, and what is done about it.
+/// Watches CronTabs and their Jobs.
 pub fn controller() -> Controller<CronTab> {
     Controller::new("cron-tab", reconcile).owns::<Job>().finalizer(FINALIZER, end_runs).concurrency(4)
 }
 
 async fn reconcile(crontab: Arc<CronTab>, ctx: Context) -> Result<Action> {
     let mut runs = Runs::new(&crontab.spec, ctx.owned(&crontab)?);
-    for job in &runs.forgotten {
+    for job in &runs.expired {
         ctx.delete(job).await?;
     }
     let before = crontab.status.clone().unwrap_or_default();
@@ -37,7 +37,7 @@ async fn reconcile(crontab: Arc<CronTab>, ctx: Context) -> Result<Action> {
             status.set_condition(ready(false).reason("InvalidSchedule").message(why));
         }
         Ok(_) if crontab.spec.suspend => {
-            status.set_condition(ready(false).reason("Suspended").message("no new runs begin"));
+            status.set_condition(ready(false).reason("Suspended").message("no new runs are started"));
         }
         Ok(timetable) => {
             let now = clock::now();
@@ -52,7 +52,7 @@ async fn reconcile(crontab: Arc<CronTab>, ctx: Context) -> Result<Action> {
             if let Some(next) = due.next {
                 action = Action::requeue_after(next.duration_since(now).unsigned_abs());
             }
-            status.set_condition(ready(true).reason("Scheduled").message("the schedule is followed"));
+            status.set_condition(ready(true).reason("Scheduled").message("the schedule is active"));
         }
     }
     status.active = runs.active.iter().map(|job| job.name_any()).collect();
@@ -61,44 +61,44 @@ async fn reconcile(crontab: Arc<CronTab>, ctx: Context) -> Result<Action> {
     Ok(action)
 }
 
-/// Begins the run of a time, if it may begin. It may not while another is under way that it must not overlap with: the
-/// end of that one is heard of.
+/// Starts the run of a scheduled time and returns whether it was started. Under `Forbid` it waits for the active run,
+/// whose end triggers the next reconcile.
 async fn begin(crontab: &Arc<CronTab>, ctx: &Context, runs: &mut Runs, time: Timestamp, missed: usize) -> Result<bool> {
     if missed > 1 {
-        let message = format!("{} runs were missed; the last of them is made up for", missed - 1);
+        let message = format!("missed {} runs; starting only the latest", missed - 1);
         ctx.event(crontab).warning("MissedRuns", &message);
     }
     match crontab.spec.concurrency_policy {
         CronTabConcurrencyPolicy::Forbid if !runs.active.is_empty() => {
-            ctx.event(crontab).normal("StillRunning", "a run waits until the one before it has ended");
+            ctx.event(crontab).normal("StillRunning", "waiting for the previous run to end");
             return Ok(false);
         }
         CronTabConcurrencyPolicy::Replace => {
             for other in runs.active.drain(..) {
                 ctx.delete_with(&other, &DeleteParams::background()).await?;
-                ctx.event(crontab).normal("Replaced", &format!("ended {}", other.name_any()));
+                ctx.event(crontab).normal("Replaced", &format!("deleted {}", other.name_any()));
             }
         }
         _ => {}
     }
     match ctx.create_owned(crontab, job(crontab, time)).await {
         Ok(job) => {
-            ctx.event(crontab).normal("Started", &format!("began {}", job.name_any()));
+            ctx.event(crontab).normal("Started", &format!("created {}", job.name_any()));
             runs.active.push(job);
         }
-        // It was begun before, and that was not written down any more.
+        // An earlier reconcile created it, but did not get to update the status.
         Err(error) if error.is_already_exists() => {}
         Err(error) => return Err(error.into()),
     }
     Ok(true)
 }
 
-/// No run outlives its CronTab.
+/// Deletes all runs before their CronTab is deleted.
 async fn end_runs(crontab: Arc<CronTab>, ctx: Context) -> Result<Action> {
     let jobs: Vec<Arc<Job>> = ctx.owned(&crontab)?;
     for job in jobs.iter().filter(|job| job.metadata.deletion_timestamp.is_none()) {
         ctx.delete_with(job, &DeleteParams::foreground()).await?;
     }
-    // The end of each is heard of.
+    // The deletion of each triggers another call.
     Ok(if jobs.is_empty() { Action::done() } else { Action::requeue_after(Duration::from_secs(60)) })
 }

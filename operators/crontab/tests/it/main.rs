@@ -1,4 +1,4 @@
-//! The operator on a control plane of the test's own.
+//! Integration tests.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 

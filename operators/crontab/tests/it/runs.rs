@@ -1,4 +1,4 @@
-//! Runs of CronTabs, in a time that passes at once.
+//! Runs of CronTabs, in virtual time.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ fn crontab(spec: Value) -> CronTab {
     CronTab::new("nightly", serde_json::from_value(full).unwrap())
 }
 
-/// With nodes, Jobs end by themselves; without, they run for ever.
+/// With nodes, Jobs complete by themselves; without, they run forever.
 async fn plane(nodes: usize) -> TestPlane {
     TestPlane::builder().nodes(nodes).virtual_time().with_crd::<CronTab>().await
 }
@@ -47,20 +47,20 @@ async fn a_day_of_hourly_runs_leaves_three_of_them() {
     plane.create(crontab(json!({"cronSpec": "0 * * * *", "replicas": 2}))).await;
     plane.expect::<CronTab>("nightly").condition("Ready").await;
     plane.advance(24 * 60 * MINUTE).await;
-    eventually("the last run is over", async || {
+    eventually("the last run has ended", async || {
         let crontab = plane.api::<CronTab>().get("nightly").await.unwrap();
         (status(&crontab).active.is_empty() && status(&crontab).last_successful_time.is_some()).then_some(())
     })
     .await;
     let jobs = jobs(&plane).await;
-    assert_eq!(jobs.len(), 3, "three runs that went well are kept");
+    assert_eq!(jobs.len(), 3, "three successful runs are kept");
     assert!(jobs.iter().all(|job| job.status.as_ref().unwrap().succeeded == Some(2)));
     let events = plane.expect::<CronTab>("nightly").event("Started").await;
-    assert!(events.note.unwrap().starts_with("began nightly-"));
+    assert!(events.note.unwrap().starts_with("created nightly-"));
 }
 
 #[tokio::test]
-async fn runs_that_were_missed_are_made_up_for_once() {
+async fn missed_runs_are_made_up_for_by_one_run() {
     let plane = plane(0).await;
     let first = plane.run(operator());
     plane.create(crontab(json!({"cronSpec": "*/10 * * * *"}))).await;
@@ -74,7 +74,7 @@ async fn runs_that_were_missed_are_made_up_for_once() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_forbidden_waits_and_one_that_replaces_does_not() {
+async fn a_forbidden_run_waits_and_a_replacing_run_does_not() {
     let plane = plane(0).await;
     let _operator = plane.run(operator());
     plane.create(crontab(json!({"cronSpec": "* * * * *", "concurrencyPolicy": "Forbid"}))).await;
@@ -106,12 +106,12 @@ async fn a_run_that_somebody_deleted_is_not_begun_again_and_a_suspended_crontab_
 }
 
 #[tokio::test]
-async fn a_schedule_that_is_none_is_told_and_can_be_corrected() {
+async fn an_invalid_schedule_is_reported_and_can_be_corrected() {
     let plane = plane(0).await;
     let _operator = plane.run(operator());
     plane.create(crontab(json!({"cronSpec": "every day"}))).await;
-    let told = plane.expect::<CronTab>("nightly").condition_for("Ready", "False", "InvalidSchedule").await;
-    assert!(told.message.contains("expected exactly 5 fields"), "{}", told.message);
+    let condition = plane.expect::<CronTab>("nightly").condition_for("Ready", "False", "InvalidSchedule").await;
+    assert!(condition.message.contains("expected exactly 5 fields"), "{}", condition.message);
     merge(&plane, json!({"spec": {"cronSpec": "@daily"}})).await;
     plane.expect::<CronTab>("nightly").condition("Ready").await;
     let crontabs = plane.api::<CronTab>();
@@ -126,11 +126,11 @@ async fn no_run_outlives_its_crontab() {
     let _operator = plane.run(operator());
     plane.create(crontab(json!({"cronSpec": "* * * * *"}))).await;
     plane.advance(2 * MINUTE).await;
-    eventually("runs are under way", async || (jobs(&plane).await.len() >= 2).then_some(())).await;
+    eventually("runs are active", async || (jobs(&plane).await.len() >= 2).then_some(())).await;
     plane.api::<CronTab>().delete("nightly", &DeleteParams::default()).await.unwrap();
     plane.expect::<CronTab>("nightly").gone().await;
     assert!(jobs(&plane).await.is_empty());
     let pods: Api<Pod> = plane.api();
     let staying = pods.list(&ListParams::default()).await.unwrap();
-    assert!(staying.items.iter().all(|pod| pod.metadata.deletion_timestamp.is_some()), "their pods go with them");
+    assert!(staying.items.iter().all(|pod| pod.metadata.deletion_timestamp.is_some()), "their pods are deleted");
 }

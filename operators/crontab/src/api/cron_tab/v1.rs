@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass::Conditions;
 
-/// What a CronTab is to do.
+/// Desired state of a CronTab.
 #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[kube(
@@ -24,35 +24,35 @@ use windlass::Conditions;
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#
 )]
 pub struct CronTabSpec {
-    /// When, as of cron: minute, hour, day of the month, month, day of the week.
+    /// Schedule in cron format: minute, hour, day of the month, month, day of the week.
     #[schemars(length(min = 1))]
     pub cron_spec: String,
-    /// The time zone of the schedule, as `Europe/Berlin`; UTC if there is none.
+    /// Time zone of the schedule, such as `Europe/Berlin`. Defaults to UTC.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<String>,
-    /// What runs.
+    /// Container image to run.
     #[schemars(length(min = 1))]
     pub image: String,
-    /// How many pods run at a time.
+    /// Number of pods per run.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 100))]
     pub replicas: i32,
-    /// What to do when a run is due while another is under way.
+    /// What to do when a run is due while another is still active.
     #[serde(default)]
     pub concurrency_policy: CronTabConcurrencyPolicy,
-    /// How late a run may start; as late as it gets, if there is none.
+    /// Deadline in seconds for starting a run that is late. Unlimited if not set.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub starting_deadline_seconds: Option<i64>,
-    /// How many runs that went well are kept.
+    /// Number of successful runs to keep.
     #[serde(default = "three")]
     #[schemars(range(min = 0))]
     pub successful_history_limit: i32,
-    /// How many runs that failed are kept.
+    /// Number of failed runs to keep.
     #[serde(default = "one")]
     #[schemars(range(min = 0))]
     pub failed_history_limit: i32,
-    /// Whether no new runs begin.
+    /// Suspends new runs.
     #[serde(default)]
     pub suspend: bool,
 }
@@ -65,41 +65,41 @@ fn three() -> i32 {
     3
 }
 
-/// What to do when a run is due while another is under way.
+/// What to do when a run is due while another is still active.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum CronTabConcurrencyPolicy {
-    /// Run both.
+    /// Run both concurrently.
     #[default]
     Allow,
-    /// Wait until the other has ended; if that is too late, leave it out.
+    /// Wait until the active run ends; skip the new one if it is then too late.
     Forbid,
-    /// End the other first.
+    /// Delete the active run first.
     Replace,
 }
 
-/// What a CronTab does.
+/// Observed state of a CronTab.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema, Conditions)]
 #[serde(rename_all = "camelCase")]
 pub struct CronTabStatus {
-    /// The Jobs that are under way, in order.
+    /// Names of the active Jobs, oldest first.
     #[serde(default)]
     pub active: Vec<String>,
-    /// How many pods are running.
+    /// Number of running pods.
     #[serde(default)]
     pub replicas: i32,
-    /// The time of the last run that was begun.
+    /// Scheduled time of the last run that was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "windlass::schema::optional_time")]
     pub last_schedule_time: Option<Time>,
-    /// When a run last went well.
+    /// When a run last succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "windlass::schema::optional_time")]
     pub last_successful_time: Option<Time>,
-    /// Whether the schedule can be followed.
+    /// Latest observed conditions.
     #[serde(default)]
     #[schemars(schema_with = "windlass::schema::conditions")]
     pub conditions: Vec<Condition>,
-    /// The generation that this status is about.
+    /// Generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }
