@@ -1,7 +1,8 @@
-//! The sample-controller of Kubernetes: a Deployment for every `Foo`.
+//! Kubernetes' sample-controller: a Deployment for every `Foo`.
 //!
-//! The Deployment is named in the Foo and belongs to it. One of that name that is somebody else's is left alone, with a
-//! warning; changed replicas are repaired; another name in the Foo means another Deployment, and the old one goes.
+//! The Foo names its Deployment and owns it. An existing Deployment with that name and another owner is left alone,
+//! with a warning. Changed replicas are restored. If the Foo names another Deployment, that one is created and the old
+//! one is deleted.
 
 #![allow(clippy::disallowed_names, reason = "the resource is called Foo")]
 

@@ -1,7 +1,7 @@
-//! Runs the guestbook of the kubebuilder quick start.
+//! The guestbook of the kubebuilder quick start.
 //!
-//! A Guestbook has a Deployment whose pods read a ConfigMap, and a Service. Both are repaired when somebody changes them;
-//! pods are replaced when the ConfigMap changes. The status says where the guestbook is and which pods serve it.
+//! A Guestbook owns a Deployment, whose pods read a ConfigMap, and a Service. Changes to either are reverted, and pods
+//! are replaced when the ConfigMap changes. The status has the URL of the guestbook and its number of ready pods.
 
 pub mod api;
 pub mod controller;

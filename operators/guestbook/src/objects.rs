@@ -1,4 +1,4 @@
-//! What a guestbook is made of.
+//! The objects of a guestbook.
 
 use std::{
     collections::BTreeMap,
@@ -19,14 +19,14 @@ use kube::{ResourceExt, api::ObjectMeta};
 
 use crate::api::guestbook::Guestbook;
 
-/// The label that says whose pod it is.
+/// Label with the name of the Guestbook that a pod belongs to.
 pub const LABEL: &str = "webapp.tutorial.kubebuilder.io/guestbook";
-/// The annotation of pods that changes with the settings.
+/// Pod annotation with a fingerprint of the settings.
 pub const SETTINGS: &str = "webapp.tutorial.kubebuilder.io/settings";
 const IMAGE: &str = "registry.k8s.io/guestbook:v3";
 const PORT: i32 = 3000;
 
-/// The pods.
+/// Returns the Deployment of a guestbook.
 pub fn deployment(guestbook: &Guestbook, settings: &ConfigMap) -> Deployment {
     let container = Container {
         name: "guestbook".to_owned(),
@@ -63,7 +63,7 @@ pub fn deployment(guestbook: &Guestbook, settings: &ConfigMap) -> Deployment {
     }
 }
 
-/// What is before them.
+/// Returns the Service of a guestbook.
 pub fn service(guestbook: &Guestbook) -> Service {
     let port = ServicePort {
         name: Some("http".to_owned()),
@@ -82,7 +82,7 @@ pub fn service(guestbook: &Guestbook) -> Service {
     }
 }
 
-/// Where it is reached within the cluster.
+/// Returns the URL of a guestbook within the cluster.
 pub fn url(guestbook: &Guestbook) -> String {
     format!("http://{}.{}.svc", guestbook.name_any(), guestbook.namespace().unwrap_or_default())
 }
@@ -95,7 +95,7 @@ fn labels(guestbook: &Guestbook) -> BTreeMap<String, String> {
     [(LABEL.to_owned(), guestbook.name_any())].into()
 }
 
-/// Another text for other settings. The hasher has fixed keys, so it is the same in every process.
+/// Returns a fingerprint of the settings. The hasher has fixed keys, so it is the same in every process.
 fn fingerprint(settings: &ConfigMap) -> String {
     let mut hasher = DefaultHasher::new();
     settings.data.hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! What networks are made with.
+//! Backends that create networks.
 
 pub mod linux;
 pub mod memory;
@@ -8,24 +8,24 @@ use windlass::prelude::ObjectKey;
 
 use crate::plan::Plan;
 
-/// Why a backend could not do what it was asked.
+/// A failed operation of a backend.
 #[derive(Debug, thiserror::Error)]
-#[error("could not {operation} the network {network}: {message}")]
+#[error("failed to {operation} network {network}: {message}")]
 pub struct BackendError {
-    /// What it was asked.
+    /// The operation.
     pub operation: &'static str,
-    /// Of which network.
+    /// The network.
     pub network: ObjectKey,
-    /// What the system said.
+    /// The message of the system.
     pub message: String,
 }
 
-/// Makes networks. Both operations can be repeated.
+/// Creates and deletes networks. Both operations are idempotent.
 #[async_trait]
 pub trait Backend: Send + Sync + 'static {
-    /// Makes the network as planned, whatever there was of it before.
+    /// Creates the network as planned, or changes an existing one.
     async fn ensure(&self, network: &ObjectKey, plan: &Plan) -> Result<(), BackendError>;
 
-    /// Removes all that there is of the network.
+    /// Deletes the network.
     async fn release(&self, network: &ObjectKey) -> Result<(), BackendError>;
 }

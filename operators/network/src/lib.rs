@@ -1,7 +1,8 @@
-//! Makes networks of `Network` resources, behind a [`backend::Backend`].
+//! Creates networks for `Network` resources, on a [`backend::Backend`].
 //!
-//! A network whose gateway is not in it, or which overlaps with an older one of its namespace, is not made, and says so
-//! in its status; it is made when the other is gone. A network that is deleted stays until the backend has released it.
+//! A network whose gateway is outside of it, or which overlaps with an older one in its namespace, is not created, and
+//! says so in its status. It is created once the other network is deleted. A deleted Network is kept until the backend
+//! has released it.
 
 pub mod api;
 pub mod backend;

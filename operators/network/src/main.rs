@@ -1,5 +1,5 @@
-//! Runs the operator. `NETWORK_BACKEND=linux` makes network namespaces on this machine; networks are only remembered
-//! otherwise.
+//! Runs the operator. `NETWORK_BACKEND=linux` creates network namespaces on this machine; otherwise networks exist only
+//! in memory.
 
 use std::{env, process::ExitCode};
 

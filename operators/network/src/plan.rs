@@ -1,4 +1,4 @@
-//! What a network's addresses are, and whether they can be had.
+//! The addresses of a network, and whether they are valid.
 
 use std::net::IpAddr;
 
@@ -6,47 +6,47 @@ use ipnet::IpNet;
 
 use crate::api::network::NetworkSpec;
 
-/// The addresses of a network that makes sense.
+/// The addresses of a valid network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// All of them.
+    /// The block of addresses.
     pub cidr: IpNet,
-    /// The gateway's.
+    /// The gateway's address.
     pub gateway: IpAddr,
 }
 
-/// Why a network cannot be.
+/// Reasons why a network is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
-    /// Not addresses with a prefix length.
-    #[error("spec.cidr: {0:?} is not a network, as 192.168.0.0/16 is")]
+    /// Not a CIDR block.
+    #[error("spec.cidr: {0:?} is not a CIDR block such as 192.168.0.0/16")]
     Cidr(String),
-    /// An address within a network, with bits behind the prefix.
-    #[error("spec.cidr: {given} is an address in the network {network}")]
+    /// An address with bits set beyond the prefix.
+    #[error("spec.cidr: {given} has host bits set; did you mean {network}?")]
     HostBits {
-        /// As given.
+        /// The given block.
         given: IpNet,
-        /// What was probably meant.
+        /// The block that was probably meant.
         network: IpNet,
     },
-    /// Not an address.
+    /// Not an IP address.
     #[error("spec.gateway: {0:?} is not an IP address")]
     Gateway(String),
-    /// An address of another network.
+    /// An address outside of the network.
     #[error("spec.gateway: {gateway} is not in {cidr}")]
     Outside {
-        /// As given.
+        /// The given address.
         gateway: IpAddr,
-        /// As given.
+        /// The given block.
         cidr: IpNet,
     },
     /// The first or last address of an IPv4 network, which no host can have.
-    #[error("spec.gateway: {0} is not an address for a host")]
+    #[error("spec.gateway: {0} is not a host address")]
     NoHost(IpAddr),
 }
 
 impl Plan {
-    /// The addresses that a specification means.
+    /// Parses the addresses of a spec.
     pub fn new(spec: &NetworkSpec) -> Result<Self, Invalid> {
         let cidr: IpNet = spec.cidr.trim().parse().map_err(|_| Invalid::Cidr(spec.cidr.clone()))?;
         if cidr.trunc() != cidr {
@@ -56,7 +56,7 @@ impl Plan {
         if !cidr.contains(&gateway) {
             return Err(Invalid::Outside { gateway, cidr });
         }
-        // Networks of two addresses and less use all of them.
+        // Networks with at most two addresses use all of them.
         let narrow = cidr.max_prefix_len() - cidr.prefix_len() < 2;
         if gateway.is_ipv4() && !narrow && (gateway == cidr.network() || gateway == cidr.broadcast()) {
             return Err(Invalid::NoHost(gateway));
@@ -64,7 +64,7 @@ impl Plan {
         Ok(Self { cidr, gateway })
     }
 
-    /// Whether some address is in both.
+    /// Returns whether the two networks have an address in common.
     pub fn overlaps(&self, other: &Self) -> bool {
         self.cidr.contains(&other.cidr) || other.cidr.contains(&self.cidr)
     }
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_make_sense_are_taken() {
+    fn valid_addresses_are_accepted() {
         for (cidr, gateway) in [
             ("192.168.0.0/16", "192.168.0.1"),
             ("10.0.0.0/31", "10.0.0.0"),
@@ -93,24 +93,24 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_is_refused_with_the_field_and_the_reason() {
+    fn invalid_addresses_are_rejected_with_field_and_reason() {
         for (cidr, gateway, message) in [
-            ("192.168.0.0", "192.168.0.1", "spec.cidr: \"192.168.0.0\" is not a network, as 192.168.0.0/16 is"),
-            ("", "", "spec.cidr: \"\" is not a network, as 192.168.0.0/16 is"),
-            ("10.0.0.0/33", "10.0.0.1", "spec.cidr: \"10.0.0.0/33\" is not a network, as 192.168.0.0/16 is"),
-            ("10.0.0.5/24", "10.0.0.1", "spec.cidr: 10.0.0.5/24 is an address in the network 10.0.0.0/24"),
+            ("192.168.0.0", "192.168.0.1", "spec.cidr: \"192.168.0.0\" is not a CIDR block such as 192.168.0.0/16"),
+            ("", "", "spec.cidr: \"\" is not a CIDR block such as 192.168.0.0/16"),
+            ("10.0.0.0/33", "10.0.0.1", "spec.cidr: \"10.0.0.0/33\" is not a CIDR block such as 192.168.0.0/16"),
+            ("10.0.0.5/24", "10.0.0.1", "spec.cidr: 10.0.0.5/24 has host bits set; did you mean 10.0.0.0/24?"),
             ("10.0.0.0/24", "router", "spec.gateway: \"router\" is not an IP address"),
             ("10.0.0.0/24", "10.0.1.1", "spec.gateway: 10.0.1.1 is not in 10.0.0.0/24"),
             ("10.0.0.0/24", "fd00::1", "spec.gateway: fd00::1 is not in 10.0.0.0/24"),
-            ("10.0.0.0/24", "10.0.0.255", "spec.gateway: 10.0.0.255 is not an address for a host"),
-            ("10.0.0.0/24", "10.0.0.0", "spec.gateway: 10.0.0.0 is not an address for a host"),
+            ("10.0.0.0/24", "10.0.0.255", "spec.gateway: 10.0.0.255 is not a host address"),
+            ("10.0.0.0/24", "10.0.0.0", "spec.gateway: 10.0.0.0 is not a host address"),
         ] {
             assert_eq!(plan(cidr, gateway), Err(message.to_owned()));
         }
     }
 
     #[test]
-    fn networks_overlap_if_one_holds_the_other() {
+    fn networks_overlap_if_one_contains_the_other() {
         let wide = plan("10.0.0.0/8", "10.0.0.1").unwrap();
         let narrow = plan("10.1.0.0/16", "10.1.0.1").unwrap();
         let other = plan("10.2.0.0/16", "10.2.0.1").unwrap();

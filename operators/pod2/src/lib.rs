@@ -1,7 +1,8 @@
-//! Runs the containers of a `Pod2` as processes of this machine.
+//! Runs the containers of a `Pod2` as processes on this machine.
 //!
-//! `life` is pure: from what has become of the containers to the phase, and whether and when one is started again.
-//! `process` starts and ends processes, `supervisor` keeps those of each Pod2 running, `controller` tells the API server.
+//! `life` is pure: it derives the phase from the state of the containers, and whether and when one is restarted.
+//! `process` starts and ends processes, `supervisor` keeps those of each Pod2 running, and `controller` reports to the
+//! API server.
 
 pub mod api;
 pub mod controller;

@@ -1,14 +1,15 @@
-//! What becomes of containers.
+//! The lifecycle of containers.
 
 use std::time::Duration;
 
 use crate::api::pod2::{ContainerStatus, Phase, RestartPolicy, State};
 
-/// The pause before the second restart in a row; the first is at once, each later one after twice the pause.
+/// Backoff before the second restart in a row. The first restart is immediate, and the backoff doubles with each later
+/// one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-/// Whether a container that has ended is started again.
+/// Returns whether a container that has exited is restarted.
 pub fn restarts(policy: RestartPolicy, exit_code: i32) -> bool {
     match policy {
         RestartPolicy::Always => true,
@@ -17,7 +18,7 @@ pub fn restarts(policy: RestartPolicy, exit_code: i32) -> bool {
     }
 }
 
-/// How long a container waits that has ended so often in a row, each time soon after it was started.
+/// Returns the backoff after this many exits in a row, each soon after the start.
 pub fn pause(times: u32) -> Duration {
     match times {
         0 | 1 => Duration::ZERO,
@@ -25,7 +26,7 @@ pub fn pause(times: u32) -> Duration {
     }
 }
 
-/// How far a Pod2 with these containers is.
+/// Returns the phase of a Pod2 with these containers.
 pub fn phase(containers: &[ContainerStatus]) -> Phase {
     let is_over = |container: &ContainerStatus| container.state == State::Terminated;
     if !containers.is_empty() && containers.iter().all(is_over) {
@@ -36,8 +37,8 @@ pub fn phase(containers: &[ContainerStatus]) -> Phase {
     if containers.iter().all(has_begun) { Phase::Running } else { Phase::Pending }
 }
 
-/// What a container is, of which an operator that is gone has left this, and whose process went with it: one that may be
-/// restarted is; one that may not has failed.
+/// Returns the state of a container after the operator was restarted, which ended its process: it is restarted if the
+/// policy allows it, and has failed otherwise.
 pub fn resumed(mut container: ContainerStatus, policy: RestartPolicy) -> ContainerStatus {
     if container.state == State::Running {
         container.exit_code = Some(137);
@@ -77,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn restarts_are_by_policy_and_later_each_time() {
+    fn restarts_follow_the_policy_with_increasing_backoff() {
         assert!(restarts(RestartPolicy::Always, 0) && !restarts(RestartPolicy::OnFailure, 0));
         assert!(restarts(RestartPolicy::OnFailure, 3) && !restarts(RestartPolicy::Never, 3));
         let pauses: Vec<u64> = [0, 1, 2, 3, 4, 40].iter().map(|times| pause(*times).as_secs()).collect();
@@ -85,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_went_with_its_operator_is_restarted_if_it_may_be() {
+    fn a_process_lost_with_its_operator_is_restarted_if_the_policy_allows() {
         let ran = container(State::Running, None);
         let again = resumed(ran.clone(), RestartPolicy::OnFailure);
         assert_eq!((again.state, again.restart_count, again.exit_code), (State::Waiting, 1, Some(137)));

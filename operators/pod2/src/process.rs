@@ -1,4 +1,4 @@
-//! Starting and ending a process with all that it starts itself.
+//! Starts and ends a process together with its children.
 
 use std::{fs, io, os::unix::process::ExitStatusExt as _, process::ExitStatus, process::Stdio};
 
@@ -7,17 +7,17 @@ use tokio::process::{Child, Command};
 
 use crate::api::pod2::Container;
 
-/// The variable that says whose process it is, so that one that was left behind is known.
+/// Environment variable with the UID of the Pod2, which identifies processes that are left over.
 const OWNER: &str = "POD2_UID";
 
-/// A process with a group of its own, which is killed when this is dropped.
+/// A process in its own process group, which is killed when this is dropped.
 pub(crate) struct Process {
     child: Child,
     group: Option<Pid>,
 }
 
 impl Process {
-    /// Starts a container of the Pod2 with this uid.
+    /// Starts a container of the Pod2 with this UID.
     pub(crate) fn start(container: &Container, uid: &str) -> io::Result<Self> {
         let (program, arguments) = container.command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let mut command = Command::new(program);
@@ -31,28 +31,28 @@ impl Process {
         Ok(Self { child, group })
     }
 
-    /// The number of the process.
+    /// Returns the process ID.
     pub(crate) fn id(&self) -> Option<u32> {
         self.child.id()
     }
 
-    /// How it ends: its exit code, or 128 and the number of the signal.
+    /// Waits for the process to exit and returns its exit code, or 128 plus the number of the signal.
     pub(crate) async fn ended(&mut self) -> i32 {
         self.child.wait().await.map_or(-1, code)
     }
 
-    /// Asks it to end.
+    /// Sends SIGTERM.
     pub(crate) fn terminate(&self) {
         self.signal(Signal::TERM);
     }
 
-    /// Ends it; it has ended an instant later.
+    /// Sends SIGKILL.
     pub(crate) fn kill(&self) {
         self.signal(Signal::KILL);
     }
 
     fn signal(&self, signal: Signal) {
-        // A group that is gone needs no signal.
+        // A group that has exited needs no signal.
         if let Some(group) = self.group {
             let _ = kill_process_group(group, signal);
         }
@@ -69,8 +69,8 @@ fn code(status: ExitStatus) -> i32 {
     status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
 }
 
-/// Kills what an operator that was killed itself has left of a Pod2. Numbers of processes are used again, so only one
-/// that says that it belongs to the Pod2 is.
+/// Kills a process of a Pod2 that is left over from an operator that was killed. Process IDs are reused, so only a
+/// process that has the UID of the Pod2 in its environment is killed.
 pub(crate) fn end_leftover(pid: u32, uid: &str) {
     let mark = format!("{OWNER}={uid}");
     let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { return };
@@ -101,7 +101,7 @@ mod tests {
     async fn only_processes_of_the_same_object_are_leftovers() {
         let mut process = Process::start(&shell("exec sleep 600"), "mine").unwrap();
         let pid = process.id().unwrap();
-        // The shell becomes another program, whose variables are there to be read a little later than its name.
+        // The shell executes another program, whose environment becomes readable slightly later than its name.
         let become_sleep = || {
             let is = |file: &str, text: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap().contains(text);
             is("comm", "sleep") && is("environ", "POD2_UID=mine")

@@ -12,51 +12,52 @@ use crate::{
     process::{Process, end_leftover},
 };
 
-/// A process that has run for so long has not ended soon.
+/// A process that has run for this long resets its backoff.
 const LONG: Duration = Duration::from_secs(600);
 
-/// The processes of all Pod2s. They end when this is dropped.
+/// The processes of all Pod2s. They are killed when this is dropped.
 #[derive(Default)]
 pub struct Supervisor {
     running: Mutex<HashMap<ObjectKey, Running>>,
-    /// Asks for a reconcile of what has changed.
+    /// Triggers a reconcile when a process changes.
     changed: Trigger,
 }
 
 struct Running {
     uid: String,
     containers: Arc<Mutex<Vec<ContainerStatus>>>,
-    /// The time that processes have to end, once they are to.
+    /// Grace period for the processes to exit, once they should.
     stop: watch::Sender<Option<Duration>>,
     /// Aborted when dropped.
     _tasks: JoinSet<()>,
 }
 
-/// What is to run.
+/// The processes to run for a Pod2.
 pub struct Plan {
-    /// The uid of the Pod2.
+    /// UID of the Pod2.
     pub uid: String,
-    /// Its containers.
+    /// Containers of the Pod2.
     pub containers: Vec<Container>,
-    /// What is known of them, in the same order.
+    /// Last known states of the containers, in the same order.
     pub known: Vec<ContainerStatus>,
-    /// When they are started again.
+    /// When containers are restarted.
     pub policy: RestartPolicy,
 }
 
 impl Supervisor {
-    /// What asks for a reconcile when something has become of a process.
+    /// Returns the trigger that fires when a process changes.
     pub fn trigger(&self) -> Trigger {
         self.changed.clone()
     }
 
-    /// What has become of the containers, if they are run here.
+    /// Returns the states of the containers, or `None` if they do not run here.
     pub fn containers(&self, key: &ObjectKey, uid: &str) -> Option<Vec<ContainerStatus>> {
         let running = self.running.lock();
         running.get(key).filter(|running| running.uid == uid).map(|running| running.containers.lock().clone())
     }
 
-    /// Starts what is to run. Whatever ran under the name before is ended. Must be called within a tokio runtime.
+    /// Starts the processes, and ends those of an earlier Pod2 with the same name. Must be called within a tokio
+    /// runtime.
     pub fn start(&self, key: &ObjectKey, plan: Plan) {
         let containers = Arc::new(Mutex::new(plan.known));
         let (stop, stopping) = watch::channel(None);
@@ -78,8 +79,8 @@ impl Supervisor {
         self.running.lock().insert(key.clone(), running);
     }
 
-    /// Asks the processes of a Pod2 to end, and kills them when their time is up. Answers whether all have ended; if
-    /// not, the trigger tells when one has.
+    /// Sends SIGTERM to the processes of a Pod2, and SIGKILL after the grace period. Returns whether all have exited;
+    /// if not, the trigger fires when one has.
     pub fn stop(&self, key: &ObjectKey, grace: Duration) -> bool {
         let mut all = self.running.lock();
         let Some(running) = all.get(key) else { return true };
@@ -92,7 +93,7 @@ impl Supervisor {
     }
 }
 
-/// The life of one container.
+/// The lifecycle of one container.
 struct Life {
     container: Container,
     place: usize,
@@ -136,12 +137,12 @@ impl Life {
         }
     }
 
-    /// Runs the process once. Answers how it ended.
+    /// Runs the process once and returns its exit code and a reason.
     async fn run(&mut self) -> (i32, String) {
         let mut process = match Process::start(&self.container, &self.uid) {
             Ok(process) => process,
-            // As of a shell that does not find a program.
-            Err(error) => return (127, format!("cannot be started: {error}")),
+            // The exit code of a shell that cannot find a program.
+            Err(error) => return (127, format!("failed to start: {error}")),
         };
         let pid = process.id();
         self.become_(|container| {

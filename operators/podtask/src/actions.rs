@@ -1,4 +1,4 @@
-//! What can be done to a pod. Each step can be done again without harm.
+//! The actions on a pod. Each step is idempotent.
 
 use std::sync::Arc;
 
@@ -8,26 +8,27 @@ use windlass::{Error, Result, context::Context, key::ObjectKey};
 
 use crate::api::pod_task::PodTask;
 
-/// The annotation of a pod that was made anew, with the uid of the one before it.
+/// Annotation of a recreated pod with the UID of its predecessor.
 pub const SUCCESSOR_OF: &str = "ops.windlass.dev/successor-of";
 
-/// How an attempt went.
+/// Result of an attempt.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is done; with what to tell.
+    /// The action succeeded, with a message.
     Done(String),
-    /// It goes on when the pod changes.
+    /// The action continues when the pod changes.
     Waiting(String),
-    /// It cannot be done, now at least.
+    /// The attempt failed.
     Failed(String),
 }
 
-/// The pod that a task is about, if it is there.
+/// Returns the target pod of a task, or `None` if it does not exist.
 pub fn target(task: &PodTask, ctx: &Context) -> Result<Option<Arc<Pod>>> {
     Ok(ctx.get(&ObjectKey::namespaced(&task.namespace().unwrap_or_default(), &task.spec.target))?)
 }
 
-/// Ends the pod with the uid. One that nobody controls is made anew: its task keeps it in a ConfigMap meanwhile.
+/// Deletes the pod with the UID. A pod without a controller is recreated: the task keeps it in a ConfigMap in the
+/// meantime.
 pub async fn restart(task: &Arc<PodTask>, uid: &str, ctx: &Context) -> Result<Outcome> {
     let name = &task.spec.target;
     let saved = ObjectKey::namespaced(&task.namespace().unwrap_or_default(), &saved_name(task));
@@ -46,11 +47,11 @@ pub async fn restart(task: &Arc<PodTask>, uid: &str, ctx: &Context) -> Result<Ou
             if let Some(map) = ctx.get::<ConfigMap>(&saved)? {
                 ctx.delete(&map).await?;
             }
-            Ok(Outcome::Done(if ours { format!("{name} was made anew") } else { format!("{name} was replaced") }))
+            Ok(Outcome::Done(if ours { format!("recreated pod {name}") } else { format!("pod {name} was replaced") }))
         }
         None => {
             let Some(map) = ctx.get::<ConfigMap>(&saved)? else {
-                return Ok(Outcome::Done(format!("{name} has ended; its controller replaces it")));
+                return Ok(Outcome::Done(format!("deleted pod {name}; its controller replaces it")));
             };
             let text = map.data.as_ref().and_then(|data| data.get("pod.json")).map(String::as_str).unwrap_or_default();
             let pod: Pod = serde_json::from_str(text).map_err(Error::terminal)?;
@@ -58,22 +59,25 @@ pub async fn restart(task: &Arc<PodTask>, uid: &str, ctx: &Context) -> Result<Ou
                 Err(error) if !error.is_already_exists() => return Ok(Outcome::Failed(error.to_string())),
                 _ => ctx.delete(&map).await?,
             }
-            Ok(Outcome::Done(format!("{name} was made anew")))
+            Ok(Outcome::Done(format!("recreated pod {name}")))
         }
     }
 }
 
-/// Writes the pod with the uid down. Answers with the name of the ConfigMap.
+/// Saves the pod with the UID, and returns the name of the ConfigMap.
 pub async fn snapshot(task: &Arc<PodTask>, uid: &str, ctx: &Context) -> Result<(Outcome, Option<String>)> {
     let Some(pod) = target(task, ctx)?.filter(|pod| pod.uid().as_deref() == Some(uid)) else {
-        return Ok((Outcome::Failed(format!("{} is not the pod any more that it was", task.spec.target)), None));
+        return Ok((
+            Outcome::Failed(format!("pod {} has been replaced since the task started", task.spec.target)),
+            None,
+        ));
     };
     let map = ctx.apply_owned(task, written(task, &snapshot_name(task), &pod)?).await?;
     let name = map.name_any();
-    Ok((Outcome::Done(format!("{} is in the ConfigMap {name}", task.spec.target)), Some(name)))
+    Ok((Outcome::Done(format!("saved pod {} to ConfigMap {name}", task.spec.target)), Some(name)))
 }
 
-/// A pod as a ConfigMap.
+/// Returns a ConfigMap that holds a pod.
 fn written(task: &PodTask, name: &str, pod: &Pod) -> Result<ConfigMap> {
     let text = serde_json::to_string_pretty(pod).map_err(Error::terminal)?;
     Ok(ConfigMap {
@@ -87,7 +91,7 @@ fn written(task: &PodTask, name: &str, pod: &Pod) -> Result<ConfigMap> {
     })
 }
 
-/// The pod as it was asked for, without what servers and nodes have added.
+/// Returns the pod as it was created, without fields that were set by the server or a node.
 fn successor(pod: &Pod, uid: &str) -> Pod {
     let mut spec = pod.spec.clone();
     if let Some(spec) = &mut spec {

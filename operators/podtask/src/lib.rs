@@ -1,7 +1,7 @@
-//! Does things to pods once, when a `PodTask` asks for it.
+//! Performs one-off actions on pods, as requested by a `PodTask`.
 //!
-//! A task begins by writing down which pod it is about, by uid: whatever happens then, it is done to that pod or to none.
-//! What is done can be done again without harm, so an operator that is stopped in the middle goes on where it was.
+//! A task starts by recording the UID of its target pod: it acts on that pod or on none. Actions are idempotent, so an
+//! operator that is stopped in the middle of one resumes it.
 
 pub mod actions;
 pub mod api;

@@ -1,7 +1,7 @@
-//! Carves the subnets of a `Vpc` and keeps track of its pods.
+//! Splits a `Vpc` into subnets and keeps track of its pods.
 //!
-//! The status lists as many subnets of equal size as were asked for, and the pods that carry the label of the Vpc. A split
-//! that does not fit is refused in the status. A Vpc goes when the last of its pods has gone.
+//! The status lists the requested number of equal subnets, and the pods that have the label of the Vpc. If the subnets
+//! do not fit, the status says so. A deleted Vpc is kept until its last pod is deleted.
 
 pub mod api;
 pub mod controller;

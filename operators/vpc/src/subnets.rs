@@ -1,44 +1,44 @@
-//! Cutting a block of addresses into equal parts.
+//! Splits a CIDR block into equal parts.
 
 use ipnet::{AddrParseError, IpNet};
 
-/// Why a block cannot be cut.
+/// Reasons why a block cannot be split.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum SplitError {
-    /// It is not a block of addresses.
-    #[error("{block:?} is not a block of addresses, as 10.0.0.0/16")]
+    /// Not a CIDR block.
+    #[error("{block:?} is not a CIDR block such as 10.0.0.0/16")]
     Block {
-        /// What was given.
+        /// The given text.
         block: String,
-        /// What is wrong with it.
+        /// The parse error.
         source: AddrParseError,
     },
-    /// Bits of the address are outside of the block's mask.
-    #[error("{block} is an address within {network}: did you mean {network}?")]
+    /// The address has bits set beyond the prefix.
+    #[error("{block} has host bits set; did you mean {network}?")]
     Host {
-        /// What was given.
+        /// The given block.
         block: IpNet,
-        /// The block that it is in.
+        /// The block that contains it.
         network: IpNet,
     },
-    /// There are not so many parts in it.
+    /// The block has fewer addresses than requested subnets.
     #[error("{block} has no room for {count} subnets")]
     TooMany {
         /// The block.
         block: IpNet,
-        /// How many were asked for.
+        /// The requested number of subnets.
         count: u32,
     },
 }
 
-/// The first `count` of the largest equal parts of a block that are at least so many.
+/// Splits a block into the largest equal parts of which there are at least `count`, and returns the first `count`.
 pub fn split(block: &str, count: u32) -> Result<Vec<IpNet>, SplitError> {
     let invalid = |source| SplitError::Block { block: block.to_owned(), source };
     let block: IpNet = block.parse().map_err(invalid)?;
     if block.addr() != block.network() {
         return Err(SplitError::Host { block, network: block.trunc() });
     }
-    // As many bits as number `count` parts.
+    // Number of bits that `count` parts require.
     let bits = u32::BITS - count.saturating_sub(1).leading_zeros();
     let length = u32::from(block.prefix_len()) + bits;
     let parts = u8::try_from(length).ok().and_then(|length| block.subnets(length).ok());
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_cut_into_equal_parts() {
+    fn a_block_is_split_into_equal_parts() {
         for (block, count, expected) in [
             ("10.0.0.0/16", 1, &["10.0.0.0/16"][..]),
             ("10.0.0.0/16", 2, &["10.0.0.0/17", "10.0.128.0/17"]),
@@ -71,13 +71,13 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_in_words() {
+    fn splits_that_do_not_fit_are_rejected_with_a_reason() {
         for (block, count, expected) in [
             ("10.0.0.0/31", 3, "10.0.0.0/31 has no room for 3 subnets"),
             ("fd00::/127", 1024, "fd00::/127 has no room for 1024 subnets"),
             ("10.0.0.0/16", u32::MAX, "10.0.0.0/16 has no room for 4294967295 subnets"),
-            ("10.0.0.7/16", 1, "10.0.0.7/16 is an address within 10.0.0.0/16: did you mean 10.0.0.0/16?"),
-            ("ten", 1, "\"ten\" is not a block of addresses, as 10.0.0.0/16"),
+            ("10.0.0.7/16", 1, "10.0.0.7/16 has host bits set; did you mean 10.0.0.0/16?"),
+            ("ten", 1, "\"ten\" is not a CIDR block such as 10.0.0.0/16"),
         ] {
             assert_eq!(texts(block, count).unwrap_err(), expected);
         }

@@ -116,7 +116,7 @@ async fn an_invalid_schedule_is_reported_and_can_be_corrected() {
     plane.expect::<CronTab>("nightly").condition("Ready").await;
     let crontabs = plane.api::<CronTab>();
     let refused = crontabs.create(&Default::default(), &crontab(json!({"cronSpec": "", "replicas": 0}))).await;
-    let kube::Error::Api(refused) = refused.unwrap_err() else { panic!("the server must refuse it") };
+    let kube::Error::Api(refused) = refused.unwrap_err() else { panic!("the server must reject it") };
     assert!(refused.message.contains("spec.cronSpec") && refused.message.contains("spec.replicas"), "{refused:?}");
 }
 

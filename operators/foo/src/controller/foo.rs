@@ -1,4 +1,4 @@
-//! Makes a Deployment for every Foo, and repairs it.
+//! Maintains a Deployment for every Foo.
 
 use k8s_openapi::{
     api::{
@@ -17,7 +17,7 @@ pub fn controller() -> Controller<Foo> {
     Controller::new("foo", reconcile).owns::<Deployment>().concurrency(2)
 }
 
-/// Makes the cluster as the Foo says, and says in its status how far that is.
+/// Reconciles the Deployment with the Foo's spec and reports progress in its status.
 pub async fn reconcile(foo: Arc<Foo>, ctx: Context) -> Result<Action> {
     if foo.spec.deployment_name.is_empty() {
         return Err(Error::terminal("spec.deploymentName must not be empty"));

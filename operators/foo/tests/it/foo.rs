@@ -38,14 +38,14 @@ async fn event(cluster: &TestCluster, reason: &str) -> Event {
 }
 
 #[tokio::test]
-async fn a_foo_has_a_deployment_that_belongs_to_it() {
+async fn a_foo_owns_a_deployment() {
     let cluster = TestCluster::start().await;
     cluster.define::<Foo>().await;
     let _operator = cluster.run(operator());
     let created = cluster.api().create(&PostParams::default(), &foo("web", "web-servers", 2)).await.unwrap();
     let deployments: Api<Deployment> = cluster.api();
     let deployment =
-        eventually("the deployment is there", async || deployments.get_opt("web-servers").await.unwrap()).await;
+        eventually("the deployment exists", async || deployments.get_opt("web-servers").await.unwrap()).await;
     assert_eq!(replicas(&deployment), Some(2));
     let owner = &deployment.metadata.owner_references.as_ref().unwrap()[0];
     assert_eq!((owner.kind.as_str(), owner.controller), ("Foo", Some(true)));
@@ -62,7 +62,7 @@ async fn the_status_follows_the_deployment() {
     let foos: Api<Foo> = cluster.api();
     foos.create(&PostParams::default(), &foo("web", "web", 3)).await.unwrap();
     let deployments: Api<Deployment> = cluster.api();
-    eventually("the deployment is there", async || deployments.get_opt("web").await.unwrap()).await;
+    eventually("the deployment exists", async || deployments.get_opt("web").await.unwrap()).await;
     let status = json!({"status": {"replicas": 3, "readyReplicas": 3, "availableReplicas": 3, "updatedReplicas": 3}});
     deployments.patch_status("web", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
     let status = eventually("three replicas are available", async || {
@@ -74,25 +74,25 @@ async fn the_status_follows_the_deployment() {
 }
 
 #[tokio::test]
-async fn changed_replicas_are_repaired_and_wanted_ones_followed() {
+async fn changed_replicas_are_restored_and_the_spec_is_followed() {
     let cluster = TestCluster::start().await;
     cluster.define::<Foo>().await;
     let _operator = cluster.run(operator());
     let foos: Api<Foo> = cluster.api();
     let deployments: Api<Deployment> = cluster.api();
     foos.create(&PostParams::default(), &foo("web", "web", 2)).await.unwrap();
-    eventually("the deployment is there", async || deployments.get_opt("web").await.unwrap()).await;
+    eventually("the deployment exists", async || deployments.get_opt("web").await.unwrap()).await;
     merge(&deployments, "web", json!({"spec": {"replicas": 7}})).await;
     eventually("two again", async || (replicas(&deployments.get("web").await.unwrap()) == Some(2)).then_some(())).await;
     merge(&foos, "web", json!({"spec": {"replicas": 5}})).await;
     eventually("five", async || (replicas(&deployments.get("web").await.unwrap()) == Some(5)).then_some(())).await;
-    // One that is deleted is made again.
+    // A deleted Deployment is recreated.
     deployments.delete("web", &DeleteParams::default()).await.unwrap();
     eventually("made again", async || deployments.get_opt("web").await.unwrap()).await;
 }
 
 #[tokio::test]
-async fn a_deployment_of_somebody_else_is_left_alone_until_it_is_gone() {
+async fn a_foreign_deployment_is_left_alone_until_it_is_deleted() {
     let cluster = TestCluster::start().await;
     cluster.define::<Foo>().await;
     let deployments: Api<Deployment> = cluster.api();
@@ -106,10 +106,10 @@ async fn a_deployment_of_somebody_else_is_left_alone_until_it_is_gone() {
     let event = event(&cluster, "ErrResourceExists").await;
     assert_eq!(event.note.as_deref(), Some("Resource \"web\" already exists and is not managed by Foo"));
     assert_eq!(replicas(&deployments.get("web").await.unwrap()), Some(9));
-    let status = eventually("the status says so", async || foos.get("web").await.unwrap().status).await;
+    let status = eventually("the status is updated", async || foos.get("web").await.unwrap().status).await;
     assert_eq!(status.conditions[0].reason, "ErrResourceExists");
     deployments.delete("web", &DeleteParams::default()).await.unwrap();
-    eventually("its own is made", async || {
+    eventually("its own is created", async || {
         let deployment = deployments.get_opt("web").await.unwrap()?;
         (replicas(&deployment) == Some(1)).then_some(())
     })
@@ -124,14 +124,15 @@ async fn another_name_means_another_deployment() {
     let foos: Api<Foo> = cluster.api();
     let deployments: Api<Deployment> = cluster.api();
     foos.create(&PostParams::default(), &foo("web", "old", 1)).await.unwrap();
-    eventually("the old one is there", async || deployments.get_opt("old").await.unwrap()).await;
+    eventually("the old one exists", async || deployments.get_opt("old").await.unwrap()).await;
     merge(&foos, "web", json!({"spec": {"deploymentName": "new"}})).await;
-    eventually("the new one is there", async || deployments.get_opt("new").await.unwrap()).await;
-    eventually("the old one is gone", async || deployments.get_opt("old").await.unwrap().is_none().then_some(())).await;
+    eventually("the new one exists", async || deployments.get_opt("new").await.unwrap()).await;
+    eventually("the old one is deleted", async || deployments.get_opt("old").await.unwrap().is_none().then_some(()))
+        .await;
 }
 
 #[tokio::test]
-async fn replicas_out_of_range_are_refused_by_the_server() {
+async fn replicas_out_of_range_are_rejected_by_the_server() {
     let cluster = TestCluster::start().await;
     cluster.define::<Foo>().await;
     let foos: Api<Foo> = cluster.api();
@@ -140,14 +141,14 @@ async fn replicas_out_of_range_are_refused_by_the_server() {
 }
 
 #[tokio::test]
-async fn a_restarted_operator_goes_on_and_changes_nothing_that_is_right() {
+async fn a_restarted_operator_continues_and_rewrites_nothing() {
     let cluster = TestCluster::start().await;
     cluster.define::<Foo>().await;
     let foos: Api<Foo> = cluster.api();
     let deployments: Api<Deployment> = cluster.api();
     let first = cluster.run(operator());
     foos.create(&PostParams::default(), &foo("web", "web", 2)).await.unwrap();
-    eventually("the status is there", async || foos.get("web").await.unwrap().status).await;
+    eventually("the status is set", async || foos.get("web").await.unwrap().status).await;
     first.stop().await.unwrap();
     let before = deployments.get("web").await.unwrap().metadata.resource_version;
     merge(&foos, "web", json!({"metadata": {"labels": {"touched": "yes"}}})).await;

@@ -1,4 +1,4 @@
-//! The program as it is installed: flags, signals, several replicas, traces.
+//! The program as users run it: flags, signals, several replicas, traces.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -34,7 +34,7 @@ use crate::foo::{foo, merge, replicas};
 /// Enough that every replica has some of them.
 const COUNT: usize = 20;
 
-/// An API server that programs can reach.
+/// An API server that other processes can reach.
 struct Server {
     client: Client,
     kubeconfig: PathBuf,
@@ -63,7 +63,7 @@ impl Server {
         Api::namespaced(self.client.clone(), "default")
     }
 
-    /// Creates Foos, as soon as they are served.
+    /// Creates Foos as soon as they are served.
     async fn create(&self, foos: impl IntoIterator<Item = String>) {
         for name in foos {
             eventually("it is created", async || {
@@ -73,13 +73,13 @@ impl Server {
         }
     }
 
-    /// Starts the program beside it.
+    /// Starts the program.
     fn program(&self, name: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Program {
         Program::start(&self.kubeconfig, &self.folder.path().join(format!("{name}.log")), name, arguments, environment)
     }
 }
 
-/// A program that runs; killed when dropped.
+/// A running program. Killed when dropped.
 struct Program {
     child: Child,
     log: PathBuf,
@@ -103,14 +103,14 @@ impl Program {
         Self { child, log: log.to_owned() }
     }
 
-    /// Asks it to end, as a kubelet does.
+    /// Sends SIGTERM, as a kubelet does, and waits for the exit.
     async fn terminate(mut self) -> ExitStatus {
         let asked = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
         assert!(asked.success());
         eventually("it has ended", async || self.child.try_wait().unwrap()).await
     }
 
-    /// Ends it as a machine that breaks does.
+    /// Kills it, like a machine that fails.
     fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -119,11 +119,11 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // Both fail only if it has ended already.
+        // Both fail only if it has exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
-            #[allow(clippy::print_stderr, reason = "this is where a test's words go")]
+            #[allow(clippy::print_stderr, reason = "test output goes to stderr")]
             {
                 eprintln!("{}:\n{}", self.log.display(), std::fs::read_to_string(&self.log).unwrap_or_default());
             }
@@ -131,7 +131,7 @@ impl Drop for Program {
     }
 }
 
-/// Who has told of which Foo, of those whose names begin so.
+/// Returns which replica reported events about which Foo, of those with this name prefix.
 async fn reporters(server: &Server, prefix: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut reporters: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for event in server.api::<Event>().list(&ListParams::default()).await.unwrap() {
@@ -159,7 +159,7 @@ async fn replicas_share_the_foos_and_take_over_from_one_that_is_killed() {
     let one = server.program("one", &SHARING, &[]);
     let two = server.program("two", &SHARING, &[]);
     let leases: Api<Lease> = server.api();
-    eventually("both know of each other", async || {
+    eventually("both replicas know each other", async || {
         let leases = leases.list(&ListParams::default()).await.unwrap().items;
         let rings: BTreeSet<_> =
             leases.iter().map(|lease| lease.metadata.annotations.as_ref()?.get("sharding.windlass.dev/ring")).collect();
@@ -181,7 +181,7 @@ async fn replicas_share_the_foos_and_take_over_from_one_that_is_killed() {
         merge(&server.api::<Foo>(), &name, json!({"spec": {"replicas": 2}})).await;
     }
     let deployments: Api<Deployment> = server.api();
-    eventually("all is as it should be", async || {
+    eventually("every Deployment is correct", async || {
         let found = deployments.list(&ListParams::default()).await.unwrap().items;
         let right = |deployment: &Deployment| {
             let first = deployment.metadata.name.as_deref().is_some_and(|name| name.starts_with("first"));
@@ -196,7 +196,7 @@ async fn replicas_share_the_foos_and_take_over_from_one_that_is_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn log_lines_are_json_if_asked_for_and_say_what_was_reconciled() {
+async fn json_log_lines_name_the_reconciled_object() {
     let server = Server::start().await;
     let program = server.program("json", &["--log-format=json", "--log-level=debug"], &[]);
     server.create(["logged".to_owned()]).await;
@@ -243,7 +243,7 @@ async fn spans_of_reconciles_are_sent_to_the_collector_of_the_environment() {
     server.create(["web".to_owned()]).await;
     let foos: Api<Foo> = server.api();
     eventually("it is reconciled", async || foos.get("web").await.unwrap().status).await;
-    // What has not been sent by then is sent before it ends.
+    // Pending spans are sent before it exits.
     assert!(program.terminate().await.success());
 
     let received = received.lock().unwrap();

@@ -1,4 +1,4 @@
-//! Keeps guestbooks as they are asked for.
+//! Maintains the Deployment and the Service of every Guestbook.
 
 use k8s_openapi::api::{
     apps::v1::Deployment,
@@ -23,7 +23,7 @@ pub fn controller() -> Controller<Guestbook> {
 
 async fn reconcile(guestbook: Arc<Guestbook>, ctx: Context) -> Result<Action> {
     if guestbook.metadata.deletion_timestamp.is_some() {
-        // What belongs to it is collected; nothing is to be made anew meanwhile.
+        // Its objects are being garbage collected and must not be recreated.
         return Ok(Action::done());
     }
     let settings = ObjectKey::namespaced(&guestbook.namespace().unwrap_or_default(), &guestbook.spec.config_map_name);
@@ -48,7 +48,7 @@ async fn reconcile(guestbook: Arc<Guestbook>, ctx: Context) -> Result<Action> {
             status.set_condition(ready(is_ready).reason(reason).message(message));
         }
         None => {
-            let message = format!("there is no ConfigMap {}", guestbook.spec.config_map_name);
+            let message = format!("ConfigMap {} not found", guestbook.spec.config_map_name);
             ctx.event(&guestbook).warning("ConfigMapMissing", &message);
             status.set_condition(ready(false).reason("ConfigMapMissing").message(message));
         }
@@ -57,9 +57,10 @@ async fn reconcile(guestbook: Arc<Guestbook>, ctx: Context) -> Result<Action> {
     Ok(Action::done())
 }
 
-/// Something of somebody else has the name. It is looked for again now and then: nobody tells when it goes.
+/// Reports that an object with the name exists and belongs to something else. Checks again periodically, because such
+/// objects are not watched.
 async fn taken(guestbook: &Arc<Guestbook>, ctx: &Context, kind: &str) -> Result<Action> {
-    let message = format!("a {kind} {} is there that does not belong to the guestbook", guestbook.name_any());
+    let message = format!("{kind} {} exists and is not owned by the guestbook", guestbook.name_any());
     ctx.event(guestbook).warning("NameTaken", &message);
     let mut status = GuestbookStatus::default();
     status.set_condition(ready(false).reason("NameTaken").message(message));
@@ -67,7 +68,7 @@ async fn taken(guestbook: &Arc<Guestbook>, ctx: &Context, kind: &str) -> Result<
     Ok(Action::requeue_after(Duration::from_secs(30)))
 }
 
-/// The guestbooks that read a ConfigMap.
+/// Returns the guestbooks that read a ConfigMap.
 fn readers(settings: &ConfigMap, ctx: &Context) -> Vec<ObjectKey> {
     let all: Vec<Arc<Guestbook>> = ctx.list_in(&settings.namespace().unwrap_or_default()).unwrap_or_default();
     let reading = all.iter().filter(|guestbook| guestbook.spec.config_map_name == settings.name_any());

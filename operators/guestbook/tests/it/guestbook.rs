@@ -36,7 +36,7 @@ fn status(guestbook: &Guestbook) -> GuestbookStatus {
     guestbook.status.clone().unwrap_or_default()
 }
 
-/// A plane on which a guestbook of two pods serves.
+/// A plane with a ready guestbook of two pods.
 async fn serving() -> (TestPlane, RunningOperator) {
     let plane = TestPlane::builder().nodes(1).with_crd::<Guestbook>().await;
     let running = plane.run(operator());
@@ -46,7 +46,7 @@ async fn serving() -> (TestPlane, RunningOperator) {
     (plane, running)
 }
 
-/// The names of the pods that stay.
+/// Returns the names of the pods that are not being deleted.
 async fn pods(plane: &TestPlane) -> Vec<String> {
     let list = plane.api::<Pod>().list(&ListParams::default().labels(LABEL)).await.unwrap();
     let staying = list.items.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
@@ -54,7 +54,7 @@ async fn pods(plane: &TestPlane) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_guestbook_serves_with_its_settings_and_says_where() {
+async fn a_guestbook_serves_with_its_settings_and_reports_its_url() {
     let (plane, _operator) = serving().await;
     let served = status(&plane.expect::<Guestbook>("visitors").exists().await);
     assert_eq!(served.url, Some(format!("http://visitors.{}.svc", plane.namespace())));
@@ -76,8 +76,9 @@ async fn it_scales_by_its_scale_subresource() {
         let scale = Patch::Merge(json!({"spec": {"replicas": size}}));
         books.patch_scale("visitors", &PatchParams::default(), &scale).await.unwrap();
         let is_there = |book: &Guestbook| status(book).ready_replicas == size && status(book).replicas == size;
-        plane.expect::<Guestbook>("visitors").to("have so many pods", is_there).await;
-        eventually("there are so many pods", async || (pods(&plane).await.len() == size as usize).then_some(())).await;
+        plane.expect::<Guestbook>("visitors").to("have the requested number of pods", is_there).await;
+        eventually("the number of pods matches", async || (pods(&plane).await.len() == size as usize).then_some(()))
+            .await;
     }
 }
 
@@ -95,7 +96,7 @@ async fn changed_settings_replace_the_pods() {
 }
 
 #[tokio::test]
-async fn what_somebody_changes_or_deletes_is_repaired() {
+async fn changed_and_deleted_objects_are_restored() {
     let (plane, _operator) = serving().await;
     merge::<Deployment>(&plane, "visitors", json!({"spec": {"replicas": 7}})).await;
     let has_two = |deployment: &Deployment| deployment.spec.as_ref().is_some_and(|spec| spec.replicas == Some(2));
@@ -103,40 +104,40 @@ async fn what_somebody_changes_or_deletes_is_repaired() {
     let service = plane.expect::<Service>("visitors").exists().await;
     plane.api::<Service>().delete("visitors", &DeleteParams::default()).await.unwrap();
     let is_new = |found: &Service| found.metadata.uid != service.metadata.uid;
-    plane.expect::<Service>("visitors").to("be made anew", is_new).await;
+    plane.expect::<Service>("visitors").to("be recreated", is_new).await;
 }
 
 #[tokio::test]
-async fn everything_goes_with_it_before_it_goes() {
+async fn children_are_deleted_before_the_guestbook() {
     let (plane, _operator) = serving().await;
     plane.api::<Guestbook>().delete("visitors", &DeleteParams::foreground()).await.unwrap();
     plane.expect::<Guestbook>("visitors").gone().await;
     let deployments = plane.api::<Deployment>().list(&ListParams::default()).await.unwrap();
-    assert!(deployments.items.is_empty(), "the deployment must go before its guestbook");
-    eventually("the pods have gone", async || pods(&plane).await.is_empty().then_some(())).await;
+    assert!(deployments.items.is_empty(), "the deployment must be deleted before its guestbook");
+    eventually("the pods are deleted", async || pods(&plane).await.is_empty().then_some(())).await;
 }
 
 #[tokio::test]
-async fn missing_settings_names_that_are_taken_and_wrong_sizes_are_told() {
+async fn missing_settings_name_conflicts_and_invalid_sizes_are_reported() {
     let plane = TestPlane::builder().nodes(1).with_crd::<Guestbook>().await;
     let _operator = plane.run(operator());
     let refused = plane.api::<Guestbook>().create(&Default::default(), &guestbook(11)).await;
-    let kube::Error::Api(refused) = refused.unwrap_err() else { panic!("the server must refuse it") };
+    let kube::Error::Api(refused) = refused.unwrap_err() else { panic!("the server must reject it") };
     assert!(refused.message.contains("spec.size"), "{}", refused.message);
 
     plane.create(fixtures::service("visitors")).await;
     plane.create(guestbook(1)).await;
     let missing = plane.expect::<Guestbook>("visitors").condition_for("Ready", "False", "ConfigMapMissing").await;
-    assert_eq!(missing.message, "there is no ConfigMap settings");
+    assert_eq!(missing.message, "ConfigMap settings not found");
     plane.create(fixtures::config_map("settings", "GREETING", "Welcome")).await;
     plane.expect::<Guestbook>("visitors").condition_for("Ready", "False", "NameTaken").await;
     plane.expect::<Guestbook>("visitors").event("NameTaken").await;
     let foreign = plane.expect::<Service>("visitors").exists().await;
-    assert!(foreign.metadata.owner_references.is_none(), "what belongs to somebody else is left alone");
+    assert!(foreign.metadata.owner_references.is_none(), "an object with another owner must be left alone");
 }
 
 #[tokio::test]
-async fn a_change_while_the_operator_is_down_is_made_up_for() {
+async fn changes_while_the_operator_is_down_are_reconciled() {
     let (plane, first) = serving().await;
     first.stop().await.unwrap();
     merge::<Guestbook>(&plane, "visitors", json!({"spec": {"size": 3}})).await;

@@ -1,4 +1,4 @@
-//! Keeps exactly as many pods as asked for.
+//! Maintains the number of pods of every ImoocPod.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use windlass::prelude::*;
 
 use crate::api::imooc_pod::{ImoocPod, ImoocPodStatus};
 
-/// The label that says whose pod it is.
+/// Label with the name of the ImoocPod that a pod belongs to.
 const LABEL: &str = "k8s.example.com/imoocpod";
-/// Pods that are created or deleted at a time.
+/// Number of pods that are created or deleted concurrently.
 const AT_ONCE: usize = 50;
 
 /// Watches ImoocPods and their pods.
@@ -19,10 +19,10 @@ pub fn controller() -> Controller<ImoocPod> {
     Controller::new("imoocpod", reconcile).owns::<Pod>().concurrency(4)
 }
 
-/// Creates what is missing, deletes what is too much, and lists what is there.
+/// Creates missing pods, deletes surplus ones, and lists all in the status.
 ///
-/// All at once: what is created or deleted here is seen by the next reconcile, so no pod is counted twice or forgotten.
-/// One that fails does not keep the others from being tried.
+/// Does everything in one reconcile: the next one sees the pods that were created or deleted here, so that no pod is
+/// counted twice or missed. If one request fails, the others of its batch are still sent.
 pub async fn reconcile(parent: Arc<ImoocPod>, ctx: Context) -> Result<Action> {
     let plan = Plan::new(parent.spec.replicas, ctx.owned(&parent)?);
     for pods in plan.delete.chunks(AT_ONCE) {
@@ -48,7 +48,7 @@ pub async fn reconcile(parent: Arc<ImoocPod>, ctx: Context) -> Result<Action> {
     Ok(Action::done())
 }
 
-/// What is to be done about the pods.
+/// The pods to create, keep and delete.
 struct Plan {
     create: usize,
     keep: Vec<Arc<Pod>>,
@@ -56,12 +56,12 @@ struct Plan {
 }
 
 impl Plan {
-    /// Pods on their way out do not count; those that have ended are replaced; the newest go first.
+    /// Pods that are being deleted do not count, finished pods are replaced, and the newest pods are deleted first.
     fn new(replicas: i32, pods: Vec<Arc<Pod>>) -> Self {
         let wanted = usize::try_from(replicas).unwrap_or(0);
         let staying = pods.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
         let (mut delete, mut keep): (Vec<_>, Vec<_>) = staying.partition(|pod| has_ended(pod));
-        // Pods of the same second by name, so that the order is the same each time.
+        // Pods of the same second are ordered by name, so that the order is stable.
         keep.sort_by_key(|pod| (pod.metadata.creation_timestamp.clone(), pod.metadata.name.clone()));
         delete.extend(keep.drain(wanted.min(keep.len())..));
         Self { create: wanted - keep.len(), keep, delete }
@@ -117,14 +117,14 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_go_first_and_all_at_once() {
+    fn the_newest_pods_are_deleted_first_and_all_at_once() {
         let pods = [("new", 9, "Running", false), ("old", 1, "Running", false), ("mid", 5, "Pending", false)];
         assert_eq!(plan(1, &pods), (0, vec!["old".into()], vec!["mid".into(), "new".into()]));
         assert_eq!(plan(-3, &pods).2.len(), 3);
     }
 
     #[test]
-    fn pods_that_are_leaving_do_not_count_and_ended_ones_are_replaced() {
+    fn terminating_pods_do_not_count_and_finished_ones_are_replaced() {
         let pods = [("gone", 1, "Running", true), ("failed", 2, "Failed", false), ("here", 3, "Running", false)];
         assert_eq!(plan(2, &pods), (1, vec!["here".into()], vec!["failed".into()]));
     }

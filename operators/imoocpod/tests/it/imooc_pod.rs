@@ -23,7 +23,7 @@ async fn names(pods: &Api<Pod>) -> BTreeSet<String> {
 
 async fn settled(cluster: &TestCluster, replicas: usize) -> BTreeSet<String> {
     let (parents, pods): (Api<ImoocPod>, Api<Pod>) = (cluster.api(), cluster.api());
-    eventually("as many pods as asked for, and the status says so", async || {
+    eventually("the pods match the spec and the status", async || {
         let names = names(&pods).await;
         let status = parents.get("web").await.unwrap().status?;
         let listed: BTreeSet<String> = status.pod_names.into_iter().collect();
@@ -47,7 +47,7 @@ async fn start(replicas: i32) -> TestCluster {
 }
 
 #[tokio::test]
-async fn there_are_exactly_as_many_pods_as_asked_for() {
+async fn there_are_exactly_as_many_pods_as_the_spec_says() {
     let cluster = start(5).await;
     let _operator = cluster.run(operator());
     settled(&cluster, 5).await;
@@ -71,7 +71,7 @@ async fn the_scale_subresource_scales() {
 }
 
 #[tokio::test]
-async fn a_pod_that_is_deleted_or_has_ended_is_replaced() {
+async fn deleted_and_finished_pods_are_replaced() {
     let cluster = start(3).await;
     let _operator = cluster.run(operator());
     let pods: Api<Pod> = cluster.api();
@@ -96,14 +96,16 @@ async fn pods_of_others_are_not_counted() {
         "labels": {"k8s.example.com/imoocpod": "web"}}, "spec": {"containers": [{"name": "c", "image": "c"}]}});
     pods.create(&PostParams::default(), &serde_json::from_value(stranger).unwrap()).await.unwrap();
     let _operator = cluster.run(operator());
-    eventually("two of its own beside the stranger", async || (names(&pods).await.len() == 3).then_some(())).await;
+    eventually("its own two pods exist", async || (names(&pods).await.len() == 3).then_some(())).await;
     scale(&cluster, 0).await;
-    let left = eventually("its own are gone", async || Some(names(&pods).await).filter(|names| names.len() == 1)).await;
+    let left =
+        eventually("its own pods are deleted", async || Some(names(&pods).await).filter(|names| names.len() == 1))
+            .await;
     assert!(left.contains("stranger"));
 }
 
 #[tokio::test]
-async fn no_pod_is_created_that_was_not_needed() {
+async fn no_unneeded_pod_is_created() {
     let cluster = start(1).await;
     let pods: Api<Pod> = cluster.api();
     let mut events = pods.watch(&WatchParams::default(), "0").await.unwrap().boxed();
@@ -123,12 +125,12 @@ async fn no_pod_is_created_that_was_not_needed() {
             _ => {}
         }
     }
-    // One to begin with or seven at once, then from three to nine and from two to eight.
+    // One initially or seven at once, then from three to nine and from two to eight.
     assert_eq!(created.len(), 7 + 6 + 6);
 }
 
 #[tokio::test]
-async fn a_restart_in_the_middle_loses_and_doubles_nothing() {
+async fn a_restart_in_the_middle_loses_and_duplicates_nothing() {
     let cluster = start(20).await;
     let pods: Api<Pod> = cluster.api();
     let first = cluster.run(operator());
@@ -139,7 +141,7 @@ async fn a_restart_in_the_middle_loses_and_doubles_nothing() {
 }
 
 #[tokio::test]
-async fn negative_replicas_are_refused_by_the_server() {
+async fn negative_replicas_are_rejected_by_the_server() {
     let cluster = TestCluster::start().await;
     cluster.define::<ImoocPod>().await;
     let parent = ImoocPod::new("web", ImoocPodSpec { replicas: -1 });

@@ -1,6 +1,6 @@
 //! Networks of the Linux kernel: a network namespace each, with a bridge that has the gateway's address.
 //!
-//! Works by the `ip` command of iproute2, and needs the right to administer networks (root, or `CAP_NET_ADMIN` and
+//! Uses the `ip` command of iproute2, and needs permission to administer networks (root, or `CAP_NET_ADMIN` and
 //! `CAP_SYS_ADMIN`).
 
 use std::{io, net::IpAddr};
@@ -14,13 +14,13 @@ use windlass::prelude::ObjectKey;
 use super::{Backend, BackendError};
 use crate::plan::Plan;
 
-/// The bridge in each namespace.
+/// Name of the bridge in each namespace.
 const BRIDGE: &str = "br0";
 
-/// Makes network namespaces on this machine.
+/// Creates network namespaces on this machine.
 #[derive(Clone, Debug)]
 pub struct Linux {
-    /// The beginning of their names, so that operators do not get into each other's way.
+    /// Prefix of their names, which keeps those of several operators apart.
     pub prefix: String,
 }
 
@@ -38,13 +38,13 @@ struct Address {
 }
 
 impl Linux {
-    /// The namespace of a network, as `ip netns list` shows it. A dot cannot be in the first part, so no two are the
-    /// same.
+    /// Returns the network namespace of a network, as in `ip netns list`. It is unique, because the first part cannot
+    /// contain a dot.
     pub fn namespace(&self, network: &ObjectKey) -> String {
         format!("{}-{}.{}", self.prefix, network.namespace().unwrap_or_default(), network.name())
     }
 
-    /// The gateway's address in a network's namespace, if there is one.
+    /// Returns the gateway's address in a network's namespace, or `None` if there is none.
     pub async fn gateway(&self, network: &ObjectKey) -> Result<Option<IpNet>, BackendError> {
         let namespace = self.namespace(network);
         if !self.exists(network, &namespace).await? {
@@ -65,7 +65,7 @@ impl Linux {
 impl Backend for Linux {
     async fn ensure(&self, network: &ObjectKey, plan: &Plan) -> Result<(), BackendError> {
         let namespace = self.namespace(network);
-        let ip = Ip { operation: "make", network };
+        let ip = Ip { operation: "create", network };
         if !self.exists(network, &namespace).await? {
             ip.run(&["netns", "add", &namespace]).await?;
         }
@@ -97,7 +97,7 @@ impl Backend for Linux {
     }
 }
 
-/// The `ip` command, on behalf of a network.
+/// The `ip` command, run for a network.
 struct Ip<'a> {
     operation: &'static str,
     network: &'a ObjectKey,
@@ -109,7 +109,7 @@ impl Ip<'_> {
         let output = match Command::new("ip").args(args).output().await {
             Ok(output) => output,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(self.error("the `ip` command is not there; install iproute2"));
+                return Err(self.error("the `ip` command was not found; install iproute2"));
             }
             Err(error) => return Err(self.error(&error.to_string())),
         };
@@ -125,7 +125,7 @@ impl Ip<'_> {
         Ok(links.lines().any(|line| line.split(':').nth(1).is_some_and(|name| name.trim() == BRIDGE)))
     }
 
-    /// The addresses of the bridge, but for those that the kernel gives it.
+    /// Returns the addresses of the bridge, except those that the kernel assigns.
     async fn addresses(&self, namespace: &str) -> Result<Vec<IpNet>, BackendError> {
         let text = self.run(&["-n", namespace, "-json", "address", "show", "dev", BRIDGE]).await?;
         let links: Vec<Link> = serde_json::from_str(&text).map_err(|error| self.error(&error.to_string()))?;

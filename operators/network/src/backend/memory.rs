@@ -1,4 +1,4 @@
-//! Networks that are only remembered: for tests, and to try the operator out.
+//! Networks that exist only in memory: for tests, and to try out the operator.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +11,7 @@ use windlass::prelude::ObjectKey;
 use super::{Backend, BackendError};
 use crate::plan::Plan;
 
-/// Remembers networks. Clones share them.
+/// Networks in memory. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Memory(Arc<Mutex<State>>);
 
@@ -22,18 +22,18 @@ struct State {
 }
 
 impl Memory {
-    /// What there is of a network.
+    /// Returns the addresses of a network, or `None` if it does not exist.
     pub fn get(&self, network: &ObjectKey) -> Option<Plan> {
         self.state(|state| state.networks.get(network).copied())
     }
 
-    /// Makes every operation fail from now on, with a message, or work again.
+    /// Makes every operation fail with a message from now on, or succeed again.
     pub fn fail_with(&self, message: Option<&str>) {
         self.state(|state| state.broken = message.map(str::to_owned));
     }
 
     fn state<T>(&self, call: impl FnOnce(&mut State) -> T) -> T {
-        // Nothing that is done under the lock leaves it half done.
+        // No change under the lock can be left incomplete.
         call(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -56,7 +56,7 @@ impl Memory {
 #[async_trait]
 impl Backend for Memory {
     async fn ensure(&self, network: &ObjectKey, plan: &Plan) -> Result<(), BackendError> {
-        self.change("make", network, |networks| {
+        self.change("create", network, |networks| {
             networks.insert(network.clone(), *plan);
         })
     }

@@ -1,4 +1,4 @@
-//! Makes networks as they are asked for, and removes them.
+//! Creates and deletes networks.
 
 use windlass::prelude::*;
 
@@ -8,7 +8,7 @@ use crate::{
     plan::Plan,
 };
 
-/// What keeps a network from vanishing before it is released.
+/// Keeps a Network until the backend has released it.
 pub const FINALIZER: &str = "samplecrd.k8s.io/release";
 
 /// Watches Networks and creates them on a backend.
@@ -43,12 +43,12 @@ impl Networks {
         let mut status = NetworkStatus::default();
         match problem {
             None => {
-                status.set_condition(ready(true).reason("Synced").message("the network is there"));
+                status.set_condition(ready(true).reason("Synced").message("the network exists"));
                 ctx.set_status(&network, status).await?;
                 ctx.event(&network).normal("Synced", "Network synced successfully");
             }
             Some((reason, message)) => {
-                // What it was before may be in the way of others, or wrong by now.
+                // Its previous addresses may conflict with others, or be outdated.
                 self.backend.release(&key).await?;
                 ctx.event(&network).warning(reason, &message);
                 status.set_condition(ready(false).reason(reason).message(message));
@@ -64,7 +64,7 @@ impl Networks {
     }
 }
 
-/// The name of a network that has some of the addresses, and had them first.
+/// Returns the name of an older network that overlaps.
 fn older_overlap(network: &Network, plan: &Plan, others: &[Arc<Network>]) -> Option<String> {
     let age = |network: &Network| (network.metadata.creation_timestamp.clone(), network.metadata.name.clone());
     let older = others.iter().filter(|other| age(other) < age(network));
@@ -77,7 +77,7 @@ fn not_initial() -> filter::Filter<Network> {
     filter::Filter::new(|change| !change.initial)
 }
 
-/// The other networks of the namespace.
+/// Returns the other networks of the namespace.
 fn neighbours(network: &Network, ctx: &Context) -> Vec<ObjectKey> {
     let all: Vec<Arc<Network>> =
         ctx.list_in(network.metadata.namespace.as_deref().unwrap_or_default()).unwrap_or_default();

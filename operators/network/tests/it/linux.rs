@@ -1,4 +1,4 @@
-//! The backend of the Linux kernel.
+//! The backend for the Linux kernel.
 
 use network_operator::backend::{Backend as _, linux::Linux};
 use windlass_testing::TestCluster;
@@ -6,7 +6,7 @@ use windlass_testing::TestCluster;
 use crate::network::Setup;
 
 #[tokio::test]
-#[ignore = "needs iproute2 and the right to make network namespaces: cargo test -p network-operator -- --ignored"]
+#[ignore = "needs iproute2 and permission to create network namespaces: cargo test -p network-operator -- --ignored"]
 async fn a_network_is_a_namespace_with_a_bridge() {
     let backend = Linux { prefix: TestCluster::unique("windlass") };
     let setup = Setup::start(backend.clone()).await;
@@ -24,6 +24,6 @@ async fn a_network_is_a_namespace_with_a_bridge() {
     setup.delete("blue").await;
     setup.gone("blue").await;
     assert_eq!(gateway().await, None);
-    // Both can be repeated.
+    // Both operations are idempotent.
     backend.release(&key).await.unwrap();
 }

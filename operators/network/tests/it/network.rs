@@ -43,7 +43,7 @@ impl Setup {
         self.networks.delete(name, &DeleteParams::default()).await.unwrap();
     }
 
-    /// Waits until the status has caught up, and answers with the reason and the message of Ready.
+    /// Waits until the status is current, and returns the reason and the message of Ready.
     pub(crate) async fn reason(&self, name: &str, reason: &str) -> String {
         eventually(&format!("{name}: {reason}"), async || {
             let network = self.networks.get(name).await.unwrap();
@@ -56,7 +56,7 @@ impl Setup {
     }
 
     pub(crate) async fn gone(&self, name: &str) {
-        eventually("it is gone", async || self.networks.get_opt(name).await.unwrap().is_none().then_some(())).await;
+        eventually("it is deleted", async || self.networks.get_opt(name).await.unwrap().is_none().then_some(())).await;
     }
 
     pub(crate) fn key(&self, name: &str) -> ObjectKey {
@@ -65,7 +65,7 @@ impl Setup {
 }
 
 #[tokio::test]
-async fn a_network_is_made_changed_and_released() {
+async fn a_network_is_created_changed_and_released() {
     let backend = Memory::default();
     let setup = Setup::start(backend.clone()).await;
     setup.create("blue", "192.168.0.0/16", "192.168.0.1").await;
@@ -80,7 +80,7 @@ async fn a_network_is_made_changed_and_released() {
     setup.gone("blue").await;
     assert_eq!(backend.get(&setup.key("blue")), None);
     let events: Api<Event> = setup.cluster.api();
-    let synced = eventually("an event says so", async || {
+    let synced = eventually("an event is reported", async || {
         let list = events.list(&ListParams::default()).await.unwrap();
         list.items.into_iter().find(|event| event.reason.as_deref() == Some("Synced"))
     })
@@ -89,7 +89,7 @@ async fn a_network_is_made_changed_and_released() {
 }
 
 #[tokio::test]
-async fn addresses_that_make_no_sense_are_reported_and_nothing_is_made() {
+async fn invalid_addresses_are_reported_and_nothing_is_created() {
     let backend = Memory::default();
     let setup = Setup::start(backend.clone()).await;
     setup.create("bad", "10.0.0.0/24", "10.0.1.1").await;
@@ -97,14 +97,14 @@ async fn addresses_that_make_no_sense_are_reported_and_nothing_is_made() {
     assert_eq!(backend.get(&setup.key("bad")), None);
     setup.change("bad", "10.0.0.0/24", "10.0.0.1").await;
     setup.reason("bad", "Synced").await;
-    // A network that was good and is not any more does not stay behind.
+    // A network that becomes invalid is deleted.
     setup.change("bad", "10.0.0.0/24", "nonsense").await;
     setup.reason("bad", "Invalid").await;
     assert_eq!(backend.get(&setup.key("bad")), None);
 }
 
 #[tokio::test]
-async fn of_networks_that_overlap_the_older_one_is_made_until_it_is_gone() {
+async fn the_older_of_two_overlapping_networks_wins_until_it_is_deleted() {
     let backend = Memory::default();
     let setup = Setup::start(backend.clone()).await;
     setup.create("a", "10.0.0.0/8", "10.0.0.1").await;
@@ -119,7 +119,7 @@ async fn of_networks_that_overlap_the_older_one_is_made_until_it_is_gone() {
 }
 
 #[tokio::test]
-async fn a_network_stays_until_the_backend_has_released_it() {
+async fn a_network_is_kept_until_the_backend_has_released_it() {
     let backend = Memory::default();
     let setup = Setup::start(backend.clone()).await;
     setup.create("blue", "192.168.0.0/16", "192.168.0.1").await;
@@ -135,12 +135,12 @@ async fn a_network_stays_until_the_backend_has_released_it() {
 }
 
 #[tokio::test]
-async fn a_backend_that_fails_is_tried_again() {
+async fn a_failed_backend_operation_is_retried() {
     let backend = Memory::default();
     backend.fail_with(Some("the switch is off"));
     let setup = Setup::start(backend.clone()).await;
     setup.create("blue", "192.168.0.0/16", "192.168.0.1").await;
-    eventually("the finalizer is there", async || setup.networks.get("blue").await.unwrap().metadata.finalizers).await;
+    eventually("the finalizer is set", async || setup.networks.get("blue").await.unwrap().metadata.finalizers).await;
     backend.fail_with(None);
     setup.reason("blue", "Synced").await;
 }

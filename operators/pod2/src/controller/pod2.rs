@@ -1,4 +1,4 @@
-//! Starts what is asked for, tells what becomes of it, and ends it.
+//! Starts the processes of Pod2s, reports their state, and ends them.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{
     supervisor::{Plan, Supervisor},
 };
 
-/// What keeps a Pod2 from vanishing while its processes run.
+/// Keeps a Pod2 until its processes have ended.
 pub const FINALIZER: &str = "samples.windlass.dev/processes";
 
 /// Watches Pod2s and the processes of their containers.
@@ -37,7 +37,7 @@ async fn reconcile(supervisor: Arc<Supervisor>, pod: Arc<Pod2>, ctx: Context) ->
                 let pid = known.as_ref().and_then(|known| known.pid);
                 let known =
                     known.unwrap_or_else(|| ContainerStatus { name: container.name.clone(), ..Default::default() });
-                // The supervisor ends what is left of it.
+                // The supervisor kills processes that are left over.
                 ContainerStatus { pid, ..resumed(known, pod.spec.restart_policy) }
             });
             let known: Vec<ContainerStatus> = known.collect();
@@ -58,7 +58,7 @@ async fn tell(pod: &Arc<Pod2>, containers: Vec<ContainerStatus>, ctx: &Context) 
     };
     let before = pod.status.as_ref().map(|status| status.phase).unwrap_or_default();
     let running = containers.iter().filter(|container| container.state == State::Running).count();
-    let message = format!("{running} of {} processes run", containers.len());
+    let message = format!("{running} of {} processes are running", containers.len());
     let is_ready = running == containers.len();
     status.set_condition(ready(is_ready).reason(if is_ready { "Running" } else { "NotRunning" }).message(message));
     status.containers = containers;
@@ -66,14 +66,14 @@ async fn tell(pod: &Arc<Pod2>, containers: Vec<ContainerStatus>, ctx: &Context) 
     ctx.set_status(pod, status).await?;
     match now {
         _ if now == before => {}
-        Phase::Succeeded => ctx.event(pod).normal("Succeeded", "all processes have ended well"),
+        Phase::Succeeded => ctx.event(pod).normal("Succeeded", "all processes have succeeded"),
         Phase::Failed => ctx.event(pod).warning("Failed", "a process has failed"),
         Phase::Pending | Phase::Running => {}
     }
     Ok(())
 }
 
-/// Ends the processes. The end of each is heard of.
+/// Ends the processes. The end of each triggers another call.
 async fn end(supervisor: Arc<Supervisor>, pod: Arc<Pod2>, ctx: Context) -> Result<Action> {
     let key = ObjectKey::of(&*pod);
     let grace = Duration::from_secs(pod.spec.termination_grace_period_seconds.unsigned_abs());

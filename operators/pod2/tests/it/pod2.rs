@@ -34,20 +34,20 @@ async fn reaches(plane: &TestPlane, phase: Phase) -> Pod2Status {
     status(&plane.expect::<Pod2>("job").to("reach the phase", |pod| status(pod).phase == phase).await)
 }
 
-/// The processes of a Pod2 that runs, once all do.
+/// Returns the process IDs of a Pod2, once all of its processes run.
 async fn processes(plane: &TestPlane) -> Vec<u32> {
     plane.expect::<Pod2>("job").condition("Ready").await;
     status(&plane.expect::<Pod2>("job").exists().await).containers.iter().map(|one| one.pid.unwrap()).collect()
 }
 
-/// A process that has ended may be there still until its parent has looked at it.
+/// A process that has exited remains until its parent has reaped it.
 fn is_alive(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     !stat.is_empty() && !stat.contains(") Z ")
 }
 
 #[tokio::test]
-async fn processes_run_and_their_exit_codes_are_told() {
+async fn processes_run_and_their_exit_codes_are_reported() {
     let plane = plane().await;
     let _operator = plane.run(operator());
     plane.create(pod("Never", &["exit 0", "exit 3"])).await;
@@ -60,7 +60,7 @@ async fn processes_run_and_their_exit_codes_are_told() {
 }
 
 #[tokio::test]
-async fn variables_and_folders_are_the_containers_own() {
+async fn containers_have_their_own_environment_and_working_directory() {
     let plane = plane().await;
     let _operator = plane.run(operator());
     let folder = tempfile::tempdir().unwrap();
@@ -73,7 +73,7 @@ async fn variables_and_folders_are_the_containers_own() {
 }
 
 #[tokio::test]
-async fn a_process_that_fails_is_restarted_until_it_does_not() {
+async fn a_failing_process_is_restarted_until_it_succeeds() {
     let plane = plane().await;
     let _operator = plane.run(operator());
     let folder = tempfile::tempdir().unwrap();
@@ -84,7 +84,7 @@ async fn a_process_that_fails_is_restarted_until_it_does_not() {
 }
 
 #[tokio::test]
-async fn a_process_that_somebody_kills_is_repaired() {
+async fn a_killed_process_is_restarted() {
     let plane = plane().await;
     let _operator = plane.run(operator());
     plane.create(pod("Always", &["exec sleep 600"])).await;
@@ -97,21 +97,21 @@ async fn a_process_that_somebody_kills_is_repaired() {
 }
 
 #[tokio::test]
-async fn a_deleted_one_stays_until_its_processes_have_ended() {
+async fn a_deleted_pod2_is_kept_until_its_processes_have_ended() {
     let plane = plane().await;
     let _operator = plane.run(operator());
-    // The second does not listen, and is killed a second later.
+    // The second ignores SIGTERM, and is killed a second later.
     plane.create(pod("Always", &["exec sleep 600", "trap '' TERM; while :; do sleep 1; done"])).await;
     let pids = processes(&plane).await;
     let finalizers = plane.expect::<Pod2>("job").exists().await.metadata.finalizers;
     assert_eq!(finalizers.as_deref(), Some(&[FINALIZER.to_owned()][..]));
     plane.api::<Pod2>().delete("job", &DeleteParams::default()).await.unwrap();
     plane.expect::<Pod2>("job").gone().await;
-    assert!(pids.iter().all(|pid| !is_alive(*pid)), "no process outlives its Pod2");
+    assert!(pids.iter().all(|pid| !is_alive(*pid)), "no process may outlive its Pod2");
 }
 
 #[tokio::test]
-async fn processes_end_with_the_operator_and_begin_anew_with_the_next() {
+async fn processes_end_with_the_operator_and_restart_with_the_next() {
     let plane = plane().await;
     let first = plane.run(operator());
     plane.create(pod("Always", &["exec sleep 600"])).await;
@@ -126,23 +126,23 @@ async fn processes_end_with_the_operator_and_begin_anew_with_the_next() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_or_makes_no_sense_is_told() {
+async fn failures_to_start_and_invalid_specs_are_reported() {
     let plane = plane().await;
     let _operator = plane.run(operator());
     let missing = json!({"restartPolicy": "Never", "containers": [{"name": "main", "command": ["/no/such/program"]}]});
     plane.create(Pod2::new("job", serde_json::from_value(missing).unwrap())).await;
     let failed = reaches(&plane, Phase::Failed).await;
     assert_eq!(failed.containers[0].exit_code, Some(127));
-    assert!(failed.containers[0].reason.starts_with("cannot be started"), "{}", failed.containers[0].reason);
+    assert!(failed.containers[0].reason.starts_with("failed to start"), "{}", failed.containers[0].reason);
     assert!(!Path::new("/no/such/program").exists());
 
     let other = Patch::Merge(json!({"spec": {"containers": [{"name": "other", "command": ["true"]}]}}));
     let refused = plane.api::<Pod2>().patch("job", &PatchParams::default(), &other).await.unwrap_err();
-    let kube::Error::Api(refused) = refused else { panic!("the server must refuse it") };
+    let kube::Error::Api(refused) = refused else { panic!("the server must reject it") };
     assert_eq!(refused.code, 422, "{}", refused.message);
     let twice = json!({"containers": [{"name": "a", "command": ["true"]}, {"name": "a", "command": ["true"]}]});
     let twice = Pod2::new("twice", serde_json::from_value(twice).unwrap());
     let refused = plane.api::<Pod2>().create(&Default::default(), &twice).await.unwrap_err();
-    let kube::Error::Api(refused) = refused else { panic!("the server must refuse it") };
+    let kube::Error::Api(refused) = refused else { panic!("the server must reject it") };
     assert!(refused.message.contains("Duplicate value"), "{}", refused.message);
 }

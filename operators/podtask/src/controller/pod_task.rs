@@ -1,4 +1,4 @@
-//! Takes each task from its beginning to its end.
+//! Runs each task from start to finish.
 
 use k8s_openapi::{
     api::core::v1::{ConfigMap, Pod},
@@ -12,7 +12,7 @@ use crate::{
     api::pod_task::{Phase, PodTask, PodTaskStatus, TaskAction},
 };
 
-/// The first pause before a task is tried again; each is twice the one before.
+/// Backoff before the first retry. It doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
@@ -35,9 +35,9 @@ async fn reconcile(task: Arc<PodTask>, ctx: Context) -> Result<Action> {
     }
     let outcome = match status.target_uid.clone() {
         None => match target(&task, &ctx)?.and_then(|pod| pod.uid()) {
-            None => Outcome::Failed(format!("there is no pod {}", task.spec.target)),
+            None => Outcome::Failed(format!("pod {} not found", task.spec.target)),
             Some(uid) => {
-                // Written down before anything is done, so that it is never done to another pod.
+                // Recorded before anything is done, so that it is never done to another pod.
                 status.target_uid = Some(uid);
                 status.start_time = Some(Time(now));
                 status.phase = Phase::Running;
@@ -59,7 +59,7 @@ async fn reconcile(task: Arc<PodTask>, ctx: Context) -> Result<Action> {
     settle(&task, status, outcome, &ctx).await
 }
 
-/// Writes down how an attempt went, and what comes of it.
+/// Records the result of an attempt and schedules the next step.
 async fn settle(task: &Arc<PodTask>, mut status: PodTaskStatus, outcome: Outcome, ctx: &Context) -> Result<Action> {
     let now = clock::now_in_seconds();
     status.retry_time = None;
@@ -92,7 +92,7 @@ async fn settle(task: &Arc<PodTask>, mut status: PodTaskStatus, outcome: Outcome
     if is_over { expire(&task, &status, ctx).await } else { Ok(action) }
 }
 
-/// A task that is over goes when its time has come.
+/// Deletes a finished task after its time to live.
 async fn expire(task: &Arc<PodTask>, status: &PodTaskStatus, ctx: &Context) -> Result<Action> {
     let (Some(seconds), Some(ended)) = (task.spec.ttl_seconds_after_finished, &status.completion_time) else {
         return Ok(Action::done());
@@ -107,7 +107,7 @@ async fn expire(task: &Arc<PodTask>, status: &PodTaskStatus, ctx: &Context) -> R
     }
 }
 
-/// How long it is until a time that has not come.
+/// Returns the time that remains until `time`, or `None` if it has passed.
 fn until(time: &Time, now: jiff::Timestamp) -> Option<Duration> {
     Duration::try_from(time.0.duration_since(now)).ok().filter(|wait| !wait.is_zero())
 }
@@ -117,7 +117,7 @@ fn pause(failures: i32) -> Duration {
     (FIRST_PAUSE * 2u32.pow(doublings)).min(LONGEST_PAUSE)
 }
 
-/// The tasks of a pod's namespace that name it.
+/// Returns the tasks that target a pod.
 fn tasks_about(pod: &Pod, ctx: &Context) -> Vec<ObjectKey> {
     let tasks: Vec<Arc<PodTask>> = ctx.list_in(&pod.namespace().unwrap_or_default()).unwrap_or_default();
     let about = tasks.iter().filter(|task| task.spec.target == pod.name_any());

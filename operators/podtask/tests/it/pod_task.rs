@@ -1,4 +1,4 @@
-//! The operator on a control plane with a node, in a time that passes at once.
+//! The operator on a control plane with a node, in virtual time.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ async fn runs(plane: &TestPlane, pod: &str) -> Pod {
 }
 
 #[tokio::test]
-async fn a_snapshot_holds_the_pod_and_belongs_to_the_task() {
+async fn a_snapshot_contains_the_pod_and_is_owned_by_the_task() {
     let plane = plane().await;
     let _operator = plane.run(operator());
     let pod = plane.create(fixtures::pod("web")).await;
@@ -60,7 +60,7 @@ async fn a_snapshot_holds_the_pod_and_belongs_to_the_task() {
 }
 
 #[tokio::test]
-async fn a_snapshot_that_somebody_deletes_is_not_taken_again() {
+async fn a_deleted_snapshot_is_not_recreated() {
     let plane = plane().await;
     let _operator = plane.run(operator());
     plane.create(fixtures::pod("web")).await;
@@ -69,18 +69,18 @@ async fn a_snapshot_that_somebody_deletes_is_not_taken_again() {
     let name = ends(&plane, Phase::Succeeded).await.snapshot.unwrap();
     plane.api::<ConfigMap>().delete(&name, &DeleteParams::default()).await.unwrap();
     plane.advance(Duration::from_secs(3600)).await;
-    assert!(plane.api::<ConfigMap>().get_opt(&name).await.unwrap().is_none(), "a task runs once");
+    assert!(plane.api::<ConfigMap>().get_opt(&name).await.unwrap().is_none(), "a task must run once");
 }
 
 #[tokio::test]
-async fn a_pod_that_nobody_controls_is_made_anew() {
+async fn a_pod_without_a_controller_is_recreated() {
     let plane = plane().await;
     let _operator = plane.run(operator());
     plane.create(fixtures::pod("web").labelled("tier", "front")).await;
     let before = runs(&plane, "web").await;
     plane.create(task(TaskAction::Restart, "web")).await;
     let done = ends(&plane, Phase::Succeeded).await;
-    assert_eq!(done.message, "web was made anew");
+    assert_eq!(done.message, "recreated pod web");
     let after = runs(&plane, "web").await;
     assert_ne!(before.uid(), after.uid());
     assert_eq!(after.labels()["tier"], "front");
@@ -110,12 +110,12 @@ async fn a_pod_of_a_deployment_is_replaced_by_its_controller() {
 }
 
 #[tokio::test]
-async fn a_task_without_its_pod_is_tried_again_and_then_given_up() {
+async fn a_task_without_its_pod_is_retried_and_then_fails() {
     let plane = plane().await;
     let _operator = plane.run(operator());
     plane.create(task(TaskAction::Snapshot, "ghost")).await;
     let given_up = ends(&plane, Phase::Failed).await;
-    assert_eq!((given_up.failures, given_up.message.as_str()), (3, "there is no pod ghost"));
+    assert_eq!((given_up.failures, given_up.message.as_str()), (3, "pod ghost not found"));
     let waited = given_up.completion_time.unwrap().0.as_second();
     let made = plane.expect::<PodTask>("task").exists().await.creation_timestamp().unwrap().0.as_second();
     assert!((15..=20).contains(&(waited - made)), "five seconds, then ten: {}", waited - made);
@@ -124,7 +124,7 @@ async fn a_task_without_its_pod_is_tried_again_and_then_given_up() {
 }
 
 #[tokio::test]
-async fn a_pod_that_comes_in_time_is_found() {
+async fn a_pod_that_is_created_in_time_is_found() {
     let plane = plane().await;
     let _operator = plane.run(operator());
     plane.create(task(TaskAction::Snapshot, "late")).await;
@@ -134,7 +134,7 @@ async fn a_pod_that_comes_in_time_is_found() {
 }
 
 #[tokio::test]
-async fn a_task_goes_when_it_has_been_over_for_long_enough() {
+async fn a_finished_task_is_deleted_after_its_ttl() {
     let plane = plane().await;
     let _operator = plane.run(operator());
     plane.create(fixtures::pod("web")).await;
@@ -150,30 +150,30 @@ async fn a_task_goes_when_it_has_been_over_for_long_enough() {
 }
 
 #[tokio::test]
-async fn what_is_asked_for_cannot_be_changed_or_made_up() {
+async fn specs_are_immutable_and_validated() {
     let plane = plane().await;
     let tasks = plane.api::<PodTask>();
     plane.create(task(TaskAction::Snapshot, "web")).await;
     let other = Patch::Merge(json!({"spec": {"target": "db"}}));
     let kube::Error::Api(refused) = tasks.patch("task", &PatchParams::default(), &other).await.unwrap_err() else {
-        panic!("the server must refuse it")
+        panic!("the server must reject it")
     };
     assert_eq!(refused.code, 422, "{}", refused.message);
     let explode = Patch::Merge(json!({"spec": {"action": "explode"}}));
     let kube::Error::Api(refused) = tasks.patch("task", &PatchParams::default(), &explode).await.unwrap_err() else {
-        panic!("the server must refuse it")
+        panic!("the server must reject it")
     };
     assert!(refused.message.contains("spec.action"), "{}", refused.message);
 }
 
 #[tokio::test]
-async fn a_restart_goes_on_with_another_operator_and_a_finalizer_is_waited_for() {
+async fn a_restart_continues_with_another_operator_and_waits_for_finalizers() {
     let plane = plane().await;
     let first = plane.run(operator());
     plane.create(fixtures::pod("web").finalized("example.com/hold")).await;
     let before = runs(&plane, "web").await;
     plane.create(task(TaskAction::Restart, "web")).await;
-    plane.expect::<Pod>("web").to("be on its way", |pod| pod.metadata.deletion_timestamp.is_some()).await;
+    plane.expect::<Pod>("web").to("be terminating", |pod| pod.metadata.deletion_timestamp.is_some()).await;
     first.stop().await.unwrap();
     let _second = plane.run(operator());
     plane.expect::<PodTask>("task").to("wait", |task| status(task).phase == Phase::Running).await;

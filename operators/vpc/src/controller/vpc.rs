@@ -1,4 +1,4 @@
-//! Keeps the status of each Vpc true.
+//! Maintains the status of each Vpc.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
@@ -12,9 +12,9 @@ use crate::{
     subnets::split,
 };
 
-/// The label that says in which Vpc a pod is.
+/// Label with the name of the Vpc that a pod is in.
 pub const LABEL: &str = "network.example.com/vpc";
-/// What keeps a Vpc from vanishing while there are pods in it.
+/// Keeps a Vpc while there are pods in it.
 pub const FINALIZER: &str = "network.example.com/in-use";
 
 /// Watches Vpcs and the pods in them.
@@ -31,7 +31,7 @@ async fn reconcile(vpc: Arc<Vpc>, ctx: Context) -> Result<Action> {
         Ok(subnets) => {
             status.subnets = subnets.iter().map(ToString::to_string).collect();
             status.subnetnum = vpc.spec.subnetnum;
-            status.set_condition(ready(true).reason("Carved").message("the subnets are there"));
+            status.set_condition(ready(true).reason("Carved").message("the block is split into subnets"));
         }
         Err(refused) => {
             let message = refused.to_string();
@@ -43,20 +43,20 @@ async fn reconcile(vpc: Arc<Vpc>, ctx: Context) -> Result<Action> {
     Ok(Action::done())
 }
 
-/// A Vpc may go when nobody is in it. The pods are watched, so the last one to leave calls this again.
+/// Lets a Vpc be deleted when it has no pods. Pods are watched, so the deletion of the last one triggers another call.
 async fn release(vpc: Arc<Vpc>, ctx: Context) -> Result<Action> {
     let pods = pods_of(&vpc, &ctx)?;
     if pods.is_empty() {
         return Ok(Action::done());
     }
-    let message = format!("{} pods are still in it", pods.len());
+    let message = format!("{} pods still use the Vpc", pods.len());
     let mut status = VpcStatus { pod_names: pods, ..vpc.status.clone().unwrap_or_default() };
     status.set_condition(ready(false).reason("InUse").message(message));
     ctx.set_status(&vpc, status).await?;
     Ok(Action::requeue_after(Duration::from_secs(60)))
 }
 
-/// The names of the pods that carry the Vpc's label, in order; those that have ended are not in it any more.
+/// Returns the sorted names of the pods with the Vpc's label, except those that have finished.
 fn pods_of(vpc: &Vpc, ctx: &Context) -> Result<Vec<String>> {
     let labelled: Selector = Expression::Equal(LABEL.to_owned(), vpc.name_any()).into();
     let pods: Vec<Arc<Pod>> = ctx.select_in(&vpc.namespace().unwrap_or_default(), &labelled)?;

@@ -32,13 +32,13 @@ fn status(vpc: &Vpc) -> VpcStatus {
     vpc.status.clone().unwrap_or_default()
 }
 
-/// Waits until the pods of the Vpc are these.
+/// Waits until the Vpc lists these pods.
 async fn has_pods(plane: &TestPlane, pods: &[&str]) {
     plane.expect::<Vpc>("blue").to("list its pods", |vpc| status(vpc).pod_names == pods).await;
 }
 
 #[tokio::test]
-async fn subnets_are_carved_and_follow_the_spec() {
+async fn subnets_follow_the_spec() {
     let plane = TestPlane::builder().with_crd::<Vpc>().await;
     let _operator = plane.run(operator());
     plane.create(vpc("blue", "10.0.0.0/16", 2)).await;
@@ -48,11 +48,11 @@ async fn subnets_are_carved_and_follow_the_spec() {
     assert_eq!(made.subnets, ["10.0.0.0/17", "10.0.128.0/17"]);
     merge(&plane, "blue", json!({"spec": {"subnetnum": 3}})).await;
     let is_cut = |vpc: &Vpc| status(vpc).subnets == ["10.0.0.0/18", "10.0.64.0/18", "10.0.128.0/18"];
-    plane.expect::<Vpc>("blue").to("be cut anew", is_cut).await;
+    plane.expect::<Vpc>("blue").to("be split again", is_cut).await;
 }
 
 #[tokio::test]
-async fn pods_are_listed_while_they_carry_the_label_and_live() {
+async fn pods_are_listed_while_they_have_the_label_and_run() {
     let plane = TestPlane::builder().with_crd::<Vpc>().await;
     let _operator = plane.run(operator());
     plane.create(vpc("blue", "10.0.0.0/16", 1)).await;
@@ -70,7 +70,7 @@ async fn pods_are_listed_while_they_carry_the_label_and_live() {
 }
 
 #[tokio::test]
-async fn a_status_that_somebody_has_changed_is_repaired() {
+async fn a_changed_status_is_restored() {
     let plane = TestPlane::builder().with_crd::<Vpc>().await;
     let _operator = plane.run(operator());
     plane.create(vpc("blue", "10.0.0.0/16", 1)).await;
@@ -78,11 +78,11 @@ async fn a_status_that_somebody_has_changed_is_repaired() {
     let wrong = json!({"status": {"subnets": ["1.2.3.0/24"], "podNames": ["ghost"]}});
     plane.api::<Vpc>().patch_status("blue", &PatchParams::default(), &Patch::Merge(wrong)).await.unwrap();
     let is_true = |vpc: &Vpc| status(vpc).subnets == ["10.0.0.0/16"] && status(vpc).pod_names.is_empty();
-    plane.expect::<Vpc>("blue").to("be told truly", is_true).await;
+    plane.expect::<Vpc>("blue").to("be correct again", is_true).await;
 }
 
 #[tokio::test]
-async fn a_split_that_does_not_fit_is_refused_and_can_be_corrected() {
+async fn a_split_that_does_not_fit_is_reported_and_can_be_corrected() {
     let plane = TestPlane::builder().with_crd::<Vpc>().await;
     let _operator = plane.run(operator());
     plane.create(vpc("blue", "10.0.0.0/30", 8)).await;
@@ -93,12 +93,12 @@ async fn a_split_that_does_not_fit_is_refused_and_can_be_corrected() {
     merge(&plane, "blue", json!({"spec": {"cidrblock": "10.0.0.0/16"}})).await;
     plane.expect::<Vpc>("blue").condition("Ready").await;
     let many = plane.api::<Vpc>().create(&Default::default(), &vpc("red", "10.0.0.0/8", 5000)).await;
-    let kube::Error::Api(error) = many.unwrap_err() else { panic!("the server must refuse it") };
+    let kube::Error::Api(error) = many.unwrap_err() else { panic!("the server must reject it") };
     assert!(error.message.contains("spec.subnetnum"), "{}", error.message);
 }
 
 #[tokio::test]
-async fn a_vpc_stays_until_its_last_pod_has_gone() {
+async fn a_vpc_is_kept_until_its_last_pod_is_deleted() {
     let plane = TestPlane::builder().with_crd::<Vpc>().await;
     let _operator = plane.run(operator());
     plane.create(vpc("blue", "10.0.0.0/16", 1)).await;
@@ -106,7 +106,7 @@ async fn a_vpc_stays_until_its_last_pod_has_gone() {
     has_pods(&plane, &["a"]).await;
     plane.api::<Vpc>().delete("blue", &DeleteParams::default()).await.unwrap();
     let kept = plane.expect::<Vpc>("blue").condition_for("Ready", "False", "InUse").await;
-    assert_eq!(kept.message, "1 pods are still in it");
+    assert_eq!(kept.message, "1 pods still use the Vpc");
     let waiting = plane.expect::<Vpc>("blue").exists().await;
     assert_eq!(waiting.metadata.finalizers.as_deref(), Some(&[FINALIZER.to_owned()][..]));
     plane.api::<Pod>().delete("a", &DeleteParams::default().grace_period(0)).await.unwrap();
@@ -114,7 +114,7 @@ async fn a_vpc_stays_until_its_last_pod_has_gone() {
 }
 
 #[tokio::test]
-async fn what_happens_while_the_operator_is_down_is_made_up_for() {
+async fn changes_while_the_operator_is_down_are_reconciled() {
     let plane = TestPlane::builder().with_crd::<Vpc>().await;
     let first = plane.run(operator());
     plane.create(vpc("blue", "10.0.0.0/16", 1)).await;

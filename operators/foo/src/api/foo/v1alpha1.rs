@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass::{Conditions, schema};
 
-/// What a Foo is to be: so many replicas of a web server.
+/// Desired state of a Foo: a Deployment of a web server.
 #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[kube(
     group = "samplecontroller.k8s.io",
@@ -22,7 +22,7 @@ use windlass::{Conditions, schema};
 pub struct FooSpec {
     /// Name of the Deployment.
     pub deployment_name: String,
-    /// Its replicas.
+    /// Number of replicas of the Deployment.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 10))]
     pub replicas: i32,
@@ -32,17 +32,17 @@ fn one() -> i32 {
     1
 }
 
-/// What a Foo is.
+/// Observed state of a Foo.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema, Conditions)]
 #[serde(rename_all = "camelCase")]
 pub struct FooStatus {
-    /// Replicas that serve.
+    /// Number of available replicas of the Deployment.
     #[serde(default)]
     pub available_replicas: i32,
-    /// The generation that this status is about.
+    /// Generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Whether the Deployment is in place.
+    /// Latest observed conditions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass::Conditions;
 
-/// What a guestbook is to be.
+/// Desired state of a Guestbook.
 #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[kube(
@@ -21,13 +21,13 @@ use windlass::Conditions;
     printcolumn = r#"{"name": "URL", "type": "string", "jsonPath": ".status.url"}"#
 )]
 pub struct GuestbookSpec {
-    /// How many pods serve it.
+    /// Number of pods.
     #[schemars(range(min = 1, max = 10))]
     pub size: i32,
-    /// The ConfigMap with its settings, which become variables of the pods.
+    /// Name of the ConfigMap with the settings, which become environment variables of the pods.
     #[schemars(length(min = 1, max = 63))]
     pub config_map_name: String,
-    /// What guests leave.
+    /// What guests leave in the guestbook.
     #[serde(default, rename = "type")]
     pub kind: EntryKind,
 }
@@ -35,7 +35,7 @@ pub struct GuestbookSpec {
 /// What guests leave in a guestbook.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum EntryKind {
-    /// A telephone number.
+    /// A phone number.
     #[default]
     Phone,
     /// An address.
@@ -44,24 +44,24 @@ pub enum EntryKind {
     Name,
 }
 
-/// What a guestbook is.
+/// Observed state of a Guestbook.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema, Conditions)]
 #[serde(rename_all = "camelCase")]
 pub struct GuestbookStatus {
-    /// Where it is reached within the cluster.
+    /// URL of the guestbook within the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// How many pods there are.
+    /// Number of pods.
     #[serde(default)]
     pub replicas: i32,
-    /// How many of them are ready.
+    /// Number of ready pods.
     #[serde(default)]
     pub ready_replicas: i32,
-    /// Whether it serves.
+    /// Latest observed conditions.
     #[serde(default)]
     #[schemars(schema_with = "windlass::schema::conditions")]
     pub conditions: Vec<Condition>,
-    /// The generation that this status is about.
+    /// Generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }

@@ -4,7 +4,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What an ImoocPod is to be.
+/// Desired state of an ImoocPod.
 #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[kube(
     group = "k8s.example.com",
@@ -21,25 +21,25 @@ use serde::{Deserialize, Serialize};
     printcolumn = r#"{"name": "Current", "type": "integer", "jsonPath": ".status.replicas"}"#
 )]
 pub struct ImoocPodSpec {
-    /// How many pods there are to be.
+    /// Number of pods.
     #[schemars(range(min = 0))]
     pub replicas: i32,
 }
 
-/// What an ImoocPod is.
+/// Observed state of an ImoocPod.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ImoocPodStatus {
-    /// How many pods there are.
+    /// Number of pods.
     #[serde(default)]
     pub replicas: i32,
-    /// Their names, in order.
+    /// Names of the pods, sorted.
     #[serde(default)]
     pub pod_names: Vec<String>,
-    /// What selects them, for autoscalers.
+    /// Label selector of the pods, for autoscalers.
     #[serde(default)]
     pub selector: String,
-    /// The generation that this status is about.
+    /// Generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }

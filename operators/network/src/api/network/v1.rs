@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass::{Conditions, schema};
 
-/// What a network is to be.
+/// Desired state of a Network.
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[kube(
     group = "samplecrd.k8s.io",
@@ -20,20 +20,20 @@ use windlass::{Conditions, schema};
     printcolumn = r#"{"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status"}"#
 )]
 pub struct NetworkSpec {
-    /// Its addresses, as `192.168.0.0/16`.
+    /// CIDR block of the network, such as `192.168.0.0/16`.
     pub cidr: String,
-    /// The address of its gateway, one of them.
+    /// Address of the gateway, within the block.
     pub gateway: String,
 }
 
-/// What a network is.
+/// Observed state of a Network.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema, Conditions)]
 #[serde(rename_all = "camelCase")]
 pub struct NetworkStatus {
-    /// The generation that this status is about.
+    /// Generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Whether the network is there.
+    /// Latest observed conditions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,

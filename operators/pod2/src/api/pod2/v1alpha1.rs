@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass::Conditions;
 
-/// What is to run.
+/// Desired state of a Pod2.
 #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[kube(
@@ -22,13 +22,13 @@ use windlass::Conditions;
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#
 )]
 pub struct Pod2Spec {
-    /// The processes. They cannot be changed.
+    /// Processes to run. Immutable.
     #[schemars(length(min = 1, max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub containers: Vec<Container>,
-    /// When a process that has ended is started again.
+    /// When to restart a process that has exited.
     #[serde(default)]
     pub restart_policy: RestartPolicy,
-    /// How long processes may take to end once they are asked to.
+    /// How long processes may take to exit after SIGTERM.
     #[serde(default = "ten")]
     #[schemars(range(min = 0, max = 3600))]
     pub termination_grace_period_seconds: i64,
@@ -42,112 +42,112 @@ fn ten() -> i64 {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Container {
-    /// Its name, which no other of the Pod2 has.
+    /// Name of the container, unique within the Pod2.
     #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub name: String,
-    /// The program and its arguments.
+    /// Program and arguments.
     #[schemars(length(min = 1, max = 64))]
     pub command: Vec<String>,
-    /// Variables, beside those of the operator.
+    /// Environment variables, in addition to those of the operator.
     #[serde(default)]
     #[schemars(length(max = 64))]
     pub env: Vec<Variable>,
-    /// The folder it runs in; that of the operator, if there is none.
+    /// Working directory. Defaults to that of the operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub working_dir: Option<String>,
 }
 
-/// A variable of a process.
+/// An environment variable of a process.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 pub struct Variable {
-    /// Its name.
+    /// Name of the variable.
     #[schemars(length(min = 1, max = 256), regex(pattern = "^[A-Za-z_][A-Za-z0-9_]*$"))]
     pub name: String,
-    /// Its value.
+    /// Value of the variable.
     #[serde(default)]
     #[schemars(length(max = 4096))]
     pub value: String,
 }
 
-/// When a process that has ended is started again.
+/// When to restart a process that has exited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum RestartPolicy {
-    /// However it ended.
+    /// Always restart it.
     #[default]
     Always,
-    /// If it failed.
+    /// Restart it if it failed.
     OnFailure,
-    /// Never.
+    /// Never restart it.
     Never,
 }
 
-/// How far a Pod2 is.
+/// Phase of a Pod2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum Phase {
     /// Not all processes have been started.
     #[default]
     Pending,
-    /// Some process runs, or will again.
+    /// A process is running, or will be restarted.
     Running,
-    /// All have ended well, and none is started again.
+    /// All processes have succeeded and will not be restarted.
     Succeeded,
-    /// All have ended, some not well, and none is started again.
+    /// All processes have exited, some of them failed, and none will be restarted.
     Failed,
 }
 
-/// What runs.
+/// Observed state of a Pod2.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema, Conditions)]
 #[serde(rename_all = "camelCase")]
 pub struct Pod2Status {
-    /// How far it is.
+    /// Phase of the Pod2.
     #[serde(default)]
     pub phase: Phase,
-    /// How often processes were started again, all together.
+    /// Total number of restarts.
     #[serde(default)]
     pub restarts: u32,
-    /// The processes, in the order of the spec.
+    /// Processes in the order of the spec.
     #[serde(default)]
     pub containers: Vec<ContainerStatus>,
-    /// Whether all processes run.
+    /// Latest observed conditions.
     #[serde(default)]
     #[schemars(schema_with = "windlass::schema::conditions")]
     pub conditions: Vec<Condition>,
-    /// The generation that this status is about.
+    /// Generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }
 
-/// What has become of a process.
+/// Observed state of a process.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerStatus {
-    /// The name of the container.
+    /// Name of the container.
     pub name: String,
-    /// What it does now.
+    /// State of the process.
     #[serde(default)]
     pub state: State,
-    /// The process, while it runs.
+    /// Process ID, while it is running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
-    /// How it last ended: its exit code, or 128 and the number of the signal.
+    /// Last exit code, or 128 plus the number of the signal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// Why it is as it is, where there is something to say.
+    /// Reason for the state, if any.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// How often it was started again.
+    /// Number of restarts.
     #[serde(default)]
     pub restart_count: u32,
 }
 
-/// What a process does.
+/// State of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum State {
     /// It will be started.
     #[default]
     Waiting,
-    /// It runs.
+    /// It is running.
     Running,
-    /// It has ended, and is not started again.
+    /// It has exited and will not be restarted.
     Terminated,
 }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass::Conditions;
 
-/// What is to be done.
+/// Desired state of a PodTask.
 #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[kube(
@@ -22,16 +22,16 @@ use windlass::Conditions;
     printcolumn = r#"{"name": "Message", "type": "string", "jsonPath": ".status.message", "priority": 1}"#
 )]
 pub struct PodTaskSpec {
-    /// What is done. Cannot be changed.
+    /// Action to perform. Immutable.
     pub action: TaskAction,
-    /// The name of the pod that it is done to. Cannot be changed.
+    /// Name of the target pod. Immutable.
     #[schemars(length(min = 1, max = 253))]
     pub target: String,
-    /// How often it is tried again when it fails.
+    /// Number of retries after a failure.
     #[serde(default = "three")]
     #[schemars(range(min = 0, max = 20))]
     pub retries: i32,
-    /// How long the task stays when it is over; for ever, if not set.
+    /// Time to live of a finished task, in seconds. Kept forever if not set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub ttl_seconds_after_finished: Option<i64>,
@@ -41,69 +41,69 @@ fn three() -> i32 {
     3
 }
 
-/// What can be done to a pod.
+/// An action on a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskAction {
-    /// Ends it, so that it begins anew.
+    /// Deletes the pod, so that it starts again.
     Restart,
-    /// Writes it down.
+    /// Saves the pod to a ConfigMap.
     Snapshot,
 }
 
-/// How far a task is.
+/// Phase of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum Phase {
-    /// Not begun.
+    /// Not started.
     #[default]
     Pending,
-    /// Begun.
+    /// Started.
     Running,
-    /// Done.
+    /// Completed successfully.
     Succeeded,
-    /// Given up.
+    /// Failed after all retries.
     Failed,
 }
 
 impl Phase {
-    /// Whether nothing more is done.
+    /// Returns whether the task is finished.
     pub fn is_over(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
     }
 }
 
-/// What has been done.
+/// Observed state of a PodTask.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema, Conditions)]
 #[serde(rename_all = "camelCase")]
 pub struct PodTaskStatus {
-    /// How far it is.
+    /// Phase of the task.
     #[serde(default)]
     pub phase: Phase,
-    /// What happened last, in words.
+    /// Human-readable description of the last step.
     #[serde(default)]
     pub message: String,
-    /// The pod that it is about.
+    /// UID of the target pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_uid: Option<String>,
-    /// The ConfigMap with the snapshot.
+    /// Name of the ConfigMap with the snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<String>,
-    /// How often it has failed.
+    /// Number of failed attempts.
     #[serde(default)]
     pub failures: i32,
-    /// When it was begun.
+    /// When the task was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "windlass::schema::optional_time")]
     pub start_time: Option<Time>,
-    /// When it is tried again.
+    /// When the task is retried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "windlass::schema::optional_time")]
     pub retry_time: Option<Time>,
-    /// When it was over.
+    /// When the task finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "windlass::schema::optional_time")]
     pub completion_time: Option<Time>,
-    /// Whether it is over, and well.
+    /// Latest observed conditions.
     #[serde(default)]
     #[schemars(schema_with = "windlass::schema::conditions")]
     pub conditions: Vec<Condition>,

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass::Conditions;
 
-/// What a Vpc is to be.
+/// Desired state of a Vpc.
 #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[kube(
     group = "network.example.com",
@@ -20,34 +20,34 @@ use windlass::Conditions;
     printcolumn = r#"{"name": "Pods", "type": "string", "jsonPath": ".status.podNames", "priority": 1}"#
 )]
 pub struct VpcSpec {
-    /// What people call it.
+    /// Display name.
     #[schemars(length(min = 1, max = 63))]
     pub vpcname: String,
-    /// Its addresses, as `10.0.0.0/16` or `fd00::/48`.
+    /// CIDR block, such as `10.0.0.0/16` or `fd00::/48`.
     pub cidrblock: String,
-    /// How many subnets it is cut into.
+    /// Number of subnets to split the block into.
     #[schemars(range(min = 1, max = 1024))]
     pub subnetnum: u32,
 }
 
-/// What a Vpc is.
+/// Observed state of a Vpc.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema, Conditions)]
 #[serde(rename_all = "camelCase")]
 pub struct VpcStatus {
-    /// How many subnets there are.
+    /// Number of subnets.
     #[serde(default)]
     pub subnetnum: u32,
-    /// The subnets, in order.
+    /// CIDR blocks of the subnets, in order.
     #[serde(default)]
     pub subnets: Vec<String>,
-    /// The pods in it, in order.
+    /// Names of the pods in the Vpc, sorted.
     #[serde(default)]
     pub pod_names: Vec<String>,
-    /// Whether it is as asked for.
+    /// Latest observed conditions.
     #[serde(default)]
     #[schemars(schema_with = "windlass::schema::conditions")]
     pub conditions: Vec<Condition>,
-    /// The generation that this status is about.
+    /// Generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }
