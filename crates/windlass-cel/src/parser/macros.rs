@@ -18,8 +18,8 @@ const NOT_A_NAME: &str = "argument must be a simple name";
 const OVERWRITES: &str = "iteration variable overwrites accumulator variable";
 
 /// Error in the arguments of a macro, with the ID of the expression.
-type Wrong = (ExprId, String);
-type Expanded = Result<Expr, Wrong>;
+type MacroError = (ExprId, String);
+type Expanded = Result<Expr, MacroError>;
 
 impl Builder<'_> {
     /// Returns a call, or the expansion of the macro with that name.
@@ -214,7 +214,7 @@ struct Variables {
     second: Option<String>,
 }
 
-fn name(expr: &Expr, otherwise: &str) -> Result<String, Wrong> {
+fn name(expr: &Expr, otherwise: &str) -> Result<String, MacroError> {
     match &expr.kind {
         ExprKind::Ident(name) => Ok(name.clone()),
         _ => Err((expr.id, otherwise.to_owned())),
@@ -225,7 +225,7 @@ fn is_accumulator(name: &str) -> bool {
     name == ACCUMULATOR || name == OLD_ACCUMULATOR
 }
 
-fn one_variable(expr: &Expr, otherwise: &str) -> Result<Variables, Wrong> {
+fn one_variable(expr: &Expr, otherwise: &str) -> Result<Variables, MacroError> {
     let first = name(expr, otherwise)?;
     if is_accumulator(&first) {
         return Err((expr.id, OVERWRITES.to_owned()));
@@ -233,7 +233,7 @@ fn one_variable(expr: &Expr, otherwise: &str) -> Result<Variables, Wrong> {
     Ok(Variables { first, second: None })
 }
 
-fn two_variables(one: &Expr, two: &Expr) -> Result<Variables, Wrong> {
+fn two_variables(one: &Expr, two: &Expr) -> Result<Variables, MacroError> {
     let first = name(one, NOT_A_NAME)?;
     let second = name(two, NOT_A_NAME)?;
     if first == second {
@@ -248,7 +248,7 @@ fn two_variables(one: &Expr, two: &Expr) -> Result<Variables, Wrong> {
 }
 
 /// Returns the variables of a quantifier, one or two, and its predicate.
-fn quantified(mut args: Vec<Expr>) -> Result<(Variables, Expr), Wrong> {
+fn quantified(mut args: Vec<Expr>) -> Result<(Variables, Expr), MacroError> {
     let variables =
         if args.len() == 2 { one_variable(&args[0], NOT_A_NAME)? } else { two_variables(&args[0], &args[1])? };
     let predicate = args.pop().expect("a quantifier must have a predicate");
@@ -256,7 +256,7 @@ fn quantified(mut args: Vec<Expr>) -> Result<(Variables, Expr), Wrong> {
 }
 
 /// Returns the variables of a two-variable transformation, its filter and its transform expression.
-fn transformed(mut args: Vec<Expr>) -> Result<(Variables, Option<Expr>, Expr), Wrong> {
+fn transformed(mut args: Vec<Expr>) -> Result<(Variables, Option<Expr>, Expr), MacroError> {
     let variables = two_variables(&args[0], &args[1])?;
     let transform = args.pop().expect("a transformation must have a result");
     let filter = if args.len() == 3 { args.pop() } else { None };

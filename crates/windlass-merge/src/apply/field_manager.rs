@@ -214,7 +214,7 @@ impl<'a> FieldManager<'a> {
         };
         let mut object = object.unwrap_or(live);
         if manager == last_applied::MANAGER {
-            last_applied::renew(&mut object, patch);
+            last_applied::update_annotation(&mut object, patch);
         }
         set_managed_fields(&mut object, managed.encode());
         Ok(object)

@@ -100,7 +100,7 @@ impl<'a> Updater<'a> {
         managed: &mut ManagedFields,
     ) -> Result<Set, UpdateError> {
         self.reconcile(live, managed)?;
-        let change = self.settle(live, new, managed, None, true)?;
+        let change = self.take_ownership(live, new, managed, None, true)?;
         Ok(change.set)
     }
 
@@ -134,14 +134,14 @@ impl<'a> Updater<'a> {
                 .map_err(|error| format!("failed to prune fields: {error}"))?,
             _ => merged,
         };
-        self.settle(live, &new, managed, Some(id), force)?;
+        self.take_ownership(live, &new, managed, Some(id), force)?;
         let same = equal_values(&live.value, &new.value);
         Ok((!same).then(|| new.value.into_owned()))
     }
 
     /// Removes the differences between two objects from every manager except `acting`; without force, changed (not
     /// removed) fields that others own are conflicts. Drops entries that own nothing or whose version is unknown.
-    fn settle(
+    fn take_ownership(
         &self,
         old: &Versioned<'a>,
         new: &Versioned<'a>,

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{
     DIRECTIVE, ELEMENT_ORDER, Error, directive_field, merge_map,
-    order::{Positions, weave},
+    order::{Positions, interleave},
     schema::Node,
     without_directives,
 };
@@ -31,8 +31,8 @@ pub(super) fn merge(
     }
     if elements(&original, &patch)? == Elements::Scalars {
         if deletes {
-            let doomed = Positions::of(&patch, None);
-            return Ok(original.into_iter().filter(|item| doomed.get(item, None).is_none()).collect());
+            let removed = Positions::of(&patch, None);
+            return Ok(original.into_iter().filter(|item| removed.get(item, None).is_none()).collect());
         }
         if merge_key.is_some() {
             let found = original.first().or(patch.first()).unwrap_or(&Value::Null);
@@ -41,7 +41,7 @@ pub(super) fn merge(
         let (wanted, server) = (Positions::of(&patch, None), Positions::of(&original, None));
         let mut seen = HashSet::new();
         let merged = original.into_iter().chain(patch).filter(|item| seen.insert(item.to_string())).collect();
-        return Ok(weave(merged, &wanted, &server, None));
+        return Ok(interleave(merged, &wanted, &server, None));
     }
     let Some(key) = merge_key else {
         return Err(Error::Mismatch(format!("cannot merge lists without merge key for {}", element.kind())));
@@ -52,7 +52,7 @@ pub(super) fn merge(
     if let Some(nameless) = merged.iter().find(|item| item.get(key).is_none()) {
         return Err(Error::no_merge_key(nameless, key));
     }
-    Ok(weave(merged, &wanted, &server, merge_key))
+    Ok(interleave(merged, &wanted, &server, merge_key))
 }
 
 /// Applies and removes every `$setElementOrder/x` of a patch, together with the list `x` that it orders.
@@ -119,7 +119,7 @@ fn merge_ordered_field(
             return Err(error);
         }
     }
-    let ordered = weave(merged, &Positions::of(wanted, key), &server, key);
+    let ordered = interleave(merged, &Positions::of(wanted, key), &server, key);
     original.insert(name.to_owned(), Value::Array(ordered));
     Ok(())
 }
@@ -184,12 +184,12 @@ fn take_special_elements(
 ) -> Result<(Vec<Value>, Vec<Value>), Error> {
     let (special, plain): (Vec<_>, Vec<_>) = patch.into_iter().partition(|item| item.get(DIRECTIVE).is_some());
     let mut replace = false;
-    let mut doomed = HashSet::new();
+    let mut removed = HashSet::new();
     for item in &special {
         let directive = item.get(DIRECTIVE).unwrap_or(&Value::Null);
         match directive.as_str() {
             Some("delete") => {
-                doomed.insert(require_key(item, key)?.to_string());
+                removed.insert(require_key(item, key)?.to_string());
             }
             Some("replace") => replace = true,
             Some("merge") => {
@@ -201,10 +201,10 @@ fn take_special_elements(
     if replace {
         return Ok((plain, Vec::new()));
     }
-    if doomed.is_empty() {
+    if removed.is_empty() {
         return Ok((original, plain));
     }
-    let kept = |item: &Value| item.get(key).is_none_or(|value| !doomed.contains(&value.to_string()));
+    let kept = |item: &Value| item.get(key).is_none_or(|value| !removed.contains(&value.to_string()));
     Ok((original.into_iter().filter(kept).collect(), plain))
 }
 

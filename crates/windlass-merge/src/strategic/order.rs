@@ -46,7 +46,12 @@ fn identity(item: &Value, merge_key: Option<&str>) -> String {
 }
 
 /// Orders a merged list: `wanted` is the order of the patch, `server` that of the object before the patch.
-pub(super) fn weave(merged: Vec<Value>, wanted: &Positions, server: &Positions, merge_key: Option<&str>) -> Vec<Value> {
+pub(super) fn interleave(
+    merged: Vec<Value>,
+    wanted: &Positions,
+    server: &Positions,
+    merge_key: Option<&str>,
+) -> Vec<Value> {
     let (mut from_patch, mut server_only) = (Vec::new(), Vec::new());
     for item in merged {
         let (in_patch, in_server) = (wanted.get(&item, merge_key), server.get(&item, merge_key));

@@ -52,7 +52,7 @@ fn read(schema: &Value, depth: usize) -> Result<Box<Structural>, CompileError> {
     if depth >= MAX_DEPTH {
         return Err(CompileError::TooDeep);
     }
-    refuse_unsupported(map)?;
+    reject_unsupported(map)?;
     if map.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false)) {
         return Err(CompileError::PreserveFalse);
     }
@@ -98,7 +98,7 @@ fn read_below(out: &mut Structural, map: &Map<String, Value>, depth: usize) -> R
     Ok(())
 }
 
-fn refuse_unsupported(map: &Map<String, Value>) -> Result<(), CompileError> {
+fn reject_unsupported(map: &Map<String, Value>) -> Result<(), CompileError> {
     let set = |value: &Value| match value {
         Value::Null => false,
         Value::String(text) => !text.is_empty(),

@@ -192,7 +192,7 @@ fn an_embedded_type_that_is_not_a_string_is_an_error_with_its_path() {
     assert_eq!(error.expect_err("5 is no kind").to_string(), "list[0].kind: Invalid value: 5: must be a string");
 }
 
-fn judge_defaults(schema: Value) -> Vec<String> {
+fn validate_defaults(schema: Value) -> Vec<String> {
     let table = types();
     let options = DefaultOptions { resource_root: true, require_pruned: true };
     let errors = defaults::validate(&Path::new("x"), &compile(schema), meta(&table), options, &mut |_| Vec::new());
@@ -201,7 +201,7 @@ fn judge_defaults(schema: Value) -> Vec<String> {
 
 #[test]
 fn defaults_must_match_their_schema() {
-    let errors = judge_defaults(json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+    let errors = validate_defaults(json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
         "a": {"type": "integer", "default": "x"},
         "b": {"type": "object", "default": {"unknown": 1}},
         "c": {"type": "string", "format": "int32", "default": "x"},
@@ -218,7 +218,7 @@ fn defaults_must_match_their_schema() {
 
 #[test]
 fn defaults_inside_metadata_must_give_valid_metadata() {
-    let errors = judge_defaults(json!({"type": "object", "properties": {"t": {"type": "object",
+    let errors = validate_defaults(json!({"type": "object", "properties": {"t": {"type": "object",
         "x-kubernetes-embedded-resource": true, "properties": {"metadata": {"type": "object", "properties": {
             "labels": {"type": "object", "default": {"?": "x"}}, "name": {"type": "string", "default": "fine"}}}}}}}));
     assert_eq!(errors.len(), 1);

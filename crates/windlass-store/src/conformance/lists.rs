@@ -17,7 +17,7 @@ pub async fn lists_are_ordered_pages_of_one_revision(store: &Arc<dyn Store>, roo
         expected.push((key, revision, Some(Bytes::from(name))));
     }
     expected.sort();
-    // Neighbours of the prefix on both sides.
+    // Neighbors of the prefix on both sides.
     let outside = root.trim_end_matches('/');
     store.create(&format!("{outside}.a"), Bytes::new()).await.expect("create must succeed");
     store.create(&format!("{outside}0"), Bytes::new()).await.expect("create must succeed");

@@ -31,7 +31,7 @@ pub(super) fn fields(manager: &FieldManager<'_>, live: &Value) -> Option<Set> {
 }
 
 /// Updates the annotation, if the object has it, to a configuration that was just applied.
-pub(super) fn renew(object: &mut Value, patch: &Value) {
+pub(super) fn update_annotation(object: &mut Value, patch: &Value) {
     if annotation(object).is_none() {
         return;
     }

@@ -51,9 +51,9 @@ pub(crate) fn insert(fields: &mut Fields, set: &Set) {
     });
 }
 
-/// Changes the fields that the set has nodes for. `judge` changes the fields below; it is passed whether the field was
+/// Changes the fields that the set has nodes for. `update` changes the fields below; it is passed whether the field was
 /// a member and returns whether it is one now.
-fn change(fields: &mut Fields, set: &Set, judge: fn(&mut Fields, bool, &Node) -> bool) {
+fn change(fields: &mut Fields, set: &Set, update: fn(&mut Fields, bool, &Node) -> bool) {
     for node in set.nodes() {
         let key = node.element().to_key();
         let stored = fields.remove(&key);
@@ -63,7 +63,7 @@ fn change(fields: &mut Fields, set: &Set, judge: fn(&mut Fields, bool, &Node) ->
             _ => Map::new(),
         };
         below.remove(".");
-        let member = judge(&mut below, was_member, node);
+        let member = update(&mut below, was_member, node);
         if member && !below.is_empty() {
             below.insert(".".to_owned(), Value::Object(Map::new()));
         }

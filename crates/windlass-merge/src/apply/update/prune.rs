@@ -27,8 +27,8 @@ impl<'a> Updater<'a> {
         }
         let context = "failed to convert merged object to last applied version: ";
         let Some(converted) = self.convert(&merged, last_version, context)? else { return Ok(merged) };
-        let doomed = last.ensure_named_fields_are_members(converted.types);
-        let pruned = without(&converted, &doomed);
+        let removed = last.ensure_named_fields_are_members(converted.types);
+        let pruned = without(&converted, &removed);
         let pruned = self
             .add_back_owned(&converted, pruned, managed, last_version)
             .map_err(|error| format!("failed add back owned items: {error}"))?;

@@ -25,7 +25,7 @@ impl Range<'_> {
         }
     }
 
-    fn complaint(self, what: &str, place: &Place<'_>) -> String {
+    fn type_error(self, what: &str, place: &Place<'_>) -> String {
         let kind = match self.kind {
             Some(Kind::Integer) => "integer",
             Some(Kind::Number) => "number",
@@ -93,7 +93,7 @@ impl Check {
         };
         let range = Range { kind, format };
         if !range.holds(number) {
-            self.placeless(range.complaint("Checked", place), out);
+            self.placeless(range.type_error("Checked", place), out);
         }
         let validation = &schema.validation;
         let float = |number: &serde_json::Number| number.as_f64().unwrap_or_default();
@@ -115,7 +115,7 @@ impl Check {
     fn bound(&mut self, number: Num, bound: Bound, range: Range<'_>, place: &Place<'_>, out: &mut ErrorList) {
         let fits = range.holds(Num::Float(bound.limit));
         if !fits {
-            self.placeless(range.complaint(bound.what, place), out);
+            self.placeless(range.type_error(bound.what, place), out);
         }
         let (fails, shown, limit) = match number {
             Num::Int(n) if fits => {
@@ -136,7 +136,7 @@ impl Check {
     fn multiple_of(&mut self, number: Num, factor: f64, range: Range<'_>, place: &Place<'_>, out: &mut ErrorList) {
         let fits = range.holds(Num::Float(factor));
         if !fits {
-            self.placeless(range.complaint("MultipleOf", place), out);
+            self.placeless(range.type_error("MultipleOf", place), out);
         }
         let (shown, positive, multiple, value) = match number {
             Num::Int(n) if fits => {

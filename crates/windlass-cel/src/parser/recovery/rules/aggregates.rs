@@ -68,7 +68,7 @@ impl Recovery<'_> {
         self.enter(LIST_INIT)?;
         loop {
             elements.push(self.call(COMMA_OR_END, Self::opt_expr)?);
-            if !self.goes_on(OPTIONAL_EXPRESSIONS)? {
+            if !self.continues(OPTIONAL_EXPRESSIONS)? {
                 break;
             }
         }
@@ -76,7 +76,7 @@ impl Recovery<'_> {
     }
 
     /// Whether a comma and another element follow; consumes the comma.
-    fn goes_on(&mut self, first: Set) -> Result<bool, Stopped> {
+    fn continues(&mut self, first: Set) -> Result<bool, Stopped> {
         if self.peek(0)? != Kind::Comma || !first.contains(self.peek(1)?) {
             return Ok(false);
         }
@@ -96,7 +96,7 @@ impl Recovery<'_> {
             };
             let value = self.call(COMMA_OR_END, Self::expr)?;
             fields.push(MessageField { question, name, colon, value });
-            if !self.goes_on(OPTIONAL_NAMES)? {
+            if !self.continues(OPTIONAL_NAMES)? {
                 break Ok(());
             }
         };
@@ -131,7 +131,7 @@ impl Recovery<'_> {
             };
             let value = self.call(COMMA_OR_END, Self::expr)?;
             entries.push(MapEntry { question, key, colon, value });
-            if !self.goes_on(OPTIONAL_EXPRESSIONS)? {
+            if !self.continues(OPTIONAL_EXPRESSIONS)? {
                 break Ok(());
             }
         };
