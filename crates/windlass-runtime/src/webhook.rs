@@ -1,19 +1,19 @@
-//! Defaulting, validation and conversion over HTTPS.
+//! Defaulting, validating and conversion webhooks.
 //!
-//! A [`Webhook`] holds typed handlers of one kind, a [`Conversion`] the versions of one; [`Webhooks`] are all of a
-//! process. [`Webhooks::bind`] makes a [`WebhookServer`] of them, which answers `AdmissionReview` and
-//! `ConversionReview` (v1 and v1beta1) at the paths that controller-runtime uses: `/mutate-<group>-<version>-<kind>`,
-//! `/validate-…` and `/convert`.
+//! A [`Webhook`] holds typed handlers of one kind, a [`Conversion`] the versions of one kind, and [`Webhooks`] all
+//! webhooks of a process. [`Webhooks::bind`] turns them into a [`WebhookServer`], which responds to `AdmissionReview`
+//! and `ConversionReview` (v1 and v1beta1) at the paths that controller-runtime uses:
+//! `/mutate-<group>-<version>-<kind>`, `/validate-…` and `/convert`.
 //!
-//! Promises:
+//! Guarantees:
 //!
-//! - A defaulting handler's answer is a patch of what it changed, never of what its Rust type does not know.
-//! - Nothing that is sent panics the server: what is no review gets 400. A handler that panics refuses its request.
-//! - Certificates are exchanged without dropping a connection, and a broken one never replaces a good one.
+//! - A defaulting handler responds with a patch of what it changed, never of fields that its Rust type does not know.
+//! - No request panics the server: anything but a review gets a 400. A handler that panics rejects its request.
+//! - Certificates are replaced without dropping a connection, and an invalid one never replaces a valid one.
 //! - Private keys are neither logged nor written to disk.
 //!
-//! There is no macro for versions of a type: a version is a struct and a conversion two `From`s, which a macro could
-//! only hide as long as versions differ by renamed fields.
+//! There is no macro for versions of a type: a version is a struct, and a conversion is two `From` implementations. A
+//! macro could hide these only while versions differ by renamed fields.
 
 mod admission;
 mod certificates;

@@ -23,7 +23,7 @@ use crate::object::{Object, resource_of};
 type Default<K> = Box<dyn Fn(K, Arc<Request<K>>) -> BoxFuture<'static, Result<K, Denied>> + Send + Sync>;
 type Validate<K> = Box<dyn Fn(Arc<Request<K>>) -> BoxFuture<'static, Result<Warnings, Denied>> + Send + Sync>;
 
-/// What is to be defaulted and refused in requests that write objects of one kind.
+/// Defaulting and validation of requests that write objects of one kind.
 ///
 /// ```
 /// use windlass_runtime::webhook::{Denied, Request, Warnings, Webhook};
@@ -43,11 +43,11 @@ type Validate<K> = Box<dyn Fn(Arc<Request<K>>) -> BoxFuture<'static, Result<Warn
 /// assert_eq!(webhook.describe().len(), 2);
 /// ```
 ///
-/// Several handlers of one sort run in the order they were added; the first refusal ends it. A handler that panics or
-/// takes longer than the API server waits refuses the request.
+/// Handlers of the same type run in the order in which they were added; the first one that denies the request ends it.
+/// A handler that panics or exceeds the API server's timeout denies the request.
 ///
-/// Defaulting is answered with a patch of exactly what the handlers changed: fields that the Rust type does not know,
-/// and ones that it writes differently, stay as they are.
+/// Defaulting responds with a patch of exactly what the handlers changed: fields that the Rust type does not know, or
+/// serializes differently, are not touched.
 pub struct Webhook<K: Object> {
     resource: ApiResource,
     defaulters: Vec<Default<K>>,
@@ -55,7 +55,7 @@ pub struct Webhook<K: Object> {
     settings: Settings,
 }
 
-/// What the webhook configuration says beside the resource.
+/// Fields of the webhook configuration besides the resource.
 #[derive(Clone, Debug)]
 struct Settings {
     subresources: Vec<String>,
@@ -69,15 +69,15 @@ struct Settings {
 }
 
 impl<K: Object<DynamicType: std::default::Default>> Webhook<K> {
-    /// One without handlers.
-    #[expect(clippy::new_without_default, reason = "a webhook without handlers is a beginning, not a default")]
+    /// Creates a webhook without handlers.
+    #[expect(clippy::new_without_default, reason = "a webhook without handlers has no use as a default")]
     pub fn new() -> Self {
         Self::of(&K::DynamicType::default())
     }
 }
 
 impl<K: Object> Webhook<K> {
-    /// One without handlers, of a kind known only at run time.
+    /// Creates a webhook without handlers, for a kind that is known at run time.
     pub fn of(dynamic: &K::DynamicType) -> Self {
         let settings = Settings {
             subresources: Vec::new(),
@@ -92,9 +92,10 @@ impl<K: Object> Webhook<K> {
         Self { resource: resource_of::<K>(dynamic), defaulters: Vec::new(), validators: Vec::new(), settings }
     }
 
-    /// Fills in what a client left out. Called with the object as it is to be, when it is made and when it is changed.
+    /// Adds a defaulting handler, which sets fields that a client left out. It is called with the new object, on create
+    /// and update.
     ///
-    /// The closure changes the object and answers nothing, or a result.
+    /// The closure changes the object and returns nothing, or a result.
     #[must_use]
     pub fn default_with<F, R>(mut self, default: F) -> Self
     where
@@ -108,7 +109,7 @@ impl<K: Object> Webhook<K> {
         self
     }
 
-    /// Like [`Webhook::default_with`], for a closure that waits for something: it gets the object and answers it.
+    /// Like [`Webhook::default_with`], for an async closure, which gets the object and returns it.
     ///
     /// ```
     /// # use windlass_runtime::webhook::{Denied, Webhook};
@@ -130,7 +131,7 @@ impl<K: Object> Webhook<K> {
         self
     }
 
-    /// [`Webhook::default_with`] as a trait.
+    /// Like [`Webhook::default_with`], for a value with a trait.
     #[must_use]
     pub fn defaulter(self, defaulter: impl Defaulter<K>) -> Self {
         let defaulter = Arc::new(defaulter);
@@ -140,10 +141,9 @@ impl<K: Object> Webhook<K> {
         })
     }
 
-    /// Accepts a request, with or without warnings, or refuses it.
+    /// Adds a validating handler, which allows a request, with or without warnings, or denies it.
     ///
-    /// Called when an object is made and when it is changed; also when it is deleted, after
-    /// [`Webhook::also_on_delete`].
+    /// It is called on create and update; also on delete, after [`Webhook::also_on_delete`].
     #[must_use]
     pub fn validate<F, R>(mut self, validate: F) -> Self
     where
@@ -154,7 +154,7 @@ impl<K: Object> Webhook<K> {
         self
     }
 
-    /// Like [`Webhook::validate`], for a closure that waits for something.
+    /// Like [`Webhook::validate`], for an async closure.
     #[must_use]
     pub fn validate_async<F, W, R>(mut self, validate: F) -> Self
     where
@@ -166,7 +166,7 @@ impl<K: Object> Webhook<K> {
         self
     }
 
-    /// [`Webhook::validate`] as a trait.
+    /// Like [`Webhook::validate`], for a value with a trait.
     #[must_use]
     pub fn validator(self, validator: impl Validator<K>) -> Self {
         let validator = Arc::new(validator);
@@ -176,65 +176,66 @@ impl<K: Object> Webhook<K> {
         })
     }
 
-    /// Validates deletions too. The cluster then cannot delete such objects while the operator is away, unless the
-    /// failure policy is [`FailurePolicy::Ignore`].
+    /// Validates deletions, too. Such objects then cannot be deleted while the operator is down, unless the failure
+    /// policy is [`FailurePolicy::Ignore`].
     #[must_use]
     pub fn also_on_delete(mut self) -> Self {
         self.settings.operations.push(Operation::Delete);
         self
     }
 
-    /// Judges writes of this subresource too, as `status`. Its objects must be of this kind: `scale` is not.
+    /// Handles writes of this subresource, too, for example `status`. Its objects must be of this kind, unlike those of
+    /// `scale`.
     #[must_use]
     pub fn subresource(mut self, name: impl Into<String>) -> Self {
         self.settings.subresources.push(name.into());
         self
     }
 
-    /// What the API server does when it cannot ask: `Fail` unless said.
+    /// Sets what the API server does when the webhook cannot be called; `Fail` by default.
     #[must_use]
     pub fn failure_policy(mut self, policy: FailurePolicy) -> Self {
         self.settings.failure_policy = policy;
         self
     }
 
-    /// Whether handlers do anything besides answering: `None` unless said.
+    /// Declares side effects of the handlers; `None` by default.
     #[must_use]
     pub fn side_effects(mut self, effects: SideEffects) -> Self {
         self.settings.side_effects = effects;
         self
     }
 
-    /// How long the API server waits, 1 to 30 seconds: 10 unless said.
+    /// Sets the API server's timeout, 1 to 30 seconds; 10 by default.
     #[must_use]
     pub fn timeout_seconds(mut self, seconds: u8) -> Self {
         self.settings.timeout_seconds = seconds.clamp(1, 30);
         self
     }
 
-    /// Asks only about requests for which this CEL expression holds.
+    /// Restricts the webhook to requests for which this CEL expression is true.
     #[must_use]
     pub fn match_condition(mut self, name: impl Into<String>, expression: impl Into<String>) -> Self {
         self.settings.match_conditions.push(MatchCondition { name: name.into(), expression: expression.into() });
         self
     }
 
-    /// Another path than `/mutate-<group>-<version>-<kind>`. The name in the webhook configuration then tells the path
-    /// too: a kind may have several webhooks.
+    /// Sets another path than `/mutate-<group>-<version>-<kind>`. The name in the webhook configuration then includes
+    /// the path, so that a kind can have several webhooks.
     #[must_use]
     pub fn mutate_path(mut self, path: impl Into<String>) -> Self {
         self.settings.mutate_path = Some(path.into());
         self
     }
 
-    /// Another path than `/validate-<group>-<version>-<kind>`; see [`Webhook::mutate_path`].
+    /// Sets another path than `/validate-<group>-<version>-<kind>`; see [`Webhook::mutate_path`].
     #[must_use]
     pub fn validate_path(mut self, path: impl Into<String>) -> Self {
         self.settings.validate_path = Some(path.into());
         self
     }
 
-    /// What a webhook configuration has to say: one entry for defaulting, one for validation, as there are handlers.
+    /// Returns the entries of webhook configurations: one for defaulting and one for validation, if there are handlers.
     pub fn describe(&self) -> Vec<Description> {
         let mut described = Vec::new();
         if !self.defaulters.is_empty() {
@@ -257,7 +258,7 @@ impl<K: Object> Webhook<K> {
         let path = path
             .clone()
             .unwrap_or_else(|| format!("/{verb}-{}-{version}-{}", group.replace('.', "-"), kind.to_lowercase()));
-        // There is nothing to default in what is deleted.
+        // Deleted objects need no defaults.
         let operations = self.settings.operations.iter().copied();
         let operations =
             operations.filter(|operation| endpoint == Endpoint::Validating || *operation != Operation::Delete);
@@ -279,13 +280,13 @@ impl<K: Object> Webhook<K> {
         }
     }
 
-    /// The request as this type. One about another kind is the fault of a webhook configuration.
+    /// Deserializes the request. A request for another kind means that a webhook configuration is wrong.
     fn read(&self, request: &AdmissionRequest, endpoint: Endpoint) -> Result<Arc<Request<K>>, Denied> {
         let ApiResource { group, version, kind, .. } = &self.resource;
         let asked = &request.kind;
         if (group, version, kind) != (&asked.group, &asked.version, &asked.kind) {
             let asked = format!("{} of {}/{}", asked.kind, asked.group, asked.version);
-            return Err(Denied::bad_request(format!("this webhook is for {kind} of {group}/{version}, not {asked}")));
+            return Err(Denied::bad_request(format!("this webhook handles {kind} of {group}/{version}, not {asked}")));
         }
         Request::decode(request, endpoint).map(Arc::new)
     }
@@ -324,13 +325,13 @@ impl<K: Object> std::fmt::Debug for Webhook<K> {
     }
 }
 
-/// A path as a part of a domain name.
+/// Converts a path to a part of a domain name.
 fn label(path: &str) -> String {
     let letters = path.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' });
     letters.collect::<String>().trim_matches('-').to_ascii_lowercase()
 }
 
-/// A webhook of any kind.
+/// A type-erased [`Webhook`].
 pub(super) trait Admission: Send + Sync {
     fn admit<'a>(&'a self, endpoint: Endpoint, request: &'a AdmissionRequest) -> BoxFuture<'a, AdmissionResponse>;
 }
@@ -345,15 +346,15 @@ impl<K: Object> Admission for Webhook<K> {
             };
             match answer {
                 Ok((patch, warnings)) => AdmissionResponse::allowed(uid, warnings.into_inner()).patched(&patch),
-                Err(denied) => refuse(request, denied),
+                Err(denied) => deny(request, denied),
             }
         }
         .boxed()
     }
 }
 
-/// The answer that refuses a request.
-pub(super) fn refuse(request: &AdmissionRequest, denied: Denied) -> AdmissionResponse {
+/// Returns the response that denies a request.
+pub(super) fn deny(request: &AdmissionRequest, denied: Denied) -> AdmissionResponse {
     let generated = request.object.pointer("/metadata/generateName").and_then(Value::as_str).unwrap_or_default();
     let name = if request.name.is_empty() { generated } else { &request.name };
     let subject = Subject { group: &request.kind.group, kind: &request.kind.kind, name };

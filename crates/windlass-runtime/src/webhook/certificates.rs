@@ -1,4 +1,4 @@
-//! The certificate that a server shows, and where it comes from.
+//! Serving certificates of a webhook server, and their sources.
 
 mod authority;
 mod files;
@@ -23,46 +23,46 @@ pub(crate) use self_signed::{permissions, secret_of};
 
 use super::metrics::WebhookMetrics;
 
-/// Why a certificate cannot be shown. Never says anything of the key.
+/// Error of a serving certificate. Never contains anything of the key.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
-    /// A file cannot be read.
+    /// A file could not be read.
     #[error("cannot read {path}")]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// There is no certificate in what should be one.
-    #[error("not a certificate in PEM")]
+    /// There is no certificate in the PEM data.
+    #[error("not a PEM-encoded certificate")]
     NoCertificate,
-    /// There is no private key in what should be one.
-    #[error("not a private key in PEM")]
+    /// There is no private key in the PEM data.
+    #[error("not a PEM-encoded private key")]
     NoKey,
-    /// The key cannot be used, or belongs to another certificate.
-    #[error("the private key does not fit the certificate")]
+    /// The key is invalid, or belongs to another certificate.
+    #[error("the private key does not match the certificate")]
     Mismatch(#[source] rustls::Error),
 }
 
-/// Holds the certificate that new connections see. Clones share it; changing it disturbs no connection.
+/// Holds the certificate for new connections. Clones share it; a change does not affect open connections.
 #[derive(Clone, Debug, Default)]
 pub struct CertResolver {
     current: Arc<ArcSwapOption<CertifiedKey>>,
 }
 
-/// Where certificates come from.
+/// Source of certificates.
 #[derive(Clone, Debug)]
 pub enum Certificates {
-    /// Files that somebody else (cert-manager) writes.
+    /// Files that somebody else, such as cert-manager, writes.
     Files(CertificateFiles),
-    /// Made by the operator itself.
+    /// Issued by the operator itself.
     SelfSigned(Box<SelfSigned>),
-    /// Whatever the program puts there.
+    /// Set by the program.
     Given(CertResolver),
 }
 
-/// The source, with what it needs while serving.
+/// A source with its state while serving.
 #[derive(Debug)]
 pub(super) enum Source {
     Files(files::Watcher),
@@ -71,12 +71,12 @@ pub(super) enum Source {
 }
 
 impl CertResolver {
-    /// One without certificate: connections fail until there is one.
+    /// Creates a resolver without a certificate: connections fail until there is one.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Shows this certificate (with the chain to its authority) from now on. If it cannot be used nothing changes.
+    /// Uses this certificate (with its chain) from now on. On error, nothing changes.
     pub fn set_pem(&self, chain: &[u8], key: &[u8]) -> Result<(), CertificateError> {
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(chain)
             .collect::<Result<_, _>>()
@@ -103,9 +103,9 @@ impl ResolvesServerCert for CertResolver {
 }
 
 impl Certificates {
-    /// `tls.crt` and `tls.key` in a folder, as a mounted Secret has them.
+    /// Uses `tls.crt` and `tls.key` in a directory, as in a mounted Secret.
     pub fn mounted(folder: impl Into<PathBuf>) -> Self {
-        Self::Files(CertificateFiles::in_folder(folder))
+        Self::Files(CertificateFiles::in_directory(folder))
     }
 
     /// Gets the first certificate.
@@ -124,7 +124,7 @@ impl Certificates {
         }
     }
 
-    /// The resolver that a server of this source is to use.
+    /// Returns the resolver for the server.
     pub(super) fn resolver(&self) -> CertResolver {
         match self {
             Self::Given(resolver) => resolver.clone(),
@@ -133,7 +133,7 @@ impl Certificates {
     }
 }
 
-/// Why there is no first certificate.
+/// Error from getting the first certificate.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SourceError {
     #[error(transparent)]
@@ -143,7 +143,7 @@ pub(super) enum SourceError {
 }
 
 impl Source {
-    /// Keeps the certificate fresh, for as long as it is polled.
+    /// Keeps the certificate up to date while it is polled.
     pub(super) async fn run(self) {
         match self {
             Self::Files(watcher) => watcher.run().await,
@@ -153,7 +153,7 @@ impl Source {
     }
 }
 
-/// The one cryptographic provider, whatever the process has installed.
+/// Returns the cryptographic provider, regardless of what the process has installed.
 pub(super) fn provider() -> CryptoProvider {
     rustls::crypto::ring::default_provider()
 }

@@ -1,4 +1,4 @@
-//! One kind in several versions.
+//! Conversion between the versions of a kind.
 
 use std::{any::type_name, fmt::Display};
 
@@ -8,13 +8,13 @@ use serde_json::{Map, Value};
 use super::describe::{Description, Endpoint, FailurePolicy, SideEffects};
 use crate::object::{Object, resource_of};
 
-/// The path of all conversions.
+/// Path of all conversions.
 pub(super) const PATH: &str = "/convert";
 
 /// The versions of a kind, converted through one of them, the hub.
 ///
-/// Every other version, a spoke, says how it becomes the hub and how the hub becomes it, with `From` or, where that can
-/// fail, `TryFrom`. Spokes reach each other through the hub.
+/// Every other version, a spoke, can be converted to the hub and back, with `From` or, if that can fail, `TryFrom`.
+/// Spokes are converted to each other through the hub.
 ///
 /// ```
 /// use windlass_runtime::webhook::Conversion;
@@ -55,11 +55,11 @@ pub(super) const PATH: &str = "/convert";
 /// assert_eq!(conversion.describe().versions, ["v1", "v1alpha1"]);
 /// ```
 ///
-/// Kubernetes lets a conversion change labels and annotations of the metadata, nothing else, and this is made so
-/// whatever the conversion does. A conversion that leaves metadata out altogether (no name) keeps all of it.
+/// Kubernetes allows a conversion to change labels and annotations in the metadata, but nothing else. This is ensured
+/// regardless of the conversion. A conversion that omits the metadata (no name) keeps all of it.
 ///
-/// Fields that a type does not know are not carried over: the API server has pruned whatever is not in the schema of a
-/// version, and the schemas come from the types. What a version cannot express belongs into an annotation.
+/// Fields that a type does not know are not carried over: the API server prunes fields that are not in the schema of a
+/// version, and the schemas come from the types. Data that a version cannot express belongs in an annotation.
 pub struct Conversion<H: Object> {
     hub: ApiResource,
     spokes: Vec<Spoke<H>>,
@@ -72,8 +72,8 @@ struct Spoke<H> {
 }
 
 impl<H: Object<DynamicType: Default>> Conversion<H> {
-    /// The hub alone.
-    #[expect(clippy::new_without_default, reason = "a conversion without spokes is a beginning, not a default")]
+    /// Creates a conversion with only the hub.
+    #[expect(clippy::new_without_default, reason = "a conversion without spokes has no use as a default")]
     pub fn new() -> Self {
         Self { hub: resource_of::<H>(&Default::default()), spokes: Vec::new() }
     }
@@ -82,7 +82,7 @@ impl<H: Object<DynamicType: Default>> Conversion<H> {
     ///
     /// # Panics
     ///
-    /// If it is of another group or kind than the hub, or the version is there already.
+    /// If its group or kind differs from the hub's, or if the version was already added.
     #[must_use]
     pub fn spoke<S>(mut self) -> Self
     where
@@ -92,11 +92,15 @@ impl<H: Object<DynamicType: Default>> Conversion<H> {
         let resource = resource_of::<S>(&Default::default());
         assert!(
             (&resource.group, &resource.kind) == (&self.hub.group, &self.hub.kind),
-            "{} must be of the group and kind of {}",
+            "{} must have the same group and kind as {}",
             type_name::<S>(),
             type_name::<H>()
         );
-        assert!(!self.versions().any(|version| version == resource.version), "{} is there already", resource.version);
+        assert!(
+            !self.versions().any(|version| version == resource.version),
+            "version {} was already added",
+            resource.version
+        );
         self.spokes.push(Spoke {
             resource,
             to_hub: |value| decode::<S>(value)?.try_into().map_err(|error| error.to_string()),
@@ -105,7 +109,7 @@ impl<H: Object<DynamicType: Default>> Conversion<H> {
         self
     }
 
-    /// What the definition has to say.
+    /// Returns the description for the CRD.
     pub fn describe(&self) -> Description {
         Description {
             endpoint: Endpoint::Conversion,
@@ -160,11 +164,11 @@ impl<H: Object> std::fmt::Debug for Conversion<H> {
     }
 }
 
-/// Conversion of any kind.
+/// A type-erased [`Conversion`].
 pub(super) trait Convert: Send + Sync {
     fn group_and_kind(&self) -> (&str, &str);
 
-    /// The object in another version.
+    /// Converts an object to another version.
     fn convert(&self, object: &Value, to: &str) -> Result<Value, String>;
 }
 
@@ -179,8 +183,8 @@ impl<H: Object> Convert for Conversion<H> {
             return Ok(object.clone());
         }
         let hub = match self.to_hub(object, from) {
-            // What an API server has left of an object that somebody has applied in one version and now applies in
-            // another: there is nothing to convert.
+            // The remains of an object that was applied in one version and is now applied in another: there is nothing
+            // to convert.
             Err(_) if object.get("spec").is_none() && self.has(from) && self.has(to) => {
                 let mut bare = object.clone();
                 bare["apiVersion"] = to.into();
@@ -192,7 +196,9 @@ impl<H: Object> Convert for Conversion<H> {
             true => encode(&hub)?,
             false => (self.spoke_of(to)?.from_hub)(hub)?,
         };
-        let Value::Object(fields) = &mut converted else { return Err("the converted object is not a map".to_owned()) };
+        let Value::Object(fields) = &mut converted else {
+            return Err("the converted object is not a JSON object".to_owned());
+        };
         fields.insert("apiVersion".to_owned(), to.into());
         fields.insert("kind".to_owned(), self.hub.kind.clone().into());
         let metadata = metadata(object.get("metadata"), fields.remove("metadata"));
@@ -201,7 +207,7 @@ impl<H: Object> Convert for Conversion<H> {
     }
 }
 
-/// The metadata as it was, with labels and annotations as the conversion left them.
+/// Returns the original metadata, with labels and annotations from the conversion.
 fn metadata(original: Option<&Value>, converted: Option<Value>) -> Value {
     let mut result = original.and_then(Value::as_object).cloned().unwrap_or_default();
     let Some(Value::Object(mut converted)) = converted else { return Value::Object(result) };

@@ -1,13 +1,13 @@
-//! What a handler answers besides yes: a refusal, or warnings.
+//! Responses of handlers: denials and warnings.
 
 use std::{borrow::Cow, error::Error as StdError, fmt};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Status, StatusCause, StatusDetails};
 
-/// Why a request is refused. The client that made the request sees it.
+/// Reason why a request is denied. The client sees it.
 ///
-/// Any error becomes one by `?`: the request is then refused as an internal error (500), because nobody decided that it
-/// is wrong.
+/// With `?`, any error becomes one: the request is then denied as an internal error (500), because nobody decided that
+/// it is wrong.
 ///
 /// ```
 /// use windlass_runtime::webhook::Denied;
@@ -29,30 +29,30 @@ pub struct Denied {
     warnings: Vec<String>,
 }
 
-/// Remarks that the client prints, whether the request is allowed or not. `()` is none.
+/// Warnings that the client prints, whether the request is allowed or not. `()` is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Warnings(Vec<String>);
 
-/// What a closure may answer: the value, or a result whose error becomes a [`Denied`].
+/// Return type of closures: the value, or a result whose error becomes a [`Denied`].
 ///
-/// Defaulting may also answer nothing at all.
+/// Defaulting may also return nothing at all.
 pub trait Answer<T> {
-    /// The value or the refusal.
+    /// Returns the value or the denial.
     fn answer(self) -> Result<T, Denied>;
 }
 
 impl Denied {
-    /// Rejected with a message: 403, reason `Forbidden`.
+    /// Denies with a message: 403, reason `Forbidden`.
     pub fn new(message: impl Into<String>) -> Self {
         Self::with(403, "Forbidden", message.into())
     }
 
-    /// Rejected because of a field: 422, reason `Invalid`, with the field as a cause.
+    /// Denies because of a field: 422, reason `Invalid`, with the field as a cause.
     pub fn field(path: impl Into<String>, message: impl Into<String>) -> Self {
         Self::with(422, "Invalid", String::new()).and_field(path, message)
     }
 
-    /// Rejected because of these fields, unless there are none.
+    /// Denies because of these fields, unless there are none.
     ///
     /// ```
     /// # use windlass_runtime::webhook::Denied;
@@ -70,35 +70,35 @@ impl Denied {
         if denied.causes.is_empty() { Ok(()) } else { Err(denied) }
     }
 
-    /// One more field that is wrong.
+    /// Adds another invalid field.
     #[must_use]
     pub fn and_field(mut self, path: impl Into<String>, message: impl Into<String>) -> Self {
         self.causes.push((path.into(), message.into()));
         self
     }
 
-    /// The HTTP status that the client gets. Kubernetes makes anything below 400 a 400.
+    /// Sets the HTTP status code for the client. Kubernetes turns anything below 400 into 400.
     #[must_use]
     pub fn code(mut self, code: u16) -> Self {
         self.code = code;
         self
     }
 
-    /// The reason that programs look at, as `Conflict`.
+    /// Sets the machine-readable reason, such as `Conflict`.
     #[must_use]
     pub fn reason(mut self, reason: impl Into<Cow<'static, str>>) -> Self {
         self.reason = reason.into();
         self
     }
 
-    /// Warnings beside the refusal.
+    /// Adds warnings.
     #[must_use]
     pub fn warnings(mut self, warnings: impl Into<Warnings>) -> Self {
         self.warnings.extend(warnings.into().0);
         self
     }
 
-    /// The request could not be judged: 400, reason `BadRequest`.
+    /// The request could not be evaluated: 400, reason `BadRequest`.
     pub(super) fn bad_request(message: impl Into<String>) -> Self {
         Self::with(400, "BadRequest", message.into())
     }
@@ -175,17 +175,17 @@ impl From<crate::Error> for Denied {
 }
 
 impl Warnings {
-    /// None.
+    /// Returns no warnings.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// One.
+    /// Returns one warning.
     pub fn new(warning: impl Into<String>) -> Self {
         Self::none().and(warning)
     }
 
-    /// One more. Kubernetes cuts off what is longer than 256 characters.
+    /// Adds another warning. Kubernetes truncates warnings after 256 characters.
     #[must_use]
     pub fn and(mut self, warning: impl Into<String>) -> Self {
         self.0.push(warning.into());
@@ -225,7 +225,7 @@ impl<T, U: Into<T>, E: Into<Denied>> Answer<T> for Result<U, E> {
     }
 }
 
-/// The object that a refusal is about, as `Foo.example.com "web"`.
+/// Subject of a denial, such as `Foo.example.com "web"`.
 pub(super) struct Subject<'a> {
     pub(super) group: &'a str,
     pub(super) kind: &'a str,

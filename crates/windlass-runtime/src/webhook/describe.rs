@@ -1,72 +1,72 @@
-//! What a cluster has to know to ask.
+//! Descriptions of webhooks for the cluster.
 
 use super::Operation;
 
-/// What an endpoint is asked for.
+/// Type of a webhook endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Endpoint {
-    /// Changes of objects before they are stored: an entry of a `MutatingWebhookConfiguration`.
+    /// Changes objects before they are stored: an entry of a `MutatingWebhookConfiguration`.
     Mutating,
-    /// Acceptance: an entry of a `ValidatingWebhookConfiguration`.
+    /// Allows or denies requests: an entry of a `ValidatingWebhookConfiguration`.
     Validating,
-    /// Other versions of an object: `spec.conversion` of a `CustomResourceDefinition`.
+    /// Converts objects between versions: `spec.conversion` of a `CustomResourceDefinition`.
     Conversion,
 }
 
-/// What the API server does when it cannot ask.
+/// What the API server does when the webhook cannot be called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FailurePolicy {
-    /// It refuses the request.
+    /// Rejects the request.
     #[default]
     Fail,
-    /// It goes on as if there were no webhook.
+    /// Continues without the webhook.
     Ignore,
 }
 
-/// Whether a webhook does anything besides answering.
+/// Side effects of a webhook.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SideEffects {
-    /// It does nothing else.
+    /// The webhook has no side effects.
     #[default]
     None,
-    /// It does nothing else when [`Request::dry_run`](super::Request::dry_run) is set.
+    /// The webhook has no side effects if [`Request::dry_run`](super::Request::dry_run) is set.
     NoneOnDryRun,
 }
 
-/// A CEL expression that must hold for the API server to ask.
+/// A CEL expression that must be true for the API server to call the webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MatchCondition {
-    /// Tells it from the others of the same webhook.
+    /// Name, unique within the webhook.
     pub name: String,
-    /// The expression, over `object`, `oldObject`, `request` and `authorizer`.
+    /// Expression over `object`, `oldObject`, `request` and `authorizer`.
     pub expression: String,
 }
 
-/// One endpoint, as a webhook configuration or a definition describes it.
+/// Description of one endpoint, for a webhook configuration or a CRD.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
-    /// What it is asked for.
+    /// Type of the endpoint.
     pub endpoint: Endpoint,
-    /// Its name in a webhook configuration, as `mutate.foos.v1.example.com`.
+    /// Name in a webhook configuration, such as `mutate.foos.v1.example.com`.
     pub name: String,
-    /// The path of the URL.
+    /// Path of the URL.
     pub path: String,
     /// Group of the resource; empty for the core group.
     pub group: String,
-    /// Versions it is asked about. For conversion, all there are, the hub first.
+    /// Versions of the resource. For conversion, all versions, the hub first.
     pub versions: Vec<String>,
     /// Kind of the objects.
     pub kind: String,
-    /// Plural of the resource, and its subresources, as `foos/status`.
+    /// Plural name of the resource, and its subresources, such as `foos/status`.
     pub resources: Vec<String>,
-    /// When it is asked; empty for conversion.
+    /// Operations that are sent; empty for conversion.
     pub operations: Vec<Operation>,
-    /// What the API server does when it cannot ask.
+    /// What the API server does when the webhook cannot be called.
     pub failure_policy: FailurePolicy,
-    /// Whether it does anything besides answering.
+    /// Side effects of the webhook.
     pub side_effects: SideEffects,
-    /// How long the API server waits.
+    /// Timeout of the API server.
     pub timeout_seconds: u8,
-    /// Asked only if all of these hold.
+    /// Conditions that must all be true.
     pub match_conditions: Vec<MatchCondition>,
 }

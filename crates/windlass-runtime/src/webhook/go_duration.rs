@@ -1,8 +1,8 @@
-//! Durations as Go writes them: `10s`, `1m30s`, `1.5h`.
+//! Durations in Go's format: `10s`, `1m30s`, `1.5h`.
 
 use std::time::Duration;
 
-/// Reads a duration that is not negative. `None` for anything else, also for what is too long to be one.
+/// Parses a non-negative duration. Returns `None` for anything else, including overflows.
 pub(super) fn parse(mut text: &str) -> Option<Duration> {
     if text.is_empty() {
         return None;

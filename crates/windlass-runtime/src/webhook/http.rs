@@ -1,4 +1,4 @@
-//! One HTTP request.
+//! Handling of one HTTP request.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,14 +18,14 @@ use super::{
     review::ReviewError,
 };
 
-/// How long an answer may take if the API server does not say: no webhook may be given more.
+/// Timeout if the API server sends none: the longest that a webhook can have.
 const MAX_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Why a request has no review for an answer.
+/// Reason why a request gets no review as its response.
 #[derive(Debug)]
 struct Failure(StatusCode, String);
 
-/// Answers requests. Whatever is not a review gets a `Status` and its code.
+/// Handles requests. Anything but a review gets a `Status` with its code.
 #[derive(Clone, Debug)]
 pub(super) struct Handler {
     pub(super) webhooks: Arc<Webhooks>,
@@ -39,7 +39,7 @@ impl Handler {
         B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
     {
         let path = request.uri().path().to_owned();
-        // Unknown paths are not counted: anybody can make them up.
+        // Unknown paths are not counted, as clients can make them up.
         if !self.webhooks.paths().any(|known| known == path) {
             return failed(StatusCode::NOT_FOUND, "no webhook at this path");
         }
@@ -49,7 +49,7 @@ impl Handler {
         let timeout = timeout(request.uri().query());
         let answer = match tokio::time::timeout(timeout, self.answer(&path, request)).await {
             Ok(answer) => answer,
-            Err(_) => Err(Failure(StatusCode::GATEWAY_TIMEOUT, format!("no answer within {timeout:?}"))),
+            Err(_) => Err(Failure(StatusCode::GATEWAY_TIMEOUT, format!("no response within {timeout:?}"))),
         };
         drop(in_flight);
         let response = match answer {
@@ -69,7 +69,7 @@ impl Handler {
         B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
     {
         if request.method() != Method::POST {
-            return Err(Failure(StatusCode::METHOD_NOT_ALLOWED, "reviews are posted".to_owned()));
+            return Err(Failure(StatusCode::METHOD_NOT_ALLOWED, "reviews must be sent with POST".to_owned()));
         }
         if !is_json(request.headers().get(CONTENT_TYPE)) {
             let message = "the content type must be application/json".to_owned();
@@ -84,10 +84,10 @@ impl Handler {
         let body = match Limited::new(request.into_body(), limit).collect().await {
             Ok(body) => body.to_bytes(),
             Err(error) if error.is::<LengthLimitError>() => {
-                let message = format!("a review must not be larger than {limit} bytes");
+                let message = format!("the review is larger than {limit} bytes");
                 return Err(Failure(StatusCode::PAYLOAD_TOO_LARGE, message));
             }
-            Err(error) => return Err(Failure(StatusCode::BAD_REQUEST, format!("cannot read the body: {error}"))),
+            Err(error) => return Err(Failure(StatusCode::BAD_REQUEST, format!("failed to read the body: {error}"))),
         };
         let answer = self.webhooks.answer(path, body, share, &self.metrics).await;
         answer.map_err(|error| match error {
@@ -97,7 +97,7 @@ impl Handler {
     }
 }
 
-/// Counts a request until it is dropped, also when its connection goes away.
+/// Counts a request until it is dropped, even if its connection is closed.
 struct InFlight<'a>(&'a WebhookMetrics, &'a Hook);
 
 impl<'a> InFlight<'a> {
@@ -118,7 +118,7 @@ fn is_json(content_type: Option<&HeaderValue>) -> bool {
     essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
 }
 
-/// How long the API server waits, as it says with `?timeout=10s`.
+/// Returns the timeout of the API server, which it sends as `?timeout=10s`.
 fn timeout(query: Option<&str>) -> Duration {
     let mut fields = query.unwrap_or_default().split('&').filter_map(|field| field.split_once('='));
     let timeout = fields.find_map(|(name, value)| go_duration::parse(value).filter(|_| name == "timeout"));
@@ -154,7 +154,7 @@ mod tests {
         webhook::{Conversion, Webhook},
     };
 
-    /// The code that a body gets.
+    /// Returns the status code for a body.
     fn post(path: &str, body: Vec<u8>) -> StatusCode {
         let webhook = Webhook::<ConfigMap>::new().validate(|_| Ok::<(), std::io::Error>(()));
         let webhooks = Webhooks::new().add(webhook).conversion(Conversion::<ConfigMap>::new());

@@ -1,24 +1,24 @@
-//! How much memory reviews may take together, however many clients ask for answers.
+//! Limits of the memory that all reviews together may use.
 //!
-//! A request takes a share of a budget, as large as its body, before the body is read, and waits for it within its
-//! timeout. Shares are given in the order in which they were asked for, so a large request is not passed over for ever;
-//! conversions have a budget of their own, so admission never waits for a long list.
+//! A request acquires a share of a budget, of the size of its body, before the body is read, and waits for it within
+//! its timeout. Shares are granted in the order of requests, so that a large request does not starve. Conversions have
+//! their own budget, so that admission never waits for a long list.
 
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The largest admission: two objects of the largest size that the API server takes, and some more.
+/// Maximum size of an admission review: two objects of the largest size that the API server accepts, and some more.
 pub(super) const MAX_ADMISSION: usize = 7 << 20;
-/// The largest conversion, which holds all objects of a list.
+/// Maximum size of a conversion review, which holds all objects of a list.
 pub(super) const MAX_CONVERSION: usize = 64 << 20;
 
-/// All admissions: four of the largest, or two thousand of the usual size.
+/// Budget of all admission reviews: four of the largest, or two thousand of the usual size.
 const ADMISSIONS: usize = 32 << 20;
-/// All conversions: one of the largest at a time, or many of the usual size.
+/// Budget of all conversion reviews: one of the largest at a time, or many of the usual size.
 const CONVERSIONS: usize = MAX_CONVERSION;
 
-/// What budgets are counted in. The smallest share: a request takes some memory whatever its body.
+/// Unit of budgets, and the smallest share: a request needs some memory regardless of its body.
 const UNIT: usize = 16 << 10;
 
 /// The budgets of a server. Clones share them.
@@ -51,10 +51,10 @@ impl Budget {
         Self { units: Arc::new(Semaphore::new(bytes / UNIT)) }
     }
 
-    /// Waits until so many bytes, of no more than the whole budget, are free.
+    /// Waits until this many bytes, at most the whole budget, are free.
     pub(super) async fn take(&self, bytes: usize) -> Share {
         let units = u32::try_from(bytes.div_ceil(UNIT).max(1)).unwrap_or(u32::MAX);
-        // Never closed, so there always is a permit.
+        // Never closed, so there is always a permit.
         Share { _units: self.units.clone().acquire_many_owned(units).await.ok() }
     }
 }

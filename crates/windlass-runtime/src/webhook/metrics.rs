@@ -1,4 +1,4 @@
-//! What is counted, under controller-runtime's names.
+//! Metrics of webhooks, under controller-runtime's names.
 
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -45,7 +45,7 @@ impl WebhookMetrics {
             certificate_reads: Counter::default(),
             certificate_errors: Counter::default(),
         };
-        // Counters get their `_total` when they are written.
+        // Counters get the suffix `_total` when they are encoded.
         metrics.register(|registry| {
             registry.register(
                 "controller_runtime_webhook_latency_seconds",
@@ -86,7 +86,7 @@ impl WebhookMetrics {
         this
     }
 
-    /// Shows a path before it is first asked.
+    /// Reports a path before its first request.
     pub(super) fn announce(&self, path: &str) {
         let hook = Hook { webhook: path.to_owned() };
         drop(self.latency.get_or_create(&hook));

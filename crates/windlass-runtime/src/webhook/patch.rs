@@ -1,10 +1,9 @@
-//! From what a handler changed to a JSON patch (RFC 6902) of what the API server sent.
+//! The JSON patch (RFC 6902) from the object that the API server sent to the one that a handler returned.
 //!
-//! The object that the server sent and the Rust type are not the same: the server may know fields that the type does
-//! not, the type may leave out zero values or write ones that were not there. So the answer is made in two steps:
-//! [`transfer`] takes what differs between the object before and after the handler, both as the type writes them, over
-//! to the object as received; [`diff`] says how the received object differs from that. A field that the handler did not
-//! touch is never in the patch.
+//! The received object and the Rust type differ: the server may know fields that the type does not, and the type may
+//! omit zero values or add defaults. So the patch is computed in two steps: [`transfer`] applies the difference between
+//! the objects before and after the handler, both as the type serializes them, to the received object; [`diff`]
+//! compares the received object with the result. A field that the handler did not touch is never in the patch.
 
 mod align;
 
@@ -15,7 +14,7 @@ use serde_json::{Map, Value};
 
 use align::{Pair, align};
 
-/// A JSON patch. Only `add`, `remove` and `replace`.
+/// A JSON patch with only `add`, `remove` and `replace`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(transparent)]
 pub(super) struct Patch(Vec<Change>);
@@ -33,16 +32,16 @@ impl Patch {
         self.0.is_empty()
     }
 
-    /// Sets a field whose parent is there.
+    /// Sets a field whose parent exists.
     pub(super) fn add(&mut self, path: impl Into<String>, value: Value) {
         self.0.push(Change::Add { path: path.into(), value });
     }
 }
 
-/// The received value with what changed from `before` to `after`.
+/// Returns the received value with the changes from `before` to `after`.
 ///
-/// Unchanged parts stay as received, whatever the type makes of them; a part that the received value does not have is
-/// taken whole.
+/// Unchanged parts stay as received, however the type serializes them. A part that the received value does not have is
+/// copied completely.
 pub(super) fn transfer(received: &Value, before: &Value, after: &Value) -> Value {
     if before == after {
         return received.clone();
@@ -78,7 +77,7 @@ fn transfer_object(
     result
 }
 
-/// Elements that the handler kept or changed keep what the type does not know of them.
+/// Elements that the handler kept or changed keep fields that the type does not know.
 fn transfer_array(received: &[Value], before: &[Value], after: &[Value]) -> Vec<Value> {
     let pairs = align(before, after);
     let transferred = pairs.into_iter().filter_map(|pair| match pair {
@@ -89,7 +88,7 @@ fn transfer_array(received: &[Value], before: &[Value], after: &[Value]) -> Vec<
     transferred.collect()
 }
 
-/// The patch that makes `from` into `to`.
+/// Returns the patch from `from` to `to`.
 pub(super) fn diff(from: &Value, to: &Value) -> Patch {
     let mut patch = Patch::default();
     diff_value(&mut patch.0, &mut String::new(), from, to);
@@ -117,7 +116,7 @@ fn diff_object(changes: &mut Vec<Change>, path: &mut String, from: &Map<String, 
     }
 }
 
-/// Each change sees the array as the changes before it left it, so indices are those of the array in the making.
+/// Each change applies to the array that the changes before it left, so indices refer to the intermediate array.
 fn diff_array(changes: &mut Vec<Change>, path: &mut String, from: &[Value], to: &[Value]) {
     let mut index = 0;
     for pair in align(from, to) {
@@ -140,7 +139,7 @@ fn at(path: &mut String, segment: &str, then: impl FnOnce(&mut String)) {
     path.truncate(length);
 }
 
-/// A key as a segment of a JSON pointer.
+/// Escapes a key as a segment of a JSON pointer.
 fn escape(key: &str) -> Cow<'_, str> {
     match key.contains(['~', '/']) {
         true => key.replace('~', "~0").replace('/', "~1").into(),

@@ -1,4 +1,4 @@
-//! All webhooks of a process, and the way from a path and a body to an answer.
+//! All webhooks of a process, and the dispatch of reviews to them.
 
 use std::{collections::BTreeMap, panic::AssertUnwindSafe, sync::Arc};
 
@@ -10,7 +10,7 @@ use tracing::{debug, error, warn};
 
 use super::{
     Conversion, Denied, Webhook,
-    admission::{Admission, refuse},
+    admission::{Admission, deny},
     conversion::{self, Convert},
     describe::{Description, Endpoint},
     memory::Share,
@@ -40,15 +40,15 @@ pub struct Webhooks {
 }
 
 impl Webhooks {
-    /// None.
+    /// Creates an empty set of webhooks.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a webhook. Another one for the same path, or of the same name in the webhook configuration, is an error of
-    /// [`Webhooks::bind`].
+    /// Adds a webhook. If another one has the same path, or the same name in the webhook configuration,
+    /// [`Webhooks::bind`] fails.
     #[must_use]
-    #[expect(clippy::should_implement_trait, reason = "webhooks are added to a list, not to each other")]
+    #[expect(clippy::should_implement_trait, reason = "webhooks are added to a set, not to each other")]
     pub fn add<K: Object>(mut self, webhook: Webhook<K>) -> Self {
         let webhook = Arc::new(webhook);
         for description in webhook.describe() {
@@ -66,7 +66,7 @@ impl Webhooks {
         self
     }
 
-    /// Adds the versions of a kind. Another conversion for the same kind is an error of [`Webhooks::bind`].
+    /// Adds the versions of a kind. If there is another conversion of the same kind, [`Webhooks::bind`] fails.
     #[must_use]
     pub fn conversion<H: Object<DynamicType: Default>>(mut self, conversion: Conversion<H>) -> Self {
         let description = conversion.describe();
@@ -78,17 +78,17 @@ impl Webhooks {
         self
     }
 
-    /// What the cluster has to be told.
+    /// Returns the descriptions for webhook configurations and CRDs.
     pub fn describe(&self) -> Vec<Description> {
         self.descriptions.clone()
     }
 
-    /// Whether there is nothing to serve.
+    /// Whether there are no webhooks.
     pub fn is_empty(&self) -> bool {
         self.descriptions.is_empty()
     }
 
-    /// All paths that are answered.
+    /// Returns all paths.
     pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
         let conversion = (!self.conversions.is_empty()).then_some(conversion::PATH);
         self.admissions.keys().map(String::as_str).chain(conversion)
@@ -99,7 +99,7 @@ impl Webhooks {
         found.map(AsRef::as_ref)
     }
 
-    /// Answers a review that was posted to one of [`Webhooks::paths`], and holds its share of memory meanwhile.
+    /// Handles a review that was sent to one of [`Webhooks::paths`], and holds its share of memory meanwhile.
     pub(super) async fn answer(
         self: &Arc<Self>,
         path: &str,
@@ -121,14 +121,15 @@ impl Webhooks {
     ) -> Result<Vec<u8>, ReviewError> {
         let this = self.clone();
         let metrics = metrics.clone();
-        // A review may hold thousands of objects: the threads that answer requests must not wait for it.
+        // A review may hold thousands of objects: it must not block the threads that handle requests.
         let converting = tokio::task::spawn_blocking(move || {
-            // This goes on when the client has left or the time is over: the memory is free when it ends.
+            // This continues when the client has disconnected or the timeout has expired: the memory is free when it
+            // ends.
             let _share = share;
             let question = ReviewRequest::<ConversionRequest>::decode(&body)?;
             Ok(question.encode(&this.convert_all(&question.request, &metrics)))
         });
-        // Panics are contained: what is left is a runtime that stops.
+        // Panics are caught, so only a runtime that is stopping remains.
         converting.await.unwrap_or(Err(ReviewError::Stopping))
     }
 
@@ -162,7 +163,7 @@ impl Webhooks {
         let desired = &request.desired_api_version;
         let converted = match self.conversion_of(group, kind) {
             _ if desired.split_once('/').map_or("", |(group, _)| group) != group => {
-                Err(format!("{} {kind} cannot become one of {desired}", text("/apiVersion")))
+                Err(format!("{} {kind} cannot be converted to {desired}", text("/apiVersion")))
             }
             Some(conversion) => conversion.convert(object, desired),
             None => Err(format!("no conversion for {kind} of {group:?}")),
@@ -185,7 +186,7 @@ async fn admit(
         metrics.panics.inc();
         let message = crate::panic::message(&*panic);
         error!(uid = request.uid, message, "webhook panicked");
-        refuse(request, Denied::internal(format!("panic: {message} [recovered]")))
+        deny(request, Denied::internal(format!("panic: {message} [recovered]")))
     });
     debug!(
         uid = request.uid,
@@ -194,7 +195,7 @@ async fn admit(
         name = request.name,
         operation = request.operation.as_str(),
         allowed = response.allowed,
-        "admission request answered"
+        "handled admission request"
     );
     Ok(question.encode(&response))
 }

@@ -1,4 +1,4 @@
-//! What the API server asks.
+//! Admission requests.
 
 use k8s_openapi::api::authentication::v1::UserInfo;
 use kube::core::{GroupVersionKind, GroupVersionResource};
@@ -8,22 +8,22 @@ use serde_json::Value;
 use super::{Denied, describe::Endpoint, review::AdmissionRequest};
 use crate::object::Object;
 
-/// What is done with an object.
+/// Operation on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Operation {
-    /// It is made. There is a new object and no old one.
+    /// The object is created. There is a new object, but no old one.
     Create,
-    /// It is changed. There are both.
+    /// The object is updated. There are both.
     Update,
-    /// It is deleted. There is an old object and no new one.
+    /// The object is deleted. There is an old object, but no new one.
     Delete,
-    /// Somebody connects to it, as `kubectl exec` does. The new object holds options and is not of its kind.
+    /// A client connects to the object, as `kubectl exec` does. The new object holds options and is of another kind.
     Connect,
 }
 
 impl Operation {
-    /// The word of the API, as `CREATE`.
+    /// Returns the name in the API, such as `CREATE`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Create => "CREATE",
@@ -34,54 +34,54 @@ impl Operation {
     }
 }
 
-/// One request that is to be judged.
+/// An admission request.
 #[derive(Clone, Debug)]
 pub struct Request<K> {
-    /// Names this question. Not the object's.
+    /// UID of this request, not of the object.
     pub uid: String,
-    /// What is done.
+    /// The operation.
     pub operation: Operation,
-    /// The kind of the objects here.
+    /// Kind of the objects here.
     pub kind: GroupVersionKind,
     /// The resource.
     pub resource: GroupVersionResource,
-    /// The part of the object that is written, as `status`; none for the whole.
+    /// The subresource that is written, such as `status`; `None` for the object itself.
     pub subresource: Option<String>,
-    /// The kind that the client sent, if the API server converted it to ask here.
+    /// Kind that the client sent, if the API server converted it for this webhook.
     pub request_kind: Option<GroupVersionKind>,
-    /// The name; empty if the server is yet to make one.
+    /// Name of the object; empty if the API server will generate it.
     pub name: String,
-    /// The namespace; none for objects of the cluster.
+    /// Namespace of the object; `None` for cluster-scoped objects.
     pub namespace: Option<String>,
-    /// Who asks.
+    /// The user who makes the request.
     pub user: UserInfo,
-    /// The object as it is to be: none when it is deleted.
+    /// The new object; `None` on delete.
     pub object: Option<K>,
-    /// The object as it was: none when it is made.
+    /// The old object; `None` on create.
     ///
-    /// Handlers that default also see none if what is stored does not fit the type: it can then be repaired. Ones that
-    /// validate are not asked about such a change, it is refused: they could not tell what it changes.
+    /// For defaulting, also `None` if the stored object cannot be deserialized: it can then be repaired. Such an update
+    /// is denied without a call of the validating handlers, as they could not tell what it changes.
     pub old_object: Option<K>,
-    /// Whether nothing will be written whatever is answered. Handlers with effects of their own must leave them out.
+    /// Whether nothing will be persisted. Handlers must have no side effects then.
     pub dry_run: bool,
-    /// `CreateOptions`, `UpdateOptions` or `DeleteOptions`; null if the server sent none.
+    /// `CreateOptions`, `UpdateOptions` or `DeleteOptions`; null if the API server sent none.
     pub options: Value,
 }
 
 impl<K> Request<K> {
-    /// The object that this is about: the new one, or the old one if it is deleted.
+    /// Returns the object in question: the new one, or the old one on delete.
     ///
     /// `None` only if the API server sent neither.
     pub fn subject(&self) -> Option<&K> {
         self.object.as_ref().or(self.old_object.as_ref())
     }
 
-    /// Whether the object is made.
+    /// Whether the object is created.
     pub fn is_create(&self) -> bool {
         self.operation == Operation::Create
     }
 
-    /// Whether the object is changed.
+    /// Whether the object is updated.
     pub fn is_update(&self) -> bool {
         self.operation == Operation::Update
     }
@@ -93,7 +93,7 @@ impl<K> Request<K> {
 }
 
 impl<K: Object> Request<K> {
-    /// Reads the objects as their type. Only what validates needs the old one.
+    /// Deserializes the objects. Only validation needs the old one.
     pub(super) fn decode(request: &AdmissionRequest, endpoint: Endpoint) -> Result<Self, Denied> {
         let old_object = match decode_object("oldObject", &request.old_object) {
             Err(_) if endpoint == Endpoint::Mutating => None,
@@ -123,6 +123,6 @@ fn decode_object<K: Object>(field: &str, value: &Value) -> Result<Option<K>, Den
     }
     match K::deserialize(value) {
         Ok(object) => Ok(Some(object)),
-        Err(error) => Err(Denied::bad_request(format!("cannot read the {field}: {error}"))),
+        Err(error) => Err(Denied::bad_request(format!("failed to deserialize the {field}: {error}"))),
     }
 }

@@ -1,8 +1,7 @@
-//! Reviews as they are on the wire: `AdmissionReview` of `admission.k8s.io`, `ConversionReview` of
-//! `apiextensions.k8s.io`.
+//! Wire format of reviews: `AdmissionReview` of `admission.k8s.io`, `ConversionReview` of `apiextensions.k8s.io`.
 //!
-//! v1 and v1beta1 have the same fields; an answer has the version of its question. Any bytes are read without panic:
-//! what is no review is an error.
+//! v1 and v1beta1 have the same fields; a response has the version of its request. Parsing never panics: anything but a
+//! review is an error.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use k8s_openapi::{api::authentication::v1::UserInfo, apimachinery::pkg::apis::meta::v1::Status};
@@ -12,20 +11,20 @@ use serde_json::Value;
 
 use super::{Operation, patch::Patch};
 
-/// Why a review is not answered.
+/// Error of a review.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReviewError {
-    #[error("cannot read the review: {0}")]
+    #[error("failed to parse the review: {0}")]
     Json(#[from] serde_json::Error),
     #[error("expected {kind} of {group}/v1 or v1beta1, got {got:?}")]
     Kind { group: &'static str, kind: &'static str, got: String },
     #[error("the review has no request")]
     NoRequest,
-    #[error("the server stops")]
+    #[error("the server is stopping")]
     Stopping,
 }
 
-/// A question, and the version in which to answer.
+/// A request, and the version of its response.
 #[derive(Debug)]
 pub(super) struct ReviewRequest<R> {
     api_version: &'static str,
@@ -127,7 +126,7 @@ struct WireResponse<'a, A> {
 }
 
 impl<R: ReviewKind> ReviewRequest<R> {
-    /// Reads a review.
+    /// Parses a review.
     pub(super) fn decode(body: &[u8]) -> Result<Self, ReviewError> {
         let review: WireRequest = serde_json::from_slice(body)?;
         let version = R::VERSIONS.into_iter().find(|version| *version == review.api_version);
@@ -139,10 +138,10 @@ impl<R: ReviewKind> ReviewRequest<R> {
         Ok(Self { api_version, kind: R::KIND, request: serde_json::from_value(request)? })
     }
 
-    /// The body that answers this question.
+    /// Serializes the response to this request.
     pub(super) fn encode(&self, response: &impl Serialize) -> Vec<u8> {
         let answer = WireResponse { api_version: self.api_version, kind: self.kind, response };
-        serde_json::to_vec(&answer).expect("a review must be writable as JSON")
+        serde_json::to_vec(&answer).expect("a review can be serialized as JSON")
     }
 }
 
@@ -155,10 +154,10 @@ impl AdmissionResponse {
         Self { allowed: false, status: Some(status), ..Self::allowed(uid, warnings) }
     }
 
-    /// The patch that makes the received object the answered one. An empty one is left out, as Kubernetes wants it.
+    /// Adds a patch, unless it is empty, as Kubernetes requires.
     pub(super) fn patched(mut self, patch: &Patch) -> Self {
         if !patch.is_empty() {
-            let json = serde_json::to_vec(patch).expect("a patch must be writable as JSON");
+            let json = serde_json::to_vec(patch).expect("a patch can be serialized as JSON");
             self.patch = Some(STANDARD.encode(json));
             self.patch_type = Some("JSONPatch");
         }

@@ -1,4 +1,4 @@
-//! Serving over TLS.
+//! The HTTPS server of webhooks.
 
 use std::{
     convert::Infallible,
@@ -37,62 +37,62 @@ use super::{
 };
 use crate::{metrics::Metrics, shutdown::Shutdown};
 
-/// How many clients may be connected; others wait. An API server that speaks HTTP/2 has one connection, one that does
-/// not has as many as it has requests.
+/// Maximum number of connections; others wait. An API server has one connection with HTTP/2, and one per concurrent
+/// request otherwise.
 const MAX_CONNECTIONS: usize = 256;
-/// How much of a body waits in a connection while its request waits for memory: with [`MAX_CONNECTIONS`], 256 MiB at
-/// most.
+/// Flow control window of a connection whose request waits for memory: with [`MAX_CONNECTIONS`], 256 MiB at most.
 const CONNECTION_WINDOW: u32 = 1 << 20;
 const STREAM_WINDOW: u32 = CONNECTION_WINDOW / 4;
-/// How long a client may take for its handshake.
+/// Timeout of TLS handshakes.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// Why webhooks cannot be served.
+/// Error from starting the webhook server.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// Two webhooks want the same path or name, or two conversions the same kind.
-    #[error("{0} is there twice")]
+    /// Two webhooks have the same path or name, or two conversions the same kind.
+    #[error("{0} is used twice")]
     Duplicate(String),
-    /// The address cannot be listened on.
-    #[error("cannot listen on {address}")]
+    /// The server could not listen.
+    #[error("failed to listen on {address}")]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The certificate files cannot be used.
-    #[error("no certificate for the webhooks")]
+    /// The certificate files are invalid.
+    #[error("no serving certificate for webhooks")]
     Files(#[source] CertificateError),
-    /// The operator's own certificate cannot be had.
-    #[error("no certificate for the webhooks")]
+    /// The self-signed certificate could not be created.
+    #[error("no serving certificate for webhooks")]
     SelfSigned(#[source] SelfSignedError),
-    /// The authority of clients cannot be used.
-    #[error("cannot use the authority of clients: {0}")]
+    /// The client CA is invalid.
+    #[error("invalid client CA: {0}")]
     ClientAuthority(String),
-    /// TLS cannot be set up.
-    #[error("cannot set up TLS")]
+    /// TLS could not be set up.
+    #[error("failed to set up TLS")]
     Tls(#[from] rustls::Error),
 }
 
-/// How webhooks are served.
+/// Options of a webhook server.
 #[derive(Clone, Debug)]
 pub struct WebhookOptions {
-    /// Where to listen: port 9443 of all addresses unless said.
+    /// Address to listen on; port 9443 of all interfaces by default.
     pub address: SocketAddr,
-    /// Where the certificate comes from.
+    /// Source of the serving certificate.
     pub certificates: Certificates,
-    /// Authorities in PEM. If given, only clients with a certificate of one of them are answered; the API server has
-    /// one if it is told so by its `--admission-control-config-file`.
+    /// Client CAs in PEM. If set, clients need a certificate of one of them. The API server has one if it is configured
+    /// by its `--admission-control-config-file`.
     pub client_authority: Option<Vec<u8>>,
-    /// Whether clients may speak HTTP/2: yes unless said.
+    /// Whether clients may use HTTP/2; true by default.
     pub http2: bool,
-    /// How long open requests get to finish after [`Shutdown::drain`]: 10 seconds unless said.
+    /// Time that open requests get to finish after [`Shutdown::drain`]; 10 seconds by default.
     pub drain: Duration,
 }
 
-/// Webhooks that are ready: the address is bound and there is a certificate. [`WebhookServer::run`] answers.
+/// A webhook server that is ready: the address is bound, and there is a certificate. [`WebhookServer::run`] handles
+/// requests.
 #[derive(Debug)]
 pub struct WebhookServer {
     listener: TcpListener,
@@ -105,7 +105,7 @@ pub struct WebhookServer {
 }
 
 impl WebhookOptions {
-    /// The usual ones.
+    /// Returns the default options.
     pub fn new(certificates: impl Into<Certificates>) -> Self {
         Self {
             address: SocketAddr::from((Ipv6Addr::UNSPECIFIED, 9443)),
@@ -126,7 +126,7 @@ impl Webhooks {
         self.on(listener, options, metrics).await
     }
 
-    /// Like [`Webhooks::bind`] with a listener that is there.
+    /// Like [`Webhooks::bind`], with an existing listener.
     pub async fn on(
         self,
         listener: TcpListener,
@@ -153,7 +153,7 @@ impl Webhooks {
         }
     }
 
-    /// [`Webhooks::bind`] and [`WebhookServer::run`].
+    /// Combines [`Webhooks::bind`] and [`WebhookServer::run`].
     pub async fn serve(self, options: WebhookOptions, metrics: &Metrics, shutdown: Shutdown) -> Result<(), ServeError> {
         self.bind(options, metrics).await?.run(shutdown).await;
         Ok(())
@@ -161,13 +161,13 @@ impl Webhooks {
 }
 
 impl WebhookServer {
-    /// Where it listens.
+    /// Returns the address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Answers until the shutdown begins, then lets open requests finish, for as long as the options say or until the
-    /// shutdown aborts. Keeps the certificate fresh meanwhile.
+    /// Handles requests until draining begins, then lets open requests finish until the timeout of the options or until
+    /// aborting begins. Keeps the certificate up to date meanwhile.
     pub async fn run(self, shutdown: Shutdown) {
         let Self { listener, tls, handler, source, http2, drain, .. } = self;
         let serving = serve(listener, tls, handler, http2, drain, shutdown);
@@ -198,13 +198,13 @@ async fn serve(
 ) {
     let acceptor = TlsAcceptor::from(tls);
     let graceful = GracefulShutdown::new();
-    // Connections that are left when this ends are cut off.
+    // Connections that remain at the end are cut off.
     let mut connections = JoinSet::new();
     loop {
         let stream = tokio::select! {
             accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
                 Ok((stream, _)) => stream,
-                // One connection could not be had (too many files, a client that left): the next one may.
+                // One connection could not be accepted (too many open files, a client that disconnected): try the next.
                 Err(error) => {
                     debug!(%error, "accept failed");
                     tokio::time::sleep(Duration::from_millis(10)).await;
@@ -219,7 +219,7 @@ async fn serve(
     drop(listener);
     tokio::select! {
         () = graceful.shutdown() => {}
-        () = tokio::time::sleep(drain) => debug!("webhook requests were cut off"),
+        () = tokio::time::sleep(drain) => debug!("dropped open webhook requests"),
         () = shutdown.aborting() => {}
     }
 }
@@ -229,7 +229,7 @@ async fn connection(handler: Handler, acceptor: TlsAcceptor, stream: TcpStream, 
     let stream = match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return debug!(%error, "TLS handshake failed"),
-        Err(_) => return debug!("TLS handshake took too long"),
+        Err(_) => return debug!("TLS handshake timed out"),
     };
     let service = hyper::service::service_fn(move |request| {
         let handler = handler.clone();
@@ -268,7 +268,7 @@ fn tls(resolver: &CertResolver, client_authority: Option<&[u8]>, http2: bool) ->
     };
     let mut config = builder.with_cert_resolver(Arc::new(resolver.clone()));
     config.alpn_protocols = if http2 { vec![b"h2".to_vec(), b"http/1.1".to_vec()] } else { vec![b"http/1.1".to_vec()] };
-    // Every handshake shows the certificate of the day.
+    // No session resumption, so that every handshake uses the current certificate.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(config)

@@ -124,7 +124,7 @@ impl Cluster {
 
 /// Converts where the operator would, until dropped.
 async fn convert(project: &Project, start: &Start) -> JoinSet<()> {
-    let certificates = CertificateFiles::in_folder(project.root().join("target/windlass/webhook"));
+    let certificates = CertificateFiles::in_directory(project.root().join("target/windlass/webhook"));
     let mut options = WebhookOptions::new(Certificates::Files(certificates));
     options.address = (Ipv4Addr::LOCALHOST, start.webhook_port.parse().unwrap()).into();
     let webhooks = Webhooks::new().conversion(Conversion::<Book>::new().spoke::<old::Book>());

@@ -1,10 +1,10 @@
-//! Handlers as traits, for those who have state to keep.
+//! Handlers as traits, for handlers with state.
 
 use std::future::Future;
 
 use crate::webhook::{Denied, Operation, Request, Warnings};
 
-/// Fills in what clients leave out. See [`Webhook::default_with`](super::Webhook::default_with).
+/// Sets fields that clients leave out. See [`Webhook::default_with`](super::Webhook::default_with).
 ///
 /// ```
 /// use windlass_runtime::webhook::{Defaulter, Denied, Request, Webhook};
@@ -22,11 +22,11 @@ use crate::webhook::{Denied, Operation, Request, Warnings};
 /// Webhook::new().defaulter(Immutable(true));
 /// ```
 pub trait Defaulter<K>: Send + Sync + 'static {
-    /// Changes the object, or refuses it.
+    /// Changes the object, or denies the request.
     fn default(&self, object: &mut K, request: &Request<K>) -> impl Future<Output = Result<(), Denied>> + Send;
 }
 
-/// Accepts or refuses requests. What is not implemented is accepted.
+/// Allows or denies requests. Methods that are not implemented allow them.
 ///
 /// ```
 /// use windlass_runtime::webhook::{Denied, Request, Validator, Warnings, Webhook};
@@ -51,13 +51,13 @@ pub trait Defaulter<K>: Send + Sync + 'static {
 /// Webhook::new().validator(Frozen);
 /// ```
 pub trait Validator<K: Sync>: Send + Sync + 'static {
-    /// An object is made.
+    /// Validates a create.
     fn validate_create(&self, new: &K, request: &Request<K>) -> impl Future<Output = Result<Warnings, Denied>> + Send {
         let _ = (new, request);
         async { Ok(Warnings::none()) }
     }
 
-    /// An object is changed.
+    /// Validates an update.
     fn validate_update(
         &self,
         old: &K,
@@ -68,20 +68,20 @@ pub trait Validator<K: Sync>: Send + Sync + 'static {
         async { Ok(Warnings::none()) }
     }
 
-    /// An object is deleted. Only asked after [`Webhook::also_on_delete`](super::Webhook::also_on_delete).
+    /// Validates a delete. Called only after [`Webhook::also_on_delete`](super::Webhook::also_on_delete).
     fn validate_delete(&self, old: &K, request: &Request<K>) -> impl Future<Output = Result<Warnings, Denied>> + Send {
         let _ = (old, request);
         async { Ok(Warnings::none()) }
     }
 }
 
-/// Asks the method for the operation.
+/// Calls the method of the operation.
 pub(super) async fn validate<K: Sync>(validator: &impl Validator<K>, request: &Request<K>) -> Result<Warnings, Denied> {
     match (request.operation, &request.old_object, &request.object) {
         (Operation::Create, _, Some(new)) => validator.validate_create(new, request).await,
         (Operation::Update, Some(old), Some(new)) => validator.validate_update(old, new, request).await,
         (Operation::Delete, Some(old), _) => validator.validate_delete(old, request).await,
         (Operation::Connect, ..) => Ok(Warnings::none()),
-        (operation, ..) => Err(Denied::bad_request(format!("{} without its object", operation.as_str()))),
+        (operation, ..) => Err(Denied::bad_request(format!("{} without an object", operation.as_str()))),
     }
 }

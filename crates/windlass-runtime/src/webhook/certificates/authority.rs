@@ -1,8 +1,8 @@
-//! Making certificates, and when to make them anew. Pure: time comes in as an argument.
+//! Issuing and renewal of certificates. Pure: time is an argument.
 //!
-//! An authority signs serving certificates. Some time before it ends there is a second one; both are in the bundle that
-//! clients trust, and the new one signs nothing until every client has had time to learn of it. So at any time the
-//! serving certificate is one that every client trusts.
+//! A CA signs serving certificates. Some time before it expires, there is a second CA. Both are in the bundle that
+//! clients trust, and the new one signs nothing until every client has had time to learn of it. So every client trusts
+//! the serving certificate at any time.
 
 use std::{fmt, time::Duration};
 
@@ -13,18 +13,18 @@ use rcgen::{
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use x509_parser::{extensions::GeneralName, prelude::X509Certificate};
 
-/// Certificates are valid from a little before now: clocks differ.
+/// Certificates are valid from a little before now, as clocks differ.
 const CLOCK_SKEW: Duration = Duration::from_hours(1);
 
-/// How many authorities from before a loss are kept: there are two at most, unless somebody else wrote them.
+/// Maximum number of CAs that are kept after a loss: at most two, unless somebody else wrote them.
 const MAX_FORMER: usize = 8;
 
-/// How long things last.
+/// Lifetimes of certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Lifetimes {
     pub(super) authority_lifetime: Duration,
     pub(super) serving_lifetime: Duration,
-    /// How long an authority is in the bundle before it signs.
+    /// Time that a CA is in the bundle before it signs.
     pub(super) overlap: Duration,
 }
 
@@ -35,18 +35,18 @@ pub(super) struct CertificateAndKey {
     pub(super) key: String,
 }
 
-/// What all replicas share.
+/// The certificates that all replicas share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct StoredCertificates {
     /// The newest first.
     pub(super) authorities: Vec<CertificateAndKey>,
     pub(super) serving: CertificateAndKey,
-    /// Authorities, in PEM, that clients trusted when what was kept before was lost. Their keys are lost as well;
-    /// replicas may still show what they signed.
+    /// CAs in PEM that clients trusted when the earlier certificates were lost. Their keys are lost, too; replicas may
+    /// still use certificates that they signed.
     pub(super) former: String,
 }
 
-/// What a certificate says.
+/// Relevant fields of a certificate.
 struct ParsedCertificate {
     subject: Vec<u8>,
     issuer: Vec<u8>,
@@ -56,27 +56,27 @@ struct ParsedCertificate {
 }
 
 impl StoredCertificates {
-    /// All that clients are to trust, in PEM.
+    /// Returns the bundle for clients, in PEM.
     pub(super) fn trusted(&self) -> String {
         self.bundle() + &self.former
     }
 
-    /// Whether clients of what was kept before trust some of this.
+    /// Whether clients that trust `before` trust some of this.
     pub(super) fn continues(&self, before: Option<&Self>) -> bool {
         before.is_some_and(|before| self.authorities.iter().any(|authority| before.authorities.contains(authority)))
     }
 
-    /// All authorities, in PEM, the newest first.
+    /// Returns all CAs in PEM, the newest first.
     pub(super) fn bundle(&self) -> String {
         self.authorities.iter().map(|authority| authority.certificate.as_str()).collect()
     }
 
-    /// All authorities' keys, in PEM, in the order of the bundle.
+    /// Returns the keys of all CAs in PEM, in the order of the bundle.
     pub(super) fn authority_keys(&self) -> String {
         self.authorities.iter().map(|authority| authority.key.as_str()).collect()
     }
 
-    /// From what [`StoredCertificates::bundle`] and [`StoredCertificates::authority_keys`] made.
+    /// Restores certificates from [`StoredCertificates::bundle`] and [`StoredCertificates::authority_keys`].
     pub(super) fn from_parts(bundle: &str, authority_keys: &str, serving: CertificateAndKey) -> Self {
         let pairs = blocks(bundle).into_iter().zip(blocks(authority_keys));
         let authorities = pairs.map(|(certificate, key)| CertificateAndKey { certificate, key }).collect();
@@ -84,8 +84,8 @@ impl StoredCertificates {
     }
 }
 
-/// What is to be kept from now on. The same as before, unless something is missing, broken, of other names, or in the
-/// last third of its life.
+/// Returns the certificates to use from now on: the same as before, unless something is missing, invalid, has other
+/// names, or is in the last third of its lifetime.
 pub(super) fn renew(
     kept: Option<&StoredCertificates>,
     names: &[String],
@@ -94,7 +94,7 @@ pub(super) fn renew(
 ) -> Result<StoredCertificates, rcgen::Error> {
     let mut authorities: Vec<(CertificateAndKey, ParsedCertificate)> = Vec::new();
     for pair in kept.map(|kept| &kept.authorities[..]).unwrap_or_default() {
-        // What cannot be read or used is as good as lost.
+        // An unreadable or expired certificate counts as lost.
         let usable = facts(&pair.certificate).filter(|facts| facts.not_after > now);
         if let Some(facts) = usable.filter(|_| issuer(pair).is_ok()) {
             authorities.push((pair.clone(), facts));
@@ -105,7 +105,7 @@ pub(super) fn renew(
         let facts = facts(&pair.certificate).ok_or(rcgen::Error::CouldNotParseCertificate)?;
         authorities.insert(0, (pair, facts));
     }
-    // An overlap after the loss, everybody shows what the authorities of now have signed.
+    // One overlap after the loss, all replicas use certificates of the current CAs.
     let known =
         |(_, facts): &(CertificateAndKey, ParsedCertificate)| now >= facts.not_before + CLOCK_SKEW + policy.overlap;
     let former = kept.filter(|_| !authorities.iter().any(known)).map(|kept| kept.former.clone()).unwrap_or_default();
@@ -113,7 +113,7 @@ pub(super) fn renew(
     let serving = match good {
         Some(pair) => pair.clone(),
         None => {
-            // The newest that clients have had time to learn of; else the one that they have known longest.
+            // The newest CA that clients have had time to learn of; otherwise the one that they have known longest.
             let signer = authorities.iter().find(|authority| known(authority)).or(authorities.last());
             let (signer, facts) = signer.ok_or(rcgen::Error::CouldNotParseCertificate)?;
             new_serving(signer, facts.not_after, names, policy, now)?
@@ -122,7 +122,7 @@ pub(super) fn renew(
     Ok(StoredCertificates { authorities: authorities.into_iter().map(|(pair, _)| pair).collect(), serving, former })
 }
 
-/// The authorities of a PEM text that are not over, each once.
+/// Returns the CAs of a PEM text that have not expired, without duplicates.
 pub(super) fn valid(bundle: &str, now: Duration) -> String {
     let mut valid: Vec<String> = Vec::new();
     for block in blocks(bundle) {
@@ -134,8 +134,8 @@ pub(super) fn valid(bundle: &str, now: Duration) -> String {
     valid.concat()
 }
 
-/// Whether a certificate may take the place of another at once: clients that trust the one trust the other, or the one
-/// is over.
+/// Whether a certificate may replace another at once: clients that trust the one trust the other, or the old one has
+/// expired.
 pub(super) fn may_replace(shown: &CertificateAndKey, next: &CertificateAndKey, now: Duration) -> bool {
     let (Some(shown), Some(next)) = (facts(&shown.certificate), facts(&next.certificate)) else { return true };
     shown.issuer == next.issuer || shown.not_after <= now
@@ -155,7 +155,7 @@ fn is_good(
 }
 
 impl ParsedCertificate {
-    /// Whether it is in the last third of its life.
+    /// Whether it is in the last third of its lifetime.
     fn is_due(&self, now: Duration) -> bool {
         let lifetime = self.not_after.saturating_sub(self.not_before + CLOCK_SKEW);
         now + lifetime / 3 >= self.not_after
@@ -195,7 +195,7 @@ fn issuer(pair: &CertificateAndKey) -> Result<Issuer<'static, KeyPair>, rcgen::E
 }
 
 fn new_authority(policy: &Lifetimes, now: Duration) -> Result<CertificateAndKey, rcgen::Error> {
-    // A name of its own: clients choose among authorities by name.
+    // A unique name: clients select CAs by name.
     let name = format!("windlass-webhook-{}", uuid::Uuid::new_v4().simple());
     let mut params = params(&name, &[], now, now + policy.authority_lifetime)?;
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -213,7 +213,7 @@ fn new_serving(
     now: Duration,
 ) -> Result<CertificateAndKey, rcgen::Error> {
     let common_name = names.first().map_or("webhook", String::as_str);
-    // Longer ones do not fit; nobody looks at the common name of a certificate with alternative names.
+    // Longer names are not allowed; clients ignore the common name of a certificate with alternative names.
     let common_name = if common_name.len() <= 64 { common_name } else { "webhook" };
     let mut params = params(common_name, names, now, signer_end.min(now + policy.serving_lifetime))?;
     params.is_ca = IsCa::ExplicitNoCa;
@@ -240,7 +240,7 @@ fn params(
     Ok(params)
 }
 
-/// The blocks of a PEM text, each with its markers, without what is between them.
+/// Returns the blocks of a PEM text with their markers, without the text in between.
 fn blocks(text: &str) -> Vec<String> {
     let mut blocks = Vec::new();
     let mut block = String::new();
@@ -257,7 +257,7 @@ fn blocks(text: &str) -> Vec<String> {
     blocks
 }
 
-/// Shows no key.
+/// Does not show the key.
 impl fmt::Debug for CertificateAndKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CertificateAndKey").field("certificate", &self.certificate).finish_non_exhaustive()

@@ -1,4 +1,4 @@
-//! A certificate in files that somebody else writes.
+//! Certificates in files that somebody else writes.
 
 use std::{
     path::{Path, PathBuf},
@@ -11,41 +11,41 @@ use tracing::{info, warn};
 use super::{CertResolver, CertificateError};
 use crate::webhook::metrics::WebhookMetrics;
 
-/// A certificate and its key in files, looked at again and again.
+/// A certificate and its key in files, which are polled.
 ///
-/// New contents are shown to new connections. While the files cannot be used (half written, key and certificate of
-/// different generations) the last good certificate stays.
+/// New content is used for new connections. While the files are invalid (half-written, or a key of another
+/// certificate), the last valid certificate stays in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFiles {
-    /// The certificate, with the chain to its authority, in PEM.
+    /// Certificate with its chain, in PEM.
     pub certificate: PathBuf,
-    /// The private key in PEM.
+    /// Private key in PEM.
     pub key: PathBuf,
-    /// How often they are looked at: 10 seconds unless said. A kubelet swaps a link when a Secret changes, so it is the
-    /// contents that count.
+    /// Polling interval; 10 seconds by default. The content is compared, as a kubelet swaps a link when a Secret
+    /// changes.
     pub every: Duration,
 }
 
-/// Looks at the files.
+/// Polls the files.
 #[derive(Debug)]
 pub(in crate::webhook) struct Watcher {
     files: CertificateFiles,
     resolver: CertResolver,
     metrics: WebhookMetrics,
-    /// The certificate and key that were looked at last, good or bad: nothing is complained about twice.
+    /// The last certificate and key, valid or not, so that an error is logged only once.
     seen: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 impl CertificateFiles {
-    /// `tls.crt` and `tls.key` in a folder.
-    pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
+    /// Uses `tls.crt` and `tls.key` in a directory.
+    pub fn in_directory(folder: impl Into<PathBuf>) -> Self {
         let folder = folder.into();
         Self { certificate: folder.join("tls.crt"), key: folder.join("tls.key"), every: Duration::from_secs(10) }
     }
 }
 
 impl Watcher {
-    /// Reads the files, which must be good the first time.
+    /// Reads the files, which must be valid the first time.
     pub(super) async fn start(
         files: CertificateFiles,
         resolver: &CertResolver,
@@ -67,13 +67,13 @@ impl Watcher {
                 Ok(false) => {}
                 Err(error) => {
                     let error = crate::Error::from(error);
-                    warn!(file = %self.files.certificate.display(), %error, "the old certificate stays");
+                    warn!(file = %self.files.certificate.display(), %error, "keeping the old certificate");
                 }
             }
         }
     }
 
-    /// Whether there is a new certificate.
+    /// Returns whether there is a new certificate.
     async fn look(&mut self) -> Result<bool, CertificateError> {
         self.metrics.certificate_reads.inc();
         let looked = self.read_and_set().await;
@@ -96,7 +96,7 @@ impl Watcher {
 }
 
 impl Watcher {
-    /// Certificate and key of one generation: if the certificate is the same after the key was read, the link was not
+    /// Reads a matching certificate and key: if the certificate is unchanged after the key was read, the link was not
     /// swapped in between.
     async fn read(&self) -> Result<(Vec<u8>, Vec<u8>), CertificateError> {
         let mut certificate = read(&self.files.certificate).await?;

@@ -1,4 +1,4 @@
-//! Telling the API server whom to trust: `caBundle` of webhook configurations and definitions.
+//! Writing the `caBundle` of webhook configurations and CRDs.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{Request, header::CONTENT_TYPE};
@@ -9,17 +9,17 @@ use tracing::{info, warn};
 
 use crate::webhook::{Description, Endpoint, patch::Patch};
 
-/// Label of what `windlass run` has led to the machine that it runs on.
+/// Label of objects that `windlass run` has redirected to the developer's machine.
 const RUN: &str = "windlass.dev/run";
-/// How often a write that met another one is tried again at once.
+/// Number of immediate attempts of a write that hits a conflict.
 const TRIES: usize = 5;
 
-/// Why a bundle could not be written.
+/// Error from writing a CA bundle.
 #[derive(Debug, thiserror::Error)]
 enum InjectError {
-    #[error("cannot read {kind} {name}")]
+    #[error("failed to read {kind} {name}")]
     Read { kind: &'static str, name: String, source: kube::Error },
-    #[error("cannot write the authority into {kind} {name}")]
+    #[error("failed to write the CA bundle of {kind} {name}")]
     Write { kind: &'static str, name: String, source: kube::Error },
 }
 
@@ -38,8 +38,8 @@ pub(crate) enum TargetKind {
 }
 
 impl Target {
-    /// The objects of an operator whose `caBundle` its webhooks need: the configurations, which are named after it, and the
-    /// definitions that are converted.
+    /// Returns the objects of an operator whose `caBundle` its webhooks need: the webhook configurations, which have
+    /// its name, and the CRDs with conversion.
     pub(crate) fn all(operator: &str, webhooks: &[Description], definitions: &[CustomResourceDefinition]) -> Vec<Self> {
         let mut targets = Vec::new();
         for (endpoint, kind) in
@@ -50,7 +50,7 @@ impl Target {
             }
         }
         for conversion in webhooks.iter().filter(|webhook| webhook.endpoint == Endpoint::Conversion) {
-            // Versions of one kind share a definition, so the first is as good as any.
+            // Versions of one kind share a CRD, so any of them will do.
             let defined = definitions.iter().find(|definition| {
                 definition.spec.group == conversion.group && definition.spec.names.kind == conversion.kind
             });
@@ -62,12 +62,12 @@ impl Target {
     }
 }
 
-/// Which client configurations are ours.
+/// Identifies client configurations that refer to this server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OwnClientConfigs {
     pub(super) namespace: String,
     pub(super) service: String,
-    /// Paths that this server answers; what is reached by URL is told by its path.
+    /// Paths of this server; a client configuration with a URL is identified by its path.
     pub(super) paths: Vec<String>,
 }
 
@@ -89,16 +89,16 @@ impl TargetKind {
     }
 }
 
-/// What came of a target.
+/// Result for one target.
 enum Outcome {
-    /// The bundle was there, or there is nothing to hold it.
+    /// The bundle is up to date, or the target does not exist.
     Settled,
     Written,
-    /// Others kept writing.
+    /// All attempts hit a conflict.
     Contended,
 }
 
-/// The bundles that our clients have, of all targets that can be read.
+/// Returns the current bundles of all targets that can be read.
 pub(super) async fn bundles(client: &Client, targets: &[Target], ours: &OwnClientConfigs) -> Vec<String> {
     let mut bundles = Vec::new();
     for target in targets {
@@ -106,17 +106,17 @@ pub(super) async fn bundles(client: &Client, targets: &[Target], ours: &OwnClien
             Ok(object) => bundles.extend(object.iter().flat_map(|object| bundles_of(object, target.kind, ours))),
             Err(error) => {
                 let error = crate::Error::from(error);
-                warn!(kind = target.kind.name(), name = target.name, %error, "authority of the webhooks not read");
+                warn!(kind = target.kind.name(), name = target.name, %error, "failed to read the CA bundle of webhooks");
             }
         }
     }
     bundles
 }
 
-/// Writes the bundle into every target that exists and has another one. One that fails does not keep the others from
-/// it.
+/// Writes the bundle into every target that exists and has another one. A failure does not affect the other targets.
 ///
-/// Answers whether it was everywhere already, so that clients have had the time since the last look to learn of it.
+/// Returns whether all targets were already up to date, so that clients have had the time since the last check to learn
+/// of it.
 pub(super) async fn inject(client: &Client, targets: &[Target], ours: &OwnClientConfigs, bundle: &str) -> bool {
     let mut settled = true;
     for target in targets {
@@ -124,20 +124,20 @@ pub(super) async fn inject(client: &Client, targets: &[Target], ours: &OwnClient
         settled &= matches!(outcome, Ok(Outcome::Settled));
         match outcome {
             Ok(Outcome::Written) => {
-                info!(kind = target.kind.name(), name = target.name, "authority of the webhooks written");
+                info!(kind = target.kind.name(), name = target.name, "wrote the CA bundle of webhooks");
             }
-            // What is contended is looked at again soon anyway.
+            // Conflicts are retried with the next check.
             Ok(Outcome::Settled | Outcome::Contended) => {}
             Err(error) => {
                 let error = crate::Error::from(error);
-                warn!(kind = target.kind.name(), name = target.name, %error, "authority of the webhooks not written");
+                warn!(kind = target.kind.name(), name = target.name, %error, "failed to write the CA bundle of webhooks");
             }
         }
     }
     settled
 }
 
-/// The object, or nothing if it is yet to be made.
+/// Returns the object, or `None` if it does not exist yet.
 async fn read(client: &Client, target: &Target) -> Result<Option<Value>, InjectError> {
     match client.request(request(Request::get(path(target)), Vec::new())).await {
         Ok(object) => Ok(Some(object)),
@@ -157,10 +157,10 @@ async fn inject_one(
         let Some(object) = read(client, target).await? else { return Ok(Outcome::Settled) };
         let Some(patch) = bundle_patch(&object, target.kind, ours, bundle) else { return Ok(Outcome::Settled) };
         let patching = Request::patch(path(target)).header(CONTENT_TYPE, "application/json-patch+json");
-        let body = serde_json::to_vec(&patch).expect("a patch must be writable as JSON");
+        let body = serde_json::to_vec(&patch).expect("a patch can be serialized as JSON");
         match client.request::<Value>(request(patching, body)).await {
             Ok(_) => return Ok(Outcome::Written),
-            // Somebody wrote in between.
+            // The object has changed in between.
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             Err(source) => return Err(InjectError::Write { kind, name: name.clone(), source }),
         }
@@ -174,12 +174,12 @@ fn path(target: &Target) -> String {
 }
 
 fn request(builder: http::request::Builder, body: Vec<u8>) -> Request<Vec<u8>> {
-    builder.body(body).expect("a path of names must be a URL")
+    builder.body(body).expect("a path of names is a valid URL")
 }
 
-/// The patch that writes the bundle where it is missing; nothing if it is everywhere.
+/// Returns the patch that writes missing bundles; `None` if there are none.
 ///
-/// It applies to this revision of the object alone.
+/// It applies only to this revision of the object.
 fn bundle_patch(object: &Value, kind: TargetKind, ours: &OwnClientConfigs, bundle: &str) -> Option<Patch> {
     let encoded = Value::from(STANDARD.encode(bundle));
     let mut patch = Patch::default();
@@ -195,17 +195,17 @@ fn bundle_patch(object: &Value, kind: TargetKind, ours: &OwnClientConfigs, bundl
     missing.then_some(patch)
 }
 
-/// The bundles that are in an object, where it leads to us.
+/// Returns the bundles in the client configurations of an object that refer to this server.
 fn bundles_of(object: &Value, kind: TargetKind, ours: &OwnClientConfigs) -> Vec<String> {
     let configs = client_configs(object, kind).into_iter().filter_map(|pointer| object.pointer(&pointer));
     let encoded = configs.filter(|config| is_ours(config, ours)).filter_map(|config| config.get("caBundle")?.as_str());
     encoded.filter_map(|encoded| String::from_utf8(STANDARD.decode(encoded).ok()?).ok()).collect()
 }
 
-/// Where an object says how webhooks are reached.
+/// Returns the paths of an object's client configurations.
 fn client_configs(object: &Value, kind: TargetKind) -> Vec<String> {
     match kind {
-        // Its author runs the operator elsewhere for now, and it leads there.
+        // The developer runs the operator elsewhere, and the configuration points there.
         _ if object.pointer("/metadata/labels").is_some_and(|labels| labels.get(RUN).is_some()) => Vec::new(),
         TargetKind::Definition => vec!["/spec/conversion/webhook/clientConfig".to_owned()],
         TargetKind::Mutating | TargetKind::Validating => {

@@ -1,6 +1,6 @@
-//! The Secret with the certificates, read and written so that nothing of it gets into logs or errors.
+//! The Secret with the certificates, read and written such that none of its content gets into logs or errors.
 //!
-//! `kube::Api` logs answers that it cannot parse, and errors of parsers quote what they met. Here neither happens.
+//! `kube::Api` logs responses that it cannot parse, and parse errors quote their input. Neither happens here.
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
@@ -9,7 +9,7 @@ use kube::{
 };
 use serde::de::Error as _;
 
-/// Where the Secret is.
+/// Location of the Secret.
 pub(super) struct SecretRef<'a> {
     pub(super) client: &'a Client,
     pub(super) namespace: &'a str,
@@ -44,7 +44,7 @@ impl SecretRef<'_> {
 
     async fn send(&self, request: http::Request<Vec<u8>>) -> Result<String, kube::Error> {
         self.client.request_text(request).await.map_err(|error| match error {
-            // It holds the bytes.
+            // This error contains the bytes.
             kube::Error::FromUtf8(_) => unreadable("not UTF-8"),
             error => error,
         })
@@ -53,7 +53,7 @@ impl SecretRef<'_> {
 
 fn decode(text: &str) -> Result<Secret, kube::Error> {
     serde_json::from_str(text)
-        .map_err(|error| unreadable(&format!("not a Secret, as of line {} column {}", error.line(), error.column())))
+        .map_err(|error| unreadable(&format!("not a Secret, at line {} column {}", error.line(), error.column())))
 }
 
 fn unreadable(why: &str) -> kube::Error {

@@ -1,4 +1,4 @@
-//! Certificates that an operator makes for itself.
+//! Certificates that an operator issues for itself.
 
 use std::{
     collections::BTreeMap,
@@ -20,46 +20,45 @@ use super::{
 };
 use crate::manifests::Permission;
 
-/// How often a write that met another one is tried again at once.
+/// Number of immediate attempts of a write that hits a conflict.
 const TRIES: usize = 10;
 
-/// The field of the Secret with authorities that were trusted before it was lost.
+/// Field of the Secret with CAs that were trusted before it was lost.
 const FORMER: &str = "ca-former.crt";
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// Why there is no certificate.
+/// Error of self-signed certificates.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SelfSignedError {
-    /// The Secret cannot be read.
-    #[error("cannot read the Secret {0} with the certificates")]
+    /// The Secret could not be read.
+    #[error("failed to read Secret {0} with the certificates")]
     Read(String, #[source] kube::Error),
-    /// The Secret cannot be written.
-    #[error("cannot write the Secret {0} with the certificates")]
+    /// The Secret could not be written.
+    #[error("failed to write Secret {0} with the certificates")]
     Write(String, #[source] kube::Error),
-    /// Others kept writing the Secret.
-    #[error("others kept writing the Secret {0} with the certificates")]
+    /// All attempts to write the Secret hit a conflict.
+    #[error("failed to write Secret {0} with the certificates: too many conflicts")]
     Contended(String),
-    /// A certificate cannot be made, for example because a name is not one.
-    #[error("cannot make a certificate")]
+    /// A certificate could not be issued, for example because a name is invalid.
+    #[error("failed to issue a certificate")]
     Make(#[source] rcgen::Error),
-    /// The certificate in the Secret cannot be used.
-    #[error("cannot use the certificate that was made")]
+    /// The certificate in the Secret is invalid.
+    #[error("invalid certificate in the Secret")]
     Use(#[source] CertificateError),
 }
 
-/// An authority and a serving certificate of the operator's own, in a Secret that all its replicas share.
+/// A CA and a serving certificate that the operator issues itself, in a Secret that all its replicas share.
 ///
-/// Whichever replica comes first makes them; each makes them anew when a third of their life is left. A new authority
-/// is in the bundle that the API server trusts long before it signs anything, so connections never fail for lack of
-/// trust.
+/// The first replica creates them; any replica renews them when a third of their lifetime is left. A new CA is in the
+/// bundle that the API server trusts long before it signs anything, so connections never fail for lack of trust.
 ///
-/// If the Secret is lost, the authorities that were trusted until then stay in the bundle for one
-/// [`overlap`](Self::overlap): replicas show what they had until the bundle with the new authority is in its places.
+/// If the Secret is lost, the CAs that were trusted until then stay in the bundle for one [`overlap`](Self::overlap):
+/// replicas keep using their certificates until the bundle with the new CA is in place.
 ///
-/// The bundle is written into the named webhook configurations and definitions, only where they lead to this Service,
-/// and again whenever somebody overwrites it (looked at every [`check_every`](Self::check_every)).
+/// The bundle is written into the named webhook configurations and CRDs, only where they refer to this Service, and
+/// again whenever somebody overwrites it (checked every [`check_every`](Self::check_every)).
 ///
 /// ```no_run
 /// # use windlass_runtime::webhook::{Certificates, SelfSigned};
@@ -84,18 +83,18 @@ pub struct SelfSigned {
     clock: Arc<dyn Fn() -> SystemTime + Send + Sync>,
 }
 
-/// Keeps the certificate of a running server fresh.
+/// Keeps the certificate of a running server up to date.
 #[derive(Debug)]
 pub(in crate::webhook) struct CertificateRotator {
     options: SelfSigned,
     ours: OwnClientConfigs,
     resolver: CertResolver,
-    /// What new connections see.
+    /// The certificate for new connections.
     shown: Option<CertificateAndKey>,
 }
 
 impl SelfSigned {
-    /// For a Service, by whose names the API server calls. The Secret is named after it: `<service>-certificates`.
+    /// Issues certificates for the names of a Service. The Secret is called `<service>-certificates`.
     pub fn new(client: Client, namespace: impl Into<String>, service: impl Into<String>) -> Self {
         let (namespace, service) = (namespace.into(), service.into());
         let names = ["", ".svc", ".svc.cluster.local"].map(|suffix| format!("{service}.{namespace}{suffix}"));
@@ -116,41 +115,41 @@ impl SelfSigned {
         }
     }
 
-    /// Another name of the Secret.
+    /// Sets another name for the Secret.
     #[must_use]
     pub fn secret(mut self, name: impl Into<String>) -> Self {
         self.secret = name.into();
         self
     }
 
-    /// One more name or address by which the server is called.
+    /// Adds a DNS name or IP address of the server.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         let name = name.into();
-        // As it is written in certificates, or every look would find it missing.
+        // Normalized as in certificates, or every check would consider it missing.
         self.names.push(name.parse::<IpAddr>().map_or(name, |address| address.to_string()));
         self
     }
 
-    /// Writes the bundle into this `MutatingWebhookConfiguration`.
+    /// Writes the CA bundle into this `MutatingWebhookConfiguration`.
     #[must_use]
     pub fn mutating(self, name: impl Into<String>) -> Self {
         self.target(TargetKind::Mutating, name.into())
     }
 
-    /// Writes the bundle into this `ValidatingWebhookConfiguration`.
+    /// Writes the CA bundle into this `ValidatingWebhookConfiguration`.
     #[must_use]
     pub fn validating(self, name: impl Into<String>) -> Self {
         self.target(TargetKind::Validating, name.into())
     }
 
-    /// Writes the bundle into this `CustomResourceDefinition`, if it converts by webhook.
+    /// Writes the CA bundle into this `CustomResourceDefinition`, if it uses a conversion webhook.
     #[must_use]
     pub fn definition(self, name: impl Into<String>) -> Self {
         self.target(TargetKind::Definition, name.into())
     }
 
-    /// Writes the bundle into all of these.
+    /// Writes the CA bundle into all of these.
     pub(crate) fn targets(mut self, targets: Vec<Target>) -> Self {
         self.targets.extend(targets);
         self
@@ -161,7 +160,7 @@ impl SelfSigned {
         self
     }
 
-    /// How long the authority and the serving certificates last: 5 years and 90 days unless said.
+    /// Sets the lifetimes of the CA and of serving certificates; 5 years and 90 days by default.
     #[must_use]
     pub fn lifetimes(mut self, authority: Duration, serving: Duration) -> Self {
         self.policy.authority_lifetime = authority;
@@ -169,28 +168,28 @@ impl SelfSigned {
         self
     }
 
-    /// How long an authority is known before it signs: an hour unless said.
+    /// Sets the time that a CA is in the bundle before it signs; an hour by default.
     #[must_use]
     pub fn overlap(mut self, overlap: Duration) -> Self {
         self.policy.overlap = overlap;
         self
     }
 
-    /// How often the Secret and the bundles are looked at: every 10 seconds unless said.
+    /// Sets the interval of checks of the Secret and the bundles; 10 seconds by default.
     #[must_use]
     pub fn check_every(mut self, interval: Duration) -> Self {
         self.check_every = interval.max(Duration::from_millis(1));
         self
     }
 
-    /// Another clock than the system's, for tests.
+    /// Sets another clock than the system's, for tests.
     #[must_use]
     pub fn clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         self.clock = Arc::new(clock);
         self
     }
 
-    /// What this needs to be allowed.
+    /// Returns the permissions that this needs.
     pub fn permissions(&self) -> Vec<Permission> {
         permissions(&self.namespace, &self.secret, &self.targets)
     }
@@ -199,7 +198,7 @@ impl SelfSigned {
         (self.clock)().duration_since(UNIX_EPOCH).unwrap_or_default()
     }
 
-    /// What is in the Secret, made anew if it is due.
+    /// Returns the certificates of the Secret, after renewing them if needed.
     async fn keep(&self, ours: &OwnClientConfigs) -> Result<StoredCertificates, SelfSignedError> {
         let secret = SecretRef { client: &self.client, namespace: &self.namespace, name: &self.secret };
         let place = || format!("{}/{}", self.namespace, self.secret);
@@ -218,7 +217,7 @@ impl SelfSigned {
             }
             let written = match found {
                 Some(mut found) => {
-                    // The revision stays in it: a write in between makes this one fail.
+                    // It keeps its resource version, so that a concurrent write makes this one fail.
                     found.data = Some(encode(&renewed, found.data.take().unwrap_or_default()));
                     secret.replace(&found).await
                 }
@@ -226,10 +225,10 @@ impl SelfSigned {
             };
             match written {
                 Ok(()) => {
-                    info!(secret = place(), "webhook certificates renewed");
+                    info!(secret = place(), "renewed the webhook certificates");
                     return Ok(renewed);
                 }
-                // Another replica was faster, or somebody removed it.
+                // Another replica was faster, or the Secret was deleted.
                 Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
                 Err(error) => return Err(SelfSignedError::Write(place(), error)),
             }
@@ -265,12 +264,12 @@ impl fmt::Debug for SelfSigned {
     }
 }
 
-/// The Secret of a Service.
+/// Returns the name of a Service's Secret.
 pub(crate) fn secret_of(service: &str) -> String {
     format!("{service}-certificates")
 }
 
-/// What certificates of an operator's own need to be allowed: their Secret, and the objects that tell whom to trust.
+/// Returns the permissions for self-signed certificates: for their Secret, and for the objects with a CA bundle.
 pub(crate) fn permissions(namespace: &str, secret: &str, targets: &[Target]) -> Vec<Permission> {
     let secrets = |verbs: &[&'static str]| Permission::new("", "secrets", verbs.iter().copied()).within(namespace);
     let mut permissions = vec![secrets(&["create"]), secrets(&["get", "update"]).named(secret)];
@@ -305,7 +304,7 @@ fn decode(secret: &Secret) -> Option<StoredCertificates> {
 }
 
 impl CertificateRotator {
-    /// Gets the first certificate and tells the API server of its authority.
+    /// Gets the first certificate and writes the CA bundle.
     pub(super) async fn start(
         options: SelfSigned,
         resolver: &CertResolver,
@@ -322,7 +321,7 @@ impl CertificateRotator {
             tokio::time::sleep(self.options.check_every).await;
             if let Err(error) = self.check().await {
                 let error = crate::Error::from(error);
-                warn!(%error, "the old webhook certificate stays");
+                warn!(%error, "keeping the old webhook certificate");
             }
         }
     }
@@ -330,8 +329,8 @@ impl CertificateRotator {
     async fn check(&mut self) -> Result<(), SelfSignedError> {
         let kept = self.options.keep(&self.ours).await?;
         let told = inject::inject(&self.options.client, &self.options.targets, &self.ours, &kept.trusted()).await;
-        // A new authority's certificate is shown once the look before has told everybody of it, unless there is nothing
-        // better to show.
+        // A certificate of a new CA is used once the previous check found the bundle everywhere, unless there is no
+        // better certificate.
         let shown = self.shown.as_ref();
         let better = |shown| !authority::may_replace(shown, &kept.serving, self.options.now());
         if shown != Some(&kept.serving) && (told || !shown.is_some_and(better)) {

@@ -1,8 +1,9 @@
-//! Which element of a list became which.
+//! Alignment of the elements of two lists.
 
 use serde_json::Value;
 
-/// Lists whose changed middles have more pairs than this are compared by place alone.
+/// Maximum number of pairs in the changed middles of two lists that are compared; longer lists are aligned by position
+/// only.
 const MAX_PAIRS: usize = 250_000;
 
 /// An element of the old list, of the new one, or of both.
@@ -13,10 +14,10 @@ pub(super) enum Pair {
     New(usize),
 }
 
-/// Pairs the elements of two lists, in order: each element of either is in exactly one pair.
+/// Aligns the elements of two lists: each element of either is in exactly one pair, in order.
 ///
-/// Equal elements are paired as far as their order allows. What lies between them is paired by place, unless names show
-/// that two elements are different things.
+/// Equal elements are paired as far as their order allows. Elements in between are paired by position, unless their
+/// names differ.
 pub(super) fn align(old: &[Value], new: &[Value]) -> Vec<Pair> {
     let prefix = old.iter().zip(new).take_while(|(a, b)| a == b).count();
     let suffix = old[prefix..].iter().rev().zip(new[prefix..].iter().rev()).take_while(|(a, b)| a == b).count();
@@ -35,7 +36,8 @@ pub(super) fn align(old: &[Value], new: &[Value]) -> Vec<Pair> {
     pairs
 }
 
-/// Pairs two stretches without common elements: by name where elements have one, by place if there are as many.
+/// Aligns two stretches without common elements: by name if elements have one, by position if they have the same
+/// length.
 fn gap(pairs: &mut Vec<Pair>, old: &[Value], new: &[Value], from: std::ops::Range<usize>, to: std::ops::Range<usize>) {
     let by_place = from.len() == to.len();
     let mut next = from.start;
@@ -56,18 +58,18 @@ fn gap(pairs: &mut Vec<Pair>, old: &[Value], new: &[Value], from: std::ops::Rang
     pairs.extend((next..from.end).map(Pair::Old));
 }
 
-/// What tells elements of Kubernetes' lists apart.
+/// Returns the name of an element of a Kubernetes list.
 fn name(element: &Value) -> Option<&str> {
     ["name", "key", "type", "uid"].iter().find_map(|key| element.get(key)?.as_str())
 }
 
-/// A longest common subsequence, as pairs of indices.
+/// Returns a longest common subsequence, as pairs of indices.
 fn common(old: &[Value], new: &[Value]) -> Vec<(usize, usize)> {
     let width = new.len() + 1;
     if old.is_empty() || new.is_empty() || old.len().saturating_mul(new.len()) > MAX_PAIRS {
         return Vec::new();
     }
-    // lengths[i * width + j]: the longest common subsequence of old[i..] and new[j..].
+    // lengths[i * width + j]: length of the longest common subsequence of old[i..] and new[j..].
     let mut lengths = vec![0u32; (old.len() + 1) * width];
     for i in (0..old.len()).rev() {
         for j in (0..new.len()).rev() {

@@ -122,12 +122,12 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Patches of objects only: the root of an API object is never replaced.
+/// Objects only: the root of an API object is never replaced.
 fn object() -> impl Strategy<Value = Value> {
     prop::collection::btree_map("[a-c]", value(), 0..5).prop_map(|map| Value::Object(map.into_iter().collect()))
 }
 
-/// A value beside one that a type with fewer fields makes of it.
+/// Returns a value as a type with fewer fields serializes it.
 fn without_unknown(value: &Value) -> Value {
     match value {
         Value::Object(map) => {

@@ -31,7 +31,7 @@ fn webhooks() -> Webhooks {
 }
 
 fn options(folder: &TempDir) -> WebhookOptions {
-    let mut files = CertificateFiles::in_folder(folder.path());
+    let mut files = CertificateFiles::in_directory(folder.path());
     files.every = Duration::from_millis(5);
     WebhookOptions::new(Certificates::Files(files))
 }
