@@ -1,17 +1,18 @@
-//! What people see in `kubectl describe`: events of `events.k8s.io`.
+//! Event recorder: events of `events.k8s.io`, as shown by `kubectl describe`.
 //!
-//! [`Recorder::record`] puts what happened into a queue and returns. A task writes it, so that a reconcile never waits
-//! for events and never fails because of them:
-//! - **Deduplicated**: what happens again (same reporter, object, type, reason and action; the note may differ) is
-//!   counted in the first Event's series instead of being another Event. Two occurrences are written at once, later
-//!   ones every half minute and when the series has ended (six minutes of silence).
-//! - **Limited**: 25 different events about one object, then one in five minutes; ten writes a second over all.
-//! - **Bounded**: a thousand occurrences wait at most, four thousand series are remembered. What does not fit is
-//!   dropped and [counted](EventMetrics).
-//! - **Patient**: while the server cannot be reached, writes are tried again, a dozen times, ever later. What it
-//!   refuses (an object in a namespace that is being deleted) is dropped.
+//! [`Recorder::record`] queues an event and returns. A task writes it, so that a reconcile never waits for events and
+//! never fails because of them:
+//! - **Deduplicated**: an event that occurs again (with the same reporter, object, type, reason and action; the note
+//!   may differ) is counted in the series of the first Event. The second occurrence is written at once, later ones
+//!   every half minute and when the series has ended (after six minutes of silence).
+//! - **Rate-limited**: 25 different events about one object, then one every five minutes; ten writes per second
+//!   overall.
+//! - **Bounded**: at most a thousand occurrences are queued, and four thousand series are remembered. Everything beyond
+//!   that is dropped and [counted](EventMetrics).
+//! - **Retried**: while the API server cannot be reached, writes are retried with backoff, a dozen times. Events that
+//!   it rejects (for an object in a namespace that is being deleted) are dropped.
 //!
-//! Events need no leadership: they say what this process did. A role needs `create` and `patch` on `events` of
+//! Events need no leadership: they say what this process did. The role needs `create` and `patch` on `events` of
 //! `events.k8s.io`.
 
 mod correlator;

@@ -1,26 +1,26 @@
-//! Who leads, and who has which keys.
+//! Leader election and sharding.
 //!
-//! [`LeaderElection`] lets one of several replicas work and keeps the others ready. [`Sharding`] lets all of them work,
-//! each on its own keys. Both rest on Leases of `coordination.k8s.io/v1` and on one rule:
+//! [`LeaderElection`] lets one of several replicas work and keeps the others on standby. [`Sharding`] lets all of them
+//! work, each on its own keys. Both are based on Leases of `coordination.k8s.io/v1` and on one rule:
 //!
-//! **A holder believes in its lease for a shorter time than everybody else.** It counts `renew_deadline` from the
-//! moment *before* it sent the request that was granted. Everybody else counts the longer `lease_duration` from the
-//! moment *after* they saw the lease change. Whatever the delays between them, the holder's time ends first. Nobody
-//! compares a time in a Lease with a clock of its own: wall clocks may differ as they like. Only the *rates* of two
-//! clocks matter, and they may differ by `lease_duration / renew_deadline` (by default half as fast again).
+//! **A holder relies on its lease for a shorter time than everybody else.** It counts `renew_deadline` from the time
+//! *before* it sent the successful request. Everybody else counts the longer `lease_duration` from the time *after*
+//! they saw the lease change. Regardless of the delays in between, the holder's time ends first. A time in a Lease is
+//! never compared with a local clock: wall clocks may differ arbitrarily. Only the *rates* of two clocks matter, and
+//! they may differ by `lease_duration / renew_deadline` (by default, a factor of 1.5).
 //!
-//! A holder is asked at the moment of each write ([`Leadership::check`], and [`Shard::owns`] with the key that is being
-//! reconciled), and the answer is computed from the clock at that moment, not by a timer. A process that was stopped
-//! past its lease and continues refuses its very next write. A write that passed the check must reach the server within
-//! `lease_duration - renew_deadline` (5 s) to be sure that it arrives before anybody else's. (Keys that are handed over
-//! by agreement have [less time](Sharding#writes-on-their-way).)
+//! The holder is checked at the time of each write ([`Leadership::check`], and [`Shard::owns`] with the key that is
+//! being reconciled), and the result is computed from the clock at that time, not by a timer. A process that was
+//! stopped past the end of its lease rejects its very next write. A write that passed the check must reach the API
+//! server within `lease_duration - renew_deadline` (5 s) to be sure that it arrives before anybody else's. (Keys that
+//! are handed over by agreement have [less time](Sharding#writes-in-flight).)
 //!
 //! # Clocks
 //!
-//! The clock is the one of [`tokio::time::Instant`], on Linux `CLOCK_MONOTONIC`. It goes on while a process is stopped
-//! (`SIGSTOP`, a frozen cgroup, a starved CPU) and it does not while the whole machine is suspended. On Linux the time
-//! of suspension is asked for and added. A virtual machine that is frozen from outside together with all of its clocks
-//! cannot notice that by itself; only the server's optimistic concurrency protects its writes.
+//! The clock is that of [`tokio::time::Instant`], which is `CLOCK_MONOTONIC` on Linux. It advances while a process is
+//! stopped (`SIGSTOP`, a frozen cgroup, a starved CPU), but not while the machine is suspended. On Linux, the time of
+//! suspension is read and added. A virtual machine that is frozen from outside together with all of its clocks cannot
+//! notice that by itself; only the optimistic concurrency of the API server protects its writes.
 
 mod clock;
 mod election;

@@ -1,8 +1,8 @@
-//! What is written of what was recorded, and when, without a network.
+//! Decides which events to write and when, without a network. Similar to client-go's event correlator.
 //!
-//! The first occurrence is an Event. Later ones of the same [series](Occurrence::series_key) only count: the second is
-//! written at once, the rest from time to time and when the series has ended, which is when nothing was recorded for
-//! six minutes. Memory is bounded: series and allowances that were not used for longest are forgotten.
+//! The first occurrence is an Event. Later ones of the same [series](Occurrence::series_key) are only counted: the
+//! second is written at once, the rest from time to time and when the series has ended, which is when nothing was
+//! recorded for six minutes. Memory is bounded: the least recently used series and rate limits are dropped.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -16,39 +16,39 @@ use tokio::time::Instant;
 use super::{event::Occurrence, recent::Recent};
 use crate::token_bucket::TokenBucket;
 
-/// As many series, and allowances, as client-go keeps.
+/// Maximum number of series, and of rate limits, as in client-go.
 const CAPACITY: usize = 4096;
-/// New events about one object by one reporter: so many at once, and one each so often. As client-go has it.
+/// Rate limit of new events about one object by one reporter: burst and period. As in client-go.
 const SOURCE_BURST: u32 = 25;
 const SOURCE_EVERY: Duration = Duration::from_secs(300);
-/// Writes of all kinds: a hundred at once and ten a second, which no API server notices.
+/// Rate limit of all writes: a burst of a hundred, and ten per second, which is negligible for an API server.
 const WRITE_BURST: u32 = 100;
 const WRITE_EVERY: Duration = Duration::from_millis(100);
-/// A series without news for so long has ended. As client-go has it.
+/// Time without an occurrence after which a series has ended. As in client-go.
 const SERIES_END: Duration = Duration::from_secs(6 * 60);
-/// How often the count of a series is written.
+/// Interval at which the count of a series is written.
 const SERIES_UPDATE: Duration = Duration::from_secs(30);
-/// How often a write is tried. As client-go has it.
+/// Maximum number of attempts of a write. As in client-go.
 const TRIES: u32 = 12;
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
-/// Why something that was recorded will not be seen.
+/// Reason why an occurrence is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Dropped {
-    /// More is recorded than is written.
+    /// More events are recorded than written.
     QueueFull,
     /// Too many different events about one object.
     RateLimited,
-    /// The server would not or did not take it.
+    /// The API server rejected it.
     Rejected,
-    /// The server could not be reached.
+    /// The API server could not be reached.
     GivenUp,
     /// Too many series at once.
     Evicted,
 }
 
-/// A request to be made.
+/// A request to send.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Write {
     Create(Box<Event>),
@@ -60,27 +60,27 @@ pub(super) enum Write {
     },
 }
 
-/// What is next.
+/// The next step.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Next {
     Write(Write),
-    /// Nothing before then.
+    /// Nothing before this time.
     Wait(Instant),
     /// Nothing until something is recorded or time has passed.
     Idle,
 }
 
-/// What came of a write.
+/// Result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Written,
-    /// There is no such Event to count in: it has expired.
+    /// The Event to update does not exist: it has expired.
     Missing,
-    /// There is one already: an earlier try had arrived.
+    /// The Event already exists: an earlier attempt had succeeded.
     Exists,
-    /// Trying again is of no use.
+    /// A retry is useless.
     Rejected,
-    /// Trying again may help.
+    /// A retry may help.
     Failed,
 }
 
@@ -89,13 +89,13 @@ pub(super) struct Correlator {
     series: Recent<Series>,
     allowances: Recent<TokenBucket>,
     writes: TokenBucket,
-    /// Series to be written, each with its number in order.
+    /// Series to write, with consecutive numbers.
     queue: VecDeque<(u64, Arc<str>)>,
     queued: u64,
     writing: Option<Writing>,
-    /// No writes before then: the server is in trouble.
+    /// Time before which nothing is written, as the API server has problems.
     pause: Option<Instant>,
-    /// How often a write is tried; once when there is no time left.
+    /// Maximum number of attempts; one if there is no time left.
     tries: u32,
     last_name: i128,
 }
@@ -106,7 +106,7 @@ struct Series {
     count: i32,
     last: Timestamp,
     last_at: Instant,
-    /// The count that the server has; zero while it has no such Event.
+    /// Count that the API server has; zero while the Event does not exist there.
     written: i32,
     written_at: Instant,
     queued: bool,
@@ -135,7 +135,7 @@ impl Correlator {
         }
     }
 
-    /// Something happened. The error is for the counters: `observe` never fails otherwise.
+    /// Handles an occurrence. The error is only for the metrics.
     pub(super) fn observe(&mut self, occurrence: &Occurrence, now: Instant) -> Result<(), Dropped> {
         if !occurrence.is_valid() {
             return Err(Dropped::Rejected);
@@ -186,7 +186,7 @@ impl Correlator {
         }
     }
 
-    /// To be called from time to time: queues counts that are due, and forgets series that have ended.
+    /// Queues counts that are due, and drops series that have ended. Must be called regularly.
     pub(super) fn tick(&mut self, now: Instant) {
         self.enqueue_if(|series| series.is_due(now));
         self.series.retain(|series| {
@@ -195,13 +195,13 @@ impl Correlator {
         });
     }
 
-    /// Queues every count that the server does not have. Answers a number for [`is_settled`](Self::is_settled).
+    /// Queues every count that the API server does not have. Returns a number for [`is_settled`](Self::is_settled).
     pub(super) fn hurry(&mut self) -> u64 {
         self.enqueue_if(|series| series.count > series.written);
         self.queued
     }
 
-    /// From now on there is no time to try again.
+    /// There is no time for retries from now on.
     pub(super) fn close(&mut self) {
         self.tries = 1;
         self.pause = None;
@@ -214,12 +214,12 @@ impl Correlator {
         !writing.into_iter().chain(self.queue.front().map(|(number, _)| *number)).any(|first| first <= number)
     }
 
-    /// What to write now. One write at a time: [`written`](Self::written) comes before the next.
+    /// Returns the next write. Writes are sequential: [`written`](Self::written) must be called before the next.
     pub(super) fn next_write(&mut self, now: Instant) -> Next {
         if self.writing.is_some() {
             return Next::Idle;
         }
-        // What was forgotten meanwhile is not written.
+        // Skip series that were dropped in the meantime.
         while self.queue.front().is_some_and(|(_, key)| self.series.peek_mut(key).is_none_or(|series| !series.queued)) {
             self.queue.pop_front();
         }
@@ -235,14 +235,14 @@ impl Correlator {
             return Next::Wait(now + wait);
         }
         let Some((number, key)) = self.queue.pop_front() else { return Next::Idle };
-        let series = self.series.peek_mut(&key).expect("a queued series must be known");
+        let series = self.series.peek_mut(&key).expect("a queued series is known");
         series.queued = false;
         let write = series.write();
         self.writing = Some(Writing { number, key, count: series.count });
         Next::Write(write)
     }
 
-    /// What came of the write. `chance` is from 0 to 1.
+    /// Handles the result of the write. `chance` is from 0 to 1.
     pub(super) fn written(&mut self, outcome: Outcome, now: Instant, chance: f64) -> Result<(), Dropped> {
         let Some(Writing { number, key, count }) = self.writing.take() else { return Ok(()) };
         let Some(series) = self.series.peek_mut(&key) else { return Ok(()) };
@@ -269,7 +269,7 @@ impl Correlator {
         if outcome == Outcome::Missing {
             series.written = 0;
         }
-        // Two answers that only correct what is believed of the server are followed even when there is no time left.
+        // Two responses that only correct the known state of the API server are followed even if there is no time left.
         let tries = if outcome == Outcome::Failed { self.tries } else { self.tries.max(3) };
         let hopeless = failed && again && series.tries >= tries;
         if outcome == Outcome::Rejected || hopeless {

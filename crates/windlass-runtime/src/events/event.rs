@@ -1,4 +1,4 @@
-//! An event as the API takes it.
+//! Conversion of occurrences to Events.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use uuid::Uuid;
 
 use super::EventType;
 
-/// What the server accepts, in bytes.
+/// Limits of the API server, in bytes.
 const NOTE_LIMIT: usize = 1024;
 const WORD_LIMIT: usize = 128;
 
-/// Something that happened, as it was recorded.
+/// Something that was recorded.
 #[derive(Clone, Debug)]
 pub(super) struct Occurrence {
     pub(super) reporter: Arc<str>,
@@ -30,14 +30,14 @@ pub(super) struct Occurrence {
 }
 
 impl Occurrence {
-    /// Whether the server could take it.
+    /// Whether the API server could accept it.
     pub(super) fn is_valid(&self) -> bool {
         let named = self.about.name.as_deref().is_some_and(|name| !name.is_empty());
         named && !self.reason.is_empty() && !self.reporter.is_empty() && !self.instance.is_empty()
     }
 
-    /// What makes two occurrences one series: all but the note and the version of the object, which change while it is
-    /// the same thing that happens.
+    /// Returns the key of its series: everything but the note and the object's version, which change while the same
+    /// thing happens again.
     pub(super) fn series_key(&self) -> Arc<str> {
         let mut key = self.source_key();
         for part in [&self.reason, &self.action] {
@@ -51,7 +51,7 @@ impl Occurrence {
         key.into()
     }
 
-    /// What shares one allowance of new events: a reporter, an object and a type.
+    /// Returns the key of its rate limit: reporter, object and type.
     pub(super) fn source_key(&self) -> String {
         let mut key = [&self.reporter, "\0", &self.instance, "\0", self.kind.name()].concat();
         for part in identity(&self.about) {
@@ -61,8 +61,8 @@ impl Occurrence {
         key
     }
 
-    /// The Event, cut to what the server accepts. `unique` is a number of nanoseconds that no other event of this
-    /// process has.
+    /// Returns the Event, truncated to the limits of the API server. `unique` is a number of nanoseconds that is unique
+    /// among the events of this process.
     pub(super) fn event(&self, unique: i128) -> Event {
         let about_name = self.about.name.as_deref().unwrap_or_default();
         let namespace = self.about.namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or("default");
@@ -88,13 +88,13 @@ impl Occurrence {
     }
 }
 
-/// What tells objects apart.
+/// Returns the fields that identify an object.
 fn identity(object: &ObjectReference) -> impl Iterator<Item = Option<&str>> {
     [&object.api_version, &object.kind, &object.namespace, &object.name, &object.uid].into_iter().map(Option::as_deref)
 }
 
-/// `name.17b8e1`, with the time in it; a UUID if the object's name cannot be part of an event's, as names of some kinds
-/// cannot.
+/// Returns `name.17b8e1`, which includes the time; or a UUID if the object's name cannot be part of an event's name, as
+/// with some kinds.
 fn event_name(about: &str, unique: i128) -> String {
     let name = format!("{about}.{unique:x}");
     if is_subdomain(&name) { name } else { Uuid::new_v4().to_string() }
@@ -111,7 +111,7 @@ fn is_subdomain(name: &str) -> bool {
         })
 }
 
-/// The note, with a mark at its end if it had to be cut.
+/// Returns the note, with an ellipsis if it had to be truncated.
 fn shortened(note: &str) -> String {
     if note.len() <= NOTE_LIMIT {
         return note.to_owned();
@@ -119,7 +119,7 @@ fn shortened(note: &str) -> String {
     format!("{}…", cut(note, NOTE_LIMIT - '…'.len_utf8()))
 }
 
-/// At most so many bytes, in whole characters.
+/// Truncates to at most this many bytes, in whole characters.
 fn cut(text: &str, limit: usize) -> &str {
     &text[..text.floor_char_boundary(limit)]
 }

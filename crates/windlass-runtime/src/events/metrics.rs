@@ -1,4 +1,4 @@
-//! How many events were written and dropped.
+//! Metrics of events.
 
 use prometheus_client::{
     encoding::{EncodeLabelSet, EncodeLabelValue},
@@ -8,8 +8,8 @@ use prometheus_client::{
 use super::correlator::Dropped;
 use crate::metrics::Metrics;
 
-/// The numbers of recorders: `windlass_events_written_total`, the requests that succeeded, and
-/// `windlass_events_dropped_total`, what was recorded and will not be seen, by `cause`.
+/// Metrics of recorders: `windlass_events_written_total`, the successful requests, and `windlass_events_dropped_total`,
+/// the dropped occurrences by `cause`.
 #[derive(Clone, Debug, Default)]
 pub struct EventMetrics {
     written: Counter,
@@ -22,7 +22,7 @@ struct Cause {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
-#[allow(non_camel_case_types, reason = "these are the words that a dashboard has")]
+#[allow(non_camel_case_types, reason = "these are the label values of dashboards")]
 enum CauseName {
     queue_full,
     rate_limited,
@@ -32,24 +32,24 @@ enum CauseName {
 }
 
 impl EventMetrics {
-    /// The numbers of a process. To be called once, and shared by its recorders.
+    /// Registers the metrics. Must be called once per process, and shared by its recorders.
     pub fn register(metrics: &Metrics) -> Self {
         let families = Self::default();
         metrics.register(|registry| {
             let help = "Events created and series updated";
             registry.register("windlass_events_written", help, families.written.clone());
-            let help = "Occurrences that were recorded and not written";
+            let help = "Occurrences that were recorded but not written";
             registry.register("windlass_events_dropped", help, families.dropped.clone());
         });
         families
     }
 
-    /// How many requests succeeded.
+    /// Returns the number of successful requests.
     pub fn written(&self) -> u64 {
         self.written.get()
     }
 
-    /// How many occurrences were dropped, whatever the cause.
+    /// Returns the number of dropped occurrences of all causes.
     pub fn dropped(&self) -> u64 {
         use CauseName::{evicted, given_up, queue_full, rate_limited, rejected};
         let causes = [queue_full, rate_limited, rejected, given_up, evicted];

@@ -1,11 +1,11 @@
-//! A map that keeps what was used most recently.
+//! A least-recently-used map.
 
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
 };
 
-/// At most so many values by key; the one that was not used for longest makes room.
+/// A bounded map; the least recently used value makes room.
 #[derive(Debug)]
 pub(super) struct Recent<V> {
     capacity: usize,
@@ -19,22 +19,22 @@ impl<V> Recent<V> {
         Self { capacity: capacity.max(1), values: HashMap::new(), order: BTreeMap::new(), uses: 0 }
     }
 
-    /// A value, which is thereby used.
+    /// Returns a value, and marks it as used.
     pub(super) fn get_mut(&mut self, key: &str) -> Option<&mut V> {
         let (used, value) = self.values.get_mut(key)?;
-        let key = self.order.remove(used).expect("each value must have its place in the order");
+        let key = self.order.remove(used).expect("each value has a place in the order");
         self.uses += 1;
         *used = self.uses;
         self.order.insert(self.uses, key);
         Some(value)
     }
 
-    /// A value, without using it.
+    /// Returns a value, without marking it as used.
     pub(super) fn peek_mut(&mut self, key: &str) -> Option<&mut V> {
         self.values.get_mut(key).map(|(_, value)| value)
     }
 
-    /// Adds a value that is not there yet. Answers what had to make room.
+    /// Adds a value, whose key must be new. Returns the value that made room.
     pub(super) fn insert(&mut self, key: Arc<str>, value: V) -> Option<V> {
         let evicted = match self.values.len() >= self.capacity {
             true => self.order.pop_first().and_then(|(_, oldest)| self.remove(&oldest)),

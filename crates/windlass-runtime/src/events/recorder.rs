@@ -1,4 +1,4 @@
-//! The handle that records.
+//! The handle for recording events.
 
 use std::{fmt, sync::Arc};
 
@@ -8,8 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{EventMetrics, correlator::Dropped, event::Occurrence, writer};
 
-/// What waits to be looked at. A reconciler that records a thousand times before the writer runs once has other
-/// problems.
+/// Capacity of the queue. A reconciler that records a thousand events before the writer runs once has other problems.
 const CAPACITY: usize = 1000;
 
 /// Records events. A cheap handle; recording never waits and never fails.
@@ -20,7 +19,7 @@ const CAPACITY: usize = 1000;
 ///
 /// let recorder = Recorder::new(client, "foo-controller", "foo-controller-7d4b9");
 /// recorder.record(&foo, EventType::Normal, "Synced", "Sync", "Foo synced successfully");
-/// recorder.flush().await; // before the process ends
+/// recorder.flush().await; // before the process exits
 /// # }
 /// ```
 #[derive(Clone)]
@@ -31,16 +30,16 @@ pub struct Recorder {
     writer: mpsc::Sender<Message>,
 }
 
-/// How serious an event is.
+/// Type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
-    /// As it should be.
+    /// Everything is fine.
     Normal,
-    /// Somebody may want to look.
+    /// Somebody may need to act.
     Warning,
 }
 
-/// What the writer is told.
+/// A message to the writer.
 pub(super) enum Message {
     Happened(Box<Occurrence>),
     Flush(oneshot::Sender<()>),
@@ -56,40 +55,40 @@ impl EventType {
 }
 
 impl Recorder {
-    /// A recorder of a controller (`reporter`, as in `foo-controller`) in this process (`instance`, the pod's name).
-    /// Events are written by a task that is spawned on the current tokio runtime and ends when the last clone is
-    /// dropped and what was recorded is written.
+    /// Creates a recorder for a controller (`reporter`, such as `foo-controller`) in this process (`instance`, the
+    /// pod's name). A task on the current tokio runtime writes the events. It ends when the last clone is dropped and
+    /// everything recorded is written.
     pub fn new(client: Client, reporter: &str, instance: &str) -> Self {
         Self::with_metrics(client, reporter, instance, EventMetrics::default())
     }
 
-    /// A recorder that counts.
+    /// Creates a recorder with metrics.
     pub fn with_metrics(client: Client, reporter: &str, instance: &str, metrics: EventMetrics) -> Self {
         let (writer, inbox) = mpsc::channel(CAPACITY);
         tokio::spawn(writer::run(client, inbox, metrics.clone()));
         Self { reporter: reporter.into(), instance: instance.into(), metrics, writer }
     }
 
-    /// A recorder of another controller in this process, with the same writer and limits.
+    /// Returns a recorder for another controller in this process, with the same writer and limits.
     pub fn reporting(&self, reporter: &str) -> Self {
         Self { reporter: reporter.into(), ..self.clone() }
     }
 
-    /// A recorder of another instance that this process speaks for, with the same writer and limits.
+    /// Returns a recorder for another instance, on whose behalf this process acts, with the same writer and limits.
     pub fn from_instance(&self, instance: &str) -> Self {
         Self { instance: instance.into(), ..self.clone() }
     }
 
-    /// Records that something happened to an object. `reason` is one word for machines, `action` what was being done,
-    /// `note` a sentence for people.
+    /// Records an event about an object. `reason` is one word for machines, `action` the action that was taken, `note`
+    /// a sentence for people.
     ///
-    /// Longer texts than the server takes are cut (128 bytes; the note 1024). An empty action is taken to be the
-    /// reason; without a reason or an object's name there is no event.
+    /// Texts are truncated to the limits of the API server (128 bytes; the note 1024). An empty action is replaced by
+    /// the reason. Without a reason or an object name, nothing is recorded.
     pub fn record(&self, about: &ObjectReference, kind: EventType, reason: &str, action: &str, note: &str) {
         self.send(about, None, kind, reason, action, note);
     }
 
-    /// As [`record`](Self::record), with a second object that it has to do with, such as one that was created for the
+    /// Like [`record`](Self::record), with a second object that is involved, for example one that was created for the
     /// first.
     pub fn record_related(
         &self,
@@ -103,12 +102,12 @@ impl Recorder {
         self.send(about, Some(related.clone()), kind, reason, action, note);
     }
 
-    /// Resolves when everything recorded so far is written or given up. With a server that does not answer that takes
-    /// minutes: set a limit.
+    /// Resolves when everything recorded so far is written or given up. If the API server does not respond, that takes
+    /// minutes: use a timeout.
     pub async fn flush(&self) {
         let (done, flushed) = oneshot::channel();
         if self.writer.send(Message::Flush(done)).await.is_ok() {
-            // An error means that the writer is gone, and what it had with it.
+            // An error means that the writer has ended.
             let _ = flushed.await;
         }
     }
@@ -135,7 +134,7 @@ impl Recorder {
         };
         if self.writer.try_send(Message::Happened(Box::new(occurrence))).is_err() {
             self.metrics.count_dropped(Dropped::QueueFull);
-            tracing::debug!(reason, "an event was dropped: too many wait to be written");
+            tracing::debug!(reason, "dropping an event, as too many are queued");
         }
     }
 }

@@ -20,16 +20,16 @@ use super::{
 };
 use crate::random;
 
-/// How often series are looked at.
+/// Interval at which series are checked.
 const TICK: Duration = Duration::from_secs(10);
-/// How long one request may take.
+/// Timeout of a request.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long the last writes may take when nobody records any more.
+/// Time for the last writes after all recorders are dropped.
 const LAST_PATIENCE: Duration = Duration::from_secs(10);
 
 type Writing = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
-/// Writes until all recorders are dropped and what they recorded is written, or was tried once.
+/// Writes until all recorders are dropped and everything recorded is written, or was attempted once.
 pub(super) async fn run(client: Client, mut inbox: mpsc::Receiver<Message>, metrics: EventMetrics) {
     let mut correlator = Correlator::new(Instant::now());
     let mut flushes: Vec<(u64, oneshot::Sender<()>)> = Vec::new();
@@ -48,7 +48,7 @@ pub(super) async fn run(client: Client, mut inbox: mpsc::Receiver<Message>, metr
             }
         }
         for (_, done) in flushes.extract_if(.., |(number, _)| correlator.is_settled(*number)) {
-            // Whoever waited may have gone away.
+            // The caller may be gone.
             let _ = done.send(());
         }
         tokio::select! {
@@ -56,7 +56,7 @@ pub(super) async fn run(client: Client, mut inbox: mpsc::Receiver<Message>, metr
                 Some(Message::Happened(occurrence)) => {
                     if let Err(dropped) = correlator.observe(&occurrence, Instant::now()) {
                         metrics.count_dropped(dropped);
-                        tracing::debug!(reason = %occurrence.reason, ?dropped, "an event was dropped");
+                        tracing::debug!(reason = %occurrence.reason, ?dropped, "dropping an event");
                     }
                 }
                 Some(Message::Flush(done)) => flushes.push((correlator.hurry(), done)),
@@ -76,7 +76,7 @@ pub(super) async fn run(client: Client, mut inbox: mpsc::Receiver<Message>, metr
             }
             () = wait(wake) => {
                 if closed.is_some_and(|end| Instant::now() >= end) {
-                    tracing::debug!("the last events were not written in time");
+                    tracing::debug!("failed to write the last events in time");
                     return;
                 }
             }
@@ -118,16 +118,16 @@ async fn perform(client: Client, write: Write) -> Outcome {
         Ok(Ok(_)) => return Outcome::Written,
         Ok(Err(error)) => error,
         Err(_) => {
-            tracing::debug!("writing an event took too long");
+            tracing::debug!("writing an event timed out");
             return Outcome::Failed;
         }
     };
-    tracing::debug!(%error, "an event was not written");
+    tracing::debug!(%error, "failed to write an event");
     match error {
         kube::Error::Api(status) => match status.code {
             404 if !creates => Outcome::Missing,
             409 if creates && status.is_already_exists() => Outcome::Exists,
-            // Asked to come back later, or the request did not arrive in time.
+            // The server asked to come back later, or the request did not arrive in time.
             408 | 425 | 429 => Outcome::Failed,
             409 if !creates => Outcome::Failed,
             400..=499 => Outcome::Rejected,

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Now. Only to be compared with other moments of this clock: it is ahead of [`Instant::now`] by the time the machine
-/// was suspended.
+/// Returns the current time. Must only be compared with other times of this clock: it is ahead of [`Instant::now`] by
+/// the time that the machine was suspended.
 pub(crate) fn now() -> Instant {
     Instant::now() + suspended()
 }
 
-/// How long the machine has been suspended since this process first asked, to a millisecond.
+/// Returns how long the machine has been suspended since the first call in this process, to a millisecond.
 #[cfg(target_os = "linux")]
 fn suspended() -> Duration {
     use std::sync::OnceLock;
@@ -20,8 +20,8 @@ fn suspended() -> Duration {
     static AT_START: OnceLock<Duration> = OnceLock::new();
 
     let read = |clock| Duration::try_from(clock_gettime(clock)).unwrap_or_default();
-    // The two clocks cannot be read at once. A pause between would look like suspension, so it is noticed and tried
-    // again.
+    // The two clocks cannot be read at once. A pause in between would look like a suspension, so it is detected and the
+    // reading repeated.
     let mut since_boot = Duration::ZERO;
     for _ in 0..8 {
         let before = read(ClockId::Monotonic);
@@ -33,11 +33,11 @@ fn suspended() -> Duration {
         }
     }
     let suspended = since_boot.saturating_sub(*AT_START.get_or_init(|| since_boot));
-    // What reading one after the other costs is no suspension; without this, two moments in paused time would differ.
+    // The time between two readings is no suspension; otherwise, two times in paused time would differ.
     if suspended < Duration::from_millis(2) { Duration::ZERO } else { suspended }
 }
 
-/// Not known here: the clock is believed.
+/// Unknown on this platform: the clock is trusted.
 #[cfg(not(target_os = "linux"))]
 fn suspended() -> Duration {
     Duration::ZERO

@@ -1,15 +1,15 @@
-//! The rules of an election, without clocks or a network.
+//! The state machine of an election, without clocks or a network.
 //!
-//! [`Election`] says what to do next ([`Step`]) and is told what came of it ([`Answer`]). The times it is given come
-//! from the candidate's own monotonic clock.
+//! [`Election`] returns the next [`Step`] and is told its result as an [`Answer`]. Times come from the candidate's own
+//! monotonic clock.
 //!
-//! What makes it safe:
-//! - every write is conditional on the version that was observed last, so of several that follow one record only one
+//! Why it is safe:
+//! - every write is conditional on the last observed version, so only one of several writes after the same record
 //!   succeeds;
-//! - a candidate takes over a held lease only when it has known the same version for the whole duration that the record
-//!   states, counted from after the answer in which it saw that version first;
-//! - a leader counts its deadline from before it sent the request that was granted, and does not extend a deadline that
-//!   has passed;
+//! - a candidate takes over a held lease only after it has known the same version for the whole duration in the record,
+//!   counted from after the response in which it first saw that version;
+//! - a leader counts its deadline from before it sent the successful request, and does not extend a deadline that has
+//!   passed;
 //! - it stops leading before it writes that it does.
 
 use std::time::Duration;
@@ -19,31 +19,31 @@ use tokio::time::Instant;
 
 use super::{Timing, leadership::LeadershipState, record::LeaseRecord};
 
-/// What to do next.
+/// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Read the lease.
     Read,
     /// Create the lease.
     Create(LeaseRecord),
-    /// Replace the lease in the version that was observed last.
+    /// Replace the lease in the last observed version.
     Replace(LeaseRecord),
-    /// Do nothing for a while.
+    /// Wait.
     Wait(Duration),
-    /// Nothing ever again: the lease is lost or was given up.
+    /// Stop: the lease is lost or was released.
     End,
 }
 
-/// What came of a [`Step::Read`], [`Step::Create`] or [`Step::Replace`].
+/// Result of a [`Step::Read`], [`Step::Create`] or [`Step::Replace`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// The lease as it is, or as it was written.
+    /// The current lease, or the lease as it was written.
     Is { record: LeaseRecord, version: String },
     /// There is no lease.
     Missing,
-    /// Somebody else was faster.
+    /// Another candidate was faster.
     Rejected,
-    /// Anything else. It may or may not have been written.
+    /// Any other failure. The write may or may not have happened.
     Failed,
 }
 
@@ -54,11 +54,11 @@ pub(crate) struct Election {
     timing: Timing,
     standing: LeadershipState,
     observed: Option<Observed>,
-    /// Whether `observed` is taken for current; otherwise the lease is read before anything else.
+    /// Whether `observed` is considered current; otherwise the lease is read first.
     current: bool,
     /// Whether the lease had to be read since the last success.
     slow: bool,
-    /// Whether a write was sent whose outcome is not known: the lease may be ours without our knowing.
+    /// Whether the outcome of a write is unknown, so that the lease may be ours.
     unsettled: bool,
     rest: Option<Instant>,
     pending: Option<PendingRequest>,
@@ -68,7 +68,7 @@ pub(crate) struct Election {
 struct Observed {
     record: LeaseRecord,
     version: String,
-    /// When this version was seen first.
+    /// When this version was first seen.
     at: Instant,
 }
 
@@ -93,22 +93,22 @@ impl Election {
         }
     }
 
-    /// Where this candidate stands, to be told to those who ask before anything else is done.
+    /// Returns the state of this candidate, to be published before anything else is done.
     pub(crate) fn standing(&self) -> LeadershipState {
         self.standing
     }
 
-    /// Who holds the lease, as far as is known.
+    /// Returns the holder of the lease, as far as it is known.
     pub(crate) fn holder(&self) -> Option<&str> {
         self.observed.as_ref().map(|observed| observed.record.holder.as_str()).filter(|holder| !holder.is_empty())
     }
 
-    /// Whether the leader had to read the lease to go on: something went wrong, or somebody else wrote.
+    /// Whether the leader had to read the lease to continue: something failed, or somebody else wrote it.
     pub(crate) fn is_slow(&self) -> bool {
         self.slow && matches!(self.standing, LeadershipState::Leads { .. })
     }
 
-    /// How long the next request may take.
+    /// Returns the timeout of the next request.
     pub(crate) fn patience(&self, now: Instant) -> Duration {
         match self.standing {
             LeadershipState::Leads { until } => self.timing.request().min(until.saturating_duration_since(now)),
@@ -116,8 +116,8 @@ impl Election {
         }
     }
 
-    /// What to do now. `now` is the candidate's monotonic clock, `wall` is for people who read the Lease, `chance` is
-    /// from 0 to 1.
+    /// Returns the next step. `now` is the candidate's monotonic clock, `wall` is for people who read the Lease,
+    /// `chance` is from 0 to 1.
     pub(crate) fn next(&mut self, now: Instant, wall: Timestamp, chance: f64) -> Step {
         if let LeadershipState::Leads { until } = self.standing
             && now >= until
@@ -158,7 +158,7 @@ impl Election {
         self.ask(step, now)
     }
 
-    /// What came of the last step, at `now`, which is after the answer.
+    /// Handles the result of the last step, at `now`, which is after the response.
     pub(crate) fn answer(&mut self, answer: Answer, now: Instant) {
         let Some(pending) = self.pending.take() else { return };
         match (pending.write, answer) {
@@ -172,7 +172,7 @@ impl Election {
             }
             (true, answer) => {
                 self.unsettled |= answer == Answer::Failed;
-                // The first failure of a leader sends it to look at once, the second to rest.
+                // After the first failure, a leader reads the lease at once; after the second, it waits.
                 let first = self.current && !self.slow && matches!(self.standing, LeadershipState::Leads { .. });
                 self.current = false;
                 self.slow = true;
@@ -187,7 +187,7 @@ impl Election {
                 }
             }
             (false, Answer::Missing) => {
-                // Somebody deleted it. Whoever held it may not know yet, so its time is waited for.
+                // The lease was deleted. Its holder may not know yet, so its duration is waited for.
                 let held = self.observed.as_ref().is_some_and(|observed| {
                     let holder = &observed.record.holder;
                     !holder.is_empty() && *holder != self.identity && now < observed.at + observed.record.duration()
@@ -203,7 +203,7 @@ impl Election {
         }
     }
 
-    /// Stops leading. Answers whether the lease may be ours, and so is worth [giving up](Self::surrender).
+    /// Stops leading. Returns whether the lease may be ours, and so should be [released](Self::surrender).
     pub(crate) fn stop(&mut self) -> bool {
         let led = matches!(self.standing, LeadershipState::Leads { .. } | LeadershipState::Over { led: true });
         let lost = matches!(self.standing, LeadershipState::Over { .. });
@@ -214,7 +214,7 @@ impl Election {
         !lost && (self.unsettled || self.holder() == Some(&self.identity))
     }
 
-    /// What to do to give the lease up after [`stop`](Self::stop): none when it is not ours.
+    /// Returns the next step to release the lease after [`stop`](Self::stop); `None` if it is not ours.
     pub(crate) fn surrender(&mut self, now: Instant, wall: Timestamp) -> Option<Step> {
         if !self.current {
             return Some(self.ask(Step::Read, now));
@@ -231,8 +231,8 @@ impl Election {
 
     fn granted(&mut self, deadline: Instant, now: Instant) {
         match self.standing {
-            // A deadline that has passed is not extended: somebody may have been refused already, and was told that it
-            // is for good.
+            // A deadline that has passed is not extended: a caller may already have been told that the lease is lost
+            // for good.
             LeadershipState::Leads { until } if now < until => {
                 self.standing = LeadershipState::Leads { until: deadline }
             }

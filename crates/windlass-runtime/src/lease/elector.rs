@@ -20,11 +20,11 @@ use super::{
 };
 use crate::{metrics::Metrics, random};
 
-/// One process's part in the election of a leader, on one Lease.
+/// Participation of one process in a leader election, on one Lease.
 ///
-/// Compatible with client-go's: replicas of one operator in Go and in Rust exclude each other. At any moment at most
-/// one process in the world passes [`Leadership::check`] for a lease, whatever is slow, lost, paused or skewed, as long
-/// as nobody deletes the Lease.
+/// Compatible with client-go: replicas of an operator in Go and in Rust exclude each other. At any time, at most one
+/// process passes [`Leadership::check`] for a lease, no matter what is slow, lost, paused or skewed, as long as nobody
+/// deletes the Lease.
 ///
 /// ```no_run
 /// # async fn example(client: kube::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -38,7 +38,7 @@ use crate::{metrics::Metrics, random};
 ///
 /// leadership.acquired().await;
 /// leadership.check()?; // before each write
-/// stop.cancel(); // when all work is done: gives the lease to the next
+/// stop.cancel(); // after all work is done: releases the lease
 /// assert_eq!(running.await?, ElectionOutcome::Stopped);
 /// # Ok(())
 /// # }
@@ -54,17 +54,17 @@ pub struct LeaderElection {
     leadership: Leadership,
 }
 
-/// Why an election ended.
+/// How an election ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ElectionOutcome {
-    /// The lease could not be renewed in time, or somebody else has it. The process should end and be started again.
+    /// The lease could not be renewed in time, or another process holds it. The process should exit and be restarted.
     Lost,
-    /// It was asked to. The lease was given up, if it was held and the server answered.
+    /// It was stopped. The lease was released, if it was held and the API server responded.
     Stopped,
 }
 
-/// The numbers of elections, under the names that Go programs have them: `leader_election_master_status` (1 for the
-/// leader) and `leader_election_slowpath_total` (renewals that had to look first), by the name of the lease.
+/// Metrics of elections, under client-go's names: `leader_election_master_status` (1 for the leader) and
+/// `leader_election_slowpath_total` (renewals that had to read the lease first), by the name of the lease.
 #[derive(Clone, Debug, Default)]
 pub struct ElectionMetrics {
     master: Family<LeaseName, Gauge>,
@@ -76,22 +76,22 @@ struct LeaseName {
     name: String,
 }
 
-/// The Lease of an election on the server, and what is known of it.
+/// The Lease of an election on the API server, and its last known state.
 #[derive(Debug)]
 struct LeaseClient {
     api: Api<Lease>,
     name: String,
     labels: BTreeMap<String, String>,
-    /// As observed last: what a replacement is made of.
+    /// Last observed state, on which a replacement is based.
     last: Option<Lease>,
 }
 
 impl ElectionMetrics {
-    /// The numbers of a process. To be called once, and shared by its elections.
+    /// Registers the metrics. Must be called once per process, and shared by its elections.
     pub fn register(metrics: &Metrics) -> Self {
         let families = Self::default();
         metrics.register(|registry| {
-            let help = "Whether this process holds the lease of that name: 1 if it leads, 0 if it stands by";
+            let help = "Whether this process holds the lease: 1 if it leads, 0 if it is on standby";
             registry.register("leader_election_master_status", help, families.master.clone());
             let help = "Renewals by the leader that had to read the lease first";
             registry.register("leader_election_slowpath", help, families.slow.clone());
@@ -109,7 +109,7 @@ impl ElectionMetrics {
 }
 
 impl LeaderElection {
-    /// A candidate for the Lease of that name, with an [identity](super::identity) of its own and client-go's
+    /// Creates a candidate for the Lease of this name, with a unique [identity](super::identity) and client-go's
     /// [timing](Timing).
     pub fn new(client: Client, namespace: &str, name: &str) -> Self {
         let (standing, leadership) = Leadership::followed();
@@ -125,55 +125,54 @@ impl LeaderElection {
         }
     }
 
-    /// Another identity. No two processes may have the same at one time.
+    /// Sets another identity. It must be unique among all running processes.
     pub fn identity(mut self, identity: &str) -> Self {
         self.identity = identity.to_owned();
         self
     }
 
-    /// Other durations, if they are safe. All candidates should have the same.
+    /// Sets other durations, if they are safe. All candidates should use the same.
     pub fn timing(mut self, timing: Timing) -> Result<Self, InvalidTiming> {
         timing.validate()?;
         self.timing = timing;
         Ok(self)
     }
 
-    /// Labels that the Lease gets. Others that it has are left.
+    /// Sets labels of the Lease. Other labels are kept.
     pub fn labels(mut self, labels: BTreeMap<String, String>) -> Self {
         self.leases.labels = labels;
         self
     }
 
-    /// Whether the lease is given up when asked to stop, which is so unless told. Without it the next leader waits for
-    /// the lease's end.
+    /// Sets whether the lease is released on stop; true by default. Otherwise the next leader waits until it expires.
     ///
-    /// Whoever stops an election that releases must have finished all work that needs the lease.
+    /// An election that releases must be stopped only after all work that needs the lease is finished.
     pub fn release(mut self, release: bool) -> Self {
         self.release = release;
         self
     }
 
-    /// Where to count.
+    /// Sets the metrics.
     pub fn metrics(mut self, metrics: ElectionMetrics) -> Self {
         self.metrics = metrics;
         self
     }
 
-    /// A handle that tells whether this process leads.
+    /// Returns a handle that tells whether this process leads.
     pub fn leadership(&self) -> Leadership {
         self.leadership.clone()
     }
 
     /// Takes part until the lease is lost or `stop` resolves.
     ///
-    /// Errors of the server are waited out; while leading, until the deadline. If this future is dropped, the process
-    /// leads until the deadline of its last renewal and the lease is not given up.
+    /// Errors of the API server are retried; while leading, until the deadline. If this future is dropped, the process
+    /// leads until the deadline of its last renewal, and the lease is not released.
     pub async fn run(mut self, stop: impl Future<Output = ()>) -> ElectionOutcome {
         let mut election = Election::new(self.identity.clone(), self.timing);
         let mut stop = pin!(stop);
         let name = self.leases.name.clone();
         self.metrics.leads(&name, false);
-        tracing::info!(lease = %name, identity = %self.identity, "waiting for the leader's lease");
+        tracing::info!(lease = %name, identity = %self.identity, "waiting to become the leader");
         let mut leader = None;
         loop {
             let step = election.next(clock::now(), Timestamp::now(), random::fraction());
@@ -189,7 +188,7 @@ impl LeaderElection {
             };
             match answer {
                 StepOutcome::Ended => {
-                    tracing::error!(lease = %name, "the leader's lease is lost");
+                    tracing::error!(lease = %name, "lost the lease");
                     return ElectionOutcome::Lost;
                 }
                 StepOutcome::Waited => continue,
@@ -202,12 +201,12 @@ impl LeaderElection {
             }
         }
         let held = election.stop();
-        // Before the lease is given up: from here on nothing passes.
+        // Before the lease is released: from here on, no check passes.
         self.publish(&election);
         if held && self.release {
             let patience = self.timing.renew_deadline;
             if timeout(patience, self.surrender(election)).await.is_err() {
-                tracing::warn!(lease = %name, "the lease could not be given up; it expires by itself");
+                tracing::warn!(lease = %name, "failed to release the lease; it will expire");
             }
         }
         ElectionOutcome::Stopped
@@ -245,7 +244,7 @@ impl Drop for LeaderElection {
     }
 }
 
-/// What became of a step.
+/// Result of a step.
 enum StepOutcome {
     Answered(Answer),
     Waited,
@@ -277,29 +276,29 @@ impl LeaseClient {
                 Answer::Is { record, version }
             }
             Ok(Err(kube::Error::Api(status))) if status.code == 404 => {
-                // There is nothing that a new object could be missing but the place for it.
+                // A create fails with 404 only if the namespace does not exist.
                 if creates {
                     tracing::warn!(
                         lease = %self.name, error = %status,
-                        "the lease cannot be created: create its namespace, or give another with --leader-election-namespace",
+                        "failed to create the lease: create its namespace, or set another with --leader-election-namespace",
                     );
                 }
                 Answer::Missing
             }
             Ok(Err(kube::Error::Api(status))) if status.code == 409 => Answer::Rejected,
             Ok(Err(error)) => {
-                tracing::warn!(lease = %self.name, %error, "a request for the lease failed");
+                tracing::warn!(lease = %self.name, %error, "request for the lease failed");
                 Answer::Failed
             }
             Err(_) => {
-                tracing::warn!(lease = %self.name, ?patience, "a request for the lease took too long");
+                tracing::warn!(lease = %self.name, ?patience, "request for the lease timed out");
                 Answer::Failed
             }
         };
         StepOutcome::Answered(answer)
     }
 
-    /// The lease with another record.
+    /// Returns the lease with another record.
     fn with(&self, record: &LeaseRecord, last: Option<&Lease>) -> Lease {
         let mut lease = record.lease(&self.name, last);
         if !self.labels.is_empty() {

@@ -1,10 +1,10 @@
-//! What a process calls itself in Leases.
+//! Identity of a process in Leases.
 
 use uuid::Uuid;
 
-/// A name that no other process has: the host's name (in a pod, the pod's), an underscore and a random UUID.
+/// Returns a unique name of this process: the host name (in a pod, the pod's name), an underscore and a random UUID.
 ///
-/// A process that is started again gets another one, so it can never mistake its predecessor's lease for its own.
+/// A restarted process gets another one, so it never mistakes its predecessor's lease for its own.
 ///
 /// ```
 /// let (mine, other) = (windlass_runtime::lease::identity(), windlass_runtime::lease::identity());

@@ -1,4 +1,4 @@
-//! Whether this process leads: the handle.
+//! The handle that tells whether this process leads.
 
 use tokio::{sync::watch, time::Instant};
 
@@ -6,9 +6,9 @@ use super::clock;
 
 /// Whether this process leads, as far as it can prove. A cheap handle.
 ///
-/// A process leads only until a deadline by its own monotonic clock that is earlier than any moment at which another
-/// could take over, so that a process that was paused finds out before it writes. A process leads once: after it has
-/// lost the lease it never leads again, and should end.
+/// A process leads only until a deadline by its own monotonic clock that is earlier than any time at which another
+/// could take over, so that a paused process finds out before it writes. A process leads at most once: after it has
+/// lost the lease, it never leads again, and should exit.
 ///
 /// ```
 /// use windlass_runtime::lease::Leadership;
@@ -16,7 +16,7 @@ use super::clock;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Leadership {
-    /// None for those who need no election.
+    /// `None` without an election.
     state: Option<watch::Receiver<LeadershipState>>,
 }
 
@@ -25,31 +25,31 @@ pub struct Leadership {
 #[error("this process does not lead")]
 pub struct NotLeading;
 
-/// Where a candidate stands.
+/// State of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LeadershipState {
     /// Has not led yet.
     Candidate,
-    /// Leads until then, by [`clock::now`].
+    /// Leads until this time, by [`clock::now`].
     Leads { until: Instant },
-    /// Has led, or has ended without.
+    /// Has led, or has ended without having led.
     Over { led: bool },
 }
 
 impl Leadership {
-    /// For processes that need no election: leads always.
+    /// Returns a handle for a process without election, which always leads.
     pub fn always() -> Self {
         Self { state: None }
     }
 
-    /// A handle that follows an election, and the end by which it is told.
+    /// Returns a handle that follows an election, and its sender.
     pub(crate) fn followed() -> (watch::Sender<LeadershipState>, Self) {
         let (sender, state) = watch::channel(LeadershipState::Candidate);
         (sender, Self { state: Some(state) })
     }
 
-    /// Whether a write may be sent now. Computed from the clock at the time of the call; after one refusal that
-    /// followed a success, all are refused.
+    /// Checks whether a write may be sent now. Computed from the clock at the time of the call. Once it fails after a
+    /// success, it always fails.
     pub fn check(&self) -> Result<(), NotLeading> {
         let Some(state) = &self.state else { return Ok(()) };
         let standing = *state.borrow();
@@ -59,12 +59,12 @@ impl Leadership {
         }
     }
 
-    /// Whether this process leads now: [`check`](Self::check) as a yes or no.
+    /// Whether this process leads now: [`check`](Self::check) as a boolean.
     pub fn leads(&self) -> bool {
         self.check().is_ok()
     }
 
-    /// Resolves when this process leads. Never, if it ends without having led.
+    /// Resolves when this process leads. Never resolves if it ends without having led.
     pub async fn acquired(&self) {
         let Some(state) = &self.state else { return };
         let leads = |standing: &LeadershipState| matches!(standing, LeadershipState::Leads { .. });
@@ -73,8 +73,8 @@ impl Leadership {
         }
     }
 
-    /// Resolves when this process has led and does not any more, because the lease was lost or given up. At once if
-    /// that was so before the call.
+    /// Resolves when this process has led and no longer does, because the lease was lost or released. Resolves at once
+    /// if that happened before the call.
     pub async fn lost(&self) {
         let Some(state) = &self.state else { return std::future::pending().await };
         let mut state = state.clone();
@@ -89,7 +89,7 @@ impl Leadership {
                     if left.is_zero() {
                         return;
                     }
-                    // The deadline counts whether or not the election's loop still runs.
+                    // The deadline applies whether or not the election still runs.
                     tokio::select! {
                         told = state.changed() => told,
                         () = tokio::time::sleep(left) => continue,

@@ -1,7 +1,7 @@
-//! The rules of a group that shares keys, without clocks or a network.
+//! The state machine of a group that shares keys, without clocks or a network.
 //!
-//! [`Membership`] says what to do next ([`Step`]) and is told what came of it ([`Answer`]), as in an election. What it
-//! promises and why is told in [`Sharding`](super::Sharding).
+//! [`Membership`] returns the next [`Step`] and is told its result as an [`Answer`], like an election. See
+//! [`Sharding`](super::Sharding) for its guarantees and why they hold.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -15,25 +15,25 @@ use super::{
     shard::ShardView,
 };
 
-/// A lease that has been over for so many of its durations is deleted.
+/// A lease that has been expired for this many of its durations is deleted.
 const KEPT: u32 = 8;
 
-/// What to do next.
+/// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// List the leases of the group, as they are now.
+    /// List the current leases of the group.
     List,
     /// Create this member's lease, with the text of a ring.
     Create(LeaseRecord, String),
-    /// Replace this member's lease in the version that is known.
+    /// Replace this member's lease in the known version.
     Replace(LeaseRecord, String),
-    /// Delete a lease of another in this version.
+    /// Delete another member's lease in this version.
     Delete { name: Arc<str>, version: String },
-    /// Do nothing for a while.
+    /// Wait.
     Wait(Duration),
 }
 
-/// What came of a step.
+/// Result of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Listed(Vec<ListedLease>),
@@ -62,21 +62,21 @@ pub(crate) struct Membership {
     identity: String,
     timing: Timing,
     others: BTreeMap<Arc<str>, OtherMember>,
-    /// This member's lease, if it is known as it is.
+    /// This member's lease, if its current state is known.
     mine: Option<(LeaseRecord, String)>,
-    /// The members as they were listed last: what this member goes by.
+    /// The members of the last list, which this member uses.
     active: Arc<Ring>,
-    /// What the server has as this member's ring, if that is known.
+    /// This member's ring on the API server, if it is known.
     on_server: Option<Arc<Ring>>,
-    /// Rings whose claims this member has not given up: the one that was on the server when everybody was asked last,
-    /// and each that was adopted since.
+    /// Rings whose claims this member has not given up: the one that was on the API server at the last list, and each
+    /// one adopted since.
     held: Vec<Arc<Ring>>,
     until: Option<Instant>,
     rest: Option<Instant>,
     todo: NextTask,
     pending: Option<PendingRequest>,
     ended: bool,
-    /// Whether the last list had no lease of this member.
+    /// Whether the last list did not contain this member's lease.
     missing: bool,
 }
 
@@ -85,10 +85,10 @@ struct OtherMember {
     version: String,
     record: LeaseRecord,
     ring: Option<Arc<Ring>>,
-    /// When this version was seen first.
+    /// When this version was first seen.
     at: Instant,
     listed: bool,
-    /// Whether its whole time had passed before the last list was asked for.
+    /// Whether its duration had passed before the last list was requested.
     expired: bool,
 }
 
@@ -102,12 +102,12 @@ enum NextTask {
 #[derive(Debug)]
 struct PendingRequest {
     at: Instant,
-    /// What is being written.
+    /// The ring that is being written.
     ring: Option<Arc<Ring>>,
 }
 
 impl Membership {
-    /// A member whose lease has that name. No other process may have the same, ever.
+    /// Creates a member with a lease of this name, which no other process may ever use.
     pub(crate) fn new(name: Arc<str>, identity: String, timing: Timing) -> Self {
         let active = Arc::new(Ring::new([name.clone()]));
         Self {
@@ -128,7 +128,7 @@ impl Membership {
         }
     }
 
-    /// What this member may rely on, to be told to those who ask before anything else is done.
+    /// Returns the view of this member, to be published before anything else is done.
     pub(crate) fn view(&self) -> ShardView {
         let rivals =
             self.others.iter().filter(|(_, other)| other.may_work() && other.ring.as_ref() != Some(&self.active));
@@ -140,12 +140,12 @@ impl Membership {
         }
     }
 
-    /// How long the next request may take.
+    /// Returns the timeout of the next request.
     pub(crate) fn patience(&self) -> Duration {
         self.timing.request()
     }
 
-    /// What to do now.
+    /// Returns the next step.
     pub(crate) fn next(&mut self, now: Instant, wall: Timestamp) -> Step {
         self.lapse(now);
         if let Some(rest) = self.rest {
@@ -173,7 +173,7 @@ impl Membership {
         }
     }
 
-    /// What came of the last step, at `now`, which is after the answer.
+    /// Handles the result of the last step, at `now`, which is after the response.
     pub(crate) fn answer(&mut self, answer: Answer, now: Instant) {
         self.lapse(now);
         let Some(pending) = self.pending.take() else { return };
@@ -195,7 +195,7 @@ impl Membership {
                 self.rest_before(NextTask::List, now);
             }
             _ => {
-                // A list that failed does not keep the lease from being renewed.
+                // A failed list does not keep the lease from being renewed.
                 let next = if self.mine.is_some() { NextTask::Write } else { NextTask::List };
                 self.rest_before(next, now);
             }
@@ -214,7 +214,7 @@ impl Membership {
         }
     }
 
-    /// What to do to leave after [`stop`](Self::stop); none when it is done.
+    /// Returns the next step to leave after [`stop`](Self::stop); `None` when it is done.
     pub(crate) fn surrender(&mut self, now: Instant, wall: Timestamp) -> Option<Step> {
         let Some((record, _)) = &self.mine else {
             if self.missing {
@@ -231,7 +231,7 @@ impl Membership {
         Some(Step::Replace(record, self.active.text()))
     }
 
-    /// A lease that is over gives nothing, and nothing comes back of itself: everybody has to be asked again.
+    /// An expired lease gives nothing, and nothing returns by itself: all leases must be listed again.
     fn lapse(&mut self, now: Instant) {
         if self.until.is_some_and(|until| now >= until) {
             self.until = None;
@@ -277,13 +277,13 @@ impl Membership {
             }
         }
         for other in self.others.values_mut() {
-            // Counted to before the list was asked for: whatever the other wrote in its time is in the list.
+            // Up to the time before the list was requested: everything that the other wrote in its time is in the list.
             other.expired = requested_at >= other.at + other.record.duration();
         }
         self.others.retain(|_, other| other.listed || other.may_work());
 
         if mine.as_ref().is_none_or(|(record, _)| record.holder != self.identity) {
-            // Somebody removed it. Others may not wait for this member any more.
+            // The lease was deleted. Others may no longer wait for this member.
             self.on_server = None;
             self.held.clear();
         }
@@ -305,7 +305,7 @@ impl Membership {
         self.todo = if published && self.until.is_some() { NextTask::Collect } else { NextTask::Write };
     }
 
-    /// A lease of somebody long gone that is this member's to delete.
+    /// Returns a long-expired lease that this member should delete.
     fn garbage(&self, now: Instant) -> Option<(Arc<str>, String)> {
         let over = self.others.iter().find(|(name, other)| {
             let kept = other.record.duration().max(self.timing.lease_duration) * KEPT;

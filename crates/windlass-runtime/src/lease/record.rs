@@ -1,4 +1,4 @@
-//! What a Lease says, as client-go reads and writes it.
+//! The content of a Lease, in client-go's format.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
 };
 
-/// The fields of a Lease that an election is about. Absent ones are zero, as for client-go.
+/// The fields of a Lease that matter to an election. Absent fields are zero, as in client-go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LeaseRecord {
-    /// Empty when nobody holds the lease.
+    /// Empty if nobody holds the lease.
     pub(crate) holder: String,
     pub(crate) seconds: u32,
-    /// For people only: nothing is decided by the two times.
+    /// For people only: no decision depends on the two times.
     pub(crate) acquired: Option<Timestamp>,
     pub(crate) renewed: Option<Timestamp>,
     pub(crate) transitions: i32,
@@ -32,8 +32,8 @@ impl LeaseRecord {
         }
     }
 
-    /// What replaces a Lease's spec. Strategy and preferred holder, which belong to coordinated elections, are dropped
-    /// as client-go drops them.
+    /// Returns the spec of a Lease. Strategy and preferred holder, which belong to coordinated elections, are dropped,
+    /// as client-go does.
     pub(crate) fn spec(&self) -> LeaseSpec {
         LeaseSpec {
             holder_identity: Some(self.holder.clone()),
@@ -45,8 +45,8 @@ impl LeaseRecord {
         }
     }
 
-    /// A Lease that says this: a new one, or the last one with this instead. That keeps its uid and version, so the
-    /// server refuses it if the lease is not the same any more.
+    /// Returns a Lease with this record: a new one, or the last one with a new record. It keeps UID and version, so
+    /// that the API server rejects it if the lease has changed.
     pub(crate) fn lease(&self, name: &str, last: Option<&Lease>) -> Lease {
         let metadata = match last {
             Some(lease) => ObjectMeta { managed_fields: None, ..lease.metadata.clone() },
@@ -55,7 +55,7 @@ impl LeaseRecord {
         Lease { metadata, spec: Some(self.spec()) }
     }
 
-    /// What is written to give a lease up: nobody's, and for a second only.
+    /// Returns the record that releases a lease: without a holder, and valid for one second only.
     pub(crate) fn released(&self, wall: Timestamp) -> Self {
         Self {
             holder: String::new(),
@@ -70,8 +70,8 @@ impl LeaseRecord {
         Duration::from_secs(self.seconds.into())
     }
 
-    /// A time of renewal that differs from the one in the record in the microseconds that are written. An update that
-    /// changes nothing is not stored, and others would not see it.
+    /// Returns a renew time that differs from the one in the record in the microseconds that are written. An update
+    /// that changes nothing is not stored, and others would not see it.
     pub(crate) fn renewal(&self, wall: Timestamp) -> Timestamp {
         match self.renewed {
             Some(last) if last.as_microsecond() == wall.as_microsecond() => {

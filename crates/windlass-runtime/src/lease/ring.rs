@@ -1,15 +1,15 @@
-//! Which member of a group has which key, by rendezvous hashing: each member bids for each key, and the highest bid
-//! wins.
+//! Assignment of keys to the members of a group, by rendezvous hashing: each member bids for each key, and the highest
+//! bid wins.
 //!
-//! A member that comes takes about its share from every other, and one that goes leaves its keys to all of them; no
-//! other key moves. Every process computes the same, whatever its platform: the hash is written down here and never
-//! changes under one [`FORMAT`].
+//! A new member takes about its share from every other, and a member that leaves distributes its keys to all others; no
+//! other key moves. Every process computes the same result on every platform: the hash is defined here and never
+//! changes within one [`FORMAT`].
 
 use std::sync::Arc;
 
 use crate::key::ObjectKey;
 
-/// Begins the text of a ring. A ring of another format is not understood, and so believed to claim everything.
+/// Prefix of the text of a ring. A ring of an unknown format is assumed to claim everything.
 const FORMAT: &str = "v1:";
 
 /// A set of members.
@@ -27,7 +27,7 @@ impl Ring {
         Self { members }
     }
 
-    /// From its [text](Self::text).
+    /// Parses a ring from its [text](Self::text).
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let names = text.strip_prefix(FORMAT)?;
         Some(Self::new(names.split(',').filter(|name| !name.is_empty()).map(Arc::from)))
@@ -38,7 +38,7 @@ impl Ring {
         format!("{FORMAT}{}", names.join(","))
     }
 
-    /// Who has a key; nobody in an empty ring.
+    /// Returns the owner of a key; `None` in an empty ring.
     pub(crate) fn owner(&self, key: KeyHash) -> Option<&Arc<str>> {
         self.members.iter().max_by_key(|(name, hash)| (mixed(hash ^ key.0), name)).map(|(name, _)| name)
     }
@@ -48,7 +48,7 @@ impl Ring {
     }
 }
 
-/// A key, as far as rings care.
+/// Hash of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeyHash(u64);
 
@@ -68,7 +68,7 @@ fn bytes_hash(parts: &[&str]) -> u64 {
     bytes.fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3))
 }
 
-/// SplitMix64's last step: every bit of the result depends on every bit of the value.
+/// The finalizer of SplitMix64: every bit of the result depends on every bit of the value.
 fn mixed(value: u64) -> u64 {
     let value = value.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

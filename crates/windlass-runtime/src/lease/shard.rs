@@ -1,4 +1,4 @@
-//! Which keys are this process's: the handle.
+//! The handle that tells which keys belong to this process.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,11 +10,11 @@ use super::{
 };
 use crate::key::ObjectKey;
 
-/// Which keys are this process's. A cheap handle.
+/// The keys that belong to this process. A cheap handle.
 ///
-/// At any moment at most one process in the world is told that it owns a key (see [`Sharding`](super::Sharding)). A
-/// controller begins no reconcile of a key that is not its own, sends no write in one whose key it has lost, and drops
-/// what runs of it. What it has sent by then is on its way: see [there](super::Sharding#writes-on-their-way).
+/// At any time, at most one process owns a key (see [`Sharding`](super::Sharding)). A controller starts no reconcile of
+/// a key that it does not own, sends no write for a key that it has lost, and drops its running reconcile. Requests
+/// that were already sent are in flight: see [`Sharding`](super::Sharding#writes-in-flight).
 ///
 /// ```
 /// use windlass_runtime::{key::ObjectKey, lease::Shard};
@@ -22,7 +22,7 @@ use crate::key::ObjectKey;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Shard {
-    /// None for those who share with nobody.
+    /// `None` without sharding.
     view: Option<watch::Receiver<ShardView>>,
 }
 
@@ -30,11 +30,11 @@ pub struct Shard {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ShardView {
     pub(crate) me: Arc<str>,
-    /// Until when, by [`clock::now`].
+    /// Valid until this time, by [`clock::now`].
     pub(crate) until: Option<Instant>,
-    /// All of these must give a key to this member. None, and it has nothing.
+    /// All of these must assign a key to this member. If empty, it owns nothing.
     pub(crate) held: Vec<Arc<Ring>>,
-    /// Members that may have other rings in mind, with these. None is one that is not understood.
+    /// Members that may use other rings, with these. `None` is a ring of an unknown format.
     pub(crate) rivals: Vec<(Arc<str>, Option<Arc<Ring>>)>,
 }
 
@@ -50,26 +50,26 @@ impl ShardView {
             && !self.rivals.iter().any(|(rival, ring)| ring.as_ref().is_none_or(|ring| ring.claims(rival, key)))
     }
 
-    /// Whether the two give the same answers while they last.
+    /// Whether both give the same results while they last.
     pub(crate) fn answers_as(&self, other: &Self) -> bool {
         self.held == other.held && self.rivals == other.rivals && self.until.is_some() == other.until.is_some()
     }
 }
 
 impl Shard {
-    /// For processes that share with nobody: all keys.
+    /// Returns a handle for a process without sharding, which owns all keys.
     pub fn whole() -> Self {
         Self { view: None }
     }
 
-    /// A handle that follows a group, and the end by which it is told.
+    /// Returns a handle that follows a group, and its sender.
     pub(crate) fn followed(me: Arc<str>) -> (watch::Sender<ShardView>, Self) {
         let (sender, view) = watch::channel(ShardView::nothing(me));
         (sender, Self { view: Some(view) })
     }
 
-    /// Whether a key is to be worked on here. Computed from the clock at the time of the call, so a process that was
-    /// paused past its lease owns nothing. Controllers ask before a key is worked on, and the
+    /// Whether this process owns a key. Computed from the clock at the time of the call, so a process that was paused
+    /// past the end of its lease owns nothing. Controllers check it before a reconcile, and the
     /// [contexts](crate::context::Context::for_key) of reconciles again before each write.
     pub fn owns(&self, key: &ObjectKey) -> bool {
         match &self.view {
@@ -78,8 +78,8 @@ impl Shard {
         }
     }
 
-    /// Resolves when a key is not this process's: at once if it is not now, never if this process shares with nobody.
-    /// Reconciles are dropped then.
+    /// Resolves when this process does not own a key: at once if it does not own it now, never without sharding.
+    /// Running reconciles are dropped then.
     pub async fn lost(&self, key: &ObjectKey) {
         let Some(view) = &self.view else { return std::future::pending().await };
         let (key, mut view) = (KeyHash::of(key), view.clone());
@@ -92,7 +92,7 @@ impl Shard {
                 }
                 view.until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
             };
-            // The deadline counts whether or not anybody tells. Renewals are not told.
+            // The deadline applies whether or not there is an update. Renewals are not published.
             let told = tokio::time::timeout(left, view.changed()).await;
             if let Ok(Err(_)) = told {
                 tokio::time::sleep(left).await;
@@ -100,12 +100,12 @@ impl Shard {
         }
     }
 
-    /// Resolves when the answers of [`owns`](Self::owns) may have changed since the last call. Keys that were gained
-    /// want to be looked at then.
+    /// Resolves when the results of [`owns`](Self::owns) may have changed since the last call. New keys must be
+    /// reconciled then.
     pub async fn changed(&mut self) {
         let Some(view) = &mut self.view else { return std::future::pending().await };
         if view.changed().await.is_err() {
-            // Nobody renews any more: what is left ends by itself, and nothing comes after.
+            // Nobody renews any more: the rest expires by itself, and nothing follows.
             let until = view.borrow().until;
             let left = until.map(|until| until.saturating_duration_since(clock::now())).filter(|left| !left.is_zero());
             match left {

@@ -1,4 +1,4 @@
-//! Shares keys among replicas, over an API server.
+//! Sharing of keys among replicas, through an API server.
 
 use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
@@ -20,48 +20,47 @@ use super::{
     shard::ShardView,
 };
 
-/// The label of all leases of a group.
+/// Label of all leases of a group.
 const GROUP: &str = "sharding.windlass.dev/group";
-/// The annotation with the members that the holder of a lease goes by.
+/// Annotation with the members that the holder of a lease uses.
 const RING: &str = "sharding.windlass.dev/ring";
 
-/// One process's part in a group of replicas that share all keys among them.
+/// Participation of one process in a group of replicas that share all keys.
 ///
-/// **The guarantee**: at any moment at most one process in the world is told by [`Shard::owns`] that it owns a key,
-/// whatever is slow, lost, paused or skewed, as long as nobody deletes leases of the group. And when messages arrive
-/// and the group stays as it is for a few seconds, every key is owned by somebody. When a member comes or goes, about
-/// one key in as many as there are members changes hands; the others are worked on without a break.
+/// **Guarantee**: at any time, at most one process owns a key according to [`Shard::owns`], no matter what is slow,
+/// lost, paused or skewed, as long as nobody deletes leases of the group. When messages arrive and the group does not
+/// change for a few seconds, every key is owned by some process. When a member joins or leaves, about one of N keys
+/// moves, where N is the number of members; work on the others continues without interruption.
 ///
-/// # The protocol
+/// # Protocol
 ///
-/// Each member holds a Lease of its own, labelled with the group's name, and renews it as a leader does. The members
-/// that somebody sees with leases that are not over are its *ring*; a ring gives each key to one of its members by
-/// rendezvous hashing. An annotation on the member's lease says which ring it goes by, and so which keys it *claims*.
+/// Each member holds its own Lease, labelled with the name of the group, and renews it as a leader does. The *ring* of
+/// a member is the set of members whose leases it considers valid; a ring assigns each key to one of its members by
+/// rendezvous hashing. An annotation on the member's lease contains the ring it uses, and thus the keys it *claims*.
 ///
-/// A member owns a key if all of this holds:
-/// 1. its own lease is not over, counted from before the last renewal was sent, as for leaders;
+/// A member owns a key if all of the following hold:
+/// 1. its own lease is valid, counted from before the last renewal was sent, as for leaders;
 /// 2. the ring on its lease claims the key, and so does every ring that it adopted or tried to write since: a key that
-///    a newer ring takes away is let go of at once, before that ring is written;
-/// 3. in a list of all leases that was asked for *after* that ring was written, no other member whose lease may not be
-///    over claims the key.
+///    a newer ring takes away is released at once, before that ring is written;
+/// 3. in a list of all leases that was requested *after* that ring was written, no other member whose lease may still
+///    be valid claims the key.
 ///
-/// So a key is handed over when the one that loses it has written a ring without it (it has stopped by then), or has
-/// been silent for the whole of its lease (it has noticed by then). Two that claim one key at the same time, because
-/// they see different members, both have it written before they look, so at least one sees the other's claim and waits;
-/// when they see the same members, one of them gives way.
+/// So a key is handed over when the previous owner has written a ring without it (it has stopped by then), or has been
+/// silent for its whole lease duration (it has noticed by then). If two members claim one key at the same time, because
+/// they see different members, both have written their claim before they list, so at least one sees the other's claim
+/// and waits; when they see the same members, one of them yields.
 ///
-/// # Writes on their way
+/// # Writes in flight
 ///
-/// Owning is asked for at the moment of each write, and a request that has not been answered when its key is lost is
-/// dropped. The server may have it all the same. If the lease ran out, it has the rest of `lease_duration` to arrive
-/// before the next owner begins. If the key was handed to another member, it has only the time that it takes to write a
-/// ring and for the other to see it: a request that is under way for longer than that may arrive after the first writes
-/// of the new owner. Where that matters, writes carry a version or a uid, as updates, status writes, deletions and
-/// applies of what is owned do.
+/// Ownership is checked at the time of each write, and a request without response is dropped when its key is lost. The
+/// API server may have received it nevertheless. If the lease expired, the request has the rest of `lease_duration` to
+/// arrive before the next owner begins. If the key was handed to another member, it has only the time that it takes to
+/// write a ring and for the other member to see it: a request that takes longer may arrive after the first writes of
+/// the new owner. Where that matters, writes carry a resource version or a UID, as updates, status writes, deletions
+/// and applies of owned objects do.
 ///
-/// Nobody's clock is compared with another's. A lease counts as over only when it had not changed for its whole
-/// duration *before* the list that shows it was asked for. Leases that have been over for long are deleted by the
-/// others.
+/// Clocks are never compared. A lease counts as expired only if it had not changed for its whole duration *before* the
+/// list that contains it was requested. Leases that expired long ago are deleted by the other members.
 ///
 /// ```no_run
 /// # async fn example(client: kube::Client) {
@@ -86,18 +85,19 @@ pub struct Sharding {
     shard: Shard,
 }
 
-/// The leases of a group on the server.
+/// The leases of a group on the API server.
 #[derive(Debug)]
 struct LeaseClient {
     api: Api<Lease>,
     group: String,
     name: Arc<str>,
-    /// This member's, as observed last.
+    /// This member's lease, as last observed.
     mine: Option<Lease>,
 }
 
 impl Sharding {
-    /// A member of the group of that name, with client-go's [timing](Timing). The name must be fit for a label.
+    /// Creates a member of the group of this name, with client-go's [timing](Timing). The name must be a valid label
+    /// value.
     pub fn new(client: Client, namespace: &str, group: &str) -> Self {
         let name: Arc<str> = format!("{group}-{}", Uuid::new_v4().simple()).into();
         let (view, shard) = Shard::followed(name.clone());
@@ -111,21 +111,21 @@ impl Sharding {
         }
     }
 
-    /// Other durations, if they are safe. Members may differ.
+    /// Sets other durations, if they are safe. Members may differ.
     pub fn timing(mut self, timing: Timing) -> Result<Self, InvalidTiming> {
         timing.validate()?;
         self.timing = timing;
         Ok(self)
     }
 
-    /// A handle that tells which keys are this process's.
+    /// Returns a handle that tells which keys belong to this process.
     pub fn shard(&self) -> Shard {
         self.shard.clone()
     }
 
-    /// Takes part until `stop` resolves; then owns nothing, and says so, so that the others need not wait.
+    /// Takes part until `stop` resolves. Then it owns nothing and announces that, so that the others need not wait.
     ///
-    /// Whoever stops must have finished all work on its keys. If this future is dropped, the process owns what it owned
+    /// All work on its keys must be finished before the stop. If this future is dropped, the process keeps its keys
     /// until the deadline of its last renewal.
     pub async fn run(mut self, stop: impl Future<Output = ()>) {
         let mut membership = Membership::new(self.leases.name.clone(), self.identity.clone(), self.timing);
@@ -145,11 +145,11 @@ impl Sharding {
             }
         }
         membership.stop();
-        // Before it is written: from here on nothing is owned.
+        // Before it is written: from here on, nothing is owned.
         self.publish(&membership);
         let patience = self.timing.renew_deadline;
         if timeout(patience, self.surrender(membership)).await.is_err() {
-            tracing::warn!(lease = %self.leases.name, "the group could not be told; the lease expires by itself");
+            tracing::warn!(lease = %self.leases.name, "failed to announce that this member leaves; its lease will expire");
         }
     }
 
@@ -176,7 +176,7 @@ impl Sharding {
 }
 
 impl LeaseClient {
-    /// None after a pause.
+    /// Returns `None` after a wait.
     async fn perform(&mut self, step: Step, patience: Duration) -> Option<Answer> {
         if let Step::Wait(pause) = step {
             tokio::time::sleep(pause).await;
@@ -185,11 +185,11 @@ impl LeaseClient {
         match timeout(patience, self.ask(step)).await {
             Ok(Ok(answer)) => Some(answer),
             Ok(Err(error)) => {
-                tracing::warn!(group = %self.group, %error, "a request for the group's leases failed");
+                tracing::warn!(group = %self.group, %error, "request for the group's leases failed");
                 Some(Answer::Failed)
             }
             Err(_) => {
-                tracing::warn!(group = %self.group, ?patience, "a request for the group's leases took too long");
+                tracing::warn!(group = %self.group, ?patience, "request for the group's leases timed out");
                 Some(Answer::Failed)
             }
         }
@@ -199,7 +199,7 @@ impl LeaseClient {
         let params = PostParams::default();
         let lease = match step {
             Step::List => {
-                // No version: the list is as new as the server's newest write.
+                // Without a resource version, the list is as new as the latest write.
                 let list = self.api.list(&ListParams::default().labels(&format!("{GROUP}={}", self.group))).await?;
                 self.mine = list.items.iter().find(|lease| lease.metadata.name.as_deref() == Some(&self.name)).cloned();
                 return Ok(Answer::Listed(list.items.iter().filter_map(seen).collect()));

@@ -1,10 +1,10 @@
-//! How long leases last.
+//! Durations of leases.
 
 use std::time::Duration;
 
-/// How long a lease lasts, how long its holder relies on it, and how often it is renewed or tried for.
+/// Durations of a lease: how long it lasts, how long its holder relies on it, and how often it is renewed.
 ///
-/// The same three numbers, rules and defaults as client-go's, so that replicas in both languages can share a lease.
+/// The same three values, rules and defaults as in client-go, so that replicas in both languages can share a lease.
 ///
 /// ```
 /// use windlass_runtime::lease::Timing;
@@ -14,19 +14,20 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// How long others wait without seeing a renewal before they take the lease. Written in whole seconds, rounded up.
-    /// 15 s unless told.
+    /// Time that others wait without seeing a renewal before they take over the lease. Written in whole seconds,
+    /// rounded up. 15 s by default.
     pub lease_duration: Duration,
-    /// How long the holder relies on a renewal. 10 s unless told.
+    /// Time that the holder relies on a renewal. 10 s by default.
     pub renew_deadline: Duration,
-    /// How often the holder renews. Others try as often or up to 2.2 times more seldom, by chance. 2 s unless told.
+    /// Interval at which the holder renews. Others try as often or up to 2.2 times less often, at random. 2 s by
+    /// default.
     pub retry_period: Duration,
 }
 
-/// Durations with which two could hold one lease, or nobody could keep it.
+/// Durations with which two processes could hold one lease, or none could keep it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTiming {
-    /// Others might take the lease while its holder relies on it.
+    /// Others might take over the lease while its holder relies on it.
     #[error("the lease duration must be greater than the renew deadline")]
     LeaseDuration,
     /// The holder could not renew in time.
@@ -48,8 +49,7 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// Whether these durations keep what this module promises: `lease_duration > renew_deadline > 1.2 * retry_period >
-    /// 0`.
+    /// Checks that these durations are safe: `lease_duration > renew_deadline > 1.2 * retry_period > 0`.
     pub fn validate(&self) -> Result<(), InvalidTiming> {
         if self.retry_period.is_zero() {
             return Err(InvalidTiming::RetryPeriod);
@@ -63,18 +63,19 @@ impl Timing {
         Ok(())
     }
 
-    /// The duration as a Lease has it. Rounded up, because rounding down could make it shorter than the renew deadline.
+    /// Returns the duration in a Lease. Rounded up, because rounding down could make it shorter than the renew
+    /// deadline.
     pub(crate) fn lease_seconds(&self) -> u32 {
         let seconds = self.lease_duration.as_secs() + u64::from(self.lease_duration.subsec_nanos() > 0);
         u32::try_from(seconds).unwrap_or(i32::MAX as u32).clamp(1, i32::MAX as u32)
     }
 
-    /// When one who waits for a lease looks again; `chance` is between 0 and 1.
+    /// Returns when a waiting candidate checks again; `chance` is between 0 and 1.
     pub(crate) fn jittered(&self, chance: f64) -> Duration {
         self.retry_period.mul_f64(1.0 + 1.2 * chance.clamp(0.0, 1.0))
     }
 
-    /// How long one request may take: two fit before the deadline.
+    /// Returns the timeout of a request: two fit before the deadline.
     pub(crate) fn request(&self) -> Duration {
         self.renew_deadline / 2
     }

@@ -30,7 +30,7 @@ impl Bench {
         self.correlator.observe(&occurrence, self.now)
     }
 
-    /// The next write, as `create 1` or `count 5`.
+    /// Returns the next write, as `create 1` or `count 5`.
     fn next(&mut self) -> String {
         match self.correlator.next_write(self.now) {
             Next::Write(Write::Create(event)) => format!("create {}", event.series.map_or(1, |series| series.count)),

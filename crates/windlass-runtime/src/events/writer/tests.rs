@@ -1,4 +1,4 @@
-//! The task in paused time, with a server that answers as told.
+//! The task in paused time, with a server that responds as told.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::*;
 use crate::events::{EventType, Recorder};
 
-/// Answers with this status, and remembers what was asked.
+/// Responds with this status, and remembers the requests.
 #[derive(Clone)]
 struct Server {
     status: Arc<Mutex<u16>>,

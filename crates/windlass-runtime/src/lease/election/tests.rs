@@ -15,7 +15,7 @@ struct Candidate {
     election: Election,
     clock: LocalClock,
     paused: u64,
-    /// The request that is waited for.
+    /// The pending request.
     request: u64,
     waits: bool,
     version: Option<String>,
@@ -68,7 +68,7 @@ impl World {
         Candidate { election, clock, paused: 0, request: 0, waits: false, version: None, stopping: false }
     }
 
-    /// Wall clocks are decades apart, and stand still sometimes.
+    /// Wall clocks are decades apart, and sometimes stand still.
     fn wall(&mut self) -> Timestamp {
         Timestamp::from_second(self.chance.below(4_000_000_000) as i64).unwrap()
     }
@@ -84,7 +84,7 @@ impl World {
                 break;
             }
             self.happen(event);
-            // A second leader can begin only with an event, so this sees every instant.
+            // A second leader can only start with an event, so this check sees every instant.
             let leaders: Vec<_> = (0..self.candidates.len()).filter(|candidate| self.leads(*candidate)).collect();
             assert!(leaders.len() < 2, "{leaders:?} lead at once at {} µs", self.now);
             if let Some(now) = leaders.first().copied()
@@ -98,7 +98,7 @@ impl World {
         self.terms
     }
 
-    /// What `Leadership::check` would answer in that process, even if it was paused until this very moment.
+    /// Returns what `Leadership::check` would return in that process, even if it was paused until now.
     fn leads(&self, candidate: usize) -> bool {
         let candidate = &self.candidates[candidate];
         matches!(candidate.election.standing(), LeadershipState::Leads { until } if candidate.clock.at(self.now) < until)
@@ -179,7 +179,7 @@ impl World {
         };
         match step {
             Step::End => {
-                // The process ends and is started again.
+                // The process exits and is restarted.
                 let late = self.now + self.chance.below(10 * SECOND);
                 self.candidates[candidate] = self.candidate();
                 self.agenda.add(late, Event::Wake(candidate));
@@ -226,7 +226,7 @@ fn replaced(step: Step) -> LeaseRecord {
     record
 }
 
-/// A leader that got its lease by a request sent at `now`.
+/// Returns a leader that acquired its lease by a request sent at `now`.
 fn leader(now: Instant) -> (Election, LeaseRecord) {
     let mut election = election("me");
     assert_eq!(election.next(now, WALL, 0.0), Step::Read);

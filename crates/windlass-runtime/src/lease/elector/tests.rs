@@ -1,4 +1,4 @@
-//! The loop in paused time, with a server that is in trouble when told.
+//! The loop in paused time, with a server whose failures the test controls.
 
 use std::sync::{
     Arc,
@@ -18,7 +18,7 @@ const FINE: u8 = 0;
 const FAILS: u8 = 1;
 const HANGS: u8 = 2;
 
-/// One Lease, and how it is.
+/// One Lease, and its state.
 #[derive(Clone, Default)]
 struct Server {
     lease: Arc<Mutex<Option<Lease>>>,

@@ -35,7 +35,7 @@ struct World {
     versions: u64,
     faults: u64,
     keys: Vec<KeyHash>,
-    /// Who owned each key last, and how often that changed.
+    /// The last owner of each key, and the number of changes.
     owners: Vec<Option<usize>>,
     moves: usize,
 }
@@ -98,7 +98,8 @@ impl World {
         self.moves
     }
 
-    /// Two can begin to own one key only when what one of them goes by changes, so this sees every instant.
+    /// Two members can only start to own one key when the view of one of them changes, so this check sees every
+    /// instant.
     fn look(&mut self, changed: usize) {
         let view = self.members[changed].membership.view();
         if self.members[changed].view == view {
@@ -117,7 +118,7 @@ impl World {
         }
     }
 
-    /// What `Shard::owns` would answer in that process, even if it was paused until this very moment.
+    /// Returns what `Shard::owns` would return in that process, even if it was paused until now.
     fn owns(&self, member: usize, key: usize) -> bool {
         let member = &self.members[member];
         member.view.owns(self.keys[key], member.clock.at(self.now))
@@ -214,7 +215,7 @@ impl World {
         };
         match step {
             None => {
-                // The process ends and is started again.
+                // The process exits and is restarted.
                 let late = self.now + self.chance.below(10 * SECOND);
                 self.members[member] = self.member();
                 self.agenda.add(late, Event::Wake(member));
@@ -258,13 +259,13 @@ fn ring(names: &[&str]) -> Ring {
     Ring::new(names.iter().map(|name| Arc::from(*name)))
 }
 
-/// A lease in a list.
+/// Returns a lease in a list.
 fn seen(name: &str, version: &str, members: &[&str]) -> ListedLease {
     let record = LeaseRecord { holder: format!("host_{name}"), seconds: 15, ..LeaseRecord::default() };
     ListedLease { name: name.into(), version: version.to_owned(), record, ring: Some(ring(members)) }
 }
 
-/// A member whose requests are answered by hand.
+/// A member whose requests are answered by the test.
 struct Bench {
     member: Membership,
     now: Instant,
@@ -272,7 +273,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// A member `me` that has asked everybody and sees only `others`.
+    /// Returns a member `me` that has listed all leases and sees only `others`.
     fn new(others: &[ListedLease]) -> Self {
         let member = Membership::new("me".into(), "host_me".to_owned(), Timing::default());
         let mut bench = Self { member, now: Instant::now(), ring: String::new() };
@@ -304,7 +305,7 @@ impl Bench {
         self.member.answer(Answer::Listed(others.iter().cloned().chain(mine).collect()), self.now);
     }
 
-    /// A renewal and a list, when it is time for them.
+    /// A renewal and a list, when they are due.
     fn renew(&mut self, others: &[ListedLease]) {
         self.pass(seconds(2));
         self.write();
@@ -321,7 +322,7 @@ impl Bench {
         keys().filter(|key| view.owns(*key, self.now)).collect()
     }
 
-    /// The keys that a ring of these gives to `me`.
+    /// Returns the keys that a ring of these members assigns to `me`.
     fn share(members: &[&str]) -> Vec<KeyHash> {
         keys().filter(|key| ring(members).claims("me", *key)).collect()
     }

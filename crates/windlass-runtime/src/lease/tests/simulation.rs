@@ -1,5 +1,5 @@
-//! A world for histories of leases: chance by seed, clocks that differ, messages that are slow or lost. Times are in
-//! microseconds.
+//! A simulated environment for leases: seeded randomness, clocks that differ, messages that are slow or lost. Times are
+//! in microseconds.
 
 use std::{
     cmp::Reverse,
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 pub(crate) const SECOND: u64 = 1_000_000;
 
-/// Chance, the same for a seed each time.
+/// Reproducible random numbers.
 pub(crate) struct Chance(u64);
 
 impl Chance {
@@ -44,7 +44,7 @@ impl Chance {
     }
 }
 
-/// A process's own monotonic clock: begins anywhere and runs at its own rate.
+/// A process's own monotonic clock, with an arbitrary origin and rate.
 pub(crate) struct LocalClock {
     base: Instant,
     rate: f64,
@@ -61,13 +61,13 @@ impl LocalClock {
         self.base + Duration::from_micros(time).mul_f64(self.rate)
     }
 
-    /// How long something that lasts so long by this clock really lasts, rounded up.
+    /// Returns the real duration of a duration by this clock, rounded up.
     pub(crate) fn lasts(&self, local: Duration) -> u64 {
         local.div_f64(self.rate).as_micros() as u64 + 1
     }
 }
 
-/// What is to happen, in order.
+/// Future events, in order.
 pub(crate) struct Agenda<E> {
     times: BinaryHeap<Reverse<(u64, u64)>>,
     events: BTreeMap<u64, E>,
@@ -87,11 +87,11 @@ impl<E> Agenda<E> {
 
     pub(crate) fn next(&mut self) -> Option<(u64, E)> {
         let Reverse((time, number)) = self.times.pop()?;
-        Some((time, self.events.remove(&number).expect("an event must be there as long as its time")))
+        Some((time, self.events.remove(&number).expect("an event exists as long as its time")))
     }
 }
 
-/// What happens to a request.
+/// The fate of a request.
 pub(crate) struct Trip {
     pub(crate) there: u64,
     pub(crate) back: u64,
@@ -101,16 +101,16 @@ pub(crate) struct Trip {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     Arrives,
-    /// Never reaches the server.
+    /// The request never reaches the server.
     LostThere,
-    /// Is done, and nobody hears of it.
+    /// The request is handled, but the response is lost.
     LostBack,
-    /// The server answers that it failed, and it did.
+    /// The server responds with a failure, which is true.
     Fails,
 }
 
 impl Trip {
-    /// A trip in a world with faults in so many of a hundred requests.
+    /// Returns a trip in an environment where `faults` percent of requests fail.
     pub(crate) fn new(chance: &mut Chance, faults: u64) -> Self {
         let fate = match chance.percent(faults) {
             false => Fate::Arrives,
