@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Data, DeriveInput, Error, Field, Fields, Ident, Meta, Path, Result, spanned::Spanned};
 
-/// What a field is marked as.
+/// Attribute of a field.
 #[derive(PartialEq)]
 enum Role {
     Conditions,
@@ -13,10 +13,10 @@ enum Role {
 
 pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     let Data::Struct(data) = &input.data else {
-        return Err(Error::new(input.ident.span(), "only a struct can have conditions"));
+        return Err(Error::new(input.ident.span(), "`Conditions` can be derived only for structs"));
     };
     let Fields::Named(fields) = &data.fields else {
-        return Err(Error::new(input.ident.span(), "only a struct with named fields can have conditions"));
+        return Err(Error::new(input.ident.span(), "`Conditions` can be derived only for structs with named fields"));
     };
     let (mut conditions, mut observed_generation) = (None, None);
     for field in &fields.named {
@@ -26,14 +26,14 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
             None => continue,
         };
         if slot.replace(field).is_some() {
-            return Err(Error::new(field.span(), "there is another field for this"));
+            return Err(Error::new(field.span(), "another field already has this attribute"));
         }
     }
     let named = |name: &str| fields.named.iter().find(|field| field.ident.as_ref().is_some_and(|ident| ident == name));
     let Some(conditions) = conditions.or_else(|| named("conditions")) else {
         return Err(Error::new(
             input.ident.span(),
-            "no field `conditions: Vec<Condition>`; mark another one with #[conditions]",
+            "no field `conditions: Vec<Condition>`; mark a field with #[conditions]",
         ));
     };
     expect_type(conditions, "Vec", "the conditions must be a `Vec<Condition>`")?;
@@ -95,7 +95,7 @@ fn role(field: &Field) -> Result<Option<Role>> {
     Ok(role)
 }
 
-/// Where the runtime is.
+/// Returns the path of the runtime.
 fn root(input: &DeriveInput) -> Result<TokenStream> {
     let mut root = quote!(::windlass);
     for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("conditions")) {
@@ -111,7 +111,7 @@ fn root(input: &DeriveInput) -> Result<TokenStream> {
     Ok(root)
 }
 
-/// A better message than the one that the compiler would have about generated code.
+/// A better message than the compiler's for generated code.
 fn expect_type(field: &Field, outer: &str, message: &str) -> Result<()> {
     let fits = match &field.ty {
         syn::Type::Path(path) => path.path.segments.last().is_some_and(|last| last.ident == outer),
@@ -121,7 +121,7 @@ fn expect_type(field: &Field, outer: &str, message: &str) -> Result<()> {
 }
 
 fn ident(field: &Field) -> &Ident {
-    field.ident.as_ref().expect("a named field must have a name")
+    field.ident.as_ref().expect("a named field has a name")
 }
 
 #[cfg(test)]
@@ -136,12 +136,15 @@ mod tests {
     #[test]
     fn errors_say_what_is_wrong() {
         let table = [
-            ("enum A { B }", "only a struct can have conditions"),
-            ("struct A(u8);", "only a struct with named fields"),
+            ("enum A { B }", "`Conditions` can be derived only for structs"),
+            ("struct A(u8);", "only for structs with named fields"),
             ("struct A { other: u8 }", "no field `conditions"),
             ("struct A { conditions: Option<u8> }", "must be a `Vec<Condition>`"),
             ("struct A { conditions: Vec<Condition>, observed_generation: i64 }", "must be an `Option<i64>`"),
-            ("struct A { #[conditions] a: Vec<C>, #[conditions] b: Vec<C> }", "another field for this"),
+            (
+                "struct A { #[conditions] a: Vec<C>, #[conditions] b: Vec<C> }",
+                "another field already has this attribute",
+            ),
             ("struct A { #[conditions] #[conditions] a: Vec<C> }", "marked twice"),
             ("struct A { #[conditions(generation)] a: Vec<C> }", "expected #[conditions]"),
             ("struct A { #[conditions = 1] a: Vec<C> }", "expected #[conditions]"),

@@ -1,4 +1,4 @@
-//! Derive macros for Kubernetes operators that kube-derive does not give.
+//! Derive macros for Kubernetes operators, in addition to those of kube-derive.
 //!
 //! Used through the `windlass` crate.
 
@@ -6,8 +6,8 @@ mod conditions;
 
 use proc_macro::TokenStream;
 
-/// Gives a status its conditions: implements `Conditions` for a struct with a field `conditions: Vec<Condition>`, and,
-/// if it has a field `observed_generation: Option<i64>`, that too.
+/// Implements `Conditions` for a status struct with a field `conditions: Vec<Condition>` and, optionally, a field
+/// `observed_generation: Option<i64>`.
 ///
 /// ```ignore
 /// #[derive(Conditions)]
@@ -17,8 +17,9 @@ use proc_macro::TokenStream;
 /// }
 /// ```
 ///
-/// Fields of other names are marked `#[conditions]` and `#[conditions(observed_generation)]`. Programs that do not
-/// depend on the `windlass` crate say where the runtime is: `#[conditions(crate = windlass_runtime)]` on the struct.
+/// Fields of other names are marked with `#[conditions]` and `#[conditions(observed_generation)]`. Programs that do not
+/// depend on the `windlass` crate set the path of the runtime with `#[conditions(crate = windlass_runtime)]` on the
+/// struct.
 #[proc_macro_derive(Conditions, attributes(conditions))]
 pub fn derive_conditions(input: TokenStream) -> TokenStream {
     let input = syn::parse_macro_input!(input as syn::DeriveInput);

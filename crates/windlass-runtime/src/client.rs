@@ -1,9 +1,9 @@
-//! The client of an operator: HTTP/2, metrics, an optional rate limit.
+//! Client of the API server: HTTP/2, metrics, an optional rate limit.
 //!
-//! [`connect`] makes a [`kube::Client`] as kube does, with the same authentication and headers, over a transport of its
-//! own: all requests and watches share one HTTP/2 connection (another is opened only when it is full), a peer that is
-//! gone is noticed by pings rather than by a timeout of reads, and every request is counted. Servers that do not speak
-//! HTTP/2 are spoken to in HTTP/1.1.
+//! [`connect`] creates a [`kube::Client`] with kube's authentication and headers, but with its own transport: all
+//! requests and watches share one HTTP/2 connection (another is opened only when it is full), a dead peer is detected
+//! by pings rather than by a read timeout, and every request is counted. Servers without HTTP/2 are called with
+//! HTTP/1.1.
 //!
 //! ```no_run
 //! use windlass_runtime::client::{self, ClientOptions, Target};
@@ -40,60 +40,60 @@ pub use rate::Rate;
 pub use send_condition::SendCondition;
 use transport::Transport;
 
-/// How to talk to the API server.
+/// Options of a client.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
-    /// The name of the program, for the server's logs.
+    /// Name of the program, for the logs of the API server.
     pub user_agent: String,
-    /// Where `rest_client_requests_total` is counted. A [`Metrics`] serves one client.
+    /// Metrics in which `rest_client_requests_total` is counted. A [`Metrics`] supports one client.
     pub metrics: Option<Metrics>,
-    /// Whether the duration of requests is measured, too: `rest_client_request_duration_seconds`.
+    /// Whether to measure the duration of requests, too: `rest_client_request_duration_seconds`.
     pub measure_durations: bool,
-    /// How many requests may be sent. The API server's own fairness makes this needless in most clusters.
+    /// Rate limit of requests. The API server's own priority and fairness makes this unnecessary in most clusters.
     pub rate: Option<Rate>,
-    /// A connection on which nothing has come for this long is pinged.
+    /// Time without data after which a connection is pinged.
     pub ping_after: Duration,
-    /// A connection on which a ping is not answered for this long is given up, with all that wait on it.
+    /// Time without a response to a ping after which a connection is closed, with all requests on it.
     pub ping_timeout: Duration,
 }
 
-/// Which cluster to talk to. The default is the cluster that the process runs in, or the current context of the
-/// kubeconfig of whoever started it.
+/// The cluster to connect to. By default, the cluster that the process runs in, or the current context of the user's
+/// kubeconfig.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Target {
-    /// A kubeconfig, in place of those in `KUBECONFIG` or `~/.kube/config`.
+    /// Path of a kubeconfig, instead of `$KUBECONFIG` or `~/.kube/config`.
     pub kubeconfig: Option<PathBuf>,
-    /// A context of the kubeconfig, in place of the current one.
+    /// Context of the kubeconfig, instead of the current one.
     pub context: Option<String>,
 }
 
-/// Why there is no client.
+/// Error from creating a client.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// The kubeconfig cannot be used.
-    #[error("the kubeconfig cannot be used")]
+    /// The kubeconfig is invalid.
+    #[error("invalid kubeconfig")]
     Kubeconfig(#[source] Box<kube::config::KubeconfigError>),
-    /// Neither a cluster around the process nor a kubeconfig was found.
-    #[error("there is neither a cluster around this process nor a kubeconfig")]
+    /// The process does not run in a cluster, and there is no kubeconfig.
+    #[error("found neither an in-cluster configuration nor a kubeconfig")]
     NotFound(#[source] Box<kube::config::InferConfigError>),
-    /// Certificates, credentials or headers of the configuration cannot be used.
-    #[error("the configuration of the client cannot be used")]
+    /// Certificates, credentials or headers of the configuration are invalid.
+    #[error("invalid client configuration")]
     Configuration(#[source] Box<kube::Error>),
-    /// The name of the program cannot be a header.
-    #[error("{0:?} cannot be the value of the header User-Agent")]
+    /// The name of the program is not a valid header value.
+    #[error("{0:?} is not a valid value of the header User-Agent")]
     UserAgent(String),
 }
 
 impl ClientOptions {
-    /// Requests are neither limited nor counted.
+    /// Creates options without rate limit and metrics.
     pub fn new(user_agent: impl Into<String>) -> Self {
         Self {
             user_agent: user_agent.into(),
             metrics: None,
             measure_durations: false,
             rate: None,
-            // As client-go has it.
+            // As in client-go.
             ping_after: Duration::from_secs(30),
             ping_timeout: Duration::from_secs(15),
         }
@@ -106,7 +106,7 @@ impl ClientOptions {
         self
     }
 
-    /// Limits requests.
+    /// Limits the rate of requests.
     #[must_use]
     pub fn rate(mut self, rate: Rate) -> Self {
         self.rate = Some(rate);
@@ -115,12 +115,12 @@ impl ClientOptions {
 }
 
 impl ClientError {
-    /// What to do about it.
+    /// Returns advice for the user.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Kubeconfig(_) => "check --kubeconfig, --context and KUBECONFIG",
             Self::NotFound(_) => {
-                "give --kubeconfig, or set KUBECONFIG; in a pod, check that its service account's token is mounted"
+                "set --kubeconfig or KUBECONFIG; in a pod, check that its service account token is mounted"
             }
             Self::Configuration(_) => {
                 "check the user and cluster of the context in the kubeconfig; \
@@ -131,7 +131,7 @@ impl ClientError {
     }
 }
 
-/// The configuration of a target. Reads files, and runs the credential plugin that a kubeconfig may name.
+/// Returns the configuration for a target. Reads files, and runs the credential plugin of a kubeconfig.
 pub async fn configuration(target: &Target) -> Result<Config, ClientError> {
     if *target == Target::default() {
         return Config::infer().await.map_err(|error| ClientError::NotFound(Box::new(error)));
@@ -148,15 +148,14 @@ pub async fn configuration(target: &Target) -> Result<Config, ClientError> {
     .map_err(|error| ClientError::Kubeconfig(Box::new(error)))
 }
 
-/// A client. Connects with the first request. Must be called within a tokio runtime.
+/// Creates a client, which connects with the first request. Must be called within a tokio runtime.
 ///
-/// Reads have no timeout, as watches may be silent for long. Requests that the server was too busy for (429, 503, 504)
-/// are tried again, as `default_retry` of the configuration says; a request [may be limited](OnlyWhile) to the time in
-/// which it makes sense. Through a proxy, kube's own transport is used, which
-/// is HTTP/1.1.
+/// Reads have no timeout, as watches may be silent for long. Requests that an overloaded server rejected (429, 503,
+/// 504) are retried according to `default_retry` of the configuration; a request can be [restricted](SendCondition) to
+/// the time in which it makes sense. Through a proxy, kube's own transport is used, with HTTP/1.1.
 pub fn connect(config: &Config, options: ClientOptions) -> Result<Client, ClientError> {
     let unusable = |error| ClientError::Configuration(Box::new(error));
-    // Which of several providers is used must not depend on the features of other crates. Somebody's choice is kept.
+    // The crypto provider must not depend on the features of other crates. An installed provider is kept.
     let _ = rustls::crypto::ring::default_provider().install_default();
 
     let mut config = config.clone();
@@ -168,7 +167,7 @@ pub fn connect(config: &Config, options: ClientOptions) -> Result<Client, Client
     let metrics = options.metrics.as_ref().map(|metrics| RequestMetrics::register(metrics, options.measure_durations));
     let observe = ObserveLayer::new(metrics, options.rate);
 
-    // Above what observes, so that every try waits for its turn and is counted.
+    // Above the observing layer, so that every attempt waits for the rate limit and is counted.
     let retry = config.default_retry.then(|| RetryLayer::new(RetryPolicy::server_retry()));
     if config.proxy_url.is_some() {
         config.default_retry = false;
@@ -194,7 +193,7 @@ pub fn connect(config: &Config, options: ClientOptions) -> Result<Client, Client
     Ok(Client::new(service, namespace))
 }
 
-/// The same client, for requests that must not wait behind others for their turn, as those that keep a lease.
+/// Returns the same client without rate limit, for requests that must not wait, such as lease renewals.
 pub(crate) fn urgent(client: &Client) -> Client {
     let namespace = client.default_namespace().to_owned();
     let client = client.clone();

@@ -26,7 +26,7 @@
 //!     .timeout(Duration::from_secs(60));
 //! ```
 //!
-//! Guarantees
+//! # Guarantees
 //!
 //! - **Every object is reconciled** when the controller has started, and after each change to it or to objects that it
 //!   [owns](Controller::owns) or [watches](Controller::watches), including changes and deletions that happened while

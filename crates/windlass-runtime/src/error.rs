@@ -1,40 +1,40 @@
-//! Why a reconcile failed.
+//! Errors of reconcilers.
 
 use std::{error::Error as StdError, fmt};
 
-/// What a reconcile fails with: any error, by `?`.
+/// Error of a reconcile: any error, with `?`.
 ///
-/// A failed reconcile is tried again, later each time, unless the error is [terminal](Error::terminal).
+/// A failed reconcile is retried with backoff, unless the error is [terminal](Error::terminal).
 pub struct Error {
     inner: Box<dyn StdError + Send + Sync>,
     terminal: bool,
 }
 
-/// What a reconcile answers.
+/// Result of a reconcile.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// An error with a message.
+    /// Creates an error with a message.
     pub fn new(message: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self { inner: message.into(), terminal: false }
     }
 
-    /// An error that trying again will not cure. The key is left alone until its object changes.
+    /// Creates an error that is not retried. The object is not reconciled until it changes.
     pub fn terminal(message: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self { inner: message.into(), terminal: true }
     }
 
-    /// Whether trying again is of no use.
+    /// Whether the error is terminal.
     pub fn is_terminal(&self) -> bool {
         self.terminal
     }
 
-    /// The error within.
+    /// Returns the inner error.
     pub fn inner(&self) -> &(dyn StdError + Send + Sync + 'static) {
         self.inner.as_ref()
     }
 
-    /// The error within, if it is of this type.
+    /// Returns the inner error if it has this type.
     pub fn downcast_ref<E: StdError + 'static>(&self) -> Option<&E> {
         self.inner.downcast_ref()
     }
@@ -46,7 +46,7 @@ impl<E: StdError + Send + Sync + 'static> From<E> for Error {
     }
 }
 
-/// The whole chain, as in `could not create the volume: connection refused`.
+/// Shows the whole chain, as in `failed to create the volume: connection refused`.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut error: &dyn StdError = self.inner.as_ref();
@@ -54,7 +54,7 @@ impl fmt::Display for Error {
         f.write_str(&text)?;
         while let Some(source) = error.source() {
             let next = source.to_string();
-            // Some errors show their source themselves.
+            // Some errors already include their source.
             if !text.contains(&next) {
                 write!(f, ": {next}")?;
             }

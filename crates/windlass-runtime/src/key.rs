@@ -4,55 +4,55 @@ use std::{fmt, sync::Arc};
 
 use kube::{Resource, core::ObjectMeta};
 
-/// Namespace and name of an object: what a queue holds and a cache is asked for.
+/// Namespace and name of an object, the key of queues and caches.
 ///
-/// Its text is shared by clones, which allocate nothing. Ordered by namespace, then name.
+/// Clones share the text and allocate nothing. Sorted by namespace, then by name.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectKey {
-    /// `namespace NUL name`; nothing before the NUL when the object has no namespace. Neither part can contain a NUL.
+    /// `namespace NUL name`; nothing before the NUL if the object has no namespace. Neither part can contain a NUL.
     text: Arc<str>,
     namespace: u32,
 }
 
 impl ObjectKey {
-    /// The key of an object in a namespace.
+    /// Returns the key of a namespaced object.
     pub fn namespaced(namespace: &str, name: &str) -> Self {
         Self::new(namespace, name)
     }
 
-    /// The key of an object of the cluster.
+    /// Returns the key of a cluster-scoped object.
     pub fn cluster(name: &str) -> Self {
         Self::new("", name)
     }
 
-    /// The key of an object. One that has no name yet has an empty one.
+    /// Returns the key of an object. The name is empty if it has none yet.
     pub fn of(object: &impl Resource) -> Self {
         Self::of_meta(object.meta())
     }
 
-    /// The same of its metadata.
+    /// Returns the key of an object's metadata.
     pub(crate) fn of_meta(meta: &ObjectMeta) -> Self {
         Self::new(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
     }
 
     fn new(namespace: &str, name: &str) -> Self {
-        let length = u32::try_from(namespace.len()).expect("a namespace must be shorter than 4 GiB");
+        let length = u32::try_from(namespace.len()).expect("a namespace is shorter than 4 GiB");
         Self { text: [namespace, "\0", name].concat().into(), namespace: length }
     }
 
-    /// The namespace; none for objects of the cluster.
+    /// Returns the namespace; `None` for cluster-scoped objects.
     pub fn namespace(&self) -> Option<&str> {
         let namespace = &self.text[..self.namespace as usize];
         (!namespace.is_empty()).then_some(namespace)
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.text[self.namespace as usize + 1..]
     }
 }
 
-/// `namespace/name`, or `name` for objects of the cluster.
+/// `namespace/name`, or `name` for cluster-scoped objects.
 impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(namespace) = self.namespace() {

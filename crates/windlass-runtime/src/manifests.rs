@@ -1,11 +1,10 @@
-//! What a cluster needs to run an operator: definitions, rights, webhook configurations, a Deployment and what goes
-//! with it.
+//! Manifests that install an operator: CRDs, RBAC rules, webhook configurations, a Deployment and its Services.
 //!
-//! Manifests are made from the program itself, so that they cannot fall behind it. Rights are those of what is wired
-//! ([`Permission`]), and no more: cluster-wide where something is watched cluster-wide, and within a namespace
-//! otherwise. Containers run under the `restricted` pod security standard.
+//! Manifests are generated from the program itself, so that they cannot be out of date. RBAC rules are exactly those
+//! that its controllers need ([`Permission`]): cluster-wide where something is watched cluster-wide, and within a
+//! namespace otherwise. Containers run under the `restricted` pod security standard.
 //!
-//! Nothing here reads or writes anything. The same input gives the same output, byte by byte.
+//! Nothing here does I/O. The same input yields the same output, byte for byte.
 //!
 //! ```
 //! use windlass_runtime::manifests::{OperatorManifests, Part, Permission, to_yaml};
@@ -38,20 +37,20 @@ mod workload;
 pub use operator::{Coordination, ManifestError, OperatorManifests, WebhookCertificates};
 pub use output::{Manifest, Part, to_yaml};
 
-/// What an operator asks of the API server: verbs on a resource.
+/// A permission that an operator needs: verbs on a resource.
 ///
 /// The default is nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Permission {
     /// Group of the resource; empty for the core group.
     pub group: String,
-    /// Plural of the resource, with a subresource after a slash, as `foos/status`.
+    /// Plural name of the resource, with a subresource after a slash, such as `foos/status`.
     pub resource: String,
-    /// What is done with it.
+    /// Verbs.
     pub verbs: BTreeSet<&'static str>,
-    /// Only in this namespace.
+    /// Restricts the permission to a namespace.
     pub namespace: Option<String>,
-    /// Only with objects of these names; with all if empty. Cannot limit `create`, nor `list` and `watch` without a
-    /// selector by name.
+    /// Restricts the permission to objects of these names; all if empty. Cannot restrict `create`, nor `list` and
+    /// `watch` without a selector by name.
     pub names: BTreeSet<String>,
 }

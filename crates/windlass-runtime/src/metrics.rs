@@ -1,7 +1,7 @@
-//! Numbers, under controller-runtime's names.
+//! Prometheus metrics, under controller-runtime's names.
 //!
-//! Each part of the runtime defines its families beside the code that counts, and registers them here. A program adds
-//! its own in the same way:
+//! Each module of the runtime defines its metric families beside the code that counts, and registers them here. A
+//! program adds its own in the same way:
 //!
 //! ```
 //! use prometheus_client::metrics::counter::Counter;
@@ -32,41 +32,41 @@ pub use text::TextFormat;
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
-    /// What was made by `shared`, by its type.
+    /// Values created by `shared`, by their type.
     shared: Arc<Mutex<HashMap<TypeId, Box<dyn Any + Send + Sync>>>>,
 }
 
 impl Metrics {
-    /// No families yet.
+    /// Creates an empty registry.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds families: the runtime's own, or a program's. The name of a counter is given without `_total`, which is
-    /// added when it is shown.
+    /// Registers metric families. The name of a counter must omit the suffix `_total`, which is added when it is
+    /// encoded.
     pub fn register<T>(&self, add: impl FnOnce(&mut Registry) -> T) -> T {
         add(&mut self.registry.lock())
     }
 
-    /// Families that several parts count in, as all controllers do: registered by the first, given to all.
+    /// Returns metric families that several users share, as all controllers do. The first call registers them.
     pub fn shared<T: Clone + Send + Sync + 'static>(&self, register: impl FnOnce(&Self) -> T) -> T {
         let mut shared = self.shared.lock();
         let families = shared.entry(TypeId::of::<T>()).or_insert_with(|| Box::new(register(self)));
-        families.downcast_ref::<T>().expect("families must be found by their own type").clone()
+        families.downcast_ref::<T>().expect("families are stored by their type").clone()
     }
 
-    /// Adds `process_cpu_seconds_total`, `process_resident_memory_bytes`, `process_open_fds` and the other numbers that
-    /// the kernel keeps of this process. They are read when asked for. Nothing is added where there is no `/proc`.
+    /// Registers `process_cpu_seconds_total`, `process_resident_memory_bytes`, `process_open_fds` and other values that
+    /// the kernel keeps about this process. They are read at each scrape. Does nothing without `/proc`.
     pub fn register_process(&self) {
         self.register(process::register);
     }
 
-    /// All numbers, as OpenMetrics text.
+    /// Encodes all metrics as OpenMetrics text.
     pub fn encode(&self) -> String {
         self.encode_as(TextFormat::OpenMetrics)
     }
 
-    /// All numbers in a format.
+    /// Encodes all metrics in a format.
     pub fn encode_as(&self, format: TextFormat) -> String {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry.lock())

@@ -1,4 +1,4 @@
-//! What can be watched and kept.
+//! The bound for types that can be watched and cached.
 
 use std::{fmt::Debug, hash::Hash};
 
@@ -8,10 +8,10 @@ use kube::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-/// An object of the API: one of `k8s-openapi`, one derived with `CustomResource`, kube's `DynamicObject` for kinds
-/// known only at run time, or `PartialObjectMeta` for metadata alone.
+/// An API object: a type of `k8s-openapi`, a type derived with `CustomResource`, kube's `DynamicObject` for kinds known
+/// only at run time, or `PartialObjectMeta` for metadata.
 ///
-/// Implemented for everything that has these traits.
+/// Implemented for all types with these traits.
 pub trait Object:
     Resource<DynamicType: Clone + Debug + Eq + Hash + Send + Sync>
     + Clone
@@ -36,7 +36,7 @@ impl<K> Object for K where
 {
 }
 
-/// Group, version, kind and plural of a type.
+/// Returns group, version, kind and plural name of a type.
 pub fn resource_of<K: Object>(dynamic: &K::DynamicType) -> ApiResource {
     ApiResource {
         group: K::group(dynamic).into_owned(),
@@ -47,27 +47,28 @@ pub fn resource_of<K: Object>(dynamic: &K::DynamicType) -> ApiResource {
     }
 }
 
-/// The revision of an object as a number, by which two states of one resource can be ordered; 0 if it has none.
+/// Returns the resource version of an object as a number, by which two states of one resource can be ordered; 0 if it
+/// has none.
 ///
-/// Kubernetes promises this order since 1.35; all servers have had it before.
+/// Kubernetes guarantees this order since 1.35; all servers had it before.
 pub fn revision_of(object: &impl Resource) -> u64 {
     revision(object.meta())
 }
 
-/// The same of its metadata.
+/// Returns the resource version of metadata as a number.
 pub(crate) fn revision(meta: &ObjectMeta) -> u64 {
     revision_in(meta.resource_version.as_deref())
 }
 
-/// The same of its `resourceVersion`.
+/// Parses a `resourceVersion`.
 pub(crate) fn revision_in(version: Option<&str>) -> u64 {
     version.and_then(|version| version.parse().ok()).unwrap_or(0)
 }
 
-/// Whether a state that a write was answered with is the last one: nothing holds the object any more, and it is gone.
+/// Whether the state in the response to a write is the last one: the object has no finalizers left, and is deleted.
 ///
-/// A server that removes an object at once says so by a grace period of zero. A namespace is held by `spec.finalizers`,
-/// which its metadata does not tell: only its watch says when it is gone.
+/// A server that removes an object at once sets a grace period of zero. A namespace also has `spec.finalizers`, which
+/// are not in its metadata: only its watch tells when it is deleted.
 pub(crate) fn is_final(group: &str, kind: &str, meta: &ObjectMeta) -> bool {
     meta.deletion_timestamp.is_some()
         && meta.deletion_grace_period_seconds == Some(0)
@@ -95,7 +96,7 @@ mod tests {
         assert!(!of(ObjectMeta { deletion_grace_period_seconds: Some(30), ..last.clone() }));
         assert!(!of(ObjectMeta { deletion_grace_period_seconds: None, ..last.clone() }));
         assert!(!of(ObjectMeta { finalizers: Some(vec!["example.com/held".into()]), ..last.clone() }));
-        // Its own finalizers are elsewhere.
+        // Its finalizers are in the spec.
         assert!(!is_final("", "Namespace", &last));
         assert!(is_final("example.com", "Namespace", &last));
     }

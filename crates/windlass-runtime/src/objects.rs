@@ -1,7 +1,7 @@
-//! Owners, finalizers, conditions, schemas: the parts of objects that every operator handles.
+//! Owner references, finalizers, conditions, schemas: parts of objects that every operator handles.
 //!
-//! Everything here is pure: functions over objects, without a client. What writes them is the
-//! [context](crate::context::Context).
+//! Everything here is pure: functions over objects, without a client. The [context](crate::context::Context) writes
+//! them.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ pub mod meta;
 pub mod owner;
 pub mod schema;
 
-/// A `K`, or an `Arc` of one: what functions take that only look at an object, so that `&foo` is right for both.
+/// A `K`, or an `Arc<K>`: parameter type of functions that only read an object, so that `&foo` works for both.
 pub trait AsObject<K> {
-    /// The object.
+    /// Returns the object.
     fn object(&self) -> &K;
 }
 

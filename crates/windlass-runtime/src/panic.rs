@@ -1,8 +1,8 @@
-//! What a panic said.
+//! Panic messages.
 
 use std::any::Any;
 
-/// The message of a panic that was caught.
+/// Returns the message of a caught panic.
 pub(crate) fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")

@@ -1,37 +1,37 @@
-//! How much of a resource is watched.
+//! Scopes: what to watch of a resource.
 
-/// The part of a resource that an informer covers. The default is all of it.
+/// The part of a resource that an informer covers; all of it by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Scope {
-    /// Only this namespace.
+    /// Restricts the scope to a namespace.
     pub namespace: Option<String>,
-    /// Only objects whose labels match this selector, as in `app=web,tier!=cache`.
+    /// Restricts the scope to objects whose labels match this selector, such as `app=web,tier!=cache`.
     pub labels: Option<String>,
-    /// Only objects whose fields match this selector, as in `spec.nodeName=node-1`.
+    /// Restricts the scope to objects whose fields match this selector, such as `spec.nodeName=node-1`.
     pub fields: Option<String>,
 }
 
 impl Scope {
-    /// All objects, of all namespaces.
+    /// Returns a scope with all objects of all namespaces.
     pub fn all() -> Self {
         Self::default()
     }
 
-    /// The objects of one namespace; of all if it has no name.
+    /// Returns a scope with the objects of one namespace; of all namespaces if the name is empty.
     pub fn namespace(namespace: impl Into<String>) -> Self {
         Self { namespace: Some(namespace.into()).filter(|namespace| !namespace.is_empty()), ..Self::default() }
     }
 
-    /// Narrows the scope to objects with matching labels.
+    /// Restricts the scope to objects with matching labels.
     #[must_use]
     pub fn labels(mut self, selector: impl Into<String>) -> Self {
         self.labels = Some(selector.into());
         self
     }
 
-    /// Narrows the scope to objects with matching fields. Whether an object matches is known here if the fields are
-    /// `metadata.name` and `metadata.namespace`; else only the server knows, and what was just created is not read from
-    /// a cache of such a scope before the watch has brought it.
+    /// Restricts the scope to objects with matching fields. For `metadata.name` and `metadata.namespace`, it can be
+    /// decided locally whether an object matches. For other fields only the API server knows, so a cache of such a
+    /// scope does not show a newly created object before the watch delivers it.
     #[must_use]
     pub fn fields(mut self, selector: impl Into<String>) -> Self {
         self.fields = Some(selector.into());

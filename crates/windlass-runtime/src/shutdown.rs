@@ -1,4 +1,4 @@
-//! How a process ends: the first signal drains, the second aborts.
+//! Graceful shutdown: the first signal drains, the second aborts.
 //!
 //! ```
 //! # use windlass_runtime::shutdown::Shutdown;
@@ -17,7 +17,7 @@ use std::io;
 
 use tokio_util::sync::CancellationToken;
 
-/// Tells everything in a process to end. Clones share the state.
+/// Tells everything in a process to stop. Clones share the state.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown {
     drain: CancellationToken,
@@ -25,14 +25,15 @@ pub struct Shutdown {
 }
 
 impl Shutdown {
-    /// One that nobody has asked for yet.
+    /// Creates a shutdown that has not begun.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One that signals ask for: the first SIGTERM or SIGINT drains, the second aborts. Later ones do nothing more.
+    /// Creates a shutdown that is controlled by signals: the first SIGTERM or SIGINT drains, the second aborts. Later
+    /// ones have no effect.
     ///
-    /// The signals are listened to by a task on the current tokio runtime, for the rest of the process.
+    /// A task on the current tokio runtime handles the signals for the rest of the process.
     pub fn on_signals() -> io::Result<Self> {
         let shutdown = Self::new();
         let mut signals = Signals::listen()?;
@@ -48,29 +49,30 @@ impl Shutdown {
         Ok(shutdown)
     }
 
-    /// One for something that must outlive what this is for: it is drained on its own, later, and aborted with this.
+    /// Returns a shutdown for something that must outlive the users of this one: it is drained separately, later, and
+    /// aborted with this one.
     #[must_use]
     pub fn later(&self) -> Self {
         Self { drain: CancellationToken::new(), abort: self.abort.clone() }
     }
 
-    /// Asks everybody to take no new work and finish what they have.
+    /// Asks everything to accept no new work and to finish the work in flight.
     pub fn drain(&self) {
         self.drain.cancel();
     }
 
-    /// Asks everybody to drop what they do.
+    /// Asks everything to drop the work in flight.
     pub fn abort(&self) {
         self.drain.cancel();
         self.abort.cancel();
     }
 
-    /// Whether new work is to be refused.
+    /// Whether new work must be rejected.
     pub fn is_draining(&self) -> bool {
         self.drain.is_cancelled() || self.abort.is_cancelled()
     }
 
-    /// Whether work is to be dropped.
+    /// Whether work must be dropped.
     pub fn is_aborting(&self) -> bool {
         self.abort.is_cancelled()
     }
@@ -83,7 +85,7 @@ impl Shutdown {
         }
     }
 
-    /// Resolves when work is to be dropped.
+    /// Resolves when aborting begins.
     pub async fn aborting(&self) {
         self.abort.cancelled().await;
     }

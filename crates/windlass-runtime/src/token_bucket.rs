@@ -1,33 +1,33 @@
-//! How often something may happen: a bucket of tokens.
+//! Token bucket.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Tokens that are used up, and come back one by one. Those of the future can be promised.
+/// A token bucket. Tokens of the future can be reserved.
 #[derive(Clone, Debug)]
 pub(crate) struct TokenBucket {
     per_second: f64,
     burst: f64,
-    /// Less than nothing when tokens of the future have been promised.
+    /// Negative if tokens of the future are reserved.
     tokens: f64,
     counted: Instant,
 }
 
 impl TokenBucket {
-    /// A full bucket. Rates that make no sense are the slowest there is.
+    /// Creates a full bucket. Invalid rates are replaced by the slowest possible.
     pub(crate) fn new(per_second: f64, burst: u32, now: Instant) -> Self {
         let burst = f64::from(burst);
         Self { per_second: per_second.max(f64::MIN_POSITIVE), burst, tokens: burst, counted: now }
     }
 
-    /// A full bucket to which a token comes back in each period.
+    /// Creates a full bucket to which one token is added per period.
     pub(crate) fn every(period: Duration, burst: u32, now: Instant) -> Self {
         Self::new(1.0 / period.as_secs_f64(), burst, now)
     }
 
-    /// Takes a token; how long to wait until it is there. None if that is longer than `most`: then none is taken, so
-    /// that no more are ever promised than come within that time, however many ask.
+    /// Takes a token; returns how long to wait for it. Returns `None` and takes nothing if that is longer than `most`,
+    /// so that no more tokens are reserved than will be added within that time.
     pub(crate) fn take(&mut self, now: Instant, most: Duration) -> Option<Duration> {
         let wait = self.missing(now);
         if wait > most {
@@ -37,21 +37,21 @@ impl TokenBucket {
         Some(wait)
     }
 
-    /// Takes a token that is there, or says when to ask again.
+    /// Takes an available token, or returns when to try again.
     pub(crate) fn take_now(&mut self, now: Instant) -> Result<(), Duration> {
         match self.take(now, Duration::ZERO) {
             Some(_) => Ok(()),
-            // A little more than needed, so that rounding does not make the wait come up short.
+            // Slightly more than needed, so that rounding does not make the wait too short.
             None => Err(self.missing(now).saturating_add(Duration::from_millis(1))),
         }
     }
 
-    /// Gives back a token that was not waited for.
+    /// Returns a token whose wait was cancelled.
     pub(crate) fn give_back(&mut self) {
         self.tokens = (self.tokens + 1.0).min(self.burst);
     }
 
-    /// How long until the next token is there.
+    /// Returns the time until the next token.
     fn missing(&mut self, now: Instant) -> Duration {
         let passed = now.saturating_duration_since(self.counted).as_secs_f64();
         self.counted = self.counted.max(now);

@@ -1,4 +1,4 @@
-//! Each request waits for its turn, is sent only if it still may be, is counted, and has a span.
+//! Rate limit, send condition, metrics and tracing of requests.
 
 use std::{
     sync::Arc,
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::metrics::Metrics;
 
-/// client-go's.
+/// client-go's bounds.
 const DURATIONS: [f64; 11] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -50,7 +50,7 @@ impl MetricConstructor<Histogram> for Durations {
     }
 }
 
-/// The numbers of a client.
+/// Metrics of a client.
 #[derive(Clone)]
 pub(super) struct RequestMetrics {
     requests: Family<Requested, Counter>,
@@ -73,11 +73,11 @@ impl RequestMetrics {
     }
 }
 
-/// Mark of a request that waits for no turn, in its extensions.
+/// Marks a request that skips the rate limit, in its extensions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SkipRateLimit;
 
-/// Makes a service [`ObserveService`].
+/// Layer of [`ObserveService`].
 #[derive(Clone)]
 pub(super) struct ObserveLayer {
     metrics: Option<RequestMetrics>,

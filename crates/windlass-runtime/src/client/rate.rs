@@ -1,4 +1,4 @@
-//! How many requests may be sent.
+//! Rate limit of requests.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,16 +7,16 @@ use tokio::time::Instant;
 
 use crate::token_bucket::TokenBucket;
 
-/// A limit on requests.
+/// Rate limit of requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
-    /// Requests in a second, over time.
+    /// Requests per second, on average.
     pub per_second: f32,
-    /// Requests that may be sent at once after a pause.
+    /// Maximum burst of requests after a pause.
     pub burst: u32,
 }
 
-/// Hands out turns, in the order in which they are asked for. Clones share them.
+/// Grants turns, in the order of requests. Clones share them.
 #[derive(Clone, Debug)]
 pub(super) struct Limiter {
     tokens: Arc<Mutex<TokenBucket>>,
@@ -24,17 +24,17 @@ pub(super) struct Limiter {
 
 impl Limiter {
     pub(super) fn new(rate: Rate) -> Self {
-        // Rates that make no sense: at least one request in an hour, and at least one at a time.
+        // Clamps invalid rates: at least one request per hour, and a burst of at least one.
         let per_second = f64::from(rate.per_second).max(f64::MIN_POSITIVE).clamp(1.0 / 3600.0, 1e9);
         Self { tokens: Arc::new(Mutex::new(TokenBucket::new(per_second, rate.burst.max(1), Instant::now()))) }
     }
 
-    /// Takes a turn: how long to wait for it.
+    /// Takes a turn; returns how long to wait for it.
     fn take(&self, now: Instant) -> Duration {
         self.tokens.lock().take(now, Duration::MAX).unwrap_or(Duration::MAX)
     }
 
-    /// Resolves when it is the caller's turn. A caller that does not wait for it gives it back: to whoever asks next.
+    /// Resolves when it is the caller's turn. A caller that stops waiting returns its turn to the next.
     pub(super) async fn turn(&self) {
         let wait = self.take(Instant::now());
         if !wait.is_zero() {
@@ -45,7 +45,7 @@ impl Limiter {
     }
 }
 
-/// A turn that is not there yet.
+/// A turn that is being waited for.
 struct Waiting<'a>(&'a Limiter);
 
 impl Drop for Waiting<'_> {

@@ -1,14 +1,14 @@
-//! Requests that may leave only as long as something holds.
+//! Conditions under which a request may be sent.
 //!
-//! Between the moment a request is made and the moment it leaves, it may wait: for its turn, for a connection, for a
-//! server that was too busy the first time. What allowed it may have ended by then.
+//! Before it is sent, a request may wait: for the rate limit, for a connection, or for a retry after the server was
+//! overloaded. What permitted it may have ended by then.
 
 use std::{fmt, sync::Arc};
 
 use http::Request;
 
-/// A condition of a request, put into its extensions. A [client](super::connect) looks at it right before each try is
-/// sent, and answers with an error instead if it does not hold any more. Other clients do not look.
+/// Condition of a request, stored in its extensions. A [client](super::connect) checks it right before each attempt,
+/// and fails if it is no longer true. Other clients ignore it.
 ///
 /// ```
 /// use windlass_runtime::{client::SendCondition, lease::Leadership};
@@ -20,19 +20,19 @@ use http::Request;
 #[derive(Clone)]
 pub struct SendCondition(Arc<dyn Fn() -> bool + Send + Sync>);
 
-/// The request was not sent: its condition did not hold any more.
+/// The request was not sent, as its condition was no longer true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the request was not sent: what allowed it has ended")]
+#[error("the request was not sent: its condition is no longer true")]
 pub(super) struct NotSent;
 
 impl SendCondition {
-    /// A request may leave as long as this is true.
+    /// Permits a request as long as the function returns true.
     pub fn new(holds: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(holds))
     }
 
-    /// Whether a request failed because its condition did not hold any more. Such a request has changed nothing, unless
-    /// an earlier try of it did.
+    /// Whether a request failed because its condition was no longer true. Such a request has changed nothing, unless an
+    /// earlier attempt did.
     pub fn prevented(error: &kube::Error) -> bool {
         let mut cause: Option<&(dyn std::error::Error + 'static)> = match error {
             kube::Error::Service(error) => Some(error.as_ref()),

@@ -11,7 +11,7 @@ use tokio::{net::TcpListener, task::JoinSet, time::Instant};
 
 use super::*;
 
-/// A server that is scripted: too busy for the first requests, for so many seconds each.
+/// A scripted server: overloaded for the first requests, for this many seconds each.
 #[derive(Clone, Default)]
 struct Script {
     busy: usize,
@@ -23,7 +23,7 @@ impl Script {
         self.sent.load(Ordering::SeqCst)
     }
 
-    /// A client of it, made as [`connect`] makes its own.
+    /// Returns a client of it, built as in [`connect`].
     fn client(&self, rate: Option<Rate>) -> Client {
         let script = self.clone();
         let service = ServiceBuilder::new()
@@ -45,7 +45,7 @@ impl Script {
     }
 }
 
-/// A write, and what allows it.
+/// Returns a write, and its condition.
 fn write() -> (Request<Vec<u8>>, Arc<AtomicBool>) {
     let allowed = Arc::new(AtomicBool::new(true));
     let condition = allowed.clone();

@@ -1,8 +1,8 @@
-//! Connections: one of HTTP/2 for everything, or HTTP/1.1 where the server has nothing better.
+//! Connections: one with HTTP/2 for everything, or HTTP/1.1 if the server supports nothing better.
 //!
-//! hyper's own pool opens a connection for each of the requests that come before the first handshake is done, and
-//! queues requests behind a connection that is full, which with watches is for ever. This one opens one connection at a
-//! time, and another only when those that are open are full.
+//! hyper's own pool opens a connection for each request before the first handshake is done, and queues requests behind
+//! a full connection, which with watches is forever. This pool opens one connection at a time, and another only when
+//! all open ones are full.
 
 use std::{
     pin::Pin,
@@ -36,37 +36,37 @@ use tower::{BoxError, Service};
 
 use super::{ClientOptions, SendCondition, send_condition::NotSent};
 
-/// Requests at a time on one connection: what every server should allow, and what one must assume that has not said
+/// Concurrent requests per connection: what every server should allow, and what a client must assume unless told
 /// otherwise (RFC 9113, 6.5.2).
 const STREAMS: usize = 100;
-/// How much of one answer may be on its way unread. A list of 100,000 objects must not wait for a window.
+/// Flow control window of a response. A list of 100,000 objects must not wait for a window.
 const STREAM_WINDOW: u32 = 4 << 20;
-/// The same for all answers of a connection, so that slow readers of watches do not hold up the others.
+/// Flow control window of a connection, so that slow readers of watches do not delay others.
 const CONNECTION_WINDOW: u32 = 64 << 20;
-/// On how many connections a request is tried that end before it is sent: one that was idle for long, one that broke
-/// with it, and a new one. A peer that closes each of them would keep the client busy for ever.
+/// Maximum number of connections that may end before a request is sent: one that was idle for long, one that broke with
+/// it, and a new one. A peer that closes each connection would keep the client busy forever.
 const TRIES: usize = 3;
-/// As kube has it, when the configuration does not say.
+/// kube's default.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Why a request got no answer.
+/// Error of a request without response.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TransportError {
-    #[error("could not connect to {server}")]
+    #[error("failed to connect to {server}")]
     Connect { server: Uri, source: BoxError },
-    #[error("could not connect to {server} within {timeout:?}")]
+    #[error("failed to connect to {server} within {timeout:?}")]
     ConnectTimeout { server: Uri, timeout: Duration },
-    #[error("could not begin to speak HTTP/2")]
+    #[error("HTTP/2 handshake failed")]
     Handshake(#[source] hyper::Error),
-    #[error("the request was not answered")]
+    #[error("no response to the request")]
     Request(#[source] hyper::Error),
-    #[error("the request was not answered")]
+    #[error("no response to the request")]
     Http1(#[source] legacy::Error),
     #[error(transparent)]
     NotSent(#[from] NotSent),
 }
 
-/// The service under a client. Clones share the connections, which close when all are gone.
+/// The transport of a client. Clones share the connections, which close when all clones are dropped.
 #[derive(Clone)]
 pub(super) struct Transport {
     shared: Arc<Shared>,
@@ -78,22 +78,22 @@ struct Shared {
     connect_timeout: Duration,
     http2: http2::Builder<TokioExecutor>,
     http1: legacy::Client<HttpsConnector<HttpConnector>, Body>,
-    /// Whether the server speaks nothing better than HTTP/1.1.
+    /// Whether the server supports only HTTP/1.1.
     old: AtomicBool,
     lines: Mutex<Vec<Http2Connection>>,
-    /// Held by whoever connects; others wait for the connection instead of opening theirs.
+    /// Held while connecting; others wait for the connection instead of opening their own.
     connecting: tokio::sync::Mutex<()>,
 }
 
-/// A connection of HTTP/2.
+/// An HTTP/2 connection.
 #[derive(Clone)]
 struct Http2Connection {
     sender: http2::SendRequest<Body>,
-    /// Shared with every answer that is not read to the end.
+    /// Shared with every response that is not read to its end.
     streams: Arc<()>,
 }
 
-/// The body of an answer, which keeps its place on a connection.
+/// The body of a response, which occupies a stream of a connection.
 pub(super) struct ResponseBody {
     body: Incoming,
     _stream: Option<Arc<()>>,
@@ -156,19 +156,19 @@ impl Shared {
         let condition = SendCondition::of(&request);
         let mut tries = 0;
         loop {
-            // Only HTTP/1.1 can become something else, as `exec` and `port-forward` want.
+            // Only HTTP/1.1 can be upgraded, as `exec` and `port-forward` need.
             if self.old.load(Ordering::Relaxed) || request.headers().contains_key(UPGRADE) {
                 let response = self.http1.request(request).await.map_err(TransportError::Http1)?;
                 return Ok(response.map(|body| ResponseBody { body, _stream: None }));
             }
             let Some(mut line) = self.line().await? else { continue };
-            // To connect may have taken long.
+            // Connecting may have taken long.
             SendCondition::check(condition.as_ref())?;
             tries += 1;
             match line.sender.try_send_request(request).await {
                 Ok(response) => return Ok(response.map(|body| ResponseBody { body, _stream: Some(line.streams) })),
                 Err(mut error) => match error.take_message() {
-                    // It was never sent: the connection has ended meanwhile.
+                    // It was never sent: the connection has ended in the meantime.
                     Some(unsent) if tries < TRIES => request = unsent,
                     _ => return Err(TransportError::Request(error.into_error())),
                 },
@@ -176,7 +176,7 @@ impl Shared {
         }
     }
 
-    /// A place on a connection; none if the server turned out to be old.
+    /// Returns a connection with a free stream; `None` if the server supports only HTTP/1.1.
     async fn line(&self) -> Result<Option<Http2Connection>, TransportError> {
         if let Some(line) = self.open_line() {
             return Ok(Some(line));
@@ -194,15 +194,15 @@ impl Shared {
             .map_err(|_| TransportError::ConnectTimeout { server: server(), timeout: self.connect_timeout })?
             .map_err(|source| TransportError::Connect { server: server(), source })?;
         if !stream.connected().is_negotiated_h2() {
-            tracing::info!(server = %self.server, "the server does not speak HTTP/2; HTTP/1.1 it is");
+            tracing::info!(server = %self.server, "the server does not support HTTP/2; using HTTP/1.1");
             self.old.store(true, Ordering::Relaxed);
             return Ok(None);
         }
         let (sender, connection) = self.http2.handshake(stream).await.map_err(TransportError::Handshake)?;
-        // Ends with the connection, or when all senders and answers are gone.
+        // Ends with the connection, or when all senders and responses are dropped.
         tokio::spawn(async move {
             if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection to the API server has ended");
+                tracing::debug!(%error, "connection to the API server ended");
             }
         });
         let line = Http2Connection { sender, streams: Arc::new(()) };
@@ -213,7 +213,7 @@ impl Shared {
     fn open_line(&self) -> Option<Http2Connection> {
         let mut lines = self.lines.lock();
         lines.retain(|line| !line.sender.is_closed());
-        // The first that has room, so that later ones run dry and can be closed.
+        // The first one with a free stream, so that later ones become idle and can be closed.
         let found = lines.iter().position(|line| line.load() < STREAMS)?;
         let line = lines[found].clone();
         if line.load() < STREAMS / 2 {

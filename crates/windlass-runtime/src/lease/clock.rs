@@ -1,4 +1,4 @@
-//! The clock that leases are judged by: monotonic, and going on while the machine is suspended where that can be known.
+//! The clock of leases: monotonic, and including the time of suspension where it is known.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Definitions: the versions of one resource in one, with their conversion.
+//! CRDs: one per resource, with all versions and their conversion.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ fn manifest(
     name: &str,
     definitions: Vec<&CustomResourceDefinition>,
 ) -> Result<Manifest, ManifestError> {
-    let first = definitions.first().expect("a definition that has a name must be there");
+    let first = definitions.first().expect("each name has a definition");
     let conversion = operator
         .webhooks_of(Endpoint::Conversion)
         .find(|webhook| webhook.group == first.spec.group && webhook.kind == first.spec.names.kind);
@@ -42,7 +42,7 @@ fn manifest(
     let merged = merge(name, definitions, hub)?;
 
     let metadata = merged.metadata;
-    let mut spec = serde_json::to_value(&merged.spec).expect("a definition must have a JSON form");
+    let mut spec = serde_json::to_value(&merged.spec).expect("a CRD can be serialized as JSON");
     if let Some(conversion) = conversion {
         spec["conversion"] = json!({
             "strategy": "Webhook",
@@ -63,8 +63,8 @@ fn manifest(
     Ok(manifest)
 }
 
-/// One definition of all versions, the newest first. The hub is stored if there is one; else the only version that says
-/// so, or the newest of those.
+/// Merges the CRDs of all versions, the newest first. The storage version is the hub if there is one; otherwise the
+/// only version that is marked so, or the newest of those.
 fn merge(
     name: &str,
     definitions: Vec<&CustomResourceDefinition>,

@@ -1,4 +1,4 @@
-//! What Prometheus Operator is told.
+//! ServiceMonitor for the Prometheus Operator.
 
 use serde_json::json;
 

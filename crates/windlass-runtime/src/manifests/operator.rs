@@ -1,4 +1,4 @@
-//! What manifests are made of, and all of them.
+//! Input of the manifests, and their generation.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::{ApiResource, DynamicObject};
@@ -7,88 +7,89 @@ use serde_json::{Value, json};
 use super::{Manifest, Part, Permission, definitions, monitoring, rbac, webhooks, workload};
 use crate::webhook::{Description, Endpoint};
 
-/// An operator, as a cluster is to run it.
+/// An operator, as it should run in a cluster.
 ///
-/// [`OperatorManifests::new`] fills in what most operators want; the rest is set before [`build`](Self::build).
+/// [`OperatorManifests::new`] sets what most operators need; other fields can be set before [`build`](Self::build).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OperatorManifests {
-    /// Name of the operator, and of its objects.
+    /// Name of the operator and of its objects.
     pub name: String,
-    /// Where it runs.
+    /// Namespace of the operator.
     pub namespace: String,
-    /// The image it is in.
+    /// Container image.
     pub image: String,
-    /// Definitions of its resources. Those that are versions of one resource become one.
+    /// CRDs of its resources. Versions of one resource are merged.
     pub definitions: Vec<CustomResourceDefinition>,
-    /// What its controllers need. What coordination, events and certificates need is added.
+    /// Permissions of its controllers. Those for coordination, events and certificates are added.
     pub permissions: Vec<Permission>,
-    /// What it is to be asked by the API server.
+    /// Webhooks that the API server should call.
     pub webhooks: Vec<Description>,
-    /// Where webhooks have their certificate from: self-made.
+    /// Issuer of the webhook certificate; self-signed by default.
     pub certificates: WebhookCertificates,
-    /// How replicas share the work: one leads.
+    /// How replicas share the work; by leader election by default.
     pub coordination: Coordination,
-    /// Whether it reports events: yes.
+    /// Whether it records events; true by default.
     pub events: bool,
-    /// How many replicas: 1.
+    /// Number of replicas; 1 by default.
     pub replicas: u32,
-    /// Where it serves metrics, if it does: 8080.
+    /// Port of metrics, if any; 8080 by default.
     pub metrics_port: Option<u16>,
-    /// Where it answers probes: 8081.
+    /// Port of probes; 8081 by default.
     pub probes_port: u16,
-    /// Where it serves webhooks, if it has any: 9443.
+    /// Port of webhooks, if there are any; 9443 by default.
     pub webhook_port: u16,
-    /// `resources` of the container: 10m CPU and 64Mi, at most 256Mi.
+    /// `resources` of the container; requests of 10m CPU and 64Mi, and a limit of 256Mi by default.
     pub resources: Value,
-    /// More arguments of the program.
+    /// Additional arguments of the program.
     pub arguments: Vec<String>,
-    /// More environment variables of the program.
+    /// Additional environment variables of the program.
     pub environment: Vec<(String, String)>,
-    /// Whether Prometheus Operator is told to scrape it; no unless said, since its definitions may be missing.
+    /// Whether to add a ServiceMonitor for the Prometheus Operator; false by default, as its CRDs may be missing.
     pub service_monitor: bool,
-    /// Name of the Service in front of the webhooks, if it is not the one that is among the manifests.
+    /// Name of the Service of the webhooks, if it is not the one in the manifests.
     pub(crate) service: Option<String>,
-    /// Whether only metrics and webhooks may be connected to: no, since not every cluster can.
+    /// Whether to add a NetworkPolicy that allows only metrics and webhooks; false by default, as not every cluster
+    /// supports it.
     pub network_policy: bool,
 }
 
 /// How replicas share the work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Coordination {
-    /// They do not: there is one.
+    /// There is only one replica.
     Single,
-    /// One leads, the others stand by.
+    /// One replica leads, the others are on standby.
     #[default]
     Leader,
-    /// Each has its part of the keys.
+    /// Each replica has its share of the keys.
     Shards,
 }
 
-/// Where webhooks have their certificate from.
+/// Issuer of the webhook certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WebhookCertificates {
-    /// The operator makes it, keeps it in a Secret, and tells the API server.
+    /// The operator issues it, stores it in a Secret, and writes the CA bundle.
     #[default]
     SelfSigned,
-    /// cert-manager makes it: an Issuer and a Certificate are among the manifests.
+    /// cert-manager issues it: the manifests contain an Issuer and a Certificate.
     CertManager,
 }
 
-/// Why manifests cannot be made.
+/// Error from generating manifests.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ManifestError {
-    /// Definitions of one resource do not fit together.
-    #[error("the versions of {name} cannot be merged: {cause}")]
+    /// CRDs of one resource are inconsistent.
+    #[error("failed to merge the versions of {name}: {cause}")]
     Merge {
-        /// Name of the definition.
+        /// Name of the CRD.
         name: String,
-        /// What does not fit.
+        /// The inconsistency.
         cause: String,
     },
-    /// A conversion webhook is for a kind that no definition is of.
-    #[error("there is no definition of {kind} in {group:?}, which has a conversion webhook")]
+    /// A conversion webhook is for a kind without a CRD.
+    #[error("no CRD for {kind} in {group:?}, which has a conversion webhook")]
     Undefined {
         /// Group of the kind.
         group: String,
@@ -98,7 +99,7 @@ pub enum ManifestError {
 }
 
 impl OperatorManifests {
-    /// An operator without definitions, rights of its own, or webhooks.
+    /// Creates the manifests of an operator without CRDs, permissions of its own, or webhooks.
     pub fn new(name: impl Into<String>, namespace: impl Into<String>, image: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -126,8 +127,8 @@ impl OperatorManifests {
         }
     }
 
-    /// All manifests, in the order in which they are to be applied: webhook configurations come after what answers
-    /// them.
+    /// Returns all manifests in the order in which they should be applied: webhook configurations come after the
+    /// Deployment that serves them.
     pub fn build(&self) -> Result<Vec<Manifest>, ManifestError> {
         let mut manifests = vec![self.namespace_manifest()];
         manifests.extend(definitions::manifests(self)?);
@@ -138,12 +139,12 @@ impl OperatorManifests {
         Ok(manifests)
     }
 
-    /// The definitions alone.
+    /// Returns only the CRDs.
     pub(crate) fn definitions(&self) -> Result<Vec<Manifest>, ManifestError> {
         definitions::manifests(self)
     }
 
-    /// What is declared, and what replicas, events and certificates need.
+    /// Returns the declared permissions, and those for coordination, events and certificates.
     fn all_permissions(&self) -> Vec<Permission> {
         let mut permissions = self.permissions.clone();
         let lease_verbs: &[_] = match self.coordination {
@@ -161,7 +162,7 @@ impl OperatorManifests {
             if self.permissions.iter().any(|permission| permission.namespace.is_none()) {
                 permissions.push(events.clone());
             }
-            // Events are in the namespace of what they are about.
+            // Events are in the namespace of the object they are about.
             let about = self.permissions.iter().filter_map(|permission| permission.namespace.as_ref());
             permissions.extend(about.chain([&self.namespace]).map(|namespace| events.clone().within(namespace)));
         }
@@ -188,7 +189,7 @@ impl OperatorManifests {
         self.service.clone().unwrap_or_else(|| format!("{}-webhook", self.name))
     }
 
-    /// How the API server reaches a webhook.
+    /// Returns the client configuration of a webhook.
     pub(super) fn webhook_client(&self, path: &str) -> Value {
         let service = json!({
             "name": self.webhook_service(), "namespace": self.namespace, "path": path, "port": 443,
@@ -196,17 +197,18 @@ impl OperatorManifests {
         json!({ "service": service })
     }
 
-    /// Labels of all objects.
+    /// Returns the labels of all objects.
     pub(super) fn labels(&self) -> Value {
         json!({ "app.kubernetes.io/name": self.name, "app.kubernetes.io/managed-by": "windlass" })
     }
 
-    /// What selects the pods.
+    /// Returns the selector of the pods.
     pub(super) fn selector(&self) -> Value {
         json!({ "app.kubernetes.io/name": self.name })
     }
 
-    /// An object. `resource` is group, version, kind and plural; `content` is everything beside type and metadata.
+    /// Returns an object. `resource` is group, version, kind and plural; `content` is everything besides type and
+    /// metadata.
     pub(super) fn manifest(
         &self,
         part: Part,

@@ -5,51 +5,51 @@ use kube::{
     core::{ApiResource, DynamicObject},
 };
 
-/// What a manifest is for.
+/// Purpose of a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, clap::ValueEnum)]
 #[non_exhaustive]
 pub enum Part {
-    /// The namespace of the operator.
+    /// Namespace of the operator.
     Namespace,
-    /// Custom resource definitions.
+    /// CustomResourceDefinitions.
     Crds,
-    /// The account of the operator, roles and bindings.
+    /// ServiceAccount of the operator, roles and bindings.
     Rbac,
-    /// Services in front of the operator.
+    /// Services of the operator.
     Services,
-    /// The Deployment, and its disruption budget.
+    /// Deployment, and its PodDisruptionBudget.
     Deployment,
-    /// Who may connect to the operator.
+    /// NetworkPolicy of the operator.
     NetworkPolicy,
-    /// Webhook configurations and, if they are not self-made, certificates.
+    /// Webhook configurations and, unless self-signed, certificates.
     Webhooks,
-    /// What Prometheus scrapes.
+    /// ServiceMonitor for Prometheus.
     Monitoring,
 }
 
-/// An object for a cluster.
+/// A manifest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Manifest {
-    /// What it is for.
+    /// Purpose of the manifest.
     pub part: Part,
-    /// Its resource.
+    /// Resource of the object.
     pub resource: ApiResource,
     /// The object.
     pub object: DynamicObject,
 }
 
 impl Manifest {
-    /// The kind.
+    /// Returns the kind.
     pub fn kind(&self) -> &str {
         &self.resource.kind
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         self.object.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// Where it is to be applied.
+    /// Returns the API to apply it with.
     pub fn api(&self, client: Client) -> Api<DynamicObject> {
         match &self.object.metadata.namespace {
             Some(namespace) => Api::namespaced_with(client, namespace, &self.resource),
@@ -58,7 +58,7 @@ impl Manifest {
     }
 }
 
-/// A YAML document for each manifest, in the order given.
+/// Returns a YAML document per manifest, in the given order.
 pub fn to_yaml<'a>(manifests: impl IntoIterator<Item = &'a Manifest>) -> String {
     let mut text = String::new();
     for manifest in manifests {
@@ -67,7 +67,7 @@ pub fn to_yaml<'a>(manifests: impl IntoIterator<Item = &'a Manifest>) -> String 
         }
         let options = serde_saphyr::ser_options! { folded_wrap_chars: 120 };
         let document = serde_saphyr::to_string_with_options(&manifest.object, options);
-        text.push_str(&document.expect("an object must have a YAML form"));
+        text.push_str(&document.expect("an object can be serialized as YAML"));
         if !text.ends_with('\n') {
             text.push('\n');
         }

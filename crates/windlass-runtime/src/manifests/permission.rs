@@ -1,9 +1,9 @@
-//! Making permissions.
+//! Construction of permissions.
 
 use super::Permission;
 
 impl Permission {
-    /// Verbs on a resource in all namespaces, or of the cluster. The core group is empty.
+    /// Verbs on a resource in all namespaces, or on a cluster-scoped resource. The core group is empty.
     pub fn new(
         group: impl Into<String>,
         resource: impl Into<String>,
@@ -12,14 +12,14 @@ impl Permission {
         Self { group: group.into(), resource: resource.into(), verbs: verbs.into_iter().collect(), ..Self::default() }
     }
 
-    /// Only in this namespace.
+    /// Restricts the permission to a namespace.
     #[must_use]
     pub fn within(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Some(namespace.into());
         self
     }
 
-    /// Only with the object of this name, and those named before.
+    /// Restricts the permission to the object of this name, in addition to names that were added before.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.names.insert(name.into());

@@ -1,4 +1,4 @@
-//! From permissions to the fewest rules that grant them and nothing else.
+//! Conversion of permissions to the fewest RBAC rules that grant them and nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,18 +6,18 @@ use serde_json::{Value, json};
 
 use super::{Manifest, OperatorManifests, Part, Permission};
 
-/// Namespace; none for the whole cluster, which comes first.
+/// A namespace; `None` for the whole cluster, which sorts first.
 type Scope = Option<String>;
 
-/// A resource: its group and its plural.
+/// A resource: its group and its plural name.
 type Resource = (String, String);
 
-/// Names of objects; none for all, which comes first.
+/// Names of objects; empty for all, which sorts first.
 type Names = BTreeSet<String>;
 
 type Verbs = BTreeSet<&'static str>;
 
-/// One entry of a role.
+/// One rule of a role.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Rule {
     groups: Vec<String>,
@@ -36,7 +36,7 @@ impl Rule {
     }
 }
 
-/// The account of the operator, its roles and their bindings.
+/// Returns the ServiceAccount of the operator, its roles and their bindings.
 pub(super) fn manifests(operator: &OperatorManifests, permissions: Vec<Permission>) -> Vec<Manifest> {
     let name = &operator.name;
     let mut manifests = vec![operator.manifest(
@@ -66,7 +66,7 @@ pub(super) fn manifests(operator: &OperatorManifests, permissions: Vec<Permissio
     manifests
 }
 
-/// The rules of each scope. What a wider rule grants is not granted again by a narrower one.
+/// Returns the rules of each scope. A narrower rule does not repeat what a wider one grants.
 fn minimal(permissions: Vec<Permission>) -> BTreeMap<Scope, Vec<Rule>> {
     // From wide to narrow: the whole cluster before namespaces, all objects before those with a name.
     let mut granted: BTreeMap<(Scope, bool, Names, Resource), Verbs> = BTreeMap::new();

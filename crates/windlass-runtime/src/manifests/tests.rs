@@ -1,4 +1,4 @@
-//! What manifests look like.
+//! The generated manifests.
 
 use expect_test::{expect, expect_file};
 use k8s_openapi::{
@@ -58,7 +58,7 @@ fn small() -> OperatorManifests {
     operator
 }
 
-/// Everything that there can be.
+/// An operator with all options.
 fn large() -> OperatorManifests {
     let mut operator = small();
     operator.definitions = vec![definition("v1beta1", true), definition("v1", true)];
@@ -243,7 +243,7 @@ fn versions_that_do_not_fit_are_refused() {
     let mut operator = small();
     operator.definitions = vec![definition("v1", true), definition("v1", false)];
     let error = operator.build().unwrap_err();
-    assert_eq!(error.to_string(), "the versions of foos.example.com cannot be merged: v1 is defined twice");
+    assert_eq!(error.to_string(), "failed to merge the versions of foos.example.com: v1 is defined twice");
 
     operator.definitions = vec![definition("v1", true), definition("v1", true)];
     assert!(operator.build().is_ok(), "the same definition may be given twice");
@@ -258,7 +258,7 @@ fn versions_that_do_not_fit_are_refused() {
     assert!(matches!(operator.build(), Err(ManifestError::Undefined { .. })));
 }
 
-/// A field that the type does not know would be lost on the way.
+/// A field that the type does not know would be lost.
 #[test]
 fn every_field_is_one_of_its_type() {
     fn through<K: Serialize + DeserializeOwned>(object: &Value) -> Value {

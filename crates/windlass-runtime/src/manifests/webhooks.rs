@@ -1,4 +1,4 @@
-//! Webhook configurations, and certificates where others make them.
+//! Webhook configurations, and certificates unless they are self-signed.
 
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ pub(super) fn manifests(operator: &OperatorManifests) -> Vec<Manifest> {
     manifests
 }
 
-/// Lets cert-manager tell the API server whom to trust. A self-made authority is told by the operator.
+/// Lets cert-manager write the CA bundle. For a self-signed CA, the operator does that.
 pub(super) fn inject_authority(operator: &OperatorManifests, manifest: &mut Manifest) {
     if operator.certificates == WebhookCertificates::CertManager {
         let certificate = format!("{}/{}", operator.namespace, operator.webhook_service());
@@ -40,13 +40,13 @@ pub(super) fn inject_authority(operator: &OperatorManifests, manifest: &mut Mani
     }
 }
 
-/// Name of the Secret that cert-manager keeps the certificate in.
+/// Returns the name of the Secret in which cert-manager stores the certificate.
 pub(super) fn certificate_secret(operator: &OperatorManifests) -> String {
     format!("{}-tls", operator.webhook_service())
 }
 
-/// What [`SelfSigned`](crate::webhook::SelfSigned) certificates need: their Secret, and the objects that tell whom to
-/// trust.
+/// Returns the permissions for [`SelfSigned`](crate::webhook::SelfSigned) certificates: for their Secret, and for the
+/// objects with a CA bundle.
 pub(super) fn self_signed_permissions(operator: &OperatorManifests) -> Vec<Permission> {
     let targets = Target::all(&operator.name, &operator.webhooks, &operator.definitions);
     let secret = webhook::secret_of(&operator.webhook_service());

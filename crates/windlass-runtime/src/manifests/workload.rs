@@ -1,21 +1,21 @@
-//! What runs: Services, the Deployment, its disruption budget, and who may connect.
+//! Workload: Services, the Deployment, its PodDisruptionBudget, and a NetworkPolicy.
 
 use serde_json::{Value, json};
 
 use super::{Coordination, Manifest, OperatorManifests, Part, WebhookCertificates, webhooks};
 
-/// Where a mounted certificate is.
-const CERTIFICATE_FOLDER: &str = "/var/run/windlass/webhook";
+/// Mount path of the certificate.
+const CERTIFICATE_DIRECTORY: &str = "/var/run/windlass/webhook";
 
-/// Longer than the operator's own patience: 30 seconds with work in flight, and 8 with its last events and its lease.
+/// Longer than the operator's own timeouts: 30 seconds for work in flight, and 8 for its last events and its lease.
 const TERMINATION_GRACE_SECONDS: u32 = 40;
 
 pub(super) fn manifests(operator: &OperatorManifests) -> Vec<Manifest> {
     let mut manifests = Vec::new();
     if operator.has_webhook_server() {
         let mut webhooks = service(operator, operator.webhook_service(), "webhook", 443);
-        // An operator is ready when its caches are synced, and to list objects of an older version the API server asks
-        // the conversion webhook: pods that are not ready must be reachable, or they never are.
+        // An operator is ready when its caches are synced. To list objects of an older version, the API server calls
+        // the conversion webhook: so pods that are not ready must be reachable, or they never become ready.
         webhooks.object.data["spec"]["publishNotReadyAddresses"] = json!(true);
         manifests.push(webhooks);
     }
@@ -38,7 +38,7 @@ fn metrics_service(operator: &OperatorManifests) -> String {
     format!("{}-metrics", operator.name)
 }
 
-/// An object in the namespace of the operator, whose content is a `spec`.
+/// Returns an object in the namespace of the operator, whose content is a `spec`.
 fn own(
     operator: &OperatorManifests,
     part: Part,
@@ -55,7 +55,7 @@ fn service(operator: &OperatorManifests, name: String, port_name: &str, port: u1
         "selector": operator.selector(),
     });
     let mut manifest = own(operator, Part::Services, ("", "v1", "Service", "services"), &name, spec);
-    // Tells the Service of metrics from that of webhooks.
+    // Distinguishes the Service of metrics from that of webhooks.
     let labels = manifest.object.metadata.labels.get_or_insert_default();
     labels.insert("app.kubernetes.io/component".to_owned(), port_name.to_owned());
     manifest
@@ -90,7 +90,8 @@ fn deployment(operator: &OperatorManifests) -> Manifest {
 
 fn container(operator: &OperatorManifests) -> Value {
     let downward = |name: &str, path: &str| {
-        // The version is what a server fills in. Said here, applying this and what a server has filled in is the same.
+        // The version is a server-side default. It is set here, so that applying this manifest does not differ from the
+        // stored object.
         json!({ "name": name, "valueFrom": { "fieldRef": { "apiVersion": "v1", "fieldPath": path } } })
     };
     let mut environment = vec![downward("POD_NAME", "metadata.name"), downward("POD_NAMESPACE", "metadata.namespace")];
@@ -114,7 +115,7 @@ fn container(operator: &OperatorManifests) -> Value {
     });
     if mounts_certificate(operator) {
         container["volumeMounts"] =
-            json!([{ "name": "webhook-certificate", "mountPath": CERTIFICATE_FOLDER, "readOnly": true }]);
+            json!([{ "name": "webhook-certificate", "mountPath": CERTIFICATE_DIRECTORY, "readOnly": true }]);
     }
     container
 }
@@ -126,7 +127,7 @@ fn ports(operator: &OperatorManifests) -> Vec<Value> {
     ports.map(|(name, port)| json!({ "name": name, "containerPort": port, "protocol": "TCP" })).collect()
 }
 
-/// The flags of [`Flags`](crate::operator::Flags) that make the program do what its manifests say.
+/// Returns the [`Flags`](crate::operator::Flags) that make the program do what its manifests say.
 pub(super) fn arguments(operator: &OperatorManifests) -> Vec<String> {
     let metrics = operator.metrics_port.map_or_else(|| "0".to_owned(), |port| format!(":{port}"));
     let mut arguments = vec![
@@ -142,7 +143,7 @@ pub(super) fn arguments(operator: &OperatorManifests) -> Vec<String> {
         arguments.push(format!("--webhook-port={}", operator.webhook_port));
     }
     if mounts_certificate(operator) {
-        arguments.push(format!("--webhook-cert-dir={CERTIFICATE_FOLDER}"));
+        arguments.push(format!("--webhook-cert-dir={CERTIFICATE_DIRECTORY}"));
     }
     arguments.extend(operator.arguments.iter().cloned());
     arguments
@@ -152,7 +153,7 @@ fn mounts_certificate(operator: &OperatorManifests) -> bool {
     operator.has_webhook_server() && operator.certificates == WebhookCertificates::CertManager
 }
 
-/// Whoever wants may scrape metrics and call webhooks; nothing else listens for others. Kubelets may always probe.
+/// Allows everybody to scrape metrics and call webhooks, and nothing else. Kubelets can always probe.
 fn network_policy(operator: &OperatorManifests) -> Manifest {
     let open = ports(operator).into_iter().map(|port| port["name"].clone()).filter(|name| name != "probes");
     let ports: Vec<_> = open.map(|name| json!({ "port": name, "protocol": "TCP" })).collect();

@@ -1,4 +1,4 @@
-//! What the kernel knows of this process, under the names that every Prometheus client gives it.
+//! Process metrics, under the standard names of Prometheus clients.
 
 use std::{fmt, fs};
 
@@ -9,13 +9,13 @@ use prometheus_client::{
     registry::Registry,
 };
 
-/// Linux tells times of processes in hundredths of a second, on every platform.
+/// Linux reports process times in hundredths of a second, on every platform.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 #[derive(Debug)]
 struct Process;
 
-/// What is read at a scrape. What could not be read is left out.
+/// Values read at a scrape. Values that cannot be read are omitted.
 #[derive(Debug, Default, PartialEq)]
 struct Readings {
     cpu_seconds: Option<f64>,
@@ -51,8 +51,8 @@ impl Collector for Process {
         gauge("process_resident_memory_bytes", "Resident memory in bytes", float(readings.resident_bytes))?;
         gauge("process_virtual_memory_bytes", "Virtual memory in bytes", float(readings.virtual_bytes))?;
         gauge("process_open_fds", "Open file descriptors", float(readings.open_fds))?;
-        gauge("process_max_fds", "Most file descriptors that may be open", float(readings.max_fds))?;
-        gauge("process_threads", "Threads of the operating system", float(readings.threads))
+        gauge("process_max_fds", "Maximum number of open file descriptors", float(readings.max_fds))?;
+        gauge("process_threads", "Number of operating system threads", float(readings.threads))
     }
 }
 
@@ -70,7 +70,7 @@ impl Readings {
     }
 
     fn parse(stat: &str, status: &str, limits: &str, system: &str) -> Self {
-        // The name of the program comes second, in brackets, and may contain anything.
+        // The name of the program comes second, in parentheses, and may contain anything.
         let fields: Vec<f64> = stat
             .rsplit_once(')')
             .map(|(_, rest)| rest.split_whitespace().skip(1).map(|field| field.parse().unwrap_or(0.0)).collect())

@@ -1,16 +1,16 @@
-//! The two formats of `/metrics`, and which one a scraper wants.
+//! The two text formats of `/metrics`, and their negotiation.
 
-/// How numbers are written.
+/// Text format of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextFormat {
     /// OpenMetrics 1.0, which ends with `# EOF`.
     OpenMetrics,
-    /// Prometheus' text 0.0.4, for everybody else.
+    /// Prometheus text format 0.0.4.
     Prometheus,
 }
 
 impl TextFormat {
-    /// The format for a request with this `Accept` header: OpenMetrics for those who ask for it, as Prometheus does.
+    /// Returns the format for an `Accept` header: OpenMetrics if it is accepted, as Prometheus does.
     pub fn accepted(accept: Option<&str>) -> Self {
         let asked = accept.unwrap_or_default().split(',').any(|range| {
             let mut parts = range.split(';').map(str::trim);
@@ -26,7 +26,7 @@ impl TextFormat {
         if asked { Self::OpenMetrics } else { Self::Prometheus }
     }
 
-    /// The `Content-Type`.
+    /// Returns the `Content-Type`.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -35,11 +35,11 @@ impl TextFormat {
     }
 }
 
-/// OpenMetrics text as text 0.0.4: families of counters bear the name of their samples, types that it does not know
-/// become those it knows, and exemplars, units and the end mark are left out.
+/// Converts OpenMetrics text to text format 0.0.4: counter families get the name of their samples, unknown types are
+/// mapped to known ones, and exemplars, units and the end marker are removed.
 pub(super) fn to_prometheus(open: &str) -> String {
     let mut text = String::with_capacity(open.len());
-    // HELP comes before TYPE, and needs the name that only TYPE tells.
+    // HELP comes before TYPE, but needs the name, which depends on TYPE.
     let mut help: Option<(&str, &str)> = None;
     for line in open.lines() {
         if let Some(rest) = line.strip_prefix("# HELP ") {
@@ -66,7 +66,7 @@ pub(super) fn to_prometheus(open: &str) -> String {
     text
 }
 
-/// A sample without what follows ` # ` outside of quoted label values.
+/// Removes everything after ` # ` outside of quoted label values.
 fn without_exemplar(line: &str) -> &str {
     let (mut quoted, mut escaped) = (false, false);
     for (at, character) in line.char_indices() {

@@ -1,7 +1,7 @@
-//! Conditions: what an object's status says about it, one statement a type, as `Ready` or `Available`.
+//! Conditions of an object's status, one per type, such as `Ready` or `Available`.
 //!
-//! A reconcile states what it finds; [`Context::set_status`](crate::context::Context::set_status) keeps what has not
-//! changed: the time of the last transition stays unless the condition's status is another than before.
+//! A reconcile sets the conditions that it observes. [`Context::set_status`](crate::context::Context::set_status) keeps
+//! the last transition time of a condition unless its status changes.
 //!
 //! ```
 //! use windlass_runtime::objects::conditions::{Condition, Conditions, ready};
@@ -13,7 +13,8 @@
 //! assert!(conditions.is_true("Ready"));
 //! ```
 //!
-//! A status struct gets these methods by `#[derive(Conditions)]` of `windlass-macros`, or by two methods of its own.
+//! A status struct gets these methods with `#[derive(Conditions)]` of `windlass-macros`, or by implementing two
+//! methods.
 
 use std::borrow::Cow;
 
@@ -24,19 +25,19 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 use super::AsObject;
 use crate::object::Object;
 
-/// What a condition's status is.
+/// Status of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ConditionStatus {
-    /// It holds.
+    /// The condition is true.
     True,
-    /// It does not.
+    /// The condition is false.
     False,
-    /// That cannot be said.
+    /// The status cannot be determined.
     Unknown,
 }
 
 impl ConditionStatus {
-    /// As in the API.
+    /// Returns the name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::True => "True",
@@ -52,14 +53,14 @@ impl From<bool> for ConditionStatus {
     }
 }
 
-/// None: that cannot be said.
+/// `None` is unknown.
 impl From<Option<bool>> for ConditionStatus {
     fn from(holds: Option<bool>) -> Self {
         holds.map_or(Self::Unknown, Self::from)
     }
 }
 
-/// A condition to be stated.
+/// A condition to set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConditionUpdate {
     type_: Cow<'static, str>,
@@ -69,10 +70,10 @@ pub struct ConditionUpdate {
     observed_generation: Option<i64>,
 }
 
-/// A condition of any type: `condition("Degraded", false)`, or `None` for unknown.
+/// Creates a condition of any type: `condition("Degraded", false)`, or `None` for unknown.
 pub fn condition(type_: impl Into<Cow<'static, str>>, status: impl Into<ConditionStatus>) -> ConditionUpdate {
     let status = status.into();
-    // The API wants a reason; this is what is said when nobody has one.
+    // The API requires a reason; this is the default.
     let reason = match status {
         ConditionStatus::True => "AsExpected",
         ConditionStatus::False => "NotYet",
@@ -87,27 +88,27 @@ pub fn condition(type_: impl Into<Cow<'static, str>>, status: impl Into<Conditio
     }
 }
 
-/// The condition that says whether an object does what it is for.
+/// Creates the condition `Ready`.
 pub fn ready(status: impl Into<ConditionStatus>) -> ConditionUpdate {
     condition("Ready", status)
 }
 
 impl ConditionUpdate {
-    /// Why, in one word for machines: `MinimumReplicasAvailable`.
+    /// Sets the reason in one word for machines: `MinimumReplicasAvailable`.
     #[must_use]
     pub fn reason(mut self, reason: impl Into<String>) -> Self {
         self.reason = reason.into();
         self
     }
 
-    /// Why, in a sentence for people.
+    /// Sets the message in a sentence for people.
     #[must_use]
     pub fn message(mut self, message: impl Into<String>) -> Self {
         self.message = message.into();
         self
     }
 
-    /// The object that was looked at: the condition is about its generation.
+    /// Sets the observed generation to that of this object.
     #[must_use]
     pub fn observed<K: Object>(mut self, object: &impl AsObject<K>) -> Self {
         self.observed_generation = object.object().meta().generation;
@@ -126,7 +127,7 @@ impl ConditionUpdate {
     }
 }
 
-/// A condition whose last transition is now.
+/// The last transition is now.
 impl From<ConditionUpdate> for Condition {
     fn from(statement: ConditionUpdate) -> Self {
         statement.at(windlass_clock::now_in_seconds())
@@ -135,20 +136,20 @@ impl From<ConditionUpdate> for Condition {
 
 /// A status with conditions.
 pub trait Conditions {
-    /// The conditions.
+    /// Returns the conditions.
     fn conditions(&self) -> &Vec<Condition>;
 
-    /// The conditions, to be changed.
+    /// Returns the conditions for modification.
     fn conditions_mut(&mut self) -> &mut Vec<Condition>;
 
-    /// The field that says which generation of the object the status is about, if there is one.
+    /// Returns the field with the observed generation, if there is one.
     fn observed_generation_mut(&mut self) -> Option<&mut Option<i64>> {
         None
     }
 
-    /// States a condition. The time of the last transition stays unless the status is another; a generation that is not
-    /// given stays that of the status, if it has one. Conditions are kept in the order of their types. Answers whether
-    /// anything has changed.
+    /// Sets a condition. The last transition time is kept unless the status changes; without a generation, the
+    /// condition gets that of the status, if it has one. Conditions are sorted by type. Returns whether anything has
+    /// changed.
     fn set_condition(&mut self, statement: ConditionUpdate) -> bool
     where
         Self: Sized,
@@ -160,7 +161,7 @@ pub trait Conditions {
         put(self.conditions_mut(), condition)
     }
 
-    /// Takes a condition away. Answers whether it was there.
+    /// Removes a condition. Returns whether it existed.
     fn remove_condition(&mut self, type_: &str) -> bool {
         let conditions = self.conditions_mut();
         let before = conditions.len();
@@ -168,22 +169,22 @@ pub trait Conditions {
         conditions.len() < before
     }
 
-    /// The condition of a type.
+    /// Returns the condition of a type.
     fn condition(&self, type_: &str) -> Option<&Condition> {
         self.conditions().iter().find(|condition| condition.type_ == type_)
     }
 
-    /// Whether a condition is there and holds.
+    /// Whether a condition exists and is true.
     fn is_true(&self, type_: &str) -> bool {
         self.condition(type_).is_some_and(|condition| condition.status == "True")
     }
 
-    /// Whether a condition is there and does not hold.
+    /// Whether a condition exists and is false.
     fn is_false(&self, type_: &str) -> bool {
         self.condition(type_).is_some_and(|condition| condition.status == "False")
     }
 
-    /// Notes the generation that the status is about, if it has a field for that.
+    /// Sets the observed generation of the status to that of the object, if it has a field for it.
     fn observe<K: Object>(&mut self, object: &impl AsObject<K>)
     where
         Self: Sized,
@@ -222,8 +223,8 @@ fn put(conditions: &mut Vec<Condition>, mut condition: Condition) -> bool {
     }
 }
 
-/// The schema of a field `conditions: Vec<Condition>`, for a status that derives `JsonSchema`: as Kubernetes has it for
-/// its own kinds, with the list as a map by type, so that several controllers can each apply their own conditions.
+/// Schema of a field `conditions: Vec<Condition>`, for a status that derives `JsonSchema`: the same as for built-in
+/// kinds, with the list as a map by type, so that several controllers can apply their own conditions.
 ///
 /// ```
 /// use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;

@@ -1,12 +1,12 @@
-//! Finalizers: names in an object's metadata that keep it, once deleted, until they are gone.
+//! Finalizers, which keep a deleted object until they are removed.
 //!
-//! The patches made here carry the object's uid and resource version: the server refuses them with a conflict if the
-//! object has changed in between, so that they never undo what another controller does to its own finalizers.
+//! The patches carry the object's UID and resource version: the API server rejects them with a conflict if the object
+//! has changed, so that they never undo what another controller does to its finalizers.
 
 use kube::{Resource, core::ObjectMeta};
 use serde_json::{Value, json};
 
-/// The object is being deleted: finalizers can be removed, not added.
+/// The object is being deleted: finalizers can be removed, but not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the object is being deleted")]
 pub struct BeingDeleted;
@@ -16,17 +16,17 @@ pub fn has(object: &impl Resource, name: &str) -> bool {
     is_in(object.meta(), name)
 }
 
-/// The same of the object that has this metadata.
+/// Whether metadata has a finalizer.
 pub(crate) fn is_in(meta: &ObjectMeta, name: &str) -> bool {
     meta.finalizers.iter().flatten().any(|finalizer| finalizer == name)
 }
 
-/// The merge patch that adds a finalizer; none if it is there.
+/// Returns the merge patch that adds a finalizer; `None` if the object has it.
 pub fn adding(object: &impl Resource, name: &str) -> Result<Option<Value>, BeingDeleted> {
     adding_to(object.meta(), name)
 }
 
-/// The same for the object that has this metadata.
+/// Returns the merge patch that adds a finalizer to metadata.
 pub(crate) fn adding_to(meta: &ObjectMeta, name: &str) -> Result<Option<Value>, BeingDeleted> {
     if is_in(meta, name) {
         return Ok(None);
@@ -39,7 +39,7 @@ pub(crate) fn adding_to(meta: &ObjectMeta, name: &str) -> Result<Option<Value>, 
     Ok(Some(patch(meta, finalizers)))
 }
 
-/// The merge patch that removes a finalizer; none if it is not there.
+/// Returns the merge patch that removes a finalizer; `None` if the object does not have it.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::ConfigMap;
@@ -54,7 +54,7 @@ pub fn removing(object: &impl Resource, name: &str) -> Option<Value> {
     removing_from(object.meta(), name)
 }
 
-/// The same for the object that has this metadata.
+/// Returns the merge patch that removes a finalizer from metadata.
 pub(crate) fn removing_from(meta: &ObjectMeta, name: &str) -> Option<Value> {
     if !is_in(meta, name) {
         return None;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write};
 
-/// The longest name that is good everywhere: that of a Service, of a label's value, of a pod's host name.
+/// Maximum length of a name that is valid everywhere: for a Service, a label value, and a pod's host name.
 const LONGEST: usize = 63;
 
 /// The [recommended labels](https://kubernetes.io/docs/concepts/overview/working-with-objects/common-labels/).
@@ -19,67 +19,67 @@ pub struct Labels {
     labels: BTreeMap<String, String>,
 }
 
-/// The labels that say which objects belong together, and never change.
+/// Labels that identify related objects, and never change.
 const IDENTITY: [&str; 3] = ["app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/component"];
 
 impl Labels {
-    /// The name of the application, as `mysql`.
+    /// Sets the name of the application, such as `mysql`.
     pub fn app(name: &str) -> Self {
         Self::default().with("app.kubernetes.io/name", name)
     }
 
-    /// Which of several: the name of the object that it is made for.
+    /// Sets the instance: the name of the object that it is created for.
     #[must_use]
     pub fn instance(self, instance: &str) -> Self {
         self.with("app.kubernetes.io/instance", instance)
     }
 
-    /// The part within the application, as `database`.
+    /// Sets the component within the application, such as `database`.
     #[must_use]
     pub fn component(self, component: &str) -> Self {
         self.with("app.kubernetes.io/component", component)
     }
 
-    /// The version of the application.
+    /// Sets the version of the application.
     #[must_use]
     pub fn version(self, version: &str) -> Self {
         self.with("app.kubernetes.io/version", version)
     }
 
-    /// The application that this is a part of.
+    /// Sets the higher-level application that this is part of.
     #[must_use]
     pub fn part_of(self, whole: &str) -> Self {
         self.with("app.kubernetes.io/part-of", whole)
     }
 
-    /// The operator.
+    /// Sets the operator.
     #[must_use]
     pub fn managed_by(self, operator: &str) -> Self {
         self.with("app.kubernetes.io/managed-by", operator)
     }
 
-    /// Any other label. A value that would be refused is [made one](label_value).
+    /// Sets any other label. An invalid value is [converted](label_value).
     #[must_use]
     pub fn with(mut self, label: &str, value: &str) -> Self {
         self.labels.insert(label.to_owned(), label_value(value));
         self
     }
 
-    /// All of them, for an object's metadata.
+    /// Returns all labels, for an object's metadata.
     pub fn all(&self) -> BTreeMap<String, String> {
         self.labels.clone()
     }
 
-    /// Name, instance and component: those by which a Service or Deployment finds its pods. They do not change with a
-    /// new version, as selectors must not.
+    /// Returns name, instance and component: the labels that select the pods of a Service or Deployment. They do not
+    /// change with the version, as selectors must not.
     pub fn selector(&self) -> BTreeMap<String, String> {
         let identity = self.labels.iter().filter(|(label, _)| IDENTITY.contains(&label.as_str()));
         identity.map(|(label, value)| (label.clone(), value.clone())).collect()
     }
 }
 
-/// A text as the value of a label: unchanged if it is one, else with other characters replaced, and a hash of the
-/// original at its end, so that different texts have different values.
+/// Converts a text to a label value: unchanged if it is valid, otherwise with invalid characters replaced and a hash of
+/// the original appended, so that different texts have different values.
 pub fn label_value(text: &str) -> String {
     let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let is_edge = |c: char| !c.is_ascii_alphanumeric();
@@ -90,8 +90,9 @@ pub fn label_value(text: &str) -> String {
     shortened(kept.trim_matches(is_edge), &[text])
 }
 
-/// The name of a child: `parent-suffix`, always the same for the same two, and at most 63 characters. Where that is too
-/// long, the parent's name is cut and a hash of both put in, so that different children have different names.
+/// Returns the name of a child: `parent-suffix`, always the same for the same input, and at most 63 characters. If that
+/// is too long, the parent's name is truncated and a hash of both is inserted, so that different children have
+/// different names.
 ///
 /// ```
 /// use windlass_runtime::objects::meta::child_name;
@@ -107,7 +108,7 @@ pub fn child_name(parent: &str, suffix: &str) -> String {
         return name;
     }
     let hash = hash_of(&[parent, suffix]);
-    // Room for the hash and two dashes; a suffix that leaves none is cut with the rest.
+    // Leaves space for the hash and two dashes; a suffix that leaves none is truncated with the rest.
     match (LONGEST - hash.len() - 2).checked_sub(suffix.len()).filter(|&room| room > 0 && !suffix.is_empty()) {
         Some(room) => format!("{}-{hash}-{suffix}", cut(parent, room).trim_end_matches(['-', '.'])),
         None => shortened(&name, &[parent, suffix]),
@@ -120,7 +121,7 @@ fn shortened(text: &str, original: &[&str]) -> String {
     if kept.is_empty() { hash } else { format!("{kept}-{hash}") }
 }
 
-/// At most that many bytes, whole characters.
+/// Truncates to at most this many bytes, in whole characters.
 fn cut(text: &str, length: usize) -> &str {
     let mut end = length.min(text.len());
     while !text.is_char_boundary(end) {
@@ -129,7 +130,8 @@ fn cut(text: &str, length: usize) -> &str {
     &text[..end]
 }
 
-/// Eight hexadecimal digits of FNV-1a: names outlive processes and versions of this library, so the hash must, too.
+/// Returns eight hexadecimal digits of FNV-1a. Names outlive processes and versions of this library, so the hash must,
+/// too.
 fn hash_of(parts: &[&str]) -> String {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     let bytes = parts.iter().flat_map(|part| part.bytes().chain([0]));

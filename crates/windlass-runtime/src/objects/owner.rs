@@ -1,7 +1,7 @@
-//! Owners: who an object belongs to, and is deleted with.
+//! Owner references.
 //!
-//! An object has at most one owner that is its *controller*: the one that made it and keeps it as it should be. Owners
-//! are compared by uid, so that an owner that was deleted and made again under its old name does not inherit.
+//! An object has at most one owner that is its *controller*, which created and manages it. Owners are compared by UID,
+//! so that an owner that was deleted and recreated under the same name does not inherit its objects.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Resource;
@@ -9,46 +9,46 @@ use kube::Resource;
 use super::AsObject;
 use crate::{key::ObjectKey, object::Object};
 
-/// An owner, and the namespace it is in: what is needed to own something.
+/// An owner and its namespace: everything that is needed to own objects.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Owner {
     reference: OwnerReference,
     namespace: Option<String>,
 }
 
-/// Why one object cannot own another.
+/// Reason why one object cannot own another.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OwnerError {
-    /// The owner has no name or uid: it does not come from the server.
-    #[error("the owner has no uid: only an object that the server has answered can own others")]
+    /// The owner has no name or UID: it is not from an API server.
+    #[error("the owner has no UID: only an object from the API server can own others")]
     NotStored,
-    /// Owners are in the namespace of what they own, or in none.
-    #[error("{owner} cannot own {object}: an owner must be in the same namespace, or be an object of the cluster")]
+    /// The owner is neither in the namespace of the object nor cluster-scoped.
+    #[error("{owner} cannot own {object}: an owner must be in the same namespace or cluster-scoped")]
     OtherNamespace {
         /// The owner.
         owner: ObjectKey,
-        /// What it should own.
+        /// The object.
         object: ObjectKey,
     },
-    /// The object has a controller already.
-    #[error("{object} is controlled by {kind} {name} already")]
+    /// The object already has a controller.
+    #[error("{object} is already controlled by {kind} {name}")]
     Controlled {
         /// The object.
         object: ObjectKey,
-        /// The kind of its controller.
+        /// Kind of its controller.
         kind: String,
-        /// The name of its controller.
+        /// Name of its controller.
         name: String,
     },
 }
 
 impl Owner {
-    /// An object as an owner that is a controller.
+    /// Returns an object as a controlling owner.
     pub fn of<P: Object<DynamicType: Default>>(parent: &impl AsObject<P>) -> Result<Self, OwnerError> {
         Self::of_with(parent, &P::DynamicType::default())
     }
 
-    /// The same for a type known at run time.
+    /// Returns an object of a kind that is known at run time as a controlling owner.
     pub fn of_with<P: Object>(parent: &impl AsObject<P>, dynamic: &P::DynamicType) -> Result<Self, OwnerError> {
         let parent = parent.object();
         let mut reference = parent.controller_owner_ref(dynamic).ok_or(OwnerError::NotStored)?;
@@ -56,23 +56,23 @@ impl Owner {
         Ok(Self { reference, namespace: parent.meta().namespace.clone() })
     }
 
-    /// The reference, as what is owned has it.
+    /// Returns the owner reference.
     pub fn reference(&self) -> &OwnerReference {
         &self.reference
     }
 
-    /// The owner's namespace; none for objects of the cluster.
+    /// Returns the owner's namespace; `None` if it is cluster-scoped.
     pub fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
     }
 
-    /// The owner's uid.
+    /// Returns the owner's UID.
     pub fn uid(&self) -> &str {
         &self.reference.uid
     }
 
-    /// Makes this owner the controller of an object, unless it has another or is out of reach. A reference that the
-    /// object has already is brought up to date; other owners stay.
+    /// Makes this owner the controller of an object, unless it has another or is in another namespace. An existing
+    /// reference is updated; other owners are kept.
     pub fn own(&self, meta: &mut ObjectMeta) -> Result<(), OwnerError> {
         let key = key_of(meta);
         self.may_own(&key)?;
@@ -87,7 +87,7 @@ impl Owner {
         Ok(())
     }
 
-    /// Whether the garbage collector would accept this owner for an object of that key.
+    /// Whether the garbage collector would accept this owner for an object of this key.
     pub(crate) fn may_own(&self, object: &ObjectKey) -> Result<(), OwnerError> {
         match self.namespace() {
             Some(namespace) if object.namespace() != Some(namespace) => Err(OwnerError::OtherNamespace {
@@ -99,7 +99,8 @@ impl Owner {
     }
 }
 
-/// The reference that makes `parent` the controller of what has it; deleting the parent in the foreground waits for it.
+/// Returns the reference that makes `parent` the controller of an object. Foreground deletion of the parent waits for
+/// it.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -121,7 +122,7 @@ pub fn controller_reference<P: Object<DynamicType: Default>>(
     Owner::of(parent).map(|owner| owner.reference)
 }
 
-/// Makes `parent` the controller of `child`. Rejected if the child has another, or is in another namespace.
+/// Makes `parent` the controller of `child`. An error if the child has another controller, or is in another namespace.
 pub fn set_controller<P: Object<DynamicType: Default>>(
     parent: &impl AsObject<P>,
     child: &mut impl Resource,
@@ -129,7 +130,7 @@ pub fn set_controller<P: Object<DynamicType: Default>>(
     Owner::of(parent)?.own(child.meta_mut())
 }
 
-/// Takes the owner with a uid away. Answers whether it was one.
+/// Removes the owner with this UID. Returns whether there was one.
 pub fn remove(child: &mut impl Resource, uid: &str) -> bool {
     let owners = &mut child.meta_mut().owner_references;
     let Some(list) = owners else { return false };
@@ -142,7 +143,7 @@ pub fn remove(child: &mut impl Resource, uid: &str) -> bool {
     removed
 }
 
-/// Whether `parent` is an owner of `child`, controller or not.
+/// Whether `parent` is an owner of `child`, controlling or not.
 pub fn is_owned_by(child: &impl Resource, parent: &impl Resource) -> bool {
     let Some(uid) = parent.meta().uid.as_deref() else { return false };
     child.meta().owner_references.iter().flatten().any(|owner| owner.uid == uid)
@@ -154,13 +155,13 @@ pub fn is_controlled_by(child: &impl Resource, parent: &impl Resource) -> bool {
     controller_of(child.meta()).is_some_and(|owner| owner.uid == uid)
 }
 
-/// The controller of an object.
+/// Returns the controller of an object.
 pub fn controller_of(meta: &ObjectMeta) -> Option<&OwnerReference> {
     meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
 }
 
-/// Whether a reference is to an object of that group and kind, in whichever version: definitions gain versions, and
-/// references keep the one they were made with.
+/// Whether a reference is to an object of this group and kind, regardless of the version: CRDs gain versions, and
+/// references keep the one they were created with.
 pub fn refers_to(reference: &OwnerReference, group: &str, kind: &str) -> bool {
     let of = reference.api_version.rsplit_once('/').map_or("", |(group, _)| group);
     of == group && reference.kind == kind

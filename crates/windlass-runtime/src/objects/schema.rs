@@ -1,10 +1,10 @@
-//! Schemas of types that have none of their own, for the definitions of custom resources.
+//! Schemas for CRDs, of types that have none of their own.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 
 pub use super::conditions::schema as conditions;
 
-/// The schema of a `Time`, which must be there.
+/// Schema of a required `Time`.
 ///
 /// ```
 /// use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -24,7 +24,7 @@ pub fn time(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "format": "date-time" })
 }
 
-/// The schema of an `Option<Time>`.
+/// Schema of an `Option<Time>`.
 pub fn optional_time(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "format": "date-time", "nullable": true })
 }

@@ -1,4 +1,4 @@
-//! Text that is hard to write.
+//! Text that is hard to serialize.
 
 use expect_test::expect;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::manifests::{OperatorManifests, Part, to_yaml};
 
-/// The lines that a value becomes.
+/// Returns the YAML of a value.
 fn yaml(value: Value) -> String {
     let operator = OperatorManifests::new("name", "namespace", "image");
     let resource = ("", "v1", "ConfigMap", "configmaps");

@@ -37,8 +37,8 @@ fn another_namespace_or_controller_is_refused() {
     unstored.metadata.uid = None;
     let table = [
         (parent("b", "2"), child("a"), "b/parent cannot own a/child"),
-        (parent("a", "2"), owned, "a/child is controlled by ConfigMap parent already"),
-        (unstored, child("a"), "the owner has no uid"),
+        (parent("a", "2"), owned, "a/child is already controlled by ConfigMap parent"),
+        (unstored, child("a"), "the owner has no UID"),
     ];
     for (parent, mut child, message) in table {
         let before = child.clone();
