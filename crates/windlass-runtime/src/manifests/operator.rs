@@ -153,7 +153,7 @@ impl OperatorManifests {
             Coordination::Shards => &["get", "list", "create", "update", "delete"],
         };
         let leases = Permission::new("coordination.k8s.io", "leases", lease_verbs.iter().copied());
-        permissions.push(leases.within(&self.namespace));
+        permissions.push(leases.in_namespace(&self.namespace));
         if self.has_webhook_server() && self.certificates == WebhookCertificates::SelfSigned {
             permissions.extend(webhooks::self_signed_permissions(self));
         }
@@ -164,7 +164,7 @@ impl OperatorManifests {
             }
             // Events are in the namespace of the object they are about.
             let about = self.permissions.iter().filter_map(|permission| permission.namespace.as_ref());
-            permissions.extend(about.chain([&self.namespace]).map(|namespace| events.clone().within(namespace)));
+            permissions.extend(about.chain([&self.namespace]).map(|namespace| events.clone().in_namespace(namespace)));
         }
         permissions
     }

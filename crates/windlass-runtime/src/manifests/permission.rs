@@ -14,7 +14,7 @@ impl Permission {
 
     /// Restricts the permission to a namespace.
     #[must_use]
-    pub fn within(mut self, namespace: impl Into<String>) -> Self {
+    pub fn in_namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Some(namespace.into());
         self
     }

@@ -162,11 +162,11 @@ mod tests {
     fn a_namespace_is_granted_only_what_the_cluster_is_not() {
         check(
             [
-                Permission::new("", "secrets", ["get", "create"]).within("system"),
+                Permission::new("", "secrets", ["get", "create"]).in_namespace("system"),
                 Permission::new("", "secrets", ["get"]),
-                Permission::new("", "pods", ["get"]).within("system"),
+                Permission::new("", "pods", ["get"]).in_namespace("system"),
                 Permission::new("", "pods", ["*", "get"]),
-                Permission::new("coordination.k8s.io", "leases", ["get"]).within("other"),
+                Permission::new("coordination.k8s.io", "leases", ["get"]).in_namespace("other"),
             ],
             expect![[r#"
                 *:  pods: *
@@ -181,9 +181,9 @@ mod tests {
     fn a_name_is_granted_only_what_all_objects_are_not() {
         check(
             [
-                Permission::new("", "secrets", ["get", "update"]).within("system").named("certificate"),
-                Permission::new("", "secrets", ["create", "get"]).within("system"),
-                Permission::new("", "configmaps", ["get"]).within("system").named("a").named("b"),
+                Permission::new("", "secrets", ["get", "update"]).in_namespace("system").named("certificate"),
+                Permission::new("", "secrets", ["create", "get"]).in_namespace("system"),
+                Permission::new("", "configmaps", ["get"]).in_namespace("system").named("a").named("b"),
                 Permission::new("", "configmaps", ["get"]).named("a").named("b"),
             ],
             expect![[r#"

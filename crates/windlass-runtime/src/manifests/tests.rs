@@ -217,7 +217,7 @@ fn what_answers_comes_before_what_asks() {
 #[test]
 fn an_operator_of_one_namespace_has_no_rights_elsewhere() {
     let mut operator = OperatorManifests::new("foo-operator", "foo-system", "image");
-    operator.permissions.push(Permission::new("example.com", "foos", ["get", "list", "watch"]).within("team"));
+    operator.permissions.push(Permission::new("example.com", "foos", ["get", "list", "watch"]).in_namespace("team"));
     operator.coordination = Coordination::Shards;
     let text = yaml(&operator, &[Part::Rbac]);
     assert!(!text.contains("ClusterRole"), "{text}");

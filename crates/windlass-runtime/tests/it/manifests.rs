@@ -74,7 +74,7 @@ fn operator(cluster: &TestCluster) -> OperatorManifests {
     operator.permissions = vec![
         Permission::new(&group, "gadgets", ["get", "list", "watch", "patch"]),
         Permission::new(&group, "gadgets/status", ["patch"]),
-        Permission::new("apps", "deployments", ["get", "list", "watch"]).within(cluster.namespace()),
+        Permission::new("apps", "deployments", ["get", "list", "watch"]).in_namespace(cluster.namespace()),
     ];
     operator.webhooks =
         [Endpoint::Mutating, Endpoint::Validating, Endpoint::Conversion].map(|one| webhook(one, &group)).into();

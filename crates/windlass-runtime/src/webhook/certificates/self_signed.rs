@@ -271,7 +271,8 @@ pub(crate) fn secret_of(service: &str) -> String {
 
 /// Returns the permissions for self-signed certificates: for their Secret, and for the objects with a CA bundle.
 pub(crate) fn permissions(namespace: &str, secret: &str, targets: &[Target]) -> Vec<Permission> {
-    let secrets = |verbs: &[&'static str]| Permission::new("", "secrets", verbs.iter().copied()).within(namespace);
+    let secrets =
+        |verbs: &[&'static str]| Permission::new("", "secrets", verbs.iter().copied()).in_namespace(namespace);
     let mut permissions = vec![secrets(&["create"]), secrets(&["get", "update"]).named(secret)];
     permissions.extend(targets.iter().map(|target| {
         let (group, plural) = target.kind.group_and_plural();
