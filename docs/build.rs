@@ -1,4 +1,5 @@
-//! Makes a module of each page of the book, and of the README, whose documentation is the page: rustdoc tests it.
+//! Generates a module for each page of the book, the README and the READMEs of the crates, with the page as its
+//! documentation, so that rustdoc tests the code blocks.
 //!
 //! Pages show code as it stands in a project, so three things are different for rustdoc:
 //!
@@ -20,6 +21,14 @@ fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap());
     let mut pages = vec![("readme".to_owned(), PathBuf::from("../README.md"))];
     find(Path::new("src"), "", &mut pages);
+    for entry in fs::read_dir("../crates").unwrap() {
+        let readme = entry.unwrap().path().join("README.md");
+        let name = readme.parent().and_then(Path::file_name).unwrap().to_str().unwrap().replace('-', "_");
+        println!("cargo::rerun-if-changed={}", readme.display());
+        if readme.exists() {
+            pages.push((format!("crate_{name}"), readme));
+        }
+    }
     println!("cargo::rerun-if-changed=src");
     println!("cargo::rerun-if-changed=../README.md");
     let mut modules = String::new();
