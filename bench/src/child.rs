@@ -1,4 +1,4 @@
-//! Child processes that do not outlive the benchmark, and what `/proc` says about them.
+//! Child processes that are killed with the benchmark, and their memory and processor time from `/proc`.
 
 use std::{
     fs::{self, File},
@@ -11,13 +11,13 @@ use std::{
 
 use anyhow::{Context as _, bail, ensure};
 
-/// Processor time in `/proc` is counted in hundredths of a second on every Linux.
+/// `/proc` counts processor time in hundredths of a second on every Linux.
 const TICK: Duration = Duration::from_millis(10);
 
-/// How long a server may take to end in good order.
+/// How long a server may take to shut down.
 const ENDS_WITHIN: Duration = Duration::from_secs(90);
 
-/// A running server, killed when dropped. What it prints is in a file.
+/// A running server, killed when dropped. Its output goes to a file.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
@@ -25,7 +25,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a command. Nothing is kept of its input; its output goes to `log`.
+    /// Starts a command without standard input. Its output goes to `log`.
     pub fn spawn(command: &mut Command, log: &Path) -> anyhow::Result<Self> {
         let output = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
         let child = command
@@ -37,7 +37,7 @@ impl Server {
         Ok(Self { child, log: log.to_owned() })
     }
 
-    /// Fails, with the end of its output, if the process has ended.
+    /// Fails with the last lines of the output if the process has ended.
     pub fn check(&mut self) -> anyhow::Result<()> {
         let Some(status) = self.child.try_wait()? else { return Ok(()) };
         let output = fs::read_to_string(&self.log).unwrap_or_default();
@@ -45,7 +45,7 @@ impl Server {
         bail!("the server ended with {status}:\n{}", lines[lines.len().saturating_sub(10)..].join("\n"))
     }
 
-    /// Asks the process to end, as an operator does, and waits until it has.
+    /// Sends SIGTERM and waits until the process has ended.
     pub fn end(mut self) -> anyhow::Result<()> {
         let pid = self.child.id().to_string();
         let asked = Command::new("kill").args(["-TERM", &pid]).status().context("cannot run kill")?;
@@ -75,34 +75,34 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Both fail only if it has ended already.
+        // Both fail only if the process has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A port that was free a moment ago, for servers that cannot pick one themselves.
+/// Returns a port that was free a moment ago, for servers that cannot pick one themselves.
 pub fn free_port() -> anyhow::Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
-/// A line of `/proc/PID/status`, in bytes: `VmRSS` is what is resident now, `VmHWM` the most that ever was.
+/// Returns a line of `/proc/PID/status` in bytes: `VmRSS` is the resident memory now, `VmHWM` its peak.
 pub fn memory_of(status: &str, name: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
-/// The processor time of all processes that this one has started and waited for, with those that they waited for.
+/// Returns the processor time of all child processes that were waited for, including their own children.
 pub fn processor_time_of_children() -> anyhow::Result<Duration> {
     let stat = fs::read_to_string("/proc/self/stat").context("cannot read /proc/self/stat")?;
     ticks(&stat, CHILDREN).map(|ticks| TICK * ticks).context("/proc/self/stat has no processor time")
 }
 
-/// Where user and system time stand, of a process itself and of its children.
+/// Index of the user time in `/proc/PID/stat`, of the process itself and of its children; the system time follows.
 const OWN: usize = 11;
 const CHILDREN: usize = 13;
 
-/// User and system time. The fields are counted behind the name, which may hold anything, spaces included.
+/// Returns user plus system time. Fields are counted after the name, which may contain anything, spaces included.
 fn ticks(stat: &str, whose: usize) -> Option<u32> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(whose);
     Some(fields.next()?.parse::<u32>().ok()? + fields.next()?.parse::<u32>().ok()?)

@@ -1,4 +1,4 @@
-//! A lean HTTP/2 client: what it costs is shared by every number of the benchmark, so it does as little as possible.
+//! A lean HTTP/2 client. Its cost is part of every number of the benchmark, so it does as little as possible.
 
 use std::{
     net::SocketAddr,
@@ -24,19 +24,19 @@ use tokio_rustls::TlsConnector;
 const STREAM_WINDOW: u32 = 4 << 20;
 const CONNECTION_WINDOW: u32 = 1 << 30;
 
-/// How long something that was written may take to be served.
+/// How long a written object may take to be served.
 pub(crate) const SERVED_WITHIN: Duration = Duration::from_secs(30);
-/// How long to wait before asking again for what is not served yet.
+/// Interval between requests for something that is not served yet.
 pub(crate) const POLL: Duration = Duration::from_millis(5);
 
-/// Connections to one server. A caller picks one by its lane.
+/// Connections to one server. The caller picks one by lane.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     authority: String,
     connections: Arc<[SendRequest<Full<Bytes>>]>,
 }
 
-/// What goes out besides the path.
+/// Headers and body of a request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Body {
     pub(crate) content_type: &'static str,
@@ -50,7 +50,7 @@ impl Body {
 }
 
 impl Client {
-    /// Opens connections to `https://` an address and port.
+    /// Opens connections to an `https://address:port` URL.
     pub(crate) async fn connect(url: &str, tls: &Arc<ClientConfig>, count: usize) -> anyhow::Result<Self> {
         let authority = url.strip_prefix("https://").context("the URL must begin with https://")?.trim_end_matches('/');
         let address: SocketAddr = authority.parse().with_context(|| format!("{authority} is not address:port"))?;
@@ -64,14 +64,14 @@ impl Client {
                 .initial_connection_window_size(CONNECTION_WINDOW)
                 .handshake(TokioIo::new(stream))
                 .await?;
-            // Ends when the last sender is gone, or with the server; requests in flight then say so.
+            // Ends when the last sender is dropped or the server closes it; pending requests then fail.
             tokio::spawn(connection);
             connections.push(sender);
         }
         Ok(Self { authority: authority.to_owned(), connections: connections.into() })
     }
 
-    /// Sends a request and answers with its response, whose body is still to come.
+    /// Sends a request and returns the response, whose body has not been read yet.
     pub(crate) async fn send(
         &self,
         lane: usize,
@@ -91,7 +91,7 @@ impl Client {
         Ok(connection.send_request(request.body(Full::new(body.bytes))?).await?)
     }
 
-    /// Sends a request that must succeed, reads the response to its end, and answers with its size.
+    /// Sends a request that must succeed, reads the whole response and returns its size.
     pub(crate) async fn measure(&self, lane: usize, method: Method, path: &str, body: Body) -> anyhow::Result<u64> {
         let what = format_args!("{method} {path}").to_string();
         let response = self.send(lane, method, path, body).await.with_context(|| what.clone())?;
@@ -106,7 +106,7 @@ impl Client {
         Ok(size)
     }
 
-    /// Sends a request and answers with status and JSON, whatever the status.
+    /// Sends a request and returns the status and the JSON body, whatever the status is.
     pub(crate) async fn ask(&self, method: Method, path: &str, body: Body) -> anyhow::Result<(StatusCode, Value)> {
         let response = self.send(0, method, path, body).await?;
         let status = response.status();
@@ -116,7 +116,7 @@ impl Client {
         Ok((status, value))
     }
 
-    /// Gets a path until that succeeds, and answers with the size of the answer.
+    /// Repeats a GET until it succeeds and returns the size of the response.
     pub(crate) async fn until_served(&self, lane: usize, path: &str) -> anyhow::Result<u64> {
         let start = Instant::now();
         loop {
@@ -128,7 +128,7 @@ impl Client {
         }
     }
 
-    /// Creates an object that must not be refused; one that is there already will do.
+    /// Creates an object unless it exists.
     pub(crate) async fn ensure(&self, collection: &str, object: &Value) -> anyhow::Result<()> {
         let (status, answer) = self.ask(Method::POST, collection, Body::json(object)).await?;
         if !status.is_success() && status != StatusCode::CONFLICT {
@@ -138,7 +138,7 @@ impl Client {
     }
 }
 
-/// What a server said instead of succeeding.
+/// Builds an error from an unsuccessful response.
 pub(crate) async fn refusal(response: Response<Incoming>) -> anyhow::Error {
     let status = response.status();
     let body = response.into_body().collect().await.map(|body| body.to_bytes()).unwrap_or_default();

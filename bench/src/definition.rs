@@ -1,5 +1,4 @@
-//! Custom resource definitions: a schema with limits, an enumeration, a default and a list of keyed items, a CEL rule, and
-//! a status.
+//! CustomResourceDefinitions with limits, an enum, a default, a list with keys, a CEL rule and a status.
 
 use anyhow::bail;
 use http::{Method, StatusCode};
@@ -10,29 +9,29 @@ use crate::{
     kind::NAMESPACE,
 };
 
-/// The group of the widgets; numbered definitions are in groups below it.
+/// API group of the widgets; numbered CRDs are in groups below it.
 pub(crate) const GROUP: &str = "bench.example.com";
 const COLLECTION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-/// So many numbered definitions share a group, as those of one operator do.
+/// Number of numbered CRDs per group, as an operator would have.
 const IN_A_GROUP: usize = 10;
 
-/// A definition.
+/// A CustomResourceDefinition.
 #[derive(Debug, Clone)]
 pub(crate) struct Definition {
     group: String,
     plural: String,
     kind: String,
-    /// A limit in its schema.
+    /// A limit in the schema.
     most: usize,
 }
 
 impl Definition {
-    /// The definition of the widgets that the load consists of.
+    /// Returns the CRD of the widgets that the load consists of.
     pub(crate) fn widgets() -> Self {
         Self { group: GROUP.to_owned(), plural: "widgets".to_owned(), kind: "Widget".to_owned(), most: 100 }
     }
 
-    /// One of many. No two have the same schema, so none can be served with what was made of another's.
+    /// Returns one of many CRDs. No two have the same schema, so nothing compiled for one can serve another.
     pub(crate) fn numbered(number: usize) -> Self {
         Self {
             group: format!("g{:05}.{GROUP}", number / IN_A_GROUP),
@@ -42,29 +41,29 @@ impl Definition {
         }
     }
 
-    /// The path of its instances.
+    /// Returns the path of the custom resources.
     pub(crate) fn collection(&self) -> String {
         format!("/apis/{}/v1/namespaces/{NAMESPACE}/{}", self.group, self.plural)
     }
 
-    /// A small instance.
+    /// Returns a small custom resource.
     pub(crate) fn instance(&self) -> Value {
         json!({"apiVersion": format!("{}/v1", self.group), "kind": self.kind,
             "metadata": {"name": "first", "namespace": NAMESPACE},
             "spec": {"replicas": 3, "blob": "x", "ports": [{"name": "http", "port": 80}]}})
     }
 
-    /// Writes it, and answers with the size of the answer. One that is there already is an error.
+    /// Creates the CRD and returns the size of the response. Fails if it exists.
     pub(crate) async fn create(&self, client: &Client, lane: usize) -> anyhow::Result<u64> {
         client.measure(lane, Method::POST, COLLECTION, Body::json(&self.manifest())).await
     }
 
-    /// Writes it, unless it is there already, and waits until the server serves it.
+    /// Creates the CRD unless it exists, and waits until the server serves it.
     pub(crate) async fn ensure(&self, client: &Client) -> anyhow::Result<()> {
         let (status, answer) = client.ask(Method::POST, COLLECTION, Body::json(&self.manifest())).await?;
         match status {
             StatusCode::NOT_FOUND => {
-                bail!("this server has no custom resources (POST {COLLECTION}: 404); measure it with --kind configmap")
+                bail!("the server has no custom resources (POST {COLLECTION}: 404): use --kind configmap")
             }
             status if status.is_success() || status == StatusCode::CONFLICT => {}
             status => bail!("POST {COLLECTION}: {status}: {answer}"),

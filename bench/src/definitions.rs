@@ -1,4 +1,4 @@
-//! Definitions as the load: how soon a new one accepts an instance, and what many of them cost.
+//! CRDs as the load: how soon a new one accepts an object, and what many of them cost.
 
 mod first_instance;
 mod many;
@@ -23,24 +23,24 @@ use crate::{
     setup::SetupArgs,
 };
 
-/// The servers that keep definitions.
+/// The servers that can store CRDs.
 const SERVERS: [Which; 2] = [Which::Kubernetes, Which::Windlass];
 
-/// Measure custom resource definitions: write to first instance, and many of them over a restart
+/// Measure CustomResourceDefinitions: write to first object, and many of them across a restart
 #[derive(Debug, Args)]
 pub(crate) struct DefinitionsArgs {
     #[command(flatten)]
     setup: SetupArgs,
-    /// Definitions, one after the other, each timed from its write to its first accepted instance
+    /// CRDs created one by one, each timed from its write to its first accepted object
     #[arg(long, value_name = "N", default_value_t = 20)]
     samples: usize,
-    /// Definitions for Windlass to keep
+    /// CRDs that Windlass stores
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     definitions: usize,
-    /// Definitions for kube-apiserver to keep
+    /// CRDs that kube-apiserver stores
     #[arg(long, value_name = "N", default_value_t = 200)]
     kubernetes_definitions: usize,
-    /// Requests at a time
+    /// Concurrent requests
     #[arg(long, value_name = "N", default_value_t = 32)]
     concurrency: usize,
     /// HTTP/2 connections
@@ -48,39 +48,39 @@ pub(crate) struct DefinitionsArgs {
     connections: usize,
 }
 
-/// What was measured of one server.
+/// Results of one server.
 #[derive(Debug)]
 struct Outcome {
     first: FirstInstances,
     written: Written,
-    /// A restart without a definition.
+    /// A restart without CRDs.
     empty: Restart,
     /// A restart with the samples and the many.
     full: Restart,
-    /// How many definitions it had then.
+    /// Number of CRDs stored at that restart.
     kept: usize,
 }
 
-/// A start on data that is there.
+/// A start on existing data.
 #[derive(Debug)]
 struct Restart {
-    /// To the first good `/readyz`.
+    /// Time to the first successful `/readyz`.
     ready: Duration,
-    /// To the first list of instances of the last definition, where there is one.
+    /// Time to the first list of objects of the last CRD, if there is one.
     served: Duration,
-    /// Resident memory once it is idle.
+    /// Resident memory once the server is idle.
     memory: u64,
 }
 
-/// Measures the servers one after the other, and prints how they compare.
+/// Measures the servers one after the other and prints the comparison.
 pub(crate) async fn run(args: DefinitionsArgs) -> anyhow::Result<()> {
     ensure!(
         args.samples > 0 && args.definitions > 0 && args.kubernetes_definitions > 0,
-        "there must be definitions: --samples, --definitions and --kubernetes-definitions are 1 or more"
+        "--samples, --definitions and --kubernetes-definitions must be at least 1"
     );
-    ensure!(args.concurrency > 0 && args.connections > 0, "--concurrency and --connections are 1 or more");
+    ensure!(args.concurrency > 0 && args.connections > 0, "--concurrency and --connections must be at least 1");
     let which = args.setup.servers(&SERVERS);
-    ensure!(!which.contains(&Which::Floor), "the floor has no definitions: leave out `--only floor`");
+    ensure!(!which.contains(&Which::Floor), "the floor has no CRDs: remove `--only floor`");
     let places = args.setup.places(&which)?;
     let mut outcomes = Vec::new();
     for which in which {
@@ -97,25 +97,26 @@ async fn measure(which: Which, places: &Places, args: &DefinitionsArgs) -> anyho
     let count = if which == Which::Kubernetes { args.kubernetes_definitions } else { args.definitions };
     let server = servers::start_empty(which, places).await?;
     server.settle().await?;
-    let (server, empty) = restart(server, which, places, None).await.context("a restart without definitions")?;
+    let (server, empty) = restart(server, which, places, None).await.context("failed to restart without CRDs")?;
 
     let client = Client::connect(&server.url, &server.tls, args.connections).await?;
     load::ensure_namespace(&client).await?;
-    let first = first_instance::measure(&client, args.samples).await.context("write to first instance")?;
+    let first =
+        first_instance::measure(&client, args.samples).await.context("failed to measure write to first object")?;
     let numbers = args.samples..args.samples + count;
     let last = Definition::numbered(numbers.end - 1);
     let written = many::write(&server, &client, numbers, args.concurrency).await.with_context(|| {
         let flag = if which == Which::Kubernetes { "--kubernetes-definitions" } else { "--definitions" };
-        format!("{} definitions; {flag} asks for fewer", thousands(count as u64))
+        format!("failed to write {} CRDs; use {flag} for fewer", thousands(count as u64))
     })?;
 
     drop(client);
     let (_server, full) =
-        restart(server, which, places, Some(&last)).await.context("a restart with the definitions")?;
+        restart(server, which, places, Some(&last)).await.context("failed to restart with the CRDs")?;
     Ok(Outcome { first, written, empty, full, kept: args.samples + count })
 }
 
-/// Restarts a server, waits until it serves the definition's instances and is idle, and says so.
+/// Restarts a server, waits until it serves the CRD's objects and is idle, and prints the result.
 async fn restart(
     server: Running,
     which: Which,
@@ -131,7 +132,7 @@ async fn restart(
     server.settle().await?;
     let restart = Restart { ready: server.ready_in, served, memory: server.memory()? };
     eprintln!(
-        "  restart {} definitions: ready in {}, serves in {}, {:.1} MB",
+        "  restart {} CRDs: ready in {}, serves in {}, {:.1} MB",
         if last.is_some() { "with the" } else { "without" },
         show(Unit::Seconds, restart.ready.as_secs_f64()),
         show(Unit::Seconds, restart.served.as_secs_f64()),

@@ -1,10 +1,10 @@
-//! What is measured, what Windlass must reach, and the numbers of one server.
+//! The measures, the targets for Windlass, and the numbers of one server.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// One line of the table.
+/// One row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Measure {
     Start,
@@ -21,7 +21,7 @@ pub(crate) enum Measure {
     Delete,
 }
 
-/// In which unit a measure is, and with that whether more is better.
+/// Unit of a measure, which also decides whether more is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     Seconds,
@@ -30,7 +30,7 @@ pub(crate) enum Unit {
     PerSecond,
 }
 
-/// How much better than the real pair Windlass must be, and which part of the floor it must reach.
+/// Required ratio to kube-apiserver with etcd, and required share of the floor.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Target {
     pub(crate) ratio: f64,
@@ -96,28 +96,28 @@ impl Measure {
 }
 
 impl Unit {
-    /// How many times better one value is than another: more than one is better, whatever the unit.
+    /// Returns how many times better one value is than another: above one is better, whatever the unit.
     pub(crate) fn ratio(self, ours: f64, theirs: f64) -> f64 {
         if self == Self::PerSecond { ours / theirs } else { theirs / ours }
     }
 }
 
-/// One number, and what goes with it where it comes from requests.
+/// One number, with request statistics if it comes from requests.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Figure {
-    /// In the measure's unit.
+    /// Value in the measure's unit.
     pub(crate) value: f64,
     pub(crate) requests: Option<Requests>,
 }
 
-/// How the requests of a phase went.
+/// Request statistics of a phase.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Requests {
     pub(crate) median_micros: u32,
     pub(crate) p99_micros: u32,
-    /// Size of an answer.
+    /// Size of a response.
     pub(crate) bytes: f64,
-    /// Processor time of the server for one answer, or for one event.
+    /// Processor time of the server per response or per event.
     pub(crate) server_micros: f64,
 }
 
@@ -141,7 +141,7 @@ impl Figure {
     }
 }
 
-/// For every measure the run in the middle; of two, the lesser number.
+/// Returns the median run for every measure; the lower one of two.
 pub(crate) fn medians(runs: &[Figures]) -> Figures {
     let middle = |measure| {
         let mut figures: Vec<Figure> = runs.iter().filter_map(|run| run.get(&measure)).copied().collect();

@@ -1,4 +1,4 @@
-//! The floor: a server that answers constants, as large as the real answers, over the same TLS and HTTP/2.
+//! The floor: a server that answers with constants, as large as the real responses, over the same TLS and HTTP/2.
 //!
 //! No server can be faster for this client on this machine, so it shows how much of a number is the client's own cost.
 
@@ -34,16 +34,16 @@ use crate::{
     pki::Pki,
 };
 
-/// Events that go out in one frame, at most, when a watcher has fallen behind.
+/// Maximum number of events in one frame when a watcher has fallen behind.
 const BATCH: usize = 32;
 
-/// Answer constants, as the benchmark's floor
+/// Serve constants, as the benchmark's floor
 #[derive(Debug, Args)]
 pub(crate) struct FloorArgs {
-    /// Folder with the certificates
+    /// Directory with the certificates
     #[arg(long)]
     pki: PathBuf,
-    /// File to write, with the URL, once it serves
+    /// File to write with the URL once it serves
     #[arg(long)]
     ready_file: PathBuf,
     #[arg(long, value_enum)]
@@ -67,7 +67,7 @@ struct Constants {
     watchers: Mutex<Vec<UnboundedSender<Bytes>>>,
 }
 
-/// Serves until it is killed.
+/// Serves until the process is killed.
 pub(crate) async fn serve(args: FloorArgs) -> anyhow::Result<()> {
     let acceptor = TlsAcceptor::from(Pki::at(&args.pki).server_config()?);
     let constants = Arc::new(Constants::new(&args));
@@ -86,7 +86,7 @@ pub(crate) async fn serve(args: FloorArgs) -> anyhow::Result<()> {
                 let constants = constants.clone();
                 async move { Ok::<_, Infallible>(constants.answer(request).await) }
             });
-            // Fails when the client goes away, which is not worth a word.
+            // Fails when the client disconnects, which needs no report.
             let _ = http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
         });
     }

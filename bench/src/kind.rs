@@ -1,4 +1,4 @@
-//! The objects that the load consists of.
+//! The objects of the load.
 
 use bytes::Bytes;
 use clap::ValueEnum;
@@ -10,12 +10,12 @@ use crate::{
     figures::Measure,
 };
 
-/// The namespace of all objects.
+/// Namespace of all objects.
 pub(crate) const NAMESPACE: &str = "bench";
-/// Objects are spread over so many values of the label `shard`.
+/// Number of values of the label `shard` that the objects are spread over.
 pub(crate) const SHARDS: usize = 16;
 
-/// What the objects are.
+/// Kind of the objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
     /// ConfigMaps with labels and a text
@@ -25,7 +25,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The name as on the command line.
+    /// Returns the name used on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Configmap => "configmap",
@@ -33,7 +33,7 @@ impl Kind {
         }
     }
 
-    /// How many bytes of text make an object of 1.8 KB, with what the real server adds.
+    /// Returns the text size that makes an object 1.8 KB, including the fields the real server adds.
     pub(crate) fn payload(self) -> usize {
         match self {
             Self::Configmap => 1200,
@@ -41,7 +41,7 @@ impl Kind {
         }
     }
 
-    /// What its merge patch measures.
+    /// Returns the measure of its merge patch.
     pub(crate) fn patch_measure(self) -> Measure {
         match self {
             Self::Configmap => Measure::MergePatch,
@@ -49,7 +49,7 @@ impl Kind {
         }
     }
 
-    /// The path of the collection.
+    /// Returns the path of the collection.
     pub(crate) fn collection(self) -> String {
         match self {
             Self::Configmap => format!("/api/v1/namespaces/{NAMESPACE}/configmaps"),
@@ -57,12 +57,12 @@ impl Kind {
         }
     }
 
-    /// The path of an object.
+    /// Returns the path of an object.
     pub(crate) fn path(self, number: usize) -> String {
         format!("{}/{}", self.collection(), name(number))
     }
 
-    /// An object to create, with a text of `payload` bytes.
+    /// Returns an object to create, with a text of `payload` bytes.
     pub(crate) fn object(self, number: usize, payload: usize) -> Value {
         let text = "x".repeat(payload);
         let metadata = json!({"name": name(number), "namespace": NAMESPACE,
@@ -77,7 +77,7 @@ impl Kind {
         }
     }
 
-    /// The path and the body of a merge patch that changes the object, each `revision` to something else.
+    /// Returns path and body of a merge patch that changes the object; every `revision` is a different change.
     pub(crate) fn merge_patch(self, number: usize, revision: usize) -> (String, Body) {
         let (path, patch) = match self {
             Self::Configmap => (self.path(number), json!({"data": {"ready": revision.to_string()}})),
@@ -86,7 +86,7 @@ impl Kind {
         (path, Body { content_type: "application/merge-patch+json", bytes: patch.to_string().into() })
     }
 
-    /// The path and the body of a server-side apply, where the kind has that in its load.
+    /// Returns path and body of a server-side apply, if the kind has one in its load.
     pub(crate) fn apply(self, number: usize) -> Option<(String, Body)> {
         if self != Self::Widget {
             return None;
@@ -98,12 +98,12 @@ impl Kind {
         Some((format!("{}?fieldManager=bench&force=true", self.path(number)), body))
     }
 
-    /// The definition that the server needs first, where the kind is not built in.
+    /// Returns the CRD that must exist first, if the kind is not built in.
     pub(crate) fn definition(self) -> Option<Definition> {
         (self == Self::Widget).then(Definition::widgets)
     }
 
-    /// The object as the real server answers it: what the floor sends.
+    /// Returns the object as the real server returns it, for the floor.
     pub(crate) fn stored(self, number: usize, payload: usize) -> Value {
         let mut object = self.object(number, payload);
         let metadata = &mut object["metadata"];
@@ -129,11 +129,11 @@ impl Kind {
         object
     }
 
-    /// A list of such objects.
+    /// Returns a list of such objects.
     pub(crate) fn stored_list(self, numbers: impl Iterator<Item = usize>, payload: usize) -> Bytes {
         let item = |number| {
             let mut object = self.stored(number, payload);
-            // Items of built-in lists do not say what they are.
+            // Items of built-in lists have no apiVersion and kind.
             if let (Self::Configmap, Some(fields)) = (self, object.as_object_mut()) {
                 fields.retain(|name, _| name != "kind" && name != "apiVersion");
             }

@@ -1,4 +1,4 @@
-//! What the benchmarks have in common: servers as child processes, the windlass program, tables.
+//! Code shared by the benchmarks: servers as child processes, the windlass program, tables.
 
 pub mod child;
 pub mod program;

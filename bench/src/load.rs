@@ -1,4 +1,4 @@
-//! The load: every server gets the same, phase by phase.
+//! The load, which is the same for every server, phase by phase.
 
 mod watch;
 
@@ -17,26 +17,26 @@ use crate::{
     servers::Running,
 };
 
-/// Lists are large: two at a time keep both cores busy.
+/// Lists are large: two concurrent ones keep both cores busy.
 const LIST_LANES: usize = 2;
-/// How long a phase that changes nothing for good goes on, at least.
+/// Minimum duration of a phase that only reads.
 const AT_LEAST: Duration = Duration::from_secs(1);
-/// Requests of each sort before anything is measured.
+/// Number of requests of each sort before anything is measured.
 const WARM_UP: usize = 300;
 
-/// How much load.
+/// Size of the load.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Load {
-    /// What the objects are
+    /// Kind of the objects
     #[arg(long, value_enum, default_value_t = Kind::Configmap)]
     pub(crate) kind: Kind,
     /// Objects to create, patch and delete
     #[arg(long, default_value_t = 2000)]
     pub(crate) objects: usize,
-    /// Bytes of text in an object [default: what makes it one of 1.8 KB]
+    /// Bytes of text in an object [default: makes the object 1.8 KB]
     #[arg(long)]
     payload: Option<usize>,
-    /// Requests at a time
+    /// Concurrent requests
     #[arg(long, default_value_t = 32)]
     pub(crate) concurrency: usize,
     /// HTTP/2 connections
@@ -48,27 +48,27 @@ pub(crate) struct Load {
     /// Lists of all objects, and sixteen times as many by label
     #[arg(long, default_value_t = 30)]
     pub(crate) lists: usize,
-    /// Watches at a time
+    /// Concurrent watches
     #[arg(long, default_value_t = 100)]
     pub(crate) watchers: usize,
-    /// Events for each of them
+    /// Events per watch
     #[arg(long, default_value_t = 500)]
     pub(crate) watch_events: usize,
 }
 
 impl Load {
-    /// Bytes of text in an object.
+    /// Returns the number of bytes of text in an object.
     pub(crate) fn payload(&self) -> usize {
         self.payload.unwrap_or_else(|| self.kind.payload())
     }
 
-    /// The object of that number.
+    /// Returns the object with the given number.
     fn object(&self, number: usize) -> Body {
         Body::json(&self.kind.object(number, self.payload()))
     }
 }
 
-/// Drives a server through all phases, and prints how each went.
+/// Drives a server through all phases and prints the result of each.
 pub(crate) async fn drive(server: &Running, load: &Load) -> anyhow::Result<Figures> {
     let client = Client::connect(&server.url, &server.tls, load.connections).await?;
     ensure_namespace(&client).await?;
@@ -79,16 +79,16 @@ pub(crate) async fn drive(server: &Running, load: &Load) -> anyhow::Result<Figur
     driver.run().await
 }
 
-/// Creates the namespace of all objects, unless it is there.
+/// Creates the namespace of all objects unless it exists.
 pub(crate) async fn ensure_namespace(client: &Client) -> anyhow::Result<()> {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
     client.ensure("/api/v1/namespaces", &namespace).await
 }
 
-/// A request by the number of its object, where the kind has such.
+/// Returns a request for the object with the given number, if the kind has one of this sort.
 type ToWarmUp = fn(&Load, usize) -> Option<(Method, String, Body)>;
 
-/// The requests before anything is measured.
+/// Requests sent before anything is measured.
 const WARM_UPS: [ToWarmUp; 5] = [
     |load, number| Some((Method::POST, load.kind.collection(), load.object(number))),
     |load, number| Some((Method::GET, load.kind.path(number), Body::default())),
@@ -159,7 +159,7 @@ impl Driver<'_> {
         Ok(self.figures)
     }
 
-    /// Every number once: for what cannot be done twice.
+    /// Plans every number exactly once, for operations that cannot be repeated.
     fn once(&self, requests: usize) -> Plan {
         Plan { requests, lanes: self.load.concurrency, at_least: Duration::ZERO }
     }
@@ -168,7 +168,7 @@ impl Driver<'_> {
         Plan { requests, lanes: self.load.concurrency, at_least: AT_LEAST }
     }
 
-    /// Creates, gets, patches, applies and deletes a few objects behind those of the load.
+    /// Creates, gets, patches, applies and deletes a few objects numbered after those of the load.
     async fn warm_up(&self) -> anyhow::Result<()> {
         for request in WARM_UPS {
             let (client, load) = (self.client.clone(), self.load.clone());

@@ -1,5 +1,5 @@
 //! `windlass-bench`: drives kube-apiserver with etcd, Windlass, and a server of constants with the same load, one after
-//! the other on the same machine, and prints how they compare.
+//! the other on the same machine, and prints the comparison.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool")]
 
@@ -33,10 +33,10 @@ use crate::{
     setup::SetupArgs,
 };
 
-/// Memory is read so long after a server is ready: what it does at its start is then over.
+/// Delay between readiness and the first memory reading, so that start-up work is over.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// Measures Windlass beside kube-apiserver with etcd, and beside a server that answers constants
+/// Compare Windlass with kube-apiserver and etcd, and with a server that answers constants
 #[derive(Debug, Parser)]
 #[command(args_conflicts_with_subcommands = true)]
 struct Cli {
@@ -61,7 +61,7 @@ enum Task {
 struct BenchArgs {
     #[command(flatten)]
     setup: SetupArgs,
-    /// Measure so many times, and take the median of each number
+    /// Number of runs; the median of each number is reported
     #[arg(long, default_value_t = 1)]
     runs: usize,
     #[command(flatten)]
@@ -70,10 +70,10 @@ struct BenchArgs {
 
 #[derive(Debug, Args)]
 struct PairArgs {
-    /// Folder with kube-apiserver and etcd, as `cargo xtask peers` makes it [default: target/peers]
+    /// Directory with kube-apiserver and etcd, as built by `cargo xtask peers` [default: target/peers]
     #[arg(long, value_name = "DIR", env = "WINDLASS_PEERS")]
     peers: Option<PathBuf>,
-    /// File to write, once it serves
+    /// File to write once the servers are ready
     #[arg(long, value_name = "FILE")]
     kubeconfig: PathBuf,
 }
@@ -89,12 +89,12 @@ async fn main() -> anyhow::Result<()> {
             Some(Task::Pair(args)) => pair(args).await,
             Some(Task::Definitions(args)) => definitions::run(args).await,
             Some(Task::Soak(args)) => soak::run(args).await,
-            // Nothing else is to be done meanwhile.
+            // Nothing else runs meanwhile.
             Some(Task::Projects(args)) => tokio::task::block_in_place(|| projects::run(args)),
             None => bench(cli.bench).await,
         }
     };
-    // Whatever happens first, the task is dropped, and with it the servers end.
+    // Whichever completes first, the task is dropped, which ends the servers.
     tokio::select! {
         result = task => return result,
         _ = tokio::signal::ctrl_c() => {}
@@ -104,7 +104,7 @@ async fn main() -> anyhow::Result<()> {
 }
 
 async fn bench(args: BenchArgs) -> anyhow::Result<()> {
-    ensure!(args.runs > 0 && args.load.objects > 0, "there must be a run, and objects in it");
+    ensure!(args.runs > 0 && args.load.objects > 0, "--runs and --objects must be at least 1");
     let which = args.setup.servers(&Which::ALL);
     let places = args.setup.places(&which)?;
     let mut runs: Vec<(Which, Figures)> = Vec::new();
@@ -128,7 +128,7 @@ async fn bench(args: BenchArgs) -> anyhow::Result<()> {
     args.setup.write_json(&json)
 }
 
-/// Starts a server, drives it, and ends it.
+/// Starts a server, drives it and stops it.
 async fn measure(which: Which, places: &Places, load: &Load) -> anyhow::Result<Figures> {
     let server = servers::start(which, places, load).await?;
     tokio::time::sleep(SETTLE).await;

@@ -1,4 +1,4 @@
-//! One phase of the load: the same kind of request, many times, from several lanes at once.
+//! One phase of the load: the same kind of request many times, from several lanes at once.
 
 use std::{
     future::Future,
@@ -11,24 +11,24 @@ use std::{
 
 use tokio::task::JoinSet;
 
-/// How much to do.
+/// Amount of work in a phase.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
-    /// So many requests.
+    /// Minimum number of requests.
     pub(crate) requests: usize,
-    /// So many at a time.
+    /// Number of concurrent requests.
     pub(crate) lanes: usize,
-    /// And more of them, until so much time has passed: a fast server must not be judged by a blink.
+    /// Minimum duration. More requests are sent until it has passed, so that fast servers are measured for long enough.
     pub(crate) at_least: Duration,
 }
 
-/// How it went.
+/// Results of a phase.
 #[derive(Debug)]
 pub(crate) struct Samples {
     pub(crate) elapsed: Duration,
-    /// In ascending order.
+    /// Latencies in ascending order.
     pub(crate) micros: Vec<u32>,
-    /// Size of all answers.
+    /// Total size of the responses.
     pub(crate) bytes: u64,
 }
 
@@ -37,14 +37,15 @@ impl Samples {
         self.micros.len() as f64 / self.elapsed.as_secs_f64()
     }
 
-    /// The latency that the given part of the requests did not exceed.
+    /// Returns the latency that the given share of the requests did not exceed.
     pub(crate) fn quantile(&self, part: f64) -> u32 {
         let rank = (self.micros.len() as f64 * part).ceil() as usize;
         self.micros.get(rank.saturating_sub(1)).copied().unwrap_or(0)
     }
 }
 
-/// Runs a phase. `request` gets lane and number, and answers with the size of the answer; the first failure ends the phase.
+/// Runs a phase. `request` receives lane and number and returns the size of the response; the first failure ends the
+/// phase.
 pub(crate) async fn run<F, Answer>(plan: Plan, request: F) -> anyhow::Result<Samples>
 where
     F: Fn(usize, usize) -> Answer + Clone + Send + 'static,

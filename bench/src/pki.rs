@@ -1,4 +1,4 @@
-//! Certificates for the servers that do not make their own: an authority, a serving and an administrator's certificate.
+//! Certificates for servers that do not create their own: a CA, a serving and an administrator certificate.
 
 use std::{
     fs,
@@ -18,17 +18,17 @@ use rustls::{
     server::WebPkiClientVerifier,
 };
 
-/// A folder with `{ca,server,admin}.{crt,key}`, laid out as in the data folder of `windlass up`.
+/// A directory with `{ca,server,admin}.{crt,key}`, laid out as in the data directory of `windlass up`.
 #[derive(Debug, Clone)]
 pub(crate) struct Pki(PathBuf);
 
 impl Pki {
-    /// The certificates that a server has put there.
+    /// Uses the certificates that a server has created.
     pub(crate) fn at(folder: impl Into<PathBuf>) -> Self {
         Self(folder.into())
     }
 
-    /// Makes all of them, for a server on 127.0.0.1, and also `accounts.{key,pub}`, which sign service account tokens.
+    /// Creates all certificates for a server on 127.0.0.1, and `accounts.{key,pub}`, which sign service account tokens.
     pub(crate) fn make(folder: impl Into<PathBuf>) -> anyhow::Result<Self> {
         let pki = Self(folder.into());
         fs::create_dir_all(&pki.0).with_context(|| format!("cannot make {}", pki.0.display()))?;
@@ -54,17 +54,17 @@ impl Pki {
         Ok(pki)
     }
 
-    /// The path of one of the files.
+    /// Returns the path of one of the files.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
-    /// The folder.
+    /// Returns the directory.
     pub(crate) fn folder(&self) -> &Path {
         &self.0
     }
 
-    /// What a client needs to speak HTTP/2 as the administrator.
+    /// Returns the TLS configuration of a client that speaks HTTP/2 as the administrator.
     pub(crate) fn client_config(&self) -> anyhow::Result<Arc<ClientConfig>> {
         let mut config = ClientConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()?
@@ -74,7 +74,7 @@ impl Pki {
         Ok(Arc::new(config))
     }
 
-    /// What a server needs that asks for the administrator's certificate and speaks HTTP/2.
+    /// Returns the TLS configuration of a server that requires the administrator's certificate and speaks HTTP/2.
     pub(crate) fn server_config(&self) -> anyhow::Result<Arc<ServerConfig>> {
         let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(self.roots()?), provider()).build()?;
         let mut config = ServerConfig::builder_with_provider(provider())
@@ -85,7 +85,7 @@ impl Pki {
         Ok(Arc::new(config))
     }
 
-    /// A kubeconfig of the administrator.
+    /// Returns a kubeconfig for the administrator.
     pub(crate) fn kubeconfig(&self, url: &str) -> anyhow::Result<String> {
         let encoded = |name| anyhow::Ok(STANDARD.encode(self.read(name)?));
         let (ca, certificate, key) = (encoded("ca.crt")?, encoded("admin.crt")?, encoded("admin.key")?);
@@ -134,7 +134,7 @@ fn named(common_name: &str, organization: Option<&str>) -> CertificateParams {
     params
 }
 
-/// ring, with the suite that Go prefers in the first place: all servers are to encrypt in the same way.
+/// ring, with the cipher suite that Go prefers first, so that all servers encrypt in the same way.
 fn provider() -> Arc<CryptoProvider> {
     let mut provider = ring::default_provider();
     provider.cipher_suites.sort_by_key(|suite| suite.suite() != rustls::CipherSuite::TLS13_AES_128_GCM_SHA256);

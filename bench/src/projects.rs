@@ -1,7 +1,7 @@
-//! From an empty folder to the first passing test: `windlass init` beside `kubebuilder init`.
+//! From an empty directory to the first passing test: `windlass init` compared with `kubebuilder init`.
 //!
-//! Each side makes the same project three times: once untimed, which brings sources and fills caches; once with empty
-//! caches of compiled code; once with those of the first. What is made is then counted.
+//! Each tool creates the same project three times: once untimed, which downloads sources and fills caches; once with
+//! empty caches of compiled code; once with the caches of the first run. The files of the result are then counted.
 
 mod owned;
 
@@ -23,22 +23,22 @@ use windlass_bench::{
 
 use self::owned::{Owned, count};
 
-/// Make a project with windlass and with kubebuilder, build and test it, and count what a person has to own
+/// Create a project with windlass and with kubebuilder, build and test it, and count the files a person has to own
 #[derive(Debug, Args)]
 pub(crate) struct ProjectsArgs {
-    /// The kubebuilder program; needs go and make, too
+    /// kubebuilder program; also needs go and make
     #[arg(long, value_name = "FILE", env = "KUBEBUILDER", default_value = "kubebuilder")]
     kubebuilder: PathBuf,
-    /// The windlass program [default: built from this workspace]
+    /// windlass program [default: built from this workspace]
     #[arg(long, value_name = "FILE")]
     windlass: Option<PathBuf>,
-    /// Folder for the projects and caches [default: target/bench/projects]
+    /// Directory for the projects and caches [default: target/bench/projects]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Measure only one of them
     #[arg(long, value_enum)]
     only: Option<Tool>,
-    /// Leave out the runs with empty caches
+    /// Skip the runs with empty caches
     #[arg(long)]
     warm_only: bool,
     /// Write all numbers to this file
@@ -46,7 +46,7 @@ pub(crate) struct ProjectsArgs {
     json: Option<PathBuf>,
 }
 
-/// What makes a project.
+/// A tool that creates projects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Tool {
     /// `windlass`
@@ -55,11 +55,11 @@ pub(crate) enum Tool {
     Kubebuilder,
 }
 
-/// A command that is typed, and what runs for it.
+/// A typed command and the shell commands that run for it.
 struct Step {
     typed: &'static str,
     runs: &'static [&'static str],
-    /// Whether it is run in the project's folder, which is there by then.
+    /// Whether it runs in the project directory, which exists by then.
     within: bool,
 }
 
@@ -90,7 +90,7 @@ const KUBEBUILDER: &[Step] = &[
         runs: &["\"$KUBEBUILDER\" create api --group webapp --version v1 --kind Guestbook --resource --controller"],
         within: true,
     },
-    // All of `make test` but what needs the binaries of envtest: tests are compiled and none is run.
+    // All of `make test` except for the part that needs the envtest binaries: tests are compiled but not run.
     Step {
         typed: "make test",
         runs: &["make manifests generate fmt vet", "go test $(go list ./... | grep -v /e2e) -run '^$'"],
@@ -114,25 +114,25 @@ impl Tool {
     }
 }
 
-/// What was measured of one of them.
+/// Results of one tool.
 struct Measured {
     cold: Option<Times>,
     warm: Times,
     owned: Owned,
 }
 
-/// How long it took.
+/// Durations of one run.
 #[derive(Clone, Copy)]
 struct Times {
-    /// Until there is a project.
+    /// Until the project exists.
     made: Duration,
-    /// From there to tests.
+    /// From there to the end of the tests.
     tested: Duration,
-    /// The processor time of both, which other work on the machine disturbs less.
+    /// Processor time of both, which depends less on other work on the machine.
     processor: Duration,
 }
 
-/// Makes the projects, and prints what that takes.
+/// Creates the projects and prints the results.
 pub(crate) fn run(args: ProjectsArgs) -> anyhow::Result<()> {
     let windlass = match (&args.windlass, args.only) {
         (Some(program), _) => std::path::absolute(program)?,
@@ -172,7 +172,7 @@ impl Bench<'_> {
         Ok(Measured { cold, warm, owned })
     }
 
-    /// Makes a project with the caches of this name, and keeps both.
+    /// Creates a project with the caches of the given name, and keeps both.
     fn once(&self, run: &str, caches: &str) -> anyhow::Result<Times> {
         let folder = self.data.join(run);
         fs::create_dir_all(&folder)?;
@@ -197,11 +197,11 @@ impl Bench<'_> {
     }
 
     fn shell(&self, line: &str, folder: &Path, within: bool, caches: &Path) -> anyhow::Result<()> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("bench must lie in the workspace");
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("bench must be in the workspace");
         let mut command = Command::new("sh");
         command.args(["-ec", line]).current_dir(if within { folder.join("guestbook") } else { folder.to_owned() });
         command.env("WINDLASS", self.windlass).env("KUBEBUILDER", self.kubebuilder).env("ROOT", root);
-        // Go keeps what it compiles for all projects of a machine. Cargo does so if it is told to.
+        // Go shares compiled code between all projects of a machine. Cargo does so if configured.
         command.env("GOCACHE", caches.join("go")).env("CARGO_BUILD_BUILD_DIR", caches.join("cargo"));
         for inherited in ["CARGO_TARGET_DIR", "RUSTFLAGS", "GOFLAGS", "UPDATE", "CI"] {
             command.env_remove(inherited);
@@ -261,7 +261,7 @@ fn to_json(measured: &[(Tool, Measured)]) -> serde_json::Value {
 
 fn remove(folder: &Path) -> anyhow::Result<()> {
     match folder.exists() {
-        // Go makes folders of modules that cannot be written; caches of compiled code can.
+        // Go creates module directories that are read-only; caches of compiled code are writable.
         true => fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display())),
         false => Ok(()),
     }

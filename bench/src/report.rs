@@ -1,4 +1,4 @@
-//! The table: the servers side by side, the ratios, and whether the targets are met.
+//! The table: servers side by side, ratios, and whether the targets are met.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +10,19 @@ use crate::{
     servers::Which,
 };
 
-/// The numbers of all servers that were measured.
+/// Numbers of all measured servers.
 pub(crate) type Results = BTreeMap<Which, Figures>;
 
-/// How Windlass compares in one measure.
+/// Comparison of Windlass with the others in one measure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Comparison {
     ratio: Option<f64>,
     floor_share: Option<f64>,
-    /// Unknown where something was not measured that the target is about.
+    /// `None` if something that the target refers to was not measured.
     met: Option<bool>,
 }
 
-/// The table in Markdown.
+/// Renders the table in Markdown.
 pub(crate) fn table(results: &Results) -> String {
     let header =
         ["", Which::Kubernetes.title(), Which::Floor.title(), Which::Windlass.title(), "ratio", "of the floor"];
@@ -37,7 +37,7 @@ pub(crate) fn table(results: &Results) -> String {
         rows.push(vec![
             measure.title().to_owned(),
             shown(Which::Kubernetes),
-            // What a program that does nothing needs to start says nothing.
+            // Start time and memory of a program that does nothing are meaningless.
             if measure.unit() == Unit::PerSecond { shown(Which::Floor) } else { String::new() },
             shown(Which::Windlass),
             comparison.ratio.map(|ratio| format!("{ratio:.1}x")).unwrap_or_default(),
@@ -49,7 +49,7 @@ pub(crate) fn table(results: &Results) -> String {
     render(&rows)
 }
 
-/// All of it, for programs.
+/// Returns all numbers as JSON.
 pub(crate) fn to_json(results: &Results) -> Value {
     let servers: serde_json::Map<String, Value> = results
         .iter()
@@ -90,7 +90,7 @@ fn compare(results: &Results, measure: Measure) -> Comparison {
     Comparison { ratio, floor_share, met }
 }
 
-/// A value in its unit.
+/// Formats a value in its unit.
 pub(crate) fn show(unit: Unit, value: f64) -> String {
     match unit {
         Unit::Seconds if value < 1e-3 => format!("{:.0} us", value * 1e6),

@@ -1,4 +1,4 @@
-//! The three servers, each started in a folder of its own and ended with the value that stands for it.
+//! The three servers. Each runs in a directory of its own and stops when its value is dropped.
 
 mod floor;
 mod kubernetes;
@@ -24,14 +24,14 @@ use crate::{
     pki::Pki,
 };
 
-/// How long a server may take to be ready.
+/// How long a server may take to become ready.
 const READY_WITHIN: Duration = Duration::from_secs(60);
-/// A server that uses less processor time in a second is idle: kube-apiserver and etcd never use none.
+/// A server that uses less processor time per second is idle: kube-apiserver and etcd always use some.
 const IDLE: Duration = Duration::from_millis(150);
 /// How many seconds a server may take to become idle.
 const SETTLED_WITHIN: usize = 60;
 
-/// Which server.
+/// One of the servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Which {
     /// kube-apiserver and etcd
@@ -62,7 +62,7 @@ impl Which {
     }
 }
 
-/// Where the programs are, and where servers keep their data.
+/// Paths of the programs and of the servers' data.
 #[derive(Debug)]
 pub(crate) struct Places {
     pub(crate) peers: PathBuf,
@@ -76,20 +76,20 @@ pub(crate) struct Running {
     pub(crate) url: String,
     pub(crate) tls: Arc<ClientConfig>,
     pub(crate) pki: Pki,
-    /// From the start of its first process to its first good answer.
+    /// Time from the start of its first process to its first successful response.
     pub(crate) ready_in: Duration,
-    // In this order: the processes end before their data goes.
+    // In this order: the processes end before their data is deleted.
     processes: Vec<Server>,
     folder: TempDir,
 }
 
 impl Running {
-    /// Resident memory of all its processes, in bytes.
+    /// Returns the resident memory of all its processes in bytes.
     pub(crate) fn memory(&self) -> anyhow::Result<u64> {
         self.processes.iter().map(Server::memory).sum()
     }
 
-    /// Waits until it has hardly anything left to do, as after its start or after many writes.
+    /// Waits until the server is nearly idle, as after its start or after many writes.
     pub(crate) async fn settle(&self) -> anyhow::Result<()> {
         for _ in 0..SETTLED_WITHIN {
             let before = self.processor_time()?;
@@ -98,17 +98,17 @@ impl Running {
                 return Ok(());
             }
         }
-        eprintln!("  still busy after {SETTLED_WITHIN} s, going on");
+        eprintln!("  still busy after {SETTLED_WITHIN} s, continuing");
         Ok(())
     }
 
-    /// Processor time of all its processes.
+    /// Returns the processor time of all its processes.
     pub(crate) fn processor_time(&self) -> anyhow::Result<Duration> {
         self.processes.iter().map(Server::processor_time).sum()
     }
 }
 
-/// Starts a server on no data, and waits until it is ready.
+/// Starts a server without data and waits until it is ready.
 pub(crate) async fn start(which: Which, places: &Places, load: &Load) -> anyhow::Result<Running> {
     match which {
         Which::Floor => {
@@ -118,17 +118,17 @@ pub(crate) async fn start(which: Which, places: &Places, load: &Load) -> anyhow:
     }
 }
 
-/// Starts a server that keeps data, on none, and waits until it is ready.
+/// Starts a server with an empty data directory that survives restarts, and waits until it is ready.
 pub(crate) async fn start_empty(which: Which, places: &Places) -> anyhow::Result<Running> {
     start_in(folder(places, which)?, which, places).await
 }
 
-/// Starts Windlass with its control loops and simulated nodes, on no data.
+/// Starts Windlass with its control loops and simulated nodes, without data.
 pub(crate) async fn start_with_nodes(places: &Places, nodes: usize) -> anyhow::Result<Running> {
     windlass::start_with(folder(places, Which::Windlass)?, places, &["--nodes", &nodes.to_string()]).await
 }
 
-/// Ends a server in good order, and starts it again on the data that it has left.
+/// Shuts a server down and starts it again on the same data.
 pub(crate) async fn restart(server: Running, which: Which, places: &Places) -> anyhow::Result<Running> {
     let Running { processes, folder, .. } = server;
     tokio::task::spawn_blocking(move || processes.into_iter().try_for_each(Server::end))
@@ -141,18 +141,18 @@ async fn start_in(folder: TempDir, which: Which, places: &Places) -> anyhow::Res
     match which {
         Which::Kubernetes => kubernetes::start(folder, places).await,
         Which::Windlass => windlass::start(folder, places).await,
-        Which::Floor => bail!("the floor keeps no data"),
+        Which::Floor => bail!("the floor stores no data"),
     }
     .with_context(|| format!("cannot start {}", which.title()))
 }
 
-/// A folder for a server's data, on the disk where the build is: memory file systems know no durability.
+/// Creates a directory for a server's data on the disk of the build, since in-memory file systems are not durable.
 fn folder(places: &Places, which: Which) -> anyhow::Result<TempDir> {
     fs::create_dir_all(&places.data).with_context(|| format!("cannot make {}", places.data.display()))?;
     Ok(tempfile::Builder::new().prefix(&format!("{}-", which.folder_name())).tempdir_in(&places.data)?)
 }
 
-/// Waits for the file that a server writes once it serves, and answers with the URL in it.
+/// Waits for the file that a server writes once it serves, and returns the URL in it.
 async fn ready_file(path: &Path, process: &mut Server) -> anyhow::Result<String> {
     let start = Instant::now();
     loop {
@@ -161,13 +161,13 @@ async fn ready_file(path: &Path, process: &mut Server) -> anyhow::Result<String>
         }
         process.check()?;
         if start.elapsed() > READY_WITHIN {
-            bail!("{} does not appear", path.display());
+            bail!("{} was not written in time", path.display());
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 
-/// Waits until `/readyz` is good.
+/// Waits until `/readyz` succeeds.
 async fn readyz(url: &str, tls: &Arc<ClientConfig>, process: &mut Server) -> anyhow::Result<()> {
     let start = Instant::now();
     loop {
@@ -179,7 +179,7 @@ async fn readyz(url: &str, tls: &Arc<ClientConfig>, process: &mut Server) -> any
         };
         process.check()?;
         if start.elapsed() > READY_WITHIN {
-            return Err(answer).with_context(|| format!("{url} does not get ready"));
+            return Err(answer).with_context(|| format!("{url} did not become ready"));
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

@@ -1,4 +1,4 @@
-//! What every measurement asks for: which servers, where their programs and their data are, and where the numbers go.
+//! Options of every measurement: servers, paths of programs and data, and the output file.
 
 use std::{fs, path::PathBuf};
 
@@ -9,16 +9,16 @@ use windlass_bench::program::{build_windlass, target};
 
 use crate::servers::{Places, Which};
 
-/// The arguments.
+/// Options shared by all measurements.
 #[derive(Debug, Args)]
 pub(crate) struct SetupArgs {
-    /// Folder with kube-apiserver and etcd, as `cargo xtask peers` makes it [default: target/peers]
+    /// Directory with kube-apiserver and etcd, as built by `cargo xtask peers` [default: target/peers]
     #[arg(long, value_name = "DIR", env = "WINDLASS_PEERS")]
     peers: Option<PathBuf>,
-    /// The windlass program [default: built from this workspace]
+    /// windlass program [default: built from this workspace]
     #[arg(long, value_name = "FILE")]
     windlass: Option<PathBuf>,
-    /// Folder for the servers' data; it should be on a disk [default: target/bench]
+    /// Directory for the servers' data; it should be on a disk [default: target/bench]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Measure only this server; may be repeated
@@ -30,15 +30,15 @@ pub(crate) struct SetupArgs {
 }
 
 impl SetupArgs {
-    /// Which of the servers to measure.
+    /// Returns the servers to measure.
     pub(crate) fn servers(&self, known: &[Which]) -> Vec<Which> {
         if self.only.is_empty() { known.to_vec() } else { self.only.clone() }
     }
 
-    /// Where everything is. Builds windlass if it is to be measured and no program was given.
+    /// Resolves all paths. Builds windlass if it is measured and no program was given.
     pub(crate) fn places(&self, which: &[Which]) -> anyhow::Result<Places> {
         if cfg!(debug_assertions) {
-            eprintln!("warning: not built with --release, the client itself is slow");
+            eprintln!("warning: built without --release: the client itself is slow");
         }
         Ok(Places {
             windlass: match &self.windlass {
@@ -51,14 +51,14 @@ impl SetupArgs {
         })
     }
 
-    /// Writes the numbers, where that was asked for.
+    /// Writes the numbers if an output file was given.
     pub(crate) fn write_json(&self, json: &Value) -> anyhow::Result<()> {
         let Some(path) = &self.json else { return Ok(()) };
         fs::write(path, format!("{json:#}\n")).with_context(|| format!("cannot write {}", path.display()))
     }
 }
 
-/// Where everything is for the real pair alone.
+/// Resolves the paths for kube-apiserver and etcd alone.
 pub(crate) fn peers(folder: Option<PathBuf>) -> Places {
     Places {
         peers: folder.unwrap_or_else(|| target().join("peers")),

@@ -1,7 +1,8 @@
-//! A soak of the control loops: thousands of deployments on simulated nodes, rolled, then left alone.
+//! A soak test of the control loops: thousands of Deployments on simulated nodes, rolled out again several times, then
+//! left alone.
 //!
-//! Everything must converge, memory must stay flat from one roll to the next, and at rest nothing may be written but the
-//! signs of life of nodes.
+//! Everything must converge, memory must stay flat from one rollout to the next, and at rest nothing may be written
+//! except node heartbeats and events.
 
 mod writes;
 
@@ -21,35 +22,36 @@ use crate::{
     setup::SetupArgs,
 };
 
-/// How often progress is looked at.
+/// Interval between progress checks.
 const LOOK: Duration = Duration::from_secs(2);
-/// Pods that a simulated node takes.
+/// Number of pods a simulated node accepts.
 const PODS_PER_NODE: usize = 110;
-/// Writes of a deployment and all that it owns, in one roll or its creation, above which a loop spins.
+/// Maximum number of writes per Deployment and everything it owns, in one rollout or its creation; more means that a
+/// loop spins.
 const MOST_WRITES: f64 = 60.0;
-/// How much more memory there may be after the last roll than after the first.
+/// Maximum growth of memory from the first rollout to the last.
 const MOST_GROWTH: f64 = 1.15;
 
-/// Create many deployments on simulated nodes, roll them, and look whether the control loops come to rest
+/// Create many Deployments on simulated nodes, roll them out again, and check that the control loops come to rest
 #[derive(Debug, Args)]
 pub(crate) struct SoakArgs {
     #[command(flatten)]
     setup: SetupArgs,
-    /// How many deployments
+    /// Number of Deployments
     #[arg(long, default_value_t = 5000)]
     deployments: usize,
-    /// How many pods each has
+    /// Pods per Deployment
     #[arg(long, default_value_t = 3)]
     replicas: usize,
-    /// How often all are rolled
+    /// Number of rollouts
     #[arg(long, default_value_t = 2)]
     rolls: usize,
-    /// How many minutes it takes in all; what is left after the rolls is rest
+    /// Total duration in minutes; the time left after the rollouts is spent at rest
     #[arg(long, default_value_t = 10)]
     minutes: u64,
 }
 
-/// A phase that has come to its end.
+/// A completed phase.
 struct Phase {
     name: String,
     took: Duration,
@@ -60,7 +62,7 @@ struct Phase {
 pub(crate) async fn run(args: SoakArgs) -> anyhow::Result<()> {
     let begin = Instant::now();
     let places = args.setup.places(&[servers::Which::Windlass])?;
-    // Rolls need room for new pods beside the old.
+    // Rollouts need room for new pods beside the old ones.
     let nodes = (args.deployments * args.replicas).div_ceil(PODS_PER_NODE) * 3 / 2 + 1;
     let server = servers::start_with_nodes(&places, nodes).await?;
     eprintln!("ready in {:.1} ms with {nodes} nodes", server.ready_in.as_secs_f64() * 1e3);
@@ -83,7 +85,7 @@ struct Soak {
 }
 
 impl Soak {
-    /// Writes every deployment in its n-th form, and waits until all are as they should be.
+    /// Writes every Deployment in its n-th form and waits until all have converged.
     async fn phase(&self, name: &str, form: usize) -> anyhow::Result<Phase> {
         let (begin, before) = (Instant::now(), Writes::of(&self.client).await?);
         let plan = Plan { requests: self.args.deployments, lanes: 32, at_least: Duration::ZERO };
@@ -106,7 +108,7 @@ impl Soak {
         self.server.settle().await?;
         let writes = Writes::of(&self.client).await?.since(&before);
         eprintln!(
-            "{name}: asked for in {:.1} s, there after {:.1} s, {:.1} MB",
+            "{name}: written in {:.1} s, converged after {:.1} s, {:.1} MB",
             written.as_secs_f64(),
             took.as_secs_f64(),
             self.server.memory()? as f64 / 1e6
@@ -114,12 +116,12 @@ impl Soak {
         Ok(Phase { name: name.to_owned(), took, memory: self.server.memory()?, writes })
     }
 
-    /// Waits until every deployment has all its pods, of the newest form.
+    /// Waits until every Deployment has all its pods in the newest form.
     async fn converged(&self, form: usize) -> anyhow::Result<()> {
         let deadline = Instant::now() + Duration::from_secs(60 * self.args.minutes.max(1));
         loop {
             let (status, list) = self.client.ask(Method::GET, COLLECTION, Body::default()).await?;
-            ensure!(status.is_success(), "cannot list deployments: {status}");
+            ensure!(status.is_success(), "failed to list Deployments: {status}");
             let done = list["items"]
                 .as_array()
                 .map_or(0, |all| all.iter().filter(|deployment| is_done(deployment, self.args.replicas, form)).count());
@@ -127,14 +129,14 @@ impl Soak {
                 return Ok(());
             }
             if Instant::now() > deadline {
-                bail!("only {done} of {} deployments have converged", self.args.deployments);
+                bail!("only {done} of {} Deployments have converged", self.args.deployments);
             }
             eprintln!("  {} of {}", thousands(done as u64), thousands(self.args.deployments as u64));
             tokio::time::sleep(LOOK).await;
         }
     }
 
-    /// Leaves everything alone until the end, and counts what is written all the same.
+    /// Leaves everything alone until the end and counts the writes.
     async fn rest(&self, end: Instant) -> anyhow::Result<Phase> {
         let (begin, before) = (Instant::now(), Writes::of(&self.client).await?);
         tokio::time::sleep_until(end.max(begin + Duration::from_secs(60)).into()).await;
@@ -175,7 +177,7 @@ fn is_done(deployment: &Value, replicas: usize, form: usize) -> bool {
 
 fn table(phases: &[Phase], deployments: usize) -> String {
     let mut text =
-        String::from("| phase | time | memory | writes | for a deployment | by kind |\n|---|---|---|---|---|---|\n");
+        String::from("| phase | time | memory | writes | per Deployment | by kind |\n|---|---|---|---|---|---|\n");
     for phase in phases {
         let total = phase.writes.without_signs_of_life();
         text += &format!(
@@ -199,18 +201,18 @@ fn numbers(phases: &[Phase]) -> Value {
     phases.iter().map(phase).collect()
 }
 
-/// Whether the loops came to rest.
+/// Fails if the loops did not come to rest.
 fn judge(phases: &[Phase], deployments: usize) -> anyhow::Result<()> {
     let Some((rest, busy)) = phases.split_last() else { return Ok(()) };
     for phase in busy {
         let each = phase.writes.without_signs_of_life() as f64 / deployments as f64;
-        ensure!(each <= MOST_WRITES, "{}: {each:.1} writes for each deployment: a loop spins", phase.name);
+        ensure!(each <= MOST_WRITES, "{}: {each:.1} writes per Deployment: a loop spins", phase.name);
     }
     let idle = rest.writes.without_signs_of_life();
     ensure!(idle == 0, "{idle} writes at rest: {}", rest.writes);
     if let [_, first, .., last] = busy {
         let growth = last.memory as f64 / first.memory as f64;
-        ensure!(growth <= MOST_GROWTH, "memory grew {growth:.2} times from the first roll to the last");
+        ensure!(growth <= MOST_GROWTH, "memory grew by a factor of {growth:.2} from the first rollout to the last");
     }
     Ok(())
 }

@@ -1,11 +1,11 @@
 //! Tables in Markdown.
 
-/// A number as people write it.
+/// Formats a number with thousands separators.
 pub fn thousands(number: u64) -> String {
     if number < 1000 { number.to_string() } else { format!("{},{:03}", thousands(number / 1000), number % 1000) }
 }
 
-/// Rows, the first of them the header, as a table in Markdown.
+/// Renders rows as a Markdown table; the first row is the header.
 pub fn render(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);

@@ -1,6 +1,6 @@
-//! `cargo xtask builtins`: the table of built-in kinds, regenerated from the published Go modules.
+//! `cargo xtask builtins`: regenerates the table of built-in kinds from the published Go modules.
 //!
-//! Needs Go and the module proxy (or a module cache that already has the modules).
+//! Needs Go and the module proxy, or a module cache that already has the modules.
 
 mod openapi;
 mod read;
@@ -13,12 +13,11 @@ use anyhow::{Context as _, bail, ensure};
 use windlass_builtins::resource::Table;
 use windlass_builtins::table;
 
-/// The release the table describes; `xtask/builtins-go/go.mod` names the same.
+/// The release that the table describes; `xtask/builtins-go/go.mod` names the same.
 const KUBERNETES: &str = "k8s.io/kubernetes@v1.36.4";
 
-/// Without options, writes the file. `--check` compares instead. `--openapi` compares the documents of version 3 with the
-/// published ones. `--vectors` runs the protobuf codec against the
-/// vectors that Kubernetes publishes.
+/// Writes the table. `--check` compares it instead. `--openapi` compares the OpenAPI v3 documents with the published
+/// ones. `--vectors` runs the protobuf codec against the test vectors that Kubernetes publishes.
 pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let go = root.join("xtask/builtins-go");
@@ -34,13 +33,16 @@ pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
         ["--check"] => {
             let table = generate(&go)?;
             ensure!(table::decode(table::file())? == table, "the table is stale: run `cargo xtask builtins`");
-            ensure!(table::encode(&table) == table::file(), "the file has another form: run `cargo xtask builtins`");
+            ensure!(
+                table::encode(&table) == table::file(),
+                "the file has an outdated encoding: run `cargo xtask builtins`"
+            );
             println!("up to date: {}", summary(&table));
             Ok(())
         }
         ["--openapi"] => openapi::run(&module_folder(&go, KUBERNETES)?),
         ["--vectors", folders @ ..] => vectors::run(&go, folders),
-        _ => bail!("usage: cargo xtask builtins [--check | --openapi | --vectors [FOLDER...]]"),
+        _ => bail!("usage: cargo xtask builtins [--check | --openapi | --vectors [DIR...]]"),
     }
 }
 
@@ -51,17 +53,21 @@ fn generate(go: &Path) -> anyhow::Result<Table> {
     read::table(&output(&mut command)?)
 }
 
-/// The folder of a module in the module cache, downloading it if need be.
+/// Returns the directory of a module in the module cache, downloading the module if necessary.
 fn module_folder(go: &Path, module: &str) -> anyhow::Result<PathBuf> {
     let answer = output(Command::new("go").args(["mod", "download", "-json", module]).current_dir(go))?;
-    let answer: serde_json::Value = serde_json::from_slice(&answer).context("read the answer of go mod download")?;
-    let folder = answer["Dir"].as_str().with_context(|| format!("go mod download of {module} names no folder"))?;
+    let answer: serde_json::Value =
+        serde_json::from_slice(&answer).context("failed to read the output of go mod download")?;
+    let folder =
+        answer["Dir"].as_str().with_context(|| format!("go mod download of {module} reported no directory"))?;
     Ok(PathBuf::from(folder))
 }
 
 fn output(command: &mut Command) -> anyhow::Result<Vec<u8>> {
-    let output =
-        command.stderr(Stdio::inherit()).output().with_context(|| format!("run {command:?} (is Go there?)"))?;
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("failed to run {command:?}: is Go installed?"))?;
     ensure!(output.status.success(), "{command:?} failed");
     Ok(output.stdout)
 }

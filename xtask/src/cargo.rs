@@ -1,4 +1,4 @@
-//! Cargo, called by a program that cargo has started, and what it builds.
+//! Runs cargo from a program that cargo has started, and locates its output.
 
 use std::{ffi::OsString, path::PathBuf, process::Command};
 
@@ -6,13 +6,13 @@ use anyhow::{Context as _, ensure};
 
 use crate::peers;
 
-/// The cargo that has started this program.
+/// Returns the cargo that started this program.
 pub(crate) fn program() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-/// Keeps to this program what cargo tells it about itself: build scripts would run anew because of it, and after that of
-/// ring most of what there is would be compiled anew.
+/// Removes the variables that cargo sets for this program: build scripts would rerun because of them, and after the one
+/// of ring most of the workspace would be recompiled.
 pub(crate) fn forget(command: &mut Command) -> &mut Command {
     for (name, _) in std::env::vars_os() {
         if ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
@@ -22,15 +22,15 @@ pub(crate) fn forget(command: &mut Command) -> &mut Command {
     command
 }
 
-/// Builds a program of the workspace, and says where it is.
+/// Builds a program of the workspace and returns its path.
 pub(crate) fn build(package: &str, name: &str) -> anyhow::Result<PathBuf> {
     let mut command = Command::new(program());
     command.args(["build", "--quiet", "--package", package]).current_dir(env!("CARGO_MANIFEST_DIR"));
-    ensure!(forget(&mut command).status().context("cannot run cargo")?.success(), "{package} does not build");
+    ensure!(forget(&mut command).status().context("cannot run cargo")?.success(), "failed to build {package}");
     Ok(std::path::absolute(peers::target())?.join("debug").join(name))
 }
 
-/// The windlass program, built.
+/// Builds the windlass program and returns its path.
 pub(crate) fn windlass() -> anyhow::Result<PathBuf> {
     build("windlass-cli", "windlass")
 }

@@ -1,8 +1,8 @@
-//! `cargo xtask e2e`: real clients against a server that is started for them.
+//! `cargo xtask e2e`: runs real clients against a server that is started for them.
 //!
-//! Every suite in `e2e/` is a program that gets `$KUBECONFIG`, and prints a line for every check: `ok ...` or
-//! `FAILED ...`, or what `cargo test` prints for a test. What a suite needs is installed under `target/e2e`; what cannot be
-//! installed is an error, never a skip.
+//! Every suite in `e2e/` is a program that gets `$KUBECONFIG` and prints a line per check: `ok ...` or `FAILED ...`, or
+//! the output of `cargo test`. The dependencies of a suite are installed under `target/e2e`; a missing tool is an
+//! error, never a skip.
 
 pub(crate) mod server;
 mod suites;
@@ -26,14 +26,14 @@ struct Options {
     suites: Vec<&'static Suite>,
 }
 
-/// Runs the suites, prints how many checks passed and failed, and fails if one did.
+/// Runs the suites, prints how many checks passed and failed, and fails if any failed.
 pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
     let options = parse(args)?;
     let folder = peers::target().join("e2e");
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let mut commands = Vec::new();
     for suite in &options.suites {
-        // Before anything runs: whoever lacks a program should not wait to hear of it.
+        // Before anything runs, so that a missing program is reported at once.
         let command = (suite.prepare)(&folder, &options.peers).with_context(|| suite.name)?;
         commands.push((suite.name, command));
     }

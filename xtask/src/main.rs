@@ -1,4 +1,4 @@
-//! Chores of the repository: `cargo xtask CHORE`.
+//! Repository tasks: `cargo xtask TASK`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool")]
 
@@ -11,7 +11,7 @@ mod tidy;
 
 use anyhow::bail;
 
-const USAGE: &str = "usage: cargo xtask builtins [--check | --openapi | --vectors [FOLDER...]] | e2e [FLAGS] | peers | scaffold [FLAGS] | tidy";
+const USAGE: &str = "usage: cargo xtask builtins [--check | --openapi | --vectors [DIR...]] | e2e [FLAGS] | peers | scaffold [FLAGS] | tidy";
 
 fn main() -> anyhow::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();

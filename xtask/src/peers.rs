@@ -1,7 +1,8 @@
-//! `cargo xtask peers`: builds kube-apiserver, kubectl and etcd into `target/peers`, for benchmarks and end-to-end tests.
+//! `cargo xtask peers`: builds kube-apiserver, kubectl and etcd into `target/peers`, for benchmarks and end-to-end
+//! tests.
 //!
-//! They come from the Go module proxy by the ordinary `go` command. Kubernetes is not meant to be depended on: its
-//! go.mod refers to parts of its own repository, which are published as modules of the matching version.
+//! They come from the Go module proxy through the ordinary `go` command. Kubernetes is not meant to be a dependency:
+//! its go.mod refers to parts of its own repository, which are published as modules of the matching version.
 
 use std::{
     ffi::OsStr,
@@ -22,37 +23,40 @@ struct Download {
     go_mod: PathBuf,
 }
 
-/// Builds those that are not there yet.
+/// Builds the programs that are missing.
 pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
     ensure!(args.is_empty(), "usage: cargo xtask peers");
     let peers = folder();
     let built = |name: &str| peers.join(name).is_file();
     if !built("kube-apiserver") || !built("kubectl") {
-        kubernetes(&peers).context("cannot build Kubernetes")?;
+        kubernetes(&peers).context("failed to build Kubernetes")?;
     }
     if !built("etcd") {
-        etcd(&peers).context("cannot build etcd")?;
+        etcd(&peers).context("failed to build etcd")?;
     }
     println!("kube-apiserver and kubectl {KUBERNETES} and etcd {ETCD} are in {}", peers.display());
     Ok(())
 }
 
-/// Where the peers are, unless somebody says otherwise.
+/// Returns the default directory of the peers.
 pub(crate) fn folder() -> PathBuf {
     target().join("peers")
 }
 
-/// The target folder of the workspace.
+/// Returns the target directory of the workspace.
 pub(crate) fn target() -> PathBuf {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask must lie in the workspace");
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask must be in the workspace");
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from)
 }
 
-/// A peer in a folder, or how to get it.
+/// Returns the path of a peer in a directory, or an error that says how to get it.
 pub(crate) fn find(folder: &Path, name: &str) -> anyhow::Result<PathBuf> {
     let path = folder.join(name);
     if !path.is_file() {
-        bail!("{} is not there: `cargo xtask peers` builds it, or name its folder with --peers", path.display());
+        bail!(
+            "{} does not exist: build it with `cargo xtask peers`, or pass its directory with --peers",
+            path.display()
+        );
     }
     std::path::absolute(&path).with_context(|| format!("cannot use {}", path.display()))
 }
@@ -62,14 +66,14 @@ fn kubernetes(peers: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(&module)?;
     let version = format!("k8s.io/kubernetes@{KUBERNETES}");
     let download = go(&module, ["mod", "download", "-json", &version])?;
-    let download: Download = serde_json::from_slice(&download).context("cannot read what go says")?;
+    let download: Download = serde_json::from_slice(&download).context("failed to read the output of go")?;
     let theirs = fs::read_to_string(&download.go_mod)?;
     fs::write(module.join("go.mod"), go_mod(&theirs, KUBERNETES)?)?;
     fs::write(
         module.join("peers.go"),
         "package peers\n\nimport (\n\t_ \"k8s.io/kubernetes/cmd/kube-apiserver/app\"\n\t_ \"k8s.io/kubernetes/cmd/kubectl\"\n)\n",
     )?;
-    // Some modules have tests that need what is not published; -e leaves those out.
+    // Some modules have tests with unpublished dependencies; -e ignores those.
     go(&module, ["mod", "tidy", "-e"])?;
     let (major, minor) = major_and_minor(KUBERNETES)?;
     let package = "k8s.io/component-base/version";
@@ -77,7 +81,7 @@ fn kubernetes(peers: &Path) -> anyhow::Result<()> {
         "-s -w -X {package}.gitVersion={KUBERNETES} -X {package}.gitMajor={major} -X {package}.gitMinor={minor}"
     );
     for name in ["kubectl", "kube-apiserver"] {
-        println!("building {name} {KUBERNETES}: this takes some minutes");
+        println!("building {name} {KUBERNETES}, which takes some minutes");
         let output = peers.join(name);
         let package = format!("k8s.io/kubernetes/cmd/{name}");
         go(
@@ -121,9 +125,10 @@ fn go<S: AsRef<OsStr>>(folder: &Path, args: impl IntoIterator<Item = S>) -> anyh
     Ok(output.stdout)
 }
 
-/// A go.mod that requires Kubernetes, with its parts replaced by what is published of them.
+/// Returns a go.mod that requires Kubernetes, with its parts replaced by the published modules.
 fn go_mod(theirs: &str, version: &str) -> anyhow::Result<String> {
-    let go = theirs.lines().find(|line| line.starts_with("go ")).context("their go.mod names no Go version")?;
+    let go =
+        theirs.lines().find(|line| line.starts_with("go ")).context("the go.mod of Kubernetes names no Go version")?;
     let part = |line: &str| {
         let name = line.split_whitespace().find(|word| *word != "require" && *word != "replace")?.to_owned();
         let ours = name.starts_with("k8s.io/") && (line.contains(" => ./staging/") || line.contains(" v0.0.0"));
@@ -132,7 +137,7 @@ fn go_mod(theirs: &str, version: &str) -> anyhow::Result<String> {
     let mut parts: Vec<String> = theirs.lines().filter_map(part).collect();
     parts.sort_unstable();
     parts.dedup();
-    ensure!(!parts.is_empty(), "their go.mod has no parts of its own");
+    ensure!(!parts.is_empty(), "the go.mod of Kubernetes has no staging modules");
     let published = version.replacen("v1.", "v0.", 1);
     let replaced: String = parts.iter().map(|part| format!("\t{part} => {part} {published}\n")).collect();
     Ok(format!("module peers\n\n{go}\n\nrequire k8s.io/kubernetes {version}\n\nreplace (\n{replaced})\n"))

@@ -1,7 +1,7 @@
-//! `cargo xtask tidy`: the rules of the house that the compiler does not know.
+//! `cargo xtask tidy`: project conventions that the compiler does not check.
 //!
-//! Every rule answers with a list of complaints, each naming the file or crate and what to do; no complaint, no
-//! defect. The same check is a test, so that `cargo test --workspace` runs it.
+//! Every rule returns a list of complaints, each naming the file or crate and the fix. The same check is a test, so
+//! `cargo test --workspace` runs it.
 
 mod dependencies;
 mod manifests;
@@ -17,10 +17,10 @@ use anyhow::{Context as _, bail, ensure};
 use self::dependencies::Metadata;
 use crate::cargo;
 
-/// Whose dependencies are looked at: what only other systems need is not in what is shipped.
+/// The platform whose dependencies are checked: crates that only other systems need are not shipped.
 const PLATFORM: &str = "x86_64-unknown-linux-gnu";
 
-/// Checks the repository, and fails with all that is wrong with it.
+/// Checks the repository and fails with all complaints.
 pub(crate) fn run(args: &[&str]) -> anyhow::Result<()> {
     ensure!(args.is_empty(), "usage: cargo xtask tidy");
     let complaints = check()?;
@@ -39,9 +39,9 @@ fn check() -> anyhow::Result<Vec<String>> {
     Ok(complaints)
 }
 
-/// The root of the workspace.
+/// Returns the root of the workspace.
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask must lie in the workspace").to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask must be in the workspace").to_owned()
 }
 
 fn metadata(root: &Path) -> anyhow::Result<Metadata> {
@@ -49,9 +49,9 @@ fn metadata(root: &Path) -> anyhow::Result<Metadata> {
         .args(["metadata", "--format-version", "1", "--quiet", "--filter-platform", PLATFORM])
         .current_dir(root)
         .output()
-        .context("cannot run cargo metadata")?;
+        .context("failed to run cargo metadata")?;
     ensure!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).context("cannot read what cargo metadata says")
+    serde_json::from_slice(&output.stdout).context("failed to read the output of cargo metadata")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! When the events of a watch are read from the connection: from there on their time is the runtime's.
+//! The time at which watch events are read from the connection, where the runtime's share begins.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -9,12 +9,12 @@ use tower::service_fn;
 
 use crate::{subject::now, widget::SENT_AT};
 
-/// When each write was read as an event, by the time at which it was sent.
+/// The time each write was read as an event, keyed by the time it was sent.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Arrivals(Arc<Mutex<HashMap<i64, i64>>>);
 
 impl Arrivals {
-    /// The same client, with all that it reads looked at.
+    /// Wraps a client so that everything it reads is inspected.
     pub(crate) fn watching(&self, client: Client) -> Client {
         let namespace = client.default_namespace().to_owned();
         let arrivals = self.clone();
@@ -36,7 +36,7 @@ impl Arrivals {
         Client::new(service, namespace)
     }
 
-    /// When the event of a write was read, told once.
+    /// Returns the time the event of a write was read, once.
     pub(crate) fn take(&self, sent: i64) -> Option<i64> {
         self.0.lock().remove(&sent)
     }
@@ -46,12 +46,12 @@ impl Arrivals {
     }
 }
 
-/// A line of a watch, which may come in pieces.
+/// A line of a watch, which may arrive in pieces.
 #[derive(Debug, Default)]
 struct Line(Vec<u8>);
 
 impl Line {
-    /// Tells the write of each line that ends here.
+    /// Calls `ended` with the send time of each line that ends here.
     fn read(&mut self, data: &[u8], mut ended: impl FnMut(i64)) {
         for piece in data.split_inclusive(|byte| *byte == b'\n') {
             self.0.extend_from_slice(piece);
@@ -65,7 +65,7 @@ impl Line {
     }
 }
 
-/// When the write that a line tells of was sent: the text behind the annotation's name.
+/// Returns the time the write in a line was sent: the text after the annotation's name.
 pub(crate) fn sent_at(line: &str) -> Option<i64> {
     let (_, behind) = line.split_once(SENT_AT)?;
     behind.split('"').find(|text| text.starts_with(|first: char| first.is_ascii_digit()))?.parse().ok()

@@ -1,4 +1,4 @@
-//! The runtimes that are compared, each scenario in a process of its own.
+//! The compared runtimes, with each scenario in a process of its own.
 
 use std::{
     env,
@@ -19,20 +19,20 @@ use crate::{
 /// A runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Contender {
-    /// This project's
+    /// The runtime of this project
     Windlass,
-    /// kube's, in Rust
+    /// The runtime of kube, in Rust
     KubeRuntime,
-    /// The one of kubebuilder, in Go
+    /// The runtime of kubebuilder, in Go
     ControllerRuntime,
-    /// None: a watch whose lines are thrown away
+    /// No runtime: a watch whose lines are discarded
     Floor,
 }
 
 impl Contender {
     pub(crate) const ALL: [Self; 4] = [Self::Floor, Self::KubeRuntime, Self::ControllerRuntime, Self::Windlass];
 
-    /// What people call it.
+    /// Returns the display name.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Windlass => "Windlass",
@@ -50,9 +50,9 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// Builds what is not built.
+    /// Builds programs that are not built yet.
     pub(crate) fn build(contenders: &[Contender]) -> anyhow::Result<Self> {
-        let rust = env::current_exe().context("cannot tell where this program is")?;
+        let rust = env::current_exe().context("failed to find the path of this program")?;
         let go = rust.with_file_name("controller-runtime");
         if contenders.contains(&Contender::ControllerRuntime) {
             let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("go");
@@ -63,7 +63,7 @@ impl Programs {
         Ok(Self { rust, go })
     }
 
-    /// This program, as one that is measured.
+    /// Returns this program as a measured subject.
     fn subject(&self, name: &str) -> Command {
         let mut command = Command::new(&self.rust);
         command.args(["subject", name]);
@@ -85,21 +85,21 @@ impl Run<'_> {
         self.start("sync", objects)?.result()
     }
 
-    /// Reconciles all objects again.
+    /// Reconciles all objects once more.
     pub(crate) fn reconcile(&self, objects: usize) -> anyhow::Result<Reconciled> {
         self.start("reconcile", objects)?.result()
     }
 
-    /// Times writes at a steady rate, from its second second on: in the first, the server and the runtime get warm.
+    /// Times writes at a steady rate. The first second is not measured, so that server and runtime are warm.
     pub(crate) async fn latency(&self, objects: usize, rate: u32, writes: usize) -> anyhow::Result<Latencies> {
         let mut process = self.start("latency", objects)?;
         let ready = process.line()?;
         ensure!(ready == "ready", "{} said {ready:?}", self.contender.title());
         let warm_up = rate as usize;
         self.server.write_steadily(objects, rate, warm_up + writes).await?;
-        // The last events are on their way.
+        // The last events are still on their way.
         tokio::time::sleep(std::time::Duration::from_millis(500)).await;
-        process.child.stdin.take().context("its input is piped")?.write_all(b"stop\n")?;
+        process.child.stdin.take().context("standard input must be piped")?.write_all(b"stop\n")?;
         let mut latencies: Latencies = process.result()?;
         for micros in [&mut latencies.writes, &mut latencies.events] {
             micros.drain(..warm_up.min(micros.len()));
@@ -127,12 +127,12 @@ impl Run<'_> {
             .stdout(Stdio::piped())
             .spawn()
             .with_context(|| format!("cannot start {}", self.contender.title()))?;
-        let output = BufReader::new(child.stdout.take().context("its output is piped")?);
+        let output = BufReader::new(child.stdout.take().context("standard output must be piped")?);
         Ok(Process { child, output })
     }
 }
 
-/// A contender at work, killed when dropped.
+/// A running contender, killed when dropped.
 struct Process {
     child: Child,
     output: BufReader<std::process::ChildStdout>,
@@ -142,20 +142,20 @@ impl Process {
     fn line(&mut self) -> anyhow::Result<String> {
         let mut line = String::new();
         if self.output.read_line(&mut line)? == 0 {
-            bail!("it ended without a result: {}", self.child.wait()?);
+            bail!("the subject ended without a result: {}", self.child.wait()?);
         }
         Ok(line.trim().to_owned())
     }
 
     fn result<T: DeserializeOwned>(mut self) -> anyhow::Result<T> {
         let line = self.line()?;
-        serde_json::from_str(&line).with_context(|| format!("not a result: {line}"))
+        serde_json::from_str(&line).with_context(|| format!("invalid result: {line}"))
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail only if it has ended already.
+        // Both fail only if the process has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

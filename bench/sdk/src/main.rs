@@ -1,5 +1,5 @@
-//! `windlass-bench-sdk`: fills a server with custom resources, then lets the Windlass runtime, kube-runtime and
-//! controller-runtime watch, queue and reconcile them, one after the other, and prints how they compare.
+//! `windlass-bench-sdk`: fills a server with custom resources, lets the Windlass runtime, kube-runtime and
+//! controller-runtime watch, queue and reconcile them one after the other, and prints the comparison.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool")]
 
@@ -24,7 +24,7 @@ use crate::{
     subject::SubjectArgs,
 };
 
-/// Measures the Windlass runtime beside kube-runtime and controller-runtime
+/// Compare the Windlass runtime with kube-runtime and controller-runtime
 #[derive(Debug, Parser)]
 #[command(args_conflicts_with_subcommands = true)]
 struct Cli {
@@ -45,31 +45,31 @@ struct BenchArgs {
     /// Objects to sync
     #[arg(long, default_value_t = 100_000)]
     objects: usize,
-    /// Keys of the largest queue
+    /// Keys in the largest queue
     #[arg(long, default_value_t = 1_000_000)]
     keys: usize,
-    /// Reconciles at a time
+    /// Concurrent reconciles
     #[arg(long, default_value_t = 8)]
     concurrency: u16,
-    /// Objects that are there while writes are timed
+    /// Existing objects while writes are timed
     #[arg(long, default_value_t = 10_000)]
     latency_objects: usize,
-    /// Writes in a second while they are timed, one after the other
+    /// Writes per second while they are timed, for one rate after the other
     #[arg(long, value_delimiter = ',', default_values_t = [200, 1000])]
     rate: Vec<u32>,
-    /// Writes that are timed at each rate
+    /// Timed writes per rate
     #[arg(long, default_value_t = 10_000)]
     writes: usize,
-    /// Measure so many times, and take the median of each number
+    /// Number of runs; the median of each number is reported
     #[arg(long, default_value_t = 1)]
     runs: usize,
-    /// Only these; may be repeated
+    /// Measure only this runtime; may be repeated
     #[arg(long, value_enum)]
     only: Vec<Contender>,
-    /// Another program that serves, instead of building windlass
+    /// windlass program to serve with [default: built from this workspace]
     #[arg(long, value_name = "FILE")]
     windlass: Option<PathBuf>,
-    /// Folder for the server's data; it should be on a disk [default: target/bench]
+    /// Directory for the server's data; it should be on a disk [default: target/bench]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 }

@@ -9,24 +9,24 @@ use crate::{
     subject::{Latencies, Queued, Reconciled, Synced},
 };
 
-/// Something that is measured. Less is better but for rates.
+/// A measure. Less is better, except for rates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Measure {
     SyncTime,
     PeakMemory,
     MemoryPerObject,
     Reconciles,
-    /// By writes in a second, from the sending of a write.
+    /// From sending a write, by writes per second.
     WriteMedian(u32),
     WriteTail(u32),
-    /// By writes in a second, from the reading of its event.
+    /// From reading its event, by writes per second.
     EventMedian(u32),
     EventTail(u32),
     /// By number of keys.
     Queue(usize),
 }
 
-/// All numbers, of all runs.
+/// All numbers of all runs.
 #[derive(Debug, Default)]
 pub(crate) struct Figures(BTreeMap<(Measure, Contender), Vec<f64>>);
 
@@ -68,7 +68,7 @@ impl Figures {
         self.0.entry((measure, contender)).or_default().push(value);
     }
 
-    /// A table for people and for the README.
+    /// Prints the table as it appears in the README.
     pub(crate) fn print(&self, contenders: &[Contender]) {
         let median = |measure, contender| {
             let mut values = self.0.get(&(measure, contender))?.clone();
@@ -79,7 +79,7 @@ impl Figures {
         measures.dedup();
         let mut header = vec![String::new()];
         header.extend(contenders.iter().map(|contender| contender.title().to_owned()));
-        header.extend(["against the better", "target", "met"].map(str::to_owned));
+        header.extend(["vs the better", "target", "met"].map(str::to_owned));
         let mut rows = vec![header];
         for measure in measures {
             let mut row = vec![measure.title()];
@@ -110,7 +110,7 @@ impl Measure {
         match self {
             Self::SyncTime => "sync, time".to_owned(),
             Self::PeakMemory => "sync, peak memory".to_owned(),
-            Self::MemoryPerObject => "memory for an object".to_owned(),
+            Self::MemoryPerObject => "memory per object".to_owned(),
             Self::Reconciles => "no-op reconciles".to_owned(),
             Self::WriteMedian(rate) => format!("write to reconcile at {rate} /s, p50"),
             Self::WriteTail(rate) => format!("write to reconcile at {rate} /s, p99"),
@@ -136,12 +136,12 @@ impl Measure {
         matches!(self, Self::Reconciles | Self::Queue(_))
     }
 
-    /// Against the better of the others.
+    /// Returns the required ratio to the better of the other two.
     fn target(self) -> Option<f64> {
         match self {
             Self::SyncTime | Self::PeakMemory | Self::MemoryPerObject | Self::EventTail(_) => Some(0.5),
             Self::Reconciles => Some(2.0),
-            // Most of what a write takes is the same for all, and the tail of the floor alone is as long.
+            // Most of the duration of a write is the same for all, and the tail of the floor alone is as long.
             Self::WriteMedian(_) | Self::WriteTail(_) | Self::EventMedian(_) | Self::Queue(_) => None,
         }
     }

@@ -1,4 +1,4 @@
-//! The API server that all subjects use: `windlass up`, with widgets in it.
+//! The API server that all subjects use: `windlass up`, filled with widgets.
 
 use std::{
     fs,
@@ -24,27 +24,27 @@ use crate::{
     widget::{NAMESPACE, SENT_AT, Widget, name, widget},
 };
 
-/// Objects created at a time.
+/// Number of objects created concurrently.
 const WRITERS: usize = 16;
-/// How long the server may take to get ready.
+/// How long the server may take to become ready.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
 /// A running server, killed when dropped.
 pub(crate) struct Server {
     client: Client,
-    // In this order: the process ends before its data goes.
+    // In this order: the process ends before its data is deleted.
     _process: child::Server,
     folder: TempDir,
 }
 
 impl Server {
-    /// Starts the program on an empty folder.
+    /// Starts the program with an empty data directory.
     pub(crate) async fn start(program: &Path, data: &Path) -> anyhow::Result<Self> {
         fs::create_dir_all(data).with_context(|| format!("cannot make {}", data.display()))?;
         let folder = tempfile::Builder::new().prefix("sdk-").tempdir_in(data)?;
         let mut command = Command::new(program);
         command
-            // In memory: the pauses of a disk are not what is measured.
+            // In memory, so that disk latency is not measured.
             .args(["up", "--store", "memory", "--controllers", "", "--nodes", "0", "--port", "0", "--data-dir"])
             .arg(folder.path().join("plane"));
         let mut process = child::Server::spawn(&mut command, &folder.path().join("log"))?;
@@ -57,18 +57,18 @@ impl Server {
                 break client;
             }
             process.check()?;
-            ensure!(start.elapsed() < READY_WITHIN, "windlass does not get ready");
+            ensure!(start.elapsed() < READY_WITHIN, "windlass did not become ready");
             tokio::time::sleep(Duration::from_millis(10)).await;
         };
         Ok(Self { client, _process: process, folder })
     }
 
-    /// How to reach it.
+    /// Returns the path of its kubeconfig.
     pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.folder.path().join("plane/kubeconfig")
     }
 
-    /// Defines widgets, and makes so many.
+    /// Creates the CRD of the widgets and as many widgets.
     pub(crate) async fn populate(&self, objects: usize) -> anyhow::Result<()> {
         let create = PostParams::default();
         Api::all(self.client.clone()).create(&create, &Widget::crd()).await?;
@@ -87,7 +87,7 @@ impl Server {
         Ok(())
     }
 
-    /// Writes to one object after the other at a steady rate, each saying when it was sent.
+    /// Writes to one object after the other at a steady rate, each write carrying the time it was sent.
     pub(crate) async fn write_steadily(&self, objects: usize, rate: u32, writes: usize) -> anyhow::Result<()> {
         let widgets: Api<Widget> = Api::namespaced(self.client.clone(), NAMESPACE);
         let mut ticks = tokio::time::interval(Duration::from_secs(1) / rate);

@@ -1,5 +1,5 @@
-//! One runtime in one scenario, in a process of its own, so that its memory is its own. The result is a line of JSON on
-//! standard output.
+//! One runtime in one scenario, in a process of its own, so that its memory is measured alone. The result is a line of
+//! JSON on standard output.
 
 use std::{
     collections::HashMap,
@@ -28,27 +28,27 @@ use crate::{
     widget::{SENT_AT, Widget},
 };
 
-/// A runtime written in Rust; the one in Go is a program of its own, with the same options.
+/// A runtime written in Rust; the one in Go is a program of its own with the same options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Subject {
-    /// This project's
+    /// The runtime of this project
     Windlass,
-    /// kube's
+    /// The runtime of kube
     KubeRuntime,
-    /// None
+    /// No runtime
     Floor,
 }
 
-/// What is measured.
+/// A measured scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Scenario {
     /// Fill a cache
     Sync,
-    /// Reconcile all objects again
+    /// Reconcile all objects once more
     Reconcile,
-    /// How long after its write an object is reconciled
+    /// Measure the time from a write to its reconcile
     Latency,
-    /// Add keys to a queue, and take them out again
+    /// Add keys to a queue and remove them again
     Queue,
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct SubjectArgs {
     pub(crate) concurrency: u16,
 }
 
-/// A cache was filled.
+/// Result of filling a cache.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Synced {
     pub(crate) objects: usize,
@@ -76,28 +76,28 @@ pub(crate) struct Synced {
     pub(crate) after: u64,
 }
 
-/// All objects were reconciled.
+/// Result of reconciling all objects.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Reconciled {
     pub(crate) reconciles: usize,
     pub(crate) seconds: f64,
 }
 
-/// How long before their reconciles writes were sent, and their events read from the connection, in microseconds.
+/// Microseconds from sending a write, and from reading its event, to its reconcile.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Latencies {
     pub(crate) writes: Vec<i64>,
     pub(crate) events: Vec<i64>,
 }
 
-/// Keys went through a queue.
+/// Result of sending keys through a queue.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Queued {
     pub(crate) keys: usize,
     pub(crate) seconds: f64,
 }
 
-/// Runs a scenario, and prints its result.
+/// Runs a scenario and prints its result.
 pub(crate) async fn run(args: SubjectArgs) -> anyhow::Result<()> {
     let result = match (args.subject, args.scenario) {
         (Subject::Windlass, Scenario::Sync) => serde_json::to_string(&subjects::windlass::sync(&args).await?),
@@ -113,52 +113,52 @@ pub(crate) async fn run(args: SubjectArgs) -> anyhow::Result<()> {
         }
         (Subject::KubeRuntime, Scenario::Queue) => serde_json::to_string(&subjects::kube_runtime::queue(&args).await?),
         (Subject::Floor, Scenario::Latency) => serde_json::to_string(&subjects::floor::latency(&args).await?),
-        (Subject::Floor, _) => bail!("without a runtime only latencies are measured"),
+        (Subject::Floor, _) => bail!("the floor measures only latencies"),
     }?;
     println!("{result}");
     Ok(())
 }
 
 impl SubjectArgs {
-    /// The configuration of a client of the server.
+    /// Returns the client configuration of the server.
     pub(crate) async fn config(&self) -> anyhow::Result<Config> {
         let file = Kubeconfig::read_from(&self.kubeconfig)?;
         Ok(Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?)
     }
 
-    /// kube's own client.
+    /// Returns kube's own client.
     pub(crate) async fn client(&self) -> anyhow::Result<Client> {
         Ok(Client::try_from(self.config().await?)?)
     }
 
-    /// The keys of the queue.
+    /// Returns the keys of the queue.
     pub(crate) fn keys(&self) -> Vec<String> {
         (0..self.objects).map(|number| format!("default/object-{number}")).collect()
     }
 }
 
-/// A line of `/proc/self/status`, in bytes.
+/// Returns a line of `/proc/self/status` in bytes.
 pub(crate) fn memory(name: &str) -> anyhow::Result<u64> {
     let status = fs::read_to_string("/proc/self/status")?;
     memory_of(&status, name).with_context(|| format!("no {name}"))
 }
 
-/// Counts reconciles.
+/// A counter of reconciles.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Count(Arc<AtomicUsize>);
 
 impl Count {
-    /// One more.
+    /// Counts one.
     pub(crate) fn add(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many.
+    /// Returns the count.
     pub(crate) fn get(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Waits for so many.
+    /// Waits until the count is reached.
     pub(crate) async fn reaches(&self, count: usize) {
         while self.get() < count {
             tokio::time::sleep(Duration::from_micros(200)).await;
@@ -166,30 +166,30 @@ impl Count {
     }
 }
 
-/// When writes were reconciled.
+/// Times at which writes were reconciled.
 #[derive(Debug, Clone)]
 pub(crate) struct Times {
     pub(crate) reconciles: Count,
     pub(crate) arrivals: Arrivals,
     noted: Arc<Mutex<Noted>>,
-    /// Writes that were sent before are of another contender.
+    /// Writes sent earlier belong to another contender.
     since: i64,
 }
 
 #[derive(Debug, Default)]
 struct Noted {
-    /// The last write of each object that was reconciled.
+    /// Last reconciled write of each object.
     last: HashMap<String, String>,
     latencies: Latencies,
 }
 
 impl Times {
-    /// Of writes from now on.
+    /// Starts to record writes that are sent from now on.
     pub(crate) fn new() -> Self {
         Self { reconciles: Count::default(), arrivals: Arrivals::default(), noted: Arc::default(), since: now() }
     }
 
-    /// An object is reconciled now.
+    /// Records that an object is reconciled now.
     pub(crate) fn note(&self, widget: &Widget) {
         let now = now();
         self.reconciles.add();
@@ -205,7 +205,7 @@ impl Times {
         }
     }
 
-    /// A write was seen.
+    /// Records that a write was seen.
     pub(crate) fn took(&self, now: i64, sent: i64) {
         if sent >= self.since {
             let arrived = self.arrivals.take(sent);
@@ -215,19 +215,19 @@ impl Times {
         }
     }
 
-    /// All times so far.
+    /// Returns all recorded times.
     pub(crate) fn latencies(&self) -> Latencies {
         self.noted.lock().latencies.clone()
     }
 }
 
-/// Microseconds since 1970.
+/// Returns microseconds since 1970.
 pub(crate) fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock must be after 1970");
     i64::try_from(since.as_micros()).expect("microseconds since 1970 must fit")
 }
 
-/// Says that writes may begin, and waits for the line that says they are over.
+/// Signals that writes may begin, and waits for the line that ends them.
 pub(crate) async fn while_writing() -> anyhow::Result<()> {
     println!("ready");
     tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new())).await??;

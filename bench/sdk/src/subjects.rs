@@ -1,4 +1,4 @@
-//! The runtimes written in Rust, and what no runtime can go below.
+//! The runtimes written in Rust, and the floor that no runtime can beat.
 
 pub(crate) mod floor;
 pub(crate) mod kube_runtime;

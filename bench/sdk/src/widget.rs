@@ -1,16 +1,16 @@
-//! The custom resource that all subjects watch: 1.8 KB each, as in the benchmark of the servers.
+//! The custom resource that all subjects watch: 1.8 KB each, as in the server benchmark.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The annotation that says when a write was sent, in microseconds since 1970.
+/// Annotation with the time a write was sent, in microseconds since 1970.
 pub(crate) const SENT_AT: &str = "bench.example.com/at";
-/// The namespace of all objects.
+/// Namespace of all objects.
 pub(crate) const NAMESPACE: &str = "bench";
 const TEXT: usize = 1000;
 
-/// What a widget is to be.
+/// Desired state of a Widget.
 #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[kube(group = "bench.example.com", version = "v1", kind = "Widget", namespaced, status = "WidgetStatus")]
 #[serde(rename_all = "camelCase")]
@@ -24,7 +24,7 @@ pub(crate) struct WidgetSpec {
     ports: Vec<Port>,
 }
 
-/// What a widget is.
+/// Observed state of a Widget.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 pub(crate) struct WidgetStatus {
     #[serde(default)]
@@ -38,7 +38,7 @@ pub(crate) struct Port {
     port: i32,
 }
 
-/// One of many.
+/// Returns the widget with the given number.
 pub(crate) fn widget(number: usize) -> Widget {
     let port = |name: &str, port| Port { name: name.to_owned(), port };
     let spec = WidgetSpec {
@@ -54,7 +54,7 @@ pub(crate) fn widget(number: usize) -> Widget {
     widget
 }
 
-/// The name of one of many.
+/// Returns the name of the widget with the given number.
 pub(crate) fn name(number: usize) -> String {
     format!("widget-{number:06}")
 }

@@ -1,4 +1,4 @@
-//! From the write of a definition to its first accepted instance.
+//! Time from the write of a CRD to its first accepted object.
 
 use std::time::{Duration, Instant};
 
@@ -14,17 +14,17 @@ use crate::{
     report::show,
 };
 
-/// How long each took.
+/// Duration of each sample.
 #[derive(Debug)]
 pub(super) struct FirstInstances {
     /// In ascending order.
     elapsed: Vec<Duration>,
-    /// How many instances had to be sent until one was accepted, in ascending order.
+    /// Number of objects sent until one was accepted, in ascending order.
     requests: Vec<usize>,
 }
 
 impl FirstInstances {
-    /// Of the time and the number of requests for each definition.
+    /// Builds the result from time and number of requests per CRD.
     pub(super) fn of(samples: Vec<(Duration, usize)>) -> Self {
         let (mut elapsed, mut requests): (Vec<_>, Vec<_>) = samples.into_iter().unzip();
         elapsed.sort_unstable();
@@ -54,9 +54,9 @@ impl FirstInstances {
     }
 }
 
-/// Writes the first definitions, one after the other, and after each an instance until it is accepted.
+/// Creates the CRDs one by one, and after each an object until it is accepted.
 pub(super) async fn measure(client: &Client, samples: usize) -> anyhow::Result<FirstInstances> {
-    let progress = Progress::new(samples, "definitions accept an instance");
+    let progress = Progress::new(samples, "CRDs accept an object");
     let mut measured = Vec::with_capacity(samples);
     for number in 0..samples {
         let definition = Definition::numbered(number);
@@ -68,7 +68,7 @@ pub(super) async fn measure(client: &Client, samples: usize) -> anyhow::Result<F
     }
     let first = FirstInstances::of(measured);
     eprintln!(
-        "  write to first instance: median {}, slowest {}, instance sent {} times (median)",
+        "  write to first object: median {}, slowest {}, objects sent {} (median)",
         show(Unit::Seconds, first.median_seconds()),
         show(Unit::Seconds, first.slowest_seconds()),
         first.median_requests()
@@ -76,7 +76,7 @@ pub(super) async fn measure(client: &Client, samples: usize) -> anyhow::Result<F
     Ok(first)
 }
 
-/// Sends an instance until it is accepted, and answers with how often that was.
+/// Sends an object until it is accepted and returns the number of attempts.
 async fn first(client: &Client, definition: &Definition, begin: Instant) -> anyhow::Result<usize> {
     let (path, body) = (definition.collection(), Body::json(&definition.instance()));
     let mut requests = 0;
@@ -85,7 +85,7 @@ async fn first(client: &Client, definition: &Definition, begin: Instant) -> anyh
         requests += 1;
         match status {
             StatusCode::CREATED => return Ok(requests),
-            // Not served yet, or not by everything that has to know of it.
+            // Not served yet, or not by every component that has to know it.
             StatusCode::NOT_FOUND | StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
                 if begin.elapsed() < SERVED_WITHIN =>
             {
@@ -96,7 +96,7 @@ async fn first(client: &Client, definition: &Definition, begin: Instant) -> anyh
     }
 }
 
-/// The value in the middle; of two, the lesser.
+/// Returns the median; the lower one of two.
 fn median<T: Copy>(sorted: &[T]) -> Option<T> {
     sorted.get(sorted.len().checked_sub(1)? / 2).copied()
 }

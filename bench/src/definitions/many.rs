@@ -1,4 +1,4 @@
-//! Many definitions: how fast they are written, how fast each is listed for the first time, and what they weigh.
+//! Many CRDs: how fast they are written, how fast each is listed for the first time, and how much memory they need.
 
 use std::{
     ops::Range,
@@ -17,19 +17,19 @@ use crate::{
     servers::Running,
 };
 
-/// What was measured.
+/// Results.
 #[derive(Debug)]
 pub(super) struct Written {
     pub(super) count: usize,
-    /// Definitions acknowledged in a second.
+    /// CRDs acknowledged per second.
     pub(super) writes_per_second: f64,
-    /// The same, with the time until the last of them is served.
+    /// The same, including the time until the last of them is served.
     pub(super) served_per_second: f64,
-    /// Processor time of the server for one definition, until it is idle again.
+    /// Processor time of the server per CRD, until it is idle again.
     pub(super) processor_for_one: Duration,
-    /// First lists of a definition's instances in a second, the wait for it to be served included.
+    /// First lists of a CRD's objects per second, including the wait for it to be served.
     pub(super) lists_per_second: f64,
-    /// Resident memory before, when all are written, and when each has been listed. The server is idle each time.
+    /// Resident memory of the idle server: before, after all were written, and after each was listed.
     pub(super) memory_before: u64,
     pub(super) memory_written: u64,
     pub(super) memory_listed: u64,
@@ -44,7 +44,7 @@ impl Written {
     }
 }
 
-/// Writes the definitions of these numbers, then lists the instances of each.
+/// Creates the CRDs of these numbers, then lists the objects of each.
 pub(super) async fn write(
     server: &Running,
     client: &Client,
@@ -57,19 +57,19 @@ pub(super) async fn write(
 
     let begin = Instant::now();
     let lane_client = client.clone();
-    let writes = each(numbers.clone(), lanes, "definitions written", move |lane, definition| {
+    let writes = each(numbers.clone(), lanes, "CRDs written", move |lane, definition| {
         let client = lane_client.clone();
         async move { definition.create(&client, lane).await }
     })
     .await?;
     client.until_served(0, &Definition::numbered(numbers.end - 1).collection()).await?;
     let served = begin.elapsed();
-    // What a server still has to do for those it has acknowledged is part of what they cost.
+    // Work that the server still does for acknowledged CRDs is part of their cost.
     server.settle().await?;
     let (memory_written, processor) = (server.memory()?, server.processor_time()? - processor_before);
 
     let lane_client = client.clone();
-    let lists = each(numbers, lanes, "definitions listed", move |lane, definition| {
+    let lists = each(numbers, lanes, "CRDs listed", move |lane, definition| {
         let client = lane_client.clone();
         async move { client.until_served(lane, &definition.collection()).await }
     })
@@ -88,7 +88,7 @@ pub(super) async fn write(
         memory_listed,
     };
     eprintln!(
-        "  {} definitions: {:.0} written /s, p50 {} us, p99 {} us, server {} us; {:.0} listed for the first time /s",
+        "  {} CRDs: {:.0} written /s, p50 {} us, p99 {} us, server {} us; {:.0} listed for the first time /s",
         thousands(count as u64),
         written.writes_per_second,
         writes.quantile(0.5),
@@ -105,7 +105,7 @@ pub(super) async fn write(
     Ok(written)
 }
 
-/// Does something once for every definition, and tells how far it is.
+/// Runs an operation once per CRD and reports progress.
 async fn each<F, Answer>(numbers: Range<usize>, lanes: usize, what: &'static str, f: F) -> anyhow::Result<Samples>
 where
     F: Fn(usize, Definition) -> Answer + Clone + Send + 'static,

@@ -1,4 +1,4 @@
-//! How far a long phase is, told on standard error.
+//! Progress of a long phase on standard error.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -7,12 +7,12 @@ use std::{
 
 use windlass_bench::table::thousands;
 
-/// How often it is told, at most.
+/// Maximum number of reports.
 const STEPS: usize = 10;
-/// What is over sooner needs no word.
+/// Shorter phases report nothing.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The progress of one phase.
+/// Progress of one phase.
 #[derive(Debug)]
 pub(super) struct Progress {
     what: &'static str,
@@ -22,12 +22,12 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Of something that is done so many times.
+    /// Progress of an operation that is repeated `count` times.
     pub(super) fn new(count: usize, what: &'static str) -> Self {
         Self { what, count, done: AtomicUsize::new(0), start: Instant::now() }
     }
 
-    /// One more is done.
+    /// Counts one more repetition.
     pub(super) fn step(&self) {
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         if done.is_multiple_of(self.count.div_ceil(STEPS)) && self.start.elapsed() > PATIENCE {

@@ -1,11 +1,11 @@
-//! The table of the definitions. Where the servers had different numbers of them, only what one costs is compared.
+//! The table of CRD measurements. If the servers stored different numbers of CRDs, only costs per CRD are compared.
 
 use windlass_bench::table::{render, thousands};
 
 use super::Outcome;
 use crate::{figures::Unit, report::show, servers::Which};
 
-/// One line: its title, and what it shows of a server.
+/// One row: its title and the value it shows of a server.
 struct Line {
     title: &'static str,
     unit: Unit,
@@ -13,34 +13,34 @@ struct Line {
     value: fn(&Outcome) -> f64,
 }
 
-/// What a value is about, and with that when two can be compared.
+/// Subject of a value, which decides when two can be compared.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum About {
-    /// One definition: always.
+    /// One CRD: always comparable.
     One,
-    /// All of them: if both servers had as many.
+    /// All CRDs: comparable if both servers stored as many.
     All,
-    /// Something to know, not to compare.
+    /// For information only.
     Remark,
 }
 
 const LINES: [Line; 16] = [
-    line("write to first instance, median", Unit::Seconds, About::One, |it| it.first.median_seconds()),
-    line("write to first instance, slowest", Unit::Seconds, About::One, |it| it.first.slowest_seconds()),
-    line("instance sent until accepted, times", Unit::Count, About::Remark, |it| it.first.median_requests() as f64),
-    line("definitions", Unit::Count, About::Remark, |it| it.written.count as f64),
-    line("definitions written", Unit::PerSecond, About::One, |it| it.written.writes_per_second),
-    line("definitions written and served", Unit::PerSecond, About::One, |it| it.written.served_per_second),
-    line("processor time for a definition", Unit::Seconds, About::One, |it| it.written.processor_for_one.as_secs_f64()),
-    line("definitions listed for the first time", Unit::PerSecond, About::One, |it| it.written.lists_per_second),
-    line("memory with the definitions", Unit::Bytes, About::All, |it| it.written.memory_written as f64),
-    line("memory for a definition", Unit::Bytes, About::One, |it| it.for_one(it.written.memory_written)),
-    line("memory for a definition once listed", Unit::Bytes, About::One, |it| it.for_one(it.written.memory_listed)),
+    line("write to first object, median", Unit::Seconds, About::One, |it| it.first.median_seconds()),
+    line("write to first object, slowest", Unit::Seconds, About::One, |it| it.first.slowest_seconds()),
+    line("objects sent until one is accepted", Unit::Count, About::Remark, |it| it.first.median_requests() as f64),
+    line("CRDs", Unit::Count, About::Remark, |it| it.written.count as f64),
+    line("CRDs written", Unit::PerSecond, About::One, |it| it.written.writes_per_second),
+    line("CRDs written and served", Unit::PerSecond, About::One, |it| it.written.served_per_second),
+    line("processor time per CRD", Unit::Seconds, About::One, |it| it.written.processor_for_one.as_secs_f64()),
+    line("CRDs listed for the first time", Unit::PerSecond, About::One, |it| it.written.lists_per_second),
+    line("memory with the CRDs", Unit::Bytes, About::All, |it| it.written.memory_written as f64),
+    line("memory per CRD", Unit::Bytes, About::One, |it| it.for_one(it.written.memory_written)),
+    line("memory per CRD once listed", Unit::Bytes, About::One, |it| it.for_one(it.written.memory_listed)),
     line("restart to ready", Unit::Seconds, About::All, |it| it.full.ready.as_secs_f64()),
-    line("restart to a list of the last definition", Unit::Seconds, About::All, |it| it.full.served.as_secs_f64()),
-    line("restart, longer for a definition", Unit::Seconds, About::One, Outcome::restart_for_one),
+    line("restart to a list of the last CRD", Unit::Seconds, About::All, |it| it.full.served.as_secs_f64()),
+    line("extra restart time per CRD", Unit::Seconds, About::One, Outcome::restart_for_one),
     line("memory after the restart", Unit::Bytes, About::All, |it| it.full.memory as f64),
-    line("memory for a definition after it", Unit::Bytes, About::One, Outcome::restarted_memory_for_one),
+    line("memory per CRD after the restart", Unit::Bytes, About::One, Outcome::restarted_memory_for_one),
 ];
 
 const fn line(title: &'static str, unit: Unit, about: About, value: fn(&Outcome) -> f64) -> Line {
@@ -61,7 +61,7 @@ impl Outcome {
     }
 }
 
-/// The table in Markdown, and below it what has to be known to read it.
+/// Renders the table in Markdown, with notes below it.
 pub(super) fn table(outcomes: &[(Which, Outcome)]) -> String {
     let of = |which| outcomes.iter().find(|(other, _)| *other == which).map(|(_, outcome)| outcome);
     let (theirs, ours) = (of(Which::Kubernetes), of(Which::Windlass));
@@ -75,11 +75,12 @@ pub(super) fn table(outcomes: &[(Which, Outcome)]) -> String {
     }
     let mut text = render(&rows);
     if let Some((_, outcome)) = outcomes.first() {
-        text += &format!("\nThe first three lines are of {} definitions, written one by one.\n", outcome.first.count());
+        text +=
+            &format!("\nThe first three rows are for {} CRDs that were created one by one.\n", outcome.first.count());
     }
     if let Some((theirs, ours)) = theirs.zip(ours).filter(|(theirs, ours)| theirs.kept != ours.kept) {
         text += &format!(
-            "{} kept {} definitions, {} kept {}: totals are not compared, only rates and what one definition costs.\n",
+            "{} stored {} CRDs, {} stored {}: only rates and costs per CRD are compared, not totals.\n",
             Which::Kubernetes.title(),
             thousands(theirs.kept as u64),
             Which::Windlass.title(),
@@ -92,7 +93,7 @@ pub(super) fn table(outcomes: &[(Which, Outcome)]) -> String {
 impl Line {
     fn show(&self, outcome: &Outcome) -> String {
         let value = (self.value)(outcome);
-        // A difference of two measurements can be lost in what they vary by.
+        // A difference of two measurements can be smaller than their noise.
         if value > 0.0 { show(self.unit, value) } else { "not measurable".to_owned() }
     }
 
@@ -147,12 +148,12 @@ mod tests {
     fn what_one_definition_costs_is_compared_and_totals_only_between_equals() {
         let (theirs, ours) = ((Which::Kubernetes, outcome(10, 20, 8000)), (Which::Windlass, outcome(100, 2, 1000)));
         let unequal = table(&[theirs, ours]);
-        assert_eq!(cells(&unequal, "write to first instance, median"), ["20.0 ms", "2.0 ms", "10.0x"]);
-        assert_eq!(cells(&unequal, "definitions written"), ["50 /s", "500 /s", "10.0x"]);
-        assert_eq!(cells(&unequal, "memory for a definition"), ["8.0 KB", "1.0 KB", "8.0x"]);
-        assert_eq!(cells(&unequal, "restart, longer for a definition"), ["20.0 ms", "2.0 ms", "10.0x"]);
+        assert_eq!(cells(&unequal, "write to first object, median"), ["20.0 ms", "2.0 ms", "10.0x"]);
+        assert_eq!(cells(&unequal, "CRDs written"), ["50 /s", "500 /s", "10.0x"]);
+        assert_eq!(cells(&unequal, "memory per CRD"), ["8.0 KB", "1.0 KB", "8.0x"]);
+        assert_eq!(cells(&unequal, "extra restart time per CRD"), ["20.0 ms", "2.0 ms", "10.0x"]);
         assert_eq!(cells(&unequal, "restart to ready"), ["210.0 ms", "210.0 ms", ""]);
-        assert!(unequal.contains("kept 10 definitions, Windlass kept 100"), "{unequal}");
+        assert!(unequal.contains("stored 10 CRDs, Windlass stored 100"), "{unequal}");
 
         let equal = table(&[(Which::Kubernetes, outcome(10, 20, 8000)), (Which::Windlass, outcome(10, 2, 1000))]);
         assert_eq!(cells(&equal, "restart to ready"), ["210.0 ms", "30.0 ms", "7.0x"]);
@@ -163,6 +164,6 @@ mod tests {
     fn a_difference_that_is_lost_is_said_to_be() {
         let table = table(&[(Which::Kubernetes, outcome(10, 20, 8000)), (Which::Windlass, outcome(10, 2, 1000))]);
         let lost = "not measurable";
-        assert_eq!(cells(&table, "memory for a definition after it"), [lost, lost, ""]);
+        assert_eq!(cells(&table, "memory per CRD after the restart"), [lost, lost, ""]);
     }
 }

@@ -1,4 +1,4 @@
-//! Watch fan-out: many watches of one collection, and how fast the events of some writes reach them all.
+//! Watch fan-out: many watches of one collection, and how fast the events of some writes reach all of them.
 
 use std::{
     sync::{
@@ -19,12 +19,12 @@ use crate::{
     phase::{self, Plan, Samples},
 };
 
-/// Writes at a time.
+/// Number of concurrent writes.
 const WRITERS: usize = 16;
-/// How long all watches may take to begin, and the last event to arrive.
+/// How long the watches may take to start, and the last event to arrive.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One sample an event and watcher. The latencies are those of the writes.
+/// Returns one sample per event and watcher. The latencies are those of the writes.
 pub(super) async fn fan_out(client: &Client, load: &Arc<Load>) -> anyhow::Result<Samples> {
     let (status, list) =
         client.ask(Method::GET, &format!("{}?limit=1", load.kind.collection()), Body::default()).await?;
@@ -60,10 +60,10 @@ pub(super) async fn fan_out(client: &Client, load: &Arc<Load>) -> anyhow::Result
         });
     }
     tokio::select! {
-        waited = timeout(PATIENCE, begun.wait()) => { waited.context("the watches do not begin")?; }
+        waited = timeout(PATIENCE, begun.wait()) => { waited.context("the watches did not start")?; }
         Some(ended) = watches.join_next() => {
             ended??;
-            bail!("a watch ended before it began");
+            bail!("a watch ended before it started");
         }
     }
 
@@ -71,7 +71,7 @@ pub(super) async fn fan_out(client: &Client, load: &Arc<Load>) -> anyhow::Result
     let (writer, writes) = (client.clone(), load.clone());
     let plan = Plan { requests: load.watch_events, lanes: WRITERS, at_least: Duration::ZERO };
     let written = phase::run(plan, move |lane, number| {
-        // Values that no earlier phase wrote: a patch that changes nothing makes no event.
+        // Values that no earlier phase wrote: a patch that changes nothing creates no event.
         let (path, body) = writes.kind.merge_patch(number % writes.objects, 1_000_000 + number);
         let client = writer.clone();
         async move { client.measure(lane, Method::PATCH, &path, body).await }
@@ -89,13 +89,13 @@ pub(super) async fn fan_out(client: &Client, load: &Arc<Load>) -> anyhow::Result
 
     let elapsed = start.elapsed();
     let events = events.load(Ordering::Relaxed);
-    // The count of samples is what the rate is made of; each write stands for the events it caused.
+    // The rate is computed from the number of samples; each write stands for the events it caused.
     let micros =
         written.micros.iter().flat_map(|micros| std::iter::repeat_n(*micros, events / written.micros.len())).collect();
     Ok(Samples { elapsed, micros, bytes: bytes.load(Ordering::Relaxed) })
 }
 
-/// How many events end in this piece of a stream. In steps that a byte can count, which compilers turn into vectors.
+/// Counts the events that end in this piece of a stream, in chunks whose count fits a byte, which compilers vectorise.
 fn lines(data: &[u8]) -> usize {
     let count = |chunk: &[u8]| chunk.iter().fold(0_u8, |count, byte| count + u8::from(*byte == b'\n'));
     data.chunks(usize::from(u8::MAX)).map(|chunk| usize::from(count(chunk))).sum()

@@ -1,26 +1,25 @@
-//! What of a project a person has to read and keep.
+//! The part of a project that a person has to read and maintain.
 //!
-//! All text files but those that a tool writes and rewrites, and nobody edits: generated code and manifests, lock files,
-//! the tool's own record. Licences are left out, too. Lines are those with something in them, comments included:
-//! they are read as well.
+//! All text files except for those that a tool rewrites and nobody edits: generated code and manifests, lock files, the
+//! tool's own record, and licences. Non-empty lines are counted, including comments, since they are read as well.
 
 use std::{fs, path::Path};
 
 use anyhow::Context as _;
 
-/// Folders that builds fill.
+/// Directories that builds fill.
 const BUILT: &[&str] = &[".git", "bin", "target"];
 
 /// Files that a tool rewrites, by the end of their path.
 const REWRITTEN: &[&str] = &[
-    // Both.
+    // Both tools.
     "PROJECT",
     "LICENSE",
-    // kubebuilder: by controller-gen and go.
+    // kubebuilder: written by controller-gen and go.
     "go.sum",
     "zz_generated.deepcopy.go",
     "config/rbac/role.yaml",
-    // windlass: by cargo and the project's test of manifests.
+    // windlass: written by cargo and the project's manifest test.
     "Cargo.lock",
     "deploy/crd/crds.yaml",
     "deploy/manager/manager.yaml",
@@ -30,25 +29,25 @@ const REWRITTEN: &[&str] = &[
     "deploy/webhook/webhooks.yaml",
 ];
 
-/// And folders of such files: definitions by controller-gen.
+/// Directories of such files: CRDs written by controller-gen.
 const REWRITTEN_WITHIN: &[&str] = &["config/crd/bases/"];
 
-/// What there is.
+/// Counted files and lines.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Owned {
     /// All files.
     pub(super) files: usize,
-    /// Those that a person owns.
+    /// Files that a person owns.
     pub(super) owned_files: usize,
-    /// Their lines.
+    /// Lines of these files.
     pub(super) lines: u64,
-    /// Of them, lines of Rust and Go.
+    /// Lines of Rust and Go among them.
     pub(super) code: u64,
-    /// Each with its lines.
+    /// Each file with its lines.
     pub(super) paths: Vec<(String, u64)>,
 }
 
-/// Counts.
+/// Counts files and lines of a project.
 pub(super) fn count(project: &Path) -> anyhow::Result<Owned> {
     let mut owned = Owned::default();
     let mut pending = vec![project.to_owned()];

@@ -1,4 +1,4 @@
-//! This program again, as the server that answers constants.
+//! This program again, as the server that answers with constants.
 
 use std::{process::Command, time::Instant};
 

@@ -1,4 +1,4 @@
-//! The real pair: kube-apiserver with TLS, client certificates and RBAC, on an etcd of its own.
+//! kube-apiserver with TLS, client certificates and RBAC, on an etcd of its own.
 
 use std::{
     path::PathBuf,
@@ -52,7 +52,7 @@ fn peer(places: &Places, name: &str) -> anyhow::Result<PathBuf> {
     let path = places.peers.join(name);
     if !path.is_file() {
         bail!(
-            "{} is not there: `cargo xtask peers` builds the peers, or give their folder with --peers",
+            "{} does not exist: build it with `cargo xtask peers`, or pass its directory with --peers",
             path.display()
         );
     }
@@ -64,7 +64,7 @@ async fn listening(port: u16, process: &mut Server) -> anyhow::Result<()> {
     while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
         process.check()?;
         if start.elapsed() > READY_WITHIN {
-            bail!("etcd does not listen");
+            bail!("etcd does not listen on its port");
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

@@ -8,15 +8,15 @@ use windlass_bench::child::Server;
 use super::{Places, Running, ready_file, readyz};
 use crate::pki::Pki;
 
-/// An API server alone, as its peers are.
+/// Starts an API server alone, as its peers are.
 pub(super) async fn start(folder: TempDir, places: &Places) -> anyhow::Result<Running> {
     start_with(folder, places, &["--controllers", "", "--nodes", "0"]).await
 }
 
-/// The same with options of one's own.
+/// Starts it with the given options.
 pub(super) async fn start_with(folder: TempDir, places: &Places, options: &[&str]) -> anyhow::Result<Running> {
     let (data, ready) = (folder.path().join("data"), folder.path().join("ready"));
-    // That of an earlier start says where it was.
+    // The file of an earlier start has an outdated URL.
     if ready.exists() {
         fs::remove_file(&ready)?;
     }

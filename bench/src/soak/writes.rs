@@ -1,4 +1,4 @@
-//! What was written to a server, by kind: read from its metrics.
+//! Successful writes to a server by resource, from its metrics.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use crate::client::{Body, Client};
 
-/// Writes that succeeded, by resource.
+/// Successful writes by resource.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Writes(BTreeMap<String, u64>);
 
 impl Writes {
-    /// All since the server started.
+    /// Reads all writes since the server started.
     pub(super) async fn of(client: &Client) -> anyhow::Result<Self> {
         let (status, text) = client.ask(Method::GET, "/metrics", Body::default()).await?;
         ensure!(status.is_success(), "cannot read /metrics: {status}");
@@ -37,7 +37,7 @@ impl Writes {
         Self(writes)
     }
 
-    /// What has been written since.
+    /// Returns the writes since an earlier reading.
     pub(super) fn since(&self, before: &Self) -> Self {
         let news = self
             .0
@@ -46,7 +46,7 @@ impl Writes {
         Self(news.filter(|(_, count)| *count > 0).collect())
     }
 
-    /// All but what nodes write to say that they live, and events, which are about the others.
+    /// Returns all writes except for node heartbeats and events.
     pub(super) fn without_signs_of_life(&self) -> u64 {
         let counts = |resource: &str| !matches!(resource, "leases" | "nodes" | "events");
         self.0.iter().filter(|(resource, _)| counts(resource)).map(|(_, count)| count).sum()

@@ -1,4 +1,4 @@
-//! The program as its users run it, as far as that needs no peers.
+//! The program as users run it, as far as it works without kube-apiserver and etcd.
 
 use std::{
     path::Path,
@@ -29,7 +29,7 @@ fn the_whole_load_runs_against_the_floor_and_is_reported() {
         assert!(floor["memory after the load"]["value"].as_f64().unwrap() > 1e6, "{floor}");
         assert_eq!(floor["server-side apply"].is_object(), kind == "widget", "{floor}");
     }
-    assert!(std::fs::read_dir(folder.path().join("data")).unwrap().next().is_none(), "data is left behind");
+    assert!(std::fs::read_dir(folder.path().join("data")).unwrap().next().is_none(), "data was left behind");
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn a_missing_peer_is_an_error_that_says_how_to_get_it() {
     let output = bench(folder.path(), &["--only", "kubernetes", "--peers", folder.path().to_str().unwrap()]);
     assert!(!output.status.success());
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(errors.contains("etcd is not there: `cargo xtask peers` builds the peers"), "{errors}");
+    assert!(errors.contains("etcd does not exist: build it with `cargo xtask peers`"), "{errors}");
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn definitions_are_measured_only_where_there_are_some() {
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
     let floor = error(&["definitions", "--only", "floor"]);
-    assert!(floor.contains("the floor has no definitions: leave out `--only floor`"), "{floor}");
+    assert!(floor.contains("the floor has no CRDs: remove `--only floor`"), "{floor}");
     let none = error(&["definitions", "--only", "windlass", "--samples", "0"]);
-    assert!(none.contains("--samples, --definitions and --kubernetes-definitions are 1 or more"), "{none}");
+    assert!(none.contains("--samples, --definitions and --kubernetes-definitions must be at least 1"), "{none}");
 }

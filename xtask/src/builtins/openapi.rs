@@ -1,4 +1,4 @@
-//! The OpenAPI documents made from the table against those that Kubernetes publishes.
+//! Compares the OpenAPI documents generated from the table with those that Kubernetes publishes.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use anyhow::{Context as _, ensure};
 use serde_json::{Map, Value};
 use windlass_builtins::{openapi, table};
 
-/// Compares every document of version 3. Prose, unions and CBOR, which ours do not have, do not count.
+/// Compares every v3 document. Descriptions, unions and CBOR, which ours do not have, are ignored.
 pub(super) fn run(kubernetes: &Path) -> anyhow::Result<()> {
     let (mut documents, mut differences) = (0, Vec::new());
     for group in &table().groups {
@@ -16,7 +16,8 @@ pub(super) fn run(kubernetes: &Path) -> anyhow::Result<()> {
             let file = kubernetes.join(file);
             let published = std::fs::read(&file).with_context(|| format!("read {}", file.display()))?;
             let published = plain(serde_json::from_slice(&published)?);
-            let ours = openapi::v3_document(&group.name, version, table()).context("a document of the table")?;
+            let ours = openapi::v3_document(&group.name, version, table())
+                .context("failed to generate the OpenAPI document")?;
             compare(&plain(ours), &published, &path, &mut differences);
             documents += 1;
         }
@@ -29,7 +30,7 @@ pub(super) fn run(kubernetes: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The document without what does not count. A reference alone in `allOf` is the reference.
+/// Removes the ignored parts of a document. A single reference in `allOf` becomes the reference.
 fn plain(value: Value) -> Value {
     match value {
         Value::Object(object) => {

@@ -1,4 +1,4 @@
-//! Reading what the Go program under `xtask/builtins-go` writes; its `table.go` has the same shape.
+//! Reads the output of the Go program in `xtask/builtins-go`; its `table.go` has the same shape.
 
 use anyhow::{Context as _, bail};
 use serde::Deserialize;
@@ -6,9 +6,9 @@ use serde_json::Value;
 use windlass_builtins::resource::{Group, Kind, Resource, Subresource, Table};
 use windlass_schema::types::{Field, Inline, PatchStrategy, Scalar, Str, Struct, StructId, Topology, Type, TypeTable};
 
-/// Turns the Go program's answer into a table.
+/// Converts the output of the Go program to a table.
 pub(super) fn table(json: &[u8]) -> anyhow::Result<Table> {
-    let read: ReadTable = serde_json::from_slice(json).context("read the answer of the Go program")?;
+    let read: ReadTable = serde_json::from_slice(json).context("failed to read the output of the Go program")?;
     let structs = read.structs.into_iter().map(structure).collect::<anyhow::Result<_>>()?;
     Ok(Table {
         types: TypeTable { structs },

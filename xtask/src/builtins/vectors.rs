@@ -1,4 +1,4 @@
-//! The protobuf codec against the vectors that Kubernetes publishes with its Go modules.
+//! Tests the protobuf codec with the vectors that Kubernetes publishes with its Go modules.
 //!
 //! Every kind has a `.json` and a `.pb` of the same object with all fields set. The vectors stay in the module cache.
 
@@ -8,12 +8,12 @@ use anyhow::{Context as _, ensure};
 use serde_json::Value;
 use windlass_builtins::{protobuf, table};
 
-/// The modules with vectors and the folders these are in.
+/// The modules with vectors, and the directories of these.
 const FOLDERS: [(&str, &str); 2] =
     [("k8s.io/api@v0.36.4", "testdata/HEAD"), ("k8s.io/apiextensions-apiserver@v0.36.4", "pkg/apis/testdata/HEAD")];
 
-/// Runs every vector of a kind in the table: decoding gives the JSON, encoding the bytes. Without folders, those of the
-/// published modules.
+/// Runs every vector of a kind in the table: decoding must yield the JSON, encoding the bytes. Without directories,
+/// uses those of the published modules.
 pub(super) fn run(go: &Path, folders: &[&str]) -> anyhow::Result<()> {
     let (mut good, mut bad, mut skipped) = (0, 0, 0);
     let mut folders: Vec<PathBuf> = folders.iter().map(PathBuf::from).collect();
@@ -46,23 +46,28 @@ pub(super) fn run(go: &Path, folders: &[&str]) -> anyhow::Result<()> {
             }
         }
     }
-    println!("{good} vectors agree, {bad} do not, {skipped} are of kinds that are not in the table");
-    ensure!(bad == 0 && good > 60, "the codec disagrees with the published vectors");
+    println!("{good} vectors match, {bad} do not, {skipped} skipped (kinds that are not in the table)");
+    ensure!(bad == 0 && good > 60, "the codec does not match the published vectors");
     Ok(())
 }
 
 fn check(json: &Value, bytes: &[u8]) -> anyhow::Result<()> {
     let decoded = protobuf::decode(bytes, table()).context("decode")?;
     if let Some(path) = difference(&decoded.value, json, String::new()) {
-        anyhow::bail!("decoded differs at {path}");
+        anyhow::bail!("decoded object differs at {path}");
     }
     let encoded = protobuf::encode_object(json, table()).context("encode")?;
     let at = encoded.iter().zip(bytes).position(|(ours, theirs)| ours != theirs);
-    ensure!(encoded == bytes, "encoded differs at byte {at:?} ({} bytes, not {})", encoded.len(), bytes.len());
+    ensure!(
+        encoded == bytes,
+        "encoded object differs at byte {at:?} ({} bytes instead of {})",
+        encoded.len(),
+        bytes.len()
+    );
     Ok(())
 }
 
-/// Where two values first differ.
+/// Returns the path at which two values first differ.
 fn difference(ours: &Value, theirs: &Value, path: String) -> Option<String> {
     match (ours, theirs) {
         (Value::Object(a), Value::Object(b)) => a.keys().chain(b.keys()).find_map(|key| {

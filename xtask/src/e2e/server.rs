@@ -1,4 +1,4 @@
-//! The server that the suites talk to.
+//! The server that the suites connect to.
 
 use std::{
     fs,
@@ -15,14 +15,14 @@ use crate::cargo;
 const READY_WITHIN: Duration = Duration::from_secs(60);
 const ENDS_WITHIN: Duration = Duration::from_secs(10);
 
-/// A server; one that was started here ends with this value.
+/// A server. One that was started here stops when this value is dropped.
 pub(crate) struct Server {
     kubeconfig: PathBuf,
     process: Option<Child>,
 }
 
 impl Server {
-    /// Starts Windlass, built unless there is a program, or Kubernetes, or takes the server of a kubeconfig.
+    /// Starts Windlass (building it if no program is given) or Kubernetes, or uses the server of a kubeconfig.
     pub(crate) fn start(against: &str, windlass: Option<&Path>, peers: &Path, folder: &Path) -> anyhow::Result<Self> {
         let data = folder.join("server");
         let kubeconfig = data.join("kubeconfig");
@@ -41,7 +41,7 @@ impl Server {
             }
             file => {
                 let kubeconfig = std::path::absolute(file)?;
-                ensure!(kubeconfig.is_file(), "there is no kubeconfig {file}");
+                ensure!(kubeconfig.is_file(), "kubeconfig {file} does not exist");
                 return Ok(Self { kubeconfig, process: None });
             }
         };
@@ -55,7 +55,7 @@ impl Server {
         let process = process.with_context(|| format!("cannot start {against}"))?;
         let mut server = Self { kubeconfig, process: Some(process) };
         server.wait_for(&ready, &log)?;
-        println!("{against} serves; what it says is in {}", log.display());
+        println!("{against} is ready; its log is {}", log.display());
         Ok(server)
     }
 
@@ -66,12 +66,12 @@ impl Server {
     /// Fails if a server that was started here has ended.
     pub(super) fn check_running(&mut self) -> anyhow::Result<()> {
         match self.process.as_mut().map(Child::try_wait).transpose()?.flatten() {
-            Some(status) => bail!("the server ended before it was told to, with {status}"),
+            Some(status) => bail!("the server ended unexpectedly with {status}"),
             None => Ok(()),
         }
     }
 
-    /// Ends the server by SIGTERM, which it must obey with a good exit code.
+    /// Stops the server with SIGTERM; it must exit successfully.
     pub(crate) fn stop(mut self) -> anyhow::Result<()> {
         self.check_running()?;
         let Some(process) = &mut self.process else { return Ok(()) };
@@ -86,7 +86,7 @@ impl Server {
             if let Some(status) = self.process.as_mut().map(Child::try_wait).transpose()?.flatten() {
                 bail!("the server ended with {status}: {}", fs::read_to_string(log).unwrap_or_default());
             }
-            ensure!(start.elapsed() < READY_WITHIN, "the server does not get ready; see {}", log.display());
+            ensure!(start.elapsed() < READY_WITHIN, "the server did not become ready; see {}", log.display());
             thread::sleep(Duration::from_millis(10));
         }
         Ok(())
@@ -95,7 +95,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // After an error: the peers of a pair end only with a pair that is told to end.
+        // After an error: kube-apiserver and etcd end only if the program that started them is told to stop.
         if let Some(process) = &mut self.process
             && terminate(process).is_err()
         {
@@ -105,7 +105,7 @@ impl Drop for Server {
     }
 }
 
-/// Asks the process to end, and waits for that. One that has ended is left alone.
+/// Sends SIGTERM to the process and waits for it, unless it has already ended.
 fn terminate(process: &mut Child) -> anyhow::Result<ExitStatus> {
     if process.try_wait()?.is_none() {
         Command::new("kill").arg(process.id().to_string()).status().context("cannot run kill")?;
@@ -115,7 +115,7 @@ fn terminate(process: &mut Child) -> anyhow::Result<ExitStatus> {
         if let Some(status) = process.try_wait()? {
             return Ok(status);
         }
-        ensure!(start.elapsed() < ENDS_WITHIN, "the server does not end on SIGTERM");
+        ensure!(start.elapsed() < ENDS_WITHIN, "the server did not stop after SIGTERM");
         thread::sleep(Duration::from_millis(10));
     }
 }

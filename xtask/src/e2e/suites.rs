@@ -1,4 +1,4 @@
-//! The suites: what each needs, how it runs, and how its checks are counted.
+//! The suites: dependencies, how each runs, and how its checks are counted.
 
 mod examples;
 
@@ -23,11 +23,12 @@ const DEADLINE: Duration = Duration::from_secs(600);
 /// A program with checks.
 pub(super) struct Suite {
     pub(super) name: &'static str,
-    /// Installs what it needs under a folder, and answers with how to run it; the peers are in another folder.
+    /// Installs its dependencies under the first directory and returns the command to run; the second directory has the
+    /// peers.
     pub(super) prepare: fn(&Path, &Path) -> anyhow::Result<Command>,
 }
 
-/// All of them, in the order in which they run.
+/// All suites in the order in which they run.
 pub(super) const SUITES: &[Suite] = &[
     Suite { name: "kubectl", prepare: kubectl },
     Suite { name: "pods", prepare: pods },
@@ -42,7 +43,7 @@ pub(super) const SUITES: &[Suite] = &[
     Suite { name: "examples-java", prepare: examples::java },
 ];
 
-/// How many checks passed and failed.
+/// Number of passed and failed checks.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Count {
     pub(super) passed: usize,
@@ -57,7 +58,7 @@ impl Count {
         self.failed += usize::from(line.starts_with("FAILED ") || test.ends_with(" ... FAILED"));
     }
 
-    /// A suite that ends badly without a failed check, or well without any check, has failed all the same.
+    /// A suite that fails without a failed check, or succeeds without any check, counts as one failure.
     fn end(&mut self, success: bool) {
         if success != (self.failed == 0) || self.passed + self.failed == 0 {
             self.failed += 1;
@@ -72,10 +73,10 @@ impl AddAssign for Count {
     }
 }
 
-/// Runs a suite, shows what it prints, and counts its checks.
+/// Runs a suite, forwards its output and counts its checks.
 pub(super) fn run(mut command: Command) -> anyhow::Result<Count> {
     let mut process = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
-    let output = BufReader::new(process.stdout.take().context("the output must be piped")?);
+    let output = BufReader::new(process.stdout.take().context("standard output must be piped")?);
     let (sender, lines) = mpsc::channel();
     // Ends with the output, which ends with the process.
     thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
@@ -89,7 +90,7 @@ pub(super) fn run(mut command: Command) -> anyhow::Result<Count> {
             Err(mpsc::RecvTimeoutError::Disconnected) => break,
             Err(mpsc::RecvTimeoutError::Timeout) => {
                 let _ = process.kill();
-                println!("FAILED it says nothing for {} s", DEADLINE.as_secs());
+                println!("FAILED no output for {} s", DEADLINE.as_secs());
                 break;
             }
         }
@@ -106,7 +107,7 @@ fn kubectl(_: &Path, peers: &Path) -> anyhow::Result<Command> {
     kubectl_script("kubectl.py", peers)
 }
 
-/// Has a server of its own, whatever the others run against.
+/// Starts a server of its own, whatever the other suites run against.
 fn pods(_: &Path, peers: &Path) -> anyhow::Result<Command> {
     kubectl_script("pods.py", peers)
 }
@@ -114,7 +115,7 @@ fn pods(_: &Path, peers: &Path) -> anyhow::Result<Command> {
 fn kubectl_script(script: &str, peers: &Path) -> anyhow::Result<Command> {
     let program = peers::find(peers, "kubectl")?;
     let mut command = tool("python3", "--version")?;
-    // Whatever the server is: what `windlass crd upgrade` writes is for every one.
+    // Independent of the server: the output of `windlass crd upgrade` is valid for all.
     command.arg(scripts().join(script)).env("KUBECTL", program).env("WINDLASS", cargo::windlass()?);
     command.env("PYTHONDONTWRITEBYTECODE", "1");
     Ok(command)
@@ -124,14 +125,14 @@ fn python(folder: &Path, _: &Path) -> anyhow::Result<Command> {
     python_script(&folder.join("python"), "requirements.txt", "client.py")
 }
 
-/// An operator in Python, with a server of its own: it needs control loops and a node.
+/// An operator in Python, with a server of its own, because it needs control loops and a node.
 fn kopf(folder: &Path, _: &Path) -> anyhow::Result<Command> {
     let mut command = python_script(&folder.join("kopf"), "kopf_requirements.txt", "kopf_checks.py")?;
     command.env("WINDLASS", cargo::windlass()?);
     Ok(command)
 }
 
-/// A script with what it needs in a folder of its own.
+/// A script with its dependencies in a directory of its own.
 fn python_script(venv: &Path, requirements: &str, script: &str) -> anyhow::Result<Command> {
     install(venv, &scripts().join(requirements), |requirements| {
         must(tool("python3", "--version")?.args(["-m", "venv", "--clear"]).arg(venv))?;
@@ -158,12 +159,12 @@ fn go(folder: &Path, _: &Path) -> anyhow::Result<Command> {
     let program = folder.join("go-client");
     must(tool("go", "version")?.args(["build", "-o"]).arg(&program).arg(".").current_dir(scripts().join("go")))?;
     let mut command = Command::new(program);
-    // Informers then begin with a watch, as those of newer client-go do, and not with a list.
+    // Informers then start with a watch, as those of newer client-go do, instead of a list.
     command.env("KUBE_FEATURE_WatchListClient", "true");
     Ok(command)
 }
 
-/// An operator in Go, with servers of its own: it needs control loops and a node.
+/// An operator in Go, with servers of its own, because it needs control loops and a node.
 fn go_operator(_: &Path, _: &Path) -> anyhow::Result<Command> {
     let mut command = tool("go", "version")?;
     command
@@ -177,7 +178,7 @@ fn sdk(_: &Path, _: &Path) -> anyhow::Result<Command> {
     const TEST: [&str; 5] = ["test", "--package", "windlass-runtime", "--test", "it"];
     let cargo = cargo::program();
     must(Command::new(&cargo).args(TEST).args(["--quiet", "--no-run"]))?;
-    // Tests that have the server call this machine need one that does, and that can.
+    // Tests in which the server calls this machine need a server that can reach it.
     let script = r#"
         if [ "$E2E_AGAINST" = kubernetes ]; then set -- "$@" -- --include-ignored; fi
         WINDLASS_TEST_KUBECONFIG=$KUBECONFIG exec "$@""#;
@@ -186,7 +187,7 @@ fn sdk(_: &Path, _: &Path) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// Installs what a file lists, unless that has been done for these contents.
+/// Installs the dependencies listed in a file, unless that has been done for the same contents.
 fn install(folder: &Path, list: &Path, install: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let wanted = fs::read(list).with_context(|| format!("cannot read {}", list.display()))?;
     let stamp = folder.join("installed");
@@ -197,11 +198,11 @@ fn install(folder: &Path, list: &Path, install: impl FnOnce(&Path) -> anyhow::Re
     fs::write(&stamp, wanted).with_context(|| format!("cannot write {}", stamp.display()))
 }
 
-/// A program of this machine, which must be there.
+/// Returns a program that must be installed on this machine.
 fn tool(name: &str, check: &str) -> anyhow::Result<Command> {
     match Command::new(name).arg(check).stdout(Stdio::null()).stderr(Stdio::null()).status() {
         Ok(status) if status.success() => Ok(Command::new(name)),
-        _ => bail!("{name} is not there: install it, or choose other suites with --only"),
+        _ => bail!("{name} is not installed: install it, or choose other suites with --only"),
     }
 }
 
@@ -212,7 +213,7 @@ fn must(command: &mut Command) -> anyhow::Result<()> {
 }
 
 fn scripts() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask must lie in the workspace").join("e2e")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask must be in the workspace").join("e2e")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Who may depend on whom, and what must not be depended on.
+//! Allowed dependencies between the crates of the workspace, and banned crates.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -71,18 +71,18 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("xtask", &["windlass-schema", "windlass-builtins", "windlass-book"]),
 ];
 
-/// Crates that never touch tokio, the network or the disk, not even through others.
+/// Crates that never use tokio, the network or the disk, not even through other crates.
 pub(super) const PURE: &[&str] = &["windlass-schema", "windlass-cel", "windlass-merge", "windlass-scaffold"];
 const NEVER_IN_PURE: &[&str] = &["async-std", "hyper", "kube", "kube-client", "mio", "redb", "reqwest", "tokio"];
 
-/// Crates that nothing may pull in, and why.
+/// Crates that must not be in the dependency tree, and why.
 const BANNED: &[(&str, &str)] = &[
     ("openssl-sys", "the binary links no system library"),
     ("native-tls", "the binary links no system library"),
     ("aws-lc-sys", "ring is the one cryptographic provider"),
 ];
 
-/// The part of `cargo metadata` that the rules look at.
+/// The part of `cargo metadata` that the rules use.
 #[derive(Debug, Deserialize)]
 pub(super) struct Metadata {
     pub(super) packages: Vec<Package>,
@@ -130,12 +130,12 @@ struct DependencyKind {
 }
 
 impl Metadata {
-    /// The crates of the workspace.
+    /// Returns the crates of the workspace.
     pub(super) fn members(&self) -> impl Iterator<Item = &Package> {
         self.packages.iter().filter(|package| self.workspace_members.contains(&package.id))
     }
 
-    /// Names of all crates that end up in what is built from these, tests apart.
+    /// Returns the names of all crates that are linked into these, except for tests.
     fn reachable<'a>(&'a self, from: impl Iterator<Item = &'a Package>) -> BTreeSet<&'a str> {
         let nodes: BTreeMap<&str, &Node> = self.resolve.nodes.iter().map(|node| (node.id.as_str(), node)).collect();
         let names: BTreeMap<&str, &str> =
@@ -156,14 +156,14 @@ impl Metadata {
     }
 }
 
-/// The directions of the workspace's dependencies, the purity of the pure crates, and the banned ones.
+/// Checks the directions of the workspace's dependencies, the purity of the pure crates, and the banned crates.
 pub(super) fn check(metadata: &Metadata) -> Vec<String> {
     let ours: BTreeSet<&str> = metadata.members().map(|package| package.name.as_str()).collect();
     let mut complaints = Vec::new();
     for package in metadata.members() {
         let name = package.name.as_str();
         let Some((_, allowed)) = DIRECTIONS.iter().find(|(known, _)| *known == name) else {
-            complaints.push(format!("{name}: give it a line in DIRECTIONS of xtask/src/tidy/dependencies.rs"));
+            complaints.push(format!("{name}: add it to DIRECTIONS in xtask/src/tidy/dependencies.rs"));
             continue;
         };
         for dependency in &package.dependencies {
@@ -191,7 +191,7 @@ pub(super) fn check(metadata: &Metadata) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// Metadata of a workspace where these crates depend on those, by kind.
+    /// Metadata of a workspace with these dependencies: from, to, kind.
     fn workspace(edges: &[(&str, &str, Option<&str>)], external: &[&str]) -> Metadata {
         let names: BTreeSet<&str> = edges.iter().flat_map(|(from, to, _)| [*from, *to]).collect();
         let packages: Vec<_> = names
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn a_crate_without_a_place_in_the_directions_is_found() {
         let complaints = check(&workspace(&[("windlass-new", "windlass-schema", None)], &[]));
-        assert!(complaints[0].starts_with("windlass-new: give it a line"), "{complaints:?}");
+        assert!(complaints[0].starts_with("windlass-new: add it to DIRECTIONS"), "{complaints:?}");
     }
 
     #[test]

@@ -1,16 +1,16 @@
-//! What every crate says about itself, and under which licence and from where the crates of others come.
+//! Manifests of the workspace, and licences and sources of its dependencies.
 //!
-//! A part of what `cargo deny` checks with `deny.toml`, for machines that do not have it.
+//! A part of what `cargo deny` checks with `deny.toml`, for machines without it.
 
 use super::dependencies::{Metadata, Package};
 
-/// Licences that anybody may use; the same list as in `deny.toml`.
+/// Allowed licences; the same list as in `deny.toml`.
 const LICENCES: &[&str] = &["Apache-2.0", "BSD-3-Clause", "ISC", "MIT", "MPL-2.0", "Unicode-3.0", "Zlib"];
 
-/// The one registry that crates come from.
+/// The only registry that dependencies come from.
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
-/// The manifests of the workspace and of all it depends on.
+/// Checks the manifests of the workspace and of all its dependencies.
 pub(super) fn check(metadata: &Metadata) -> Vec<String> {
     let mut complaints: Vec<String> = metadata.members().flat_map(of_ours).collect();
     let theirs = metadata.packages.iter().filter(|package| !metadata.workspace_members.contains(&package.id));
@@ -25,7 +25,7 @@ fn of_ours(package: &Package) -> Vec<String> {
         complaints.push(format!("{name}: has no description"));
     }
     if package.license.as_deref() != Some("Apache-2.0") {
-        complaints.push(format!("{name}: its licence must be that of the workspace, Apache-2.0"));
+        complaints.push(format!("{name}: the licence must be Apache-2.0, as in the workspace"));
     }
     complaints
 }
@@ -35,10 +35,8 @@ fn of_others(package: &Package) -> Vec<String> {
     let mut complaints = Vec::new();
     match &package.license {
         Some(expression) if is_allowed(expression) => {}
-        Some(expression) => {
-            complaints.push(format!("{name}: its licence {expression:?} is not among the allowed ones"))
-        }
-        None if package.license_file.is_some() => complaints.push(format!("{name}: look at its licence file")),
+        Some(expression) => complaints.push(format!("{name}: licence {expression:?} is not allowed")),
+        None if package.license_file.is_some() => complaints.push(format!("{name}: review its licence file")),
         None => complaints.push(format!("{name}: has no licence")),
     }
     if package.source.as_deref() != Some(REGISTRY) {
@@ -47,7 +45,7 @@ fn of_others(package: &Package) -> Vec<String> {
     complaints
 }
 
-/// Whether an SPDX expression can be satisfied by allowed licences: some alternative, all of its parts.
+/// Returns whether an SPDX expression can be satisfied with allowed licences: one alternative, all of its parts.
 fn is_allowed(expression: &str) -> bool {
     let expression = expression.replace('/', " OR ");
     let mut words = Words::new(&expression);
@@ -59,7 +57,7 @@ fn any(words: &mut Words<'_>) -> bool {
     let mut allowed = all(words);
     while words.peek() == Some("OR") {
         words.next();
-        // Not short-circuited: the words have to be read.
+        // Not short-circuited: the words must be consumed.
         allowed |= all(words);
     }
     allowed
@@ -80,12 +78,12 @@ fn one(words: &mut Words<'_>) -> bool {
             let allowed = any(words);
             words.next() == Some(")") && allowed
         }
-        // An exception only adds to what a licence permits.
+        // An exception only adds permissions.
         Some(licence) if words.peek() == Some("WITH") => {
             words.next();
             words.next().is_some() && LICENCES.contains(&licence)
         }
-        // A plus means: or a later version.
+        // A plus means "or a later version".
         Some(licence) => LICENCES.contains(&licence.trim_end_matches('+')),
         None => false,
     }

@@ -1,4 +1,4 @@
-//! The sources: how long a file may be, how modules are called, and what must not be left in them.
+//! Source files: length, module names, unfinished work and forbidden imports.
 
 use std::{
     collections::BTreeMap,
@@ -10,23 +10,23 @@ use anyhow::{Context as _, bail};
 
 use super::dependencies::PURE;
 
-/// Past this many lines a file is split, or says in the list of exceptions why not.
+/// Longer files must be split, or listed with a reason in the exceptions.
 const LONGEST: usize = 500;
-/// A file and a reason a line.
+/// One `file: reason` per line.
 const EXCEPTIONS: &str = "xtask/tidy-allow.txt";
-/// Folders with sources of ours.
+/// Directories with our sources.
 const FOLDERS: &[&str] = &["crates", "operators", "bench", "docs", "xtask"];
-/// Names that say nothing about what is inside.
+/// Names that do not describe the contents.
 const EMPTY_NAMES: &[&str] = &["utils", "util", "common", "helpers", "helper", "misc"];
-/// Unfinished work, spelled so that this file does not find itself.
+/// Unfinished work, spelled so that this file does not match itself.
 const UNFINISHED: &[&str] =
     &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("todo", "!("), concat!("unimplemented", "!(")];
-/// The disk, the network and other processes, for crates that are without. Addresses are mere values.
+/// The disk, the network and other processes, for pure crates. Addresses are plain values and allowed.
 const IMPURE: &[&str] = &["std::fs", "std::process", "fs::{", "TcpListener", "TcpStream", "ToSocketAddrs", "UdpSocket"];
 /// Concrete stores, for the API server, which knows only the trait.
 const STORES: &[&str] = &["MemoryStore", "EmbeddedStore", "windlass_store::memory", "windlass_store::embedded"];
 
-/// All Rust files of the repository.
+/// Checks all Rust files of the repository.
 pub(super) fn check(root: &Path) -> anyhow::Result<Vec<String>> {
     let mut exceptions = exceptions(&root.join(EXCEPTIONS))?;
     let mut complaints = Vec::new();
@@ -36,7 +36,7 @@ pub(super) fn check(root: &Path) -> anyhow::Result<Vec<String>> {
         let excepted = exceptions.remove(path);
         complaints.extend(of_file(path, &text, excepted.is_some()));
     }
-    complaints.extend(exceptions.keys().map(|path| format!("{EXCEPTIONS}: {} is not there", path.display())));
+    complaints.extend(exceptions.keys().map(|path| format!("{EXCEPTIONS}: {} does not exist", path.display())));
     Ok(complaints)
 }
 
@@ -46,7 +46,7 @@ fn of_file(path: &Path, text: &str, excepted: bool) -> Vec<String> {
     let lines = text.lines().count();
     match (lines > LONGEST, excepted) {
         (true, false) => complaints.push(format!("{name}: {lines} lines, split it (at most {LONGEST})")),
-        (false, true) => complaints.push(format!("{name}: {lines} lines, needs no line in {EXCEPTIONS}")),
+        (false, true) => complaints.push(format!("{name}: {lines} lines, remove it from {EXCEPTIONS}")),
         _ => {}
     }
     let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
@@ -54,7 +54,7 @@ fn of_file(path: &Path, text: &str, excepted: bool) -> Vec<String> {
         complaints.push(format!("{name}: `foo.rs` beside `foo/`, no mod.rs"));
     }
     if EMPTY_NAMES.contains(&stem) {
-        complaints.push(format!("{name}: call it by what is in it"));
+        complaints.push(format!("{name}: name it after its contents"));
     }
     for (number, line) in text.lines().enumerate() {
         if let Some(word) = UNFINISHED.iter().find(|word| line.contains(**word)) {
@@ -67,7 +67,7 @@ fn of_file(path: &Path, text: &str, excepted: bool) -> Vec<String> {
     complaints
 }
 
-/// Rules for what is built into the crates, tests apart.
+/// Rules for shipped code, except for tests.
 fn of_shipped_code(path: &Path, text: &str) -> Vec<String> {
     let name = path.display();
     let within = |package: &str| path.starts_with(Path::new("crates").join(package).join("src"));
@@ -75,7 +75,7 @@ fn of_shipped_code(path: &Path, text: &str) -> Vec<String> {
     let server = within("windlass-apiserver");
     let mut complaints = Vec::new();
     if !text.trim_start().starts_with("//!") {
-        complaints.push(format!("{name}: must begin with what the module is for"));
+        complaints.push(format!("{name}: must start with a `//!` line that says what the module is for"));
     }
     for (number, line) in text.lines().enumerate().take_while(|(_, line)| line.trim() != "#[cfg(test)]") {
         if line.trim_start().starts_with("//") {
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(complaints("crates/a/src/a.rs", &text), ["crates/a/src/a.rs: 501 lines, split it (at most 500)"]);
         assert_eq!(of_file(Path::new("crates/a/src/a.rs"), &text, true), Vec::<String>::new());
         let outdated = of_file(Path::new("crates/a/src/a.rs"), "//! x\n", true);
-        assert_eq!(outdated, ["crates/a/src/a.rs: 1 lines, needs no line in xtask/tidy-allow.txt"]);
+        assert_eq!(outdated, ["crates/a/src/a.rs: 1 lines, remove it from xtask/tidy-allow.txt"]);
     }
 
     #[test]
@@ -154,7 +154,10 @@ mod tests {
     #[test]
     fn a_module_that_does_not_say_what_it_is_for_is_found() {
         let path = "crates/a/src/a.rs";
-        assert_eq!(complaints(path, "use b;"), ["crates/a/src/a.rs: must begin with what the module is for"]);
+        assert_eq!(
+            complaints(path, "use b;"),
+            ["crates/a/src/a.rs: must start with a `//!` line that says what the module is for"]
+        );
         assert_eq!(complaints("crates/a/src/a/tests.rs", "use b;"), Vec::<String>::new());
     }
 

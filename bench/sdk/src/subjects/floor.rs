@@ -1,5 +1,4 @@
-//! A watch whose lines are not even read: what the request, the server and the connection take, which no runtime can go
-//! below.
+//! A watch whose lines are not parsed: the time that request, server and connection take, which no runtime can beat.
 
 use futures_util::{AsyncBufReadExt as _, TryStreamExt as _};
 use kube::{Api, Client, api::ListParams, api::WatchParams, core::Request};

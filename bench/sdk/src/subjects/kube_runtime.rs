@@ -1,4 +1,4 @@
-//! kube-runtime, used as its documentation has it.
+//! kube-runtime, used as documented.
 
 use std::{
     convert::Infallible,
@@ -83,7 +83,7 @@ pub(crate) async fn queue(args: &SubjectArgs) -> anyhow::Result<Queued> {
     let now = tokio::time::Instant::now();
     let requests = stream::iter(keys).map(|message| ScheduleRequest { message, run_at: now });
     let mut scheduler = pin!(scheduler(requests.chain(stream::pending())));
-    // Its controller holds the messages back while its workers are busy, then takes them one by one.
+    // Its controller holds back messages while its workers are busy, then handles them one by one.
     for _ in 0..2 {
         poll_fn(|context| {
             let _ = scheduler.as_mut().hold().poll_next_unpin(context);

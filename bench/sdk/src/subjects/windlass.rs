@@ -1,4 +1,4 @@
-//! The Windlass runtime, as an operator uses it.
+//! The Windlass runtime as operators use it.
 
 use std::{
     sync::Arc,

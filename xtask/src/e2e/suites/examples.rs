@@ -1,5 +1,5 @@
-//! The programs that the book shows in other languages, from `docs/examples`. Each starts planes of its own, with the
-//! `windlass` that is first on the path.
+//! The examples of the book in other languages, from `docs/examples`. Each starts planes of its own with the `windlass`
+//! that is first on the path.
 
 use std::{
     env,
@@ -28,7 +28,7 @@ pub(super) fn python(folder: &Path, peers: &Path) -> anyhow::Result<Command> {
         must(tool("python3", "--version")?.args(["-m", "venv", "--clear"]).arg(&venv))?;
         must(Command::new(venv.join("bin/pip")).args(["install", "--quiet", "--requirement"]).arg(requirements))
     })?;
-    let mut command = checked("the examples in Python");
+    let mut command = checked("Python examples");
     command.arg(venv.join("bin/python")).args(["-m", "pytest", "-p", "no:cacheprovider"]).current_dir(sources);
     command.env("PYTHONDONTWRITEBYTECODE", "1").env("PATH", path(&[&kubectl])?);
     Ok(command)
@@ -38,29 +38,29 @@ pub(super) fn java(folder: &Path, _: &Path) -> anyhow::Result<Command> {
     tool("javac", "-version")?;
     tool("mvn", "--version")?;
     let classes = std::path::absolute(folder.join("examples-java"))?;
-    let mut command = checked("the examples in Java");
+    let mut command = checked("Java examples");
     command.args(["mvn", "--quiet", "--batch-mode", "test"]).arg(format!("-Dbuild.folder={}", classes.display()));
     command.current_dir(examples().join("java")).env("PATH", path(&[])?);
     Ok(command)
 }
 
-/// A check of a program that has no words for it: what is added to the command must end well.
+/// Turns a program that prints no checks into one check: the command must succeed.
 fn checked(what: &str) -> Command {
     let mut command = Command::new("sh");
-    // In a line of its own: Maven ends with colours, and without a line's end.
+    // On a line of its own: Maven ends with colour codes and without a line break.
     command.args(["-c", r#"what=$1; shift; "$@" && printf '\nok %s\n' "$what""#, "sh", what]);
     command
 }
 
-/// The path, with windlass and other programs in front.
+/// Returns the path with windlass and other programs in front.
 fn path(programs: &[&Path]) -> anyhow::Result<std::ffi::OsString> {
     let windlass = cargo::windlass()?;
     let folders = [windlass.as_path()].into_iter().chain(programs.iter().copied()).filter_map(Path::parent);
     let path = env::var_os("PATH").unwrap_or_default();
     let all: Vec<PathBuf> = folders.map(Path::to_owned).chain(env::split_paths(&path)).collect();
-    env::join_paths(all).context("a folder cannot be on the path")
+    env::join_paths(all).context("failed to extend PATH")
 }
 
 fn examples() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask must lie in the workspace").join("docs/examples")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask must be in the workspace").join("docs/examples")
 }
