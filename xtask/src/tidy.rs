@@ -8,6 +8,7 @@ mod manifests;
 mod sources;
 
 use std::{
+    fs,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -35,6 +36,8 @@ fn check() -> anyhow::Result<Vec<String>> {
     let metadata = metadata(&root)?;
     let mut complaints = dependencies::check(&metadata);
     complaints.extend(manifests::check(&metadata));
+    let deny = fs::read_to_string(root.join("deny.toml")).context("failed to read deny.toml")?;
+    complaints.extend(manifests::check_versions(&metadata, &deny));
     complaints.extend(sources::check(&root)?);
     Ok(complaints)
 }

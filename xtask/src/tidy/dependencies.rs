@@ -98,13 +98,30 @@ pub(super) struct Package {
     pub(super) license: Option<String>,
     pub(super) license_file: Option<String>,
     pub(super) source: Option<String>,
-    dependencies: Vec<Dependency>,
+    #[serde(default)]
+    pub(super) version: String,
+    /// Registries that the crate may be published to: all if absent, none if empty.
+    pub(super) publish: Option<Vec<String>>,
+    pub(super) documentation: Option<String>,
+    pub(super) readme: Option<String>,
+    pub(super) repository: Option<String>,
+    pub(super) rust_version: Option<String>,
+    #[serde(default)]
+    pub(super) keywords: Vec<String>,
+    #[serde(default)]
+    pub(super) categories: Vec<String>,
+    #[serde(default)]
+    pub(super) metadata: serde_json::Value,
+    pub(super) dependencies: Vec<Dependency>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Dependency {
-    name: String,
-    kind: Option<String>,
+pub(super) struct Dependency {
+    pub(super) name: String,
+    pub(super) kind: Option<String>,
+    /// The version requirement: `*` if the manifest names none.
+    #[serde(default)]
+    pub(super) req: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -127,6 +144,13 @@ struct NodeDependency {
 #[derive(Debug, Deserialize)]
 struct DependencyKind {
     kind: Option<String>,
+}
+
+impl Package {
+    /// Returns whether the crate is published.
+    pub(super) fn is_published(&self) -> bool {
+        self.publish.as_ref().is_none_or(|registries| !registries.is_empty())
+    }
 }
 
 impl Metadata {
