@@ -11,6 +11,7 @@ mod run;
 mod servers;
 
 use std::{
+    env,
     ffi::OsStr,
     fs,
     path::{Path, PathBuf},
@@ -211,14 +212,19 @@ impl Workshop {
     }
 }
 
-/// How the workspace compiles what others wrote, and what is its own: crates that are compiled the same way are compiled
-/// once.
+/// Returns the cargo configuration of the projects: the development profile of the workspace, so that crates that both use
+/// are compiled once. To the projects, the crates of the workspace are dependencies, which have no debug info.
 fn settings(root: &Path) -> anyhow::Result<String> {
-    let mut settings = "net.offline = true\nprofile.dev.package.\"*\" = { debug = false, opt-level = 1 }\n".to_owned();
+    let manifest = fs::read_to_string(root.join("Cargo.toml")).context("failed to read Cargo.toml")?;
+    let mut settings = "net.offline = true\n".to_owned();
+    for section in manifest.split("\n[").filter(|section| section.starts_with("profile.dev")) {
+        settings.push_str(&format!("[{section}\n"));
+    }
+    let debug = env::var("CARGO_PROFILE_DEV_DEBUG").unwrap_or_else(|_| "\"line-tables-only\"".to_owned());
     for entry in fs::read_dir(root.join("crates"))? {
         let name = entry?.file_name();
-        let name = name.to_str().context("a crate must have a name in UTF-8")?;
-        settings.push_str(&format!("profile.dev.package.{name}.opt-level = 0\n"));
+        let name = name.to_str().context("crate names must be UTF-8")?;
+        settings.push_str(&format!("[profile.dev.package.{name}]\ndebug = {debug}\n"));
     }
     Ok(settings)
 }
