@@ -30,7 +30,7 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// newScheme knows the kinds of every stable group version.
+// newScheme registers the kinds of every stable group version.
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	builder := runtime.NewSchemeBuilder(
@@ -44,7 +44,7 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, builder.AddToScheme(scheme)
 }
 
-// kinds collects the group-version-kinds that stand in bodies.
+// kinds collects the group-version-kinds that occur in request and response bodies.
 type kinds struct {
 	walk   *walk
 	scheme *runtime.Scheme
@@ -84,7 +84,7 @@ func (k *kinds) resource(resource *Resource) error {
 	return nil
 }
 
-// bodies adds the kinds that are bodies without being resources.
+// bodies adds kinds that occur in bodies but are not resources.
 func (k *kinds) bodies() error {
 	for _, kind := range []schema.GroupVersionKind{
 		{Version: "v1", Kind: "DeleteOptions"},

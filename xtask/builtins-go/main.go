@@ -1,8 +1,8 @@
 // Command builtins describes the stable built-in resources of Kubernetes as JSON on standard output.
 //
-// Types come from the published Go modules by reflection; what Go types do not say (required, defaults, list types,
-// discovery) comes from the files under api/ of the k8s.io/kubernetes module, whose folder is the only argument.
-// `cargo xtask builtins` runs it and turns the answer into the compact table of windlass-builtins.
+// Types come from the published Go modules by reflection. Facts that Go types lack (required, defaults, list types,
+// discovery) come from the files under api/ of the k8s.io/kubernetes module, whose directory is the only argument.
+// `cargo xtask builtins` runs it and converts the output to the compact table of windlass-builtins.
 package main
 
 import (

@@ -14,7 +14,7 @@ import (
 
 var stable = regexp.MustCompile(`^v[0-9]+$`)
 
-// Schema is the part of a published OpenAPI v3 schema that Go types do not say.
+// Schema is the part of a published OpenAPI v3 schema that Go types lack.
 type Schema struct {
 	Required   []string            `json:"required"`
 	MapType    string              `json:"x-kubernetes-map-type"`
@@ -30,7 +30,7 @@ type Property struct {
 	MapType  string          `json:"x-kubernetes-map-type"`
 }
 
-// Path is the part of a published path that discovery does not say: what a deletion answers.
+// Path is the part of a published path that discovery lacks: the response of a deletion.
 type Path struct {
 	Delete struct {
 		Action    string                  `json:"x-kubernetes-action"`
@@ -50,7 +50,7 @@ func (p *Path) deletionReturnsObject() bool {
 	return p.Delete.Action == "delete" && !strings.HasSuffix(answer, ".meta.v1.Status")
 }
 
-// readSchemas gives every schema of the OpenAPI v3 documents by name, and the kinds whose deletion answers with the
+// readSchemas returns every schema of the OpenAPI v3 documents by name, and the kinds whose deletion returns the
 // object.
 func readSchemas(module string) (map[string]Schema, map[metav1.GroupVersionKind]bool, error) {
 	paths, err := filepath.Glob(filepath.Join(module, "api/openapi-spec/v3/*_openapi.json"))
@@ -83,7 +83,7 @@ func readSchemas(module string) (map[string]Schema, map[metav1.GroupVersionKind]
 	return schemas, deletions, nil
 }
 
-// readDiscovery gives the groups with their stable versions and the resources of those.
+// readDiscovery returns the groups with their stable versions and the resources of those.
 func readDiscovery(module string) ([]Group, []Resource, error) {
 	folder := filepath.Join(module, "api/discovery")
 	var list metav1.APIGroupList

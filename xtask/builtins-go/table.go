@@ -2,7 +2,7 @@ package main
 
 import "encoding/json"
 
-// Table is the answer. Its shape is read by xtask/src/builtins/read.rs.
+// Table is the output. Its shape is read by xtask/src/builtins/read.rs.
 type Table struct {
 	Structs   []*Struct  `json:"structs"`
 	Kinds     []Kind     `json:"kinds"`

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Types whose JSON form is not that of their fields.
+// Types whose JSON form differs from their fields.
 var scalars = map[reflect.Type]string{
 	reflect.TypeFor[resource.Quantity]():                            "quantity",
 	reflect.TypeFor[intstr.IntOrString]():                           "intOrString",
@@ -29,7 +29,7 @@ var scalars = map[reflect.Type]string{
 	reflect.TypeFor[apiextensionsv1.JSONSchemaPropsOrStringArray](): "json",
 }
 
-// walk numbers struct types in the order it meets them.
+// walk numbers struct types in the order of their discovery.
 type walk struct {
 	schemas map[string]Schema
 	numbers map[reflect.Type]int
@@ -58,7 +58,7 @@ func (w *walk) table(groups []Group, resources []Resource) (*Table, error) {
 	return &Table{Structs: w.structs, Kinds: kinds.list, Groups: groups, Resources: resources}, nil
 }
 
-// number gives a struct its number, describing it on the first meeting.
+// number returns the number of a struct, and describes the struct on first use.
 func (w *walk) number(t reflect.Type) (int, error) {
 	if number, ok := w.numbers[t]; ok {
 		return number, nil
@@ -184,7 +184,7 @@ func (w *walk) typ(t reflect.Type) (Type, error) {
 	}
 }
 
-// protoNumber reads the number out of a tag such as `protobuf:"bytes,2,opt,name=spec"`; 0 without one.
+// protoNumber returns the number in a tag such as `protobuf:"bytes,2,opt,name=spec"`; 0 without one.
 func protoNumber(field reflect.StructField) (int, error) {
 	tag := field.Tag.Get("protobuf")
 	if tag == "" || tag == "-" {
@@ -197,7 +197,7 @@ func protoNumber(field reflect.StructField) (int, error) {
 	return strconv.Atoi(parts[1])
 }
 
-// modelName gives the name of the OpenAPI definition.
+// modelName returns the name of the OpenAPI definition.
 func modelName(t reflect.Type) string {
 	if named, ok := reflect.Zero(t).Interface().(interface{ OpenAPIModelName() string }); ok {
 		return named.OpenAPIModelName()
