@@ -9,6 +9,7 @@ mod default_ingress_class;
 mod default_storage_class;
 mod limit_ranger;
 mod namespace_lifecycle;
+mod objects;
 mod pod_defaults;
 mod service_accounts;
 mod storage_protection;
@@ -17,6 +18,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use windlass_builtins::resource::Resource;
 
+pub use self::objects::Objects;
 pub(crate) use self::{
     certificate_subject::CertificateSubject, claim_resize::ClaimResize, default_ingress_class::DefaultIngressClass,
     default_storage_class::DefaultStorageClass, limit_ranger::LimitRanger, namespace_lifecycle::NamespaceLifecycle,
@@ -74,6 +76,8 @@ pub struct Attributes<'a> {
     pub dry_run: bool,
     /// The object before the write, for updates and deletions.
     pub old: Option<&'a Value>,
+    /// The objects of the server, to be read by the plugin.
+    pub objects: Objects<'a>,
 }
 
 impl<'a> Attributes<'a> {
@@ -88,6 +92,7 @@ impl<'a> Attributes<'a> {
             user: call.user,
             dry_run: subject.is_dry_run(),
             old,
+            objects: Objects { server: call.server },
         }
     }
 

@@ -1,74 +1,114 @@
-//! Authorization: whether somebody may do what they ask.
+//! Authorization: whether a user may do what a request asks for.
 
 mod permission;
 
 pub use permission::Permission;
 
-use crate::{request_info::ResourceRequest, status::ApiError, user::User};
+use crate::{request_info::ResourceRequest, status::ApiError, user::User, verb::Verb};
 
-/// What is asked.
-pub struct Question<'a> {
-    /// Who asks.
+/// A request, as authorizers see it.
+pub struct Attributes<'a> {
+    /// The user that sent the request.
     pub user: &'a User,
-    /// The verb: `get`, `list`, `create`...; for paths the method in lower case.
-    pub verb: &'a str,
-    /// What it is done to.
-    pub object: Object<'a>,
+    /// What the request does.
+    pub action: Action<'a>,
 }
 
-/// The object of a question.
-pub enum Object<'a> {
-    /// A resource, or one of its objects.
+/// What a request does.
+pub enum Action<'a> {
+    /// A request for a resource, or for one of its objects.
     Resource {
-        /// The API group.
+        /// The verb.
+        verb: Verb,
+        /// The API group; empty for the core group.
         group: &'a str,
         /// The plural name.
         resource: &'a str,
         /// The subresource; empty for the object itself.
         subresource: &'a str,
-        /// The namespace; empty at the scope of the cluster.
+        /// The namespace; empty at cluster scope.
         namespace: &'a str,
         /// The name; empty for collections.
         name: &'a str,
     },
-    /// A path that is not a resource's.
-    Path(&'a str),
+    /// A request for a path that is not a resource's.
+    Path {
+        /// The HTTP method in lower case.
+        method: &'a str,
+        /// The path.
+        path: &'a str,
+    },
+}
+
+/// The decision of an authorizer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// The request is allowed.
+    Allow,
+    /// The request is denied, whatever other authorizers say. The client sees the reason unless it is empty.
+    Deny(String),
+    /// The authorizer does not know the request; it is denied unless another authorizer allows it. The client sees the
+    /// reason unless it is empty.
+    NoOpinion(String),
 }
 
 /// Decides who may do what.
+///
+/// A `Vec` of authorizers is one too: the first that has an opinion decides.
 pub trait Authorizer: Send + Sync {
-    /// Whether the question is answered with yes.
-    fn allows(&self, question: &Question<'_>) -> bool;
+    /// Decides whether a request is allowed. Called once for every request, before its body is read.
+    fn authorize(&self, request: &Attributes<'_>) -> Decision;
 }
 
-/// The rules until there are roles: the group `system:masters` may do everything, everybody else who has shown who they
-/// are may look around (discovery, version) and ask who they are.
+impl Authorizer for Vec<Box<dyn Authorizer>> {
+    fn authorize(&self, request: &Attributes<'_>) -> Decision {
+        let mut reasons = Vec::new();
+        for authorizer in self {
+            match authorizer.authorize(request) {
+                Decision::NoOpinion(reason) if reason.is_empty() => {}
+                Decision::NoOpinion(reason) => reasons.push(reason),
+                decision => return decision,
+            }
+        }
+        Decision::NoOpinion(reasons.join("\n"))
+    }
+}
+
+/// The rules until there are roles: members of the group `system:masters` may do everything; all other authenticated
+/// users may read discovery, the OpenAPI documents and the version, and may ask who they are and what they may do.
 pub struct MastersOnly;
 
-impl Authorizer for MastersOnly {
-    fn allows(&self, question: &Question<'_>) -> bool {
-        if question.user.groups.iter().any(|group| group == "system:masters") {
+impl MastersOnly {
+    fn allows(&self, request: &Attributes<'_>) -> bool {
+        if request.user.groups.iter().any(|group| group == "system:masters") {
             return true;
         }
-        if question.user.is_anonymous() {
+        if request.user.is_anonymous() {
             return false;
         }
-        match &question.object {
-            Object::Path(path) => {
+        match &request.action {
+            Action::Path { method, path } => {
                 let first = path.trim_matches('/').split('/').next().unwrap_or_default();
-                question.verb == "get" && matches!(first, "api" | "apis" | "openapi" | "version")
+                *method == "get" && matches!(first, "api" | "apis" | "openapi" | "version")
             }
-            Object::Resource { group, resource, .. } => {
-                let about_oneself = ["selfsubjectreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews"];
-                question.verb == "create" && group.ends_with(".k8s.io") && about_oneself.contains(resource)
+            Action::Resource { verb, group, resource, .. } => {
+                let self_reviews = ["selfsubjectreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews"];
+                *verb == Verb::Create && group.ends_with(".k8s.io") && self_reviews.contains(resource)
             }
         }
     }
 }
 
-impl<'a> Object<'a> {
-    pub(crate) fn of(target: &ResourceRequest<'a>) -> Self {
+impl Authorizer for MastersOnly {
+    fn authorize(&self, request: &Attributes<'_>) -> Decision {
+        if self.allows(request) { Decision::Allow } else { Decision::NoOpinion(String::new()) }
+    }
+}
+
+impl<'a> Action<'a> {
+    pub(crate) fn of(verb: Verb, target: &ResourceRequest<'a>) -> Self {
         Self::Resource {
+            verb,
             group: target.group,
             resource: target.resource,
             subresource: target.subresource,
@@ -78,23 +118,24 @@ impl<'a> Object<'a> {
     }
 }
 
-/// 403 in the real words.
-pub(crate) fn forbidden(question: &Question<'_>) -> ApiError {
-    let user = &question.user.name;
-    match &question.object {
-        Object::Path(path) => {
-            let message = format!("forbidden: User \"{user}\" cannot {} path \"{path}\"", question.verb);
+/// 403 in the words of the real server, with the reason of the authorizer.
+pub(crate) fn forbidden(request: &Attributes<'_>, reason: &str) -> ApiError {
+    let user = &request.user.name;
+    let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+    match &request.action {
+        Action::Path { method, path } => {
+            let message = format!("forbidden: User \"{user}\" cannot {method} path \"{path}\"{reason}");
             ApiError::new(http::StatusCode::FORBIDDEN, "Forbidden", message).with_details(serde_json::Map::new())
         }
-        Object::Resource { group, resource, subresource, namespace, name } => {
+        Action::Resource { verb, group, resource, subresource, namespace, name } => {
             let what =
                 if subresource.is_empty() { (*resource).to_owned() } else { format!("{resource}/{subresource}") };
             let scope = match *namespace {
                 "" => "at the cluster scope".to_owned(),
                 namespace => format!("in the namespace \"{namespace}\""),
             };
-            let verb = question.verb;
-            let why = format!("User \"{user}\" cannot {verb} resource \"{what}\" in API group \"{group}\" {scope}");
+            let why =
+                format!("User \"{user}\" cannot {verb} resource \"{what}\" in API group \"{group}\" {scope}{reason}");
             ApiError::forbidden(resource, group, name, &why)
         }
     }

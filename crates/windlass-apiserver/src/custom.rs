@@ -36,13 +36,15 @@ use crate::{
     endpoint::{Endpoint, Form},
     heavy,
     storage::{ResourceCache, Storage, StoredObject},
+    verb::Verb,
     webhooks::{ConversionCache, Converter},
 };
 
 /// The verbs of every custom resource, as discovery lists them.
-const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+const VERBS: [Verb; 8] =
+    [Verb::Delete, Verb::DeleteCollection, Verb::Get, Verb::List, Verb::Patch, Verb::Create, Verb::Update, Verb::Watch];
 /// The verbs of its subresources.
-const SUBRESOURCE_VERBS: [&str; 3] = ["get", "patch", "update"];
+const SUBRESOURCE_VERBS: [Verb; 3] = [Verb::Get, Verb::Patch, Verb::Update];
 
 /// What a definition says about one of its versions.
 pub(crate) struct Custom {
@@ -254,7 +256,7 @@ impl<'a> Maker<'a> {
 fn resource(definition: &Definition, version: &Version, stored: &Version, table: &Table) -> Resource {
     let names = &definition.accepted_names;
     let texts = |list: &[String]| -> Vec<Str> { list.iter().map(|text| text.clone().into()).collect() };
-    let verbs = |list: &[&'static str]| -> Vec<Str> { list.iter().map(|verb| Str::Borrowed(verb)).collect() };
+    let verbs = |list: &[Verb]| -> Vec<Str> { list.iter().map(|verb| Str::Borrowed(verb.as_str())).collect() };
     let mut subresources = Vec::new();
     if version.status {
         subresources.push(Subresource {

@@ -21,23 +21,23 @@ use crate::{
 };
 
 /// A resource in a group version.
-pub struct Endpoint {
+pub(crate) struct Endpoint {
     /// Its names, verbs and subresources.
-    pub resource: Arc<Resource>,
+    pub(crate) resource: Arc<Resource>,
     /// The types that built-in kinds are made of.
-    pub table: &'static Table,
+    pub(crate) table: &'static Table,
     /// What the schema cannot say.
-    pub strategy: &'static dyn Strategy,
+    pub(crate) strategy: &'static dyn Strategy,
     /// The constant properties of the kind.
-    pub facts: &'static KindFacts,
+    pub(crate) facts: &'static KindFacts,
     /// The resource as it is stored: the same, or another version of it.
-    pub stored: Arc<Resource>,
+    pub(crate) stored: Arc<Resource>,
     /// Its objects.
-    pub cache: Arc<ResourceCache>,
+    pub(crate) cache: Arc<ResourceCache>,
     /// How its objects are stored.
     pub(crate) form: Form,
     /// Kinds that answer a completed deletion with the object instead of a Status.
-    pub returns_deleted: bool,
+    pub(crate) returns_deleted: bool,
     /// What [`Endpoint::empty`] gives, once it was asked for.
     pub(crate) empty: OnceLock<Value>,
 }
@@ -53,11 +53,11 @@ pub(crate) enum Form {
 }
 
 /// A pair of functions between the stored version of an object and another one.
-pub struct Conversion {
+pub(crate) struct Conversion {
     /// Converts the stored version to the served one.
-    pub to_served_version: fn(Value) -> Value,
+    pub(crate) to_served_version: fn(Value) -> Value,
     /// Converts the served version to the stored one.
-    pub to_storage_version: fn(Value) -> Value,
+    pub(crate) to_storage_version: fn(Value) -> Value,
 }
 
 impl Endpoint {
@@ -78,12 +78,12 @@ impl Endpoint {
     }
 
     /// The key of an object within the cache.
-    pub fn key(&self, namespace: &str, name: &str) -> String {
+    pub(crate) fn key(&self, namespace: &str, name: &str) -> String {
         if self.resource.namespaced { format!("{namespace}/{name}") } else { name.to_owned() }
     }
 
     /// The key of an object in the store.
-    pub fn store_key(&self, key: &str) -> String {
+    pub(crate) fn store_key(&self, key: &str) -> String {
         format!("{}{key}", self.cache.prefix())
     }
 
@@ -142,7 +142,7 @@ impl Endpoint {
     }
 
     /// Converts an object from the version of this endpoint to the storage version.
-    pub fn to_storage_version(&self, served: Value) -> Value {
+    pub(crate) fn to_storage_version(&self, served: Value) -> Value {
         match &self.form {
             Form::Stored => served,
             Form::Converted(conversion) => (conversion.to_storage_version)(served),

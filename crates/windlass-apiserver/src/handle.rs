@@ -9,7 +9,7 @@ use tracing::warn;
 use windlass_builtins::resource::Resource;
 
 use crate::{
-    authorization::{self, Object, Question},
+    authorization::{self, Action, Attributes, Decision},
     body::Body,
     call::{Answer, Call, Warnings},
     discovery, health,
@@ -24,6 +24,7 @@ use crate::{
     status::{ApiError, Result},
     subresource, tokens,
     user::User,
+    verb::Verb,
     verbs, webhooks,
     write::convert::PendingConversions,
 };
@@ -71,18 +72,18 @@ impl Inner {
             RequestInfo::Path(path) => {
                 if !health::is_health_path(path) {
                     let method = parts.method.as_str().to_lowercase();
-                    self.authorize(&Question { user: &user, verb: &method, object: Object::Path(path) })?;
+                    self.authorize(&Attributes { user: &user, action: Action::Path { method: &method, path } })?;
                 }
                 self.path(parts, path).await
             }
             RequestInfo::Resource(target) => {
                 let query = Query::parse(parts.uri.query());
                 let verb = target.verb(&parts.method, &query);
-                self.authorize(&Question { user: &user, verb, object: Object::of(&target) })?;
+                self.authorize(&Attributes { user: &user, action: Action::of(verb, &target) })?;
                 let timeout = timeout(&query)?;
-                let asked = Asked { user: &user, target, query, verb };
-                let work = self.resource(parts, asked, body, served);
-                if verb == "watch" {
+                let request = ParsedRequest { user: &user, target, query, verb };
+                let work = self.resource(parts, request, body, served);
+                if verb == Verb::Watch {
                     return work.await;
                 }
                 tokio::time::timeout(timeout, work)
@@ -105,8 +106,11 @@ impl Inner {
         }
     }
 
-    fn authorize(&self, question: &Question<'_>) -> Result<()> {
-        if self.authorizer.allows(question) { Ok(()) } else { Err(authorization::forbidden(question)) }
+    fn authorize(&self, request: &Attributes<'_>) -> Result<()> {
+        match self.authorizer.authorize(request) {
+            Decision::Allow => Ok(()),
+            Decision::Deny(reason) | Decision::NoOpinion(reason) => Err(authorization::forbidden(request, &reason)),
+        }
     }
 
     /// Everything that is not a resource.
@@ -136,7 +140,7 @@ impl Inner {
     async fn resource<B>(
         self: &Arc<Self>,
         parts: &Parts,
-        asked: Asked<'_>,
+        request: ParsedRequest<'_>,
         body: B,
         served: &mut Served<'_>,
     ) -> Result<Response<Body>>
@@ -144,7 +148,7 @@ impl Inner {
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<BoxError>,
     {
-        let Asked { user, target, query, verb } = asked;
+        let ParsedRequest { user, target, query, verb } = request;
         let registry = self.registry.load_full();
         let endpoint = registry.endpoint(target.group, target.version, target.resource);
         let endpoint = endpoint.ok_or_else(|| match registry.has_builtin_group(target.group) {
@@ -161,11 +165,11 @@ impl Inner {
                 None => ApiError::no_such_resource(),
             })?),
         };
-        served.is(verb, resource, subresource);
+        served.describe(verb, resource, subresource);
         let verbs = subresource.map_or(&resource.verbs, |sub| &sub.verbs);
-        let allowed = verbs.iter().any(|have| &**have == verb);
-        let named_create = verb == "create" && !target.name.is_empty() && subresource.is_none();
-        let unnamed = target.name.is_empty() && matches!(verb, "update" | "patch");
+        let allowed = verbs.iter().any(|have| **have == *verb.as_str());
+        let named_create = verb == Verb::Create && !target.name.is_empty() && subresource.is_none();
+        let unnamed = target.name.is_empty() && matches!(verb, Verb::Update | Verb::Patch);
         match custom {
             Some(_) if !allowed => return Err(ApiError::verb_not_supported(verb, &resource.plural, &resource.group)),
             Some(_) if unnamed => return Err(ApiError::bad_request("name must be provided")),
@@ -173,7 +177,7 @@ impl Inner {
             _ if parts.method == Method::HEAD => return Err(ApiError::method_not_allowed()),
             _ => {}
         }
-        let accept = negotiate::accept(&parts.headers, verb == "watch", parts.uri.query(), custom.is_some())?;
+        let accept = negotiate::accept(&parts.headers, verb == Verb::Watch, parts.uri.query(), custom.is_some())?;
         let body = read_body(&parts.method, body).await?;
         let call = Call {
             server: self,
@@ -197,13 +201,13 @@ impl Inner {
         let answer = dispatch(&call, verb).await;
         if call.is_definition()
             && call.subresource.is_none()
-            && verb != "get"
+            && verb != Verb::Get
             && let Ok(Answer::Stored { object, .. }) = &answer
         {
             // A definition is effective when its write is acknowledged.
             self.definitions.reached(object.revision).await;
         }
-        if webhooks::is_configuration(endpoint) && !matches!(verb, "get" | "list" | "watch") {
+        if webhooks::is_configuration(endpoint) && !verb.is_read() {
             self.storage.fresh().await?;
             self.webhooks.refresh();
         }
@@ -242,23 +246,23 @@ fn timeout(query: &Query<'_>) -> Result<Duration> {
     Ok(asked.map_or(TIMEOUT, |nanoseconds| Duration::from_nanos(nanoseconds).min(TIMEOUT)))
 }
 
-/// What is asked of a resource, and by whom.
-struct Asked<'a> {
+/// A request for a resource, before its endpoint is known.
+struct ParsedRequest<'a> {
     user: &'a User,
     target: ResourceRequest<'a>,
     query: Query<'a>,
-    verb: &'static str,
+    verb: Verb,
 }
 
-async fn dispatch(call: &Call<'_>, verb: &str) -> Result<Answer> {
+async fn dispatch(call: &Call<'_>, verb: Verb) -> Result<Answer> {
     // The most frequent request keeps the future small; the others have large ones, which are better not moved around.
-    if verb == "get" && call.subresource.is_none() && !call.is_core("componentstatuses") {
+    if verb == Verb::Get && call.subresource.is_none() && !call.is_core("componentstatuses") {
         return verbs::read::get(call).await;
     }
     Box::pin(dispatch_any(call, verb)).await
 }
 
-async fn dispatch_any(call: &Call<'_>, verb: &str) -> Result<Answer> {
+async fn dispatch_any(call: &Call<'_>, verb: Verb) -> Result<Answer> {
     if let Some(answer) = subresource::dispatch(call, verb).await {
         return answer;
     }
@@ -266,15 +270,15 @@ async fn dispatch_any(call: &Call<'_>, verb: &str) -> Result<Answer> {
         return answer;
     }
     match verb {
-        "get" => verbs::read::get(call).await,
-        "list" => verbs::read::list(call).await,
-        "watch" => verbs::watch::watch(call).await,
-        "create" => verbs::create::create(call).await,
-        "update" => verbs::update::update(call).await,
-        "patch" => verbs::patch::patch(call).await,
-        "delete" => verbs::delete::delete(call).await,
-        "deletecollection" => verbs::delete::delete_collection(call).await,
-        _ => Err(ApiError::method_not_allowed()),
+        Verb::Get => verbs::read::get(call).await,
+        Verb::List => verbs::read::list(call).await,
+        Verb::Watch => verbs::watch::watch(call).await,
+        Verb::Create => verbs::create::create(call).await,
+        Verb::Update => verbs::update::update(call).await,
+        Verb::Patch => verbs::patch::patch(call).await,
+        Verb::Delete => verbs::delete::delete(call).await,
+        Verb::DeleteCollection => verbs::delete::delete_collection(call).await,
+        Verb::Unknown => Err(ApiError::method_not_allowed()),
     }
 }
 

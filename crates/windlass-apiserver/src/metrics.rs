@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use windlass_builtins::resource::{Resource, Subresource};
 use windlass_schema::types::Str;
 
-use crate::server::Inner;
+use crate::{server::Inner, verb::Verb};
 
 /// The upper bounds of the latency histogram, in seconds.
 const BUCKETS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
@@ -31,7 +31,7 @@ struct Labels {
     version: Str,
     resource: Str,
     subresource: Str,
-    verb: &'static str,
+    verb: Verb,
     code: u16,
 }
 
@@ -79,7 +79,7 @@ impl Metrics {
         }
         out += "# HELP apiserver_request_duration_seconds Response latency in seconds, watches excepted.\n";
         out += "# TYPE apiserver_request_duration_seconds histogram\n";
-        for (labels, series) in requests.iter().filter(|(labels, _)| labels.verb != "WATCH") {
+        for (labels, series) in requests.iter().filter(|(labels, _)| labels.verb != Verb::Watch) {
             let text = format!("{},code=\"{}\"", labels.text(), labels.code);
             let mut below = 0;
             for (bound, count) in BUCKETS.iter().zip(series.buckets) {
@@ -104,20 +104,24 @@ impl Labels {
     fn text(&self) -> String {
         format!(
             "verb=\"{}\",group=\"{}\",version=\"{}\",resource=\"{}\",subresource=\"{}\"",
-            self.verb, self.group, self.version, self.resource, self.subresource
+            self.verb.metrics_label(),
+            self.group,
+            self.version,
+            self.resource,
+            self.subresource
         )
     }
 }
 
 impl Served<'_> {
     /// Says what the request is about.
-    pub(crate) fn is(&mut self, verb: &str, resource: &Resource, subresource: Option<&Subresource>) {
+    pub(crate) fn describe(&mut self, verb: Verb, resource: &Resource, subresource: Option<&Subresource>) {
         self.labels = Some(Labels {
             group: resource.group.clone(),
             version: resource.version.clone(),
             resource: resource.plural.clone(),
             subresource: subresource.map_or(Str::Borrowed(""), |sub| sub.name.clone()),
-            verb: upper(verb),
+            verb,
             code: 0,
         });
     }
@@ -133,19 +137,5 @@ impl Served<'_> {
 impl Drop for Served<'_> {
     fn drop(&mut self) {
         self.metrics.inflight.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-fn upper(verb: &str) -> &'static str {
-    match verb {
-        "get" => "GET",
-        "list" => "LIST",
-        "watch" => "WATCH",
-        "create" => "POST",
-        "update" => "PUT",
-        "patch" => "PATCH",
-        "delete" => "DELETE",
-        "deletecollection" => "DELETECOLLECTION",
-        _ => "OTHER",
     }
 }

@@ -28,6 +28,7 @@ use crate::{
     registry::{Conversion, Endpoint},
     request_info::ResourceRequest,
     status::{ApiError, Result},
+    verb::Verb,
     verbs::{
         create, delete,
         patch::{self, Patch, settled},
@@ -75,33 +76,32 @@ pub(crate) fn is_version(group: &str, version: &str) -> bool {
 }
 
 /// A write to the old version; `None` for everything else.
-pub(crate) async fn dispatch(call: &Call<'_>, verb: &str) -> Option<Result<Answer>> {
-    if !call.is_definition() || &*call.endpoint.resource.version != VERSION || matches!(verb, "get" | "list" | "watch")
-    {
+pub(crate) async fn dispatch(call: &Call<'_>, verb: Verb) -> Option<Result<Answer>> {
+    if !call.is_definition() || &*call.endpoint.resource.version != VERSION || verb.is_read() {
         return None;
     }
     Some(write(call, verb).await)
 }
 
 /// Makes the write one of `v1`, and shows what comes back in the old form.
-async fn write(call: &Call<'_>, verb: &str) -> Result<Answer> {
+async fn write(call: &Call<'_>, verb: Verb) -> Result<Answer> {
     let registry = call.server.registry.load_full();
     let endpoint = registry.endpoint(GROUP, "v1", PLURAL).ok_or_else(ApiError::no_such_resource)?;
     let target = ResourceRequest { version: "v1", ..call.target.clone() };
     let redirected = call.redirected(endpoint, target);
     let mut current = Call { query: call.query.clone(), body: call.body.clone(), ..redirected };
     let answer = match verb {
-        "create" => {
+        Verb::Create => {
             current.body = upgraded_body(call)?;
             create::create(&current).await
         }
-        "update" => {
+        Verb::Update => {
             current.body = upgraded_body(call)?;
             update::update(&current).await
         }
-        "patch" => patch_old(call, &mut current).await,
-        "delete" => delete::delete(&current).await,
-        "deletecollection" => delete::delete_collection(&current).await,
+        Verb::Patch => patch_old(call, &mut current).await,
+        Verb::Delete => delete::delete(&current).await,
+        Verb::DeleteCollection => delete::delete_collection(&current).await,
         _ => Err(ApiError::method_not_allowed()),
     };
     current.warnings.take().into_iter().for_each(|warning| call.warnings.add(warning));

@@ -15,7 +15,7 @@ use windlass_builtins::{
     resource::{Group, Resource, Table},
 };
 
-pub use crate::endpoint::{Conversion, Endpoint};
+pub(crate) use crate::endpoint::{Conversion, Endpoint};
 use crate::{
     definitions,
     endpoint::Form,
@@ -28,9 +28,9 @@ type Versions = HashMap<&'static str, HashMap<&'static str, Arc<Endpoint>>>;
 
 /// All endpoints.
 #[derive(Clone)]
-pub struct Registry {
+pub(crate) struct Registry {
     /// The table of built-in kinds.
-    pub table: &'static Table,
+    pub(crate) table: &'static Table,
     builtin: Arc<HashMap<&'static str, Versions>>,
     /// The groups of built-in kinds.
     groups: Arc<[Group]>,
@@ -68,7 +68,7 @@ fn form(resource: &Resource) -> Form {
 
 impl Registry {
     /// The built-in kinds.
-    pub fn builtin(table: &'static Table, storage: &Storage) -> Self {
+    pub(crate) fn builtin(table: &'static Table, storage: &Storage) -> Self {
         let mut groups: HashMap<&'static str, Versions> = HashMap::new();
         for resource in &table.resources {
             let stored = stored_as(table, resource);
@@ -161,37 +161,37 @@ impl Registry {
     }
 
     /// The groups in discovery's order.
-    pub fn groups(&self) -> impl Iterator<Item = &Group> {
+    pub(crate) fn groups(&self) -> impl Iterator<Item = &Group> {
         let custom = self.custom.values().map(|custom| &custom.group);
         let builtin = self.groups.iter().map(|group| self.custom.get(&*group.name).map_or(group, |both| &both.group));
         builtin.chain(custom.filter(|group| !self.builtin.contains_key(&*group.name)))
     }
 
     /// The group of a name.
-    pub fn group(&self, name: &str) -> Option<&Group> {
+    pub(crate) fn group(&self, name: &str) -> Option<&Group> {
         let custom = self.custom.get(name).map(|custom| &custom.group);
         custom.or_else(|| self.groups.iter().find(|group| &*group.name == name))
     }
 
     /// Whether a version of a group has built-in kinds.
-    pub fn has_builtin_version(&self, group: &str, version: &str) -> bool {
+    pub(crate) fn has_builtin_version(&self, group: &str, version: &str) -> bool {
         self.builtin.get(group).is_some_and(|versions| versions.contains_key(version))
     }
 
     /// Whether a group is one of the built-in ones.
-    pub fn has_builtin_group(&self, group: &str) -> bool {
+    pub(crate) fn has_builtin_group(&self, group: &str) -> bool {
         self.builtin.contains_key(group)
     }
 
     /// Whether a version of a group is served.
-    pub fn has_version(&self, group: &str, version: &str) -> bool {
+    pub(crate) fn has_version(&self, group: &str, version: &str) -> bool {
         self.builtin.get(group).is_some_and(|versions| versions.contains_key(version))
             || self.custom.get(group).is_some_and(|custom| custom.endpoints.contains_key(version))
             || self.old_definitions(group, version).is_some()
     }
 
     /// The endpoint of a resource.
-    pub fn endpoint(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Endpoint>> {
+    pub(crate) fn endpoint(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Endpoint>> {
         let builtin = self.builtin.get(group).and_then(|versions| versions.get(version)?.get(plural));
         let custom = || self.custom.get(group)?.endpoints.get(version)?.get(plural);
         let old = || self.old_definitions(group, version).filter(|_| plural == definitions::PLURAL);
@@ -199,7 +199,7 @@ impl Registry {
     }
 
     /// The resources of a group version: the built-in ones in discovery's order, or the custom ones.
-    pub fn resources(&self, group: &str, version: &str) -> Vec<&Resource> {
+    pub(crate) fn resources(&self, group: &str, version: &str) -> Vec<&Resource> {
         let of_version = |resource: &&Resource| &*resource.group == group && &*resource.version == version;
         let builtin = self.table.resources.iter().filter(of_version);
         let endpoints = self.custom_endpoints(group, version).chain(self.old_definitions(group, version));

@@ -2,7 +2,7 @@
 
 use http::Method;
 
-use crate::query::Query;
+use crate::{query::Query, verb::Verb};
 
 /// A request's target.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,19 +84,19 @@ impl<'a> RequestInfo<'a> {
 }
 
 impl ResourceRequest<'_> {
-    /// The API verb of a request.
-    pub(crate) fn verb(&self, method: &Method, query: &Query) -> &'static str {
+    /// Returns the API verb of a request.
+    pub(crate) fn verb(&self, method: &Method, query: &Query) -> Verb {
         let watch = self.old_watch || (self.name.is_empty() && query.flag("watch"));
         match *method {
-            Method::GET | Method::HEAD if watch => "watch",
-            Method::GET | Method::HEAD if self.name.is_empty() => "list",
-            Method::GET | Method::HEAD => "get",
-            Method::POST => "create",
-            Method::PUT => "update",
-            Method::PATCH => "patch",
-            Method::DELETE if self.name.is_empty() => "deletecollection",
-            Method::DELETE => "delete",
-            _ => "",
+            Method::GET | Method::HEAD if watch => Verb::Watch,
+            Method::GET | Method::HEAD if self.name.is_empty() => Verb::List,
+            Method::GET | Method::HEAD => Verb::Get,
+            Method::POST => Verb::Create,
+            Method::PUT => Verb::Update,
+            Method::PATCH => Verb::Patch,
+            Method::DELETE if self.name.is_empty() => Verb::DeleteCollection,
+            Method::DELETE => Verb::Delete,
+            _ => Verb::Unknown,
         }
     }
 }

@@ -9,6 +9,8 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 use windlass_schema::field::{ErrorList, FieldError};
 
+use crate::verb::Verb;
+
 /// A failed request.
 #[derive(Debug, Clone)]
 pub struct ApiError {
@@ -108,7 +110,7 @@ impl ApiError {
     }
 
     /// 405 for a verb that a custom resource or its subresource does not have.
-    pub fn verb_not_supported(verb: &str, resource: &str, group: &str) -> Self {
+    pub fn verb_not_supported(verb: Verb, resource: &str, group: &str) -> Self {
         let message = format!("{verb} is not supported on resources of kind \"{}\"", qualified(resource, group));
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
             .with_details(details("", group, resource))

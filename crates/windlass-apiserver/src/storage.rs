@@ -22,14 +22,14 @@ use tokio::sync::watch;
 use tracing::warn;
 use windlass_store::{Error, Event, ListOptions, Revision, Store};
 
-pub use self::{
+pub(crate) use self::{
     cache::{CacheEvent, Cached, Change, ListBody, ResourceCache, Snapshot, write_frame, write_metadata_frame},
     labels::LabelBits,
     object::{Header, StoredObject, encode},
 };
 
 /// The store with its caches.
-pub struct Storage {
+pub(crate) struct Storage {
     store: Arc<dyn Store>,
     caches: RwLock<HashMap<Box<str>, Arc<ResourceCache>>>,
     applied: AtomicU64,
@@ -38,7 +38,7 @@ pub struct Storage {
 
 impl Storage {
     /// Loads everything the store holds.
-    pub async fn open(store: Arc<dyn Store>) -> Result<Arc<Self>, Error> {
+    pub(crate) async fn open(store: Arc<dyn Store>) -> Result<Arc<Self>, Error> {
         let storage = Arc::new(Self {
             store,
             caches: RwLock::default(),
@@ -50,12 +50,12 @@ impl Storage {
     }
 
     /// The store itself, for writes and for reads at old revisions.
-    pub fn store(&self) -> &dyn Store {
+    pub(crate) fn store(&self) -> &dyn Store {
         &*self.store
     }
 
     /// The cache of all keys under a prefix such as `/apps/deployments/`.
-    pub fn cache(&self, prefix: &str) -> Arc<ResourceCache> {
+    pub(crate) fn cache(&self, prefix: &str) -> Arc<ResourceCache> {
         if let Some(cache) = self.caches.read().get(prefix) {
             return cache.clone();
         }
@@ -65,7 +65,7 @@ impl Storage {
     }
 
     /// Drops a cache of which nothing is left, with its log; whoever holds it keeps it.
-    pub fn forget(&self, prefix: &str) {
+    pub(crate) fn forget(&self, prefix: &str) {
         let mut caches = self.caches.write();
         if caches.get(prefix).is_some_and(|cache| cache.snapshot().objects().next().is_none()) {
             caches.remove(prefix);
@@ -73,19 +73,19 @@ impl Storage {
     }
 
     /// The revision the caches have reached.
-    pub fn applied(&self) -> Revision {
+    pub(crate) fn applied(&self) -> Revision {
         Revision(self.applied.load(Ordering::Acquire))
     }
 
     /// Waits until the caches hold every write acknowledged before the call.
-    pub async fn fresh(&self) -> Result<Revision, Error> {
+    pub(crate) async fn fresh(&self) -> Result<Revision, Error> {
         let revision = self.store.revision().await?;
         self.reached(revision).await;
         Ok(revision)
     }
 
     /// Waits until the caches have reached a revision.
-    pub async fn reached(&self, revision: Revision) {
+    pub(crate) async fn reached(&self, revision: Revision) {
         if self.applied() >= revision {
             return;
         }
@@ -95,7 +95,7 @@ impl Storage {
     }
 
     /// Follows the store until the end of time, listing again whenever the watch is cut.
-    pub async fn follow(self: Arc<Self>) {
+    pub(crate) async fn follow(self: Arc<Self>) {
         loop {
             let error = self.follow_once().await;
             warn!(%error, "the watch on the store ended; listing again");

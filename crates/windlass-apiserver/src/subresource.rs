@@ -13,10 +13,11 @@ mod token;
 use crate::{
     call::{Answer, Call},
     status::Result,
+    verb::Verb,
 };
 
 /// Handles what is special; `None` leaves it to the ordinary verbs.
-pub(crate) async fn dispatch(call: &Call<'_>, verb: &str) -> Option<Result<Answer>> {
+pub(crate) async fn dispatch(call: &Call<'_>, verb: Verb) -> Option<Result<Answer>> {
     let resource = &*call.endpoint.resource;
     let answer = match (&*resource.group, &*resource.plural, call.target.subresource) {
         (_, _, "scale") => scale::dispatch(call, verb).await,
@@ -26,7 +27,7 @@ pub(crate) async fn dispatch(call: &Call<'_>, verb: &str) -> Option<Result<Answe
         ("", "pods" | "services" | "nodes", "exec" | "attach" | "portforward" | "proxy") => {
             connect::connect(call).await
         }
-        ("", "componentstatuses", "") if verb == "get" => Err(call.not_found()),
+        ("", "componentstatuses", "") if verb == Verb::Get => Err(call.not_found()),
         ("", "serviceaccounts", "token") => token::create(call).await,
         ("authentication.k8s.io", "selfsubjectreviews", "") => review::self_subject(call),
         ("authentication.k8s.io", "tokenreviews", "") => review::token(call).await,

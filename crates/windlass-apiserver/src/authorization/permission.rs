@@ -5,6 +5,7 @@ use http::{Method, Uri};
 use crate::{
     query::{Query, unescape_path},
     request_info::RequestInfo,
+    verb::Verb,
 };
 
 /// What a request has to be allowed.
@@ -13,7 +14,7 @@ pub enum Permission {
     /// To do something with a resource.
     Resource {
         /// The verb.
-        verb: &'static str,
+        verb: Verb,
         /// The API group; empty for the core group.
         group: String,
         /// The plural name.
@@ -44,7 +45,7 @@ impl Permission {
                 let query = Query::parse(uri.query());
                 let verb = target.verb(method, &query);
                 let selected = || match verb {
-                    "list" | "watch" => selected_name(query.text("fieldSelector")),
+                    Verb::List | Verb::Watch => selected_name(query.text("fieldSelector")),
                     _ => None,
                 };
                 Self::Resource {

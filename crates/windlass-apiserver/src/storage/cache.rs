@@ -26,11 +26,11 @@ type Objects = OrdMap<Arc<str>, Cached>;
 
 /// An object in the map, with what a scan looks at first.
 #[derive(Debug, Clone)]
-pub struct Cached {
+pub(crate) struct Cached {
     /// The filter of its labels.
-    pub labels: LabelBits,
+    pub(crate) labels: LabelBits,
     /// The object.
-    pub object: Arc<StoredObject>,
+    pub(crate) object: Arc<StoredObject>,
 }
 
 impl Cached {
@@ -40,7 +40,7 @@ impl Cached {
 }
 
 /// The cache of one resource.
-pub struct ResourceCache {
+pub(crate) struct ResourceCache {
     prefix: Box<str>,
     state: RwLock<State>,
     /// The items of the last whole list, for as long as nothing changes.
@@ -60,13 +60,13 @@ struct Lines {
 }
 
 /// The items of a whole list, encoded, in pieces.
-pub struct ListBody {
+pub(crate) struct ListBody {
     /// Which keys are in it.
-    pub prefix: String,
+    pub(crate) prefix: String,
     /// The revision of the snapshot it was made of.
-    pub revision: Revision,
+    pub(crate) revision: Revision,
     /// The encoded items.
-    pub chunks: Vec<Bytes>,
+    pub(crate) chunks: Vec<Bytes>,
 }
 
 struct State {
@@ -81,20 +81,20 @@ struct State {
 
 /// The objects at one moment.
 #[derive(Clone)]
-pub struct Snapshot {
+pub(crate) struct Snapshot {
     objects: Objects,
     /// The revision of the last change among them.
-    pub revision: Revision,
+    pub(crate) revision: Revision,
 }
 
 impl Snapshot {
     /// The objects.
-    pub fn objects(&self) -> impl Iterator<Item = &Arc<StoredObject>> {
+    pub(crate) fn objects(&self) -> impl Iterator<Item = &Arc<StoredObject>> {
         self.objects.values().map(|cached| &cached.object)
     }
 
     /// The objects whose keys begin with a prefix, after a key if one is given.
-    pub fn range(&self, prefix: &str, after: Option<&str>) -> impl Iterator<Item = (&str, &Cached)> {
+    pub(crate) fn range(&self, prefix: &str, after: Option<&str>) -> impl Iterator<Item = (&str, &Cached)> {
         let start = match after {
             Some(key) => Bound::Excluded(Arc::<str>::from(key)),
             None => Bound::Included(Arc::from(prefix)),
@@ -110,7 +110,7 @@ impl Snapshot {
 
 /// What happened to an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
+pub(crate) enum Change {
     /// It is new.
     Added,
     /// It was changed.
@@ -121,7 +121,7 @@ pub enum Change {
 
 impl Change {
     /// The type of a watch event.
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Added => "ADDED",
             Self::Modified => "MODIFIED",
@@ -131,15 +131,15 @@ impl Change {
 }
 
 /// A change with the object before and after it.
-pub struct CacheEvent {
+pub(crate) struct CacheEvent {
     /// What happened.
-    pub change: Change,
+    pub(crate) change: Change,
     /// The object as it is now; for a deletion its last state, at the revision of the deletion.
-    pub object: Arc<StoredObject>,
+    pub(crate) object: Arc<StoredObject>,
     /// The object as it was.
-    pub previous: Option<Arc<StoredObject>>,
+    pub(crate) previous: Option<Arc<StoredObject>>,
     /// The event as a line of a JSON watch, made once and shared by all watchers; the object's bytes are a part of it.
-    pub frame: Bytes,
+    pub(crate) frame: Bytes,
 }
 
 /// What a line of a JSON watch begins and ends with.
@@ -153,7 +153,7 @@ fn brackets(change: Change) -> (&'static [u8], &'static [u8]) {
 }
 
 /// Writes an event with the object's metadata alone as a line of a JSON watch. Nothing is parsed for it.
-pub fn write_metadata_frame(change: Change, object: &StoredObject, out: &mut Vec<u8>) {
+pub(crate) fn write_metadata_frame(change: Change, object: &StoredObject, out: &mut Vec<u8>) {
     let (before, after) = brackets(change);
     out.extend_from_slice(before);
     out.extend_from_slice(br#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":"#);
@@ -163,7 +163,7 @@ pub fn write_metadata_frame(change: Change, object: &StoredObject, out: &mut Vec
 }
 
 /// Writes an event as a line of a JSON watch.
-pub fn write_frame(change: Change, object: &StoredObject, out: &mut Vec<u8>) {
+pub(crate) fn write_frame(change: Change, object: &StoredObject, out: &mut Vec<u8>) {
     let (before, after) = brackets(change);
     out.extend_from_slice(before);
     out.extend_from_slice(object.bytes());
@@ -184,41 +184,41 @@ impl ResourceCache {
     }
 
     /// The store's prefix of this resource.
-    pub fn prefix(&self) -> &str {
+    pub(crate) fn prefix(&self) -> &str {
         &self.prefix
     }
 
     /// The object of a key (`namespace/name` or `name`).
-    pub fn get(&self, key: &str) -> Option<Arc<StoredObject>> {
+    pub(crate) fn get(&self, key: &str) -> Option<Arc<StoredObject>> {
         self.state.read().objects.get(key).map(|cached| cached.object.clone())
     }
 
     /// All objects, as of now.
-    pub fn snapshot(&self) -> Snapshot {
+    pub(crate) fn snapshot(&self) -> Snapshot {
         let state = self.state.read();
         Snapshot { objects: state.objects.clone(), revision: state.revision }
     }
 
     /// The list made last, if it is of this prefix and nothing has changed since.
-    pub fn last_list(&self, prefix: &str, revision: Revision) -> Option<Arc<ListBody>> {
+    pub(crate) fn last_list(&self, prefix: &str, revision: Revision) -> Option<Arc<ListBody>> {
         let list = self.list.lock().clone()?;
         (list.prefix == prefix && list.revision == revision).then_some(list)
     }
 
     /// Keeps a list for the next one who asks: informers that start together all want the same.
-    pub fn keep_list(&self, list: Arc<ListBody>) {
+    pub(crate) fn keep_list(&self, list: Arc<ListBody>) {
         if list.revision == self.state.read().revision {
             *self.list.lock() = Some(list);
         }
     }
 
     /// Resolves at the next change after it is first polled (or enabled).
-    pub fn changed(&self) -> Notified<'_> {
+    pub(crate) fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }
 
     /// The events after a revision, at most `limit` of them; `None` if some of them are no longer kept.
-    pub fn events_after(&self, revision: Revision, limit: usize) -> Option<Vec<Arc<CacheEvent>>> {
+    pub(crate) fn events_after(&self, revision: Revision, limit: usize) -> Option<Vec<Arc<CacheEvent>>> {
         let state = self.state.read();
         if revision < state.log_start {
             return None;
@@ -229,7 +229,7 @@ impl ResourceCache {
 
     /// The lines of all events after a revision whose keys begin with a prefix, and the revision they go up to; `None` if
     /// some are no longer kept. Watchers that ask for the same get the same bytes.
-    pub fn lines_after(&self, revision: Revision, prefix: &str, limit: usize) -> Option<(Revision, Bytes)> {
+    pub(crate) fn lines_after(&self, revision: Revision, prefix: &str, limit: usize) -> Option<(Revision, Bytes)> {
         let events = self.events_after(revision, limit)?;
         let to = events.last().map_or(revision, |event| event.object.revision);
         let selected = |event: &&Arc<CacheEvent>| {

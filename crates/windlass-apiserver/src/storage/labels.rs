@@ -3,16 +3,16 @@
 /// One bit for each label of an object. Two labels may share a bit: a filter that fits says "perhaps", one that does not
 /// fit says "no".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LabelBits(u64);
+pub(crate) struct LabelBits(u64);
 
 impl LabelBits {
     /// The filter of some labels.
-    pub fn of<'a>(labels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+    pub(crate) fn of<'a>(labels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         Self(labels.into_iter().fold(0, |bits, (key, value)| bits | 1 << (hash(key, value) % 64)))
     }
 
     /// Whether an object with this filter may have all labels of the other one.
-    pub fn may_have(self, wanted: Self) -> bool {
+    pub(crate) fn may_have(self, wanted: Self) -> bool {
         self.0 & wanted.0 == wanted.0
     }
 }

@@ -13,7 +13,7 @@ use windlass_store::Revision;
 
 /// An object at a revision.
 #[derive(Debug)]
-pub struct StoredObject {
+pub(crate) struct StoredObject {
     /// The object as JSON, resource version included.
     bytes: Bytes,
     /// Where `"metadata"` begins: list items of built-in kinds start there.
@@ -22,37 +22,37 @@ pub struct StoredObject {
     version_at: u32,
     version_end: u32,
     /// The revision of the write, or of the deletion.
-    pub revision: Revision,
+    pub(crate) revision: Revision,
     /// The revision at which it got its content.
-    pub written: Revision,
+    pub(crate) written: Revision,
     /// The parsed parts.
-    pub header: Header,
+    pub(crate) header: Header,
     /// Whether it is in the version that is served, though it is not stored so.
     is_converted: bool,
 }
 
 /// What is parsed of an object.
 #[derive(Debug, Clone, Default)]
-pub struct Header {
+pub(crate) struct Header {
     /// The name.
-    pub name: Box<str>,
+    pub(crate) name: Box<str>,
     /// The namespace; empty for cluster-scoped objects.
-    pub namespace: Box<str>,
+    pub(crate) namespace: Box<str>,
     /// The uid.
-    pub uid: Box<str>,
+    pub(crate) uid: Box<str>,
     /// The labels in one piece, `key NUL value NUL`, so that a scan touches one place in memory for all of them.
     labels: Box<str>,
 }
 
 impl Header {
     /// The labels, ordered by key.
-    pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub(crate) fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
         let mut parts = self.labels.split_terminator('\0');
         std::iter::from_fn(move || Some((parts.next()?, parts.next()?)))
     }
 
     /// The value of a label.
-    pub fn label(&self, key: &str) -> Option<&str> {
+    pub(crate) fn label(&self, key: &str) -> Option<&str> {
         self.labels().find(|(have, _)| *have == key).map(|(_, value)| value)
     }
 }
@@ -62,7 +62,7 @@ const VERSION: &[u8] = br#""resourceVersion":""#;
 
 impl StoredObject {
     /// Reads the stored form. `None` if the bytes are not an object as [`encode`] writes it.
-    pub fn parse(raw: &[u8], revision: Revision) -> Option<Self> {
+    pub(crate) fn parse(raw: &[u8], revision: Revision) -> Option<Self> {
         Self::framed(raw, revision, b"", b"").map(|(object, _)| object)
     }
 
@@ -107,23 +107,23 @@ impl StoredObject {
 
     /// The same object as the last state before a deletion at `revision`.
     #[must_use]
-    pub fn deleted_at(&self, revision: Revision) -> Self {
+    pub(crate) fn deleted_at(&self, revision: Revision) -> Self {
         self.deleted_in(revision, b"", b"").0
     }
 
     /// The same object as a webhook has converted it, encoded as for the store. `None` if that is no object.
-    pub fn converted(&self, raw: &[u8]) -> Option<Self> {
+    pub(crate) fn converted(&self, raw: &[u8]) -> Option<Self> {
         let converted = Self::parse(raw, self.revision)?;
         Some(Self { written: self.written, is_converted: true, ..converted })
     }
 
     /// Whether it is in the version that is served, though it is not stored so.
-    pub fn is_converted(&self) -> bool {
+    pub(crate) fn is_converted(&self) -> bool {
         self.is_converted
     }
 
     /// The apiVersion that it is stored in.
-    pub fn api_version(&self) -> String {
+    pub(crate) fn api_version(&self) -> String {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Beginning {
@@ -137,7 +137,7 @@ impl StoredObject {
     }
 
     /// The JSON of its metadata.
-    pub fn metadata(&self) -> &[u8] {
+    pub(crate) fn metadata(&self) -> &[u8] {
         let rest = &self.bytes[self.metadata_at as usize + METADATA.len() - 1..];
         let mut values = serde_json::Deserializer::from_slice(rest).into_iter::<IgnoredAny>();
         values.next();
@@ -186,31 +186,31 @@ impl StoredObject {
     }
 
     /// The object as an item of a built-in list: without kind and apiVersion.
-    pub fn write_untyped(&self, out: &mut Vec<u8>) {
+    pub(crate) fn write_untyped(&self, out: &mut Vec<u8>) {
         out.push(b'{');
         out.extend_from_slice(&self.bytes[self.metadata_at as usize..]);
     }
 
     /// The whole object as JSON.
-    pub fn bytes(&self) -> &Bytes {
+    pub(crate) fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
     /// The object as a value, resource version included.
-    pub fn to_value(&self) -> Value {
+    pub(crate) fn to_value(&self) -> Value {
         // The first is faster, but reads only what is nested less deeply than objects may be.
         serde_json::from_slice(&self.bytes)
             .unwrap_or_else(|_| windlass_schema::json::parse(&self.bytes).expect("a stored object must be JSON").value)
     }
 
     /// Whether this is what it is stored as.
-    pub fn is_stored_as(&self, raw: &[u8]) -> bool {
+    pub(crate) fn is_stored_as(&self, raw: &[u8]) -> bool {
         let (head, tail) = self.around_version();
         raw.len() == head.len() + tail.len() && raw.starts_with(head) && raw.ends_with(tail)
     }
 
     /// How many bytes it has.
-    pub fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.bytes.len()
     }
 }
@@ -239,7 +239,7 @@ fn join(labels: BTreeMap<Cow<'_, str>, Cow<'_, str>>) -> Box<str> {
 }
 
 /// Encodes an object for the store: kind, apiVersion and metadata first, no resource version.
-pub fn encode(object: &mut Value) -> Bytes {
+pub(crate) fn encode(object: &mut Value) -> Bytes {
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("resourceVersion");
     }

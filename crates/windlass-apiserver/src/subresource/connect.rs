@@ -1,7 +1,7 @@
-//! What needs a running pod behind it: logs, exec, attach, port-forward, proxy.
+//! Subresources that need a running pod: logs, exec, attach, port-forward, proxy.
 //!
-//! A request is checked here; whatever runs the pods ([`crate::pod_connections`]) is asked then. Without anything that
-//! runs pods there are no nodes to ask.
+//! Requests are checked here and then handed to the [`PodConnections`] of the server. A server without any has no node to
+//! connect to, or only simulated ones.
 
 mod channels;
 mod log;
@@ -52,7 +52,7 @@ pub(crate) async fn connect(call: &Call<'_>) -> Result<Answer> {
         "exec" => exec(call).await,
         "attach" => attach(call).await,
         "portforward" => port_forward(call).await,
-        _ => refuse(call).await,
+        _ => reject_proxy(call).await,
     }
 }
 
@@ -120,7 +120,7 @@ async fn port_forward(call: &Call<'_>) -> Result<Answer> {
 }
 
 /// Proxies, which nobody answers for.
-async fn refuse(call: &Call<'_>) -> Result<Answer> {
+async fn reject_proxy(call: &Call<'_>) -> Result<Answer> {
     let object = current(call).await?;
     let name = call.target.name;
     if !call.is_core("pods") {
@@ -131,7 +131,7 @@ async fn refuse(call: &Call<'_>) -> Result<Answer> {
         ));
     }
     match node(&object) {
-        Some(node) => Err(ApiError::not_found("nodes", "", node)),
+        Some(node) => Err(no_connections(call, node)),
         None => Err(ApiError::bad_request(format!("pod {name} does not have a host assigned"))),
     }
 }
@@ -144,13 +144,32 @@ fn node(pod: &Value) -> Option<&str> {
     pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty())
 }
 
-/// The pod with whatever answers for it; it must have a node.
+/// Returns the pod with the connections to it. It must be on a node that runs containers.
 fn target(call: &Call<'_>, pod: &Value) -> Result<Target> {
     let name = call.target.name;
     let node = node(pod).ok_or_else(|| ApiError::bad_request(format!("pod {name} does not have a host assigned")))?;
-    let connections = call.server.pod_connections.clone().ok_or_else(|| ApiError::not_found("nodes", "", node))?;
+    let connections = call.server.pod_connections.clone().ok_or_else(|| no_connections(call, node))?;
     let pod = serde_json::from_value(pod.clone()).map_err(|error| ApiError::internal(error.to_string()))?;
     Ok(Target { pod, connections })
+}
+
+/// The error for a pod that has nothing to connect to: its node is simulated, or does not exist.
+fn no_connections(call: &Call<'_>, node: &str) -> ApiError {
+    if call.server.storage.cache("/core/nodes/").get(node).is_none() {
+        return ApiError::not_found("nodes", "", node);
+    }
+    let name = call.target.name;
+    let action = match call.target.subresource {
+        "log" => "get logs of",
+        "exec" => "execute a command in",
+        "attach" => "attach to",
+        "portforward" => "forward ports to",
+        _ => "connect to",
+    };
+    ApiError::bad_request(format!(
+        "cannot {action} pod {name}: node {node} is simulated, and simulated pods run no containers; start the cluster \
+         with \"windlass up --runtime process\" to run pods as processes that have logs and accept connections"
+    ))
 }
 
 /// Which streams the client asks for.

@@ -15,6 +15,7 @@ use crate::{
     registry::Endpoint,
     request_info::ResourceRequest,
     status::{ApiError, Result},
+    verb::Verb,
     verbs::patch,
     webhooks::{self, Hooks, Options, Rounds, Subject},
     write::{
@@ -31,10 +32,10 @@ use crate::{
 const ATTEMPTS: usize = 10;
 
 /// GET, PUT and PATCH of a scale.
-pub(crate) async fn dispatch(call: &Call<'_>, verb: &str) -> Result<Answer> {
+pub(crate) async fn dispatch(call: &Call<'_>, verb: Verb) -> Result<Answer> {
     let object = call.redirected(call.endpoint, ResourceRequest { subresource: "", ..call.target.clone() });
     match verb {
-        "get" => {
+        Verb::Get => {
             let current = call.current().await?.ok_or_else(|| call.not_found())?;
             let object = to_served_value(call, current).await?;
             let value = match scale_of(call.endpoint) {
@@ -43,7 +44,7 @@ pub(crate) async fn dispatch(call: &Call<'_>, verb: &str) -> Result<Answer> {
             };
             Ok(Answer::Value { code: StatusCode::OK, value })
         }
-        "update" => {
+        Verb::Update => {
             let options = WriteOptions::parse(&call.query, WriteKind::Update)?;
             let mut scale = decode_body(call, options.field_validation)?;
             match_name(call, &scale)?;
@@ -61,7 +62,7 @@ pub(crate) async fn dispatch(call: &Call<'_>, verb: &str) -> Result<Answer> {
             };
             write(call, &object, &options, on_conflict, wish).await
         }
-        "patch" => {
+        Verb::Patch => {
             let media_type = patch::media_type(call)?;
             let options = WriteOptions::parse(&call.query, patch::kind(media_type))?;
             let patch = patch::Patch::decode(call, media_type, &options)?;

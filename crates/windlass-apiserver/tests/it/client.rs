@@ -24,6 +24,15 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    async fn read(response: Response<Body>) -> Self {
+        let (parts, body) = response.into_parts();
+        let raw = match body.collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(never) => match never {},
+        };
+        Self { code: parts.status.as_u16(), headers: parts.headers, raw }
+    }
+
     /// The body as JSON.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.raw).unwrap_or(Value::Null)
@@ -72,6 +81,22 @@ impl Client {
         Self { server, store }
     }
 
+    /// A client of a server that was built elsewhere.
+    pub(crate) fn of(server: Server) -> Self {
+        Self { server, store: Arc::new(MemoryStore::new()) }
+    }
+
+    /// Sends a GET as another user.
+    pub(crate) async fn ask_as(&self, user: &str, path: &str) -> Answer {
+        let mut request = Request::get(path).body(Full::new(Bytes::new())).unwrap();
+        request.extensions_mut().insert(Arc::new(User { name: user.to_owned(), ..User::default() }));
+        let response = match self.server.clone().oneshot(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        };
+        Answer::read(response).await
+    }
+
     /// Sends a request as the administrator.
     pub(crate) async fn send(&self, mut request: Request<Full<Bytes>>) -> Response<Body> {
         request.extensions_mut().insert(Arc::new(User::admin()));
@@ -93,13 +118,7 @@ impl Client {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let response = self.send(request.body(Full::new(body.into())).unwrap()).await;
-        let (parts, body) = response.into_parts();
-        let raw = match body.collect().await {
-            Ok(body) => body.to_bytes(),
-            Err(never) => match never {},
-        };
-        Answer { code: parts.status.as_u16(), headers: parts.headers, raw }
+        Answer::read(self.send(request.body(Full::new(body.into())).unwrap()).await).await
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {

@@ -17,6 +17,7 @@ mod in_process;
 mod limits;
 mod lists;
 mod old_definitions;
+mod plugins;
 mod protocol;
 mod quotas;
 mod service_accounts;

@@ -66,6 +66,28 @@ async fn a_binding_puts_a_pod_on_a_node_once() {
 }
 
 #[tokio::test]
+async fn connections_to_a_simulated_pod_say_how_to_run_real_ones() {
+    let client = Client::new().await;
+    let mut pod = pod();
+    pod["spec"]["nodeName"] = "node-1".into();
+    client.post(PODS, &pod).await.expect(201);
+    let missing = client.get(&format!("{PODS}/p/log")).await;
+    assert_eq!((missing.code, missing.message().as_str()), (404, "nodes \"node-1\" not found"));
+    client.post("/api/v1/nodes", &json!({"metadata": {"name": "node-1"}})).await.expect(201);
+    for (subresource, expected) in [
+        ("log", "cannot get logs of pod p: node node-1 is simulated, "),
+        ("exec?command=ls&stdout=true", "cannot execute a command in pod p: node node-1 is simulated, "),
+        ("attach?stdout=true", "cannot attach to pod p: node node-1 is simulated, "),
+        ("portforward?ports=80", "cannot forward ports to pod p: node node-1 is simulated, "),
+    ] {
+        let answer = client.get(&format!("{PODS}/p/{subresource}")).await;
+        assert_eq!((answer.code, answer.json()["reason"].as_str()), (400, Some("BadRequest")), "{subresource}");
+        assert!(answer.message().starts_with(expected), "{}", answer.message());
+        assert!(answer.message().contains("windlass up --runtime process"), "{}", answer.message());
+    }
+}
+
+#[tokio::test]
 async fn an_evicted_pod_is_deleted() {
     let client = Client::new().await;
     client.post(PODS, &pod()).await.expect(201);

@@ -89,14 +89,14 @@ impl Needs {
                     needs.paths.insert((verb, path));
                 }
                 Some(Permission::Resource { verb, group, resource, subresource, namespace, name })
-                    if !verb.is_empty() =>
+                    if !verb.as_str().is_empty() =>
                 {
-                    let connects = verb == "get" && CONNECTS.contains(&subresource.as_str());
+                    let connects = verb.as_str() == "get" && CONNECTS.contains(&subresource.as_str());
                     let some = |text: String| Some(text).filter(|text| !text.is_empty());
                     let need = Need {
                         group,
                         resource: if subresource.is_empty() { resource } else { format!("{resource}/{subresource}") },
-                        verb,
+                        verb: verb.as_str(),
                         namespace: request.place(some(namespace), own),
                         name: some(name),
                     };
