@@ -1,7 +1,8 @@
-//! Admission: what may change or refuse a write between decoding and storing.
+//! Admission: plugins that may change or reject a write between decoding and storing it.
 //!
-//! Plugins run in order. A plugin that changes objects implements [`Admission::mutate`]; one that only refuses
-//! implements [`Admission::validate`], which sees the object in its final form.
+//! Plugins run in order. A plugin that changes objects implements [`Admission::mutate`]; a plugin that only rejects
+//! writes implements [`Admission::validate`], which sees the object in its final form. Both can read other objects
+//! through [`Attributes::objects`].
 
 mod certificate_subject;
 mod claim_resize;
@@ -36,18 +37,18 @@ use crate::{
 /// What a request does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// Makes a new object.
+    /// Creates an object.
     Create,
     /// Changes an object.
     Update,
     /// Deletes an object.
     Delete,
-    /// Connects to what runs behind an object.
+    /// Connects to a running pod, or through a proxy.
     Connect,
 }
 
 impl Operation {
-    /// The name that rules and webhooks know it by.
+    /// The name of the operation in rules and webhook reviews.
     pub fn name(self) -> &'static str {
         match self {
             Self::Create => "CREATE",
@@ -70,13 +71,13 @@ pub struct Attributes<'a> {
     pub namespace: &'a str,
     /// The name; may be empty on create.
     pub name: &'a str,
-    /// Who asks.
+    /// The user that sent the request.
     pub user: &'a User,
-    /// Whether nothing will be stored.
+    /// Whether this is a dry run, which stores nothing.
     pub dry_run: bool,
     /// The object before the write, for updates and deletions.
     pub old: Option<&'a Value>,
-    /// The objects of the server, to be read by the plugin.
+    /// Read access to the objects of the server.
     pub objects: Objects<'a>,
 }
 
@@ -107,14 +108,14 @@ impl<'a> Attributes<'a> {
     }
 }
 
-/// 403 for a write. An object without a name is called by its `generateName`.
+/// 403 for a write. An object without a name is identified by its `generateName`.
 pub(crate) fn forbidden(resource: &Resource, name: &str, object: &Value, why: &str) -> ApiError {
     let names = [name, meta::text(object, "name"), meta::text(object, "generateName")];
     let name = names.into_iter().find(|name| !name.is_empty()).unwrap_or("Unknown");
     ApiError::forbidden(&resource.plural, &resource.group, name, why)
 }
 
-/// The newest of the objects that fit; of two as old as each other, the first by name.
+/// Returns the newest object that fits; of several with the same age, the first by name.
 fn newest(cache: &ResourceCache, fits: fn(&Value) -> bool) -> Option<Value> {
     let objects = cache.snapshot();
     let fitting = objects.objects().map(|object| object.to_value()).filter(fits);
@@ -127,12 +128,12 @@ fn newest(cache: &ResourceCache, fits: fn(&Value) -> bool) -> Option<Value> {
 /// An admission plugin.
 #[async_trait]
 pub trait Admission: Send + Sync {
-    /// Changes the object, or refuses the write.
+    /// Changes the object, or rejects the write.
     async fn mutate(&self, _write: &Attributes<'_>, _object: &mut Value) -> Result<()> {
         Ok(())
     }
 
-    /// Refuses the write. For a deletion `object` is the object to be deleted.
+    /// Rejects the write, or accepts it. For a deletion `object` is the object to be deleted.
     async fn validate(&self, _write: &Attributes<'_>, _object: &Value) -> Result<()> {
         Ok(())
     }

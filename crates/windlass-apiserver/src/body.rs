@@ -1,4 +1,4 @@
-//! The body of an answer: nothing, bytes, or a stream.
+//! The body of a response: empty, bytes, or a stream.
 
 use std::{
     convert::Infallible,
@@ -13,11 +13,11 @@ use http_body::{Frame, SizeHint};
 /// A stream of chunks, such as a watch.
 pub type Chunks = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
-/// The body of an answer.
+/// The body of a response.
 pub enum Body {
     /// Bytes known in advance; `None` once sent, or if empty.
     Full(Option<Bytes>),
-    /// A stream that ends when the server says so.
+    /// A stream that ends when the server ends it.
     Stream(Chunks),
 }
 

@@ -1,4 +1,4 @@
-//! The objects that every cluster has: made at the first start, and again if they are missing.
+//! The objects that every cluster has: created at the first start, and at every later start if they are missing.
 
 use std::{net::Ipv4Addr, sync::Arc};
 
@@ -12,7 +12,7 @@ use crate::{
     user::User,
 };
 
-/// Creates what is missing. All at once, so that a durable store syncs once or twice.
+/// Creates the missing objects concurrently, so that a durable store syncs only once or twice.
 pub(crate) async fn run(server: &Server) -> Result<(), BuildError> {
     let namespaces = ["default", "kube-system", "kube-public", "kube-node-lease"];
     let missing = |name: &&str| server.inner.storage.cache("/core/namespaces/").get(name).is_none();
@@ -39,7 +39,7 @@ pub(crate) async fn run(server: &Server) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// The address of the `kubernetes` service: the first of the network.
+/// Returns the address of the `kubernetes` service, which is the first of the network.
 fn first_address(network: &str) -> String {
     let base = network.split('/').next().and_then(|base| base.parse::<Ipv4Addr>().ok());
     base.map_or_else(String::new, |base| Ipv4Addr::from(u32::from(base) + 1).to_string())

@@ -1,4 +1,4 @@
-//! One request for a resource on its way through the server.
+//! A request for a resource.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::{
     write::convert::PendingConversions,
 };
 
-/// What a verb's handler has to work with.
+/// A request for a resource, as the handlers of verbs see it.
 pub(crate) struct Call<'a> {
     pub(crate) server: &'a Arc<Inner>,
     pub(crate) endpoint: &'a Arc<Endpoint>,
@@ -37,32 +37,32 @@ pub(crate) struct Call<'a> {
     pub(crate) user: &'a User,
     pub(crate) body: Bytes,
     pub(crate) accept: Representation,
-    /// How to take over the connection, where that is possible.
+    /// Takes over the connection, if it can be upgraded.
     pub(crate) upgrade: Option<OnUpgrade>,
     pub(crate) warnings: Warnings,
-    /// Whether webhooks are asked about what is written.
-    pub(crate) asks_webhooks: bool,
+    /// Whether webhooks are called for this request.
+    pub(crate) calls_webhooks: bool,
     /// Conversions that managed fields need.
     pub(crate) conversions: PendingConversions,
 }
 
-/// Warnings for the client, in the order they came up.
+/// Warnings for the client, in the order in which they came up.
 #[derive(Debug, Default)]
 pub(crate) struct Warnings(Mutex<Recorded>);
 
-/// The warnings so far.
+/// The warnings recorded so far.
 #[derive(Debug, Default)]
 struct Recorded {
     texts: Vec<String>,
-    /// How many characters the answer would have of them.
+    /// The number of characters that they add to the response.
     written: usize,
-    /// Whether there were too many, so that each is cut short.
+    /// Whether there were too many, so that each is truncated.
     truncating: bool,
 }
 
-/// How many characters all warnings of an answer may have before each is cut short, and none is added.
+/// The number of characters of all warnings above which each is truncated and no more are added.
 const WARNINGS_MAX: usize = 4 << 10;
-/// How many characters of each are left then.
+/// The length to which warnings are truncated.
 const WARNING_MAX: usize = 256;
 
 impl Warnings {
@@ -96,21 +96,21 @@ impl Warnings {
     }
 }
 
-/// What a verb answers, before it is put into the representation the client asked for.
+/// The answer of a verb, before it is encoded in the representation that the client accepts.
 pub(crate) enum Answer {
-    /// An object as it is stored.
+    /// A stored object.
     Stored { code: StatusCode, object: Arc<StoredObject> },
-    /// An object of the endpoint's kind (or, for subresources and statuses, another) as a value.
+    /// An object as a value, of the endpoint's kind or of that of a subresource or Status.
     Value { code: StatusCode, value: Value },
     /// Plain text.
     Text { code: StatusCode, text: String },
     /// A list.
     List(ListAnswer),
-    /// A list that somebody else has asked for just before.
+    /// An encoded list that is kept from an earlier request.
     KnownList { body: Arc<ListBody>, revision: u64 },
     /// A watch.
     Watch { chunks: Chunks, content_type: &'static str },
-    /// A whole response.
+    /// A complete response.
     Response(Box<Response<Body>>),
 }
 
@@ -120,18 +120,18 @@ pub(crate) struct ListAnswer {
     pub(crate) revision: u64,
     pub(crate) continue_token: Option<String>,
     pub(crate) remaining: Option<usize>,
-    /// For everything under a prefix in its newest state: the prefix, and the revision of the snapshot.
+    /// For a list of everything under a prefix in its newest state: the prefix, and the revision of the snapshot.
     pub(crate) whole: Option<(String, Revision)>,
 }
 
 impl<'a> Call<'a> {
-    /// A call by the same user that writes into another object: the one behind a scale or a binding.
+    /// Returns a request by the same user for another object: the one behind a scale or a binding.
     pub(crate) fn redirected(&self, endpoint: &'a Arc<Endpoint>, target: ResourceRequest<'a>) -> Self {
         let internal = Self::internal(self.server, endpoint, target, self.user, self.headers);
         Self { accept: self.accept.clone(), ..internal }
     }
 
-    /// A call of the server itself.
+    /// Returns a request of the server itself.
     pub(crate) fn internal(
         server: &'a Arc<Inner>,
         endpoint: &'a Arc<Endpoint>,
@@ -151,19 +151,19 @@ impl<'a> Call<'a> {
             accept: Representation::plain(),
             upgrade: None,
             warnings: Warnings::default(),
-            asks_webhooks: false,
+            calls_webhooks: false,
             conversions: PendingConversions::default(),
         }
     }
 }
 
 impl Call<'_> {
-    /// Does work that takes long with a large body.
+    /// Runs work that takes long if the body is large.
     pub(crate) fn heavily<T>(&self, work: impl FnOnce() -> T) -> T {
         if self.body.len() < heavy::LARGE { work() } else { heavy::heavy(work) }
     }
 
-    /// The key of the addressed object within its cache.
+    /// Returns the key of the addressed object in its cache.
     pub(crate) fn key(&self) -> String {
         self.endpoint.key(self.target.namespace, self.target.name)
     }
@@ -178,7 +178,7 @@ impl Call<'_> {
         ApiError::modified(&resource.plural, &resource.group, name)
     }
 
-    /// The addressed object, as new as every write acknowledged before.
+    /// Returns the addressed object; sees every write that was acknowledged before.
     pub(crate) async fn current(&self) -> Result<Option<Arc<StoredObject>>> {
         self.server.storage.fresh().await?;
         Ok(self.endpoint.cache.get(&self.key()))

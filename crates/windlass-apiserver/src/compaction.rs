@@ -1,4 +1,4 @@
-//! Forgets the store's old history: lists and watches may go back a few minutes, not for ever.
+//! Compacts the store: lists and watches may go back a few minutes.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -7,12 +7,12 @@ use windlass_store::Revision;
 
 use crate::storage::Storage;
 
-/// How often the newest revision is noted.
+/// The interval at which the newest revision is recorded.
 const EVERY: Duration = Duration::from_secs(30);
-/// How many notes are kept: history of five to five and a half minutes.
+/// The number of recorded revisions, which makes for a history of five to five and a half minutes.
 const KEEP: usize = 11;
 
-/// Compacts for ever.
+/// Compacts the store forever.
 pub(crate) async fn run(storage: Arc<Storage>) {
     let mut noted: VecDeque<Revision> = VecDeque::new();
     loop {
@@ -26,7 +26,7 @@ pub(crate) async fn run(storage: Arc<Storage>) {
             continue;
         }
         if let Err(error) = storage.store().compact(revision).await {
-            warn!(%error, %revision, "compaction failed");
+            warn!(%error, %revision, "failed to compact the store");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Continue tokens: where a paged list goes on, and at which revision.
+//! Continue tokens: the position at which a paged list continues, and its revision.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::json;
@@ -8,9 +8,9 @@ use crate::status::{ApiError, Result};
 /// A decoded token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ContinueToken {
-    /// The revision of the list; -1 to go on in the newest state.
+    /// The revision of the list; -1 to continue in the newest state.
     pub(crate) revision: i64,
-    /// The last key of the page before, relative to the list's prefix.
+    /// The last key of the previous page, relative to the list's prefix.
     pub(crate) after: String,
 }
 
@@ -44,7 +44,7 @@ impl ContinueToken {
         if start.is_empty() {
             return Err(invalid(": encoded start key empty (version meta.k8s.io/v1)".to_owned()));
         }
-        // A key that climbs out of its prefix could list what the caller may not see.
+        // A key that leaves its prefix could list objects that the user may not see.
         if start.starts_with('/') || start.split('/').any(|part| matches!(part, "" | "." | "..")) {
             return Err(invalid(format!(": {start}")));
         }
@@ -53,7 +53,7 @@ impl ContinueToken {
     }
 }
 
-/// A token's JSON, for tests of hostile ones.
+/// Encodes a token from JSON, for tests of malicious tokens.
 #[cfg(test)]
 fn raw(value: &serde_json::Value) -> String {
     URL_SAFE_NO_PAD.encode(value.to_string())
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_cannot_climb_out_of_its_prefix() {
+    fn a_continue_token_cannot_leave_its_prefix() {
         for start in ["../secrets/x", "/x", "a//b", "./x"] {
             assert!(
                 ContinueToken::decode(&raw(&json!({"v": "meta.k8s.io/v1", "rv": 5, "start": start}))).is_err(),

@@ -1,8 +1,8 @@
-//! A version of a custom resource: what its definition says, compiled when it is first needed.
+//! A version of a custom resource: the rules of its CustomResourceDefinition, compiled when they are first needed.
 //!
-//! Objects are stored complete: defaulted and pruned by the schema they were written under, in the storage version. As
-//! long as that is what the endpoint serves, its reads are the stored bytes. After a change of the definition the objects
-//! from before are read through the new schema, until all of them are known to fit it.
+//! Objects are stored in the storage version, pruned and defaulted by the schema under which they were written. As long
+//! as the endpoint serves them so, reads return the stored bytes. After a change of the definition, older objects are
+//! read through the new schema, until all of them are known to fit it.
 
 pub(crate) mod scale;
 mod strategy;
@@ -46,49 +46,49 @@ const VERBS: [Verb; 8] =
 /// The verbs of its subresources.
 const SUBRESOURCE_VERBS: [Verb; 3] = [Verb::Get, Verb::Patch, Verb::Update];
 
-/// What a definition says about one of its versions.
+/// The rules of a CustomResourceDefinition for one of its versions.
 pub(crate) struct Custom {
-    /// The definition, from which the rest is read when it is needed.
+    /// The definition, which is parsed when it is needed.
     source: Arc<StoredObject>,
     version: String,
     /// The apiVersion that is served.
     api_version: String,
     /// The apiVersion that is stored.
     pub(crate) stored_api_version: String,
-    /// The kind of lists.
+    /// The kind of its lists.
     pub(crate) list_kind: String,
-    /// What users of a deprecated version are told.
+    /// The warning for users of a deprecated version.
     pub(crate) warning: Option<String>,
-    /// Where the scale is found.
+    /// The paths of the scale subresource.
     pub(crate) scale: Option<Scale>,
-    /// The webhook that knows how to get from a version to another; without it only `apiVersion` changes.
+    /// The conversion webhook; without one, conversions change `apiVersion` only.
     pub(crate) converter: Option<Arc<Converter>>,
-    /// What it has converted to this version.
+    /// The objects that it has converted to this version.
     pub(crate) conversions: ConversionCache,
-    /// Whether the definition is being deleted: no more objects then.
+    /// Whether the definition is being deleted, so that no more objects are created.
     terminating: AtomicBool,
     served_as_stored_after: AtomicU64,
     compiled: OnceLock<Compiled>,
-    /// The schemas of all versions, for objects whose fields were set in another one.
+    /// The schemas of all versions, to track fields that were set in another one.
     schemas: Schemas,
     retired: watch::Sender<bool>,
 }
 
-/// The parts of a version that take work to make.
+/// The parts of a version that are expensive to compile.
 pub(crate) struct Compiled {
     /// The schema.
     pub(crate) schema: Arc<Structural>,
-    /// The rules within it; `None` if it has none.
+    /// The validation rules of the schema; `None` if it has none.
     pub(crate) rules: Option<Rules>,
-    /// The columns after the name.
+    /// The printer columns after the name.
     pub(crate) columns: Vec<Column>,
-    /// The fields that selectors may name.
+    /// The fields that field selectors may use.
     pub(crate) selectable: Vec<SelectableField>,
-    /// What a write of the object cannot change.
+    /// The fields that a write of the object cannot change.
     pub(crate) reset: ResetFields,
-    /// What a write of the status cannot change.
+    /// The fields that a write of the status cannot change.
     pub(crate) reset_status: ResetFields,
-    /// Where the versions of the definition keep their replicas.
+    /// The path of the replicas in each version.
     pub(crate) replicas_paths: Vec<(String, Option<Path>)>,
 }
 
@@ -120,20 +120,20 @@ impl Compiled {
     }
 }
 
-/// A schema that was validated when its definition was written. One that cannot be compiled nevertheless, because it was
-/// stored by somebody else, keeps everything and demands nothing.
+/// Compiles a schema that was validated when its definition was written. If it cannot be compiled, because another
+/// program has stored it, everything is preserved and nothing is validated.
 fn compile(schema: &Value) -> Structural {
     let mut compiled = Structural::compile(schema).unwrap_or_else(|error| {
-        warn!(%error, "a stored definition has a schema that cannot be used");
+        warn!(%error, "failed to compile the schema of a stored CustomResourceDefinition");
         Structural { preserve_unknown_fields: true, ..Structural::default() }
     });
     if let Err(error) = compiled.prune_defaults(object_meta()) {
-        warn!(%error, "a stored definition has defaults that cannot be used");
+        warn!(%error, "failed to prune the defaults of a stored CustomResourceDefinition");
     }
     compiled
 }
 
-/// The endpoints of a definition, one for each served version.
+/// Returns the endpoints of a definition, one per served version.
 ///
 /// Objects up to revision `known` may have been written under another schema.
 pub(crate) fn endpoints(
@@ -143,41 +143,41 @@ pub(crate) fn endpoints(
     storage: &Storage,
     known: Revision,
 ) -> Vec<Arc<Endpoint>> {
-    let Some(maker) = Maker::new(definition, source, table, storage, known) else { return Vec::new() };
-    definition.versions.iter().filter(|version| version.served).map(|version| maker.endpoint(version)).collect()
+    let Some(builder) = EndpointBuilder::new(definition, source, table, storage, known) else { return Vec::new() };
+    definition.versions.iter().filter(|version| version.served).map(|version| builder.endpoint(version)).collect()
 }
 
-/// The endpoint of a definition's storage version, served or not, for the server's own use.
+/// Returns the endpoint of a definition's storage version, served or not, for the server's own use.
 pub(crate) fn storage_endpoint(
     definition: &Definition,
     source: &Arc<StoredObject>,
     table: &'static Table,
     storage: &Storage,
 ) -> Option<Arc<Endpoint>> {
-    let mut maker = Maker::new(definition, source, table, storage, storage.applied())?;
-    // It deletes what is left of a definition, whoever could have converted that.
-    maker.converter = None;
-    Some(maker.endpoint(maker.stored))
+    let mut builder = EndpointBuilder::new(definition, source, table, storage, storage.applied())?;
+    // This endpoint deletes the remaining objects of a definition, which must not depend on a conversion webhook.
+    builder.converter = None;
+    Some(builder.endpoint(builder.stored))
 }
 
-/// What the endpoints of a definition have in common.
-struct Maker<'a> {
+/// The common parts of a definition's endpoints.
+struct EndpointBuilder<'a> {
     definition: &'a Definition,
     source: &'a Arc<StoredObject>,
     table: &'static Table,
     cache: Arc<ResourceCache>,
     stored: &'a Version,
     stored_resource: Arc<Resource>,
-    /// The revision after which objects of the storage version are as this definition has them.
+    /// The revision after which objects are stored as the storage version serves them.
     served_as_stored_after: u64,
     schemas: Schemas,
     converter: Option<Arc<Converter>>,
 }
 
-/// The schemas of all versions of a definition by name, each compiled once, when it is first wanted.
+/// The schemas of all versions of a definition by name, each compiled when it is first needed.
 type Schemas = Arc<[(String, OnceLock<Arc<Structural>>)]>;
 
-impl<'a> Maker<'a> {
+impl<'a> EndpointBuilder<'a> {
     fn new(
         definition: &'a Definition,
         source: &'a Arc<StoredObject>,
@@ -186,7 +186,7 @@ impl<'a> Maker<'a> {
         known: Revision,
     ) -> Option<Self> {
         let stored = definition.storage_version()?;
-        // The objects of a built-in kind are not a definition's to serve, and not to remove with it.
+        // A definition must not serve the objects of a built-in kind, nor remove them when it is deleted.
         let is_builtin = |have: &Resource| have.group == definition.group && have.plural == definition.names.plural;
         if table.resources.iter().any(is_builtin) {
             return None;
@@ -252,7 +252,7 @@ impl<'a> Maker<'a> {
     }
 }
 
-/// A version of a definition as discovery describes it.
+/// Returns the discovery entry of a version of a definition.
 fn resource(definition: &Definition, version: &Version, stored: &Version, table: &Table) -> Resource {
     let names = &definition.accepted_names;
     let texts = |list: &[String]| -> Vec<Str> { list.iter().map(|text| text.clone().into()).collect() };
@@ -295,19 +295,19 @@ fn resource(definition: &Definition, version: &Version, stored: &Version, table:
     }
 }
 
-/// The struct of what all objects have.
+/// Returns the type with the fields that all objects have.
 fn object_type(table: &Table) -> StructId {
     table.kind("meta.k8s.io/v1", "PartialObjectMetadata").unwrap_or(StructId(0))
 }
 
-/// What discovery publishes so that clients notice a change of the storage version.
+/// Returns the hash in discovery by which clients notice a change of the storage version.
 fn storage_version_hash(group: &str, version: &str, kind: &str) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA256, format!("{group}/{version}/{kind}").as_bytes());
     STANDARD.encode(&digest.as_ref()[..8])
 }
 
 impl Custom {
-    /// The schema and what else takes work to make.
+    /// Returns the parts that are expensive to compile.
     pub(crate) fn compiled(&self) -> &Compiled {
         self.compiled.get_or_init(|| {
             let compile = || {
@@ -330,9 +330,9 @@ impl Custom {
         &self.api_version
     }
 
-    /// An object that was stored under another version or schema, as it is served now.
+    /// Converts a stored object, written under another version or schema, to this version.
     ///
-    /// Defaults are those of the version it is stored in.
+    /// Defaults are those of the version in which the object is stored.
     pub(crate) fn to_served_version(&self, object: Value) -> Value {
         let mut object = self.prune_and_default_stored(object);
         if object["apiVersion"] != *self.api_version {
@@ -343,9 +343,9 @@ impl Custom {
         object
     }
 
-    /// An object made complete by the schema of the version that it says it is in.
+    /// Prunes and defaults an object by the schema of the version that it claims.
     pub(crate) fn prune_and_default_stored(&self, mut object: Value) -> Value {
-        // What is dropped here was stored by somebody with other rules: nobody is left to be told.
+        // Fields that are dropped here were stored under other rules, and there is no client to warn.
         let options = NormalizeOptions { drop_invalid_metadata: true, unknown_fields: false, default: true };
         let version = object["apiVersion"].as_str().and_then(|version| version.rsplit('/').next()).unwrap_or_default();
         if let Some(schema) = self.schema_of(version) {
@@ -354,8 +354,8 @@ impl Custom {
         object
     }
 
-    /// Makes an object fit the schema as far as that goes; gives what a strict decoder complains about. One of another
-    /// kind gets its metadata in shape only.
+    /// Prunes and defaults an object by the schema, and returns the complaints of a strict decoder. For an object that
+    /// claims another kind, only the metadata is checked.
     pub(crate) fn prune_and_default(&self, object: &mut Value, own_kind: bool) -> Result<Vec<String>, String> {
         let meta = object_meta();
         let options = NormalizeOptions { drop_invalid_metadata: false, unknown_fields: true, default: true };
@@ -368,7 +368,7 @@ impl Custom {
         Ok(unknown.into_iter().map(|path| format!("unknown field \"{path}\"")).collect())
     }
 
-    /// An object of this version as it is stored: in the storage version, and complete by its schema.
+    /// Converts an object of this version to the storage version, and applies the defaults of that.
     pub(crate) fn to_storage_version(&self, mut object: Value) -> Value {
         if self.api_version == self.stored_api_version {
             return object;
@@ -377,7 +377,7 @@ impl Custom {
         self.prune_and_default_stored(object)
     }
 
-    /// The schema of a version of the definition.
+    /// Returns the schema of a version of the definition.
     pub(crate) fn schema_of(&self, version: &str) -> Option<&Structural> {
         let (_, schema) = self.schemas.iter().find(|(name, _)| name == version)?;
         if schema.get().is_none() {
@@ -387,24 +387,25 @@ impl Custom {
         schema.get().map(|schema| &**schema)
     }
 
-    /// The schema of a version of the definition, which was just read.
+    /// Returns the schema of a version, compiled from the parsed definition if necessary.
     fn schema_in(&self, version: &Version) -> Arc<Structural> {
         let known = self.schemas.iter().find(|(name, _)| *name == version.name).map(|(_, schema)| schema);
         let make = || Arc::new(compile(&version.schema));
         known.map_or_else(make, |schema| schema.get_or_init(make).clone())
     }
 
-    /// Everything written after this revision is stored as it is served.
+    /// The revision after which every object is stored exactly as it is served.
     pub(crate) fn served_as_stored_after(&self) -> Revision {
         Revision(self.served_as_stored_after.load(Ordering::Acquire))
     }
 
-    /// An object was written under another schema, just as this one took its place.
-    pub(crate) fn overtaken_by(&self, revision: Revision) {
+    /// Notes that an object was written under another schema, just as this one replaced it.
+    pub(crate) fn note_older_write(&self, revision: Revision) {
         self.served_as_stored_after.fetch_max(revision.0, Ordering::AcqRel);
     }
 
-    /// Looks at the objects from before: if all of them are stored as they are served, reads need not look any more.
+    /// Checks all older objects. If they are stored exactly as they are served, reads return the stored bytes from then
+    /// on.
     pub(crate) fn recheck_stored(&self, cache: &ResourceCache) {
         let after = self.served_as_stored_after();
         if after.0 == u64::MAX || after.0 == 0 {
@@ -417,7 +418,7 @@ impl Custom {
             self.to_served_version(value.clone()) == value
         };
         if old.all(fits) {
-            // Unless somebody has written meanwhile.
+            // This does nothing if an object was written meanwhile.
             let _ = self.served_as_stored_after.compare_exchange(after.0, 0, Ordering::AcqRel, Ordering::Relaxed);
         }
     }
@@ -427,12 +428,12 @@ impl Custom {
         self.terminating.load(Ordering::Relaxed)
     }
 
-    /// The definition is being deleted.
+    /// Notes that the definition is being deleted.
     pub(crate) fn terminate(&self) {
         self.terminating.store(true, Ordering::Relaxed);
     }
 
-    /// Ends the watches on this endpoint: another has taken its place, or none.
+    /// Ends the watches on this endpoint, because it was replaced or removed.
     pub(crate) fn retire(&self) {
         self.retired.send_replace(true);
     }

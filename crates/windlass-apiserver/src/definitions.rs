@@ -1,8 +1,8 @@
-//! Custom resource definitions at work: their names are accepted, they are served, and they go with their objects.
+//! CustomResourceDefinitions: accepts their names, serves them, and deletes their objects with them.
 //!
-//! One task looks at every changed definition, writes what it decided into the status, and puts a new registry in place.
-//! Whoever writes a definition is answered after that ([`Definitions::reached`]), so a definition is effective when its
-//! write is acknowledged.
+//! One task handles every changed definition, writes its conditions and swaps the registry. Requests that write a
+//! definition are answered after that ([`Definitions::reached`]), so a definition is effective when its write is
+//! acknowledged.
 
 mod cleanup;
 
@@ -43,12 +43,12 @@ pub(crate) const GROUP: &str = "apiextensions.k8s.io";
 pub(crate) const PLURAL: &str = "customresourcedefinitions";
 const PREFIX: &str = "/apiextensions.k8s.io/customresourcedefinitions/";
 
-/// How long to wait after a failure that is not a lost race.
+/// The delay after a failure other than a conflict.
 const RETRY: Duration = Duration::from_secs(1);
-/// How many definitions are dealt with at a time: enough to share a commit, few enough to be held in memory whole.
+/// The number of definitions that are handled at once: enough to share a commit, few enough to hold in memory whole.
 const BATCH: usize = 64;
 
-/// How far the definitions have been dealt with.
+/// The progress of the task.
 pub(crate) struct Definitions {
     handled: watch::Sender<Revision>,
 }
@@ -68,15 +68,15 @@ impl Definitions {
     }
 }
 
-/// What the task knows of the definitions.
+/// The state of the task.
 pub(crate) struct Controller {
     cache: Arc<ResourceCache>,
     /// The accepted names by group.
     names: HashMap<String, GroupNames>,
     served: HashMap<String, Served>,
-    /// The definitions whose objects are being removed, with their uids.
+    /// The definitions whose objects are being deleted, with their uids.
     cleaning: HashMap<String, Box<str>>,
-    /// Everything up to here has been looked at.
+    /// The revision up to which all changes have been handled.
     cursor: Revision,
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct Controller {
 struct Served {
     group: String,
     plural: String,
-    /// What tells whether other endpoints are needed.
+    /// The parts of the definition that decide whether its endpoints have to be replaced.
     state: State,
     endpoints: Vec<Arc<Endpoint>>,
 }
@@ -106,17 +106,17 @@ impl State {
     }
 }
 
-/// A definition with what was decided about it.
+/// A definition with its new conditions.
 struct Decided {
     name: String,
     source: Arc<StoredObject>,
     object: Value,
-    /// Whether the status is to be written.
+    /// Whether the status has to be written.
     changed: bool,
 }
 
 impl Controller {
-    /// Serves what the store holds.
+    /// Serves the definitions in the store.
     pub(crate) fn load(storage: &Storage, registry: &mut Registry) -> Self {
         let cache = storage.cache(PREFIX);
         let snapshot = cache.snapshot();
@@ -131,7 +131,7 @@ impl Controller {
         for source in snapshot.objects() {
             let object = source.to_value();
             controller.remember_names(&source.header.name, &object);
-            // Whatever is stored may have been written under another schema.
+            // Stored objects may have been written under another schema.
             controller.serve(&mut change, storage, source, &object, storage.applied());
         }
         *registry = change.registry;
@@ -139,7 +139,7 @@ impl Controller {
         controller
     }
 
-    /// Follows the definitions for as long as the server lives.
+    /// Follows the definitions for as long as the server exists.
     pub(crate) async fn run(mut self, server: Weak<Inner>) {
         let mut dirty: BTreeSet<String> = self.names_of_all();
         let cache = self.cache.clone();
@@ -147,7 +147,7 @@ impl Controller {
             let mut changed = std::pin::pin!(cache.changed());
             changed.as_mut().enable();
             let Some(server) = server.upgrade() else { return };
-            // Read before the log: with an empty answer from the log, everything up to here has been looked at.
+            // Read before the log: if the log then has no more events, everything up to this revision has been handled.
             let applied = server.storage.applied();
             match self.cache.events_after(self.cursor, usize::MAX) {
                 Some(events) => {
@@ -177,7 +177,7 @@ impl Controller {
                     server.definitions.handled.send_replace(self.cursor);
                 }
                 None => {}
-                // What was written in between is in the caches by now.
+                // The caches hold the other write by now.
                 Some(StatusCode::CONFLICT | StatusCode::NOT_FOUND) => {}
                 Some(_) => {
                     drop(server);
@@ -194,7 +194,7 @@ impl Controller {
         there.chain(self.served.keys().cloned()).chain(known).collect()
     }
 
-    /// Deals with changed definitions.
+    /// Handles changed definitions.
     async fn reconcile(&mut self, server: &Arc<Inner>, names: BTreeSet<String>) -> Outcome {
         let mut again = BTreeSet::new();
         let mut failure = None;
@@ -208,15 +208,15 @@ impl Controller {
                     again.extend(affected);
                 }
                 None => {
-                    again.extend(self.forget_names(&name));
+                    again.extend(self.release_names(&name));
                     gone.push(name);
                 }
             }
         }
-        // Large definitions take a while: let others have their turn.
+        // Large definitions take a while: let other tasks run.
         tokio::task::yield_now().await;
         let written = join_all(decided.iter().map(|definition| write_status(server, definition))).await;
-        // Decisions are made of what the caches hold, so they must hold what was just written.
+        // Decisions are based on the caches, so these must hold the status that was just written.
         if let Some(newest) = written.iter().filter_map(|result| result.as_ref().ok()?.as_ref()).max() {
             server.storage.reached(*newest).await;
         }
@@ -224,9 +224,9 @@ impl Controller {
             if let Err(error) = result {
                 let lost = matches!(error.code, StatusCode::CONFLICT | StatusCode::NOT_FOUND);
                 if !lost {
-                    warn!(definition = definition.name, %error, "could not write the status of a definition");
+                    warn!(definition = definition.name, %error, "failed to update the status of a CustomResourceDefinition");
                 }
-                // What is refused would be refused again.
+                // A status that was rejected would be rejected again.
                 if lost || error.code.is_server_error() {
                     again.insert(definition.name.clone());
                     failure = Some(error.code);
@@ -259,7 +259,7 @@ impl Controller {
         Outcome { again, failure }
     }
 
-    /// Decides about names and conditions; gives other definitions that this may concern.
+    /// Decides on names and conditions; returns other definitions that this may affect.
     fn decide(&mut self, name: String, source: Arc<StoredObject>, now: Timestamp) -> (Decided, Vec<String>) {
         let mut object = source.to_value();
         let group = object["spec"]["group"].as_str().unwrap_or_default().to_owned();
@@ -289,8 +289,8 @@ impl Controller {
         self.names.entry(group.to_owned()).or_default().set(name, object);
     }
 
-    /// Drops the names of a definition that is gone; gives those who may have waited for them.
-    fn forget_names(&mut self, name: &str) -> Vec<String> {
+    /// Releases the names of a definition that was deleted; returns the definitions that may have waited for them.
+    fn release_names(&mut self, name: &str) -> Vec<String> {
         let Some(group) = name.split_once('.').map(|(_, group)| group.to_owned()) else { return Vec::new() };
         if let Some(names) = self.names.get_mut(&group) {
             names.remove(name);
@@ -301,12 +301,12 @@ impl Controller {
         self.waiting(&group)
     }
 
-    /// The definitions of a group whose names are not all accepted.
+    /// Returns the definitions of a group whose names are not all accepted.
     fn waiting(&self, group: &str) -> Vec<String> {
         self.names.get(group).into_iter().flat_map(GroupNames::waiting).map(str::to_owned).collect()
     }
 
-    /// Puts the endpoints of a definition into the registry, if they are not there yet.
+    /// Adds the endpoints of a definition to the registry, unless it has them already.
     fn serve(
         &mut self,
         change: &mut Change,
@@ -342,7 +342,7 @@ impl Controller {
         }
     }
 
-    /// Starts to remove the objects of a definition that is being deleted.
+    /// Starts to delete the objects of a definition that is being deleted.
     fn clean_up(&mut self, server: &Arc<Inner>, source: &Arc<StoredObject>, object: &Value) {
         let name = source.header.name.to_string();
         if !cleanup::is_due(object) || self.cleaning.get(&name) == Some(&source.header.uid) {
@@ -356,48 +356,48 @@ impl Controller {
     }
 }
 
-/// What became of a batch of definitions.
+/// The outcome of a batch of definitions.
 struct Outcome {
-    /// The definitions that must be looked at again.
+    /// The definitions that must be handled again.
     again: BTreeSet<String>,
     /// Why a status could not be written.
     failure: Option<StatusCode>,
 }
 
-/// A registry to come.
+/// The next registry.
 struct Change {
     registry: Registry,
-    /// What is no longer served.
+    /// The definitions that are no longer served.
     retired: Vec<Served>,
-    /// The endpoints over objects that others have written.
+    /// Endpoints over objects that were written under another definition.
     replaced: Vec<Arc<Endpoint>>,
 }
 
 impl Change {
-    /// Puts the registry in place, then ends the watches on what it replaced.
+    /// Swaps the registry, then ends the watches on replaced endpoints.
     async fn take_effect(self, server: &Arc<Inner>) {
         server.registry.store(Arc::new(self.registry));
         for served in &self.retired {
             served.endpoints.iter().filter_map(|endpoint| endpoint.custom()).for_each(Custom::retire);
             if server.registry.load().versions_of(&served.group, &served.plural).next().is_none() {
-                server.storage.forget(&format!("/{}/{}/", served.group, served.plural));
+                server.storage.drop_empty(&format!("/{}/{}/", served.group, served.plural));
             }
         }
         if self.replaced.is_empty() {
             return;
         }
-        // Everything written up to here may still have been written under the rules of before. Requests that are on
-        // their way tell by themselves: see `Call::note_written`.
+        // Objects up to this revision may have been written under the previous schema. Requests that are still running
+        // note that themselves when they persist an object.
         if let Ok(revision) = server.storage.fresh().await {
             for custom in self.replaced.iter().filter_map(|endpoint| endpoint.custom()) {
-                custom.overtaken_by(revision);
+                custom.note_older_write(revision);
             }
         }
         self.replaced.into_iter().for_each(settle);
     }
 }
 
-/// Finds out in the background whether the objects from before fit an endpoint as they are.
+/// Finds out in the background whether older objects are stored exactly as an endpoint serves them.
 fn settle(endpoint: Arc<Endpoint>) {
     tokio::task::spawn_blocking(move || {
         if let Some(custom) = endpoint.custom() {
@@ -406,7 +406,8 @@ fn settle(endpoint: Arc<Endpoint>) {
     });
 }
 
-/// Marks a definition as being deleted, to be kept until its objects are gone; `false` if it is marked already.
+/// Marks a definition as being deleted, with a finalizer that keeps it until its objects are deleted. Returns `false`
+/// if it is marked already.
 pub(crate) fn begin_deletion(object: &mut Value, now: Timestamp) -> bool {
     if meta::is_terminating(object) {
         return false;
@@ -423,7 +424,7 @@ pub(crate) fn begin_deletion(object: &mut Value, now: Timestamp) -> bool {
     true
 }
 
-/// Writes the decided status, if it changed; gives the revision.
+/// Writes the status if it changed; returns the revision.
 async fn write_status(server: &Arc<Inner>, definition: &Decided) -> Result<Option<Revision>> {
     if !definition.changed {
         return Ok(None);
@@ -432,7 +433,7 @@ async fn write_status(server: &Arc<Inner>, definition: &Decided) -> Result<Optio
     Ok(Some(written))
 }
 
-/// Changes a definition through its status, as the server itself.
+/// Updates a definition through its status, as the server itself.
 async fn update_definition(
     server: &Arc<Inner>,
     name: &str,

@@ -1,4 +1,4 @@
-//! Discovery: which groups, versions and resources there are, in the old form and the aggregated one.
+//! Discovery: groups, versions and resources, in the old form and in the aggregated one.
 
 use http::{HeaderMap, Response, StatusCode, Uri};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use crate::{
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// `/api`, `/apis` and what is below them down to a group version.
+/// Answers `/api`, `/apis` and the paths below them down to a group version.
 pub(crate) fn answer(registry: &Registry, path: &str, headers: &HeaderMap, uri: &Uri) -> Result<Response<Body>> {
     let segments: Vec<&str> = path.split('/').skip(1).collect();
     let value = match segments.as_slice() {
@@ -40,7 +40,7 @@ pub(crate) fn answer(registry: &Registry, path: &str, headers: &HeaderMap, uri: 
     represent::value(headers, uri, StatusCode::OK, &value)
 }
 
-/// `/`: the paths there are.
+/// Returns the answer to `/`: the served paths.
 pub(crate) fn paths(registry: &Registry) -> Value {
     let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned(), "/apis/".to_owned()];
     for group in named(registry) {
@@ -128,7 +128,7 @@ fn resource_list(registry: &Registry, group: &str, version: &str) -> Value {
             entries.push(entry);
         }
     }
-    // Custom resources are listed with status before scale, as their definitions have them.
+    // Custom resources list status before scale, in the order of their CustomResourceDefinition.
     if registry.has_builtin_group(group) {
         entries.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
     }

@@ -24,35 +24,35 @@ use crate::{
 pub(crate) struct Endpoint {
     /// Its names, verbs and subresources.
     pub(crate) resource: Arc<Resource>,
-    /// The types that built-in kinds are made of.
+    /// The types of built-in kinds.
     pub(crate) table: &'static Table,
-    /// What the schema cannot say.
+    /// The rules of the kind beyond its schema.
     pub(crate) strategy: &'static dyn Strategy,
     /// The constant properties of the kind.
     pub(crate) facts: &'static KindFacts,
-    /// The resource as it is stored: the same, or another version of it.
+    /// The resource in its storage version, which may be this one.
     pub(crate) stored: Arc<Resource>,
     /// Its objects.
     pub(crate) cache: Arc<ResourceCache>,
     /// How its objects are stored.
     pub(crate) form: Form,
-    /// Kinds that answer a completed deletion with the object instead of a Status.
+    /// Whether a completed deletion is answered with the object instead of a Status.
     pub(crate) returns_deleted: bool,
-    /// What [`Endpoint::empty`] gives, once it was asked for.
+    /// The value of [`Endpoint::empty`], once it was computed.
     pub(crate) empty: OnceLock<Value>,
 }
 
 /// How the objects of an endpoint are stored.
 pub(crate) enum Form {
-    /// As they are served.
+    /// In the version that is served.
     Stored,
     /// In another version.
     Converted(&'static Conversion),
-    /// By the rules of a definition.
+    /// By the rules of a CustomResourceDefinition.
     Custom(Box<Custom>),
 }
 
-/// A pair of functions between the stored version of an object and another one.
+/// The conversions between the storage version and another one.
 pub(crate) struct Conversion {
     /// Converts the stored version to the served one.
     pub(crate) to_served_version: fn(Value) -> Value,
@@ -61,7 +61,7 @@ pub(crate) struct Conversion {
 }
 
 impl Endpoint {
-    /// An object of which nothing is set.
+    /// Returns an object without any field set.
     pub(crate) fn empty(&self) -> &Value {
         self.empty.get_or_init(|| {
             let object = json!({"apiVersion": self.resource.api_version(), "kind": &*self.resource.kind});
@@ -72,17 +72,17 @@ impl Endpoint {
         })
     }
 
-    /// The struct of metadata.
+    /// The type of metadata.
     pub(crate) fn object_meta(&self) -> StructId {
         table::object_meta().id
     }
 
-    /// The key of an object within the cache.
+    /// Returns the key of an object in the cache.
     pub(crate) fn key(&self, namespace: &str, name: &str) -> String {
         if self.resource.namespaced { format!("{namespace}/{name}") } else { name.to_owned() }
     }
 
-    /// The key of an object in the store.
+    /// Returns the key of an object in the store.
     pub(crate) fn store_key(&self, key: &str) -> String {
         format!("{}{key}", self.cache.prefix())
     }

@@ -1,4 +1,4 @@
-//! The way of a request: who asks, what for, may they, the verb's handler, the answer in the form asked for.
+//! The path of a request: authentication, authorization, the verb's handler, and the response in the accepted form.
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,15 +29,15 @@ use crate::{
     write::convert::PendingConversions,
 };
 
-/// The largest body that is read.
+/// The largest accepted body.
 const BODY_LIMIT: usize = 3 << 20;
-/// How much of a body that is too large is read and thrown away.
+/// The number of bytes of a too large body that are read and discarded.
 const DISCARD_LIMIT: usize = 64 << 20;
-/// How long a request other than a watch may take.
+/// The time limit of requests other than watches.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Inner {
-    /// Answers a request. Every failure is an answer too.
+    /// Answers a request. Failures are answers too.
     pub(crate) async fn handle<B>(self: &Arc<Self>, request: Request<B>) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Send,
@@ -93,7 +93,7 @@ impl Inner {
         }
     }
 
-    /// Who shows a token: a service account, or nobody.
+    /// Authenticates a bearer token of a service account.
     async fn authenticate(&self, shown: &HeaderValue) -> Result<Arc<User>> {
         let token = shown.to_str().ok().and_then(|text| text.split_once(' '));
         let token = token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
@@ -113,7 +113,7 @@ impl Inner {
         }
     }
 
-    /// Everything that is not a resource.
+    /// Answers requests for paths that are not a resource's.
     async fn path(self: &Arc<Self>, parts: &Parts, path: &str) -> Result<Response<Body>> {
         let read = matches!(parts.method, Method::GET | Method::HEAD);
         if health::is_health_path(path) {
@@ -191,7 +191,7 @@ impl Inner {
             accept,
             upgrade: parts.extensions.get().cloned(),
             warnings: Warnings::default(),
-            asks_webhooks: true,
+            calls_webhooks: true,
             conversions: PendingConversions::default(),
         };
         let deprecated = deprecated(resource).or_else(|| custom?.warning.as_deref());
@@ -204,7 +204,7 @@ impl Inner {
             && verb != Verb::Get
             && let Ok(Answer::Stored { object, .. }) = &answer
         {
-            // A definition is effective when its write is acknowledged.
+            // A CustomResourceDefinition must be effective when its write is acknowledged.
             self.definitions.reached(object.revision).await;
         }
         if webhooks::is_configuration(endpoint) && !verb.is_read() {
@@ -224,7 +224,7 @@ impl Inner {
     }
 }
 
-/// What clients of an old API are told with every answer.
+/// Returns the warning that every response of a deprecated API carries.
 fn deprecated(resource: &Resource) -> Option<&str> {
     match (&*resource.group, &*resource.plural) {
         ("", "endpoints") => Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
@@ -234,7 +234,7 @@ fn deprecated(resource: &Resource) -> Option<&str> {
     }
 }
 
-/// How long the request may take: what the client says, within the server's own limit.
+/// Returns the time limit of a request: the client's, up to the server's own limit.
 fn timeout(query: &Query<'_>) -> Result<Duration> {
     let text = query.text("timeout");
     if text.is_empty() {
@@ -255,7 +255,8 @@ struct ParsedRequest<'a> {
 }
 
 async fn dispatch(call: &Call<'_>, verb: Verb) -> Result<Answer> {
-    // The most frequent request keeps the future small; the others have large ones, which are better not moved around.
+    // The most frequent request has a small future; the others have large ones, which are boxed so that they are not
+    // moved.
     if verb == Verb::Get && call.subresource.is_none() && !call.is_core("componentstatuses") {
         return verbs::read::get(call).await;
     }
@@ -288,13 +289,13 @@ fn log_failure(error: &ApiError, method: &Method, uri: &Uri) {
     }
 }
 
-/// Who asks: the identity the connection brought, or nobody.
+/// Returns the user of the connection; anonymous if it has none.
 fn connected(parts: &Parts) -> Arc<User> {
     let user = parts.extensions.get::<Arc<User>>();
     user.cloned().unwrap_or_else(|| Arc::new(User::anonymous()))
 }
 
-/// Namespaced objects are addressed in a namespace, the others are not.
+/// Checks that namespaced objects are addressed in a namespace, and cluster-scoped ones are not.
 fn check_scope(endpoint: &Endpoint, target: &ResourceRequest<'_>, method: &Method) -> Result<()> {
     let resource = &*endpoint.resource;
     if endpoint.custom().is_some() {
@@ -319,8 +320,8 @@ fn check_scope(endpoint: &Endpoint, target: &ResourceRequest<'_>, method: &Metho
     Ok(())
 }
 
-/// Reads the body. One that is too large is read to its end nevertheless, within reason, and thrown away: a client that
-/// is cut off while it writes does not see the answer.
+/// Reads the body. A body that is too large is read and discarded up to a limit, because a client that is cut off while
+/// it writes does not see the response.
 async fn read_body<B>(method: &Method, body: B) -> Result<Bytes>
 where
     B: http_body::Body<Data = Bytes> + Send,
@@ -333,15 +334,15 @@ where
     let mut read = BytesMut::new();
     let mut length = 0;
     while let Some(frame) = body.frame().await {
-        let frame =
-            frame.map_err(|error| ApiError::bad_request(format!("could not read the body: {}", error.into())))?;
+        let frame = frame
+            .map_err(|error| ApiError::bad_request(format!("failed to read the request body: {}", error.into())))?;
         let Ok(data) = frame.into_data() else { continue };
         length += data.len();
         if length > DISCARD_LIMIT {
             break;
         }
         if length <= BODY_LIMIT {
-            // A body in one piece is taken as it is.
+            // A body that arrives in one piece is not copied.
             if length == data.len() && body.is_end_stream() {
                 return Ok(data);
             }

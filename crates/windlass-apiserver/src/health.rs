@@ -10,7 +10,7 @@ use crate::{body::Body, query::Query, represent, server::Inner};
 /// The checks behind each endpoint.
 const CHECKS: [&str; 3] = ["ping", "log", "store"];
 
-/// Whether a path is one that anybody may ask.
+/// Whether a path is a health endpoint, which anonymous users may read.
 pub(crate) fn is_health_path(path: &str) -> bool {
     let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
     path.starts_with('/') && matches!(first, "healthz" | "livez" | "readyz") && !path.starts_with("//")
@@ -64,11 +64,11 @@ async fn run(server: &Arc<Inner>, check: &str) -> Result<(), String> {
     match fresh {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err("the store does not answer".to_owned()),
+        Err(_) => Err("the store does not respond".to_owned()),
     }
 }
 
-/// The version of Kubernetes that is served.
+/// Returns the Kubernetes version that is served.
 pub(crate) fn version() -> Value {
     json!({
         "major": "1", "minor": "36", "gitVersion": "v1.36.4+windlass", "gitCommit": "", "gitTreeState": "",

@@ -1,11 +1,11 @@
-//! Work that may take long.
+//! Work that may block its thread for long.
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// Bodies from this size on can take long to judge.
+/// The size of bodies from which on processing them is heavy work.
 pub(crate) const LARGE: usize = 32 << 10;
 
-/// Does work that may take long, so that other requests need not wait for this thread if there are several.
+/// Runs heavy work, so that other requests do not wait for this thread if the runtime has several.
 pub(crate) fn heavy<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),

@@ -1,8 +1,8 @@
 //! A Kubernetes-compatible API server as a [`tower::Service`] over a [`windlass_store::Store`].
 //!
-//! [`Server`] is the way in. A request goes through one pipeline: who asks ([`user`]), what for (`request_info`), the
-//! resource's endpoint from the `registry`, decoding, admission, the kind's strategy, validation, a compare-and-swap in
-//! the store; reads come from the caches in `storage` as the bytes that were stored.
+//! [`Server`] is the entry point. Every request passes through one pipeline: authentication ([`user`]), parsing
+//! (`request_info`), [`authorization`], the resource's endpoint in the `registry`, and the handler of its verb. Writes
+//! run the stages that `write` lists; reads are answered from the caches in `storage` with the bytes that were stored.
 
 pub mod admission;
 pub mod authorization;

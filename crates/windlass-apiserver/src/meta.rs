@@ -1,4 +1,4 @@
-//! Reading and writing `metadata` of an object held as JSON.
+//! Access to the `metadata` of an object held as JSON.
 
 use std::sync::OnceLock;
 
@@ -6,7 +6,7 @@ use jiff::{Timestamp, Unit};
 use serde_json::{Map, Value};
 use windlass_schema::time::Time;
 
-/// The metadata of an object, made if it is missing.
+/// Returns the metadata of an object, which is created if it is missing.
 pub(crate) fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
     let object = object.as_object_mut().expect("an API object must be a JSON object");
     let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
@@ -16,7 +16,7 @@ pub(crate) fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
     metadata.as_object_mut().expect("metadata was just made an object")
 }
 
-/// A text field of the metadata; empty if absent.
+/// Returns a text field of the metadata; empty if absent.
 pub(crate) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object["metadata"][field].as_str().unwrap_or_default()
 }
@@ -26,7 +26,7 @@ pub(crate) fn set(object: &mut Value, field: &str, value: impl Into<Value>) {
     metadata_mut(object).insert(field.to_owned(), value.into());
 }
 
-/// Copies a field of the metadata from one object to another, or removes it there.
+/// Copies a field of the metadata from an old object, or removes it if the old object has none.
 pub(crate) fn carry(object: &mut Value, old: &Value, field: &str) {
     match &old["metadata"][field] {
         Value::Null => {
@@ -36,7 +36,7 @@ pub(crate) fn carry(object: &mut Value, old: &Value, field: &str) {
     }
 }
 
-/// The finalizers.
+/// Returns the finalizers.
 pub(crate) fn finalizers(object: &Value) -> Vec<String> {
     let list = object["metadata"]["finalizers"].as_array();
     list.into_iter().flatten().filter_map(|name| name.as_str().map(str::to_owned)).collect()
@@ -56,36 +56,36 @@ pub(crate) fn is_terminating(object: &Value) -> bool {
     !object["metadata"]["deletionTimestamp"].is_null()
 }
 
-/// The generation; 0 if the kind has none.
+/// Returns the generation; 0 if the kind has none.
 pub(crate) fn generation(object: &Value) -> i64 {
     object["metadata"]["generation"].as_i64().unwrap_or(0)
 }
 
-/// A time as API objects write it: UTC, whole seconds.
+/// Formats a time as in API objects: UTC, whole seconds.
 pub(crate) fn format_time(time: Timestamp) -> String {
     let seconds = time.round(Unit::Second).unwrap_or(time);
     let seconds = if seconds > time { seconds - jiff::SignedDuration::from_secs(1) } else { seconds };
     seconds.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// A time as the pure crates have it.
+/// Converts a time to the type of the pure crates.
 pub(crate) fn time(time: Timestamp) -> Time {
     Time::from_unix(time.as_second(), u32::try_from(time.subsec_nanosecond()).unwrap_or(0))
 }
 
-/// Five random characters for a generated name, from the alphabet that spells no words.
+/// Returns five random characters for a generated name, from an alphabet without vowels.
 pub(crate) fn name_suffix() -> String {
     const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let random = uuid::Uuid::new_v4().into_bytes();
     random[..5].iter().map(|byte| ALPHABET[*byte as usize % ALPHABET.len()] as char).collect()
 }
 
-/// A new uid.
+/// Returns a new uid.
 pub(crate) fn new_uid() -> String {
     uuid::Uuid::new_v4().to_string()
 }
 
-/// An empty object, for reading absent things.
+/// Returns an empty object, to read absent fields from.
 pub(crate) fn nothing() -> &'static Value {
     static NOTHING: OnceLock<Value> = OnceLock::new();
     NOTHING.get_or_init(|| Value::Object(Map::new()))

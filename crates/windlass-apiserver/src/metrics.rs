@@ -1,4 +1,4 @@
-//! `/metrics`: the server's own numbers under the names kube-apiserver has for them.
+//! `/metrics`: the server's metrics under the names of kube-apiserver.
 
 use std::{
     collections::HashMap,
@@ -17,14 +17,14 @@ use crate::{server::Inner, verb::Verb};
 /// The upper bounds of the latency histogram, in seconds.
 const BUCKETS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
 
-/// What is counted.
+/// The counters of a server.
 #[derive(Default)]
 pub(crate) struct Metrics {
     requests: Mutex<HashMap<Labels, Series>>,
     inflight: AtomicI64,
 }
 
-/// What tells one series from another: the names of served resources only, so that requests alone make no series.
+/// The labels of a series. They name served resources only, so that arbitrary requests create no series.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Labels {
     group: Str,
@@ -65,7 +65,7 @@ impl Metrics {
         }
     }
 
-    /// The text format of Prometheus.
+    /// Returns the metrics in the Prometheus text format.
     pub(crate) fn render(&self, server: &Inner) -> String {
         let mut out = String::new();
         let requests = self.requests.lock();
@@ -90,10 +90,10 @@ impl Metrics {
             let _ = writeln!(out, "apiserver_request_duration_seconds_sum{{{text}}} {}", series.seconds);
             let _ = writeln!(out, "apiserver_request_duration_seconds_count{{{text}}} {}", series.count);
         }
-        out += "# HELP apiserver_current_inflight_requests Requests being served at this moment.\n";
+        out += "# HELP apiserver_current_inflight_requests Number of requests being served.\n";
         out += "# TYPE apiserver_current_inflight_requests gauge\n";
         let _ = writeln!(out, "apiserver_current_inflight_requests {}", self.inflight.load(Ordering::Relaxed));
-        out += "# HELP windlass_store_revision The newest revision that the caches hold.\n";
+        out += "# HELP windlass_store_revision Newest revision in the caches.\n";
         out += "# TYPE windlass_store_revision gauge\n";
         let _ = writeln!(out, "windlass_store_revision {}", server.storage.applied());
         out
@@ -114,7 +114,7 @@ impl Labels {
 }
 
 impl Served<'_> {
-    /// Says what the request is about.
+    /// Sets the labels of the request.
     pub(crate) fn describe(&mut self, verb: Verb, resource: &Resource, subresource: Option<&Subresource>) {
         self.labels = Some(Labels {
             group: resource.group.clone(),
@@ -126,7 +126,7 @@ impl Served<'_> {
         });
     }
 
-    /// The answer is ready.
+    /// Records the request when its response is ready.
     pub(crate) fn end(mut self, code: StatusCode) {
         if let Some(labels) = self.labels.take() {
             self.metrics.record(Labels { code: code.as_u16(), ..labels }, self.start.elapsed());

@@ -1,8 +1,8 @@
-//! Content negotiation: the representation a client accepts, and the type of the body it sent.
+//! Content negotiation: the representation that a client accepts, and the media type of the body that it sent.
 //!
-//! Two parties answer in the real server, and so here: its router compares bare media types (no `application/*`) and
-//! says `406: Not Acceptable`; the handlers then weigh parameters and transformations and say which media types they
-//! accept.
+//! As in the real server, two parties decide. The router compares plain media types (no `application/*`) and answers
+//! `406: Not Acceptable`; the handlers then consider parameters and transformations and answer with the media types
+//! that they accept.
 
 mod accept;
 mod content_type;
@@ -27,7 +27,7 @@ pub(crate) enum Media {
     Protobuf,
 }
 
-/// The form of an object that a client asked for instead of the object itself.
+/// The form in which a client wants an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transform {
     /// The object itself.
@@ -40,16 +40,16 @@ pub(crate) enum Transform {
     PartialObjectMetadataList,
 }
 
-/// How an answer is to look.
+/// The representation of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Representation {
     /// The encoding.
     pub(crate) media: Media,
     /// The form.
     pub(crate) transform: Transform,
-    /// Whether JSON is indented for people.
+    /// Whether JSON is indented for human readers.
     pub(crate) pretty: bool,
-    /// Whether the form is wanted in its old version, `meta.k8s.io/v1beta1`.
+    /// Whether the form is requested in its old version, `meta.k8s.io/v1beta1`.
     pub(crate) old_form: bool,
 }
 
@@ -66,7 +66,7 @@ impl Media {
         }
     }
 
-    /// The media type of a watch in this encoding, as clients ask for it; there is none in YAML.
+    /// The media type of a watch in this encoding; `None` for YAML, which has none.
     fn stream_name(self) -> Option<&'static str> {
         match self {
             Self::Json => Some("application/json;stream=watch"),
@@ -77,19 +77,19 @@ impl Media {
 }
 
 impl Representation {
-    /// JSON, whole.
+    /// Untransformed JSON, without indentation.
     pub(crate) fn plain() -> Self {
         Self { media: Media::Json, transform: Transform::None, pretty: false, old_form: false }
     }
 
-    /// Whether stored bytes can be sent as they are.
+    /// Whether stored bytes can be sent unchanged.
     pub(crate) fn is_plain_json(&self) -> bool {
         self.media == Media::Json && self.transform == Transform::None && !self.pretty
     }
 }
 
-/// The representation of the answer to a request for a resource. Custom resources have no route of their own, and no
-/// form in protobuf but their metadata.
+/// Returns the representation of the answer to a request for a resource. Custom resources have no route of their own,
+/// and only their metadata has a protobuf form.
 pub(crate) fn accept(headers: &HeaderMap, watch: bool, query: Option<&str>, custom: bool) -> Result<Representation> {
     let header = accept_header(headers);
     if !custom {
@@ -99,7 +99,7 @@ pub(crate) fn accept(headers: &HeaderMap, watch: bool, query: Option<&str>, cust
         let metadata = |transform: &Transform| *transform != Transform::None;
         transform_of(clause, media).filter(|form| !custom || media != Media::Protobuf || metadata(form))
     };
-    // Objects are stored as JSON: whoever takes either gets the bytes as they are.
+    // Objects are stored as JSON: a client that accepts JSON, even as second choice, gets the stored bytes.
     let json = |clause: &Clause<'_>, media| (media == Media::Json).then(|| transform_of(clause, media)).flatten();
     let (media, transform, pretty) = match choose(header, transform_of) {
         Some((Media::Protobuf, transform, _)) => match choose(header, json) {
@@ -117,12 +117,13 @@ pub(crate) fn accept(headers: &HeaderMap, watch: bool, query: Option<&str>, cust
     Ok(Representation { media, transform, pretty, old_form })
 }
 
-/// The encoding of an error, or of what has no other form: JSON where the client accepts nothing that fits.
+/// Returns the encoding of an error, or of an answer that has no other form: JSON unless the client accepts another
+/// one.
 pub(crate) fn error_media(headers: &HeaderMap, _query: Option<&str>) -> Media {
     choose(accept_header(headers), untransformed).map_or(Media::Json, |(media, ..)| media)
 }
 
-/// Whether `/api` or `/apis` is asked for in the aggregated form.
+/// Whether a client requests `/api` or `/apis` in the aggregated form.
 pub(crate) fn wants_aggregated_discovery(headers: &HeaderMap) -> Result<bool> {
     let header = accept_header(headers);
     route(header, false)?;
@@ -140,7 +141,7 @@ pub(crate) fn wants_aggregated_discovery(headers: &HeaderMap) -> Result<bool> {
     }
 }
 
-/// The encoding of a body; without a header it is JSON.
+/// Returns the encoding of a body; without a header it is JSON.
 pub(crate) fn content_type(header: Option<&HeaderValue>) -> Result<Media> {
     let Some(header) = header.filter(|header| !header.is_empty()) else { return Ok(Media::Json) };
     let given = header.to_str().ok().and_then(content_type::media_type);
@@ -152,12 +153,12 @@ pub(crate) fn content_type(header: Option<&HeaderValue>) -> Result<Media> {
     })
 }
 
-/// The first `Accept` header; later ones are not looked at.
+/// Returns the first `Accept` header; later ones are ignored.
 fn accept_header(headers: &HeaderMap) -> &str {
     headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// The router's judgement: one bare media type must be among those of the route.
+/// Decides as the router does: one plain media type must be among those of the route.
 fn route(header: &str, watch: bool) -> Result<()> {
     let fits = |part: &str| {
         let name = part.split(';').next().unwrap_or_default().trim_matches(' ');
@@ -172,8 +173,8 @@ fn route(header: &str, watch: bool) -> Result<()> {
     Err(ApiError::not_acceptable(message).with_details(Map::new()))
 }
 
-/// The first encoding that a clause of the header names and `allowed` admits, with what `allowed` made of the clause,
-/// and whether the clause asks for indented output. Without a header, the first encoding with its plain form.
+/// Returns the first encoding that a clause of the header names and `allowed` admits, with the result of `allowed` and
+/// whether the clause requests indented output. Without a header it is the first encoding, untransformed.
 fn choose<T>(header: &str, allowed: impl Fn(&Clause<'_>, Media) -> Option<T>) -> Option<(Media, T, bool)> {
     if header.is_empty() {
         let any = Clause::any();
@@ -181,7 +182,7 @@ fn choose<T>(header: &str, allowed: impl Fn(&Clause<'_>, Media) -> Option<T>) ->
     }
     for clause in accept::parse(header) {
         for media in Media::ALL.into_iter().filter(|media| clause.names(media.name())) {
-            // A stream must be one that is known, of an encoding that has streams.
+            // A stream must be a known one, of an encoding that has streams.
             let stream = clause.param("stream").unwrap_or_default();
             if !stream.is_empty() && (stream != "watch" || media.stream_name().is_none()) {
                 continue;
@@ -194,7 +195,7 @@ fn choose<T>(header: &str, allowed: impl Fn(&Clause<'_>, Media) -> Option<T>) ->
     None
 }
 
-/// The transformation a clause asks for, if resources have it in that encoding.
+/// Returns the transformation that a clause requests; `None` if resources do not have it in that encoding.
 fn transform_of(clause: &Clause<'_>, media: Media) -> Option<Transform> {
     if !matches!(clause.param("sv"), None | Some("" | "v1")) {
         return None;
@@ -213,17 +214,17 @@ fn transform_of(clause: &Clause<'_>, media: Media) -> Option<Transform> {
     }
 }
 
-/// Whether a clause that resources fulfil asks for a transformation in its old version.
+/// Whether a clause that resources satisfy requests a transformation in its old version.
 fn is_old_form(clause: &Clause<'_>, media: Media) -> Option<bool> {
     transform_of(clause, media).map(|_| clause.param("v") == Some("v1beta1"))
 }
 
-/// Admits clauses that ask for no transformation.
+/// Admits clauses that request no transformation.
 fn untransformed(clause: &Clause<'_>, _: Media) -> Option<()> {
     (!clause.transforms() && clause.param("sv").unwrap_or_default().is_empty()).then_some(())
 }
 
-/// Whether output is indented: as the query says, or else for browsers and command-line tools.
+/// Whether output is indented: as the query says, else for browsers and command-line tools.
 fn wants_pretty(headers: &HeaderMap, query: Option<&str>) -> bool {
     if query.is_some_and(|query| query.contains("pretty"))
         && let Some(value) = Query::parse(query).get("pretty").filter(|value| !value.is_empty())

@@ -1,14 +1,16 @@
-//! Definitions of `apiextensions.k8s.io/v1beta1`, which Kubernetes serves no longer and many manifests still have.
+//! CustomResourceDefinitions of `apiextensions.k8s.io/v1beta1`, which Kubernetes no longer serves and many manifests
+//! still use.
 //!
-//! The version is a second view of the definitions, which are stored as `v1`. A read shows the old form, so a client finds
-//! what it wrote; a write is upgraded and is then one of `v1`: there is one way into the store, with one set of rules, and
-//! field owners are those of `v1`. What the upgrade had to change or to assume goes to the client as warnings.
+//! The version is a second view of the definitions, which are stored as `v1`. A read returns the old form, so a client
+//! finds what it wrote. A write is upgraded and then runs as a write of `v1`: there is one path to the store, with one
+//! set of rules, and managed fields are those of `v1`. The client gets a warning for everything that the upgrade had to
+//! change or to assume.
 //!
-//! A patch is applied to the old form, since that is what its author looked at: `kubectl apply` compares its file with what
-//! it reads and sends the difference. A configuration for server-side apply is upgraded by itself, so its `spec` must be
-//! whole, as that of a manifest is, or absent.
+//! A patch is applied to the old form, because its author looked at that: `kubectl apply` compares its file with what
+//! it reads and sends the difference. A configuration for server-side apply is upgraded by itself, so its `spec` must
+//! be complete, as in a manifest, or absent.
 //!
-//! What goes in and comes out of the upgrade is told in [`windlass_builtins::upgrade`].
+//! [`windlass_builtins::upgrade`] describes the upgrade.
 
 use std::sync::{Arc, OnceLock};
 
@@ -31,7 +33,7 @@ use crate::{
     verb::Verb,
     verbs::{
         create, delete,
-        patch::{self, Patch, settled},
+        patch::{self, Patch, decode_patched},
         update,
     },
     write::{ManagedFieldsMode, OnConflict, preconditions::match_name, update_object},
@@ -41,21 +43,21 @@ use crate::{
 pub(crate) const VERSION: &str = "v1beta1";
 const KIND: &str = "CustomResourceDefinition";
 
-/// What clients are told with every answer, in the words of the last server that had it.
+/// The warning of every response, in the words of the last server that had the version.
 pub(crate) const DEPRECATED: &str = "apiextensions.k8s.io/v1beta1 CustomResourceDefinition is deprecated in v1.16+, \
                                      unavailable in v1.22+; use apiextensions.k8s.io/v1 CustomResourceDefinition";
 
 static CONVERSION: Conversion = Conversion {
     to_served_version: downgrade,
-    // Writes do not come this way: theirs may fail.
+    // Writes do not use this: their upgrade may fail.
     to_storage_version: |object| upgrade(&object).map_or(object, |upgraded| upgraded.definition),
 };
 
-/// The endpoint of the old version over that of `v1`.
+/// Returns the endpoint of the old version over that of `v1`.
 pub(crate) fn endpoint(current: &Endpoint) -> Endpoint {
     let mut resource = (*current.resource).clone();
     resource.version = VERSION.into();
-    // The status is for the server itself.
+    // Only the server itself writes the status.
     resource.subresources = Vec::new();
     Endpoint {
         resource: Arc::new(resource),
@@ -75,7 +77,7 @@ pub(crate) fn is_version(group: &str, version: &str) -> bool {
     group == GROUP && version == VERSION
 }
 
-/// A write to the old version; `None` for everything else.
+/// Handles a write to the old version; returns `None` for everything else.
 pub(crate) async fn dispatch(call: &Call<'_>, verb: Verb) -> Option<Result<Answer>> {
     if !call.is_definition() || &*call.endpoint.resource.version != VERSION || verb.is_read() {
         return None;
@@ -83,7 +85,7 @@ pub(crate) async fn dispatch(call: &Call<'_>, verb: Verb) -> Option<Result<Answe
     Some(write(call, verb).await)
 }
 
-/// Makes the write one of `v1`, and shows what comes back in the old form.
+/// Runs the write as one of `v1`, and returns the answer in the old form.
 async fn write(call: &Call<'_>, verb: Verb) -> Result<Answer> {
     let registry = call.server.registry.load_full();
     let endpoint = registry.endpoint(GROUP, "v1", PLURAL).ok_or_else(ApiError::no_such_resource)?;
@@ -132,18 +134,18 @@ async fn patch_old(call: &Call<'_>, current: &mut Call<'_>) -> Result<Answer> {
         let mut patched = patch.patched(call, before.clone())?;
         let shown = || patch.shown(call, &before);
         heed_old_places(&mut patched.object, &before);
-        // An ordinary write leaves it alone, so there is nothing to say about it.
+        // A write of the object does not change the status, so the upgrade need not warn about it.
         patched.object.as_object_mut().map(|object| object.remove("status"));
         let known = upgrade(&before).map(|known| known.notes).unwrap_or_default();
         patched.object = upgraded(call, patched.object, &known)?;
-        let object = settled(current, &options, stored, patched, &shown)?;
+        let object = decode_patched(current, &options, stored, patched, &shown)?;
         match_name(current, &object)?;
         Ok(object)
     });
     Ok(written.await?.answer(StatusCode::OK))
 }
 
-/// The body as one of `v1`. It is JSON, which is YAML too, so the content type stays right.
+/// Returns the body in `v1`. It is JSON, which is valid YAML, so the content type remains correct.
 fn upgraded_body(call: &Call<'_>) -> Result<Bytes> {
     let bad = |why: String| {
         ApiError::bad_request(format!("the object provided is unrecognized (must be of type {KIND}): {why}"))
@@ -158,7 +160,7 @@ fn upgraded_body(call: &Call<'_>) -> Result<Bytes> {
     Ok(upgraded(call, document.value, &[])?.to_string().into())
 }
 
-/// A definition in `v1`; the client is warned of everything that was changed and is not `known` from before.
+/// Upgrades a definition to `v1`. The client gets a warning for every change that is not `known` from before.
 fn upgraded(call: &Call<'_>, mut object: Value, known: &[Note]) -> Result<Value> {
     if let Some(object) = object.as_object_mut() {
         for (field, value) in [("apiVersion", OLD), ("kind", KIND)] {
@@ -168,14 +170,14 @@ fn upgraded(call: &Call<'_>, mut object: Value, known: &[Note]) -> Result<Value>
             }
         }
     }
-    let upgraded = upgrade(&object).map_err(|error| refused(&object, &error))?;
+    let upgraded = upgrade(&object).map_err(|error| rejected(&object, &error))?;
     for note in upgraded.notes.iter().filter(|note| !known.contains(note)) {
         call.warnings.add(format!("stored as {}: {note}", upgrade::NEW));
     }
     Ok(upgraded.definition)
 }
 
-fn refused(object: &Value, error: &UpgradeError) -> ApiError {
+fn rejected(object: &Value, error: &UpgradeError) -> ApiError {
     let given = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
     if *error == UpgradeError::NotOld && given != OLD {
         let message = format!("the API version in the data ({given}) does not match the expected API version ({OLD})");
@@ -186,8 +188,8 @@ fn refused(object: &Value, error: &UpgradeError) -> ApiError {
     ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message)
 }
 
-/// The OpenAPI document of the version: enough for kubectl to leave the validation to the server, and no schema, since the
-/// old one was not enforced either.
+/// Returns the OpenAPI document of the version: enough for kubectl to leave validation to the server, but no schema,
+/// since the old one was not enforced either.
 pub(crate) fn openapi() -> Value {
     let kind = json!({"group": GROUP, "version": VERSION, "kind": KIND});
     let schema = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1beta1.CustomResourceDefinition";
@@ -217,7 +219,7 @@ pub(crate) fn openapi() -> Value {
         }},
         "components": {"schemas": {schema: {
             "type": "object", "x-kubernetes-preserve-unknown-fields": true,
-            "description": "A definition of a custom resource, in the form before v1.",
+            "description": "A CustomResourceDefinition in the form before v1.",
             "x-kubernetes-group-version-kind": [kind],
         }}},
     })

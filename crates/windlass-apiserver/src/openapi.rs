@@ -1,4 +1,5 @@
-//! `/openapi/v2` and `/openapi/v3`, made when first asked for and kept as bytes until a definition changes.
+//! `/openapi/v2` and `/openapi/v3`: built on the first request and kept as bytes until a CustomResourceDefinition
+//! changes.
 
 use std::{
     collections::HashMap,
@@ -25,15 +26,15 @@ use crate::{
 };
 
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
-/// Documents above this size are made anew for everybody who asks: with very many definitions, that of version 2 would
-/// take more memory than all of them together.
+/// The size above which documents are not kept but built for every request: with very many definitions, the document of
+/// version 2 would take more memory than all definitions together.
 const KEEP_BELOW: usize = 16 << 20;
 
-/// The documents made so far, each with what it was made of.
+/// The documents built so far, each with the fingerprint of its sources.
 #[derive(Default)]
 pub(crate) struct OpenApi {
     documents: Mutex<HashMap<String, (u64, Bytes)>>,
-    /// Held while a document is made: with very many definitions one takes much memory, several at once too much.
+    /// Held while a document is built: with very many definitions one takes much memory, several at once too much.
     making: Mutex<()>,
 }
 
@@ -76,7 +77,7 @@ impl OpenApi {
         Ok(represent::compressed(headers, response))
     }
 
-    /// A document made of something with a fingerprint, from memory if that is still the same.
+    /// Returns a document; it is built unless the one in memory has the same fingerprint.
     fn document(&self, path: &str, fingerprint: u64, make: impl FnOnce() -> Vec<u8>) -> Bytes {
         let known = || {
             let documents = self.documents.lock();
@@ -97,14 +98,14 @@ impl OpenApi {
     }
 }
 
-/// The document of a group version of custom resources.
+/// Returns the document of a group version of custom resources.
 fn v3_custom(registry: &Registry, group: &str, version: &str) -> Vec<u8> {
     let definitions = definitions(registry.custom_endpoints(group, version).map(|endpoint| &**endpoint));
     let subjects = subjects(&definitions);
     custom::v3_document(group, version, &subjects, registry.table).to_string().into_bytes()
 }
 
-/// What custom resources add to the document of version 2.
+/// Returns the parts that custom resources add to the document of version 2.
 fn v2_parts(registry: &Registry) -> Parts {
     let endpoints = registry.custom_versions().flat_map(|(group, version)| registry.custom_endpoints(group, version));
     let definitions = definitions(endpoints.map(|endpoint| &**endpoint));
@@ -112,7 +113,8 @@ fn v2_parts(registry: &Registry) -> Parts {
     custom::v2_parts(&subjects, registry.table)
 }
 
-/// The definitions of endpoints with the versions that these are of. Each is read once: one may have thousands.
+/// Returns the definitions of endpoints with their versions. Each is parsed once, though it may have thousands of
+/// versions.
 fn definitions<'a>(endpoints: impl Iterator<Item = &'a Endpoint>) -> Vec<(Value, Vec<&'a str>)> {
     let mut places: HashMap<*const StoredObject, usize> = HashMap::new();
     let mut definitions: Vec<(Value, Vec<&'a str>)> = Vec::new();
@@ -127,7 +129,7 @@ fn definitions<'a>(endpoints: impl Iterator<Item = &'a Endpoint>) -> Vec<(Value,
     definitions
 }
 
-/// What is published of versions of definitions.
+/// Returns the published parts of definitions.
 fn subjects<'a>(definitions: &'a [(Value, Vec<&str>)]) -> Vec<CustomSubject<'a>> {
     let of = |(object, versions): &'a (Value, Vec<&str>)| {
         versions.iter().filter_map(move |version| CustomSubject::of_definition(object, version))
@@ -135,7 +137,7 @@ fn subjects<'a>(definitions: &'a [(Value, Vec<&str>)]) -> Vec<CustomSubject<'a>>
     definitions.iter().flat_map(of).collect()
 }
 
-/// Changes with whatever the document of a group version is made of.
+/// Returns a fingerprint that changes with the sources of a group version's document.
 fn fingerprint(registry: &Registry, group: &str, version: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     for custom in registry.custom_endpoints(group, version).filter_map(|endpoint| endpoint.custom()) {
@@ -145,8 +147,8 @@ fn fingerprint(registry: &Registry, group: &str, version: &str) -> u64 {
     hasher.finish()
 }
 
-/// The group versions with the hash of their documents. Those of built-in kinds follow from the table alone, so its bytes
-/// stand for theirs; those of custom resources from their definitions.
+/// Returns the group versions with the hashes of their documents. Documents of built-in kinds depend on the table
+/// alone, so its bytes are hashed instead; documents of custom resources depend on their definitions.
 fn group_versions(registry: &Registry) -> impl Iterator<Item = (String, String)> {
     let table = hash(windlass_builtins::table::file());
     registry.groups().flat_map(move |group| {
@@ -162,7 +164,7 @@ fn group_versions(registry: &Registry) -> impl Iterator<Item = (String, String)>
     })
 }
 
-/// The group and version of `/openapi/v3/api/v1` or `/openapi/v3/apis/apps/v1`.
+/// Parses `/openapi/v3/api/v1` or `/openapi/v3/apis/apps/v1` into group and version.
 fn group_version(path: &str) -> Option<(&str, &str)> {
     let rest = path.strip_prefix("/openapi/v3/")?;
     match rest.split('/').collect::<Vec<_>>().as_slice() {

@@ -1,4 +1,5 @@
-//! The options of each verb: parsed from the query (or the body of a delete) and validated in the real words.
+//! The options of each verb: parsed from the query (or the body of a delete), and validated in the words of the real
+//! server.
 
 use serde_json::{Value, json};
 use windlass_schema::{
@@ -11,31 +12,31 @@ use crate::{
     status::{ApiError, Result},
 };
 
-/// What to do about unknown and duplicate fields.
+/// The treatment of unknown and duplicate fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
-    /// Drop them silently.
+    /// They are dropped silently.
     Ignore,
-    /// Drop them and warn. The default.
+    /// They are dropped, and the client is warned. The default.
     Warn,
-    /// Refuse the request.
+    /// The request is rejected.
     Strict,
 }
 
 /// The options of create, update and patch.
 #[derive(Debug, Clone)]
 pub(crate) struct WriteOptions {
-    /// Do everything but store.
+    /// Whether everything runs but nothing is stored.
     pub(crate) dry_run: bool,
-    /// How strict to be with unknown fields.
+    /// The treatment of unknown fields.
     pub(crate) field_validation: FieldValidation,
-    /// Who the fields belong to; empty if not said.
+    /// The field manager; empty if not given.
     pub(crate) field_manager: String,
-    /// Whether an apply takes fields from their owners.
+    /// Whether an apply takes over fields of other managers.
     pub(crate) force: bool,
 }
 
-/// Which of the options there are.
+/// The kind of options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WriteKind {
     /// `CreateOptions`
@@ -59,13 +60,13 @@ impl WriteKind {
 }
 
 impl WriteOptions {
-    /// Those of the server's own writes.
+    /// The options of the server's own writes.
     pub(crate) fn internal() -> Self {
         let field_validation = FieldValidation::Ignore;
         Self { dry_run: false, field_validation, field_manager: String::new(), force: false }
     }
 
-    /// Parses and validates.
+    /// Parses and validates the options.
     pub(crate) fn parse(query: &Query<'_>, kind: WriteKind) -> Result<Self> {
         let mut errors = ErrorList::new();
         let force = query.optional_flag("force");
@@ -107,22 +108,22 @@ fn validate_dry_run(values: &[&str], errors: &mut ErrorList) {
 /// The options of a delete.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DeleteOptions {
-    /// Do everything but delete.
+    /// Whether everything runs but nothing is deleted.
     pub(crate) dry_run: bool,
-    /// How long the object may take to go.
+    /// The grace period in seconds.
     pub(crate) grace_period: Option<i64>,
-    /// What happens to dependents: `Orphan`, `Background` or `Foreground`.
+    /// The propagation policy: `Orphan`, `Background` or `Foreground`.
     pub(crate) propagation: Option<String>,
     /// The deprecated form of `propagation`.
     pub(crate) orphan_dependents: Option<bool>,
-    /// The uid the object must have.
+    /// The uid that the object must have.
     pub(crate) uid: Option<String>,
-    /// The resource version the object must be at.
+    /// The resource version that the object must have.
     pub(crate) resource_version: Option<String>,
 }
 
 impl DeleteOptions {
-    /// From the query, when there is no body.
+    /// Parses the query, if there is no body.
     pub(crate) fn from_query(query: &Query<'_>) -> Result<Self> {
         let text = |name: &str| query.get(name).filter(|value| !value.is_empty()).map(str::to_owned);
         let dry_run = query.all("dryRun");
@@ -138,7 +139,7 @@ impl DeleteOptions {
         Ok(options)
     }
 
-    /// From a decoded `DeleteOptions` body; the query is ignored then, as the real server does.
+    /// Parses a decoded `DeleteOptions` body; the query is then ignored, as the real server does.
     pub(crate) fn from_body(body: &Value) -> Result<Self> {
         let text = |at: &Value| at.as_str().map(str::to_owned);
         let dry_run: Vec<&str> = body["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -172,14 +173,14 @@ impl DeleteOptions {
     }
 }
 
-/// How a list's resource version is meant.
+/// The meaning of a list's resource version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum VersionMatch {
     /// Not given.
     Unset,
-    /// Exactly that version.
+    /// Exactly this version.
     Exact,
-    /// That version or a newer one.
+    /// This version or a newer one.
     NotOlderThan,
 }
 
@@ -192,18 +193,18 @@ pub(crate) struct ListOptions {
     pub(crate) continue_token: String,
     /// The resource version, as given.
     pub(crate) resource_version: String,
-    /// How it is meant.
+    /// The meaning of the resource version.
     pub(crate) version_match: VersionMatch,
     /// Whether a watch starts with the current state; `None` if not given.
     pub(crate) send_initial_events: Option<bool>,
-    /// Whether the client wants bookmarks.
+    /// Whether the client requests bookmarks.
     pub(crate) bookmarks: bool,
-    /// When the server ends the watch.
+    /// The number of seconds after which the server ends the watch.
     pub(crate) timeout_seconds: Option<u64>,
 }
 
 impl ListOptions {
-    /// Parses and validates.
+    /// Parses and validates the options.
     pub(crate) fn parse(query: &Query<'_>, watch: bool) -> Result<Self> {
         let limit = query.integer("limit")?;
         let timeout = query.integer("timeoutSeconds")?;
@@ -280,7 +281,7 @@ impl ListOptions {
     }
 }
 
-/// A resource version given by a client: a plain number.
+/// Parses a resource version of a client: a plain number.
 pub(crate) fn parse_resource_version(text: &str) -> Result<u64, FieldError> {
     text.parse().map_err(|_| {
         let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());

@@ -1,8 +1,8 @@
-//! What answers for running pods: the server asks it for logs and for connections to their processes.
+//! Connections to running pods: logs, commands and ports.
 //!
-//! On a cluster the API server passes such requests on to the kubelet of the pod's node. Here a [`PodConnections`] that is
-//! handed to the [`ServerBuilder`](crate::ServerBuilder) takes its place; the server speaks the protocols of the clients
-//! (WebSocket, SPDY) and checks what a request says about the pod.
+//! On a cluster, the API server forwards such requests to the kubelet of the pod's node. Here a [`PodConnections`],
+//! passed to the [`ServerBuilder`](crate::ServerBuilder), takes its place. The server speaks the protocols of the
+//! clients (WebSocket, SPDY) and checks requests against the pod.
 
 use std::{future::Future, pin::Pin};
 
@@ -28,33 +28,33 @@ pub trait ReadWrite: AsyncRead + AsyncWrite + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Send> ReadWrite for T {}
 
-/// Which part of a container's log is wanted, and how.
+/// The requested part and form of a container's log.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LogOptions {
-    /// Go on with what is written from now, until the container ends.
+    /// Whether to follow the log until the container ends.
     pub follow: bool,
-    /// The log of the instance before the present one.
+    /// Whether to return the log of the previous instance of the container.
     pub previous: bool,
-    /// Every line begins with the time it was written at.
+    /// Whether every line begins with the time at which it was written.
     pub timestamps: bool,
-    /// Only lines written since.
+    /// The time from which on lines are returned.
     pub since: Option<Timestamp>,
-    /// Only so many of the last lines.
+    /// The number of lines to return from the end of the log.
     pub tail_lines: Option<usize>,
-    /// At most so many bytes.
+    /// The maximum number of bytes to return.
     pub limit_bytes: Option<u64>,
 }
 
-/// Which streams of a process are wanted.
+/// The requested streams of a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Streams {
-    /// What the client types goes to the process.
+    /// Whether the client writes to standard input.
     pub stdin: bool,
-    /// The client reads the standard output.
+    /// Whether the client reads standard output.
     pub stdout: bool,
-    /// The client reads the standard error; with a terminal there is none.
+    /// Whether the client reads standard error; a process with a terminal has none.
     pub stderr: bool,
-    /// The process has a terminal.
+    /// Whether the process has a terminal.
     pub tty: bool,
 }
 
@@ -67,27 +67,27 @@ pub struct TerminalSize {
     pub height: u16,
 }
 
-/// A process that a client is connected to. Dropping it ends what only this client wanted.
+/// A process that a client is connected to. Dropping it ends everything that only this client uses.
 pub struct Process {
-    /// Where to write what the client sends; closed when this is dropped.
+    /// Standard input; dropping it closes the stream.
     pub stdin: Option<Input>,
-    /// What the process writes.
+    /// Standard output.
     pub stdout: Option<Output>,
-    /// What it writes as errors.
+    /// Standard error.
     pub stderr: Option<Output>,
-    /// Where to tell of a new size of the client's terminal.
+    /// Accepts new sizes of the client's terminal.
     pub resize: Option<mpsc::Sender<TerminalSize>>,
-    /// Resolves with the exit code once it has ended.
+    /// Resolves with the exit code when the process has ended.
     pub exit: Pin<Box<dyn Future<Output = Result<i32>> + Send>>,
 }
 
-/// What answers for the pods of nodes.
+/// Connects clients to the pods of nodes.
 ///
-/// The server calls it for pods that a node has been found for, with containers that they have. Errors are answered to the
-/// client as they are.
+/// The server calls it only for pods that are assigned to a node, and for containers that the pod has. Errors are
+/// returned to the client unchanged.
 #[async_trait]
 pub trait PodConnections: Send + Sync {
-    /// The log of a container that has started at least once.
+    /// Returns the log of a container that has started at least once.
     async fn log(&self, pod: &Pod, container: &str, options: LogOptions) -> Result<Chunks>;
 
     /// Runs a command beside a running container.

@@ -9,7 +9,7 @@ use crate::status::{ApiError, Result};
 pub(crate) struct Query<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
 impl<'a> Query<'a> {
-    /// Decodes a query string; pairs that are not valid percent-encoding are dropped, as Go does.
+    /// Decodes a query string; pairs with invalid percent-encoding are dropped, as Go does.
     pub(crate) fn parse(text: Option<&'a str>) -> Self {
         let Some(text) = text else { return Self::default() };
         let pairs = text.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';'));
@@ -23,32 +23,32 @@ impl<'a> Query<'a> {
         )
     }
 
-    /// The first value of a parameter.
+    /// Returns the first value of a parameter.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| &**value)
     }
 
-    /// The first value of a parameter, or an empty string.
+    /// Returns the first value of a parameter, or an empty string.
     pub(crate) fn text(&self, name: &str) -> &str {
         self.get(name).unwrap_or_default()
     }
 
-    /// Every value of a parameter.
+    /// Returns all values of a parameter.
     pub(crate) fn all(&self, name: &str) -> Vec<&str> {
         self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| &**value).collect()
     }
 
-    /// A boolean parameter: absent, `0` and `false` are false, anything else is true.
+    /// Returns a boolean parameter: absent, `0` and `false` are false, anything else is true.
     pub(crate) fn flag(&self, name: &str) -> bool {
         self.optional_flag(name).unwrap_or(false)
     }
 
-    /// A boolean parameter that may be absent.
+    /// Returns a boolean parameter; `None` if it is absent.
     pub(crate) fn optional_flag(&self, name: &str) -> Option<bool> {
         self.get(name).map(|value| !matches!(value, "0" | "false" | "False" | "FALSE"))
     }
 
-    /// An integer parameter; empty counts as absent.
+    /// Returns an integer parameter; `None` if it is absent or empty.
     pub(crate) fn integer(&self, name: &str) -> Result<Option<i64>> {
         match self.get(name) {
             None | Some("") => Ok(None),
@@ -68,7 +68,7 @@ impl<'a> Query<'a> {
     }
 }
 
-/// Decodes `%xx` and `+`; `None` if it is malformed.
+/// Decodes `%xx` and `+`; returns `None` if it is malformed.
 fn unescape(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains(['%', '+']) {
         return Some(Cow::Borrowed(text));
@@ -91,7 +91,7 @@ fn unescape(text: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(String::from_utf8_lossy(&out).into_owned()))
 }
 
-/// Decodes a path segment's percent escapes.
+/// Decodes the percent-encoding of a path; returns `None` if it is malformed.
 pub(crate) fn unescape_path(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains('%') {
         return Some(Cow::Borrowed(text));

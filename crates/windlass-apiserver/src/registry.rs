@@ -1,8 +1,8 @@
-//! What the server serves: an endpoint for each resource of each group version.
+//! The registry: an endpoint for each resource of each group version.
 //!
-//! A registry never changes. The server holds the current one behind an `ArcSwap`; a request takes it once and sees a
-//! consistent picture to its end. Custom resources come and go with their definitions: each change makes a new registry
-//! that shares all but the changed group with the one before.
+//! A registry is immutable. The server holds the current one behind an `ArcSwap`; a request loads it once and sees a
+//! consistent state until its end. Each change of a CustomResourceDefinition creates a new registry, which shares all
+//! but the changed group with the previous one.
 
 use std::{
     collections::HashMap,
@@ -34,17 +34,17 @@ pub(crate) struct Registry {
     builtin: Arc<HashMap<&'static str, Versions>>,
     /// The groups of built-in kinds.
     groups: Arc<[Group]>,
-    /// Definitions in their old version, if that is served.
+    /// CustomResourceDefinitions in `v1beta1`, if that is served.
     old_definitions: Option<Arc<Endpoint>>,
     custom: OrdMap<Arc<str>, Arc<CustomGroup>>,
-    /// How many changes there were before.
+    /// The number of changes so far.
     pub(crate) generation: u64,
 }
 
 /// The custom resources of a group.
 #[derive(Clone)]
 struct CustomGroup {
-    /// As discovery shows it.
+    /// The group's discovery entry.
     group: Group,
     /// By version and plural name.
     endpoints: OrdMap<String, OrdMap<String, Arc<Endpoint>>>,
@@ -54,7 +54,7 @@ struct CustomGroup {
 static EVENT: Conversion =
     Conversion { to_served_version: event::core_to_events, to_storage_version: event::events_to_core };
 
-/// The smaller, older version of autoscalers.
+/// `autoscaling/v1` is a smaller view of `v2` autoscalers.
 static AUTOSCALER: Conversion =
     Conversion { to_served_version: autoscaler::v2_to_v1, to_storage_version: autoscaler::v1_to_v2 };
 
@@ -67,7 +67,7 @@ fn form(resource: &Resource) -> Form {
 }
 
 impl Registry {
-    /// The built-in kinds.
+    /// Returns a registry of the built-in kinds.
     pub(crate) fn builtin(table: &'static Table, storage: &Storage) -> Self {
         let mut groups: HashMap<&'static str, Versions> = HashMap::new();
         for resource in &table.resources {
@@ -99,7 +99,7 @@ impl Registry {
         }
     }
 
-    /// Serves definitions in their old version as well.
+    /// Adds CustomResourceDefinitions in `v1beta1`.
     pub(crate) fn with_old_definitions(mut self) -> Self {
         if let Some(current) = self.endpoint(definitions::GROUP, "v1", definitions::PLURAL) {
             self.old_definitions = Some(Arc::new(old_definitions::endpoint(current)));
@@ -112,12 +112,12 @@ impl Registry {
         self
     }
 
-    /// The resource of the old version of definitions, if this is its group version and it is served.
+    /// Returns the endpoint of `v1beta1` CustomResourceDefinitions, if it is served and this is its group version.
     fn old_definitions(&self, group: &str, version: &str) -> Option<&Arc<Endpoint>> {
         self.old_definitions.as_ref().filter(|_| old_definitions::is_version(group, version))
     }
 
-    /// Replaces the endpoints of a custom resource; none removes it.
+    /// Replaces the endpoints of a custom resource; no endpoints remove it.
     pub(crate) fn replace_custom(&mut self, group: &str, plural: &str, endpoints: &[Arc<Endpoint>]) {
         self.generation += 1;
         let mut changed = match self.custom.get(group) {
@@ -148,7 +148,7 @@ impl Registry {
         }
         let mut versions: Vec<&String> = changed.endpoints.keys().collect();
         versions.sort_by(|a, b| windlass_schema::names::compare_versions(b, a));
-        // In a built-in group the built-in versions stay in front.
+        // In a built-in group, the built-in versions come first.
         let builtin = self.groups.iter().find(|have| &*have.name == group);
         let mut all = builtin.map(|group| group.versions.clone()).unwrap_or_default();
         for version in versions {
@@ -160,14 +160,14 @@ impl Registry {
         self.custom.insert(group.into(), Arc::new(changed));
     }
 
-    /// The groups in discovery's order.
+    /// Returns the groups in the order of discovery.
     pub(crate) fn groups(&self) -> impl Iterator<Item = &Group> {
         let custom = self.custom.values().map(|custom| &custom.group);
         let builtin = self.groups.iter().map(|group| self.custom.get(&*group.name).map_or(group, |both| &both.group));
         builtin.chain(custom.filter(|group| !self.builtin.contains_key(&*group.name)))
     }
 
-    /// The group of a name.
+    /// Returns a group by its name.
     pub(crate) fn group(&self, name: &str) -> Option<&Group> {
         let custom = self.custom.get(name).map(|custom| &custom.group);
         custom.or_else(|| self.groups.iter().find(|group| &*group.name == name))
@@ -190,7 +190,7 @@ impl Registry {
             || self.old_definitions(group, version).is_some()
     }
 
-    /// The endpoint of a resource.
+    /// Returns the endpoint of a resource.
     pub(crate) fn endpoint(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Endpoint>> {
         let builtin = self.builtin.get(group).and_then(|versions| versions.get(version)?.get(plural));
         let custom = || self.custom.get(group)?.endpoints.get(version)?.get(plural);
@@ -198,7 +198,7 @@ impl Registry {
         builtin.or_else(custom).or_else(old)
     }
 
-    /// The resources of a group version: the built-in ones in discovery's order, or the custom ones.
+    /// Returns the resources of a group version: the built-in ones in the order of discovery, or the custom ones.
     pub(crate) fn resources(&self, group: &str, version: &str) -> Vec<&Resource> {
         let of_version = |resource: &&Resource| &*resource.group == group && &*resource.version == version;
         let builtin = self.table.resources.iter().filter(of_version);
@@ -206,19 +206,19 @@ impl Registry {
         builtin.chain(endpoints.map(|endpoint| &*endpoint.resource)).collect()
     }
 
-    /// The custom resources of a group version.
+    /// Returns the custom resources of a group version.
     pub(crate) fn custom_endpoints(&self, group: &str, version: &str) -> impl Iterator<Item = &Arc<Endpoint>> {
         let resources = self.custom.get(group).and_then(|custom| custom.endpoints.get(version));
         resources.into_iter().flat_map(OrdMap::values)
     }
 
-    /// The versions of a custom resource.
+    /// Returns the versions of a custom resource.
     pub(crate) fn versions_of(&self, group: &str, plural: &str) -> impl Iterator<Item = &Arc<Endpoint>> {
         let versions = self.custom.get(group).into_iter().flat_map(|custom| custom.endpoints.values());
         versions.filter_map(move |resources| resources.get(plural))
     }
 
-    /// All versions of a resource, in whatever group.
+    /// Returns all versions of a resource, in all groups.
     pub(crate) fn equivalents<'a>(&'a self, endpoint: &'a Endpoint) -> impl Iterator<Item = &'a Arc<Endpoint>> {
         let resource = &*endpoint.resource;
         let versions = self.builtin.values().flat_map(HashMap::values);
@@ -227,7 +227,7 @@ impl Registry {
         builtin.chain(self.versions_of(&resource.group, &resource.plural))
     }
 
-    /// All group versions with custom resources.
+    /// Returns all group versions with custom resources.
     pub(crate) fn custom_versions(&self) -> impl Iterator<Item = (&str, &str)> {
         self.custom
             .iter()
@@ -235,8 +235,8 @@ impl Registry {
     }
 }
 
-/// The resource whose form is stored: events of both groups are core events, everything else is stored in the group's
-/// preferred version.
+/// Returns the resource in its storage version: events of both groups are stored as core events, all other resources in
+/// the preferred version of their group.
 fn stored_as(table: &'static Table, resource: &'static Resource) -> &'static Resource {
     let (group, version) = match (&*resource.group, &*resource.plural) {
         ("events.k8s.io", "events") => ("", "v1"),

@@ -1,4 +1,4 @@
-//! Answers in the form the client asked for: JSON, YAML or protobuf; whole, as a Table, or metadata only.
+//! Answers in the accepted form: JSON, YAML or protobuf; complete, as a Table, or metadata only.
 
 mod event;
 mod list;
@@ -24,10 +24,10 @@ use crate::{
     write::decode::internal_package,
 };
 
-/// Bodies above this size are compressed for clients that accept it.
+/// The size above which bodies are compressed for clients that accept it.
 const COMPRESS_ABOVE: usize = 128 << 10;
 
-/// An answer of a verb as a response.
+/// Encodes the answer of a verb as a response.
 pub(crate) fn answer(call: &Call<'_>, answer: Answer) -> Result<Response<Body>> {
     let accept = &call.accept;
     match answer {
@@ -60,7 +60,7 @@ pub(crate) fn answer(call: &Call<'_>, answer: Answer) -> Result<Response<Body>> 
     }
 }
 
-/// A single object, transformed if asked for.
+/// Encodes a single object, transformed if requested.
 fn one(call: &Call<'_>, code: StatusCode, value: Value) -> Result<Response<Body>> {
     let own = value["kind"] == *call.endpoint.resource.kind;
     let value = match call.accept.transform {
@@ -84,7 +84,7 @@ fn one(call: &Call<'_>, code: StatusCode, value: Value) -> Result<Response<Body>
     encode(&call.accept, code, &value, call.endpoint)
 }
 
-/// A table or metadata in the version that old clients ask for.
+/// Returns a table or metadata in the version that old clients request.
 fn old_form(mut value: Value) -> Value {
     value["apiVersion"] = "meta.k8s.io/v1beta1".into();
     for field in ["rows", "items"] {
@@ -97,12 +97,12 @@ fn old_form(mut value: Value) -> Value {
     value
 }
 
-/// Whether every answer is made of the bytes that are stored.
+/// Whether all answers to a request consist of stored bytes.
 pub(crate) fn sends_stored_bytes(call: &Call<'_>) -> bool {
     call.accept.is_plain_json() && call.endpoint.served_as_stored_after() == Revision(0)
 }
 
-/// The Go type of a kind, as messages name it: `core.SecretList`.
+/// Returns the Go type of a kind, as in error messages: `core.SecretList`.
 fn go_type(endpoint: &Endpoint, suffix: &str) -> String {
     format!("{}.{}{suffix}", internal_package(&endpoint.resource.group), endpoint.resource.kind)
 }
@@ -115,7 +115,7 @@ fn untyped(mut object: Value) -> Value {
     object
 }
 
-/// The metadata of an object, as an object of its own.
+/// Returns the metadata of an object as a PartialObjectMetadata.
 pub(crate) fn partial(object: &Value) -> Value {
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
 }
@@ -133,7 +133,7 @@ fn encode(accept: &Representation, code: StatusCode, value: &Value, endpoint: &E
     })
 }
 
-/// A failure in the form the client asked for, as far as errors have it.
+/// Encodes a failure in the accepted form, as far as errors have it.
 pub(crate) fn error(headers: &HeaderMap, uri: &Uri, error: &ApiError) -> Response<Body> {
     if error.plain {
         return text(error.code, error.message.clone());
@@ -153,12 +153,12 @@ pub(crate) fn error(headers: &HeaderMap, uri: &Uri, error: &ApiError) -> Respons
     response
 }
 
-/// A value that is not an API object of an endpoint (discovery), as JSON or YAML.
+/// Encodes a value that is not an API object of an endpoint, such as discovery, as JSON or YAML.
 pub(crate) fn value(headers: &HeaderMap, uri: &Uri, code: StatusCode, value: &Value) -> Result<Response<Body>> {
     value_as(headers, uri, code, value, "application/json")
 }
 
-/// The same with another JSON content type.
+/// Encodes such a value with another JSON content type.
 pub(crate) fn value_as(
     headers: &HeaderMap,
     uri: &Uri,
@@ -173,19 +173,19 @@ pub(crate) fn value_as(
     Ok(compressed(headers, response))
 }
 
-/// A JSON body.
+/// Returns a response with a JSON body.
 pub(crate) fn json(code: StatusCode, value: &Value) -> Response<Body> {
     bytes(code, "application/json", go_json::encode(value).into())
 }
 
-/// A plain text body.
+/// Returns a response with a plain text body.
 pub(crate) fn text(code: StatusCode, body: String) -> Response<Body> {
     let mut response = bytes(code, "text/plain; charset=utf-8", body.into());
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 
-/// A body of a known type.
+/// Returns a response with a body of a known type.
 pub(crate) fn bytes(code: StatusCode, content_type: &'static str, body: Bytes) -> Response<Body> {
     let mut response = Response::new(body.into());
     *response.status_mut() = code;
@@ -202,7 +202,7 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
         .any(|coding| coding.trim().split(';').next() == Some("gzip") && !coding.replace(' ', "").ends_with(";q=0"))
 }
 
-/// The response compressed, if it is large and the client accepts that.
+/// Compresses a response if it is large and the client accepts that.
 pub(crate) fn compressed(headers: &HeaderMap, response: Response<Body>) -> Response<Body> {
     let (mut parts, body) = response.into_parts();
     let Body::Full(Some(plain)) = body else { return Response::from_parts(parts, body) };
@@ -221,9 +221,9 @@ pub(crate) fn compressed(headers: &HeaderMap, response: Response<Body>) -> Respo
     }
 }
 
-/// `Warning` headers.
+/// Adds `Warning` headers.
 pub(crate) fn add_warnings(headers: &mut HeaderMap, warnings: &[String]) {
-    // One with a line break in it cannot be said in a header, and is left out.
+    // A warning with a line break cannot be a header value and is omitted.
     for warning in warnings.iter().filter(|warning| !warning.chars().any(char::is_control)) {
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()) {

@@ -1,13 +1,13 @@
-//! What a request is about, read off its method and path.
+//! The target of a request, parsed from its method and path.
 
 use http::Method;
 
 use crate::{query::Query, verb::Verb};
 
-/// A request's target.
+/// The target of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RequestInfo<'a> {
-    /// A path inside an API group version that may name a resource.
+    /// A path in an API group version, which may name a resource.
     Resource(ResourceRequest<'a>),
     /// Anything else: health, discovery, OpenAPI.
     Path(&'a str),
@@ -28,16 +28,16 @@ pub(crate) struct ResourceRequest<'a> {
     pub(crate) name: &'a str,
     /// The subresource; empty for the object itself.
     pub(crate) subresource: &'a str,
-    /// What is left of the path after the subresource (proxy paths).
+    /// The rest of the path after the subresource, for proxies.
     pub(crate) rest: &'a str,
-    /// Whether the path was of the old `/watch/` form.
+    /// Whether the path has the old `/watch/` form.
     pub(crate) old_watch: bool,
 }
 
 impl<'a> RequestInfo<'a> {
-    /// Reads a path.
+    /// Parses a path.
     ///
-    /// A trailing slash is ignored; an empty segment inside the path leads nowhere.
+    /// A trailing slash is ignored; a path with an empty segment is not a resource's.
     pub(crate) fn from_path(path: &'a str) -> Self {
         let trimmed = path.strip_suffix('/').unwrap_or(path);
         let mut segments = trimmed.split('/');

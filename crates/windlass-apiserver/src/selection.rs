@@ -1,4 +1,4 @@
-//! Which objects a list, watch or deletecollection is about.
+//! The objects that a list, watch or deletecollection selects.
 
 use std::sync::Arc;
 
@@ -13,15 +13,15 @@ use crate::{
     write::convert,
 };
 
-/// A parsed selection.
+/// Parsed selectors.
 pub(crate) struct Selection {
-    /// Only keys with this prefix: `namespace/`, or empty.
+    /// The prefix of all selected keys: `namespace/`, or empty.
     pub(crate) prefix: String,
     labels: LabelSelector,
-    /// What a selected object must have at least.
+    /// The labels that every selected object has.
     label_bits: LabelBits,
     fields: FieldSelector,
-    /// Whether a field beyond name and namespace is asked for, so that the object itself must be read.
+    /// Whether a field other than name and namespace is selected, so that the object itself must be parsed.
     needs_object: bool,
 }
 
@@ -32,7 +32,7 @@ impl Selection {
             .map_err(|error| ApiError::bad_request(error.to_string()))?;
         let mut fields = FieldSelector::parse(call.query.text("fieldSelector"))
             .map_err(|error| ApiError::bad_request(error.to_string()))?;
-        // A watch of the old form on a named path is a watch on that name.
+        // A watch in the old form on a named path is a watch on that name.
         if call.target.old_watch && !call.target.name.is_empty() {
             fields = FieldSelector::parse(&format!("metadata.name={}", call.target.name))
                 .map_err(|error| ApiError::bad_request(error.to_string()))?;
@@ -50,7 +50,7 @@ impl Selection {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
-    /// Whether an object is selected; its key is assumed to have the prefix.
+    /// Whether an object is selected; its key must have the prefix.
     pub(crate) fn matches(&self, endpoint: &Endpoint, object: &StoredObject) -> bool {
         let header = &object.header;
         if !self.labels.is_empty() && !self.labels.matches(|key| header.label(key)) {
@@ -72,7 +72,8 @@ impl Selection {
         self.prefix.is_empty() || self.prefix.strip_suffix('/') == Some(&*object.header.namespace)
     }
 
-    /// The selected objects of a snapshot as the endpoint serves them, where that takes a webhook, with their keys.
+    /// Returns the selected objects of a snapshot with their keys, converted by the webhook to the version of the
+    /// endpoint.
     pub(crate) async fn select_served(
         &self,
         call: &Call<'_>,
@@ -87,7 +88,7 @@ impl Selection {
         Ok(keys.into_iter().zip(objects).filter(selected).collect())
     }
 
-    /// The selected objects of a snapshot with their keys, after a key if one is given.
+    /// Returns the selected objects of a snapshot with their keys, after a key if one is given.
     pub(crate) fn select<'s>(
         &'s self,
         endpoint: &'s Endpoint,
@@ -102,7 +103,7 @@ impl Selection {
     }
 }
 
-/// The one label that a requirement asks for, if it is of that sort.
+/// Returns the label that a requirement demands; `None` if it is not an equality.
 fn exact(requirement: &Requirement) -> Option<(&str, &str)> {
     let equal = matches!(requirement.operator(), Operator::Equals | Operator::DoubleEquals | Operator::In);
     match requirement.values() {
@@ -111,14 +112,14 @@ fn exact(requirement: &Requirement) -> Option<(&str, &str)> {
     }
 }
 
-/// The fields of a kind beyond name and namespace, with their values in an object.
+/// Returns the selectable fields of a kind beyond name and namespace, with their values in an object.
 fn own_fields<'a>(endpoint: &'a Endpoint, object: &Value) -> Vec<(&'a str, String)> {
     let Some(custom) = endpoint.custom() else { return endpoint.strategy.selectable_fields(object) };
     let fields = custom.compiled().selectable.iter();
     fields.map(|field| (field.name.as_str(), field.value(object).unwrap_or_default())).collect()
 }
 
-/// Refuses fields the kind does not offer; says whether any but name and namespace is used.
+/// Rejects fields that the kind does not offer; returns whether any but name and namespace are used.
 fn check_fields(endpoint: &Endpoint, fields: &FieldSelector) -> Result<bool> {
     let mut offered: Option<Vec<&str>> = None;
     let mut needs_object = false;
@@ -155,7 +156,7 @@ mod tests {
         let object = LabelBits::of([("app", "bench"), ("shard", "3")]);
         assert!(object.may_have(bits("shard=3,app in (bench)")));
         assert!(!object.may_have(bits("shard=4")));
-        // What is not an equality is left to the object itself.
+        // Requirements other than equalities are decided by the object itself.
         assert!(object.may_have(bits("shard!=3,app notin (bench),!x,y in (a,b)")));
     }
 }

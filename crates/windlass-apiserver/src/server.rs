@@ -1,4 +1,4 @@
-//! The server: a value that answers requests, whoever carries them.
+//! The server and its builder.
 
 use std::{
     convert::Infallible,
@@ -37,14 +37,14 @@ use crate::{
     write::{Allocator, QuotaLocks},
 };
 
-/// An error of whatever carries a request's body.
+/// An error of a request's body.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A Kubernetes-compatible API server over a [`Store`].
 ///
-/// A cheap handle: clones share the server. It is a [`tower::Service`] of HTTP requests; [`Server::serve`] puts it behind
-/// TLS, [`Server::client`] hands it to kube without a socket between. A request says who it is from by a [`User`] in its
-/// extensions; without one it is anonymous. The server stops when the last clone is dropped.
+/// A cheap handle: clones share the server. It is a [`tower::Service`] of HTTP requests; [`Server::serve`] serves it
+/// over TLS, and [`Server::client`] is a kube client without a socket. Callers set the [`User`] of a request in its
+/// extensions; a request without one is anonymous. The server stops when the last clone is dropped.
 #[derive(Clone)]
 pub struct Server {
     pub(crate) inner: Arc<Inner>,
@@ -74,7 +74,7 @@ impl Drop for Inner {
     }
 }
 
-/// What a [`Server`] is made of.
+/// The configuration of a [`Server`].
 pub struct ServerBuilder {
     store: Arc<dyn Store>,
     authorizer: Box<dyn Authorizer>,
@@ -89,21 +89,21 @@ pub struct ServerBuilder {
 /// Why a server could not be built.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    /// The store could not be read.
-    #[error("could not load the store")]
+    /// The store could not be loaded.
+    #[error("failed to load the store")]
     Load(#[source] windlass_store::Error),
-    /// The objects that every cluster has could not be made.
-    #[error("could not create {what}: {message}")]
+    /// An object that every cluster has could not be created.
+    #[error("failed to create {what}: {message}")]
     Bootstrap {
-        /// Which object.
+        /// The object.
         what: String,
-        /// What the server said.
+        /// The message of the server.
         message: String,
     },
 }
 
 impl Server {
-    /// A server over a store.
+    /// Returns a builder of a server over a store.
     pub fn builder(store: Arc<dyn Store>) -> ServerBuilder {
         ServerBuilder {
             store,
@@ -117,17 +117,17 @@ impl Server {
         }
     }
 
-    /// Ends all watches and makes new ones end at once, so that connections can drain.
+    /// Ends all watches, including those that are started later, so that connections can drain.
     pub fn stop(&self) {
         self.inner.stop.send_replace(true);
     }
 
-    /// A client in this process, acting as the administrator, with no socket between.
+    /// Returns a client in this process that acts as the administrator, without a socket.
     pub fn client(&self) -> kube::Client {
         self.client_as(User::admin())
     }
 
-    /// A client in this process, acting as somebody.
+    /// Returns a client in this process that acts as the given user.
     pub fn client_as(&self, user: User) -> kube::Client {
         let (server, user) = (self.clone(), Arc::new(user));
         let service = tower::service_fn(move |mut request: Request<kube::client::Body>| {
@@ -142,54 +142,54 @@ impl Server {
 }
 
 impl ServerBuilder {
-    /// Replaces the rules of who may do what; the default is [`MastersOnly`].
+    /// Replaces the authorizer; the default is [`MastersOnly`].
     #[must_use]
     pub fn authorizer(mut self, authorizer: impl Authorizer + 'static) -> Self {
         self.authorizer = Box::new(authorizer);
         self
     }
 
-    /// Adds an admission plugin after the ones before it.
+    /// Adds an admission plugin, which runs after those that were added before.
     #[must_use]
     pub fn admission(mut self, plugin: impl Admission + 'static) -> Self {
         self.admission.push(Box::new(plugin));
         self
     }
 
-    /// Whether definitions of `apiextensions.k8s.io/v1beta1` are accepted, and stored as `v1`. They are by default; without
-    /// them the group looks as that of Kubernetes 1.36.
+    /// Sets whether CustomResourceDefinitions of `apiextensions.k8s.io/v1beta1` are accepted and stored as `v1`. They
+    /// are by default; without them the group is that of Kubernetes 1.36.
     #[must_use]
     pub fn old_definitions(mut self, accepted: bool) -> Self {
         self.old_definitions = accepted;
         self
     }
 
-    /// What answers for running pods: their logs, and connections to their processes. Without it there are no nodes to
-    /// ask.
+    /// Sets the connections to running pods: their logs, commands and ports. Without them, requests for these say that
+    /// pods are simulated.
     #[must_use]
     pub fn pod_connections(mut self, connections: Arc<dyn PodConnections>) -> Self {
         self.pod_connections = Some(connections);
         self
     }
 
-    /// Whether pods run as service accounts: a pod that names none runs as `default`, one whose account is missing is
-    /// refused, and containers find the account's token. They do not by default, as accounts are made by a control loop,
-    /// and a server without it would have no pods.
+    /// Sets whether pods run as service accounts: a pod without one runs as `default`, a pod whose account is missing
+    /// is rejected, and containers get the account's token. Off by default, because a control loop creates the
+    /// accounts, and without that loop no pod could be created.
     #[must_use]
     pub fn service_accounts(mut self, used: bool) -> Self {
         self.service_accounts = used;
         self
     }
 
-    /// What tokens of service accounts are signed with. Without it a key is made, and tokens are good for as long as the
-    /// server runs.
+    /// Sets the key that signs tokens of service accounts. By default a key is generated, and tokens are valid until
+    /// the server stops.
     #[must_use]
     pub fn token_key(mut self, key: TokenKey) -> Self {
         self.token_key = Some(key);
         self
     }
 
-    /// Where services that webhooks name are reached. Without it, by the addresses in their EndpointSlices.
+    /// Sets how services of webhooks are resolved. By default they are resolved by their EndpointSlices.
     #[must_use]
     pub fn service_resolver(mut self, resolver: Arc<dyn ServiceResolver>) -> Self {
         self.service_resolver = Some(resolver);
@@ -262,21 +262,21 @@ impl ServerBuilder {
 }
 
 impl Inner {
-    /// The time.
+    /// Returns the current time.
     pub(crate) fn now(&self) -> Timestamp {
         windlass_clock::now()
     }
 
-    /// Resolves when the server is told to stop, or is gone; keeps nothing of it.
+    /// Resolves when the server is stopped or dropped; does not keep it alive.
     pub(crate) fn stopped(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut stop = self.stop.subscribe();
         async move {
-            // An error means that the server is gone.
+            // An error means that the server was dropped.
             let _ = stop.wait_for(|stopping| *stopping).await;
         }
     }
 
-    /// Resolves when the server is told to stop.
+    /// Resolves when the server is stopped.
     pub(crate) async fn stopping(&self) {
         let mut stop = self.stop.subscribe();
         // The sender lives in self, so this cannot fail.

@@ -1,7 +1,7 @@
 //! Errors as Kubernetes clients expect them: `metav1.Status` with code, reason, message and details.
 //!
-//! [`ApiError`] is the one error type of the request path. What a client may see is in it; the cause that only the log
-//! may see travels beside it.
+//! [`ApiError`] is the only error type of the request path. It contains everything that the client may see; a cause
+//! that only the log may see is stored separately.
 
 use std::{collections::HashSet, fmt};
 
@@ -16,26 +16,26 @@ use crate::verb::Verb;
 pub struct ApiError {
     /// The HTTP status.
     pub code: StatusCode,
-    /// The machine-readable reason; empty where the real server gives none.
+    /// The machine-readable reason; empty if the real server gives none.
     pub reason: &'static str,
     /// The message for the client.
     pub message: String,
     /// `details` of the Status.
     pub details: Option<Box<Value>>,
-    /// What the log gets to see beyond the message.
+    /// Details for the log only.
     pub cause: Option<Box<str>>,
     /// The token in `metadata.continue`, for expired lists.
     pub continue_token: Option<Box<str>>,
-    /// Whether the answer is the bare text of the router instead of a Status.
+    /// Whether the answer is the plain text of the router instead of a Status.
     pub plain: bool,
-    /// A Status that somebody else has made (a webhook), which is answered as it is.
+    /// A Status from a webhook, which is returned unchanged.
     pub foreign: Option<Box<Value>>,
 }
 
-/// The result of a request's handling.
+/// The result of handling a request.
 pub type Result<T, E = ApiError> = std::result::Result<T, E>;
 
-/// A group and a resource, as messages name them: `deployments.apps`, `configmaps`.
+/// Returns the qualified name of a resource, as in error messages: `deployments.apps`, `configmaps`.
 pub fn qualified(name: &str, group: &str) -> String {
     if group.is_empty() { name.to_owned() } else { format!("{name}.{group}") }
 }
@@ -51,7 +51,7 @@ fn details(name: &str, group: &str, kind: &str) -> Map<String, Value> {
 }
 
 impl ApiError {
-    /// An error with neither details nor cause.
+    /// Returns an error with neither details nor cause.
     pub fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -70,12 +70,12 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
     }
 
-    /// 401, the same for every failure of authentication.
+    /// 401, the same for all failures of authentication.
     pub fn unauthorized() -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
     }
 
-    /// 403 for a resource, with what is forbidden and why.
+    /// 403 for a resource, with the reason.
     pub fn forbidden(resource: &str, group: &str, name: &str, why: &str) -> Self {
         let subject = qualified(resource, group);
         let message = if name.is_empty() {
@@ -92,13 +92,13 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, "NotFound", message).with_details(details(name, group, resource))
     }
 
-    /// 404 for a path inside a known group version that leads nowhere.
+    /// 404 for a path in a known group version that is not served.
     pub fn no_such_resource() -> Self {
         Self::new(StatusCode::NOT_FOUND, "NotFound", "the server could not find the requested resource")
             .with_details(Map::new())
     }
 
-    /// The router's bare `404 page not found`.
+    /// The router's plain `404 page not found`.
     pub fn page_not_found() -> Self {
         Self { plain: true, ..Self::new(StatusCode::NOT_FOUND, "", "404 page not found\n") }
     }
@@ -116,24 +116,24 @@ impl ApiError {
             .with_details(details("", group, resource))
     }
 
-    /// 406 with the media types that would do.
+    /// 406 with the supported media types.
     pub fn not_acceptable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
     }
 
-    /// 409 for an object that exists.
+    /// 409 for an object that already exists.
     pub fn already_exists(resource: &str, group: &str, name: &str) -> Self {
         let message = format!("{} \"{name}\" already exists", qualified(resource, group));
         Self::new(StatusCode::CONFLICT, "AlreadyExists", message).with_details(details(name, group, resource))
     }
 
-    /// 409 for a write that lost a race, or whose preconditions do not hold.
+    /// 409 for a write that conflicts with another one, or whose preconditions do not hold.
     pub fn conflict(resource: &str, group: &str, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", qualified(resource, group));
         Self::new(StatusCode::CONFLICT, "Conflict", message).with_details(details(name, group, resource))
     }
 
-    /// 409 for an update made from an old copy.
+    /// 409 for an update of an outdated object.
     pub fn modified(resource: &str, group: &str, name: &str) -> Self {
         let why = "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(resource, group, name, why)
@@ -154,7 +154,7 @@ impl ApiError {
         )
     }
 
-    /// 415 with the media types that would do.
+    /// 415 with the supported media types.
     pub fn unsupported_media_type(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
     }
@@ -168,7 +168,7 @@ impl ApiError {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message).with_details(map)
     }
 
-    /// 500 with a reason; the cause goes to the log only.
+    /// 500 with a reason.
     pub fn internal(message: impl Into<String>) -> Self {
         let message = message.into();
         Self {
@@ -181,7 +181,7 @@ impl ApiError {
         }
     }
 
-    /// 500 without a reason, as the real server answers errors that it did not expect.
+    /// 500 without a reason, as the real server answers unexpected errors.
     pub fn unexpected(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
     }
@@ -192,14 +192,14 @@ impl ApiError {
         Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message).with_details(Map::new())
     }
 
-    /// The same error with `details`.
+    /// Returns the error with `details`.
     #[must_use]
     pub fn with_details(mut self, details: Map<String, Value>) -> Self {
         self.details = Some(Box::new(Value::Object(details)));
         self
     }
 
-    /// The Status object.
+    /// Returns the Status object.
     pub fn to_status(&self) -> Value {
         if let Some(status) = &self.foreign {
             return (**status).clone();
@@ -239,7 +239,7 @@ fn cause(error: &FieldError) -> Value {
     json!({"reason": error.kind.reason(), "message": error.body(), "field": error.field})
 }
 
-/// Field errors as one message: a single one plain, several in brackets, repetitions once.
+/// Joins field errors to one message: a single error as it is, several in brackets, duplicates once.
 pub(crate) fn aggregate(errors: &ErrorList) -> String {
     let mut messages: Vec<String> = errors.iter().map(ToString::to_string).collect();
     let keep: Vec<bool> = {

@@ -1,8 +1,8 @@
 //! The server's view of its store: a cache per resource, fed by one watch on everything.
 //!
 //! Reads come from the caches, writes go to the store. One task applies the store's events to the caches in revision
-//! order, so "the caches are at revision R" is a single number, and a consistent read is: ask the store for its newest
-//! revision, wait until the caches have it, read.
+//! order, so "the caches are at revision R" is a single number. A consistent read asks the store for its newest
+//! revision, waits until the caches have it, and reads.
 
 mod cache;
 mod labels;
@@ -23,9 +23,9 @@ use tracing::warn;
 use windlass_store::{Error, Event, ListOptions, Revision, Store};
 
 pub(crate) use self::{
-    cache::{CacheEvent, Cached, Change, ListBody, ResourceCache, Snapshot, write_frame, write_metadata_frame},
+    cache::{CacheEvent, Change, ListBody, ResourceCache, Snapshot, write_frame, write_metadata_frame},
     labels::LabelBits,
-    object::{Header, StoredObject, encode},
+    object::{StoredObject, encode},
 };
 
 /// The store with its caches.
@@ -37,7 +37,7 @@ pub(crate) struct Storage {
 }
 
 impl Storage {
-    /// Loads everything the store holds.
+    /// Loads the contents of the store.
     pub(crate) async fn open(store: Arc<dyn Store>) -> Result<Arc<Self>, Error> {
         let storage = Arc::new(Self {
             store,
@@ -49,12 +49,12 @@ impl Storage {
         Ok(storage)
     }
 
-    /// The store itself, for writes and for reads at old revisions.
+    /// Returns the store itself, for writes and for reads at old revisions.
     pub(crate) fn store(&self) -> &dyn Store {
         &*self.store
     }
 
-    /// The cache of all keys under a prefix such as `/apps/deployments/`.
+    /// Returns the cache of all keys under a prefix such as `/apps/deployments/`.
     pub(crate) fn cache(&self, prefix: &str) -> Arc<ResourceCache> {
         if let Some(cache) = self.caches.read().get(prefix) {
             return cache.clone();
@@ -64,20 +64,20 @@ impl Storage {
         caches.entry(prefix.into()).or_insert_with(new).clone()
     }
 
-    /// Drops a cache of which nothing is left, with its log; whoever holds it keeps it.
-    pub(crate) fn forget(&self, prefix: &str) {
+    /// Drops an empty cache with its log. Tasks that hold it keep it.
+    pub(crate) fn drop_empty(&self, prefix: &str) {
         let mut caches = self.caches.write();
         if caches.get(prefix).is_some_and(|cache| cache.snapshot().objects().next().is_none()) {
             caches.remove(prefix);
         }
     }
 
-    /// The revision the caches have reached.
+    /// Returns the revision that the caches have reached.
     pub(crate) fn applied(&self) -> Revision {
         Revision(self.applied.load(Ordering::Acquire))
     }
 
-    /// Waits until the caches hold every write acknowledged before the call.
+    /// Waits until the caches hold every write that was acknowledged before the call.
     pub(crate) async fn fresh(&self) -> Result<Revision, Error> {
         let revision = self.store.revision().await?;
         self.reached(revision).await;
@@ -94,13 +94,13 @@ impl Storage {
         let _ = progress.wait_for(|at| *at >= revision).await;
     }
 
-    /// Follows the store until the end of time, listing again whenever the watch is cut.
+    /// Follows the store forever; lists it again when the watch is cut off.
     pub(crate) async fn follow(self: Arc<Self>) {
         loop {
             let error = self.follow_once().await;
-            warn!(%error, "the watch on the store ended; listing again");
+            warn!(%error, "the watch on the store ended; listing it again");
             if let Err(error) = self.load().await {
-                warn!(%error, "listing the store failed");
+                warn!(%error, "failed to list the store");
                 tokio::time::sleep(Duration::from_millis(500)).await;
             }
         }
@@ -119,7 +119,7 @@ impl Storage {
         }
     }
 
-    /// Applies consecutive events, then says how far the caches have come.
+    /// Applies consecutive events, then advances the revision of the caches.
     fn apply(&self, events: Vec<Event>, revision: Revision) {
         let mut rest = events.as_slice();
         while let Some(first) = rest.first() {
@@ -140,7 +140,7 @@ impl Storage {
         });
     }
 
-    /// Replaces the caches by the store's newest state. Watchers that cannot be told what they missed are cut off.
+    /// Replaces the caches with the newest state of the store. Watchers that have missed events are cut off.
     async fn load(&self) -> Result<(), Error> {
         let page = self.store.list(ListOptions { prefix: "/".to_owned(), ..ListOptions::default() }).await?;
         let mut by_prefix: HashMap<&str, Vec<_>> = HashMap::new();
@@ -157,7 +157,7 @@ impl Storage {
     }
 }
 
-/// `/apps/deployments/` of `/apps/deployments/default/web`.
+/// Returns `/apps/deployments/` for `/apps/deployments/default/web`.
 fn resource_prefix(key: &str) -> &str {
     let mut slashes = key.match_indices('/').map(|(at, _)| at);
     slashes.nth(2).map_or(key, |at| &key[..=at])

@@ -1,7 +1,7 @@
-//! Subresources and resources that are not simply stored objects.
+//! Subresources and resources that are not plain views of stored objects.
 //!
-//! `status`, `finalize` and their like are views of the object and go through the ordinary verbs; what is here needs a
-//! handler of its own.
+//! `status`, `finalize` and the like are views of the object and are handled by the ordinary verbs. The subresources
+//! here have handlers of their own.
 
 mod binding;
 mod connect;
@@ -16,7 +16,7 @@ use crate::{
     verb::Verb,
 };
 
-/// Handles what is special; `None` leaves it to the ordinary verbs.
+/// Handles special subresources; returns `None` for those that the ordinary verbs handle.
 pub(crate) async fn dispatch(call: &Call<'_>, verb: Verb) -> Option<Result<Answer>> {
     let resource = &*call.endpoint.resource;
     let answer = match (&*resource.group, &*resource.plural, call.target.subresource) {

@@ -1,4 +1,4 @@
-//! Serving over TLS: connections, the identities they bring, and their end.
+//! Serves over TLS: connections, the users of their certificates, and graceful shutdown.
 
 use std::{convert::Infallible, future::Future, io, sync::Arc, time::Duration};
 
@@ -19,15 +19,15 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::{server::Server, user::User};
 
-/// How long open requests get to finish once the server is told to stop.
+/// How long open requests may take to finish after the server is stopped.
 const DRAIN: Duration = Duration::from_millis(700);
-/// How long a client may take for its handshake.
+/// How long a TLS handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
 impl Server {
     /// Serves HTTP/1.1 and HTTP/2 over TLS until `shutdown` resolves, then ends watches and lets open requests finish.
     ///
-    /// A client certificate that the TLS configuration accepts is the client's identity: its common name is the user,
+    /// A client certificate that the TLS configuration accepts authenticates the client: its common name is the user,
     /// its organizations are the groups.
     pub async fn serve(
         &self,
@@ -37,16 +37,17 @@ impl Server {
     ) -> io::Result<()> {
         let acceptor = TlsAcceptor::from(tls);
         let graceful = Arc::new(GracefulShutdown::new());
-        // Connections that are left when this ends are cut off: they must not keep the store open.
+        // Remaining connections are dropped when this function returns, because they would keep the store open.
         let mut connections = JoinSet::new();
         let mut shutdown = std::pin::pin!(shutdown);
         loop {
             let stream = tokio::select! {
                 accepted = listener.accept() => match accepted {
                     Ok((stream, _)) => stream,
-                    // One connection could not be had (too many files, a client that left): the next one may.
+                    // A single connection failed (too many open files, a client that disconnected); later ones may
+                    // succeed.
                     Err(error) => {
-                        debug!(%error, "accept failed");
+                        debug!(%error, "failed to accept a connection");
                         tokio::time::sleep(Duration::from_millis(10)).await;
                         continue;
                     }
@@ -59,7 +60,7 @@ impl Server {
         drop(listener);
         self.stop();
         let Some(graceful) = Arc::into_inner(graceful) else { return Ok(()) };
-        // Whoever is still busy after that is cut off.
+        // Requests that take longer are cut off.
         let _ = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
         Ok(())
     }
@@ -102,7 +103,7 @@ async fn connection(
     }
 }
 
-/// The user a verified client certificate names; `None` if it names nobody.
+/// Returns the user of a verified client certificate; `None` if it has no common name.
 fn user_of(certificate: &CertificateDer<'_>) -> Option<User> {
     let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
     let subject = parsed.subject();

@@ -1,5 +1,5 @@
-//! Tokens of service accounts: signed statements of who somebody is, good for a while and for as long as what they are
-//! bound to is there.
+//! Tokens of service accounts: signed claims about a user, valid for a limited time and only while the objects that
+//! they are bound to exist.
 
 mod authenticate;
 
@@ -14,48 +14,48 @@ use ring::{
 use rustls::pki_types::{PrivatePkcs8KeyDer, pem::PemObject as _};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-/// Who signs, and whom tokens are for that name nobody.
+/// The issuer, and the audience of tokens that name none.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
-/// What stands before the point of a P-256 key to make it a public key in DER.
+/// The DER prefix that turns a P-256 point into a public key.
 const PUBLIC_KEY: [u8; 26] = [
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce,
     0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
 ];
 
-/// What tokens are signed with: a key for ES256.
+/// The key that signs tokens, for ES256.
 pub struct TokenKey {
     pair: EcdsaKeyPair,
     pkcs8: Vec<u8>,
     id: String,
 }
 
-/// A text is not a key for tokens.
+/// The text is not a token key.
 #[derive(Debug, thiserror::Error)]
 #[error("not a private key of the curve P-256 in PKCS #8")]
 pub struct TokenKeyError;
 
-/// What a token says.
+/// The claims of a token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Claims {
-    /// Whom it is for.
+    /// The audiences.
     pub(crate) aud: Vec<String>,
-    /// When it ends.
+    /// The expiration time.
     pub(crate) exp: i64,
-    /// When it was made.
+    /// The time of issue.
     pub(crate) iat: i64,
     pub(crate) iss: String,
-    /// Its own name.
+    /// The token ID.
     pub(crate) jti: String,
     #[serde(rename = "kubernetes.io")]
     pub(crate) bound: Bound,
-    /// When it begins.
+    /// The time from which on it is valid.
     pub(crate) nbf: i64,
-    /// Whom it is about.
+    /// The subject.
     pub(crate) sub: String,
 }
 
-/// The account, and what must be there for the token to be good.
+/// The account, and the objects that must exist for the token to be valid.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Bound {
     pub(crate) namespace: String,
@@ -66,7 +66,7 @@ pub(crate) struct Bound {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) secret: Option<Reference>,
     pub(crate) serviceaccount: Reference,
-    /// From when on somebody should be told that the token is old.
+    /// The time after which use of the token is reported as late.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) warnafter: Option<i64>,
 }
@@ -87,17 +87,17 @@ struct Header {
 }
 
 impl TokenKey {
-    /// A new one.
+    /// Generates a key.
     pub fn generate() -> Self {
         let made = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new());
         let made = made.expect("the system must have random numbers");
         Self::from_pkcs8(made.as_ref()).expect("a key that was just made must be one")
     }
 
-    /// One that was written with [`TokenKey::to_pem`].
+    /// Parses a key that was written with [`TokenKey::to_pem`].
     ///
     /// # Errors
-    /// The text is no such key.
+    /// If the text is not such a key.
     pub fn from_pem(text: &str) -> Result<Self, TokenKeyError> {
         let key = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes()).map_err(|_| TokenKeyError)?;
         Self::from_pkcs8(key.secret_pkcs8_der())
@@ -111,7 +111,7 @@ impl TokenKey {
         Ok(Self { pair, pkcs8: pkcs8.to_vec(), id })
     }
 
-    /// The private key as text, to be kept.
+    /// Returns the private key as PEM, to be saved.
     pub fn to_pem(&self) -> String {
         let encoded = STANDARD.encode(&self.pkcs8);
         let lines: Vec<&str> =
@@ -119,7 +119,7 @@ impl TokenKey {
         format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", lines.join("\n"))
     }
 
-    /// A token that says this.
+    /// Returns a token with these claims.
     pub(crate) fn sign(&self, claims: &Claims) -> String {
         let header = Header { alg: "ES256".to_owned(), kid: self.id.clone() };
         let said = format!("{}.{}", encode(&header), encode(claims));
@@ -128,7 +128,7 @@ impl TokenKey {
         format!("{said}.{}", URL_SAFE_NO_PAD.encode(signature))
     }
 
-    /// What a token says, if this key has signed it.
+    /// Returns the claims of a token, if this key has signed it.
     pub(crate) fn verify(&self, token: &str) -> Option<Claims> {
         let (said, signature) = token.rsplit_once('.')?;
         let (header, claims) = said.split_once('.')?;
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_says_what_was_signed_and_to_this_key_alone() {
+    fn a_token_is_verified_only_by_the_key_that_signed_it() {
         let key = TokenKey::generate();
         let token = key.sign(&claims());
         assert_eq!(key.verify(&token), Some(claims()));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_was_changed_says_nothing() {
+    fn a_token_that_was_changed_is_invalid() {
         let key = TokenKey::generate();
         let token = key.sign(&claims());
         let parts: Vec<&str> = token.split('.').collect();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_key_is_a_key() {
+    fn anything_but_a_key_is_rejected_as_token_key() {
         assert!(TokenKey::from_pem("").is_err());
         assert!(TokenKey::from_pem("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n").is_err());
     }

@@ -1,17 +1,17 @@
-//! Who asks.
+//! The user behind a request.
 
 use std::collections::BTreeMap;
 
-/// The identity behind a request.
+/// The user behind a request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct User {
     /// The name.
     pub name: String,
-    /// The unique id, where the authenticator knows one.
+    /// The unique ID, if the authenticator knows one.
     pub uid: String,
     /// The groups.
     pub groups: Vec<String>,
-    /// What else the authenticator knows.
+    /// Further attributes from the authenticator.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
@@ -25,12 +25,12 @@ impl User {
         }
     }
 
-    /// The server itself, when it writes what its answers depend on.
+    /// The server itself, for writes on its own behalf.
     pub(crate) fn apiserver() -> Self {
         Self { name: "system:apiserver".to_owned(), groups: vec!["system:masters".to_owned()], ..Self::default() }
     }
 
-    /// Somebody who showed no credentials.
+    /// A user without credentials.
     pub fn anonymous() -> Self {
         Self {
             name: "system:anonymous".to_owned(),

@@ -1,8 +1,8 @@
-//! Webhooks: who is asked over HTTPS before a write is stored, and for objects in another version.
+//! Admission and conversion webhooks.
 //!
-//! What the configurations say is compiled into a [`Hooks`] that never changes; a write takes the present one, and one
-//! without webhooks pays for nothing else. A configuration is effective when its write is acknowledged, as the writer
-//! makes the next [`Hooks`] before it answers.
+//! All webhook configurations are compiled into an immutable [`Hooks`]. A write loads the current one; without webhooks
+//! it costs nothing else. A configuration is effective when its write is acknowledged, because the writer creates the
+//! next [`Hooks`] before it answers.
 
 mod admit;
 mod client;
@@ -42,11 +42,11 @@ pub(crate) struct Webhooks {
     mutating: Arc<ResourceCache>,
     validating: Arc<ResourceCache>,
     hooks: ArcSwap<Hooks>,
-    /// Held while the next `hooks` are made, so that the newest are the last.
+    /// Held while the next `hooks` are compiled, so that the newest replace older ones.
     refreshing: Mutex<()>,
 }
 
-/// All webhooks, in the order they are asked.
+/// All webhooks, in the order in which they are called.
 #[derive(Default)]
 pub(crate) struct Hooks {
     mutating: Vec<Arc<Configuration>>,
@@ -54,12 +54,12 @@ pub(crate) struct Hooks {
 }
 
 impl Hooks {
-    /// Those that may change an object.
+    /// The mutating webhooks.
     fn mutating(&self) -> impl Iterator<Item = &Arc<Hook>> {
         self.mutating.iter().flat_map(|configuration| &configuration.hooks)
     }
 
-    /// Those that may only refuse.
+    /// The validating webhooks.
     fn validating(&self) -> impl Iterator<Item = &Arc<Hook>> {
         self.validating.iter().flat_map(|configuration| &configuration.hooks)
     }
@@ -82,7 +82,7 @@ impl Webhooks {
         webhooks
     }
 
-    /// Takes over what the caches hold of the configurations.
+    /// Compiles the configurations in the caches.
     pub(crate) fn refresh(&self) {
         let _turn = self.refreshing.lock();
         let before = self.hooks.load_full();
@@ -93,7 +93,7 @@ impl Webhooks {
         self.hooks.store(Arc::new(hooks));
     }
 
-    /// The configurations of a cache by name, those that have not changed as they were.
+    /// Compiles the configurations of a cache in the order of their names; unchanged ones are reused.
     fn compile(&self, cache: &ResourceCache, before: &[Arc<Configuration>]) -> Vec<Arc<Configuration>> {
         let snapshot = cache.snapshot();
         let mut compiled: Vec<Arc<Configuration>> = Vec::new();
@@ -106,10 +106,10 @@ impl Webhooks {
         compiled
     }
 
-    /// The webhooks to ask about writes of an endpoint, if there are any.
+    /// Returns the webhooks for writes of an endpoint, if there are any.
     fn hooks_for(&self, endpoint: &Endpoint) -> Option<Arc<Hooks>> {
         let hooks = self.hooks.load();
-        // Nobody is asked about what says who is asked.
+        // Webhook configurations themselves bypass webhooks.
         if hooks.is_empty() || &*endpoint.resource.group == GROUP {
             return None;
         }
@@ -117,7 +117,7 @@ impl Webhooks {
     }
 }
 
-/// Whether an endpoint has configurations of webhooks.
+/// Whether an endpoint has webhook configurations.
 pub(crate) fn is_configuration(endpoint: &Endpoint) -> bool {
     let resource = &*endpoint.resource;
     &*resource.group == GROUP && matches!(&*resource.plural, MUTATING | VALIDATING)

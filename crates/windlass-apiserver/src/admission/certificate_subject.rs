@@ -1,4 +1,4 @@
-//! Nobody becomes an administrator by a certificate that the signer of clients' certificates signs.
+//! CertificateSubjectRestriction: client certificates for the group `system:masters` cannot be requested.
 
 use async_trait::async_trait;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -9,7 +9,7 @@ use x509_parser::{certification_request::X509CertificationRequest, prelude::From
 use super::{Admission, Attributes, Operation};
 use crate::status::Result;
 
-/// The signer whose certificates the server believes.
+/// The signer of client certificates, which the server trusts.
 const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 /// The group that may do everything.
 const MASTERS: &str = "system:masters";
@@ -36,7 +36,7 @@ impl Admission for CertificateSubject {
     }
 }
 
-/// The organizations of a request's subject, which are groups; none if there is no request.
+/// Returns the organizations of the requested subject, which become groups; `None` if the request cannot be parsed.
 fn organizations(object: &Value) -> Option<Vec<String>> {
     let pem = STANDARD.decode(object["spec"]["request"].as_str()?).ok()?;
     let der = CertificateSigningRequestDer::from_pem_slice(&pem).ok()?;

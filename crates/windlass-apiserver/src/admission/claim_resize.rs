@@ -1,4 +1,4 @@
-//! Claims grow only when they are bound, and when their class allows it.
+//! PersistentVolumeClaimResize: a claim grows only if it is bound and its storage class allows expansion.
 
 use std::sync::Arc;
 
@@ -25,15 +25,15 @@ impl Admission for ClaimResize {
         if !persistent_volume_claim::grows(object, old) {
             return Ok(());
         }
-        let refuse = |why| Err(write.forbidden(object, why));
+        let reject = |why| Err(write.forbidden(object, why));
         if old["status"]["phase"] != "Bound" {
-            return refuse("Only bound persistent volume claims can be expanded");
+            return reject("Only bound persistent volume claims can be expanded");
         }
         self.storage.fresh().await?;
         let (class, had) = (persistent_volume_claim::class_name(object), persistent_volume_claim::class_name(old));
         let class = if class == had && !class.is_empty() { self.classes.get(class) } else { None };
         if class.is_none_or(|class| class.to_value()["allowVolumeExpansion"] != true) {
-            return refuse(
+            return reject(
                 "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must \
                  support resize",
             );

@@ -1,4 +1,4 @@
-//! Ingresses that name no class get the default one.
+//! DefaultIngressClass: an Ingress without a class gets the default one.
 
 use std::sync::Arc;
 

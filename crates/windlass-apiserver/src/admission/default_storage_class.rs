@@ -1,4 +1,4 @@
-//! Claims that name no storage class get the default one.
+//! DefaultStorageClass: a PersistentVolumeClaim without a class gets the default one.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Pods and claims are held to the limit ranges of their namespace.
+//! LimitRanger: pods and claims are defaulted and limited by the LimitRanges of their namespace.
 
 use std::sync::Arc;
 
@@ -43,9 +43,9 @@ impl Admission for LimitRanger {
 }
 
 impl LimitRanger {
-    /// The limit ranges that a write is held to.
+    /// Returns the LimitRanges that apply to a write.
     fn of(&self, write: &Attributes<'_>) -> Vec<Value> {
-        // What is about to go may be out of range.
+        // An object that is being deleted may be out of range.
         if write.old.is_some_and(meta::is_terminating) {
             return Vec::new();
         }
@@ -55,7 +55,7 @@ impl LimitRanger {
     }
 }
 
-/// Pods are limited when they are made, and when they are resized.
+/// Pods are limited when they are created and when they are resized.
 fn is_limited_pod(write: &Attributes<'_>) -> bool {
     write.is("", "pods")
         && matches!((write.operation, write.subresource), (Operation::Create, "") | (Operation::Update, "resize"))

@@ -1,4 +1,5 @@
-//! Objects are created only in namespaces that exist and are not on their way out, and some namespaces stay.
+//! NamespaceLifecycle: objects are created only in namespaces that exist and are not being deleted; some namespaces
+//! cannot be deleted.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What every cluster's admission plugins add to pods: tolerations for failing nodes, and a priority.
+//! DefaultTolerationSeconds and Priority: pods get tolerations for failing nodes, and a priority.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl Admission for PodDefaults {
 }
 
 impl PodDefaults {
-    /// The class a pod names, or the one that is the default of all.
+    /// Returns the PriorityClass that a pod names, or the global default.
     async fn class(&self, write: &Attributes<'_>, pod: &Value) -> Result<Option<Value>> {
         self.storage.fresh().await?;
         let name = pod["spec"]["priorityClassName"].as_str().unwrap_or_default();
@@ -54,7 +54,7 @@ impl PodDefaults {
         let classes = self.priority_classes.snapshot();
         let values = classes.objects().map(|class| class.to_value());
         let defaults = values.filter(|class| class["globalDefault"] == true);
-        // Of several, the lowest one is the default.
+        // Of several global defaults the lowest applies.
         Ok(defaults.min_by_key(|class| class["value"].as_i64()))
     }
 }

@@ -1,4 +1,4 @@
-//! Pods run as a service account, and find its token.
+//! ServiceAccount: every pod runs as a service account and gets its token.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,10 +9,10 @@ use windlass_builtins::kinds::pod::admission;
 use super::{Admission, Attributes, Operation};
 use crate::{meta, status::Result, storage::ResourceCache};
 
-/// How long a pod waits for the account that every namespace gets.
+/// How long a pod waits for the `default` account of a new namespace.
 const DEFAULT_ACCOUNT: Duration = Duration::from_millis(1500);
 
-/// Accounts with this annotation let pods use the secrets that they list, and no others.
+/// The annotation on accounts that restricts pods to the secrets that the account lists.
 const ENFORCE: &str = "kubernetes.io/enforce-mountable-secrets";
 
 pub(crate) struct ServiceAccounts {
@@ -31,18 +31,18 @@ impl Admission for ServiceAccounts {
     }
 
     async fn validate(&self, write: &Attributes<'_>, object: &Value) -> Result<()> {
-        let refuse = |why: &str| Err(write.forbidden(object, why));
+        let reject = |why: &str| Err(write.forbidden(object, why));
         let adds_ephemeral = write.is("", "pods")
             && matches!((write.operation, write.subresource), (Operation::Update, "ephemeralcontainers"));
         if !is_new_pod(write) && !adds_ephemeral {
             return Ok(());
         }
         if is_new_pod(write) && admission::is_mirror(object) {
-            return admission::check_mirror(object).or_else(refuse);
+            return admission::check_mirror(object).or_else(reject);
         }
         if object["spec"]["serviceAccountName"].as_str().unwrap_or_default().is_empty() {
             let name = meta::text(object, "name");
-            return refuse(&format!("no service account specified for pod {}/{name}", write.namespace));
+            return reject(&format!("no service account specified for pod {}/{name}", write.namespace));
         }
         let account = self.account(write, object).await?;
         let enforced = account["metadata"]["annotations"][ENFORCE].as_str();
@@ -50,12 +50,12 @@ impl Admission for ServiceAccounts {
             return Ok(());
         }
         let kinds: &[&str] = if adds_ephemeral { &["ephemeralContainers"] } else { &["initContainers", "containers"] };
-        admission::check_secrets(object, &account, kinds).or_else(|why| refuse(&why))
+        admission::check_secrets(object, &account, kinds).or_else(|why| reject(&why))
     }
 }
 
 impl ServiceAccounts {
-    /// The account that a pod runs as.
+    /// Returns the account that a pod runs as.
     async fn account(&self, write: &Attributes<'_>, pod: &Value) -> Result<Value> {
         let name = admission::service_account_name(pod);
         let key = format!("{}/{name}", write.namespace);
@@ -69,7 +69,7 @@ impl ServiceAccounts {
                 }
             }
         };
-        // A namespace that has just been made gets its account in a moment.
+        // A control loop creates the account of a new namespace within moments.
         match tokio::time::timeout(DEFAULT_ACCOUNT, found).await {
             Ok(Some(account)) => Ok(account.to_value()),
             Ok(None) | Err(_) => {

@@ -1,4 +1,5 @@
-//! Volumes, claims and classes of volumes begin with a finalizer, so that none goes while it is in use.
+//! StorageObjectInUseProtection: volumes, claims and volume attributes classes are created with a finalizer, so that
+//! none is removed while it is in use.
 
 use async_trait::async_trait;
 use serde_json::Value;

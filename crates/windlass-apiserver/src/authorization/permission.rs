@@ -1,4 +1,4 @@
-//! What a request has to be allowed, as roles know it.
+//! The permission that a request needs, in the terms of roles.
 
 use http::{Method, Uri};
 
@@ -8,10 +8,10 @@ use crate::{
     verb::Verb,
 };
 
-/// What a request has to be allowed.
+/// The permission that a request needs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Permission {
-    /// To do something with a resource.
+    /// Access to a resource.
     Resource {
         /// The verb.
         verb: Verb,
@@ -21,14 +21,14 @@ pub enum Permission {
         resource: String,
         /// The subresource; empty for the object itself.
         subresource: String,
-        /// The namespace; empty at the scope of the cluster.
+        /// The namespace; empty at cluster scope.
         namespace: String,
-        /// The name, by the path or as the one that a field selector asks for; empty for collections.
+        /// The name, from the path or from a field selector for `metadata.name`; empty for collections.
         name: String,
     },
-    /// To do something with a path that is not a resource's.
+    /// Access to a path that is not a resource's.
     Path {
-        /// The method in lower case.
+        /// The HTTP method in lower case.
         verb: String,
         /// The path.
         path: String,
@@ -36,7 +36,7 @@ pub enum Permission {
 }
 
 impl Permission {
-    /// The permission that a request needs; none if nobody could answer it.
+    /// Returns the permission that a request needs; `None` if its path is malformed.
     pub fn of(method: &Method, uri: &Uri) -> Option<Self> {
         let path = unescape_path(uri.path())?;
         Some(match RequestInfo::from_path(&path) {
@@ -64,7 +64,7 @@ impl Permission {
     }
 }
 
-/// The name that a field selector asks for, which counts as one in the path.
+/// Returns the name that a field selector selects, which counts like one in the path.
 fn selected_name(selector: &str) -> Option<&str> {
     selector.split(',').find_map(|term| {
         let (field, name) = term.split_once('=')?;
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_need_what_the_real_server_asks_for() {
+    fn requests_need_the_permissions_of_the_real_server() {
         for (method, uri, expected) in [
             ("GET", "/api/v1/pods", "list |pods|||"),
             ("GET", "/api/v1/pods?watch=true", "watch |pods|||"),

@@ -1,4 +1,4 @@
-//! The scale of a custom resource: a view of the fields that its definition names.
+//! The scale of a custom resource: a view of the fields that its CustomResourceDefinition names.
 
 use serde_json::{Value, json};
 use windlass_builtins::kinds::custom_resource_definition::Scale;
@@ -9,10 +9,10 @@ use crate::{
     status::{ApiError, Result},
 };
 
-/// What stands for "not set" while a scale is written: no replica count is that low.
+/// The value for replicas that are not set while a scale is written; no replica count is that low.
 const NOT_SET: i64 = i32::MIN as i64;
 
-/// The scale of an object that has its replicas set.
+/// Returns the scale of an object; the object must have its replicas set.
 pub(crate) fn read(scale: &Scale, object: &Value) -> Result<Value> {
     let view = view(scale, object)?;
     if view["spec"]["replicas"] == NOT_SET {
@@ -22,7 +22,7 @@ pub(crate) fn read(scale: &Scale, object: &Value) -> Result<Value> {
     Ok(shown(view))
 }
 
-/// A scale as it is written: no replicas are left out.
+/// Returns a scale as clients see it: without replicas that are zero or not set.
 pub(crate) fn shown(mut view: Value) -> Value {
     if let Some(spec) = view["spec"].as_object_mut() {
         spec.retain(|_, replicas| *replicas != 0 && *replicas != NOT_SET);
@@ -30,7 +30,7 @@ pub(crate) fn shown(mut view: Value) -> Value {
     view
 }
 
-/// The scale of an object, to be changed and written back.
+/// Returns the scale of an object, to be changed and written back.
 pub(crate) fn view(scale: &Scale, object: &Value) -> Result<Value> {
     let replicas = integer(object, &scale.spec_replicas_path).map_err(ApiError::unexpected)?;
     let ready = integer(object, &scale.status_replicas_path).map_err(ApiError::unexpected)?;
@@ -55,7 +55,7 @@ pub(crate) fn view(scale: &Scale, object: &Value) -> Result<Value> {
     Ok(view)
 }
 
-/// The object with the replicas of a scale.
+/// Returns the object with the replicas of a scale.
 pub(crate) fn write(scale: &Scale, object: &Value, view: &Value) -> Result<Value> {
     let replicas = view["spec"]["replicas"].as_i64().unwrap_or(0);
     let path = &scale.spec_replicas_path;
@@ -81,12 +81,12 @@ pub(crate) fn write(scale: &Scale, object: &Value, view: &Value) -> Result<Value
     Ok(object)
 }
 
-/// The names of a path such as `.spec.replicas`.
+/// Returns the names of a path such as `.spec.replicas`.
 pub(super) fn segments(path: &str) -> impl Iterator<Item = &str> {
     path.strip_prefix('.').unwrap_or(path).split('.')
 }
 
-/// What stands at a path; `None` if nothing does.
+/// Returns the value at a path; `None` if there is none.
 fn find<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> {
     let mut at = object;
     let mut passed = String::new();
@@ -104,7 +104,7 @@ fn find<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> 
     Ok(Some(at))
 }
 
-/// The integer at a path.
+/// Returns the integer at a path.
 pub(super) fn integer(object: &Value, path: &str) -> Result<Option<i64>, String> {
     match find(object, path)? {
         None => Ok(None),
@@ -112,7 +112,7 @@ pub(super) fn integer(object: &Value, path: &str) -> Result<Option<i64>, String>
     }
 }
 
-/// The text at a path.
+/// Returns the text at a path.
 pub(super) fn text<'a>(object: &'a Value, path: &str) -> Result<Option<&'a str>, String> {
     match find(object, path)? {
         None => Ok(None),

@@ -1,4 +1,4 @@
-//! What all custom resources have in common beyond their schemas.
+//! The rules of all custom resources beyond their schemas.
 
 use serde_json::Value;
 use windlass_builtins::{

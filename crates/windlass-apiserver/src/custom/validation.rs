@@ -1,4 +1,4 @@
-//! Whether a custom resource fits its definition.
+//! Validates a custom resource by its CustomResourceDefinition.
 
 use serde_json::Value;
 use windlass_builtins::kinds::custom_resource_definition::Scale;
@@ -8,7 +8,7 @@ use windlass_schema::field::{ErrorList, FieldError, Path};
 use super::{Custom, scale};
 
 impl Custom {
-    /// What is wrong with the kind that an object says it is of; nothing else is looked at then.
+    /// Validates the kind that an object claims. If it is wrong, nothing else is validated.
     pub(crate) fn validate_type(&self, kind: &str, object: &Value) -> ErrorList {
         let given = &object["kind"];
         if given == kind {
@@ -49,7 +49,7 @@ impl Custom {
         errors
     }
 
-    /// Runs the rules, unless the object is too far off for them.
+    /// Runs the validation rules, unless errors of the schema block them.
     fn validate_rules(&self, object: &Value, old: Option<&Value>, errors: &mut ErrorList, warn: impl FnMut(String)) {
         let Some(rules) = &self.compiled().rules else { return };
         if let Some(error) = rules::blocked_by(errors) {

@@ -1,4 +1,4 @@
-//! The end of a definition: its objects are deleted, and when the last of them is gone, so is the definition.
+//! The deletion of a CustomResourceDefinition: its objects are deleted first, then the definition itself.
 
 use std::{
     collections::HashSet,
@@ -24,15 +24,15 @@ use crate::{
     verbs::delete::delete_named,
 };
 
-/// What keeps a definition until its objects are gone.
+/// The finalizer that keeps a definition until its objects are deleted.
 pub(crate) const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// Whether the objects of a definition are to be removed.
+/// Whether the objects of a definition have to be deleted.
 pub(super) fn is_due(object: &Value) -> bool {
     meta::is_terminating(object) && meta::finalizers(object).iter().any(|name| name == FINALIZER)
 }
 
-/// Removes the objects of a definition, waits for those that are held by finalizers, then lets the definition go.
+/// Deletes the objects of a definition, waits for those that have finalizers, then removes the definition's finalizer.
 pub(super) async fn run(server: Weak<Inner>, name: String, uid: Box<str>, endpoint: Option<Arc<Endpoint>>) {
     if let Some(endpoint) = &endpoint {
         let Some(strong) = server.upgrade() else { return };
@@ -44,13 +44,14 @@ pub(super) async fn run(server: Weak<Inner>, name: String, uid: Box<str>, endpoi
             let mut changed = std::pin::pin!(endpoint.cache.changed());
             changed.as_mut().enable();
             let Some(server) = server.upgrade() else { return };
-            // Somebody may have let the definition go without its objects; those of the next are not ours.
+            // A client may have removed the finalizer, and a definition of the same name may exist by now: its objects
+            // must stay.
             let definition = server.storage.cache(PREFIX).get(&name).filter(|object| object.header.uid == uid);
             if !definition.is_some_and(|object| is_due(&object.to_value())) {
                 return;
             }
             if let Err(error) = server.storage.fresh().await {
-                warn!(definition = name, %error, "could not look for the objects of a definition");
+                warn!(definition = name, %error, "failed to list the objects of a CustomResourceDefinition");
             }
             let snapshot = endpoint.cache.snapshot();
             if snapshot.objects().next().is_none() {
@@ -61,7 +62,7 @@ pub(super) async fn run(server: Weak<Inner>, name: String, uid: Box<str>, endpoi
             match deleted {
                 Ok(()) => changed.await,
                 Err(error) => {
-                    warn!(definition = name, %error, "could not delete the objects of a definition");
+                    warn!(definition = name, %error, "failed to delete the objects of a CustomResourceDefinition");
                     tokio::time::sleep(RETRY).await;
                 }
             }
@@ -79,13 +80,15 @@ pub(super) async fn run(server: Weak<Inner>, name: String, uid: Box<str>, endpoi
         match released.await {
             Ok(_) => return,
             Err(error) if error.code == StatusCode::NOT_FOUND => return,
-            Err(error) => warn!(definition = name, %error, "could not release a definition"),
+            Err(error) => {
+                warn!(definition = name, %error, "failed to remove the finalizer of a CustomResourceDefinition")
+            }
         }
         tokio::time::sleep(RETRY).await;
     }
 }
 
-/// Deletes what is not being deleted yet.
+/// Deletes the objects that are not being deleted yet.
 async fn delete_all(
     server: &Arc<Inner>,
     endpoint: &Arc<Endpoint>,
@@ -135,11 +138,11 @@ async fn set_condition(
         Ok(object)
     });
     if let Err(error) = written.await {
-        warn!(definition = name, %error, "could not write the status of a definition");
+        warn!(definition = name, %error, "failed to update the status of a CustomResourceDefinition");
     }
 }
 
-/// The definition, if it is still the one that was deleted.
+/// Returns the definition if it is still the one that was deleted.
 fn same<'a>(object: &'a Value, uid: &str) -> Result<&'a Value> {
     if meta::text(object, "uid") == uid {
         Ok(object)

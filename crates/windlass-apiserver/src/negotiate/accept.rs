@@ -15,12 +15,12 @@ impl<'a> Clause<'a> {
         Self { main: "*", sub: "*", quality: 1.0, params: Vec::new() }
     }
 
-    /// The value of a parameter; of one given twice, the last.
+    /// Returns the value of a parameter; the last one if it is given twice.
     pub(super) fn param(&self, name: &str) -> Option<&'a str> {
         self.params.iter().rev().find(|(have, _)| *have == name).map(|(_, value)| *value)
     }
 
-    /// Whether the clause asks for another form of the object.
+    /// Whether the clause requests another form of the object.
     pub(super) fn transforms(&self) -> bool {
         ["as", "g", "v"].iter().any(|name| self.param(name).is_some())
     }
@@ -31,16 +31,16 @@ impl<'a> Clause<'a> {
         (self.main == "*" && self.sub == "*") || (self.main == main && (self.sub == "*" || self.sub == sub))
     }
 
-    /// Whether the clause goes before another. This is no order: of two clauses each may go before the other.
+    /// Whether the clause precedes another. This is not an order: two clauses may each precede the other.
     fn before(&self, other: &Self) -> bool {
         self.quality > other.quality || (self.main != "*" && other.main == "*") || (self.sub != "*" && other.sub == "*")
     }
 }
 
-/// The clauses of a header in the order of preference. What is malformed is passed over.
+/// Returns the clauses of a header in the order of preference. Malformed ones are skipped.
 pub(super) fn parse(header: &str) -> Vec<Clause<'_>> {
     let mut clauses: Vec<_> = header.split(',').filter_map(parse_clause).collect();
-    // By insertion, since what `before` says is no order and the outcome depends on the way.
+    // Insertion sort, as in Go: `before` is not an order, so the result depends on the algorithm.
     for end in 1..clauses.len() {
         let mut at = end;
         while at > 0 && clauses[at].before(&clauses[at - 1]) {

@@ -1,6 +1,6 @@
 //! The `Content-Type` header of a body.
 
-/// The media type of a header in lower case, without its parameters; `None` if either is malformed.
+/// Returns the media type of a header in lower case, without parameters; `None` if either is malformed.
 pub(super) fn media_type(header: &str) -> Option<String> {
     let (name, mut rest) = match header.find(';') {
         Some(end) => header.split_at(end),
@@ -24,7 +24,7 @@ pub(super) fn media_type(header: &str) -> Option<String> {
     Some(name)
 }
 
-/// Reads `; name=value`: its name in lower case and what follows. A semicolon with nothing after it is no parameter.
+/// Parses `; name=value`; returns the name in lower case and the rest. A trailing semicolon is not a parameter.
 fn parameter(text: &str) -> Option<(Option<String>, &str)> {
     let text = text.strip_prefix(';')?.trim_start();
     if text.is_empty() {
@@ -49,7 +49,7 @@ fn parameter(text: &str) -> Option<(Option<String>, &str)> {
     Some((Some(name.to_ascii_lowercase()), rest))
 }
 
-/// What follows the closing quote; a backslash takes the next character with it.
+/// Returns the text after the closing quote; a backslash escapes the next character.
 fn after_quote(text: &str) -> Option<&str> {
     let mut escaped = false;
     for (position, c) in text.char_indices() {

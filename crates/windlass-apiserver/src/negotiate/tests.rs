@@ -19,8 +19,8 @@ fn gives(header: &str, media: Media, transform: Transform) {
 }
 
 #[track_caller]
-fn refuses(header: &str, watch: bool, expected: &str) {
-    let error = accept(&headers(header), watch, None, false).expect_err("the header must be refused");
+fn rejects(header: &str, watch: bool, expected: &str) {
+    let error = accept(&headers(header), watch, None, false).expect_err("the header must be rejected");
     assert_eq!((error.code, error.reason), (StatusCode::NOT_ACCEPTABLE, "NotAcceptable"), "{header}");
     assert_eq!(error.message, expected, "{header}");
 }
@@ -32,11 +32,11 @@ fn without_a_header_the_answer_is_plain_json() {
 }
 
 #[test]
-fn media_types_are_taken_in_the_order_of_their_quality() {
+fn media_types_are_tried_in_the_order_of_their_quality() {
     gives("*/*", Media::Json, Transform::None);
     gives("application/yaml", Media::Yaml, Transform::None);
     gives("application/vnd.kubernetes.protobuf", Media::Protobuf, Transform::None);
-    // What is stored is preferred among what the client takes.
+    // Among the accepted encodings, the stored one is preferred.
     gives("application/vnd.kubernetes.protobuf, application/json", Media::Json, Transform::None);
     gives("application/yaml;q=0.5,application/json;q=0.9", Media::Json, Transform::None);
     gives("text/html;q=0.9, */*;q=0.1", Media::Json, Transform::None);
@@ -70,38 +70,38 @@ fn transformations_that_are_not_served_fall_back_to_the_next_clause() {
         Media::Json,
         Transform::Table,
     );
-    refuses("application/json;as=Chart;v=v1;g=meta.k8s.io", false, ACCEPTED);
-    refuses("application/json;as=Table;v=v2;g=meta.k8s.io", false, ACCEPTED);
-    refuses("application/json;v=v1", false, ACCEPTED);
-    refuses("application/json;stream=tail", false, ACCEPTED);
+    rejects("application/json;as=Chart;v=v1;g=meta.k8s.io", false, ACCEPTED);
+    rejects("application/json;as=Table;v=v2;g=meta.k8s.io", false, ACCEPTED);
+    rejects("application/json;v=v1", false, ACCEPTED);
+    rejects("application/json;stream=tail", false, ACCEPTED);
 }
 
 #[test]
-fn the_router_refuses_media_types_that_no_route_has() {
+fn the_router_rejects_media_types_that_no_route_has() {
     let all = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
-    refuses("text/html", false, &format!("406: Not Acceptable\n\nAvailable representations: {all}"));
-    refuses("application/*", false, &format!("406: Not Acceptable\n\nAvailable representations: {all}"));
+    rejects("text/html", false, &format!("406: Not Acceptable\n\nAvailable representations: {all}"));
+    rejects("application/*", false, &format!("406: Not Acceptable\n\nAvailable representations: {all}"));
     let error = accept(&headers("text/html"), false, None, false).expect_err("HTML is not served");
     assert_eq!(error.details.as_deref(), Some(&serde_json::json!({})));
 }
 
 #[test]
-fn watches_are_served_where_streams_are() {
+fn watches_are_served_in_encodings_that_have_streams() {
     let watch = |header: &str| accept(&headers(header), true, None, false).map(|found| found.media).ok();
     assert_eq!(watch("application/json;stream=watch"), Some(Media::Json));
     assert_eq!(watch("application/json"), Some(Media::Json));
     assert_eq!(watch("application/vnd.kubernetes.protobuf;stream=watch"), Some(Media::Protobuf));
-    refuses(
+    rejects(
         "application/yaml",
         true,
         "only the following media types are accepted: application/json;stream=watch, \
          application/vnd.kubernetes.protobuf;stream=watch",
     );
-    refuses("application/yaml;stream=watch", true, ACCEPTED);
+    rejects("application/yaml;stream=watch", true, ACCEPTED);
 }
 
 #[test]
-fn people_get_indented_json() {
+fn browsers_and_command_line_tools_get_indented_json() {
     let pretty = |header: &str, agent: &'static str, query: Option<&str>| {
         let mut headers = headers(header);
         headers.insert(header::USER_AGENT, HeaderValue::from_static(agent));
@@ -160,10 +160,10 @@ fn bodies_are_of_a_known_type() {
     assert_eq!(media("application/yaml"), Ok(Media::Yaml));
     assert_eq!(media("application/vnd.kubernetes.protobuf"), Ok(Media::Protobuf));
     assert!(content_type(None).is_ok_and(|media| media == Media::Json));
-    let refused = "the body of the request was in an unknown format - accepted media types include: application/json, \
+    let rejected = "the body of the request was in an unknown format - accepted media types include: application/json, \
                    application/yaml, application/vnd.kubernetes.protobuf";
     for text in ["text/plain", "application/xml", "application/json; charset", "application/json;a=1;a=2", "json"] {
-        assert_eq!(media(text), Err((415, refused.to_owned())), "{text}");
+        assert_eq!(media(text), Err((415, rejected.to_owned())), "{text}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Watch events in the form the client asked for.
+//! Watch events in the accepted form.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -14,15 +14,15 @@ use crate::{
     storage::{Change, StoredObject, write_frame, write_metadata_frame},
 };
 
-/// How a watch writes its events.
+/// Encodes the events of a watch.
 pub(crate) struct EventFormat {
     transform: Transform,
     include: table::Include,
     /// Whether events are protobuf messages.
     protobuf: bool,
-    /// Whether events are the stored bytes, where those are what is served.
+    /// Whether events are the stored bytes, if these are served unchanged.
     plain: bool,
-    /// Whether events are the metadata of the stored bytes, in the same case.
+    /// Whether events are the metadata from the stored bytes, if these are served unchanged.
     metadata: bool,
     headers_sent: bool,
     old_form: bool,
@@ -45,12 +45,12 @@ impl EventFormat {
         if self.protobuf { "application/vnd.kubernetes.protobuf;stream=watch" } else { "application/json" }
     }
 
-    /// Whether events can be shared between watchers as they stand in the log.
+    /// Whether watchers can share the events of the log.
     pub(crate) fn is_plain_json(&self) -> bool {
         self.plain
     }
 
-    /// Writes a change of an object.
+    /// Writes the event of a changed object.
     pub(crate) fn write(&mut self, endpoint: &Endpoint, change: Change, object: &StoredObject, out: &mut Vec<u8>) {
         let as_stored = endpoint.is_served_as_stored(object);
         if self.plain && as_stored {
@@ -63,7 +63,7 @@ impl EventFormat {
         }
     }
 
-    /// An event with any object.
+    /// Encodes an event with any object.
     pub(crate) fn event(&mut self, endpoint: &Endpoint, kind: &str, object: Value) -> Bytes {
         let object = match self.transform {
             _ if kind == "ERROR" => object,
@@ -85,7 +85,7 @@ impl EventFormat {
     }
 }
 
-/// An event as a length-delimited protobuf message.
+/// Encodes an event as a length-delimited protobuf message.
 fn protobuf_event(endpoint: &Endpoint, kind: &str, object: &Value) -> Bytes {
     let encoded = protobuf::encode_object(object, endpoint.table).unwrap_or_default();
     let message = protobuf::watch_event(kind, &encoded);

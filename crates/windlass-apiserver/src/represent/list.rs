@@ -1,4 +1,4 @@
-//! Lists: from the stored bytes where the client takes them as they are, transformed where not.
+//! Lists: concatenated from the stored bytes if the client accepts these unchanged, else transformed.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ use crate::{
     storage::{ListBody, StoredObject},
 };
 
-/// How much of a long list is written at once: below the size at which allocators ask the system for fresh pages.
+/// The size of the pieces of a long list: below the size from which on allocators request fresh pages from the system.
 const CHUNK: usize = 64 << 10;
-/// A list of at most this size is kept for the next one who asks.
+/// The size up to which a list is kept for the next request.
 const KEEP_BELOW: usize = 16 << 20;
 
-/// A list as JSON, from the stored bytes.
+/// Encodes a list as JSON, from the stored bytes.
 pub(super) fn plain(call: &Call<'_>, list: ListAnswer) -> Response<Body> {
     let endpoint = call.endpoint;
     let size: usize = list.objects.iter().map(|object| object.size()).sum();
@@ -46,13 +46,13 @@ pub(super) fn plain(call: &Call<'_>, list: ListAnswer) -> Response<Body> {
     }
 }
 
-/// A list that was made before.
+/// Returns a list that was kept from an earlier request.
 pub(super) fn known(endpoint: &Endpoint, body: Arc<ListBody>, revision: u64) -> Response<Body> {
     let head = list_head(endpoint, &plain_metadata(endpoint, revision));
     list_response(head, (0..body.chunks.len()).map(move |index| body.chunks[index].clone()))
 }
 
-/// What a list begins with, up to its items.
+/// Returns the beginning of a list, up to its items.
 fn list_head(endpoint: &Endpoint, metadata: &Value) -> String {
     let (kind, api_version) = (endpoint.list_kind(), endpoint.resource.api_version());
     format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}","metadata":{metadata},"items":["#)
@@ -60,7 +60,7 @@ fn list_head(endpoint: &Endpoint, metadata: &Value) -> String {
 
 const LIST_END: &[u8] = b"]}";
 
-/// A long list, sent in pieces.
+/// Returns a response with a long list, sent in pieces.
 fn list_response(head: String, items: impl Iterator<Item = Bytes> + Send + 'static) -> Response<Body> {
     let chunks = std::iter::once(head.into()).chain(items).chain(std::iter::once(Bytes::from_static(LIST_END)));
     let mut response = bytes(StatusCode::OK, "application/json", Bytes::new());
@@ -70,14 +70,14 @@ fn list_response(head: String, items: impl Iterator<Item = Bytes> + Send + 'stat
 
 /// The items of a list, encoded in pieces of about [`CHUNK`] bytes.
 struct Items {
-    /// Whether items say what they are: those of custom resources do.
+    /// Whether items have kind and apiVersion, as those of custom resources do.
     typed: bool,
     objects: std::vec::IntoIter<Arc<StoredObject>>,
     first: bool,
 }
 
 impl Items {
-    /// Writes items until there are enough bytes or none are left.
+    /// Writes items until there are `enough` bytes or no items left.
     fn write(&mut self, enough: usize, out: &mut Vec<u8>) {
         while out.len() < enough {
             let Some(object) = self.objects.next() else { return };
@@ -103,7 +103,7 @@ impl Iterator for Items {
     }
 }
 
-/// The metadata of a list without pages. Custom resources say that there is no next page.
+/// Returns the metadata of a list without pages. Lists of custom resources have an empty `continue`.
 fn plain_metadata(endpoint: &Endpoint, revision: u64) -> Value {
     let revision = revision.to_string();
     match endpoint.custom() {
@@ -123,7 +123,7 @@ fn list_metadata(endpoint: &Endpoint, list: &ListAnswer) -> Value {
     metadata
 }
 
-/// A list as a value: whole objects, a table, or metadata.
+/// Returns a list as a value: complete objects, a table, or metadata.
 pub(super) fn transformed(call: &Call<'_>, list: &ListAnswer) -> Result<Value> {
     let endpoint = call.endpoint;
     let objects = list.objects.iter().map(|object| endpoint.to_served_value(object));

@@ -11,7 +11,7 @@ use crate::{
     status::{ApiError, Result},
 };
 
-/// How much of an object a row carries.
+/// The part of an object that its row includes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Include {
     None,
@@ -37,7 +37,7 @@ impl Include {
 /// The columns of kinds that have none of their own.
 const GENERIC: [Column; 2] = [NAME, Column { name: "Created At", kind: "date", ..AGE }];
 
-/// Objects as a table.
+/// Returns objects as a table.
 pub(crate) fn table(endpoint: &Endpoint, objects: &[Value], include: Include, metadata: Value, headers: bool) -> Value {
     let columns = Columns::of(endpoint);
     let mut budget = printer::TableBudget::default();
@@ -65,13 +65,13 @@ pub(crate) fn table(endpoint: &Endpoint, objects: &[Value], include: Include, me
     })
 }
 
-/// Where the columns come from.
+/// The source of the columns.
 enum Columns<'a> {
-    /// Nowhere: the kind has none.
+    /// The generic columns.
     Generic,
     /// The kind's facts.
     Own(Printer, Timestamp),
-    /// The definition of a custom resource.
+    /// The CustomResourceDefinition.
     Custom(&'a [printer::Column], Time),
 }
 

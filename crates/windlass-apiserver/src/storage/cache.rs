@@ -1,8 +1,8 @@
-//! The newest state of one resource, and the log of how it came about.
+//! The newest state of a resource, and the log of its changes.
 //!
-//! The state is a persistent map: a reader takes a snapshot in constant time and never blocks a writer. Watchers read
-//! the log by revision: none has a queue of its own, so a slow one costs nothing and is cut off when the log has moved
-//! past it.
+//! The state is a persistent map: a reader gets a snapshot in constant time and never blocks a writer. Watchers read
+//! the log by revision. None has a queue of its own, so a slow watcher costs nothing and is cut off when the log has
+//! moved past it.
 
 use std::{collections::VecDeque, ops::Bound, sync::Arc};
 
@@ -16,15 +16,15 @@ use windlass_store::{Entry, Event, Revision};
 
 use super::{labels::LabelBits, object::StoredObject};
 
-/// The log is cut when it holds more events than this...
+/// The maximum number of events in the log.
 const MAX_EVENTS: usize = 20_000;
-/// ...or more bytes than this: a few minutes of an ordinary cluster's changes.
+/// The maximum number of bytes in the log: a few minutes of changes in an ordinary cluster.
 const MAX_BYTES: usize = 3 << 20;
 
-/// Objects by `namespace/name` (or `name`), in the order lists have them.
+/// Objects by `namespace/name` (or `name`), in the order of lists.
 type Objects = OrdMap<Arc<str>, Cached>;
 
-/// An object in the map, with what a scan looks at first.
+/// An object in the map, with the filter that a scan checks first.
 #[derive(Debug, Clone)]
 pub(crate) struct Cached {
     /// The filter of its labels.
@@ -43,9 +43,9 @@ impl Cached {
 pub(crate) struct ResourceCache {
     prefix: Box<str>,
     state: RwLock<State>,
-    /// The items of the last whole list, for as long as nothing changes.
+    /// The items of the last complete list, until something changes.
     list: Mutex<Option<Arc<ListBody>>>,
-    /// The lines that were made last for watchers of everything, for the watchers that come next.
+    /// The last lines for watchers of all objects, for other watchers of them.
     lines: Mutex<Option<Lines>>,
     changed: Notify,
 }
@@ -59,11 +59,11 @@ struct Lines {
     bytes: Bytes,
 }
 
-/// The items of a whole list, encoded, in pieces.
+/// The encoded items of a complete list, in pieces.
 pub(crate) struct ListBody {
-    /// Which keys are in it.
+    /// The prefix of its keys.
     pub(crate) prefix: String,
-    /// The revision of the snapshot it was made of.
+    /// The revision of the snapshot that it was encoded from.
     pub(crate) revision: Revision,
     /// The encoded items.
     pub(crate) chunks: Vec<Bytes>,
@@ -73,13 +73,13 @@ struct State {
     objects: Objects,
     log: VecDeque<Arc<CacheEvent>>,
     log_bytes: usize,
-    /// Every event later than this is in the log.
+    /// The revision after which all events are in the log.
     log_start: Revision,
-    /// The last event that was applied.
+    /// The revision of the last applied event.
     revision: Revision,
 }
 
-/// The objects at one moment.
+/// The objects at one point in time.
 #[derive(Clone)]
 pub(crate) struct Snapshot {
     objects: Objects,
@@ -88,18 +88,18 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// The objects.
+    /// Returns the objects.
     pub(crate) fn objects(&self) -> impl Iterator<Item = &Arc<StoredObject>> {
         self.objects.values().map(|cached| &cached.object)
     }
 
-    /// The objects whose keys begin with a prefix, after a key if one is given.
+    /// Returns the objects whose keys begin with a prefix, after a key if one is given.
     pub(crate) fn range(&self, prefix: &str, after: Option<&str>) -> impl Iterator<Item = (&str, &Cached)> {
         let start = match after {
             Some(key) => Bound::Excluded(Arc::<str>::from(key)),
             None => Bound::Included(Arc::from(prefix)),
         };
-        // Prefixes end in a slash, so the first key behind them is the prefix with the next character in its place.
+        // Prefixes end with a slash, so the first key after them is the prefix with the next character in its place.
         let end = match prefix.strip_suffix('/') {
             Some(namespace) => Bound::Excluded(Arc::from(format!("{namespace}0"))),
             None => Bound::Unbounded,
@@ -108,19 +108,19 @@ impl Snapshot {
     }
 }
 
-/// What happened to an object.
+/// A change of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// It is new.
+    /// It was created.
     Added,
     /// It was changed.
     Modified,
-    /// It is gone.
+    /// It was deleted.
     Deleted,
 }
 
 impl Change {
-    /// The type of a watch event.
+    /// Returns the type of the watch event.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Added => "ADDED",
@@ -132,17 +132,18 @@ impl Change {
 
 /// A change with the object before and after it.
 pub(crate) struct CacheEvent {
-    /// What happened.
+    /// The change.
     pub(crate) change: Change,
-    /// The object as it is now; for a deletion its last state, at the revision of the deletion.
+    /// The new state of the object; for a deletion its last state, at the revision of the deletion.
     pub(crate) object: Arc<StoredObject>,
-    /// The object as it was.
+    /// The previous state of the object.
     pub(crate) previous: Option<Arc<StoredObject>>,
-    /// The event as a line of a JSON watch, made once and shared by all watchers; the object's bytes are a part of it.
+    /// The event as a line of a JSON watch, encoded once and shared by all watchers; the object's bytes are a part of
+    /// it.
     pub(crate) frame: Bytes,
 }
 
-/// What a line of a JSON watch begins and ends with.
+/// Returns the beginning and end of a line of a JSON watch.
 fn brackets(change: Change) -> (&'static [u8], &'static [u8]) {
     let before: &[u8] = match change {
         Change::Added => br#"{"type":"ADDED","object":"#,
@@ -152,7 +153,7 @@ fn brackets(change: Change) -> (&'static [u8], &'static [u8]) {
     (before, b"}\n")
 }
 
-/// Writes an event with the object's metadata alone as a line of a JSON watch. Nothing is parsed for it.
+/// Writes an event with only the object's metadata as a line of a JSON watch, without parsing the object.
 pub(crate) fn write_metadata_frame(change: Change, object: &StoredObject, out: &mut Vec<u8>) {
     let (before, after) = brackets(change);
     out.extend_from_slice(before);
@@ -183,41 +184,41 @@ impl ResourceCache {
         }
     }
 
-    /// The store's prefix of this resource.
+    /// Returns the prefix of this resource in the store.
     pub(crate) fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    /// The object of a key (`namespace/name` or `name`).
+    /// Returns the object of a key (`namespace/name` or `name`).
     pub(crate) fn get(&self, key: &str) -> Option<Arc<StoredObject>> {
         self.state.read().objects.get(key).map(|cached| cached.object.clone())
     }
 
-    /// All objects, as of now.
+    /// Returns a snapshot of all objects.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let state = self.state.read();
         Snapshot { objects: state.objects.clone(), revision: state.revision }
     }
 
-    /// The list made last, if it is of this prefix and nothing has changed since.
+    /// Returns the last list, if it has this prefix and nothing has changed since.
     pub(crate) fn last_list(&self, prefix: &str, revision: Revision) -> Option<Arc<ListBody>> {
         let list = self.list.lock().clone()?;
         (list.prefix == prefix && list.revision == revision).then_some(list)
     }
 
-    /// Keeps a list for the next one who asks: informers that start together all want the same.
+    /// Keeps a list for the next request: informers that start together all request the same list.
     pub(crate) fn keep_list(&self, list: Arc<ListBody>) {
         if list.revision == self.state.read().revision {
             *self.list.lock() = Some(list);
         }
     }
 
-    /// Resolves at the next change after it is first polled (or enabled).
+    /// Resolves at the next change after it is first polled or enabled.
     pub(crate) fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }
 
-    /// The events after a revision, at most `limit` of them; `None` if some of them are no longer kept.
+    /// Returns at most `limit` events after a revision; `None` if some of them are no longer kept.
     pub(crate) fn events_after(&self, revision: Revision, limit: usize) -> Option<Vec<Arc<CacheEvent>>> {
         let state = self.state.read();
         if revision < state.log_start {
@@ -227,8 +228,8 @@ impl ResourceCache {
         Some(state.log.range(from..).take(limit).cloned().collect())
     }
 
-    /// The lines of all events after a revision whose keys begin with a prefix, and the revision they go up to; `None` if
-    /// some are no longer kept. Watchers that ask for the same get the same bytes.
+    /// Returns the lines of all events after a revision whose keys begin with a prefix, with the revision of the last
+    /// one; `None` if some are no longer kept. Watchers with the same position share the bytes.
     pub(crate) fn lines_after(&self, revision: Revision, prefix: &str, limit: usize) -> Option<(Revision, Bytes)> {
         let events = self.events_after(revision, limit)?;
         let to = events.last().map_or(revision, |event| event.object.revision);
@@ -267,7 +268,7 @@ impl ResourceCache {
         self.changed.notify_waiters();
     }
 
-    /// Replaces everything after a gap in the events.
+    /// Replaces the state after a gap in the events.
     pub(super) fn replace(&self, entries: &[&Entry], revision: Revision) {
         let mut objects = Objects::new();
         for entry in entries {
@@ -275,7 +276,7 @@ impl ResourceCache {
                 Some(object) => {
                     objects.insert(entry.key[self.prefix.len()..].into(), Cached::new(Arc::new(object)));
                 }
-                None => error!(key = &*entry.key, "the store holds something that is not an object; it is not served"),
+                None => error!(key = &*entry.key, "skipping a stored value that is not an object"),
             }
         }
         let mut state = self.state.write();
@@ -287,7 +288,7 @@ impl ResourceCache {
 }
 
 impl State {
-    /// Applies one event to the objects. `None` if nothing came of it.
+    /// Applies an event to the objects; returns `None` if it changes nothing.
     fn step(&mut self, key: &str, event: &Event) -> Option<CacheEvent> {
         let Some(value) = &event.value else {
             let previous = self.objects.remove(key)?.object;
@@ -299,7 +300,7 @@ impl State {
         let change = if previous.is_some() { Change::Modified } else { Change::Added };
         let (before, after) = brackets(change);
         let Some((object, frame)) = StoredObject::framed(value, event.revision, before, after) else {
-            error!(key, "the store holds something that is not an object; it is not served");
+            error!(key, "skipping a stored value that is not an object");
             return None;
         };
         let object = Arc::new(object);

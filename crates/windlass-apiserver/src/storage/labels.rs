@@ -1,12 +1,12 @@
-//! A filter over labels that fits into a word, so that a scan can pass over objects without touching them.
+//! A filter over labels that fits into a word, so that a scan can skip objects without reading them.
 
-/// One bit for each label of an object. Two labels may share a bit: a filter that fits says "perhaps", one that does not
-/// fit says "no".
+/// One bit per label of an object. Labels may share a bit: if the filter matches, the object may have the labels; if it
+/// does not, the object does not have them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct LabelBits(u64);
 
 impl LabelBits {
-    /// The filter of some labels.
+    /// Returns the filter of some labels.
     pub(crate) fn of<'a>(labels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         Self(labels.into_iter().fold(0, |bits, (key, value)| bits | 1 << (hash(key, value) % 64)))
     }
@@ -17,7 +17,7 @@ impl LabelBits {
     }
 }
 
-/// FNV-1a: short keys, no need to resist attack (a collision costs a look at the object).
+/// FNV-1a: keys are short, and a collision costs only a look at the object, so it need not resist attacks.
 fn hash(key: &str, value: &str) -> u64 {
     let bytes = key.bytes().chain([b'=']).chain(value.bytes());
     let hash =

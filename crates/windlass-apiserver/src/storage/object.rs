@@ -1,8 +1,8 @@
-//! A stored object: its encoded bytes, and the few parts of it that requests look at.
+//! A stored object: its encoded bytes, and the few parsed parts that requests need.
 //!
-//! The store keeps an object as JSON that begins with kind, apiVersion and metadata, without a resourceVersion (which is
-//! known only once the write is committed). The resource version is spliced in once, when the write comes back from the
-//! store as an event; from then on the bytes are shared by the cache, every watcher and every answer.
+//! The store keeps an object as JSON that begins with kind, apiVersion and metadata, without a resource version, which
+//! is known only after the commit. The resource version is inserted once, when the write returns from the store as an
+//! event; from then on the cache, all watchers and all answers share the bytes.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -16,22 +16,22 @@ use windlass_store::Revision;
 pub(crate) struct StoredObject {
     /// The object as JSON, resource version included.
     bytes: Bytes,
-    /// Where `"metadata"` begins: list items of built-in kinds start there.
+    /// The offset of `"metadata"`, where list items of built-in kinds begin.
     metadata_at: u32,
-    /// Where the resource version begins, just behind `"metadata":{`, and where it ends.
+    /// The offset of the resource version, right after `"metadata":{`, and of its end.
     version_at: u32,
     version_end: u32,
     /// The revision of the write, or of the deletion.
     pub(crate) revision: Revision,
-    /// The revision at which it got its content.
+    /// The revision at which the content was written.
     pub(crate) written: Revision,
     /// The parsed parts.
     pub(crate) header: Header,
-    /// Whether it is in the version that is served, though it is not stored so.
+    /// Whether the object was converted to the served version from another stored one.
     is_converted: bool,
 }
 
-/// What is parsed of an object.
+/// The parsed parts of an object.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Header {
     /// The name.
@@ -40,18 +40,18 @@ pub(crate) struct Header {
     pub(crate) namespace: Box<str>,
     /// The uid.
     pub(crate) uid: Box<str>,
-    /// The labels in one piece, `key NUL value NUL`, so that a scan touches one place in memory for all of them.
+    /// The labels in one string, `key NUL value NUL`, so that a scan reads one place in memory.
     labels: Box<str>,
 }
 
 impl Header {
-    /// The labels, ordered by key.
+    /// Returns the labels, ordered by key.
     pub(crate) fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
         let mut parts = self.labels.split_terminator('\0');
         std::iter::from_fn(move || Some((parts.next()?, parts.next()?)))
     }
 
-    /// The value of a label.
+    /// Returns the value of a label.
     pub(crate) fn label(&self, key: &str) -> Option<&str> {
         self.labels().find(|(have, _)| *have == key).map(|(_, value)| value)
     }
@@ -61,12 +61,12 @@ const METADATA: &[u8] = br#""metadata":{"#;
 const VERSION: &[u8] = br#""resourceVersion":""#;
 
 impl StoredObject {
-    /// Reads the stored form. `None` if the bytes are not an object as [`encode`] writes it.
+    /// Parses the stored form; returns `None` if the bytes are not an object as [`encode`] writes it.
     pub(crate) fn parse(raw: &[u8], revision: Revision) -> Option<Self> {
         Self::framed(raw, revision, b"", b"").map(|(object, _)| object)
     }
 
-    /// Reads the stored form and puts it into a frame; the object's bytes are a part of the frame's.
+    /// Parses the stored form and puts it into a frame; the object's bytes are a part of the frame's.
     pub(super) fn framed(raw: &[u8], revision: Revision, before: &[u8], after: &[u8]) -> Option<(Self, Bytes)> {
         #[derive(Deserialize)]
         struct Envelope<'a> {
@@ -96,7 +96,7 @@ impl StoredObject {
         Self::assemble(&raw[..splice], &raw[splice..], metadata_at, revision, header, before, after)
     }
 
-    /// The same object as the last state before a deletion at `revision`, in a frame.
+    /// Returns the object as the last state before a deletion at `revision`, in a frame.
     pub(super) fn deleted_in(&self, revision: Revision, before: &[u8], after: &[u8]) -> (Self, Bytes) {
         let (head, tail) = self.around_version();
         let (object, frame) =
@@ -105,38 +105,39 @@ impl StoredObject {
         (Self { written: self.written, is_converted: self.is_converted, ..object }, frame)
     }
 
-    /// The same object as the last state before a deletion at `revision`.
+    /// Returns the object as the last state before a deletion at `revision`.
     #[must_use]
     pub(crate) fn deleted_at(&self, revision: Revision) -> Self {
         self.deleted_in(revision, b"", b"").0
     }
 
-    /// The same object as a webhook has converted it, encoded as for the store. `None` if that is no object.
+    /// Returns the object with the content that a webhook has converted, encoded as for the store; `None` if that is
+    /// not an object.
     pub(crate) fn converted(&self, raw: &[u8]) -> Option<Self> {
         let converted = Self::parse(raw, self.revision)?;
         Some(Self { written: self.written, is_converted: true, ..converted })
     }
 
-    /// Whether it is in the version that is served, though it is not stored so.
+    /// Whether the object was converted to the served version from another stored one.
     pub(crate) fn is_converted(&self) -> bool {
         self.is_converted
     }
 
-    /// The apiVersion that it is stored in.
+    /// Returns the apiVersion in which it is stored.
     pub(crate) fn api_version(&self) -> String {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Beginning {
             api_version: String,
         }
-        // It stands before the metadata.
+        // It precedes the metadata.
         let mut head = self.bytes[..self.metadata_at as usize].trim_ascii_end().to_vec();
         head.pop_if(|last| *last == b',');
         head.push(b'}');
         serde_json::from_slice::<Beginning>(&head).map(|beginning| beginning.api_version).unwrap_or_default()
     }
 
-    /// The JSON of its metadata.
+    /// Returns the JSON of the metadata.
     pub(crate) fn metadata(&self) -> &[u8] {
         let rest = &self.bytes[self.metadata_at as usize + METADATA.len() - 1..];
         let mut values = serde_json::Deserializer::from_slice(rest).into_iter::<IgnoredAny>();
@@ -144,7 +145,7 @@ impl StoredObject {
         &rest[..values.byte_offset()]
     }
 
-    /// What stands before and behind the resource version.
+    /// Returns the bytes before and after the resource version.
     fn around_version(&self) -> (&[u8], &[u8]) {
         (&self.bytes[..self.version_at as usize], &self.bytes[self.version_end as usize..])
     }
@@ -185,31 +186,31 @@ impl StoredObject {
         Some((object, frame))
     }
 
-    /// The object as an item of a built-in list: without kind and apiVersion.
+    /// Writes the object as an item of a built-in list: without kind and apiVersion.
     pub(crate) fn write_untyped(&self, out: &mut Vec<u8>) {
         out.push(b'{');
         out.extend_from_slice(&self.bytes[self.metadata_at as usize..]);
     }
 
-    /// The whole object as JSON.
+    /// Returns the complete object as JSON.
     pub(crate) fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// The object as a value, resource version included.
+    /// Returns the object as a value, resource version included.
     pub(crate) fn to_value(&self) -> Value {
-        // The first is faster, but reads only what is nested less deeply than objects may be.
+        // The first parser is faster, but has a lower limit on nesting than objects have.
         serde_json::from_slice(&self.bytes)
             .unwrap_or_else(|_| windlass_schema::json::parse(&self.bytes).expect("a stored object must be JSON").value)
     }
 
-    /// Whether this is what it is stored as.
+    /// Whether the stored form of the object is exactly these bytes.
     pub(crate) fn is_stored_as(&self, raw: &[u8]) -> bool {
         let (head, tail) = self.around_version();
         raw.len() == head.len() + tail.len() && raw.starts_with(head) && raw.ends_with(tail)
     }
 
-    /// How many bytes it has.
+    /// Returns the size in bytes.
     pub(crate) fn size(&self) -> usize {
         self.bytes.len()
     }
@@ -229,7 +230,8 @@ fn write_number(mut number: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Labels in one piece. One that has a NUL in it (no valid label has) is left out rather than read as another.
+/// Joins labels to one string. A label that contains NUL, which no valid label does, is omitted, because it would be
+/// read as another label.
 fn join(labels: BTreeMap<Cow<'_, str>, Cow<'_, str>>) -> Box<str> {
     let mut out = String::new();
     for (key, value) in labels.iter().filter(|(key, value)| !key.contains('\0') && !value.contains('\0')) {
@@ -253,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_resource_version_is_spliced_in() {
+    fn the_resource_version_is_inserted() {
         let mut value = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "data": {"metadata": "x"},
             "metadata": {"name": "a", "namespace": "n", "labels": {"b": "2", "a": "1", "empty": ""}, "resourceVersion": "7"},

@@ -1,4 +1,4 @@
-//! Binding a pod to a node, as schedulers do.
+//! Binds a pod to a node, as schedulers do.
 
 use http::StatusCode;
 use serde_json::Value;
@@ -16,7 +16,7 @@ use crate::{
     write::{ManagedFieldsMode, OnConflict, decode::decode_body, update_object},
 };
 
-/// POST of a Binding to a pod, or to the old collection of bindings.
+/// Creates a Binding of a pod, or in the old collection of bindings.
 pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
     let options = WriteOptions::parse(&call.query, WriteKind::Create)?;
     let mut binding = decode_body(call, FieldValidation::Ignore)?;
@@ -25,7 +25,7 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
     call_webhooks(call, &subject, &mut binding).await?;
     let registry = call.server.registry.load_full();
     let endpoint = registry.endpoint("", "v1", "pods").ok_or_else(ApiError::no_such_resource)?;
-    // The binding is written into the pod, past the rules for ordinary updates.
+    // The binding is written to the pod, past the rules for ordinary updates.
     let target = ResourceRequest { resource: "pods", name: &name, subresource: "binding", ..call.target.clone() };
     let pods = call.redirected(endpoint, target);
     let now = call.server.now();
@@ -42,7 +42,7 @@ fn bind(object: &mut Value, binding: &Value, now: jiff::Timestamp) -> Result<()>
     let name = meta::text(object, "name").to_owned();
     let errors = pod::binding::validate(binding);
     if !errors.is_empty() {
-        // The real server does not expect this either.
+        // The real server does not expect this error either.
         return Err(ApiError::unexpected(aggregate(&errors)));
     }
     pod::binding::bind(object, binding, now).map_err(|why| ApiError::conflict("pods/binding", "", &name, &why))

@@ -28,14 +28,14 @@ use crate::{
 
 pub(crate) use self::log::log;
 
-/// A pod that somebody answers for.
+/// A pod with the connections to it.
 struct Target {
     pod: Pod,
     connections: Arc<dyn PodConnections>,
 }
 
-/// What can be read next, some ten kilobytes at most; none at the end. A terminal whose other side is closed is an error to
-/// read, which is its end.
+/// Reads the next piece, at most some ten kilobytes; returns `None` at the end. A terminal whose other side is closed
+/// fails to read, which is its end.
 async fn next_piece(from: &mut (impl AsyncRead + Unpin), buffer: &mut BytesMut) -> Option<Bytes> {
     buffer.reserve(32 << 10);
     match from.read_buf(buffer).await {
@@ -44,7 +44,7 @@ async fn next_piece(from: &mut (impl AsyncRead + Unpin), buffer: &mut BytesMut) 
     }
 }
 
-/// Connects to whatever the subresource names, if nobody objects.
+/// Connects to the target of the subresource, if no webhook rejects it.
 pub(crate) async fn connect(call: &Call<'_>) -> Result<Answer> {
     let subject = Subject { operation: Operation::Connect, name: call.target.name, options: Options::Connect };
     call_webhooks(call, &subject, &mut options(call)).await?;
@@ -56,7 +56,7 @@ pub(crate) async fn connect(call: &Call<'_>) -> Result<Answer> {
     }
 }
 
-/// The query as the object that webhooks get to see.
+/// Returns the query as the object that webhooks see.
 fn options(call: &Call<'_>) -> Value {
     let (api_version, kind) = call.body_kind();
     let mut options = json!({"apiVersion": api_version, "kind": kind});
@@ -119,7 +119,7 @@ async fn port_forward(call: &Call<'_>) -> Result<Answer> {
     upgrade::port_forward(call, target)
 }
 
-/// Proxies, which nobody answers for.
+/// Rejects proxy requests, which are not supported.
 async fn reject_proxy(call: &Call<'_>) -> Result<Answer> {
     let object = current(call).await?;
     let name = call.target.name;
@@ -172,7 +172,7 @@ fn no_connections(call: &Call<'_>, node: &str) -> ApiError {
     ))
 }
 
-/// Which streams the client asks for.
+/// Returns the streams that the client requests.
 fn streams(call: &Call<'_>) -> Result<Streams> {
     let tty = call.query.flag("tty");
     let flag = |name: &str| call.query.flag(name);
@@ -180,11 +180,11 @@ fn streams(call: &Call<'_>) -> Result<Streams> {
     if !streams.stdin && !streams.stdout && !streams.stderr {
         return Err(ApiError::bad_request("you must specify at least 1 of stdin, stdout, stderr"));
     }
-    // A terminal has one output.
+    // A terminal has a single output.
     Ok(Streams { stderr: streams.stderr && !tty, ..streams })
 }
 
-/// The container that is meant: the one that is named, or the only one there is.
+/// Returns the requested container: the named one, or the only one of the pod.
 fn container(pod: &Value, container: &str, name: &str) -> Result<String> {
     let named = |list: &str| -> Vec<String> {
         let containers = pod["spec"][list].as_array().into_iter().flatten();

@@ -1,4 +1,4 @@
-//! Eviction: a deletion that asks first whether the pod may go.
+//! Eviction: a deletion that PodDisruptionBudgets may reject.
 
 use std::collections::BTreeMap;
 
@@ -27,13 +27,13 @@ use crate::{
     },
 };
 
-/// How often an eviction that loses races is tried.
+/// The number of times an eviction is tried after conflicts.
 const ATTEMPTS: usize = 20;
 
-/// Seconds after which to ask a budget again that is not settled.
+/// The seconds after which to try again if the budget is not up to date.
 const UNSETTLED: u64 = 10;
 
-/// POST of an Eviction.
+/// Creates an Eviction.
 pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
     let write = WriteOptions::parse(&call.query, WriteKind::Create)?;
     let mut eviction = decode_body(call, write.field_validation)?;
@@ -60,7 +60,7 @@ async fn evict(call: &Call<'_>, options: DeleteOptions) -> Result<()> {
         if !leaves && phase != "Pending" {
             return ask_and_delete(call, &pod, options).await;
         }
-        // One that has not begun may begin meanwhile, and counts then.
+        // A pending pod may start meanwhile, and counts then.
         let held = !leaves && !stated;
         let resource_version = if held { version() } else { options.resource_version.clone() };
         match delete(call, DeleteOptions { resource_version, ..options.clone() }).await {
@@ -71,7 +71,7 @@ async fn evict(call: &Call<'_>, options: DeleteOptions) -> Result<()> {
     Ok(())
 }
 
-/// Asks the budget that the pod falls under, and deletes the pod.
+/// Charges the budget that covers the pod, and deletes the pod.
 async fn ask_and_delete(call: &Call<'_>, pod: &Value, options: DeleteOptions) -> Result<()> {
     let name = call.target.name;
     let budgets = budgets_of(call, pod);
@@ -83,7 +83,7 @@ async fn ask_and_delete(call: &Call<'_>, pod: &Value, options: DeleteOptions) ->
     }
     let budget_name = meta::text(budget, "name");
     if !pod::is_ready(pod) && eviction::allows_unready_eviction(budget) {
-        // Should it become ready meanwhile, it counts.
+        // The pod may become ready meanwhile, and counts then.
         let stated = options.resource_version.is_some();
         let resource_version = Some(meta::text(pod, "resourceVersion").to_owned());
         return match delete(call, DeleteOptions { resource_version, ..options }).await {
@@ -95,7 +95,7 @@ async fn ask_and_delete(call: &Call<'_>, pod: &Value, options: DeleteOptions) ->
     delete(call, options).await
 }
 
-/// The budgets that select a pod.
+/// Returns the budgets that select a pod.
 fn budgets_of(call: &Call<'_>, pod: &Value) -> Vec<Value> {
     let labels = pod["metadata"]["labels"].as_object().into_iter().flatten();
     let labels: BTreeMap<String, String> =
@@ -110,7 +110,7 @@ fn budgets_of(call: &Call<'_>, pod: &Value) -> Vec<Value> {
     budgets.range(&prefix, None).map(|(_, cached)| cached.object.to_value()).filter(selects).collect()
 }
 
-/// Takes one disruption from a budget.
+/// Charges a disruption to a budget.
 async fn charge(call: &Call<'_>, budget: &str, pod: &str, dry_run: bool) -> Result<()> {
     let registry = call.server.registry.load_full();
     let endpoint = registry.endpoint("policy", "v1", "poddisruptionbudgets").ok_or_else(ApiError::no_such_resource)?;
@@ -128,13 +128,13 @@ async fn charge(call: &Call<'_>, budget: &str, pod: &str, dry_run: bool) -> Resu
     let options = WriteOptions { dry_run, field_manager: MANAGER.to_owned(), ..WriteOptions::internal() };
     let now = call.server.now();
     let charged = update_object(&budgets, &options, OnConflict::Retry, ManagedFieldsMode::Track, |budget| {
-        eviction::check_and_decrement(budget, pod, now).map_err(|refusal| refused(refusal, meta::text(budget, "name")))
+        eviction::check_and_decrement(budget, pod, now).map_err(|denied| rejected(denied, meta::text(budget, "name")))
     });
     charged.await.map(drop)
 }
 
-fn refused(refusal: Denied, budget: &str) -> ApiError {
-    match refusal {
+fn rejected(denied: Denied, budget: &str) -> ApiError {
+    match denied {
         Denied::NotYet => unsettled(budget),
         Denied::Broken(why) => ApiError::forbidden("poddisruptionbudget", "policy", budget, why),
         Denied::Exhausted(why) => too_many(&why, None),
@@ -153,7 +153,7 @@ fn too_many(why: &str, seconds: Option<u64>) -> ApiError {
     ApiError::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message).with_details(details)
 }
 
-/// Says in the pod why it goes, and deletes it.
+/// Adds the reason to the conditions of the pod, and deletes it.
 async fn delete(call: &Call<'_>, mut options: DeleteOptions) -> Result<()> {
     if !options.dry_run {
         let target = ResourceRequest { subresource: "status", ..call.target.clone() };
@@ -176,12 +176,12 @@ async fn delete(call: &Call<'_>, mut options: DeleteOptions) -> Result<()> {
             options.resource_version = Some(pod.revision.to_string());
         }
     }
-    // Webhooks were asked about the eviction already.
+    // Webhooks were called for the eviction already.
     let pods = call.redirected(call.endpoint, call.target.clone());
     delete_named(&pods, call.target.namespace, call.target.name, &options).await.map(drop)
 }
 
-/// A Status that says that all went well.
+/// Returns a Status of success.
 pub(crate) fn success(code: StatusCode) -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": code.as_u16()})
 }

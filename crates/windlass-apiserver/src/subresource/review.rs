@@ -1,4 +1,4 @@
-//! Questions instead of objects: who am I, may I.
+//! Reviews, which are questions instead of objects: tokens, and the user itself.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use crate::{
     write::{decode::decode_body, managed_fields},
 };
 
-/// `kubectl auth whoami`.
+/// Answers `kubectl auth whoami`.
 pub(crate) fn self_subject(call: &Call<'_>) -> Result<Answer> {
     let mut review = decode_body(call, FieldValidation::Warn)?;
     let info = info(call.user);
@@ -22,7 +22,7 @@ pub(crate) fn self_subject(call: &Call<'_>) -> Result<Answer> {
     Ok(Answer::Value { code: StatusCode::CREATED, value: review })
 }
 
-/// Who shows a token.
+/// Returns the user of a token.
 pub(crate) async fn token(call: &Call<'_>) -> Result<Answer> {
     let options = WriteOptions::parse(&call.query, WriteKind::Create)?;
     let mut review = decode_body(call, options.field_validation)?;
@@ -39,7 +39,7 @@ pub(crate) async fn token(call: &Call<'_>) -> Result<Answer> {
     };
     let status = match call.server.user_of_token(&token, &audiences).await {
         Ok((user, meant)) => {
-            // One that is good is not shown to everybody who sees the answer.
+            // A valid token must not be visible in the answer.
             spec.as_object_mut().map(|spec| spec.remove("token"));
             let mut status = json!({"authenticated": true, "user": info(&user)});
             if asked.is_some() {
@@ -53,7 +53,7 @@ pub(crate) async fn token(call: &Call<'_>) -> Result<Answer> {
     Ok(Answer::Value { code: StatusCode::CREATED, value: review })
 }
 
-/// What is known of somebody.
+/// Returns the attributes of a user.
 fn info(user: &User) -> Value {
     let mut info = json!({"username": user.name, "groups": user.groups});
     if !user.uid.is_empty() {
@@ -65,7 +65,7 @@ fn info(user: &User) -> Value {
     info
 }
 
-/// Reviews of access: there are none yet.
+/// Rejects access reviews, which are not supported yet.
 pub(crate) fn unserved(_call: &Call<'_>) -> Result<Answer> {
     Err(ApiError::method_not_allowed())
 }

@@ -1,4 +1,4 @@
-//! The scale of a workload: a small object that is a view of a larger one.
+//! The scale of a workload: a small view of a larger object.
 
 use http::StatusCode;
 use serde_json::Value;
@@ -28,10 +28,10 @@ use crate::{
     },
 };
 
-/// How often a scale is asked about anew after somebody else has changed the object.
+/// The number of times webhooks are called again after a conflict.
 const ATTEMPTS: usize = 10;
 
-/// GET, PUT and PATCH of a scale.
+/// Handles GET, PUT and PATCH of a scale.
 pub(crate) async fn dispatch(call: &Call<'_>, verb: Verb) -> Result<Answer> {
     let object = call.redirected(call.endpoint, ResourceRequest { subresource: "", ..call.target.clone() });
     match verb {
@@ -49,10 +49,10 @@ pub(crate) async fn dispatch(call: &Call<'_>, verb: Verb) -> Result<Answer> {
             let mut scale = decode_body(call, options.field_validation)?;
             match_name(call, &scale)?;
             match_namespace(call, &mut scale)?;
-            // That of a custom resource without a resource version means whatever there is.
+            // A scale of a custom resource without a resource version is written unconditionally.
             let stated = scale_of(call.endpoint).is_none() || !meta::text(&scale, "resourceVersion").is_empty();
             let on_conflict = if stated { OnConflict::Fail } else { OnConflict::Retry };
-            let wish = |old: &Value| {
+            let desire = |old: &Value| {
                 if scale_of(call.endpoint).is_some() {
                     check_uid(&object, &scale, old)?;
                 }
@@ -60,37 +60,37 @@ pub(crate) async fn dispatch(call: &Call<'_>, verb: Verb) -> Result<Answer> {
                 managed_fields::track(call, &options, Some(&view(call.endpoint, old)?), &mut scale);
                 Ok(scale)
             };
-            write(call, &object, &options, on_conflict, wish).await
+            write(call, &object, &options, on_conflict, desire).await
         }
         Verb::Patch => {
             let media_type = patch::media_type(call)?;
             let options = WriteOptions::parse(&call.query, patch::kind(media_type))?;
             let patch = patch::Patch::decode(call, media_type, &options)?;
-            let wish = |old: &Value| patch.changed(call, &view(call.endpoint, old)?, &options);
-            write(call, &object, &options, OnConflict::Retry, wish).await
+            let desire = |old: &Value| patch.changed(call, &view(call.endpoint, old)?, &options);
+            write(call, &object, &options, OnConflict::Retry, desire).await
         }
         _ => Err(ApiError::method_not_allowed()),
     }
 }
 
-/// Writes the scale that is wished for into the object behind it.
+/// Writes the desired scale to its object.
 async fn write(
     call: &Call<'_>,
     object: &Call<'_>,
     options: &WriteOptions,
     on_conflict: OnConflict,
-    wish: impl Fn(&Value) -> Result<Value>,
+    desire: impl Fn(&Value) -> Result<Value>,
 ) -> Result<Answer> {
     let endpoint = call.endpoint;
     for _ in 0..ATTEMPTS {
         let Some(hooks) = webhooks::hooks_for(call) else { break };
         let current = call.current().await?.ok_or_else(|| call.not_found())?;
         let old = to_served_value(call, current).await?;
-        let wished = ask(call, &hooks, options, &old, wish(&old)?).await?;
-        // What webhooks have agreed to is good for the object that they were told of, and for no other.
+        let desired = call_scale_webhooks(call, &hooks, options, &old, desire(&old)?).await?;
+        // The consent of webhooks holds only for the object that they have seen.
         let written = update_object(object, options, OnConflict::Fail, ManagedFieldsMode::AlreadySet, |present| {
             match meta::text(present, "resourceVersion") == meta::text(&old, "resourceVersion") {
-                true => Ok(wished.clone()),
+                true => Ok(desired.clone()),
                 false => Err(call.modified(call.target.name)),
             }
         });
@@ -100,13 +100,19 @@ async fn write(
         }
     }
     let written = update_object(object, options, on_conflict, ManagedFieldsMode::AlreadySet, |old| {
-        rescaled(endpoint, old, &wish(old)?)
+        rescaled(endpoint, old, &desire(old)?)
     });
     answer(endpoint, written.await?)
 }
 
-/// Asks webhooks about a scale; gives the object with it.
-async fn ask(call: &Call<'_>, hooks: &Hooks, options: &WriteOptions, old: &Value, mut scale: Value) -> Result<Value> {
+/// Calls the webhooks for a scale; returns the object with that scale.
+async fn call_scale_webhooks(
+    call: &Call<'_>,
+    hooks: &Hooks,
+    options: &WriteOptions,
+    old: &Value,
+    mut scale: Value,
+) -> Result<Value> {
     let endpoint = call.endpoint;
     let subject = Subject { operation: Operation::Update, name: call.target.name, options: Options::Write(options) };
     let before = plain(endpoint, old)?;
@@ -119,13 +125,13 @@ async fn ask(call: &Call<'_>, hooks: &Hooks, options: &WriteOptions, old: &Value
         &mut Rounds::default(),
     ))
     .await?;
-    let wished = rescaled(endpoint, old, &scale)?;
-    Box::pin(webhooks::call_validating_webhooks(call, hooks, &subject, &plain(endpoint, &wished)?, Some(&before)))
+    let desired = rescaled(endpoint, old, &scale)?;
+    Box::pin(webhooks::call_validating_webhooks(call, hooks, &subject, &plain(endpoint, &desired)?, Some(&before)))
         .await?;
-    Ok(wished)
+    Ok(desired)
 }
 
-/// The scale of an object, as it is shown.
+/// Returns the scale of an object as clients see it.
 fn plain(endpoint: &Endpoint, object: &Value) -> Result<Value> {
     match scale_of(endpoint) {
         Some(paths) => Ok(custom::scale::shown(custom::scale::view(paths, object)?)),
@@ -133,12 +139,12 @@ fn plain(endpoint: &Endpoint, object: &Value) -> Result<Value> {
     }
 }
 
-/// Where the definition of a custom resource says that its scale is.
+/// Returns the scale paths of a custom resource.
 fn scale_of(endpoint: &Endpoint) -> Option<&Scale> {
     endpoint.custom()?.scale.as_ref()
 }
 
-/// The scale of an object, to be changed and written back.
+/// Returns the scale of an object, to be changed and written back.
 fn view(endpoint: &Endpoint, object: &Value) -> Result<Value> {
     let mut view = match scale_of(endpoint) {
         Some(paths) => custom::scale::view(paths, object)?,
@@ -148,7 +154,7 @@ fn view(endpoint: &Endpoint, object: &Value) -> Result<Value> {
     Ok(view)
 }
 
-/// The object with the replicas of a scale.
+/// Returns the object with the replicas of a scale.
 fn rescaled(endpoint: &Endpoint, old: &Value, scale: &Value) -> Result<Value> {
     let resource = &*endpoint.resource;
     let name = meta::text(old, "name");

@@ -18,15 +18,16 @@ use crate::{
 const GROUP: &str = "authentication.k8s.io";
 const KIND: &str = "TokenRequest";
 
-/// How long a token is good for, if nothing is said, and at least, and at most.
+/// The validity of a token in seconds: default, minimum and maximum.
 const DEFAULT: i64 = 3600;
 const SHORTEST: i64 = 600;
 const LONGEST: i64 = 1 << 32;
-/// Who asks for this long is a pod that may not ask again: its token is good for longer, and somebody is told.
+/// The validity that kubelets request for pods whose clients may not reload tokens. Such a token is valid for longer,
+/// and its late use is reported.
 const UNRENEWED: i64 = 3607;
 const EXTENDED: i64 = 365 * 24 * 3600;
 
-/// POST of a TokenRequest.
+/// Creates a token.
 pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
     let options = WriteOptions::parse(&call.query, WriteKind::Create)?;
     let mut request = decode_body(call, options.field_validation)?;
@@ -66,7 +67,7 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
         spec["audiences"] = json!([ISSUER]);
     }
     let seconds = check_duration(spec)?;
-    // It is shown even if there is none.
+    // The field is present even if it is null.
     spec["boundObjectRef"] = bound;
     let mut bound = bound_to(call, &spec["boundObjectRef"])?;
     bound.namespace = call.target.namespace.to_owned();
@@ -102,17 +103,17 @@ fn check_duration(spec: &Value) -> Result<i64> {
     let seconds = spec["expirationSeconds"].as_i64().unwrap_or_default();
     let mut errors = ErrorList::new();
     let path = Path::new("spec").child("expirationSeconds");
-    let mut refuse = |detail: &str| errors.push(FieldError::invalid(&path, &json!(seconds), detail));
+    let mut reject = |detail: &str| errors.push(FieldError::invalid(&path, &json!(seconds), detail));
     if seconds < SHORTEST {
-        refuse("may not specify a duration less than 10 minutes");
+        reject("may not specify a duration less than 10 minutes");
     }
     if seconds > LONGEST {
-        refuse("may not specify a duration larger than 2^32 seconds");
+        reject("may not specify a duration larger than 2^32 seconds");
     }
     if errors.is_empty() { Ok(seconds) } else { Err(ApiError::invalid(KIND, GROUP, "", &errors)) }
 }
 
-/// What a token is bound to, which must be there.
+/// Returns the objects that a token is bound to, which must exist.
 fn bound_to(call: &Call<'_>, reference: &Value) -> Result<Bound> {
     let mut bound = Bound::default();
     if reference.is_null() {

@@ -1,4 +1,4 @@
-//! Who shows a token.
+//! Authenticates tokens of service accounts.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use serde_json::Value;
 use super::{Claims, ISSUER, Reference};
 use crate::{meta, server::Inner, user::User};
 
-/// How many seconds clocks may be apart.
+/// The accepted difference between clocks, in seconds.
 const LEEWAY: i64 = 60;
 
-/// What is said of what is no token of this server.
+/// The error for anything that is not a token of this server.
 const NO_TOKEN: &str = "invalid bearer token";
 
 impl Inner {
-    /// Whom a token names for those that it is shown to, and which of them it is for. The text of a failure is for whoever
+    /// Returns the user of a token and those of the given audiences that it is for. The error may be shown to users who
     /// may review tokens.
     pub(crate) async fn user_of_token(&self, token: &str, shown_to: &[&str]) -> Result<(User, Vec<String>), String> {
         let claims = self.token_key.verify(token).filter(|claims| claims.iss == ISSUER).ok_or(NO_TOKEN)?;
@@ -45,7 +45,7 @@ impl Inner {
         if !self.is_there("serviceaccounts", namespace, account) {
             return Err(format!("serviceaccounts {:?} not found", account.name));
         }
-        // A pod says where it is, but that node may go before it.
+        // A pod's token names its node, but the node may be deleted before the pod.
         let node = bound.node.as_ref().filter(|_| bound.pod.is_none());
         let stands = bound.secret.as_ref().is_none_or(|secret| self.is_there("secrets", namespace, secret))
             && bound.pod.as_ref().is_none_or(|pod| self.is_there("pods", namespace, pod))
@@ -53,7 +53,7 @@ impl Inner {
         if stands { Ok((user(&claims), meant)) } else { Err("service account token has been invalidated".to_owned()) }
     }
 
-    /// Whether an object is the one that is meant, and is not about to go.
+    /// Whether an object is the bound one and is not about to be removed.
     fn is_there(&self, plural: &str, namespace: &str, wanted: &Reference) -> bool {
         let key = if namespace.is_empty() { wanted.name.clone() } else { format!("{namespace}/{}", wanted.name) };
         let object = self.storage.cache(&format!("/core/{plural}/")).get(&key);

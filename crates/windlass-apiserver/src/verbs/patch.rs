@@ -1,4 +1,4 @@
-//! PATCH: JSON patch, merge patch and strategic merge patch.
+//! PATCH: JSON patch, merge patch, strategic merge patch and server-side apply.
 
 use http::{StatusCode, header::CONTENT_TYPE};
 use serde_json::Value;
@@ -33,10 +33,10 @@ const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
 
-/// The media types of the patches that are served.
+/// The supported media types.
 const TYPES: [&str; 4] = [JSON, MERGE, STRATEGIC, APPLY];
 
-/// How often an apply tries to make an object that others make and delete at the same time.
+/// The number of times an apply tries to create an object that other clients create and delete at the same time.
 const CREATE_ATTEMPTS: usize = 8;
 
 /// A decoded patch.
@@ -47,7 +47,7 @@ pub(crate) enum Patch {
     Apply { patch: Value, duplicates: Vec<String> },
 }
 
-/// PATCH of an object or of a subresource that is a view of it.
+/// Patches an object, or the part of it that a subresource such as `status` is a view of.
 pub(crate) async fn patch(call: &Call<'_>) -> Result<Answer> {
     let media_type = media_type(call)?;
     let options = WriteOptions::parse(&call.query, kind(media_type))?;
@@ -58,13 +58,13 @@ pub(crate) async fn patch(call: &Call<'_>) -> Result<Answer> {
         }
         if call.current().await?.is_some() {
             match update_patched(call, &patch, &options).await {
-                // Somebody else has deleted it: it is to be made now.
+                // It was deleted meanwhile, so the apply has to create it.
                 Err(error) if error.code == StatusCode::NOT_FOUND => continue,
                 result => return result,
             }
         }
         match create_applied(call, &patch, &options).await {
-            // Somebody else was faster: there is an object to apply to now.
+            // It was created meanwhile, so the apply has to update it.
             Err(error) if error.reason == "AlreadyExists" && !options.dry_run => {}
             result => return Ok(result?.answer(StatusCode::CREATED)),
         }
@@ -82,7 +82,7 @@ async fn update_patched(call: &Call<'_>, patch: &Patch, options: &WriteOptions) 
     Ok(written.await?.answer(StatusCode::OK))
 }
 
-/// An object made by an apply.
+/// Creates an object by an apply.
 async fn create_applied(call: &Call<'_>, patch: &Patch, options: &WriteOptions) -> Result<Written> {
     let mut object = loop {
         let changed = call.heavily(|| patch.changed(call, call.endpoint.empty(), options));
@@ -102,12 +102,12 @@ async fn create_applied(call: &Call<'_>, patch: &Patch, options: &WriteOptions) 
     create_object(call, object, options, ManagedFieldsMode::AlreadySet).await
 }
 
-/// Which options a patch has.
+/// Returns the kind of options of a patch.
 pub(crate) fn kind(media_type: &str) -> WriteKind {
     if media_type == APPLY { WriteKind::Apply } else { WriteKind::Patch }
 }
 
-/// The media type of the patch, if it is one that is served.
+/// Returns the media type of the patch.
 pub(crate) fn media_type(call: &Call<'_>) -> Result<&'static str> {
     let header = call.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let given = header.split(';').next().unwrap_or_default().trim();
@@ -131,22 +131,22 @@ impl Patch {
         let checks = if lenient { Checks::Lenient } else { Checks::Strict };
         match media_type {
             APPLY => decode_apply(&call.body),
-            JSON => json_patch::Patch::decode(&call.body, checks).map(Patch::Json).map_err(|error| refused(&error)),
+            JSON => json_patch::Patch::decode(&call.body, checks).map(Patch::Json).map_err(|error| rejected(&error)),
             MERGE => merge_patch::decode(&call.body, checks)
                 .map(|decoded| Patch::Merge { patch: decoded.value, duplicates: decoded.duplicates })
                 .map_err(|error| ApiError::bad_request(error.to_string())),
             _ => strategic::decode(&call.body, checks)
                 .map(|decoded| Patch::Strategic { patch: decoded.value, duplicates: decoded.duplicates })
-                .map_err(|error| strategic_refused(&error)),
+                .map_err(|error| strategic_rejected(&error)),
         }
     }
 
-    /// Whether the patch makes an object that does not exist.
+    /// Whether the patch creates an object that does not exist.
     fn creates(&self) -> bool {
         matches!(self, Self::Apply { .. })
     }
 
-    /// The changed object, decoded into its kind again, with the owners of its fields.
+    /// Returns the desired object, decoded into its kind again, with managed fields.
     pub(crate) fn changed(&self, call: &Call<'_>, old: &Value, options: &WriteOptions) -> Result<Value> {
         if let Self::Apply { patch, duplicates } = self {
             let live = Some(old).filter(|old| !meta::text(old, "uid").is_empty());
@@ -162,10 +162,11 @@ impl Patch {
                 _ => Ok(object),
             };
         }
-        settled(call, options, old, self.patched(call, old.clone())?, &|| self.shown(call, old))
+        decode_patched(call, options, old, self.patched(call, old.clone())?, &|| self.shown(call, old))
     }
 
-    /// How an error shows the outcome of the patch. Made only then, from the beginning.
+    /// Returns the outcome of the patch as error messages show it. Computed again from the beginning, as it is rarely
+    /// needed.
     pub(crate) fn shown(&self, call: &Call<'_>, old: &Value) -> String {
         match self {
             Self::Strategic { patch, .. } => go_format::plain(patch),
@@ -173,11 +174,11 @@ impl Patch {
         }
     }
 
-    /// The outcome of the patch, whatever it looks like.
+    /// Returns the outcome of the patch, which need not be of the kind.
     pub(crate) fn patched(&self, call: &Call<'_>, mut old: Value) -> Result<Patched> {
         let (object, complaints): (_, &[String]) = match self {
             Self::Apply { patch, duplicates } => (patch.clone(), duplicates),
-            Self::Json(patch) => (patch.clone().apply(old).map_err(|error| refused(&error))?, patch.strict_errors()),
+            Self::Json(patch) => (patch.clone().apply(old).map_err(|error| rejected(&error))?, patch.strict_errors()),
             Self::Merge { patch, duplicates } => {
                 merge_patch::apply(&mut old, patch.clone());
                 (old, duplicates)
@@ -185,7 +186,7 @@ impl Patch {
             Self::Strategic { patch, duplicates } => {
                 let ty = call.body_type();
                 let object = strategic::apply(old, patch.clone(), ty, &call.endpoint.table.types)
-                    .map_err(|error| strategic_refused(&error))?;
+                    .map_err(|error| strategic_rejected(&error))?;
                 (object, duplicates)
             }
         };
@@ -193,15 +194,15 @@ impl Patch {
     }
 }
 
-/// The outcome of a patch, not yet known to be of its kind.
+/// The outcome of a patch, not yet decoded.
 pub(crate) struct Patched {
     pub(crate) object: Value,
-    /// What was odd about the patch itself.
+    /// Complaints about the patch itself.
     complaints: Vec<String>,
 }
 
-/// A patched object decoded into its kind again, with the owners of its fields.
-pub(crate) fn settled(
+/// Decodes a patched object into its kind again and sets its managed fields.
+pub(crate) fn decode_patched(
     call: &Call<'_>,
     options: &WriteOptions,
     old: &Value,
@@ -209,22 +210,22 @@ pub(crate) fn settled(
     shown: &dyn Fn() -> String,
 ) -> Result<Value> {
     let Patched { mut object, mut complaints } = patched;
-    // Metadata that is as it was need not be read again: that of a custom resource is most of it.
+    // Unchanged metadata, which is most of a custom resource, need not be decoded again.
     let known = call.endpoint.custom().is_some() && object["metadata"] == old["metadata"];
     let metadata = if known { object.as_object_mut().and_then(|map| map.remove("metadata")) } else { None };
     complaints.extend(decode_value(call, &mut object).map_err(|error| invalid_patch(&shown(), &error))?);
     if let Some(metadata) = metadata {
         object["metadata"] = metadata;
     }
-    judge(call, options.field_validation, shown, complaints)?;
+    apply_field_validation(call, options.field_validation, shown, complaints)?;
     managed_fields::track(call, options, Some(old), &mut object);
     Ok(object)
 }
 
-/// Reads a configuration to be applied: YAML, or JSON as a part of it.
+/// Decodes a configuration to apply: YAML, of which JSON is a subset.
 fn decode_apply(body: &[u8]) -> Result<Patch> {
     let bad = |why: String| ApiError::bad_request(format!("error decoding YAML: {why}"));
-    // Most clients send JSON, which is read faster as that; what is wrong with it is told as of YAML nevertheless.
+    // Most clients send JSON, which its own parser reads faster; errors are reported as those of YAML.
     let document = match json::parse(body) {
         Ok(document) if document.duplicates().is_empty() => document,
         _ => yaml::parse(body).map_err(|error| bad(format!("error converting YAML to JSON: {error}")))?,
@@ -243,14 +244,14 @@ fn decode_apply(body: &[u8]) -> Result<Patch> {
     }
 }
 
-/// What a strict YAML decoder says of keys that stand twice.
+/// Returns the error of a strict YAML decoder about duplicate keys.
 fn strict_error(duplicates: &[String]) -> String {
     let lines: Vec<String> = duplicates.iter().map(|duplicate| format!("  {duplicate}")).collect();
     format!("error converting YAML to JSON: yaml: unmarshal errors:\n{}", lines.join("\n"))
 }
 
-/// Unknown and duplicate fields: nothing, warnings, or an error.
-fn judge(
+/// Treats unknown and duplicate fields as the field validation demands: ignored, warnings, or an error.
+fn apply_field_validation(
     call: &Call<'_>,
     validation: FieldValidation,
     shown: &dyn Fn() -> String,
@@ -279,7 +280,7 @@ fn invalid_patch(shown: &str, why: &str) -> ApiError {
     ApiError::invalid("", "", "", &vec![error])
 }
 
-fn refused(error: &json_patch::Error) -> ApiError {
+fn rejected(error: &json_patch::Error) -> ApiError {
     match error.status() {
         400 => ApiError::bad_request(error.client_message()),
         413 => ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", error.client_message()),
@@ -287,7 +288,7 @@ fn refused(error: &json_patch::Error) -> ApiError {
     }
 }
 
-fn strategic_refused(error: &strategic::Error) -> ApiError {
+fn strategic_rejected(error: &strategic::Error) -> ApiError {
     match error.status() {
         400 => ApiError::bad_request(error.client_message()),
         422 => unprocessable(error.to_string(), error.client_message()),
@@ -295,7 +296,7 @@ fn strategic_refused(error: &strategic::Error) -> ApiError {
     }
 }
 
-/// 422 for a patch that cannot be applied: the client learns little, the log more.
+/// 422 for a patch that cannot be applied; the log gets more details than the client.
 fn unprocessable(cause: String, message: String) -> ApiError {
     let error = ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
     ApiError { cause: Some(cause.into()), ..error.with_details(serde_json::Map::new()) }

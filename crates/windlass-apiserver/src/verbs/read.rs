@@ -17,10 +17,10 @@ use crate::{
     write::convert,
 };
 
-/// How long a read waits for a revision that the server has not seen yet.
+/// How long a read waits for a revision that the server does not have yet.
 const WAIT: Duration = Duration::from_secs(3);
 
-/// GET of one object.
+/// Returns an object.
 pub(crate) async fn get(call: &Call<'_>) -> Result<Answer> {
     match call.query.text("resourceVersion") {
         "" => {
@@ -37,19 +37,19 @@ pub(crate) async fn get(call: &Call<'_>) -> Result<Answer> {
     Ok(Answer::Stored { code: StatusCode::OK, object })
 }
 
-/// GET of a collection.
+/// Returns a list.
 pub(crate) async fn list(call: &Call<'_>) -> Result<Answer> {
     let options = ListOptions::parse(&call.query, false)?;
     let selection = Selection::of(call)?;
     if !options.continue_token.is_empty() {
-        return go_on(call, &options, &selection).await;
+        return next_page(call, &options, &selection).await;
     }
     let limit = match options.resource_version.as_str() {
         "" => {
             call.server.storage.fresh().await?;
             options.limit
         }
-        // Any state will do, so it is served from memory and whole.
+        // Any state suffices, so the list comes from memory, without pages.
         "0" => None,
         text => {
             let revision = parse_resource_version(text)
@@ -69,7 +69,7 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Answer> {
     list_newest(call, &selection, None, limit).await
 }
 
-/// The newest state, after a key (relative to the selection's prefix).
+/// Lists the newest state, after a key (relative to the selection's prefix).
 async fn list_newest(
     call: &Call<'_>,
     selection: &Selection,
@@ -88,7 +88,7 @@ async fn list_newest(
     {
         return Ok(Answer::KnownList { body, revision: revision.0 });
     }
-    // What only a webhook can convert is selected when it is converted.
+    // Objects that a webhook converts are selected after the conversion.
     let converted = match call.endpoint.has_conversion_webhook() {
         true => selection.select_served(call, &snapshot, after.as_deref()).await?,
         false => Vec::new(),
@@ -129,8 +129,8 @@ fn page(
     ListAnswer { objects, revision: revision.0, continue_token, remaining, whole: None }
 }
 
-/// The next page of a list.
-async fn go_on(call: &Call<'_>, options: &ListOptions, selection: &Selection) -> Result<Answer> {
+/// Returns the next page of a list.
+async fn next_page(call: &Call<'_>, options: &ListOptions, selection: &Selection) -> Result<Answer> {
     let token = ContinueToken::decode(&options.continue_token)?;
     if !matches!(options.resource_version.as_str(), "" | "0") {
         return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
@@ -144,7 +144,7 @@ async fn go_on(call: &Call<'_>, options: &ListOptions, selection: &Selection) ->
     }
 }
 
-/// The state at an old revision, from the store's history.
+/// Lists the state at an old revision, from the store's history.
 async fn list_at(
     call: &Call<'_>,
     selection: &Selection,
@@ -197,7 +197,7 @@ async fn wait_for(call: &Call<'_>, revision: u64) -> Result<()> {
     reached.map_err(|_| too_large(revision, storage.applied(), Some(1)))
 }
 
-/// 504 for a revision from the future.
+/// 504 for a future revision.
 fn too_large(revision: u64, current: Revision, retry_after: Option<u32>) -> ApiError {
     let mut details = Map::new();
     let cause = json!([{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]);
@@ -209,7 +209,7 @@ fn too_large(revision: u64, current: Revision, retry_after: Option<u32>) -> ApiE
     ApiError::timeout(message).with_details(details)
 }
 
-/// 410 for a list whose revision is gone; a paged one is told how to go on without consistency.
+/// 410 for a list whose revision is no longer kept; a paged list gets a token to continue inconsistently.
 fn expired(after: Option<&str>) -> ApiError {
     let Some(after) = after else {
         return ApiError::expired("The resourceVersion for the provided list is too old.");

@@ -1,4 +1,4 @@
-//! Watches: the state to begin with, then the log of changes, for as long as both sides want.
+//! Watches: the initial state, then the log of changes, until one side ends the watch.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -19,11 +19,11 @@ use crate::{
     write::convert,
 };
 
-/// How many events a watcher takes from the log at once: enough to catch up quickly, few enough to share the lock.
+/// The number of events read from the log at once: enough to catch up quickly, few enough to release the lock soon.
 const BATCH: usize = 256;
-/// How often a client that wants bookmarks gets one.
+/// The interval of bookmarks.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
-/// A watch without a timeout of its own ends after between one and two times this.
+/// The minimum duration of a watch without a timeout; it ends after between one and two times this.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1800);
 
 struct Watcher {
@@ -31,11 +31,11 @@ struct Watcher {
     endpoint: Arc<Endpoint>,
     selection: Selection,
     format: EventFormat,
-    /// Everything up to here has been sent.
+    /// The revision up to which everything has been sent.
     cursor: Revision,
-    /// The state to begin with, still to be sent.
+    /// The rest of the initial state.
     initial: std::vec::IntoIter<Arc<StoredObject>>,
-    /// Whether to say when the initial state is complete.
+    /// Whether to announce the end of the initial state.
     announce_end: bool,
     bookmarks: Option<Interval>,
     deadline: Instant,
@@ -63,7 +63,7 @@ pub(crate) async fn watch(call: &Call<'_>) -> Result<Answer> {
         }
         Some(revision) if from_state => {
             let wait = Duration::from_secs(3);
-            // A revision that does not come in time is waited for in the stream.
+            // A revision that is not reached in time is awaited in the stream.
             let _ = tokio::time::timeout(wait, storage.reached(Revision(revision))).await;
         }
         Some(_) => {}
@@ -118,7 +118,7 @@ fn timeout(asked: Option<u64>) -> Duration {
     }
 }
 
-/// Resolves when the resource is no longer served as it was.
+/// Resolves when the endpoint is no longer served.
 async fn retired(endpoint: &Endpoint) {
     match endpoint.custom() {
         Some(custom) => custom.retired().await,
@@ -127,7 +127,7 @@ async fn retired(endpoint: &Endpoint) {
 }
 
 impl Watcher {
-    /// The next chunk of the stream; `None` at its end. A chunk may hold several events.
+    /// Returns the next chunk of the stream; `None` at its end. A chunk may hold several events.
     async fn next(&mut self) -> Option<Bytes> {
         if self.finished {
             return None;
@@ -143,7 +143,7 @@ impl Watcher {
         loop {
             let mut changed = pin!(endpoint.cache.changed());
             changed.as_mut().enable();
-            // Read before the log: with an empty answer from the log, everything up to here has been sent.
+            // Read before the log: if the log then has no more events, everything up to this revision has been sent.
             let applied = self.server.storage.applied();
             let lines = match self.converts {
                 true => self.converted_lines().await,
@@ -181,14 +181,14 @@ impl Watcher {
                 () = changed => {}
                 () = tokio::time::sleep_until(self.deadline) => return None,
                 () = self.server.stopping() => return None,
-                // What happened before the end is told before the end.
+                // Events before the end are sent before the stream ends.
                 () = retired(&endpoint) => ending = true,
                 _ = tick => return Some(self.bookmark(applied.max(self.cursor), false)),
             }
         }
     }
 
-    /// Some of the state to begin with.
+    /// Returns a part of the initial state.
     fn next_initial(&mut self) -> Option<Bytes> {
         let mut out = Vec::new();
         for object in self.initial.by_ref().take(BATCH) {
@@ -197,7 +197,7 @@ impl Watcher {
         (!out.is_empty()).then(|| out.into())
     }
 
-    /// The next events as they are sent, and the revision they go up to; `None` if some are no longer kept.
+    /// Returns the next events as lines, with the revision of the last one; `None` if some are no longer kept.
     fn lines(&mut self) -> Option<(Revision, Bytes)> {
         let endpoint = self.endpoint.clone();
         let as_stored = endpoint.served_as_stored_after() == Revision(0);
@@ -213,7 +213,7 @@ impl Watcher {
         Some((to, out.into()))
     }
 
-    /// The same, where it takes a webhook to convert the objects.
+    /// Returns the same for objects that a webhook converts.
     async fn converted_lines(&mut self) -> Result<Option<(Revision, Bytes)>> {
         let Some(events) = self.endpoint.cache.events_after(self.cursor, BATCH) else { return Ok(None) };
         let to = events.last().map_or(self.cursor, |event| event.object.revision);
@@ -247,7 +247,7 @@ impl Watcher {
         if change == event.change && self.format.is_plain_json() && as_stored {
             out.extend_from_slice(&event.frame);
         } else if change == Change::Deleted {
-            // An object that left the selection is told as it was when it was last selected.
+            // An object that left the selection is sent in the last state in which it was selected.
             let previous = event.previous.as_ref().expect("a deletion must have a previous state");
             let last = previous.deleted_at(event.object.revision);
             self.format.write(&self.endpoint, change, &last, out);

@@ -1,6 +1,6 @@
-//! Asking webhooks about a request: those that may change the object one after the other, then the others at once.
+//! Calls webhooks for a request: the mutating ones one after the other, the validating ones concurrently.
 
-mod ask;
+mod call;
 mod subject;
 mod versions;
 
@@ -13,14 +13,14 @@ use windlass_cel::match_conditions::{CONDITIONS_BUDGET, Request};
 
 pub(crate) use self::subject::{Options, Subject};
 use self::{
-    ask::{Failure, ask, change},
+    call::{Failure, call_and_patch, call_webhook},
     subject::request,
     versions::Versions,
 };
 use super::{
     Hooks,
     configuration::Hook,
-    matching::{Asked, Labels},
+    matching::{Labels, RequestAttributes},
 };
 use crate::{
     admission::Operation,
@@ -30,18 +30,18 @@ use crate::{
     status::{ApiError, Result},
 };
 
-/// What is known of webhooks that were asked before, if all are asked a second time.
+/// The state between the two rounds of mutating webhooks.
 #[derive(Default)]
 pub(crate) struct Rounds {
-    /// Whether this is the second time.
+    /// Whether this is the second round.
     again: bool,
-    /// Those that are to be asked again if somebody changes the object after them.
+    /// Webhooks that must be called again if the object changes after them.
     asked: HashSet<usize>,
-    /// Those that are to be asked again.
+    /// Webhooks that must be called again.
     due: HashSet<usize>,
     /// Whether the object was changed.
     changed: bool,
-    /// The object after the first time.
+    /// The object after the first round.
     outcome: Value,
 }
 
@@ -50,19 +50,19 @@ impl Rounds {
         self.due.extend(self.asked.drain());
     }
 
-    /// Begins the second time; false if there is no reason for one.
+    /// Begins the second round; returns `false` if there is no reason for one.
     pub(crate) fn begin_again(&mut self) -> bool {
         self.again = true;
         self.changed
     }
 }
 
-/// The webhooks to ask about this request, if there are any.
+/// Returns the webhooks for this request, if there are any.
 pub(crate) fn hooks_for(call: &Call<'_>) -> Option<Arc<Hooks>> {
-    if call.asks_webhooks { call.server.webhooks.hooks_for(call.endpoint) } else { None }
+    if call.calls_webhooks { call.server.webhooks.hooks_for(call.endpoint) } else { None }
 }
 
-/// Asks the webhooks that may change the object; it is null for a deletion.
+/// Calls the mutating webhooks; the object is null for a deletion.
 pub(crate) async fn call_mutating_webhooks(
     call: &Call<'_>,
     hooks: &Hooks,
@@ -76,13 +76,13 @@ pub(crate) async fn call_mutating_webhooks(
     }
     let mut versions = Versions::new(call, object.take(), old.cloned().unwrap_or_default());
     for (index, hook) in hooks.mutating().enumerate() {
-        let Some(endpoint) = asked_in(call, hook, subject, versions.object(), versions.old())? else { continue };
+        let Some(endpoint) = version_for(call, hook, subject, versions.object(), versions.old())? else { continue };
         versions.convert(&endpoint).await?;
         if !conditions_hold(call, hook, subject, &endpoint, &versions)? || rounds.again && !rounds.due.contains(&index)
         {
             continue;
         }
-        let outcome = change(call, hook, subject, &mut versions).await;
+        let outcome = call_and_patch(call, hook, subject, &mut versions).await;
         if matches!(outcome, Ok(true)) {
             rounds.note_change();
             rounds.changed = true;
@@ -99,7 +99,7 @@ pub(crate) async fn call_mutating_webhooks(
     Ok(())
 }
 
-/// Asks the webhooks that may only refuse; the object is null for a deletion.
+/// Calls the validating webhooks; the object is null for a deletion.
 pub(crate) async fn call_validating_webhooks(
     call: &Call<'_>,
     hooks: &Hooks,
@@ -112,7 +112,7 @@ pub(crate) async fn call_validating_webhooks(
     let nothing = Value::Null;
     let old = old.unwrap_or(&nothing);
     for hook in hooks.validating() {
-        let Some(endpoint) = asked_in(call, hook, subject, object, old)? else { continue };
+        let Some(endpoint) = version_for(call, hook, subject, object, old)? else { continue };
         let position = match known.iter().position(|versions| versions.is_in(&endpoint)) {
             Some(position) => position,
             None => {
@@ -126,32 +126,33 @@ pub(crate) async fn call_validating_webhooks(
             asked.push((hook, position));
         }
     }
-    let answers = join_all(asked.iter().map(|(hook, position)| ask(call, hook, subject, &known[*position], false)));
-    let mut refusal = Ok(());
+    let answers =
+        join_all(asked.iter().map(|(hook, position)| call_webhook(call, hook, subject, &known[*position], false)));
+    let mut result = Ok(());
     for ((hook, _), answer) in asked.iter().zip(answers.await) {
         let outcome = match answer {
             Ok(_) => Ok(()),
             Err(failure) => ignore_or_fail(hook, failure),
         };
-        refusal = refusal.and(outcome);
+        result = result.and(outcome);
     }
-    refusal
+    result
 }
 
-/// A failure is one of the request, unless the webhook says that it does not matter.
+/// Turns the failure of a webhook into an error of the request, unless the failure policy is to ignore it.
 fn ignore_or_fail(hook: &Hook, failure: Failure) -> Result<()> {
     match failure {
         Failure::Call(why) if hook.ignores_failure => {
-            warn!(webhook = hook.name, why, "a webhook could not be called, which is ignored");
+            warn!(webhook = hook.name, why, "failed to call a webhook; ignored by its failure policy");
             Ok(())
         }
         Failure::Call(why) => Err(ApiError::internal(format!("failed calling webhook {:?}: {why}", hook.name))),
-        Failure::Refused(error) => Err(*error),
+        Failure::Denied(error) => Err(*error),
     }
 }
 
-/// The version of the resource that a webhook is to be asked in, if it is to be asked.
-fn asked_in(
+/// Returns the version of the resource in which a webhook has to be called; `None` if it does not apply.
+fn version_for(
     call: &Call<'_>,
     hook: &Hook,
     subject: &Subject<'_>,
@@ -169,12 +170,12 @@ fn asked_in(
     Ok((selected(object)? || selected(old)?).then_some(endpoint))
 }
 
-/// The resource as a rule names it: as it is asked for, or another version of it.
+/// Returns the endpoint that a rule matches: the requested version, or an equivalent one.
 fn endpoint_for(call: &Call<'_>, hook: &Hook, subject: &Subject<'_>) -> Option<Arc<Endpoint>> {
     let asked = |endpoint: &Endpoint| {
         let resource = endpoint.resource.clone();
         hook.rules.iter().position(|rule| {
-            rule.matches(Asked {
+            rule.matches(RequestAttributes {
                 operation: subject.operation.name(),
                 group: &resource.group,
                 version: &resource.version,
@@ -196,12 +197,12 @@ fn endpoint_for(call: &Call<'_>, hook: &Hook, subject: &Subject<'_>) -> Option<A
         !Arc::ptr_eq(other, call.endpoint)
             && (subresource.is_empty() || other.resource.subresource(subresource).is_some())
     });
-    // The rule that stands first decides.
+    // The first matching rule decides.
     let matching = others.filter_map(|other| Some((asked(other)?, other)));
     matching.min_by_key(|(rule, _)| *rule).map(|(_, other)| other.clone())
 }
 
-/// Whether the namespace of a request is selected; what is in none always is.
+/// Whether the namespace of a request is selected; cluster-scoped requests always are.
 fn in_namespaces(call: &Call<'_>, namespaces: &Labels, subject: &Subject<'_>, object: &Value) -> Result<bool> {
     let is_namespace = &*call.endpoint.resource.plural == "namespaces";
     let namespace = call.target.namespace;
@@ -217,7 +218,7 @@ fn in_namespaces(call: &Call<'_>, namespaces: &Labels, subject: &Subject<'_>, ob
     namespaces.selects(&found.to_value()).map_err(ApiError::internal)
 }
 
-/// Whether all conditions of a webhook hold. One that does not decides, whatever fails beside it.
+/// Whether all match conditions hold. A condition that does not hold decides, even if others fail.
 fn conditions_hold(
     call: &Call<'_>,
     hook: &Hook,
@@ -254,7 +255,7 @@ fn conditions_hold(
     Err(ApiError::forbidden(&resource.plural, &resource.group, subject.name, &why))
 }
 
-/// Asks all webhooks about something that is not stored as it is sent: an eviction, a token, a connection.
+/// Calls all webhooks for a request that is not stored as it is sent: an eviction, a token, a connection.
 pub(crate) async fn call_webhooks(call: &Call<'_>, subject: &Subject<'_>, object: &mut Value) -> Result<()> {
     let Some(hooks) = hooks_for(call) else { return Ok(()) };
     let mut rounds = Rounds::default();
@@ -265,7 +266,7 @@ pub(crate) async fn call_webhooks(call: &Call<'_>, subject: &Subject<'_>, object
     Box::pin(call_validating_webhooks(call, &hooks, subject, object, None)).await
 }
 
-/// The name that a request gives to an object: that of the path, or of the object.
+/// Returns the name of an object: from the path, or from the object.
 pub(crate) fn name_of<'a>(call: &Call<'a>, object: &'a Value) -> &'a str {
     if call.target.name.is_empty() { meta::text(object, "name") } else { call.target.name }
 }

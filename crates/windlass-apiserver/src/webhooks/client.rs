@@ -1,4 +1,4 @@
-//! Calling a webhook: one POST over TLS, on a connection that is kept, and errors in the words of client-go.
+//! Calls a webhook: one POST over TLS, on a pooled connection, with errors in the words of client-go.
 
 mod dial;
 mod trust;
@@ -22,37 +22,37 @@ use windlass_schema::{go_url, json, yaml};
 use self::dial::{Dial, Service};
 use super::resolver::ServiceResolver;
 
-/// The largest answer that is read.
+/// The largest accepted response.
 const ANSWER_LIMIT: usize = 64 << 20;
 
 type Connections = legacy::Client<HttpsConnector<Dial>, Full<Bytes>>;
 
-/// Makes connections to webhooks; those that trust the same certificates share theirs.
+/// Opens connections to webhooks; webhooks that trust the same certificates share connections.
 pub(crate) struct Client {
     resolver: Arc<dyn ServiceResolver>,
     known: Mutex<HashMap<Peer, Weak<Connections>>>,
 }
 
-/// What tells connections apart that may not be shared.
+/// The key of connections that may be shared.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Peer {
     ca_bundle: String,
     service: Option<Service>,
 }
 
-/// Where a webhook is called.
+/// The address of a webhook.
 pub(crate) struct Target {
     connections: Arc<Connections>,
-    /// The address, as errors show it.
+    /// The URL, as errors show it.
     url: String,
 }
 
-/// How a call is made.
+/// The limits of a call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// How long it may take.
+    /// The time limit.
     pub(crate) timeout: Duration,
-    /// Whether the webhook is told so.
+    /// Whether the webhook is told the time limit.
     pub(crate) announced: bool,
 }
 
@@ -61,10 +61,10 @@ impl Client {
         Self { resolver, known: Mutex::default() }
     }
 
-    /// What a `clientConfig` names.
+    /// Returns the target of a `clientConfig`.
     ///
     /// # Errors
-    /// What is wrong with it, to be told when the webhook is called.
+    /// If the configuration is invalid; reported when the webhook is called.
     pub(crate) fn target(&self, config: &Value) -> Result<Target, String> {
         let ca_bundle = config["caBundle"].as_str().unwrap_or_default().to_owned();
         let service = Service::of(&config["service"]);
@@ -95,17 +95,17 @@ impl Client {
     }
 }
 
-/// A path without empty steps.
+/// Returns a path without empty segments.
 fn clean(path: &str) -> String {
     let steps: Vec<&str> = path.split('/').filter(|step| !step.is_empty()).collect();
     format!("/{}", steps.join("/"))
 }
 
 impl Target {
-    /// Posts a review and gives the answer, whatever object it is.
+    /// Posts a review and returns the answer, of any kind.
     ///
     /// # Errors
-    /// Why there is none, in the words of the real server.
+    /// If there is no answer, in the words of the real server.
     pub(crate) async fn post(&self, review: &Value, limits: Limits) -> Result<Value, String> {
         let url = match limits.announced {
             true => format!("{}?timeout={}s", self.url, limits.timeout.as_secs()),
@@ -138,8 +138,8 @@ impl Target {
     }
 }
 
-/// Keeps virtual time from running ahead while an answer is on its way, for as long as that may really take. Tokio's
-/// clock stands still while somebody works in a thread of its own.
+/// Keeps virtual time from advancing while an answer is pending, for at most `limit` of real time. Tokio's paused clock
+/// does not advance while a blocking task runs.
 fn hold_time(limit: Duration) -> Option<mpsc::Sender<()>> {
     windlass_clock::is_virtual().then(|| {
         let (hold, held) = mpsc::channel();
@@ -148,7 +148,7 @@ fn hold_time(limit: Duration) -> Option<mpsc::Sender<()>> {
     })
 }
 
-/// Reads an answer: JSON, or YAML, of which JSON is a part.
+/// Parses an answer: YAML, of which JSON is a subset.
 fn answer(code: u16, headers: &HeaderMap, body: &[u8]) -> Result<Value, String> {
     if !(200..=206).contains(&code) {
         return Err(words::of_status(code, headers, body));

@@ -1,4 +1,4 @@
-//! What a configuration of webhooks says, compiled.
+//! Compiled webhook configurations.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::storage::StoredObject;
 /// The webhooks of a configuration.
 pub(super) struct Configuration {
     pub(super) name: String,
-    /// When it was written.
+    /// The revision at which it was written.
     pub(super) revision: Revision,
     pub(super) hooks: Vec<Arc<Hook>>,
 }
@@ -24,19 +24,19 @@ pub(super) struct Configuration {
 pub(super) struct Hook {
     pub(super) name: String,
     pub(super) rules: Vec<Rule>,
-    /// Whether it is asked in another version of a resource than the one that is written.
+    /// Whether it is also called for equivalent versions of the resource.
     pub(super) equivalent: bool,
     pub(super) namespaces: Labels,
     pub(super) objects: Labels,
     pub(super) conditions: Vec<Result<MatchCondition, String>>,
-    /// Where it is called, or what is wrong with that.
+    /// The address, or what is wrong with it.
     pub(super) target: Result<Target, String>,
     pub(super) timeout: Duration,
-    /// Whether a call that fails is passed over.
+    /// Whether a failed call is ignored.
     pub(super) ignores_failure: bool,
     pub(super) side_effects: Option<String>,
     pub(super) review_versions: Vec<String>,
-    /// Whether it is asked again when others have changed the object after it.
+    /// Whether it is called again when the object changes after it.
     pub(super) is_reinvoked: bool,
 }
 

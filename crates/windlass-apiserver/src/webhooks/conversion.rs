@@ -1,7 +1,7 @@
-//! Conversion webhooks: objects of a custom resource in another version than they are stored in.
+//! Conversion webhooks: objects of a custom resource in another version than the stored one.
 //!
-//! What was converted is kept beside the endpoint until the object changes, so that a read, a list and every watcher
-//! ask the webhook once.
+//! Converted objects are cached beside the endpoint until the object changes, so that a read, a list and all watchers
+//! call the webhook once.
 
 use std::{
     collections::HashMap,
@@ -24,27 +24,27 @@ use crate::{
     storage::StoredObject,
 };
 
-/// How long a conversion may take.
+/// The time limit of a conversion.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How many objects are sent at once.
+/// The number of objects per call.
 const BATCH: usize = 500;
 
-/// The webhook of a definition.
+/// The webhook of a CustomResourceDefinition.
 pub(crate) struct Converter {
     config: Value,
     review_versions: Vec<String>,
     target: OnceLock<Result<Target, String>>,
 }
 
-/// Objects that were converted for an endpoint, by uid, and the revision that got them their content.
+/// Objects that were converted for an endpoint, by uid.
 #[derive(Default)]
 pub(crate) struct ConversionCache(Mutex<HashMap<Box<str>, Known>>);
 
-/// A converted object, with the revision at which it got its content.
+/// A converted object, with the revision at which its content was written.
 type Known = (Revision, Arc<StoredObject>);
 
 impl Converter {
-    /// What the `spec.conversion.webhook` of a definition says.
+    /// Parses the `spec.conversion.webhook` of a CustomResourceDefinition.
     pub(crate) fn new(webhook: &Value) -> Self {
         let versions = webhook["conversionReviewVersions"].as_array().into_iter().flatten();
         Self {
@@ -54,7 +54,7 @@ impl Converter {
         }
     }
 
-    /// Objects of one kind in another version; none may be in it already.
+    /// Converts objects of one kind; none may be in the desired version already.
     async fn convert(&self, client: &Client, objects: &[Value], to: &str) -> Result<Vec<Value>> {
         let Some(first) = objects.first() else { return Ok(Vec::new()) };
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -106,7 +106,7 @@ impl Converter {
     }
 }
 
-/// An object as a webhook has converted it, with the metadata that no conversion may change.
+/// Checks a converted object, and restores the metadata that no conversion may change.
 fn accept(from: &Value, mut into: Value, to: &str) -> Result<Value, String> {
     let text = |object: &Value, field: &str| object[field].as_str().unwrap_or_default().to_owned();
     let differs = |field: &str, expected: String, received: String| {
@@ -139,7 +139,8 @@ fn accept(from: &Value, mut into: Value, to: &str) -> Result<Value, String> {
 }
 
 impl Custom {
-    /// Objects in another version of their definition, which fit its schema then. Those that are in it stay as they are.
+    /// Converts objects to another version, and prunes them by its schema. Objects that are in that version are not
+    /// converted.
     pub(crate) async fn convert_objects(
         &self,
         server: &Inner,
@@ -152,7 +153,7 @@ impl Custom {
         };
         let others: Vec<usize> = (0..objects.len()).filter(|at| objects[*at]["apiVersion"] != to).collect();
         for batch in others.chunks(BATCH) {
-            // An object of which nothing is set needs nobody to convert it.
+            // An object without any field set needs no webhook.
             let (empty, full): (Vec<usize>, Vec<usize>) = batch.iter().partition(|at| is_empty(&objects[**at]));
             empty.into_iter().for_each(|at| objects[at]["apiVersion"] = to.into());
             let mut versions = Vec::new();
@@ -201,7 +202,7 @@ impl ConversionCache {
         }
         Some(match converted.revision == object.revision {
             true => converted.clone(),
-            // A deletion tells the last state at the revision of the deletion.
+            // A deletion carries the last state at the revision of the deletion.
             false => Arc::new(converted.deleted_at(object.revision)),
         })
     }

@@ -1,4 +1,4 @@
-//! Which requests a webhook is asked about.
+//! Rules and selectors that decide which requests a webhook is called for.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::{Selector, SelectorExt as _};
 use serde_json::Value;
 
-/// What rules look at.
+/// The attributes of a request that rules match.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct RequestAttributes<'a> {
     pub(super) operation: &'a str,
     pub(super) group: &'a str,
     pub(super) version: &'a str,
     pub(super) resource: &'a str,
     pub(super) subresource: &'a str,
-    /// That of a request for a namespace is its name.
+    /// For a request for a namespace, its name.
     pub(super) namespace: &'a str,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Rule {
     operations: Vec<String>,
     groups: Vec<String>,
     versions: Vec<String>,
-    /// Names with what stands behind their slash.
+    /// Resources, each with its subresource.
     resources: Vec<(String, String)>,
     scope: String,
 }
@@ -48,7 +48,7 @@ impl Rule {
         }
     }
 
-    pub(super) fn matches(&self, asked: Asked<'_>) -> bool {
+    pub(super) fn matches(&self, asked: RequestAttributes<'_>) -> bool {
         let any = |list: &[String], value: &str| list.iter().any(|have| have == "*" || have == value);
         let is_namespace = (asked.group, asked.resource) == ("", "namespaces");
         let is_cluster_wide = is_namespace || asked.namespace.is_empty();
@@ -112,7 +112,7 @@ mod tests {
 
     use super::*;
 
-    const CREATE: Asked<'static> = Asked {
+    const CREATE: RequestAttributes<'static> = RequestAttributes {
         operation: "CREATE",
         group: "apps",
         version: "v1",
@@ -130,23 +130,23 @@ mod tests {
 
     #[test]
     fn rules_match_operations_resources_and_subresources() {
-        let status = Asked { subresource: "status", ..CREATE };
+        let status = RequestAttributes { subresource: "status", ..CREATE };
         assert!(rule(&["CREATE"], &["deployments"], "*").matches(CREATE));
         assert!(rule(&["*"], &["*"], "*").matches(CREATE));
         assert!(!rule(&["UPDATE"], &["deployments"], "*").matches(CREATE));
         assert!(!rule(&["*"], &["deployments"], "*").matches(status));
         assert!(rule(&["*"], &["*/status"], "*").matches(status));
         assert!(rule(&["*"], &["deployments/*"], "*").matches(status));
-        // An asterisk behind the slash is the object itself, too.
+        // An asterisk after the slash matches the object itself, too.
         assert!(rule(&["*"], &["deployments/*"], "*").matches(CREATE));
-        assert!(!rule(&["*"], &["deployments"], "*").matches(Asked { version: "v2", ..CREATE }));
-        assert!(!rule(&["*"], &["*"], "*").matches(Asked { group: "batch", ..CREATE }));
+        assert!(!rule(&["*"], &["deployments"], "*").matches(RequestAttributes { version: "v2", ..CREATE }));
+        assert!(!rule(&["*"], &["*"], "*").matches(RequestAttributes { group: "batch", ..CREATE }));
     }
 
     #[test]
     fn namespaces_are_cluster_wide() {
-        let namespace = Asked { group: "", resource: "namespaces", ..CREATE };
-        let node = Asked { group: "", resource: "nodes", namespace: "", ..CREATE };
+        let namespace = RequestAttributes { group: "", resource: "namespaces", ..CREATE };
+        let node = RequestAttributes { group: "", resource: "nodes", namespace: "", ..CREATE };
         for cluster_wide in [namespace, node] {
             assert!(rule(&["*"], &["*"], "Cluster").matches(cluster_wide));
             assert!(!rule(&["*"], &["*"], "Namespaced").matches(cluster_wide));

@@ -1,4 +1,4 @@
-//! Where the services that webhooks name can be reached.
+//! Addresses of the services that webhooks are called at.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -10,14 +10,14 @@ use crate::storage::{ResourceCache, Storage};
 /// Finds the addresses behind a port of a service.
 #[async_trait]
 pub trait ServiceResolver: Send + Sync {
-    /// The addresses that a connection to a port of a service may go to, the first of them first. What is wrong, if
-    /// there are none, is told to whoever made the request, as the reason that the webhook could not be called.
+    /// Returns the addresses of a port of a service, in the order in which they are tried. An error is returned to the
+    /// client of the request, as the reason for the failed call.
     async fn resolve(&self, namespace: &str, name: &str, port: u16) -> Result<Vec<SocketAddr>, String>;
 }
 
-/// The addresses that the EndpointSlices of a service have; without any, those of the pods that it selects, as slices may
-/// not have loopback addresses, which pods that are processes of this machine do. An external name is looked up; the
-/// `targetPort` of a port counts there, too. Nobody forwards cluster IPs here, so these are not used.
+/// Resolves services by their EndpointSlices; if there are none, by the pods that they select, because EndpointSlices
+/// may not have loopback addresses, which pods that run as local processes have. External names are looked up, with the
+/// `targetPort` of the port. Cluster IPs are not used, because there is no proxy that forwards them.
 pub(crate) struct EndpointSlices {
     services: Arc<ResourceCache>,
     slices: Arc<ResourceCache>,
@@ -33,7 +33,7 @@ impl EndpointSlices {
         }
     }
 
-    /// The addresses of the endpoints that are ready.
+    /// Returns the addresses of the ready endpoints.
     fn addresses(&self, namespace: &str, name: &str, port: &str) -> Vec<SocketAddr> {
         let snapshot = self.slices.snapshot();
         let prefix = format!("{namespace}/");
@@ -42,7 +42,7 @@ impl EndpointSlices {
         of_service.flat_map(|slice| addresses_in(&slice.to_value(), port)).collect()
     }
 
-    /// The addresses of the pods that a service selects and that are ready.
+    /// Returns the addresses of the ready pods that a service selects.
     fn pods(&self, namespace: &str, spec: &Value, port: &Value) -> Vec<SocketAddr> {
         let Some(selector) = spec["selector"].as_object().filter(|selector| !selector.is_empty()) else {
             return Vec::new();
@@ -57,7 +57,7 @@ impl EndpointSlices {
     }
 }
 
-/// The address of a port of a service in a pod, if that is ready.
+/// Returns the address of a service port in a pod, if the pod is ready.
 fn address_of(pod: &Value, port: &Value) -> Option<SocketAddr> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let is_ready = |condition: &Value| condition["type"] == "Ready" && condition["status"] == "True";
@@ -76,7 +76,7 @@ fn address_of(pod: &Value, port: &Value) -> Option<SocketAddr> {
     Some(SocketAddr::new(address, u16::try_from(number).ok()?))
 }
 
-/// The addresses of a port in a slice.
+/// Returns the addresses of a port in an EndpointSlice.
 fn addresses_in(slice: &Value, port: &str) -> Vec<SocketAddr> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let ports = list(&slice["ports"]);

@@ -1,4 +1,4 @@
-//! AdmissionReviews: what a webhook is asked, and what its answer means.
+//! AdmissionReviews: requests to webhooks, and their responses.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::StatusCode;
@@ -8,7 +8,7 @@ use crate::{status::ApiError, user::User};
 
 const GROUP: &str = "admission.k8s.io";
 
-/// A version of reviews.
+/// A version of AdmissionReview.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReviewVersion {
     V1,
@@ -16,7 +16,7 @@ pub(super) enum ReviewVersion {
 }
 
 impl ReviewVersion {
-    /// The first of a webhook's versions that is known.
+    /// Returns the first supported version of a webhook.
     pub(super) fn of(versions: &[String]) -> Result<Self, String> {
         let known = versions.iter().find_map(|version| match version.as_str() {
             "v1" => Some(Self::V1),
@@ -37,7 +37,7 @@ impl ReviewVersion {
     }
 }
 
-/// The review of a request, of which everything but the uid and the objects is known.
+/// Returns the review of a request, with its uid and objects.
 pub(super) fn review(version: ReviewVersion, uid: &str, request: &Value, object: &Value, old: &Value) -> Value {
     let mut request = request.clone();
     request["uid"] = uid.into();
@@ -46,7 +46,7 @@ pub(super) fn review(version: ReviewVersion, uid: &str, request: &Value, object:
     json!({"kind": "AdmissionReview", "apiVersion": format!("{GROUP}/{}", version.name()), "request": request})
 }
 
-/// Who asks, as webhooks are told.
+/// Returns the user of the request.
 pub(super) fn user_info(user: &User) -> Value {
     let mut info = Map::new();
     if !user.name.is_empty() {
@@ -64,18 +64,18 @@ pub(super) fn user_info(user: &User) -> Value {
     info.into()
 }
 
-/// What a webhook has decided.
+/// The decision of a webhook.
 #[derive(Debug, PartialEq)]
 pub(super) struct Verdict {
     pub(super) allowed: bool,
-    /// The patch as it was sent, and its type.
+    /// The patch and its type.
     pub(super) patch: Option<(Vec<u8>, String)>,
     pub(super) status: Value,
     pub(super) warnings: Vec<String>,
 }
 
 impl Verdict {
-    /// Reads an answer, which must be one to what was asked.
+    /// Parses a response, which must be the one to this review.
     pub(super) fn read(version: ReviewVersion, uid: &str, mutating: bool, answer: &Value) -> Result<Self, String> {
         let invalid = |why: String| Err(format!("received invalid webhook response: {why}"));
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -122,7 +122,7 @@ impl Verdict {
             (ReviewVersion::V1, false) if patch_type.is_some() => {
                 return invalid("validating webhook may not return response.patchType".to_owned());
             }
-            // The type of a patch was not looked at in this version.
+            // This version does not check the type of a patch.
             (ReviewVersion::V1Beta1, true) if !patch.is_empty() => Some((patch, "JSONPatch".to_owned())),
             _ => None,
         };
@@ -135,7 +135,7 @@ impl Verdict {
         })
     }
 
-    /// The answer to a request that was denied.
+    /// Returns the error for a denied request.
     pub(super) fn denial(&self, webhook: &str) -> ApiError {
         let given = |field: &str| self.status[field].as_str().unwrap_or_default();
         let denied = format!("admission webhook {webhook:?} denied the request");
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_must_fit_the_question() {
+    fn a_response_must_match_the_review() {
         let wrong = |mutating: bool, response: Value| read(mutating, response).unwrap_err();
         let prefix = "received invalid webhook response: ";
         assert_eq!(wrong(true, json!(null)), format!("{prefix}webhook response was absent"));

@@ -180,5 +180,5 @@ fn note_written(server: &Inner, endpoint: &Endpoint, revision: Revision) {
     let registry = server.registry.load();
     let current = registry.versions_of(&resource.group, &resource.plural);
     let other = current.filter(|current| !Arc::ptr_eq(&current.stored, &endpoint.stored));
-    other.filter_map(|current| current.custom()).for_each(|custom| custom.overtaken_by(revision));
+    other.filter_map(|current| current.custom()).for_each(|custom| custom.note_older_write(revision));
 }

@@ -1,4 +1,4 @@
-//! Who may ask what.
+//! Authentication and authorization.
 
 use bytes::Bytes;
 use http::Request;
@@ -8,7 +8,7 @@ use tower::ServiceExt;
 use crate::client::{CONFIG_MAPS, Client};
 
 #[tokio::test]
-async fn strangers_see_health_endpoints_only() {
+async fn anonymous_users_see_health_endpoints_only() {
     let client = Client::new().await;
     for (path, code) in [
         ("/readyz", 200),
@@ -25,7 +25,7 @@ async fn strangers_see_health_endpoints_only() {
 }
 
 #[tokio::test]
-async fn an_unknown_token_is_refused() {
+async fn an_unknown_token_is_rejected() {
     let client = Client::new().await;
     let answer = client.ask(http::Method::GET, CONFIG_MAPS, &[("authorization", "Bearer x")], "").await;
     assert_eq!((answer.code, answer.message().as_str()), (401, "Unauthorized"));
@@ -40,7 +40,7 @@ async fn whoami_names_the_caller() {
 }
 
 #[tokio::test]
-async fn others_than_masters_may_look_around_and_no_more() {
+async fn users_outside_system_masters_may_only_read_discovery() {
     let client = Client::new().await;
     let user = windlass_apiserver::user::User { name: "eve".to_owned(), ..Default::default() };
     for (path, code) in

@@ -1,4 +1,4 @@
-//! Server-side apply through the server: who owns what, and what a conflict says.
+//! Server-side apply through the server: managed fields and conflicts.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -46,17 +46,17 @@ async fn an_apply_creates_then_changes_nothing_when_repeated() {
 }
 
 #[tokio::test]
-async fn what_somebody_else_owns_is_a_conflict_unless_forced() {
+async fn a_field_of_another_manager_is_a_conflict_unless_forced() {
     let client = with_widgets().await;
     apply(&client, "m1", &json!({"a": "1", "ports": [{"port": 80, "name": "http"}]}), false).await.expect(201);
     let spec = json!({"a": "2", "ports": [{"port": 80, "name": "web"}, {"port": 81}]});
-    let refused = apply(&client, "m2", &spec, false).await;
-    assert_eq!(refused.code, 409);
+    let rejected = apply(&client, "m2", &spec, false).await;
+    assert_eq!(rejected.code, 409);
     let message = "Apply failed with 2 conflicts: conflicts with \"m1\":\n- .spec.a\n- .spec.ports[port=80].name";
-    assert_eq!(refused.message(), message);
+    assert_eq!(rejected.message(), message);
     let forced = apply(&client, "m2", &spec, true).await.expect(200);
     assert_eq!(forced["spec"], spec);
-    // What the first no longer applies stays, since the second owns it now.
+    // A field that the first manager no longer applies stays, because the second owns it.
     let left = apply(&client, "m1", &json!({}), false).await.expect(200);
     assert_eq!(left["spec"], spec);
     let dropped = apply(&client, "m2", &json!({"a": "2"}), false).await.expect(200);
@@ -64,7 +64,7 @@ async fn what_somebody_else_owns_is_a_conflict_unless_forced() {
 }
 
 #[tokio::test]
-async fn ordinary_writes_own_what_they_change() {
+async fn ordinary_writes_own_the_fields_that_they_change() {
     let client = with_widgets().await;
     apply(&client, "m1", &json!({"a": "1", "b": "1"}), false).await.expect(201);
     let path = format!("{}/w?fieldManager=editor", widgets("v1"));
@@ -76,9 +76,9 @@ async fn ordinary_writes_own_what_they_change() {
     assert_eq!(of("m1")["fieldsV1"], json!({"f:spec": {"f:a": {}}}));
     assert_eq!(of("editor")["fieldsV1"], json!({"f:spec": {"f:b": {}}}));
     assert_eq!(of("controller")["subresource"], "status");
-    let refused = apply(&client, "m1", &json!({"a": "1", "b": "1"}), false).await;
+    let rejected = apply(&client, "m1", &json!({"a": "1", "b": "1"}), false).await;
     assert_eq!(
-        refused.message(),
+        rejected.message(),
         r#"Apply failed with 1 conflict: conflict with "editor" using example.com/v1: .spec.b"#
     );
 }

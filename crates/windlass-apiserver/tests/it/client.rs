@@ -1,4 +1,4 @@
-//! A small client: requests as the administrator, answers as JSON.
+//! A small client: sends requests as the administrator and returns answers as JSON.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use tower::ServiceExt;
 use windlass_apiserver::{Server, body::Body, user::User};
 use windlass_store::{Store, memory::MemoryStore};
 
-/// A server with an empty memory store, and a way to ask it.
+/// A server with an empty memory store, and a client of it.
 pub(crate) struct Client {
     pub(crate) server: Server,
     store: Arc<dyn Store>,
@@ -33,17 +33,17 @@ impl Answer {
         Self { code: parts.status.as_u16(), headers: parts.headers, raw }
     }
 
-    /// The body as JSON.
+    /// Returns the body as JSON.
     pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.raw).unwrap_or(Value::Null)
     }
 
-    /// The message of a Status.
+    /// Returns the message of a Status.
     pub(crate) fn message(&self) -> String {
         self.json()["message"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// The body, which must be of this code.
+    /// Returns the body; the answer must have this code.
     #[track_caller]
     pub(crate) fn expect(self, code: u16) -> Value {
         assert_eq!(self.code, code, "{}", String::from_utf8_lossy(&self.raw));
@@ -56,32 +56,32 @@ impl Client {
         Self::over(Arc::new(MemoryStore::new())).await
     }
 
-    /// Another server over the same store, as after a restart.
+    /// Starts another server over the same store, as after a restart.
     pub(crate) async fn restarted(&self) -> Self {
         Self::over(self.store.clone()).await
     }
 
-    /// A server that takes only the definitions that Kubernetes takes.
+    /// Starts a server that accepts only `v1` CustomResourceDefinitions.
     pub(crate) async fn without_old_definitions() -> Self {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let server = Server::builder(store.clone()).old_definitions(false).build().await.unwrap();
         Self { server, store }
     }
 
-    /// A server whose pods run as service accounts.
+    /// Starts a server whose pods run as service accounts.
     pub(crate) async fn with_service_accounts() -> Self {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let server = Server::builder(store.clone()).service_accounts(true).build().await.unwrap();
         Self { server, store }
     }
 
-    /// A server over a store.
+    /// Starts a server over a store.
     pub(crate) async fn over(store: Arc<dyn Store>) -> Self {
         let server = Server::builder(store.clone()).build().await.unwrap();
         Self { server, store }
     }
 
-    /// A client of a server that was built elsewhere.
+    /// Returns a client of a server that was built elsewhere.
     pub(crate) fn of(server: Server) -> Self {
         Self { server, store: Arc::new(MemoryStore::new()) }
     }
@@ -141,7 +141,7 @@ impl Client {
         self.ask(Method::DELETE, path, &[], "").await
     }
 
-    /// Waits until nothing is found under a path. Fails the test if something stays.
+    /// Waits until a path is not found. Fails the test if it stays.
     pub(crate) async fn gone(&self, path: &str) {
         for _ in 0..2000 {
             if self.get(path).await.code == 404 {
@@ -169,7 +169,7 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// The next event; `None` at the end of the stream. Fails the test if nothing comes.
+    /// Returns the next event; `None` at the end of the stream. Fails the test if none arrives.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
@@ -186,7 +186,7 @@ impl Events {
         }
     }
 
-    /// The next event as `TYPE name`.
+    /// Returns the next event as `TYPE name`.
     pub(crate) async fn brief(&mut self) -> String {
         match self.next().await {
             Some(event) => {
@@ -198,7 +198,7 @@ impl Events {
     }
 }
 
-/// The path of the config maps in the default namespace.
+/// The path of the ConfigMaps in the default namespace.
 pub(crate) const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 pub(crate) fn config_map(name: &str) -> Value {
@@ -211,7 +211,7 @@ pub(crate) fn labelled(name: &str, key: &str, value: &str) -> Value {
     object
 }
 
-/// The names of a list's items.
+/// Returns the names of a list's items.
 pub(crate) fn names(list: &Value) -> Vec<String> {
     list["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()).collect()
 }

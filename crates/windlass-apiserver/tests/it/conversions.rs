@@ -1,4 +1,4 @@
-//! Conversion webhooks: versions of a custom resource that only somebody else knows how to convert.
+//! Conversion webhooks.
 
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ fn definition(server: &WebhookServer, storage: &str) -> Value {
     })
 }
 
-/// `host` of v1 is `address` of v2. An object that is called `broken` cannot be converted.
+/// Converts `host` of v1 to `address` of v2. An object with the name `broken` cannot be converted.
 fn convert(_: &str, review: &Value) -> (u16, Value) {
     let request = &review["request"];
     let to = request["desiredAPIVersion"].as_str().unwrap();
@@ -85,7 +85,7 @@ async fn objects_are_read_and_written_in_every_version() {
     let selected = client.get(&format!("{V2}?fieldSelector=spec.address=two.example.com")).await.expect(200);
     assert_eq!(names(&selected), ["two"]);
 
-    // What was converted once is not asked for again.
+    // A converted object is not converted again.
     server.take_seen();
     client.get(V2).await.expect(200);
     client.get(&format!("{V2}/one")).await.expect(200);
@@ -94,7 +94,7 @@ async fn objects_are_read_and_written_in_every_version() {
 }
 
 #[tokio::test]
-async fn updates_keep_what_belongs_to_others() {
+async fn updates_keep_fields_of_other_managers() {
     let (client, _server) = start().await;
     client.post(V1, &route("v1", "one", "host")).await.expect(201);
     let one = format!("{V2}/one");
@@ -110,7 +110,7 @@ async fn updates_keep_what_belongs_to_others() {
     assert_eq!(stored["spec"], json!({"host": "new.example.com", "port": 80}));
     assert_eq!(stored["status"], json!({"ready": true}));
 
-    // An apply in one version sees what was set in the other.
+    // An apply in one version sees fields that were set in the other.
     let applied = json!({
         "apiVersion": "example.com/v1", "kind": "Route", "metadata": {"name": "two"}, "spec": {"host": "a"},
     });
@@ -144,7 +144,7 @@ async fn watchers_get_the_version_they_ask_for() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_converted_is_an_error() {
+async fn a_failed_conversion_is_an_error() {
     let (client, _server) = start().await;
     client.post(V1, &route("v1", "broken", "host")).await.expect(201);
     let message = "conversion webhook for example.com/v1, Kind=Route failed: it is broken";
@@ -158,7 +158,7 @@ async fn what_cannot_be_converted_is_an_error() {
     }
     let answer = client.post(V2, &route("v2", "broken", "address")).await;
     assert_eq!(answer.message(), "conversion webhook for example.com/v2, Kind=Route failed: it is broken");
-    // Its definition goes nevertheless, and it with it.
+    // The CustomResourceDefinition can be deleted nevertheless, together with the object.
     client.delete(&format!("{DEFINITIONS}/routes.example.com")).await.expect(200);
     client.gone(&format!("{DEFINITIONS}/routes.example.com")).await;
 }
@@ -173,7 +173,7 @@ async fn objects_from_before_a_change_of_the_storage_version_are_converted() {
     client.put(&path, &changed).await.expect(200);
     assert_eq!(client.get(&format!("{V2}/one")).await.expect(200)["spec"], json!({"address": "one.example.com"}));
     assert_eq!(client.get(&format!("{V1}/one")).await.expect(200)["spec"], json!({"host": "one.example.com"}));
-    // A write brings it into the version that is stored now.
+    // A write converts it to the new storage version.
     client.merge(&format!("{V1}/one"), &json!({"spec": {"port": 1}})).await.expect(200);
     server.take_seen();
     let written = client.get(&format!("{V2}/one")).await.expect(200);

@@ -45,11 +45,11 @@ async fn bodies_are_pruned_and_defaulted_with_warnings() {
     assert_eq!(created["spec"], json!({"size": 5, "replicas": 2, "color": "red"}));
     assert_eq!(created["metadata"]["generation"], 1);
     let strict = format!("{}?fieldValidation=Strict", widgets("v1"));
-    let refused = client.post(&strict, &widget("v1", "b", &json!({"size": 5, "extra": 1}))).await;
+    let rejected = client.post(&strict, &widget("v1", "b", &json!({"size": 5, "extra": 1}))).await;
     assert!(
-        refused.message().contains(r#"strict decoding error: unknown field "spec.extra""#),
+        rejected.message().contains(r#"strict decoding error: unknown field "spec.extra""#),
         "{}",
-        refused.message()
+        rejected.message()
     );
 }
 
@@ -60,17 +60,17 @@ async fn schema_and_rules_are_enforced() {
         let client = &client;
         async move { client.post(&widgets("v1"), &widget("v1", "a", &spec)).await }
     };
-    let refused = post(json!({"size": 0, "color": "green"})).await;
-    assert_eq!(refused.code, 422);
-    let causes = refused.json()["details"]["causes"].as_array().unwrap().clone();
+    let rejected = post(json!({"size": 0, "color": "green"})).await;
+    assert_eq!(rejected.code, 422);
+    let causes = rejected.json()["details"]["causes"].as_array().unwrap().clone();
     let fields: Vec<&str> = causes.iter().filter_map(|cause| cause["field"].as_str()).collect();
     assert_eq!(fields, ["spec.color", "spec.size", "<nil>"], "rules are not run on what has the wrong shape");
-    let refused = post(json!({"size": 1})).await;
-    assert!(refused.message().contains("spec: Invalid value: too many replicas"), "{}", refused.message());
+    let rejected = post(json!({"size": 1})).await;
+    assert!(rejected.message().contains("spec: Invalid value: too many replicas"), "{}", rejected.message());
     post(json!({"size": 9})).await.expect(201);
     let path = format!("{}/a", widgets("v1"));
-    let refused = client.merge(&path, &json!({"spec": {"color": "blue"}})).await;
-    assert!(refused.message().contains("the color stays"), "{}", refused.message());
+    let rejected = client.merge(&path, &json!({"spec": {"color": "blue"}})).await;
+    assert!(rejected.message().contains("the color stays"), "{}", rejected.message());
     assert_eq!(client.merge(&path, &json!({"spec": {"size": 8}})).await.expect(200)["metadata"]["generation"], 2);
 }
 
@@ -88,8 +88,8 @@ async fn status_and_scale_are_written_apart() {
     let scale = client.merge(&format!("{path}/scale"), &json!({"spec": {"replicas": 6}})).await.expect(200);
     assert_eq!((&scale["spec"]["replicas"], &scale["status"]["replicas"]), (&json!(6), &json!(4)));
     assert_eq!(client.get(&path).await.expect(200)["spec"]["replicas"], 6);
-    let refused = client.merge(&format!("{path}/scale"), &json!({"spec": {"replicas": 10}})).await;
-    assert!(refused.message().contains("too many replicas"), "{}", refused.message());
+    let rejected = client.merge(&format!("{path}/scale"), &json!({"spec": {"replicas": 10}})).await;
+    assert!(rejected.message().contains("too many replicas"), "{}", rejected.message());
 }
 
 #[tokio::test]
@@ -130,7 +130,7 @@ async fn a_write_through_another_version_is_stored_complete() {
     client.post(DEFINITIONS, &definition(&versions)).await.expect(201);
     let created = client.post(&widgets("v2"), &widget("v2", "w", &json!({"b": 5}))).await.expect(201);
     assert_eq!(created["apiVersion"], "example.com/v2");
-    // What the storage version does not know is not stored, and what it defaults is.
+    // Fields that the storage version does not have are not stored; its defaults are.
     assert_eq!(client.get(&widgets("v1")).await.expect(200)["items"][0]["spec"], json!({"a": 1}));
     assert_eq!(client.get(&widgets("v2")).await.expect(200)["items"][0]["spec"], json!({}));
 }

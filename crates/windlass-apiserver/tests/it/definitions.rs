@@ -1,4 +1,4 @@
-//! Custom resource definitions: served when acknowledged, changed in flight, gone with their objects.
+//! CustomResourceDefinitions: served when acknowledged, changed while in use, deleted with their objects.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::client::{Client, names};
 
 pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// A definition of `widgets.example.com` with the given versions.
+/// Returns a CustomResourceDefinition of `widgets.example.com` with the given versions.
 pub(crate) fn definition(versions: &Value) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -19,7 +19,7 @@ pub(crate) fn definition(versions: &Value) -> Value {
     })
 }
 
-/// A version with the schema of its `spec`.
+/// Returns a version with the schema of its `spec`.
 pub(crate) fn version(name: &str, storage: bool, spec: &Value) -> Value {
     json!({
         "name": name, "served": true, "storage": storage,
@@ -65,7 +65,7 @@ async fn a_definition_is_effective_when_its_write_is_acknowledged() {
 }
 
 #[tokio::test]
-async fn a_definition_goes_after_its_objects_and_watches_end() {
+async fn a_definition_is_removed_after_its_objects_and_its_watches_end() {
     let client = Client::new().await;
     client.post(DEFINITIONS, &definition(&json!([version("v1", true, &size())]))).await.expect(201);
     let mut held = widget("v1", "held", &json!({}));
@@ -95,7 +95,7 @@ async fn a_definition_goes_after_its_objects_and_watches_end() {
 }
 
 #[tokio::test]
-async fn names_belong_to_whoever_had_them_first() {
+async fn names_belong_to_the_definition_that_had_them_first() {
     let client = Client::new().await;
     client.post(DEFINITIONS, &definition(&json!([version("v1", true, &size())]))).await.expect(201);
     let mut second = definition(&json!([version("v1", true, &size())]));
@@ -103,8 +103,8 @@ async fn names_belong_to_whoever_had_them_first() {
     second["spec"]["names"] = json!({"plural": "gadgets", "kind": "Widget", "shortNames": ["wg"]});
     client.post(DEFINITIONS, &second).await.expect(201);
     let path = format!("{DEFINITIONS}/gadgets.example.com");
-    let refused = client.get(&path).await.expect(200);
-    assert_eq!(refused["status"]["conditions"][0]["reason"], "ListKindConflict", "{refused}");
+    let rejected = client.get(&path).await.expect(200);
+    assert_eq!(rejected["status"]["conditions"][0]["reason"], "ListKindConflict", "{rejected}");
     assert_eq!(client.get("/apis/example.com/v1/gadgets").await.code, 404);
 
     client.delete(&format!("{DEFINITIONS}/widgets.example.com")).await.expect(200);
@@ -154,7 +154,7 @@ async fn definitions_and_objects_survive_a_restart() {
 }
 
 #[tokio::test]
-async fn a_definition_that_is_let_go_leaves_the_next_one_alone() {
+async fn the_cleanup_of_a_definition_leaves_its_successor_alone() {
     let client = Client::new().await;
     let versions = json!([version("v1", true, &size())]);
     client.post(DEFINITIONS, &definition(&versions)).await.expect(201);

@@ -1,4 +1,4 @@
-//! Deletion: finalizers, grace, preconditions, propagation, collections.
+//! Deletion: finalizers, grace periods, preconditions, propagation policies, collections.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ async fn delete_with(client: &Client, path: &str, options: Value) -> crate::clie
 }
 
 #[tokio::test]
-async fn an_object_with_finalizers_stays_until_they_are_gone() {
+async fn an_object_with_finalizers_stays_until_they_are_removed() {
     let client = Client::new().await;
     let path = format!("{CONFIG_MAPS}/a");
     let mut object = config_map("a");
@@ -36,7 +36,7 @@ async fn preconditions_are_checked() {
 }
 
 #[tokio::test]
-async fn the_propagation_policy_is_left_to_the_collector_as_a_finalizer() {
+async fn the_propagation_policy_becomes_a_finalizer_for_the_garbage_collector() {
     let client = Client::new().await;
     for (policy, finalizer) in [("Foreground", "foregroundDeletion"), ("Orphan", "orphan")] {
         let name = policy.to_lowercase();
@@ -50,7 +50,7 @@ async fn the_propagation_policy_is_left_to_the_collector_as_a_finalizer() {
 }
 
 #[tokio::test]
-async fn jobs_leave_their_pods_behind_unless_they_are_told_otherwise() {
+async fn jobs_orphan_their_pods_unless_a_policy_is_stated() {
     let client = Client::new().await;
     let jobs = "/apis/batch/v1/namespaces/default/jobs";
     let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
@@ -68,7 +68,7 @@ async fn jobs_leave_their_pods_behind_unless_they_are_told_otherwise() {
 }
 
 #[tokio::test]
-async fn a_scheduled_pod_goes_gracefully_and_an_unscheduled_one_at_once() {
+async fn a_scheduled_pod_is_deleted_gracefully_and_an_unscheduled_one_at_once() {
     let client = Client::new().await;
     let pods = "/api/v1/namespaces/default/pods";
     let pod = |name: &str, node: Option<&str>| {
@@ -100,17 +100,17 @@ async fn a_collection_is_deleted_by_its_selector() {
 }
 
 #[tokio::test]
-async fn a_namespace_is_marked_and_takes_no_new_objects() {
+async fn a_terminating_namespace_accepts_no_new_objects() {
     let client = Client::new().await;
     client.post("/api/v1/namespaces", &json!({"metadata": {"name": "n"}})).await.expect(201);
     let marked = client.delete("/api/v1/namespaces/n").await.expect(200);
     assert_eq!(marked["status"]["phase"], "Terminating");
-    let refused = client.post("/api/v1/namespaces/n/configmaps", &config_map("a")).await;
-    assert_eq!((refused.code, refused.json()["reason"].as_str()), (403, Some("Forbidden")));
+    let rejected = client.post("/api/v1/namespaces/n/configmaps", &config_map("a")).await;
+    assert_eq!((rejected.code, rejected.json()["reason"].as_str()), (403, Some("Forbidden")));
     let mut finalized = marked.clone();
     finalized["spec"]["finalizers"] = json!([]);
     client.put("/api/v1/namespaces/n/finalize", &finalized).await.expect(200);
     assert_eq!(client.get("/api/v1/namespaces/n").await.code, 404);
-    let refused = client.delete("/api/v1/namespaces/default").await;
-    assert_eq!(refused.code, 403);
+    let rejected = client.delete("/api/v1/namespaces/default").await;
+    assert_eq!(rejected.code, 403);
 }

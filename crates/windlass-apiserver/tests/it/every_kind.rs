@@ -5,11 +5,11 @@ use windlass_builtins::resource::Resource;
 
 use crate::client::Client;
 
-/// A block of the type that a certificate signing request has.
+/// A PEM block of the type that a CertificateSigningRequest has.
 const REQUEST: &str =
     "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlJQgotLS0tLUVORCBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K";
 
-/// What a kind asks for beyond a name.
+/// Returns an object with the fields that its kind requires.
 fn object(resource: &Resource) -> Value {
     let template = json!({"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     let selector = json!({"matchLabels": {"app": "x"}});
@@ -75,18 +75,18 @@ fn name(resource: &Resource) -> &'static str {
     if &*resource.kind == "IPAddress" { "10.9.8.7" } else { "it" }
 }
 
-/// Whether the kind begins with a finalizer.
+/// Whether objects of the kind are created with a finalizer.
 fn is_protected(resource: &Resource) -> bool {
     matches!(&*resource.kind, "PersistentVolume" | "PersistentVolumeClaim" | "VolumeAttributesClass")
 }
 
 #[tokio::test]
-async fn every_stored_resource_goes_through_its_life() {
+async fn every_stored_resource_can_be_created_changed_and_deleted() {
     let client = Client::new().await;
     let mut stored = 0;
-    let mut refused: Vec<String> = Vec::new();
+    let mut rejected: Vec<String> = Vec::new();
     for resource in &windlass_builtins::table().resources {
-        // Definitions have a life of their own: see `definitions`.
+        // CustomResourceDefinitions have tests of their own in `definitions`.
         let definition = &*resource.kind == "CustomResourceDefinition";
         if !resource.has_verb("create") || !resource.has_verb("watch") || definition {
             continue;
@@ -104,7 +104,7 @@ async fn every_stored_resource_goes_through_its_life() {
         let mut events = client.watch(&format!("{path}?watch=1&fieldSelector=metadata.name%3D{name}")).await;
         let created = client.post(&path, &object(resource)).await;
         if created.code != 201 {
-            refused.push(format!("{label}: {}", created.message()));
+            rejected.push(format!("{label}: {}", created.message()));
             continue;
         }
         let created = created.json();
@@ -119,17 +119,17 @@ async fn every_stored_resource_goes_through_its_life() {
         assert_eq!(list["items"].as_array().unwrap().len(), 1, "{label}");
         let mut want = vec!["ADDED", "MODIFIED"];
         if &*resource.kind == "Pod" {
-            // Its grace period is set, to nothing, before it goes.
+            // Its grace period is set to zero before it is removed.
             want.push("MODIFIED");
         }
         if &*resource.kind == "Namespace" {
             client.delete(&one).await.expect(200);
             want.push("MODIFIED");
         } else {
-            // Some kinds would wait for a collector to leave their dependents behind.
+            // Some kinds would wait for the garbage collector to orphan their dependents.
             client.delete(&format!("{one}?propagationPolicy=Background")).await.expect(200);
             if is_protected(resource) {
-                // It stays until somebody finds that nobody uses it.
+                // It stays until a controller finds that it is not in use.
                 client.merge(&one, &json!({"metadata": {"finalizers": null}})).await.expect(200);
                 want.push("MODIFIED");
             }
@@ -140,6 +140,6 @@ async fn every_stored_resource_goes_through_its_life() {
             assert_eq!(events.brief().await, format!("{event} {name}"), "{label}");
         }
     }
-    assert!(refused.is_empty(), "{refused:#?}");
+    assert!(rejected.is_empty(), "{rejected:#?}");
     assert!(stored >= 50, "{stored}");
 }

@@ -1,4 +1,4 @@
-//! Evictions, and the budgets that are asked. What budgets allow is set by hand: no loop counts here.
+//! Evictions and PodDisruptionBudgets. The tests set the status of budgets, as no control loop runs.
 
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ fn allowing(disruptions: i64) -> Value {
 }
 
 #[tokio::test]
-async fn a_budget_gives_what_it_has_and_no_more() {
+async fn a_budget_allows_as_many_disruptions_as_it_has() {
     let client = Client::new().await;
     pod(&client, "a", "True").await;
     pod(&client, "b", "True").await;
@@ -47,9 +47,9 @@ async fn a_budget_gives_what_it_has_and_no_more() {
     let status = client.get(&format!("{BUDGETS}/guard")).await.expect(200)["status"].clone();
     assert_eq!(status["disruptionsAllowed"], 0);
     assert!(status["disruptedPods"]["a"].is_string());
-    let refused = evict(&client, "b", json!({})).await.expect(429);
+    let rejected = evict(&client, "b", json!({})).await.expect(429);
     assert_eq!(
-        refused["details"],
+        rejected["details"],
         json!({"causes": [{"reason": "DisruptionBudget",
             "message": "The disruption budget guard needs 1 healthy pods and has 1 currently"}]})
     );
@@ -57,7 +57,7 @@ async fn a_budget_gives_what_it_has_and_no_more() {
 }
 
 #[tokio::test]
-async fn a_budget_that_was_not_looked_at_yet_asks_for_patience() {
+async fn an_eviction_is_retried_while_its_budget_is_not_up_to_date() {
     let client = Client::new().await;
     pod(&client, "a", "True").await;
     budget(
@@ -68,21 +68,21 @@ async fn a_budget_that_was_not_looked_at_yet_asks_for_patience() {
         "expectedPods": 0}),
     )
     .await;
-    let refused = evict(&client, "a", json!({})).await;
-    assert_eq!(refused.headers["retry-after"], "10");
-    let refused = refused.expect(429);
-    assert_eq!(refused["details"]["retryAfterSeconds"], 10);
+    let rejected = evict(&client, "a", json!({})).await;
+    assert_eq!(rejected.headers["retry-after"], "10");
+    let rejected = rejected.expect(429);
+    assert_eq!(rejected["details"]["retryAfterSeconds"], 10);
     assert_eq!(
-        refused["details"]["causes"][0]["message"],
+        rejected["details"]["causes"][0]["message"],
         "The disruption budget guard is still being processed by the server."
     );
 }
 
 #[tokio::test]
-async fn pods_that_do_not_count_go_without_asking() {
+async fn pods_that_do_not_count_are_evicted_without_a_budget() {
     let client = Client::new().await;
     budget(&client, "guard", json!({}), allowing(0)).await;
-    // It does not run yet.
+    // It is not running yet.
     client
         .post(
             PODS,
@@ -106,16 +106,16 @@ async fn a_pod_under_two_budgets_cannot_be_evicted() {
     pod(&client, "a", "True").await;
     budget(&client, "one", json!({}), allowing(1)).await;
     budget(&client, "two", json!({}), allowing(1)).await;
-    let refused = evict(&client, "a", json!({})).await;
-    assert_eq!(refused.code, 500);
+    let rejected = evict(&client, "a", json!({})).await;
+    assert_eq!(rejected.code, 500);
     assert_eq!(
-        refused.message(),
+        rejected.message(),
         "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
     );
 }
 
 #[tokio::test]
-async fn an_eviction_holds_for_the_pod_that_was_meant() {
+async fn an_eviction_with_preconditions_deletes_only_the_pod_that_was_meant() {
     let client = Client::new().await;
     pod(&client, "a", "True").await;
     for preconditions in [json!({"uid": "other"}), json!({"resourceVersion": "1"})] {
@@ -127,7 +127,7 @@ async fn an_eviction_holds_for_the_pod_that_was_meant() {
 }
 
 #[tokio::test]
-async fn a_pod_that_takes_its_time_says_why_it_goes() {
+async fn an_evicted_pod_with_a_grace_period_has_a_condition_with_the_reason() {
     let client = Client::new().await;
     pod(&client, "a", "True").await;
     let binding = json!({"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n"}});

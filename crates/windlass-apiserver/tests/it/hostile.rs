@@ -1,4 +1,4 @@
-//! Whatever a client sends, it gets an answer below 500 that is a Status or plain text.
+//! Every request, however malformed, gets an answer below 500 that is a Status or plain text.
 
 use http::Method;
 use proptest::{
@@ -13,7 +13,7 @@ fn check(answer: &crate::client::Answer, what: &str) {
     assert!(answer.code < 500, "{what}: {} {:?}", answer.code, answer.raw);
 }
 
-/// Runs a property against one server.
+/// Runs a property test against one server.
 fn property<S: Strategy>(strategy: S, ask: impl AsyncFn(&Client, S::Value)) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let client = runtime.block_on(Client::new());
@@ -61,7 +61,7 @@ fn no_patch_breaks_the_server() {
     property((media, patch), async |client, (media, patch)| {
         let path = format!("{CONFIG_MAPS}/a");
         let answer = client.ask(Method::PATCH, &path, &[("content-type", media)], patch.clone()).await;
-        // A strategic patch with a directive that does not fit is a 500 on the real server too.
+        // A strategic merge patch with an invalid directive is a 500 on the real server too.
         if media != "application/strategic-merge-patch+json" {
             check(&answer, &patch);
         }
@@ -102,8 +102,8 @@ fn no_path_breaks_the_server() {
     );
 }
 
-/// An entry of managed fields that is at least in the form of one.
-fn owners() -> impl Strategy<Value = serde_json::Value> {
+/// Returns an entry of managed fields that is well-formed at the top level.
+fn managed_fields_entry() -> impl Strategy<Value = serde_json::Value> {
     let key = proptest::sample::select(vec![
         ".",
         "f:spec",
@@ -142,7 +142,7 @@ fn owners() -> impl Strategy<Value = serde_json::Value> {
 
 #[test]
 fn no_managed_fields_break_the_server() {
-    let strategy = (proptest::collection::vec(owners(), 0..3), "[a-z]{0,3}", any::<bool>());
+    let strategy = (proptest::collection::vec(managed_fields_entry(), 0..3), "[a-z]{0,3}", any::<bool>());
     property(strategy, async |client: &Client, (entries, text, force)| {
         let service = |managed: serde_json::Value| {
             json!({

@@ -1,4 +1,4 @@
-//! Definitions and objects made to exhaust the server: each gets a clear answer, and soon.
+//! CustomResourceDefinitions and objects that try to exhaust the server: each gets a clear answer in time.
 
 use std::{
     sync::Arc,
@@ -13,12 +13,12 @@ use crate::definitions::{DEFINITIONS, definition, version, widget, widgets};
 
 mod anything;
 
-/// More than any of these takes by far, and less than something that does not end.
+/// Far more than any of these takes, and less than an endless computation.
 const SOON: Duration = Duration::from_secs(30);
 const APPLY: &str = "application/apply-patch+yaml";
 const ONE: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com";
 
-/// Sends a body; whatever it is, the answer is no failure of the server.
+/// Sends a request; the answer must not be a server error.
 async fn send(client: &Client, method: Method, path: &str, kind: &str, body: impl Into<bytes::Bytes>) -> Answer {
     let start = Instant::now();
     let answer = client.ask(method, path, &[("content-type", kind)], body).await;
@@ -40,12 +40,12 @@ async fn create(client: &Client, name: &str, spec: &Value) -> Answer {
     post(client, &widgets("v1"), &widget("v1", name, spec)).await
 }
 
-/// Defines widgets whose `spec` has a schema.
+/// Creates widgets with a schema of their `spec`.
 async fn define(client: &Client, spec: &Value) -> Answer {
     post(client, DEFINITIONS, &definition(&json!([version("v1", true, spec)]))).await
 }
 
-/// A client of a server that has widgets whose `spec` has a schema.
+/// Returns a client of a server with such widgets.
 async fn defined(spec: &Value) -> Client {
     let client = Client::new().await;
     define(&client, spec).await.expect(201);
@@ -64,9 +64,9 @@ fn each<T: Into<Value>>(count: usize, make: impl Fn(usize) -> T) -> Value {
     (0..count).map(|index| make(index).into()).collect::<Vec<Value>>().into()
 }
 
-/// What everything says that is refused; it must hold a text.
+/// Checks that an answer is a rejection that contains a text.
 #[track_caller]
-fn refused(answer: &Answer, code: u16, why: &str) {
+fn rejected(answer: &Answer, code: u16, why: &str) {
     let message = answer.message();
     let shown: String = message.chars().take(500).collect();
     assert_eq!(answer.code, code, "{shown}");
@@ -107,10 +107,10 @@ async fn schemas_nest_to_a_limit_and_work_up_to_it() {
 
         for levels in [210, 400] {
             let answer = define(&Client::new().await, &schema(shape, levels)).await;
-            refused(&answer, 422, "schemas must not be nested more than 200 levels deep");
+            rejected(&answer, 422, "schemas must not be nested more than 200 levels deep");
         }
     }
-    refused(&define(&Client::new().await, &schema(0, 900)).await, 400, "exceeded max depth");
+    rejected(&define(&Client::new().await, &schema(0, 900)).await, 400, "exceeded max depth");
 }
 
 #[tokio::test]
@@ -143,7 +143,7 @@ async fn objects_nest_to_a_limit_and_work_up_to_it() {
     for levels in [1_100, 100_000] {
         for body in [body("d", levels), managed("d", levels)] {
             let answer = send(&client, Method::POST, &widgets("v1"), json, body.clone()).await;
-            refused(&answer, 400, "exceeded max depth");
+            rejected(&answer, 400, "exceeded max depth");
             let path = format!("{}/d?fieldManager=x", widgets("v1"));
             assert_eq!(send(&client, Method::PATCH, &path, APPLY, body).await.code, 400);
         }
@@ -152,27 +152,27 @@ async fn objects_nest_to_a_limit_and_work_up_to_it() {
 }
 
 #[tokio::test]
-async fn long_lists_in_schemas_are_looked_at_once() {
+async fn long_lists_in_schemas_are_checked_once() {
     let wide = json!({"type": "object", "properties": named(5_000, |_| json!({"type": "string", "default": "x"}))});
     let client = defined(&wide).await;
     let given = named(10_000, |_| json!(1));
     let answer = create(&client, "a", &given).await;
-    refused(&answer, 422, "spec.p1: Invalid value");
+    rejected(&answer, 422, "spec.p1: Invalid value");
     let warnings: usize = answer.headers.get_all("warning").iter().map(http::HeaderValue::len).sum();
     assert!(warnings > 0 && warnings < 16 << 10, "{warnings} bytes of warnings");
     assert_eq!(create(&client, "a", &json!({})).await.expect(201)["spec"].as_object().unwrap().len(), 5_000);
 
     let client = defined(&json!({"type": "string", "enum": each(50_000, |index| format!("v{index}"))})).await;
-    refused(&create(&client, "a", &json!("w")).await, 422, "supported values: \"v0\", \"v1\"");
+    rejected(&create(&client, "a", &json!("w")).await, 422, "supported values: \"v0\", \"v1\"");
     create(&client, "a", &json!("v49999")).await.expect(201);
 
     let client = defined(&json!({"type": "object", "required": each(20_000, |index| format!("v{index}"))})).await;
-    refused(&create(&client, "a", &json!({})).await, 422, "spec.v19999: Required value");
+    rejected(&create(&client, "a", &json!({})).await, 422, "spec.v19999: Required value");
 
     let client = defined(&json!({"type": "integer", "allOf": each(5_000, |index| json!({"minimum": index}))})).await;
-    refused(&create(&client, "a", &json!(-1)).await, 422, "greater than or equal to 4999");
+    rejected(&create(&client, "a", &json!(-1)).await, 422, "greater than or equal to 4999");
     let bad = json!({"type": "object", "properties": named(2_000, |_| json!({"type": "strin", "default": 1}))});
-    refused(&define(&Client::new().await, &bad).await, 422, "p1999");
+    rejected(&define(&Client::new().await, &bad).await, 422, "p1999");
 }
 
 #[tokio::test]
@@ -189,36 +189,36 @@ async fn patterns_take_bounded_memory_and_time() {
         (&"(".repeat(999), "missing closing )"),
         (&format!("{}a{}", "(".repeat(2_000), ")".repeat(2_000)), "expression nests too deeply"),
     ] {
-        refused(&define(&Client::new().await, &text(pattern)).await, 422, why);
-        refused(&define(&Client::new().await, &rule(pattern)).await, 422, "invalid matches argument");
+        rejected(&define(&Client::new().await, &text(pattern)).await, 422, why);
+        rejected(&define(&Client::new().await, &rule(pattern)).await, 422, "invalid matches argument");
     }
-    // Each version alone would do.
+    // Each version alone would be accepted.
     let versions =
         each(40, |index| version(&format!("v{index}"), index == 0, &text(&format!(r"\p{{L}}{{100}}{index}"))));
-    refused(&post(&Client::new().await, DEFINITIONS, &definition(&versions)).await, 422, "expression too large");
+    rejected(&post(&Client::new().await, DEFINITIONS, &definition(&versions)).await, 422, "expression too large");
     let rules = each(40, |index| json!({"rule": format!(r"self.matches('\\p{{L}}{{100}}{index}')")}));
     let many = json!({"type": "string", "maxLength": 9, "x-kubernetes-validations": rules});
-    refused(&define(&Client::new().await, &many).await, 422, "invalid matches argument");
+    rejected(&define(&Client::new().await, &many).await, 422, "invalid matches argument");
 
-    // Nothing but the text says how long a match can take.
+    // Only the length of the text limits the time of a match.
     let client = defined(&text(&"[a-z]".repeat(20_000))).await;
-    refused(&create(&client, "a", &json!("ab".repeat(500_000))).await, 422, "too many steps");
-    refused(&create(&client, "a", &json!("ab")).await, 422, "should match");
+    rejected(&create(&client, "a", &json!("ab".repeat(500_000))).await, 422, "too many steps");
+    rejected(&create(&client, "a", &json!("ab")).await, 422, "should match");
     let client = defined(&text("^(a|aa)+$")).await;
     create(&client, "a", &json!("a".repeat(1_000_000))).await.expect(201);
 
-    // Patterns from the object itself.
+    // Patterns that come from the object itself.
     let each_one = json!({"type": "array", "maxItems": 100_000, "items": {
         "type": "string", "maxLength": 20, "x-kubernetes-validations": [{"rule": "!'x'.matches(self)"}],
     }});
     let client = defined(&each_one).await;
     let patterns = each(2_000, |index| format!(r"\p{{L}}{{100}}{index}"));
-    refused(&create(&client, "a", &patterns).await, 422, "expression too large");
+    rejected(&create(&client, "a", &patterns).await, 422, "expression too large");
     create(&client, "a", &each(200, |index| format!(r"\d{{10}}{index}"))).await.expect(201);
 }
 
 #[tokio::test]
-async fn rules_that_would_run_for_ever_are_refused() {
+async fn rules_that_would_run_for_ever_are_rejected() {
     let text = json!({"type": "string", "maxLength": 10});
     let with = |schema: &Value, rule: &str| {
         let mut schema = schema.clone();
@@ -235,7 +235,7 @@ async fn rules_that_would_run_for_ever_are_refused() {
         with(&json!({"type": "string"}), "self.replace('', self).replace('', self).size() > 0"),
     ];
     for schema in expensive {
-        refused(&define(&Client::new().await, &schema).await, 422, "cost exceeds budget");
+        rejected(&define(&Client::new().await, &schema).await, 422, "cost exceeds budget");
     }
     let around = |open: &str, inner: &str, close: &str, times: usize| {
         format!("{}{inner}{}", open.repeat(times), close.repeat(times))
@@ -254,9 +254,9 @@ async fn rules_that_would_run_for_ever_are_refused() {
     ];
     for rule in malformed {
         let answer = define(&Client::new().await, &with(&text, &rule)).await;
-        refused(&answer, 422, "compilation failed");
+        rejected(&answer, 422, "compilation failed");
     }
-    // Long, but honest.
+    // Long, but harmless.
     for rule in [format!("{}true", "!".repeat(40_000)), vec!["true"; 5_000].join(" && ")] {
         let client = defined(&with(&text, &rule)).await;
         create(&client, "a", &json!("x")).await.expect(201);
@@ -265,14 +265,14 @@ async fn rules_that_would_run_for_ever_are_refused() {
     let client = defined(&json!({"type": "string", "maxLength": 10, "x-kubernetes-validations": rules})).await;
     create(&client, "a", &json!("x")).await.expect(201);
 
-    // What may be cheap is stopped when it is not.
+    // A rule that may be cheap is stopped when it is not.
     let pairs = json!({"type": "array", "maxItems": 1100, "items": {"type": "integer"}});
     let client = defined(&with(&pairs, "self.all(a, self.all(b, a + b >= 0))")).await;
     let answer = create(&client, "a", &each(1_100, |index| index)).await;
-    refused(&answer, 422, "call cost exceeds limit");
+    rejected(&answer, 422, "call cost exceeds limit");
     let failing = json!({"type": "string", "x-kubernetes-validations": [{"rule": "self != 'x'"}]});
     let client = defined(&json!({"type": "array", "items": failing})).await;
-    refused(&create(&client, "a", &each(20_000, |_| "x")).await, 422, "spec[19999]");
+    rejected(&create(&client, "a", &each(20_000, |_| "x")).await, 422, "spec[19999]");
 }
 
 #[tokio::test]
@@ -285,9 +285,9 @@ async fn defaults_that_multiply_are_stopped() {
     };
     let client =
         defined(&json!({"type": "object", "properties": {"a": nest(40, json!({"type": "string"}), list)}})).await;
-    refused(&create(&client, "a", &json!({})).await, 400, "defaults take more than");
-    refused(&apply(&client, "b", &json!({})).await, 400, "defaults take more than");
-    // Three levels are no harm.
+    rejected(&create(&client, "a", &json!({})).await, 400, "defaults take more than");
+    rejected(&apply(&client, "b", &json!({})).await, 400, "defaults take more than");
+    // Three levels are harmless.
     let client =
         defined(&json!({"type": "object", "properties": {"a": nest(3, json!({"type": "string"}), list)}})).await;
     create(&client, "a", &json!({})).await.expect(201);
@@ -295,11 +295,11 @@ async fn defaults_that_multiply_are_stopped() {
         "a": {"type": "string", "default": "x".repeat(10_000)},
     }}});
     let client = defined(&large).await;
-    refused(&create(&client, "a", &each(100_000, |_| json!({}))).await, 400, "defaults take more than");
+    rejected(&create(&client, "a", &each(100_000, |_| json!({}))).await, 400, "defaults take more than");
 }
 
 #[tokio::test]
-async fn wide_objects_and_their_owners_take_their_time_only() {
+async fn wide_objects_and_their_managed_fields_take_bounded_time() {
     let schema = json!({"type": "object", "properties": {
         "name": {"type": "string"},
         "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
@@ -330,7 +330,7 @@ async fn wide_objects_and_their_owners_take_their_time_only() {
         let insert = each(3_000, |_| json!({"op": "add", "path": "/spec/set/0", "value": "z"}));
         send(&client, Method::PATCH, &path, "application/json-patch+json", insert.to_string()).await;
     }
-    refused(&create(&client, "same", &json!({"set": each(count, |_| "x")})).await, 422, "Duplicate value");
+    rejected(&create(&client, "same", &json!({"set": each(count, |_| "x")})).await, 422, "Duplicate value");
     let table = [("accept", "application/json;as=Table;v=v1;g=meta.k8s.io")];
     let start = Instant::now();
     let shown = client.ask(Method::GET, &widgets("v1"), &table, "").await;
@@ -353,7 +353,7 @@ async fn wide_objects_and_their_owners_take_their_time_only() {
 }
 
 #[tokio::test]
-async fn many_versions_and_many_names_are_no_more_than_their_sum() {
+async fn many_versions_and_many_names_cost_no_more_than_their_sum() {
     let client = Client::new().await;
     let empty = json!({"type": "object"});
     let versions = each(500, |index| version(&format!("v{index}"), index == 0, &empty));
@@ -381,12 +381,12 @@ async fn many_versions_and_many_names_are_no_more_than_their_sum() {
     for field in ["plural", "kind", "singular"] {
         let mut long = definition(&json!([version("v1", true, &empty)]));
         long["spec"]["names"][field] = json!("w".repeat(500_000));
-        refused(&post(&Client::new().await, DEFINITIONS, &long).await, 422, "must be no more than 63");
+        rejected(&post(&Client::new().await, DEFINITIONS, &long).await, 422, "must be no more than 63");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn others_are_served_while_a_large_definition_is_judged() {
+async fn other_requests_are_served_while_a_large_definition_is_validated() {
     let client = Arc::new(Client::new().await);
     let wide = json!({"type": "object", "properties": named(10_000, |_| json!({"type": "string"}))});
     let body = definition(&json!([version("v1", true, &wide)]));

@@ -1,4 +1,4 @@
-//! The server as a `kube::Client`, with no socket between.
+//! The server as a `kube::Client`, without a socket.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::{

@@ -1,4 +1,4 @@
-//! Limit ranges at admission.
+//! LimitRanges at admission.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ fn pod(metadata: Value, resources: Value) -> Value {
 }
 
 #[tokio::test]
-async fn pods_get_defaults_and_are_refused_out_of_range() {
+async fn pods_get_defaults_and_are_rejected_out_of_range() {
     let client = limited(json!([{"type": "Container", "default": {"cpu": "500m"}, "max": {"cpu": "1"}}])).await;
     let made = client.post(PODS, &pod(json!({"name": "d"}), json!({}))).await.expect(201);
     assert_eq!(
@@ -31,24 +31,24 @@ async fn pods_get_defaults_and_are_refused_out_of_range() {
         made["metadata"]["annotations"]["kubernetes.io/limit-ranger"],
         "LimitRanger plugin set: cpu request for container c; cpu limit for container c"
     );
-    let refused = client.post(PODS, &pod(json!({"name": "m"}), json!({"limits": {"cpu": "2"}}))).await;
-    assert_eq!(refused.code, 403);
-    assert_eq!(refused.message(), "pods \"m\" is forbidden: maximum cpu usage per Container is 1, but limit is 2");
+    let rejected = client.post(PODS, &pod(json!({"name": "m"}), json!({"limits": {"cpu": "2"}}))).await;
+    assert_eq!(rejected.code, 403);
+    assert_eq!(rejected.message(), "pods \"m\" is forbidden: maximum cpu usage per Container is 1, but limit is 2");
     client.delete(&format!("{RANGES}/l")).await.expect(200);
     client.post(PODS, &pod(json!({"name": "m"}), json!({"limits": {"cpu": "2"}}))).await.expect(201);
 }
 
 #[tokio::test]
-async fn a_pod_that_gets_its_name_from_the_server_is_refused_by_that_name() {
+async fn a_rejected_pod_with_a_generated_name_is_reported_by_that_name() {
     let client = limited(json!([{"type": "Container", "max": {"cpu": "1"}}])).await;
-    let refused = client.post(PODS, &pod(json!({"generateName": "web-"}), json!({"limits": {"cpu": "2"}}))).await;
-    let message = refused.message();
-    // The name is there when the final form is checked, and not before.
+    let rejected = client.post(PODS, &pod(json!({"generateName": "web-"}), json!({"limits": {"cpu": "2"}}))).await;
+    let message = rejected.message();
+    // The name is generated before the final form is validated.
     assert!(message.starts_with("pods \"web-") && !message.starts_with("pods \"web-\""), "{message}");
     let mut pod = pod(json!({"generateName": "web-"}), json!({}));
     pod["spec"]["priorityClassName"] = "nope".into();
-    let refused = client.post(PODS, &pod).await;
-    assert_eq!(refused.message(), "pods \"web-\" is forbidden: no PriorityClass with name nope was found");
+    let rejected = client.post(PODS, &pod).await;
+    assert_eq!(rejected.message(), "pods \"web-\" is forbidden: no PriorityClass with name nope was found");
 }
 
 #[tokio::test]
@@ -59,9 +59,9 @@ async fn claims_are_limited_in_storage() {
             "resources": {"requests": {"storage": storage}}}})
     };
     client.post(CLAIMS, &claim("small", "1Gi")).await.expect(201);
-    let refused = client.post(CLAIMS, &claim("big", "5Gi")).await;
+    let rejected = client.post(CLAIMS, &claim("big", "5Gi")).await;
     assert_eq!(
-        refused.message(),
+        rejected.message(),
         "persistentvolumeclaims \"big\" is forbidden: maximum storage usage per PersistentVolumeClaim is 2Gi, but \
          request is 5Gi"
     );

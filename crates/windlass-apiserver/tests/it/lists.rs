@@ -30,8 +30,8 @@ async fn label_and_field_selectors_narrow_a_list() {
         .get(&format!("{CONFIG_MAPS}?labelSelector=parity%20notin%20(odd),!x&fieldSelector=metadata.name!%3Dc"))
         .await;
     assert_eq!(names(&rest.expect(200)), ["a", "e"]);
-    let refused = client.get(&format!("{CONFIG_MAPS}?fieldSelector=data.a%3D1")).await;
-    assert_eq!(refused.code, 400);
+    let rejected = client.get(&format!("{CONFIG_MAPS}?fieldSelector=data.a%3D1")).await;
+    assert_eq!(rejected.code, 400);
 }
 
 #[tokio::test]
@@ -66,7 +66,7 @@ async fn pages_of_a_selection_skip_what_is_not_selected() {
 }
 
 #[tokio::test]
-async fn an_exact_revision_shows_the_past() {
+async fn a_list_at_an_exact_revision_returns_the_past_state() {
     let client = five().await;
     let list = client.get(CONFIG_MAPS).await.expect(200);
     let revision = list["metadata"]["resourceVersion"].as_str().unwrap().to_owned();

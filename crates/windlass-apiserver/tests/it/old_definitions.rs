@@ -1,4 +1,5 @@
-//! Definitions of `apiextensions.k8s.io/v1beta1`: taken, stored as `v1`, and shown as they were written.
+//! CustomResourceDefinitions of `apiextensions.k8s.io/v1beta1`: accepted, stored as `v1`, and returned as they were
+//! written.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -19,7 +20,7 @@ fn old(name: &str, spec: &Value) -> Value {
     })
 }
 
-/// Nothing but group, version, names and scope.
+/// Only group, version, names and scope.
 fn networks() -> Value {
     old(
         "networks.samplecrd.k8s.io",
@@ -30,7 +31,7 @@ fn networks() -> Value {
     )
 }
 
-/// Validation, subresources and columns at the top.
+/// Validation, subresources and columns at the top level.
 fn crontabs() -> Value {
     old(
         "crontabs.stable.example.com",
@@ -49,7 +50,7 @@ fn crontabs() -> Value {
     )
 }
 
-/// A short name one level too high, as tutorials have it.
+/// A short name one level too high, as in some tutorials.
 fn autoscalers() -> Value {
     old(
         "verticalpodautoscalers.autoscaling.k8s.io",
@@ -69,7 +70,7 @@ fn named(definition: &Value) -> String {
     format!("/{}", definition["metadata"]["name"].as_str().unwrap())
 }
 
-/// The warnings of an answer; the first is the one that every answer has.
+/// Returns the warnings of an answer; the first is the one that every answer has.
 fn warnings(answer: &Answer) -> Vec<String> {
     let all = answer.headers.get_all("warning").iter().map(|value| value.to_str().unwrap());
     let text = |value: &str| value.strip_prefix("299 - \"").unwrap().strip_suffix('"').unwrap().replace("\\\"", "\"");
@@ -115,7 +116,7 @@ async fn a_definition_of_names_alone_is_stored_as_v1_and_served_at_once() {
 }
 
 #[tokio::test]
-async fn a_misplaced_short_name_is_put_where_it_belongs() {
+async fn a_misplaced_short_name_is_moved_to_its_place() {
     let client = Client::new().await;
     let answer = client.post(OLD, &autoscalers()).await;
     let moved =
@@ -124,7 +125,7 @@ async fn a_misplaced_short_name_is_put_where_it_belongs() {
     answer.expect(201);
     let resources = client.get("/apis/autoscaling.k8s.io/v1beta2").await.expect(200);
     assert_eq!(resources["resources"][0]["shortNames"], json!(["vpa"]));
-    // Who corrects the name at the old place means it.
+    // A client that corrects the name in the old place means it.
     let path = OLD.to_owned() + &named(&autoscalers());
     client.merge(&path, &json!({"spec": {"shortNames": ["va"]}})).await.expect(200);
     let resources = client.get("/apis/autoscaling.k8s.io/v1beta2").await.expect(200);
@@ -132,7 +133,7 @@ async fn a_misplaced_short_name_is_put_where_it_belongs() {
 }
 
 #[tokio::test]
-async fn what_stood_at_the_top_counts_for_the_version_and_is_read_there() {
+async fn top_level_fields_of_v1beta1_apply_to_its_version() {
     let client = Client::new().await;
     client.post(OLD, &crontabs()).await.expect(201);
     let path = OLD.to_owned() + &named(&crontabs());
@@ -168,7 +169,7 @@ async fn patches_apply_to_the_old_form() {
     client.post(OLD, &crontabs()).await.expect(201);
     let path = OLD.to_owned() + &named(&crontabs());
     let before = client.get(&path).await.expect(200);
-    // What `kubectl apply` sends of a file whose maximum has changed.
+    // The patch that `kubectl apply` sends for a file with another maximum.
     let maximum = json!({"properties": {"spec": {"properties": {"replicas": {"maximum": 20}}}}});
     let answer = client.merge(&path, &json!({"spec": {"validation": {"openAPIV3Schema": maximum}}})).await;
     assert_eq!(warnings(&answer), Vec::<String>::new(), "nothing that was not known");
@@ -187,8 +188,8 @@ async fn patches_apply_to_the_old_form() {
     let same = client.merge(&path, &crontabs()).await.expect(200);
     assert_eq!(same["metadata"]["resourceVersion"], back["metadata"]["resourceVersion"], "nothing was written");
 
-    let refused = client.merge(&path, &json!({"spec": {"validation": {"openAPIV3Schema": {"$ref": "x"}}}})).await;
-    assert_eq!(refused.code, 422, "{}", refused.message());
+    let rejected = client.merge(&path, &json!({"spec": {"validation": {"openAPIV3Schema": {"$ref": "x"}}}})).await;
+    assert_eq!(rejected.code, 422, "{}", rejected.message());
 }
 
 #[tokio::test]
@@ -231,33 +232,33 @@ async fn an_old_definition_can_be_applied_replaced_and_deleted() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_upgraded_is_refused_with_a_hint() {
+async fn a_definition_that_cannot_be_upgraded_is_rejected_with_a_hint() {
     let client = Client::new().await;
     let mut definition = crontabs();
     definition["spec"]["validation"] =
         json!({"openAPIV3Schema": {"properties": {"spec": {"$ref": "#/definitions/a"}}}});
-    let refused = client.post(OLD, &definition).await;
+    let rejected = client.post(OLD, &definition).await;
     assert_eq!(
-        refused.message(),
+        rejected.message(),
         "CustomResourceDefinition \"crontabs.stable.example.com\" cannot be stored as apiextensions.k8s.io/v1: \
          spec.versions[0].schema.openAPIV3Schema.properties[spec]: $ref is not supported; hint: replace the reference by the \
          schema that it names"
     );
-    assert_eq!((refused.code, &refused.json()["reason"]), (422, &json!("Invalid")));
+    assert_eq!((rejected.code, &rejected.json()["reason"]), (422, &json!("Invalid")));
     let mut definition = crontabs();
     definition["apiVersion"] = json!("apiextensions.k8s.io/v1");
-    let refused = client.post(OLD, &definition).await;
+    let rejected = client.post(OLD, &definition).await;
     assert_eq!(
-        refused.message(),
+        rejected.message(),
         "the API version in the data (apiextensions.k8s.io/v1) does not match the expected API version \
          (apiextensions.k8s.io/v1beta1)"
     );
-    assert_eq!(refused.code, 400);
+    assert_eq!(rejected.code, 400);
     for body in ["", "[]", "7", "{", r#"{"metadata":7,"spec":7}"#] {
         let code = client.ask(Method::POST, OLD, &[("content-type", "application/json")], body).await.code;
         assert!((400..500).contains(&code), "{body}: {code}");
     }
-    // What is upgraded is held to the rules of v1.
+    // An upgraded definition is validated by the rules of v1.
     let mut definition = crontabs();
     definition["metadata"]["name"] = json!("other.stable.example.com");
     assert_eq!(client.post(OLD, &definition).await.code, 422);
@@ -307,9 +308,9 @@ async fn without_the_option_the_group_is_that_of_kubernetes() {
     let index = client.get("/openapi/v3").await.expect(200);
     assert_eq!(index["paths"].get("apis/apiextensions.k8s.io/v1beta1"), None);
     assert_eq!(client.get("/openapi/v3/apis/apiextensions.k8s.io/v1beta1").await.code, 404);
-    let refused = client.post(DEFINITIONS, &networks()).await;
+    let rejected = client.post(DEFINITIONS, &networks()).await;
     assert_eq!(
-        refused.message(),
+        rejected.message(),
         "the API version in the data (apiextensions.k8s.io/v1beta1) does not match the expected API version \
          (apiextensions.k8s.io/v1)"
     );

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::client::{CONFIG_MAPS, Client, config_map};
 
 #[tokio::test]
-async fn paths_that_lead_nowhere_are_answered_as_the_real_server_does() {
+async fn unknown_paths_are_answered_as_by_the_real_server() {
     let client = Client::new().await;
     for (path, plain) in [
         ("/nonsense", true),

@@ -1,4 +1,4 @@
-//! Quotas at admission. What is used is set by hand: no loop counts here.
+//! ResourceQuotas at admission. The tests set the usage, as no control loop runs.
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -26,13 +26,13 @@ fn pod(name: &str, cpu: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_pod_is_charged_or_refused() {
+async fn a_pod_is_charged_or_rejected() {
     let client = Client::new().await;
     let hard = json!({"hard": {"pods": "2", "requests.cpu": "1"}});
     quota(&client, "q", hard, json!({"pods": "0", "requests.cpu": "0"})).await;
-    let refused = client.post(PODS, &pod("p", "1500m")).await;
+    let rejected = client.post(PODS, &pod("p", "1500m")).await;
     assert_eq!(
-        refused.message(),
+        rejected.message(),
         "pods \"p\" is forbidden: exceeded quota: q, requested: requests.cpu=1500m, used: requests.cpu=0, limited: \
          requests.cpu=1"
     );
@@ -46,7 +46,7 @@ async fn a_pod_is_charged_or_refused() {
 }
 
 #[tokio::test]
-async fn what_is_not_made_is_not_paid_for() {
+async fn a_failed_create_is_not_charged() {
     let client = Client::new().await;
     client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
     quota(&client, "q", json!({"hard": {"count/configmaps": "5"}}), json!({"count/configmaps": "1"})).await;
@@ -60,7 +60,7 @@ async fn what_is_not_made_is_not_paid_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn however_many_come_at_once_no_more_are_made_than_the_quota_allows() {
+async fn concurrent_creates_never_exceed_the_quota() {
     let client = Client::new().await;
     let hard = json!({"hard": {"count/configmaps": "17", "secrets": "1"}});
     quota(&client, "q", hard, json!({"count/configmaps": "0", "secrets": "0"})).await;
@@ -73,15 +73,15 @@ async fn however_many_come_at_once_no_more_are_made_than_the_quota_allows() {
 }
 
 #[tokio::test]
-async fn a_quota_that_nobody_has_counted_lets_nothing_pass() {
+async fn a_quota_without_status_rejects_everything() {
     let client = Client::new().await;
     quota(&client, "q", json!({"hard": {"configmaps": "5"}}), json!({})).await;
-    let refused = client.post(CONFIG_MAPS, &config_map("a")).await;
-    assert_eq!(refused.message(), "configmaps \"a\" is forbidden: status unknown for quota: q, resources: configmaps");
+    let rejected = client.post(CONFIG_MAPS, &config_map("a")).await;
+    assert_eq!(rejected.message(), "configmaps \"a\" is forbidden: status unknown for quota: q, resources: configmaps");
 }
 
 #[tokio::test]
-async fn a_service_that_becomes_more_expensive_pays_the_difference() {
+async fn a_service_that_costs_more_is_charged_the_difference() {
     let client = Client::new().await;
     let services = "/api/v1/namespaces/default/services";
     let hard = json!({"hard": {"services": "5", "services.nodeports": "1"}});
@@ -91,9 +91,9 @@ async fn a_service_that_becomes_more_expensive_pays_the_difference() {
     client.merge(&format!("{services}/s"), &json!({"spec": {"type": "NodePort"}})).await.expect(200);
     assert_eq!(used(&client, "q").await, json!({"services": "1", "services.nodeports": "1"}));
     let more = json!({"spec": {"ports": [{"name": "a", "port": 80}, {"name": "b", "port": 81}]}});
-    let refused = client.merge(&format!("{services}/s"), &more).await;
+    let rejected = client.merge(&format!("{services}/s"), &more).await;
     assert_eq!(
-        refused.message(),
+        rejected.message(),
         "services \"s\" is forbidden: exceeded quota: q, requested: services.nodeports=1, used: services.nodeports=1, \
          limited: services.nodeports=1"
     );

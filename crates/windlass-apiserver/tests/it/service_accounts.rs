@@ -1,4 +1,4 @@
-//! Service accounts: what pods get of them, and their tokens.
+//! Service accounts of pods, and their tokens.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ async fn token(client: &Client, account: &str, spec: Value) -> Answer {
     client.post(&format!("{ACCOUNTS}/{account}/token"), &request).await
 }
 
-/// Who a token makes of somebody.
+/// Returns the user of a token.
 async fn whoami(client: &Client, token: &str) -> Answer {
     let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}).to_string();
     let authorization = format!("Bearer {token}");
@@ -45,11 +45,11 @@ async fn a_pod_runs_as_an_account_and_finds_its_token() {
 }
 
 #[tokio::test]
-async fn a_pod_whose_account_is_missing_is_refused() {
+async fn a_pod_whose_account_is_missing_is_rejected() {
     let client = Client::with_service_accounts().await;
-    let refused = client.post(PODS, &pod("p", json!({"serviceAccountName": "nobody"}))).await;
+    let rejected = client.post(PODS, &pod("p", json!({"serviceAccountName": "nobody"}))).await;
     assert_eq!(
-        refused.message(),
+        rejected.message(),
         "pods \"p\" is forbidden: error looking up service account default/nobody: serviceaccount \"nobody\" not found"
     );
 }
@@ -66,7 +66,7 @@ async fn a_pod_waits_a_moment_for_the_account_that_every_namespace_gets() {
 }
 
 #[tokio::test]
-async fn a_token_is_good_for_what_it_says() {
+async fn a_token_is_valid_for_its_audiences_and_time() {
     let client = Client::new().await;
     account(&client, json!({"metadata": {"name": "bot"}})).await;
     let made = token(&client, "bot", json!({})).await.expect(201);
@@ -80,7 +80,7 @@ async fn a_token_is_good_for_what_it_says() {
         user["groups"],
         json!(["system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"])
     );
-    // It is for the server alone, and so is none that is for somebody else for the server.
+    // It is for the server only, and a token for another audience is not for the server.
     let other = token(&client, "bot", json!({"audiences": ["parity"]})).await.expect(201);
     assert_eq!(whoami(&client, other["status"]["token"].as_str().unwrap()).await.code, 401);
     assert_eq!(whoami(&client, &format!("{text}x")).await.code, 401);
@@ -89,7 +89,7 @@ async fn a_token_is_good_for_what_it_says() {
 }
 
 #[tokio::test]
-async fn a_review_says_whom_a_token_names() {
+async fn a_token_review_returns_the_user_of_the_token() {
     let client = Client::new().await;
     account(&client, json!({"metadata": {"name": "bot"}})).await;
     let review = async |spec: Value| {
@@ -114,7 +114,7 @@ async fn a_review_says_whom_a_token_names() {
 }
 
 #[tokio::test]
-async fn a_token_goes_with_what_it_is_bound_to() {
+async fn a_token_is_invalid_when_its_bound_object_is_deleted() {
     let client = Client::new().await;
     account(&client, json!({"metadata": {"name": "bot"}})).await;
     client.post(PODS, &pod("p", json!({"serviceAccountName": "bot"}))).await.expect(201);
@@ -139,7 +139,7 @@ async fn a_token_goes_with_what_it_is_bound_to() {
 }
 
 #[tokio::test]
-async fn a_token_that_cannot_be_is_refused() {
+async fn an_invalid_token_request_is_rejected() {
     let client = Client::new().await;
     account(&client, json!({"metadata": {"name": "bot"}})).await;
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What becomes of requests when the store cannot write, or has forgotten.
+//! Requests while the store cannot write, or has compacted its history.
 
 use std::sync::{
     Arc,
@@ -11,7 +11,7 @@ use windlass_store::{Entry, Error, ListOptions, Page, Revision, Store, Watch, me
 
 use crate::client::{CONFIG_MAPS, Client, config_map, names};
 
-/// A store whose disk is full from some moment on.
+/// A store whose disk becomes full.
 struct Full {
     inner: MemoryStore,
     full: AtomicBool,
@@ -75,7 +75,7 @@ async fn a_full_disk_fails_writes_with_a_status_and_leaves_reads_alone() {
 }
 
 #[tokio::test]
-async fn a_page_whose_revision_is_compacted_says_how_to_go_on() {
+async fn a_page_of_a_compacted_revision_says_how_to_continue() {
     let store = Arc::new(MemoryStore::new());
     let client = Client::over(store.clone()).await;
     for name in ["a", "b", "c"] {

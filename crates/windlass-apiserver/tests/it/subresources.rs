@@ -1,4 +1,4 @@
-//! status, scale, binding, eviction.
+//! The subresources status, scale, binding, eviction and log.
 
 use serde_json::{Value, json};
 

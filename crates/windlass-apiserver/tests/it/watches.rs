@@ -1,11 +1,11 @@
-//! Watches: what they begin with, what they tell, how they end.
+//! Watches: initial state, events, end.
 
 use serde_json::json;
 
 use crate::client::{CONFIG_MAPS, Client, config_map, labelled};
 
 #[tokio::test]
-async fn a_watch_tells_the_state_and_then_every_change_in_order() {
+async fn a_watch_sends_the_state_and_then_every_change_in_order() {
     let client = Client::new().await;
     client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
     let mut events = client.watch(&format!("{CONFIG_MAPS}?watch=1")).await;
@@ -19,7 +19,7 @@ async fn a_watch_tells_the_state_and_then_every_change_in_order() {
 }
 
 #[tokio::test]
-async fn a_watch_from_a_revision_tells_what_came_after_it() {
+async fn a_watch_from_a_revision_sends_the_events_after_it() {
     let client = Client::new().await;
     let first = client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
     client.post(CONFIG_MAPS, &config_map("b")).await.expect(201);
@@ -62,7 +62,7 @@ async fn initial_events_end_with_a_bookmark() {
 }
 
 #[tokio::test]
-async fn a_watch_on_one_namespace_does_not_hear_of_others() {
+async fn a_watch_on_one_namespace_has_no_events_of_others() {
     let client = Client::new().await;
     let mut events = client.watch(&format!("{CONFIG_MAPS}?watch=1")).await;
     client.post("/api/v1/namespaces/kube-public/configmaps", &config_map("x")).await.expect(201);
@@ -84,7 +84,7 @@ async fn a_watch_ends_at_its_timeout_and_when_the_server_stops() {
 async fn a_revision_that_is_no_longer_kept_is_answered_with_410_in_the_stream() {
     let client = Client::new().await;
     client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
-    // More than the log holds.
+    // More than the log can hold.
     let blob = "x".repeat(500_000);
     for turn in 0..40 {
         let patch = json!({"data": {"a": format!("{turn}{blob}")}});
@@ -97,7 +97,7 @@ async fn a_revision_that_is_no_longer_kept_is_answered_with_410_in_the_stream() 
 }
 
 #[tokio::test]
-async fn a_slow_watcher_is_cut_off_and_others_go_on() {
+async fn a_slow_watcher_is_cut_off_and_others_continue() {
     let client = Client::new().await;
     client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
     let mut slow = client.watch(&format!("{CONFIG_MAPS}?watch=1")).await;

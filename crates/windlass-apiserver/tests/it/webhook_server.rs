@@ -1,4 +1,4 @@
-//! A webhook server on a free port, whose answers a test says.
+//! A webhook server on a free port, with answers from the test.
 
 use std::{convert::Infallible, net::SocketAddr, sync::Arc};
 
@@ -18,13 +18,13 @@ use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_rustls::TlsAcceptor;
 
-/// Answers a review at a path; the status, and the body.
+/// Answers a review at a path with a status and a body.
 pub(crate) type Answering = dyn Fn(&str, &Value) -> (u16, Value) + Send + Sync;
 
-/// A server that ends with the test.
+/// A server that stops at the end of the test.
 pub(crate) struct WebhookServer {
     pub(crate) address: SocketAddr,
-    /// The certificate of its authority, as configurations have it.
+    /// The CA bundle for webhook configurations.
     pub(crate) ca_bundle: String,
     seen: Arc<Mutex<Vec<(String, Value)>>>,
     connections: Arc<Mutex<usize>>,
@@ -32,7 +32,7 @@ pub(crate) struct WebhookServer {
 }
 
 impl WebhookServer {
-    /// One that answers as it is told, with a certificate for 127.0.0.1 and some names.
+    /// Starts a server with a certificate for 127.0.0.1 and some names.
     pub(crate) async fn start(
         names: &[&str],
         answer: impl Fn(&str, &Value) -> (u16, Value) + Send + Sync + 'static,
@@ -47,23 +47,23 @@ impl WebhookServer {
         Self { address, ca_bundle, seen, connections, _serving: serving }
     }
 
-    /// The `clientConfig` of a path.
+    /// Returns the `clientConfig` of a path.
     pub(crate) fn at(&self, path: &str) -> Value {
         json!({"url": format!("https://{}{path}", self.address), "caBundle": self.ca_bundle})
     }
 
-    /// The paths that were called and what was asked there, since this was asked last.
+    /// Returns the called paths with the requests, since the last call of this function.
     pub(crate) fn take_seen(&self) -> Vec<(String, Value)> {
         std::mem::take(&mut *self.seen.lock())
     }
 
-    /// How many connections were made.
+    /// Returns the number of connections so far.
     pub(crate) fn connections(&self) -> usize {
         *self.connections.lock()
     }
 }
 
-/// The bundle, and the TLS of a server that it vouches for.
+/// Returns the CA bundle, and the TLS configuration of a server that it vouches for.
 fn certificates(names: &[&str]) -> (String, TlsAcceptor) {
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -121,19 +121,19 @@ async fn respond(
     response.body(Full::new(body.to_string().into())).unwrap()
 }
 
-/// The answer to an AdmissionReview.
+/// Returns an AdmissionReview with a response.
 pub(crate) fn admission(review: &Value, mut response: Value) -> (u16, Value) {
     response["uid"] = review["request"]["uid"].clone();
     (200, json!({"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": response}))
 }
 
-/// The answer of a webhook that wants something changed.
+/// Returns the response of a webhook that patches the object.
 pub(crate) fn patched(review: &Value, patch: &Value) -> (u16, Value) {
     let patch = STANDARD.encode(patch.to_string());
     admission(review, json!({"allowed": true, "patchType": "JSONPatch", "patch": patch}))
 }
 
-/// The answer of a webhook that refuses.
+/// Returns the response of a webhook that denies the request.
 pub(crate) fn denied(review: &Value, message: &str) -> (u16, Value) {
     admission(review, json!({"allowed": false, "status": {"message": message, "code": 403}}))
 }

@@ -1,4 +1,4 @@
-//! Admission webhooks, asked over HTTPS.
+//! Admission webhooks, called over HTTPS.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::{
 const MUTATING: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 const VALIDATING: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 
-/// A webhook for config maps.
+/// Returns a webhook for ConfigMaps.
 fn webhook(name: &str, config: Value, more: &Value) -> Value {
     let mut webhook = json!({
         "name": format!("{name}.example.com"), "clientConfig": config, "sideEffects": "None",
@@ -27,7 +27,7 @@ async fn configure(client: &Client, path: &str, name: &str, webhooks: &[Value]) 
     client.post(path, &json!({"metadata": {"name": name}, "webhooks": webhooks})).await.expect(201);
 }
 
-/// Adds a letter to `data.a` for `/x`.
+/// Appends a letter to `data.a` for `/x`.
 fn append(path: &str, review: &Value) -> (u16, Value) {
     let had = review["request"]["object"]["data"]["a"].as_str().unwrap_or_default();
     patched(review, &json!([{"op": "add", "path": "/data/a", "value": format!("{had}{}", &path[1..])}]))
@@ -45,7 +45,7 @@ async fn a_mutating_webhook_changes_what_is_stored() {
     assert_eq!(made["metadata"]["labels"], json!({"seen": "yes"}));
     let stored = client.get(&format!("{CONFIG_MAPS}/one")).await.expect(200);
     assert_eq!(stored["metadata"]["labels"], json!({"seen": "yes"}));
-    // What webhooks add belongs to nobody.
+    // Fields that webhooks add have no manager.
     assert_eq!(stored["metadata"]["managedFields"][0]["fieldsV1"].get("f:metadata"), None);
 
     let seen = server.take_seen();
@@ -63,12 +63,12 @@ async fn a_mutating_webhook_changes_what_is_stored() {
 
     client.merge(&format!("{CONFIG_MAPS}/one"), &json!({"data": {"a": "2"}})).await.expect(200);
     client.delete(&format!("{CONFIG_MAPS}/one")).await.expect(500);
-    // A connection serves them all.
+    // One connection serves them all.
     assert_eq!((server.take_seen().len(), server.connections()), (2, 1));
 }
 
 #[tokio::test]
-async fn a_validating_webhook_refuses_every_kind_of_write() {
+async fn a_validating_webhook_rejects_every_kind_of_write() {
     let client = Client::new().await;
     client.post(CONFIG_MAPS, &labelled("kept", "keep", "yes")).await.expect(201);
     let server = WebhookServer::start(&[], |_, review| denied(review, "keep it")).await;
@@ -79,7 +79,7 @@ async fn a_validating_webhook_refuses_every_kind_of_write() {
     for answer in [
         client.post(CONFIG_MAPS, &labelled("other", "keep", "yes")).await,
         client.merge(&kept, &json!({"data": {"a": "2"}})).await,
-        // Its labels before count as well.
+        // The labels before the update count as well.
         client.merge(&kept, &json!({"metadata": {"labels": {"keep": "no"}}})).await,
         client.put(&kept, &labelled("kept", "keep", "no")).await,
         client.delete(&kept).await,
@@ -97,7 +97,7 @@ async fn a_validating_webhook_refuses_every_kind_of_write() {
 }
 
 #[tokio::test]
-async fn webhooks_are_asked_by_name_and_again_if_needed() {
+async fn webhooks_are_called_in_the_order_of_their_names_and_again_if_needed() {
     let client = Client::new().await;
     let server = WebhookServer::start(&[], append).await;
     let again = json!({"reinvocationPolicy": "IfNeeded"});
@@ -109,7 +109,7 @@ async fn webhooks_are_asked_by_name_and_again_if_needed() {
 }
 
 #[tokio::test]
-async fn a_call_that_fails_is_a_failure_unless_it_may() {
+async fn a_failed_call_fails_the_request_unless_the_policy_ignores_it() {
     let client = Client::new().await;
     let server = WebhookServer::start(&[], |_, _| (500, json!({}))).await;
     configure(&client, VALIDATING, "v", &[webhook("a", server.at("/x"), &json!({}))]).await;
@@ -128,7 +128,7 @@ async fn a_call_that_fails_is_a_failure_unless_it_may() {
 }
 
 #[tokio::test]
-async fn a_server_that_the_bundle_does_not_vouch_for_is_not_asked() {
+async fn a_webhook_that_the_ca_bundle_does_not_vouch_for_is_not_called() {
     let client = Client::new().await;
     let server = WebhookServer::start(&[], |_, review| admission(review, json!({"allowed": true}))).await;
     let other = WebhookServer::start(&[], |_, review| admission(review, json!({"allowed": true}))).await;
@@ -174,7 +174,7 @@ async fn services_are_reached_by_their_pods_or_their_external_name() {
     let denied = "admission webhook \"a.example.com\" denied the request: no";
     assert_eq!(ask().await, denied);
 
-    // A service may also lead to a process of this machine.
+    // A service may also resolve to a local process.
     client.delete(&format!("{services}/hooks")).await.expect(200);
     client.delete(&format!("{VALIDATING}/v")).await.expect(200);
     client.delete(&format!("{pods}/hooks?gracePeriodSeconds=0")).await.expect(200);
@@ -186,7 +186,7 @@ async fn services_are_reached_by_their_pods_or_their_external_name() {
 }
 
 #[tokio::test]
-async fn webhooks_are_not_asked_about_webhooks() {
+async fn webhook_configurations_bypass_webhooks() {
     let client = Client::new().await;
     let server = WebhookServer::start(&[], |_, review| denied(review, "no")).await;
     let rules =
@@ -213,7 +213,7 @@ async fn warnings_and_conditions() {
 }
 
 #[tokio::test]
-async fn webhooks_are_still_asked_after_a_restart() {
+async fn webhooks_are_still_called_after_a_restart() {
     let client = Client::new().await;
     let server = WebhookServer::start(&[], |_, review| denied(review, "no")).await;
     configure(&client, VALIDATING, "v", &[webhook("a", server.at("/x"), &json!({}))]).await;

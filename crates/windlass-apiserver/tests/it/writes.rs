@@ -34,8 +34,8 @@ async fn an_update_from_an_old_copy_is_a_conflict() {
     let mut old = client.post(CONFIG_MAPS, &config_map("a")).await.expect(201);
     client.merge(&path, &json!({"data": {"a": "2"}})).await.expect(200);
     old["data"]["b"] = "3".into();
-    let refused = client.put(&path, &old).await;
-    assert_eq!((refused.code, refused.json()["reason"].as_str()), (409, Some("Conflict")));
+    let rejected = client.put(&path, &old).await;
+    assert_eq!((rejected.code, rejected.json()["reason"].as_str()), (409, Some("Conflict")));
     old["metadata"]["resourceVersion"] = "".into();
     assert_eq!(client.put(&path, &old).await.expect(200)["data"], json!({"a": "1", "b": "3"}));
 }
@@ -139,10 +139,10 @@ async fn unknown_and_duplicate_fields_warn_or_fail() {
 async fn a_wrong_type_is_a_bad_request_in_the_real_words() {
     let client = Client::new().await;
     let object = json!({"metadata": {"name": "a"}, "data": {"x": 1}});
-    let refused = client.post(CONFIG_MAPS, &object).await;
-    assert_eq!(refused.code, 400);
+    let rejected = client.post(CONFIG_MAPS, &object).await;
+    assert_eq!(rejected.code, 400);
     assert_eq!(
-        refused.message(),
+        rejected.message(),
         "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: json: cannot unmarshal number into Go struct field \
          ConfigMap.data of type string"
     );
@@ -161,7 +161,7 @@ async fn names_and_namespaces_must_agree_with_the_path() {
 }
 
 #[tokio::test]
-async fn a_body_above_three_mebibytes_is_refused() {
+async fn a_body_above_three_mebibytes_is_rejected() {
     let client = Client::new().await;
     let mut object = config_map("a");
     object["data"]["a"] = "x".repeat(3 << 20).into();

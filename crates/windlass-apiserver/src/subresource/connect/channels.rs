@@ -18,25 +18,25 @@ use tokio_tungstenite::{
 
 use super::next_piece;
 
-/// How many pieces wait to be sent. Each is at most what is read at once, some ten kilobytes.
+/// The number of pieces that wait to be sent. Each is at most one read, some ten kilobytes.
 pub(crate) const OUTGOING: usize = 16;
 /// The channel of messages that close another one, from version 5 on.
 const CLOSE: u8 = 255;
-/// How a connection ends that has done what it was for. Clients take anything else for a failure.
+/// The close frame of a connection that has served its purpose. Clients treat any other as a failure.
 const NORMAL: CloseFrame = CloseFrame { code: CloseCode::Normal, reason: Utf8Bytes::from_static("") };
-/// How long a client may take to say goodbye.
+/// How long a client may take to acknowledge the close.
 const GOODBYE: Duration = Duration::from_secs(2);
 
-/// Something for the client.
+/// A message for the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outgoing {
     /// Bytes on a channel or stream.
     Data(u32, Bytes),
-    /// No more on it.
+    /// The end of a channel or stream.
     Close(u32),
 }
 
-/// What a message says.
+/// A message from the client.
 #[derive(Debug, PartialEq, Eq)]
 enum Incoming {
     Data(u8, Bytes),
@@ -56,7 +56,7 @@ fn parse(mut message: Bytes, closes: bool) -> Incoming {
     }
 }
 
-/// Carries channels over a WebSocket, until the client leaves or nobody is left who could send. `closes` says whether
+/// Carries channels over a WebSocket, until the client disconnects or all senders are dropped. `closes` is whether
 /// messages can close a channel.
 pub(crate) async fn run<T>(
     socket: WebSocketStream<T>,
@@ -73,7 +73,7 @@ pub(crate) async fn run<T>(
                 Message::Binary(_) | Message::Text(_) => match parse(message.into_data(), closes) {
                     Incoming::Data(channel, data) => {
                         if let Some(sender) = incoming.get(&channel) {
-                            // Whoever does not read any more does not want it.
+                            // A receiver that was dropped does not want the data.
                             let _ = sender.send(data).await;
                         }
                     }
@@ -95,7 +95,7 @@ pub(crate) async fn run<T>(
                     message.extend_from_slice(&data);
                     message
                 }
-                // Clients do not know of this direction: they take the end of the connection for it.
+                // Clients know no such message: for them the channel ends with the connection.
                 Outgoing::Close(_) => continue,
             };
             if sink.send(Message::Binary(message.freeze())).await.is_err() {
@@ -107,13 +107,13 @@ pub(crate) async fn run<T>(
     tokio::select! {
         () = &mut reading => {}
         () = writing => {
-            // The client answers the goodbye; to leave before that could cost it the last bytes.
+            // The client answers the close; disconnecting before that could lose the last bytes.
             let _ = tokio::time::timeout(GOODBYE, reading).await;
         }
     }
 }
 
-/// The plain bytes that binary messages carry, as one stream in each direction; and the future that carries them.
+/// Returns the plain bytes of binary messages as one stream in each direction, and the future that carries them.
 pub(crate) fn tunnel<T>(socket: WebSocketStream<T>) -> (DuplexStream, impl Future<Output = ()> + Send)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send,

@@ -1,4 +1,4 @@
-//! `GET` of a pod's log.
+//! The log of a pod.
 
 use http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
@@ -12,7 +12,7 @@ use crate::{
     status::{ApiError, Result},
 };
 
-/// The log of a container. A pod that no node runs has written nothing.
+/// Returns the log of a container. A pod without a node has an empty log.
 pub(crate) async fn log(call: &Call<'_>) -> Result<Answer> {
     let options = options(call)?;
     let pod = current(call).await?;
@@ -26,7 +26,7 @@ pub(crate) async fn log(call: &Call<'_>) -> Result<Answer> {
     Ok(Answer::Watch { chunks: until_stop(call, chunks), content_type: "text/plain" })
 }
 
-/// A log that ends when the server does.
+/// Ends a log when the server stops.
 fn until_stop(call: &Call<'_>, chunks: crate::body::Chunks) -> crate::body::Chunks {
     use futures_util::StreamExt as _;
     Box::pin(chunks.take_until(call.server.stopped()))
@@ -73,37 +73,37 @@ fn options(call: &Call<'_>) -> Result<LogOptions> {
     })
 }
 
-/// Whether there can be a log, as the kubelet decides by the pod's status.
+/// Checks that the container can have a log, as the kubelet decides by the pod's status.
 fn has_started(pod: &Value, name: &str, container: &str, previous: bool) -> Result<()> {
     let lists = ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"];
     let statuses = lists.iter().filter_map(|list| pod["status"][*list].as_array()).flatten();
-    let refuse = |text: String| Err(ApiError::bad_request(text));
+    let reject = |text: String| Err(ApiError::bad_request(text));
     let Some(status) = statuses.into_iter().find(|status| status["name"] == *container) else {
-        return refuse(format!("container {container:?} in pod {name:?} is not available"));
+        return reject(format!("container {container:?} in pod {name:?} is not available"));
     };
     let id = |state: &Value| state["containerID"].as_str().is_some_and(|id| !id.is_empty());
     let (state, last) = (&status["state"], &status["lastState"]["terminated"]);
     if previous {
         return match id(last) {
             true => Ok(()),
-            false => refuse(format!("previous terminated container {container:?} in pod {name:?} not found")),
+            false => reject(format!("previous terminated container {container:?} in pod {name:?} not found")),
         };
     }
     if !state["running"].is_null() || id(&state["terminated"]) || id(last) {
         return Ok(());
     }
     if !state["terminated"].is_null() || !last.is_null() {
-        return refuse(format!("container {container:?} in pod {name:?} is terminated"));
+        return reject(format!("container {container:?} in pod {name:?} is terminated"));
     }
     let why = match state["waiting"]["reason"].as_str() {
         _ if state["waiting"].is_null() => {
-            return refuse(format!("container {container:?} in pod {name:?} is waiting to start - no logs yet"));
+            return reject(format!("container {container:?} in pod {name:?} is waiting to start - no logs yet"));
         }
         Some("ErrImagePull") => "image can't be pulled",
         Some("ImagePullBackOff") => "trying and failing to pull image",
         reason => reason.unwrap_or_default(),
     };
-    refuse(format!("container {container:?} in pod {name:?} is waiting to start: {why}"))
+    reject(format!("container {container:?} in pod {name:?} is waiting to start: {why}"))
 }
 
 #[cfg(test)]
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_is_refused_in_the_kubelets_words_until_the_container_has_started() {
+    fn a_log_is_rejected_in_the_kubelets_words_until_the_container_has_started() {
         let pod = |status: Value| json!({"status": {"containerStatuses": [status]}});
         let ended = json!({"terminated": {"exitCode": 1, "containerID": "process://1"}});
         let never = json!({"terminated": {"exitCode": 1}});

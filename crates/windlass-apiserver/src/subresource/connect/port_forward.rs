@@ -1,4 +1,4 @@
-//! Connections to ports of a pod, over streams of SPDY or over channels of a WebSocket.
+//! Connections to ports of a pod, over SPDY streams or WebSocket channels.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -8,10 +8,10 @@ use tokio::{io::AsyncWriteExt as _, sync::mpsc, task::JoinSet};
 use super::{Target, channels::Outgoing, next_piece, spdy::session::Stream};
 use crate::status::ApiError;
 
-/// How many connections may wait for their second stream.
+/// The number of connections that may wait for their second stream.
 const HALVES_MAX: usize = 1024;
 
-/// Serves the streams of a connection: each request is a stream of errors and one of data.
+/// Serves the streams of a connection: each request has one stream for errors and one for data.
 pub(crate) async fn over_streams(target: Target, mut opened: mpsc::Receiver<Stream>) {
     let target = Arc::new(target);
     let mut halves: HashMap<String, Stream> = HashMap::new();
@@ -39,10 +39,10 @@ pub(crate) async fn over_streams(target: Target, mut opened: mpsc::Receiver<Stre
             forward(&target, port, incoming, &outgoing, id, error.id).await;
         });
     }
-    // Requests under way end with the connection, which has ended.
+    // Pending requests end with the connection.
 }
 
-/// Serves ports over channels: two for each, the first for data and the second for errors.
+/// Serves ports over channels: two per port, the first for data and the second for errors.
 pub(crate) async fn over_channels(
     target: Target,
     ports: Vec<u16>,
@@ -55,7 +55,7 @@ pub(crate) async fn over_channels(
         let (target, outgoing) = (target.clone(), outgoing.clone());
         let (data, error) = (index as u32 * 2, index as u32 * 2 + 1);
         running.spawn(async move {
-            // Clients are told which port a channel is of.
+            // Both channels begin with the number of their port.
             for channel in [data, error] {
                 let number = Bytes::copy_from_slice(&port.to_le_bytes());
                 let _ = outgoing.send(Outgoing::Data(channel, number)).await;
@@ -67,7 +67,7 @@ pub(crate) async fn over_channels(
     while running.join_next().await.is_some() {}
 }
 
-/// One connection, until both sides are done or one of them fails.
+/// Forwards one connection, until both sides are done or one of them fails.
 async fn forward(
     target: &Target,
     port: u16,
@@ -110,7 +110,7 @@ async fn forward(
         let _ = outgoing.send(Outgoing::Close(data)).await;
     };
     tokio::pin!(outwards);
-    // The pod's side decides when it is over; the client's half may end before.
+    // The pod's side decides when the connection ends; the client may close its half earlier.
     tokio::select! {
         () = &mut outwards => {}
         () = inwards => outwards.await,

@@ -1,4 +1,4 @@
-//! A client at a process: what it types goes in, what the process writes comes out, and at the end how it ended.
+//! Connects a client with a process: input, output, terminal sizes, and finally the exit status.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{
     status::Result,
 };
 
-/// How long the output of a process that has ended may go on: something it has left behind may still have it open.
+/// How long to read the output of a process that has ended: a child of it may still hold the output open.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// The client's side.
@@ -26,7 +26,7 @@ pub(crate) struct Client {
     pub(crate) error: u32,
 }
 
-/// Serves a client until the process has ended and everything has been handed over.
+/// Serves a client until the process has ended and all output is delivered.
 pub(crate) async fn serve(process: Result<Process>, client: Client) {
     let Client { stdin, resize, outgoing, stdout, stderr, error } = client;
     let status = match process {
@@ -92,7 +92,7 @@ async fn copy(from: Option<Output>, channel: Option<u32>, outgoing: &mpsc::Sende
     }
 }
 
-/// How a process ended, as the clients of version 4 and 5 read it.
+/// Returns the exit status in the form of protocol versions 4 and 5.
 fn exit_status(code: i32) -> Value {
     if code == 0 {
         return json!({"metadata": {}, "status": "Success"});
@@ -104,7 +104,7 @@ fn exit_status(code: i32) -> Value {
     })
 }
 
-/// The sizes of a terminal in what a client has sent; what is no size is passed over.
+/// Parses the terminal sizes that a client has sent; anything else is skipped.
 fn sizes(bytes: &[u8]) -> Vec<TerminalSize> {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_a_process_writes_comes_before_how_it_ended() {
+    async fn the_output_of_a_process_precedes_its_exit_status() {
         let (sender, mut receiver) = mpsc::channel(16);
         let process = Process {
             stdin: None,

@@ -1,23 +1,23 @@
-//! The server's side of SPDY/3.1: many streams over one connection.
+//! The server side of SPDY/3.1: many streams over one connection.
 //!
-//! [`frame`] is the format, [`headers`] the compressed headers, both pure; [`session`] is the loop around them. Clients
-//! that speak it (client-go, which has it from before HTTP/2 was there) neither keep nor grant windows, so nothing is
-//! held back here either: a stream that is not read holds up the connection.
+//! [`frame`] is the format and [`headers`] the compressed headers, both pure; [`session`] is the loop around them.
+//! Clients that speak it (client-go, from the time before HTTP/2) neither observe nor grant windows, so neither does
+//! the server: a stream that is not read blocks the connection.
 
 pub(crate) mod frame;
 pub(crate) mod headers;
 pub(crate) mod session;
 
-/// Why a connection cannot go on.
+/// Why a connection cannot continue.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub(crate) enum SpdyError {
-    /// A frame that is not what it says it is.
-    #[error("a malformed frame")]
+    /// A malformed frame.
+    #[error("malformed frame")]
     Frame,
-    /// A frame that is larger than any that is needed.
-    #[error("a frame that is too large")]
+    /// A frame above the size limit.
+    #[error("frame too large")]
     TooLarge,
-    /// A block of headers that cannot be read; nothing after it can be.
+    /// A malformed block of headers; later blocks cannot be decompressed.
     #[error("malformed headers")]
     Headers,
 }

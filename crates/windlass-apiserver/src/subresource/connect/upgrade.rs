@@ -1,4 +1,4 @@
-//! Taking over a connection: which protocol the client wants to go on with, and going on with it.
+//! Upgrades a connection: negotiates the protocol with the client, and serves it.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -27,43 +27,43 @@ use crate::{
     status::{ApiError, Result},
 };
 
-/// Commands over channels or streams. With version 5, closing a channel can be said over a WebSocket too.
+/// Commands over channels or streams. Version 5 can close a channel over a WebSocket as well.
 const COMMAND_PROTOCOLS: &[&str] = &["v5.channel.k8s.io", "v4.channel.k8s.io"];
-/// Ports over streams of SPDY.
+/// Ports over SPDY streams.
 const PORTS: &str = "portforward.k8s.io";
-/// The same within a WebSocket.
+/// Ports over SPDY streams within a WebSocket.
 const PORTS_TUNNELED: &str = "SPDY/3.1+portforward.k8s.io";
 /// Ports over channels.
 const PORTS_CHANNELS: &str = "v4.channel.k8s.io";
 /// The header in which protocols over SPDY are offered and chosen.
 const STREAM_PROTOCOL: &str = "x-stream-protocol-version";
-/// What RFC 6455 mixes into the answer to a client's key.
+/// The GUID that RFC 6455 appends to a client's key.
 const WEBSOCKET_GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 /// The largest message a client may send.
 const MESSAGE_MAX: usize = 4 << 20;
-/// How many pieces a client may be ahead of the process.
+/// The number of pieces that a client may be ahead of the process.
 const INCOMING: usize = 64;
 /// How long a client may take to open the streams of its command.
 const STREAMS_DEADLINE: Duration = Duration::from_secs(30);
-/// How long a client may take to leave once its command has ended.
+/// How long a client may take to disconnect after its command has ended.
 const GOODBYE: Duration = Duration::from_secs(10);
 
-/// What the connection becomes.
+/// The protocol of the upgraded connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Protocol {
     WebSocket(&'static str),
     Spdy(&'static str),
 }
 
-/// Answers with the change of protocol, and serves a command on the connection. The command is started when the
-/// connection is there; a failure to start is told there too.
+/// Answers with the upgrade and serves a command on the connection. The command is started when the connection is
+/// upgraded; failures to start it are reported there.
 pub(super) fn remote_command(
     call: &Call<'_>,
     streams: Streams,
     start: impl Future<Output = Result<Process>> + Send + 'static,
 ) -> Result<Answer> {
     let protocol = negotiate(call.headers, COMMAND_PROTOCOLS, COMMAND_PROTOCOLS)?;
-    take_over(call, protocol, async move |upgraded| match protocol {
+    upgrade(call, protocol, async move |upgraded| match protocol {
         Protocol::WebSocket(version) => {
             let (outgoing, to_client) = mpsc::channel(OUTGOING);
             let (stdin, from_stdin) = mpsc::channel(INCOMING);
@@ -100,14 +100,14 @@ pub(super) fn remote_command(
     })
 }
 
-/// Answers with the change of protocol, and connects the client with ports of a pod.
+/// Answers with the upgrade and connects the client with ports of a pod.
 pub(super) fn port_forward(call: &Call<'_>, target: Target) -> Result<Answer> {
     let protocol = negotiate(call.headers, &[PORTS_TUNNELED, PORTS_CHANNELS], &[PORTS])?;
     let ports = match protocol {
         Protocol::WebSocket(PORTS_CHANNELS) => ports(&call.query.all("ports"))?,
         _ => Vec::new(),
     };
-    take_over(call, protocol, async move |upgraded| match protocol {
+    upgrade(call, protocol, async move |upgraded| match protocol {
         Protocol::WebSocket(PORTS_CHANNELS) => {
             let (outgoing, to_client) = mpsc::channel(OUTGOING);
             let (senders, receivers): (Vec<_>, Vec<_>) = ports.iter().map(|_| mpsc::channel(INCOMING)).unzip();
@@ -138,17 +138,17 @@ pub(super) fn port_forward(call: &Call<'_>, target: Target) -> Result<Answer> {
     })
 }
 
-/// The ports that a client names, each in a parameter of its own or all in one.
+/// Parses the ports that a client names, one per parameter or all in one.
 fn ports(parameters: &[&str]) -> Result<Vec<u16>> {
     let numbers = parameters.iter().flat_map(|text| text.split(',')).map(str::trim);
     let ports: Option<Vec<u16>> = numbers.map(|text| text.parse().ok().filter(|port| *port > 0)).collect();
-    // The number of a channel is a byte, and the last one means something else.
+    // Channel numbers are bytes, and the last one has another meaning.
     ports.filter(|ports| (1..=127).contains(&ports.len())).ok_or_else(|| {
         ApiError::bad_request("query parameter \"ports\" must have between 1 and 127 numbers from 1 to 65535")
     })
 }
 
-/// The streams of a command, once the client has opened all that it asked for.
+/// Returns the streams of a command, when the client has opened all that it requested.
 async fn command_streams(mut opened: mpsc::Receiver<Stream>, wanted: Streams) -> Option<Client> {
     let mut streams: HashMap<String, Stream> = HashMap::new();
     let expected =
@@ -172,7 +172,7 @@ async fn command_streams(mut opened: mpsc::Receiver<Stream>, wanted: Streams) ->
     })
 }
 
-/// The protocol that the client offers and the server knows.
+/// Chooses the protocol that the client offers and the server supports.
 fn negotiate(headers: &HeaderMap, websocket: &[&'static str], spdy: &[&'static str]) -> Result<Protocol> {
     let has = |name: header::HeaderName, token: &str| {
         tokens(headers, name.as_str()).any(|have| have.eq_ignore_ascii_case(token))
@@ -201,18 +201,14 @@ fn negotiate(headers: &HeaderMap, websocket: &[&'static str], spdy: &[&'static s
     Err(ApiError::bad_request("Upgrade request required"))
 }
 
-/// The tokens of a header that may occur several times, each time with several tokens.
+/// Returns the tokens of a header that may occur several times, each time with several tokens.
 fn tokens<'a>(headers: &'a HeaderMap, name: &str) -> impl Iterator<Item = &'a str> {
     let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).map(str::trim).filter(|token| !token.is_empty())
 }
 
-/// The answer that changes the protocol; `serve` has the connection then, until the server stops.
-fn take_over<F>(
-    call: &Call<'_>,
-    protocol: Protocol,
-    serve: impl FnOnce(Upgraded) -> F + Send + 'static,
-) -> Result<Answer>
+/// Returns the answer that upgrades the connection; `serve` then owns it, until the server stops.
+fn upgrade<F>(call: &Call<'_>, protocol: Protocol, serve: impl FnOnce(Upgraded) -> F + Send + 'static) -> Result<Answer>
 where
     F: Future<Output = ()> + Send + 'static,
 {
@@ -242,7 +238,7 @@ where
         let serving = async move {
             match upgrade.await {
                 Ok(upgraded) => serve(upgraded).await,
-                Err(error) => tracing::debug!(%error, "a connection was not upgraded"),
+                Err(error) => tracing::debug!(%error, "failed to upgrade a connection"),
             }
         };
         tokio::select! {
@@ -253,7 +249,7 @@ where
     Ok(Answer::Response(Box::new(response)))
 }
 
-/// What proves to a client that its key was read.
+/// Returns the proof that the server has read the client's key.
 fn accept(key: &HeaderValue) -> HeaderValue {
     let digest = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, &[key.as_bytes(), WEBSOCKET_GUID].concat());
     HeaderValue::try_from(STANDARD.encode(digest.as_ref())).expect("base64 must be a header value")
@@ -275,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_offer_that_is_known_is_taken() {
+    fn the_first_known_protocol_is_chosen() {
         let websocket = headers(&[
             ("connection", "keep-alive, Upgrade"),
             ("upgrade", "websocket"),

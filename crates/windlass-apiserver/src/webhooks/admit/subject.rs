@@ -1,4 +1,4 @@
-//! What webhooks are told of a request beside the objects.
+//! The request in an AdmissionReview, apart from the objects.
 
 use serde_json::{Map, Value, json};
 
@@ -10,11 +10,11 @@ use crate::{
     options::{DeleteOptions, WriteOptions},
 };
 
-/// A request that webhooks are asked about.
+/// A request that webhooks are called for.
 #[derive(Clone, Copy)]
 pub(crate) struct Subject<'a> {
     pub(crate) operation: Operation,
-    /// The name that the request gives; empty if there is none yet.
+    /// The name in the request; empty if there is none yet.
     pub(crate) name: &'a str,
     pub(crate) options: Options<'a>,
 }
@@ -22,16 +22,16 @@ pub(crate) struct Subject<'a> {
 /// The options of a request.
 #[derive(Clone, Copy)]
 pub(crate) enum Options<'a> {
-    /// Those of a create or update, or of a patch, which is one of the two.
+    /// The options of a create or update; a patch is one of the two.
     Write(&'a WriteOptions),
-    /// Those of a delete.
+    /// The options of a delete.
     Delete(&'a DeleteOptions),
-    /// A connection has none.
+    /// A connection has no options.
     Connect,
 }
 
 impl Subject<'_> {
-    /// Whether nothing will be stored.
+    /// Whether this is a dry run, which stores nothing.
     pub(crate) fn is_dry_run(&self) -> bool {
         match self.options {
             Options::Write(options) => options.dry_run,
@@ -41,7 +41,7 @@ impl Subject<'_> {
     }
 }
 
-/// The request as a webhook is told it that is asked in a version of the resource, without the objects.
+/// Returns the request for a webhook that is called in the version of `endpoint`, without the objects.
 pub(super) fn request(call: &Call<'_>, subject: &Subject<'_>, endpoint: &Endpoint) -> Value {
     let (api_version, kind) = call.body_kind();
     let own = call.is_own_kind();

@@ -1,4 +1,4 @@
-//! The objects of a request in the version that a webhook wants them in.
+//! The objects of a request in the version that a webhook is called in.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::{
     write::decode::decode_value,
 };
 
-/// An object and what it was before, in a version.
+/// An object and its previous state, in one version.
 pub(super) struct Versions<'a> {
     call: &'a Call<'a>,
     endpoint: Arc<Endpoint>,
@@ -22,7 +22,7 @@ pub(super) struct Versions<'a> {
 }
 
 impl<'a> Versions<'a> {
-    /// In the version of the request; null stands for what is not there.
+    /// Returns the objects in the version of the request; absent ones are null.
     pub(super) fn new(call: &'a Call<'a>, object: Value, old: Value) -> Self {
         Self { call, endpoint: call.endpoint.clone(), object, old, changed: false }
     }
@@ -43,12 +43,12 @@ impl<'a> Versions<'a> {
         Arc::ptr_eq(&self.endpoint, endpoint)
     }
 
-    /// Goes over to another version.
+    /// Converts the objects to another version.
     pub(super) async fn convert(&mut self, to: &Arc<Endpoint>) -> Result<()> {
         if self.is_in(to) {
             return Ok(());
         }
-        // What a subresource has of its own is the same in all versions.
+        // The kind of a subresource is the same in all versions.
         if self.call.is_own_kind() {
             let from = self.endpoint.clone();
             for object in [&mut self.object, &mut self.old].into_iter().filter(|object| !object.is_null()) {
@@ -59,7 +59,8 @@ impl<'a> Versions<'a> {
         Ok(())
     }
 
-    /// Takes over an object that a webhook has changed, made to fit its kind again; says whether it is another one.
+    /// Replaces the object with one that a webhook has patched, decoded into its kind again; returns whether it
+    /// differs.
     pub(super) fn replace(&mut self, mut object: Value) -> Result<bool> {
         let changed = object != self.object;
         settle_patched(self.call, &self.endpoint, &mut object)?;
@@ -68,7 +69,7 @@ impl<'a> Versions<'a> {
         Ok(changed)
     }
 
-    /// The object in the version of the request.
+    /// Returns the object in the version of the request.
     pub(super) async fn finish(mut self) -> Result<Value> {
         let own = self.call.endpoint.clone();
         if !self.changed && self.is_in(&own) {
@@ -84,22 +85,22 @@ impl<'a> Versions<'a> {
     }
 }
 
-/// An object of one version of a resource in another.
+/// Converts an object from one version of a resource to another.
 async fn in_version(call: &Call<'_>, object: Value, from: &Endpoint, to: &Endpoint) -> Result<Value> {
     match &to.form {
         Form::Custom(custom) => {
             let converted = custom.convert_objects(call.server, vec![object], custom.api_version()).await;
-            // As the real server does, which does not expect this here.
+            // The real server does not expect this error here either.
             Ok(converted.map_err(|error| ApiError::internal(error.message))?.swap_remove(0))
         }
         Form::Stored | Form::Converted(_) => Ok(to.to_served_version(from.to_storage_version(object))),
     }
 }
 
-/// Makes an object that a webhook has changed fit its kind again.
+/// Decodes an object that a webhook has patched into its kind again.
 fn settle_patched(call: &Call<'_>, endpoint: &Endpoint, object: &mut Value) -> Result<()> {
     if !object.is_object() {
-        return Err(ApiError::internal("the patched object is none"));
+        return Err(ApiError::internal("the patched object is not a JSON object"));
     }
     if !std::ptr::eq(endpoint, &**call.endpoint) && endpoint.custom().is_none() {
         *object = endpoint.normalize(object.take());

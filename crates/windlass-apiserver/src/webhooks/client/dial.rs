@@ -1,4 +1,4 @@
-//! Connections: to a host by its name or address, or to whatever is behind a service.
+//! Connections to a host by its name or address, or to the endpoints of a service.
 
 use std::{
     future::Future,
@@ -25,14 +25,14 @@ pub(super) struct Service {
 }
 
 impl Service {
-    /// The service that a `clientConfig` names, if it does.
+    /// Returns the service that a `clientConfig` names, if any.
     pub(super) fn of(service: &Value) -> Option<Self> {
         let text = |field: &str| service[field].as_str().unwrap_or_default().to_owned();
         let port = service["port"].as_u64().and_then(|port| u16::try_from(port).ok()).unwrap_or(443);
         service.is_object().then(|| Self { namespace: text("namespace"), name: text("name"), port })
     }
 
-    /// The address, whose host is also the name that the certificate must have.
+    /// Returns the URL, whose host is also the name that the certificate must have.
     pub(super) fn url(&self, path: &str) -> String {
         format!("https://{}.{}.svc:{}{}", self.name, self.namespace, self.port, clean(path))
     }

@@ -1,4 +1,4 @@
-//! Whom webhooks are to be: those that the bundle of certificates vouches for, and nobody else.
+//! Trust in webhooks: only certificates that the CA bundle vouches for.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use rustls::{
     server::ParsedCertificate,
 };
 
-/// The TLS of a client that trusts a bundle; one without a bundle trusts nobody.
+/// Returns the TLS configuration of a client that trusts a bundle; without a bundle it trusts no certificate.
 pub(super) fn config(ca_bundle: &str) -> Result<ClientConfig, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone())
@@ -24,24 +24,24 @@ pub(super) fn config(ca_bundle: &str) -> Result<ClientConfig, String> {
     if pem.trim_ascii().is_empty() {
         return Ok(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth());
     }
-    let refused = |why: &str| format!("unable to load root certificates: {why}");
+    let rejected = |why: &str| format!("unable to load root certificates: {why}");
     let bundle: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&pem).flatten().collect();
     if bundle.is_empty() {
-        return Err(refused("unable to parse bytes as PEM block"));
+        return Err(rejected("unable to parse bytes as PEM block"));
     }
     let mut roots = RootCertStore::empty();
     let (added, _) = roots.add_parsable_certificates(bundle.iter().cloned());
     if added == 0 {
-        return Err(refused("failed to parse certificate: x509: malformed certificate"));
+        return Err(rejected("failed to parse certificate: x509: malformed certificate"));
     }
     let roots = WebPkiServerVerifier::builder_with_provider(roots.into(), provider).build();
-    let roots = roots.map_err(|error| refused(&error.to_string()))?;
+    let roots = roots.map_err(|error| rejected(&error.to_string()))?;
     let verifier = Arc::new(Trust { roots, bundle });
     Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
 }
 
-/// Trusts what the bundle has signed, and, as Go does, a certificate that stands in the bundle itself: those that sign
-/// themselves are often marked as authorities, which webpki does not take from a server.
+/// Trusts certificates that the bundle has signed and, as Go does, certificates that are in the bundle: self-signed
+/// ones are often marked as authorities, which webpki does not accept from a server.
 #[derive(Debug)]
 struct Trust {
     roots: Arc<WebPkiServerVerifier>,

@@ -1,4 +1,4 @@
-//! What went wrong with a call, as client-go says it.
+//! The errors of a call in the words of client-go.
 
 use std::{error::Error, io};
 
@@ -7,10 +7,10 @@ use rustls::CertificateError;
 
 use super::dial::DialError;
 
-/// How much of an error's text is shown.
+/// The number of characters of an error that are shown.
 const SHOWN: usize = 2048;
 
-/// Why a connection failed.
+/// Returns the reason for a failed connection.
 pub(super) fn of(error: &(dyn Error + 'static)) -> String {
     let mut at = Some(error);
     let mut last = String::new();
@@ -22,7 +22,7 @@ pub(super) fn of(error: &(dyn Error + 'static)) -> String {
             return of_tls(tls);
         }
         if let Some(io) = error.downcast_ref::<io::Error>() {
-            // What an io::Error wraps is not its source, but the source of that.
+            // The error that an io::Error wraps is not its source, but the source of that error is.
             if let Some(inner) = io.get_ref() {
                 let inner: &(dyn Error + 'static) = inner;
                 at = Some(inner);
@@ -69,12 +69,12 @@ fn of_tls(error: &rustls::Error) -> String {
     }
 }
 
-/// The name in webpki's `DnsName("example.com")`.
+/// Returns the name in webpki's `DnsName("example.com")`.
 fn name_of(presented: &str) -> &str {
     presented.split('"').nth(1).unwrap_or(presented)
 }
 
-/// What an answer that is no success means.
+/// Returns the error for a status code that is not a success.
 pub(super) fn of_status(code: u16, headers: &HeaderMap, body: &[u8]) -> String {
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let is_text = content_type.is_empty() || content_type.starts_with("text/");

@@ -1,4 +1,4 @@
-//! Definitions with a part that is anything, and objects of those that are accepted.
+//! CustomResourceDefinitions with an arbitrary part, and objects of those that are accepted.
 
 use http::Method;
 use proptest::{
@@ -13,7 +13,7 @@ use super::{APPLY, post};
 use crate::client::Client;
 use crate::definitions::{DEFINITIONS, definition, widget, widgets};
 
-/// Any JSON of words that mean something to definitions.
+/// Returns arbitrary JSON made of words that have a meaning in CustomResourceDefinitions.
 fn anything() -> impl Strategy<Value = Value> {
     let word = select(vec![
         "object",
@@ -93,10 +93,10 @@ fn anything() -> impl Strategy<Value = Value> {
 }
 
 #[test]
-fn no_definition_breaks_the_server_and_neither_do_its_objects() {
+fn no_definition_and_none_of_its_objects_breaks_the_server() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let client = runtime.block_on(Client::new());
-    // Mostly definitions that are nearly good: one part is anything.
+    // Most are nearly valid: one part is arbitrary.
     let part = select(vec![
         "/spec/versions/0/schema/openAPIV3Schema/properties/spec",
         "/spec/versions/0/schema/openAPIV3Schema",

@@ -1,16 +1,16 @@
-//! Frames of SPDY/3.1: bytes to values and back. Headers stay compressed here.
+//! SPDY/3.1 frames: encoding and decoding. Headers stay compressed.
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 
 use super::SpdyError;
 
-/// The bit of a data or control frame that says that its sender sends no more on the stream.
+/// The flag of the last frame that the sender sends on a stream.
 const FIN: u8 = 0x01;
-/// The largest control frame that is accepted.
+/// The largest accepted control frame.
 const CONTROL_MAX: usize = 64 << 10;
-/// The largest data frame that is accepted.
+/// The largest accepted data frame.
 const DATA_MAX: usize = 8 << 20;
-/// The length of what every frame begins with.
+/// The length of the header of every frame.
 const HEAD: usize = 8;
 
 /// A frame.
@@ -20,23 +20,23 @@ pub(crate) enum Frame {
     Data { stream: u32, fin: bool, data: Bytes },
     /// A stream begins.
     SynStream { stream: u32, fin: bool, headers: Bytes },
-    /// It is accepted.
+    /// The stream is accepted.
     SynReply { stream: u32, fin: bool, headers: Bytes },
-    /// It ends at once.
+    /// The stream ends at once.
     RstStream { stream: u32, status: u32 },
-    /// A sign of life, to be sent back.
+    /// A ping, which has to be returned.
     Ping { id: u32 },
     /// No further streams.
     GoAway { last: u32, status: u32 },
-    /// Further headers of a stream. They have to be read: all headers of a connection are one compressed stream.
+    /// Further headers of a stream. They must be read, because all headers of a connection are one compressed stream.
     Headers { stream: u32, fin: bool, headers: Bytes },
-    /// A window grows, which nobody here looks at.
+    /// A window grows; ignored.
     WindowUpdate { stream: u32, delta: u32 },
-    /// Settings and whatever else may be passed over.
+    /// Settings and other frames that can be ignored.
     Other,
 }
 
-/// Takes the next frame off the buffer; `None` until all of it is there.
+/// Removes the next frame from the buffer; returns `None` until it is complete.
 pub(crate) fn decode(buffer: &mut BytesMut) -> Result<Option<Frame>, SpdyError> {
     let Some(&head) = buffer.first_chunk::<HEAD>() else { return Ok(None) };
     let first = u32::from_be_bytes([head[0], head[1], head[2], head[3]]);
@@ -74,7 +74,7 @@ fn control_frame(kind: u32, fin: bool, mut body: Bytes) -> Option<Frame> {
         }
         2 => Frame::SynReply { stream: number()?, fin, headers: body },
         3 => Frame::RstStream { stream: number()?, status: body.try_get_u32().ok()? },
-        // All bits of a ping are its own.
+        // Pings have no stream and no flags.
         6 => Frame::Ping { id: body.try_get_u32().ok()? },
         7 => Frame::GoAway { last: number()?, status: body.try_get_u32().ok()? },
         8 => Frame::Headers { stream: number()?, fin, headers: body },

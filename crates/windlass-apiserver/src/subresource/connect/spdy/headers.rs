@@ -1,7 +1,7 @@
 //! Header blocks: names and values, compressed by zlib with a dictionary that both sides know.
 //!
-//! All blocks of a connection are one zlib stream in each direction. What the server sends is compressed without the
-//! dictionary, which is allowed and enough for the few names it sends.
+//! All blocks of a connection are one zlib stream in each direction. The server compresses without the dictionary,
+//! which is allowed, and sufficient for the few names that it sends.
 
 use flate2::{Compress, Compression, FlushCompress};
 use miniz_oxide::inflate::{
@@ -11,15 +11,15 @@ use miniz_oxide::inflate::{
 
 use super::SpdyError;
 
-/// Names and values; a name may occur once, with several values between NUL bytes.
+/// Names and values. A name occurs once, with several values separated by NUL bytes.
 pub(crate) type Headers = Vec<(String, String)>;
 
-/// How far back a compressed stream refers, and so how much of its past is kept.
+/// The reach of references in a compressed stream, and so the amount of history to keep.
 const WINDOW: usize = 32 << 10;
-/// The largest block that is accepted, decompressed.
+/// The largest accepted block, decompressed.
 const BLOCK_MAX: usize = 64 << 10;
 
-/// The words that the dictionary begins with, each behind its length.
+/// The words at the beginning of the dictionary, each preceded by its length.
 const WORDS: &[&str] = &[
     "options",
     "head",
@@ -88,7 +88,7 @@ const WORDS: &[&str] = &[
     "origin",
 ];
 
-/// What the dictionary goes on with.
+/// The rest of the dictionary.
 const REST: &str = "100101201202205206300302303304305306307402405406407408409410411412413414415416417502504505\
     203 Non-Authoritative Information204 No Content301 Moved Permanently400 Bad Request401 Unauthorized403 Forbidden\
     404 Not Found500 Internal Server Error501 Not Implemented503 Service UnavailableJan Feb Mar Apr May Jun Jul Aug \
@@ -96,7 +96,7 @@ const REST: &str = "100101201202205206300302303304305306307402405406407408409410
     application/xml,application/xhtml+xml,text/plain,text/javascript,publicprivatemax-age=gzip,deflate,sdchcharset=utf-8\
     charset=iso-8859-1,utf-,*,enq=0.";
 
-/// The dictionary of SPDY/3.
+/// Returns the dictionary of SPDY/3.
 pub(crate) fn dictionary() -> Vec<u8> {
     let mut bytes = Vec::with_capacity(1423);
     for word in WORDS {
@@ -107,13 +107,13 @@ pub(crate) fn dictionary() -> Vec<u8> {
     bytes
 }
 
-/// Reads the blocks of a connection, in the order they come.
+/// Decompresses the blocks of a connection, in their order.
 pub(crate) struct Reader {
     inflate: Box<DecompressorOxide>,
-    /// The last bytes of the stream, as a ring.
+    /// The last bytes of the stream, as a ring buffer.
     window: Box<[u8]>,
     at: usize,
-    /// Bytes of the stream's beginning that are still to be seen: two of zlib, four of the dictionary's sum.
+    /// The bytes received so far of the stream's preamble: two of zlib, four of the dictionary's checksum.
     preamble: Vec<u8>,
     begun: bool,
 }
@@ -127,14 +127,14 @@ impl Reader {
         Self { inflate: Box::default(), window, at, preamble: Vec::new(), begun: false }
     }
 
-    /// The headers of the next block.
+    /// Returns the headers of the next block.
     pub(crate) fn read(&mut self, block: &[u8]) -> Result<Headers, SpdyError> {
         let block = self.after_preamble(block)?;
         let plain = self.inflate(block)?;
         parse(&plain).ok_or(SpdyError::Headers)
     }
 
-    /// The block without the beginning of the zlib stream. A stream that does not name a dictionary uses none.
+    /// Returns the block without the preamble of the zlib stream. A stream that names no dictionary uses none.
     fn after_preamble<'a>(&mut self, mut block: &'a [u8]) -> Result<&'a [u8], SpdyError> {
         while !self.begun {
             let Some((&byte, rest)) = block.split_first() else { return Ok(block) };
@@ -171,7 +171,7 @@ impl Reader {
     }
 }
 
-/// Writes the blocks of a connection.
+/// Compresses the blocks of a connection.
 pub(crate) struct Writer(Compress);
 
 impl Writer {
@@ -185,7 +185,7 @@ impl Writer {
             plain.extend_from_slice(&(text.len() as u32).to_be_bytes());
             plain.extend_from_slice(text.as_bytes());
         }
-        // More than enough for a block that does not shrink, with its flush.
+        // More than enough for an incompressible block and its flush.
         let mut out = Vec::with_capacity(plain.len() * 2 + 128);
         let done = self.0.compress_vec(&plain, &mut out, FlushCompress::Sync);
         done.expect("compression into a large buffer must succeed");
@@ -193,7 +193,7 @@ impl Writer {
     }
 }
 
-/// The pairs of a block; `None` if it is malformed.
+/// Parses the pairs of a block; returns `None` if it is malformed.
 fn parse(block: &[u8]) -> Option<Headers> {
     let (count, mut rest) = length(block)?;
     let mut headers = Headers::new();
@@ -228,7 +228,7 @@ mod tests {
     fn the_dictionary_is_that_of_the_specification() {
         let dictionary = dictionary();
         assert_eq!(dictionary.len(), 1423);
-        // The Adler-32 sum that streams name it by.
+        // The Adler-32 checksum by which streams name the dictionary.
         let (a, b) = dictionary.iter().fold((1u32, 0u32), |(a, b), byte| {
             let a = (a + u32::from(*byte)) % 65521;
             (a, (b + a) % 65521)
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_block_that_refers_to_the_dictionary_is_read() {
-        // What Go's spdystream sends for `streamtype: error`, `port: 8080`, `requestid: 0`.
+        // The bytes that Go's spdystream sends for `streamtype: error`, `port: 8080`, `requestid: 0`.
         let block = &[
             0x78, 0xf9, 0xe3, 0xc6, 0xa7, 0xc2, 0x02, 0x25, 0x3a, 0x48, 0xf9, 0x5b, 0x04, 0x4e, 0xea, 0x16, 0x06, 0x16,
             0x06, 0x0c, 0x0c, 0x0c, 0x9c, 0x45, 0x90, 0xf8, 0xca, 0x04, 0xa5, 0x63, 0x46, 0x03, 0x70, 0x4a, 0x2c, 0x29,

@@ -1,4 +1,4 @@
-//! One connection: streams that the client opens, each with its headers, what arrives on it, and a way back.
+//! A SPDY connection: streams that the client opens, each with its headers, its incoming data, and a way to answer.
 
 use std::collections::HashMap;
 
@@ -15,15 +15,15 @@ use super::{
 };
 use crate::subresource::connect::channels::{OUTGOING, Outgoing};
 
-/// How many pieces of a stream wait for their reader before the connection is held up.
+/// The number of pieces of a stream that wait for their reader before the connection blocks.
 const INCOMING: usize = 64;
-/// How many streams wait to be taken up.
+/// The number of new streams that wait to be accepted.
 const NEW_STREAMS: usize = 16;
-/// How many streams a client may have open.
+/// The maximum number of open streams per client.
 const STREAMS_MAX: usize = 2048;
-/// What a refused stream is answered with.
+/// The status of a rejected stream.
 const REFUSED_STREAM: u32 = 3;
-/// The largest piece of data that is sent in one frame.
+/// The largest piece of data in one frame.
 const PIECE: usize = 32 << 10;
 
 /// A stream that the client has opened.
@@ -31,9 +31,9 @@ const PIECE: usize = 32 << 10;
 pub(crate) struct Stream {
     pub(crate) id: u32,
     pub(crate) headers: Headers,
-    /// What arrives; ends when the client closes its side.
+    /// The incoming data; ends when the client closes its side.
     pub(crate) incoming: mpsc::Receiver<Bytes>,
-    /// Where to send what goes back, under `id`.
+    /// Accepts data for the client, under `id`.
     pub(crate) outgoing: mpsc::Sender<Outgoing>,
 }
 
@@ -43,8 +43,8 @@ impl Stream {
     }
 }
 
-/// A connection at work: the streams that the client opens arrive at the receiver. The future is the connection: it ends
-/// when the client leaves, or when nobody is left who could send.
+/// Starts a session: streams that the client opens arrive at the receiver. The future drives the connection; it ends
+/// when the client disconnects, or when all senders are dropped.
 pub(crate) fn session<T>(io: T) -> (mpsc::Receiver<Stream>, impl Future<Output = ()> + Send)
 where
     T: AsyncRead + AsyncWrite + Send,
@@ -97,7 +97,7 @@ async fn run<T: AsyncRead + AsyncWrite + Send>(io: T, streams: mpsc::Sender<Stre
     };
     tokio::select! {
         result = reading => if let Err(error) = result {
-            tracing::debug!(%error, "a SPDY connection ended");
+            tracing::debug!(%error, "SPDY connection ended");
         },
         () = writing => {}
     }
@@ -115,17 +115,17 @@ fn encode(sent: Outgoing, buffer: &mut BytesMut) {
     }
 }
 
-/// What the reading side knows.
+/// The state of the receiving side.
 struct Connection {
     streams: mpsc::Sender<Stream>,
     incoming: HashMap<u32, mpsc::Sender<Bytes>>,
     reader: Reader,
-    /// Handed to every stream; given up when the client opens no more.
+    /// Cloned for every stream; dropped when the client opens no more streams.
     sender: Option<mpsc::Sender<Outgoing>>,
 }
 
 impl Connection {
-    /// Takes in a frame. What is to be sent back goes to `answers`; if nobody takes it, the connection is about to end.
+    /// Handles a frame. Answers go to `answers`; if they are not received, the connection is about to end.
     async fn receive(&mut self, frame: Frame, answers: &mpsc::Sender<Frame>) -> Result<(), SpdyError> {
         match frame {
             Frame::SynStream { stream, fin, headers } => {
@@ -135,7 +135,7 @@ impl Connection {
                     let _ = answers.send(Frame::RstStream { stream, status: REFUSED_STREAM }).await;
                     return Ok(());
                 };
-                // Before anybody can send something on it.
+                // The reply must precede all data on the stream.
                 let _ = answers.send(Frame::SynReply { stream, fin: false, headers: Bytes::new() }).await;
                 let (sender, incoming) = mpsc::channel(INCOMING);
                 if !fin {
@@ -151,7 +151,7 @@ impl Connection {
                 if let Some(sender) = self.incoming.get(&stream)
                     && !data.is_empty()
                 {
-                    // Whoever does not read any more does not want it.
+                    // A receiver that was dropped does not want the data.
                     let _ = sender.send(data).await;
                 }
                 if fin {
@@ -170,7 +170,7 @@ impl Connection {
             Frame::RstStream { stream, .. } => {
                 self.incoming.remove(&stream);
             }
-            // Pings of the client are odd; even ones would be answers to ours.
+            // The client's pings are odd; even ones would answer pings of the server.
             Frame::Ping { id } if id % 2 == 1 => {
                 let _ = answers.send(Frame::Ping { id }).await;
             }
@@ -185,7 +185,7 @@ impl Connection {
 mod tests {
     use super::*;
 
-    /// A client's frames, and what came back for them.
+    /// Sends a client's frames, and returns the answers.
     async fn talk(client: &mut tokio::io::DuplexStream, frames: &[Frame], expected: usize) -> Vec<Frame> {
         let mut wire = BytesMut::new();
         frames.iter().for_each(|frame| frame::encode(frame, &mut wire));

@@ -1,4 +1,4 @@
-//! One question to one webhook.
+//! One call of one webhook.
 
 use serde_json::Value;
 use windlass_merge::json_patch::{Checks, Patch};
@@ -14,22 +14,25 @@ use super::{
 };
 use crate::{call::Call, meta, status::ApiError};
 
-/// Why a webhook has not let a request pass.
+/// Why a webhook did not admit a request.
 pub(super) enum Failure {
-    /// It could not be asked, or its answer is none.
+    /// The call failed, or its answer is malformed.
     Call(String),
-    /// It says no, or what it wants cannot be done.
-    Refused(Box<ApiError>),
+    /// The webhook denied the request, or its patch failed.
+    Denied(Box<ApiError>),
 }
 
 impl From<ApiError> for Failure {
     fn from(error: ApiError) -> Self {
-        Self::Refused(Box::new(error))
+        Self::Denied(Box::new(error))
     }
 }
 
-/// Asks a webhook, which may not have refused then.
-pub(super) async fn ask(
+/// Calls a webhook.
+///
+/// # Errors
+/// If the call fails or the webhook denies the request.
+pub(super) async fn call_webhook(
     call: &Call<'_>,
     hook: &Hook,
     subject: &Subject<'_>,
@@ -59,14 +62,14 @@ pub(super) async fn ask(
     if verdict.allowed { Ok(verdict) } else { Err(verdict.denial(&hook.name).into()) }
 }
 
-/// Asks a webhook and does what it wants to the object; says whether that has changed it.
-pub(super) async fn change(
+/// Calls a mutating webhook and applies its patch; returns whether that changed the object.
+pub(super) async fn call_and_patch(
     call: &Call<'_>,
     hook: &Hook,
     subject: &Subject<'_>,
     versions: &mut Versions<'_>,
 ) -> Result<bool, Failure> {
-    let verdict = ask(call, hook, subject, versions, true).await?;
+    let verdict = call_webhook(call, hook, subject, versions, true).await?;
     let Some((patch, patch_type)) = verdict.patch else { return Ok(false) };
     let undecodable = |why: String| Failure::Call(format!("received undecodable patch in webhook response: {why}"));
     let decoded = Patch::decode(&patch, Checks::Lenient).map_err(|error| undecodable(error.to_string()))?;
