@@ -12,8 +12,9 @@ use windlass_schema::types::StructId;
 use windlass_store::Revision;
 
 use crate::{
+    blocking,
     body::{Body, Chunks},
-    definitions, heavy,
+    definitions,
     negotiate::Representation,
     query::Query,
     registry::Endpoint,
@@ -159,8 +160,8 @@ impl<'a> Call<'a> {
 
 impl Call<'_> {
     /// Runs work that takes long if the body is large.
-    pub(crate) fn heavily<T>(&self, work: impl FnOnce() -> T) -> T {
-        if self.body.len() < heavy::LARGE { work() } else { heavy::heavy(work) }
+    pub(crate) fn run_blocking<T>(&self, work: impl FnOnce() -> T) -> T {
+        if self.body.len() < blocking::LARGE { work() } else { blocking::run(work) }
     }
 
     /// Returns the key of the addressed object in its cache.

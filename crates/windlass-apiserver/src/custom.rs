@@ -33,8 +33,8 @@ use windlass_store::Revision;
 
 use self::strategy::CustomStrategy;
 use crate::{
+    blocking,
     endpoint::{Endpoint, Form},
-    heavy,
     storage::{ResourceCache, Storage, StoredObject},
     verb::Verb,
     webhooks::{ConversionCache, Converter},
@@ -316,7 +316,7 @@ impl Custom {
                 let schema = self.schema_in(version);
                 Compiled::new(&definition, version, schema)
             };
-            if self.source.size() < heavy::LARGE { compile() } else { heavy::heavy(compile) }
+            if self.source.size() < blocking::LARGE { compile() } else { blocking::run(compile) }
         })
     }
 

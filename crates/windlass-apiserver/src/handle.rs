@@ -10,10 +10,10 @@ use windlass_builtins::resource::Resource;
 
 use crate::{
     authorization::{self, Action, Attributes, Decision},
+    blocking,
     body::Body,
     call::{Answer, Call, Warnings},
     discovery, health,
-    heavy::heavy,
     metrics::Served,
     negotiate, old_definitions,
     query::{Query, unescape_path},
@@ -131,7 +131,9 @@ impl Inner {
             "/version" => Ok(represent::json(StatusCode::OK, &health::version())),
             "/metrics" => Ok(represent::text(StatusCode::OK, self.metrics.render(self))),
             "" => Ok(represent::json(StatusCode::OK, &discovery::paths(&registry))),
-            path if path.starts_with("/openapi/") => heavy(|| self.openapi.answer(&registry, path, &parts.headers)),
+            path if path.starts_with("/openapi/") => {
+                blocking::run(|| self.openapi.answer(&registry, path, &parts.headers))
+            }
             path if path.starts_with("/api") => discovery::answer(&registry, path, &parts.headers, &parts.uri),
             _ => Err(ApiError::page_not_found()),
         }

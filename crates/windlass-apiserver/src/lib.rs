@@ -6,6 +6,7 @@
 
 pub mod admission;
 pub mod authorization;
+mod blocking;
 pub mod body;
 mod bootstrap;
 mod call;
@@ -17,7 +18,6 @@ mod discovery;
 mod endpoint;
 mod handle;
 mod health;
-mod heavy;
 mod meta;
 mod metrics;
 mod negotiate;

@@ -119,7 +119,7 @@ async fn create_named(
     options: &WriteOptions,
 ) -> Result<Written> {
     let allocation = defaults::prepare_for_create(call, &mut object, options.dry_run)?;
-    call.heavily(|| validate::validate(call.endpoint, call.subresource, &object, None, &call.warnings))?;
+    call.run_blocking(|| validate::validate(call.endpoint, call.subresource, &object, None, &call.warnings))?;
     validate::warn(call.endpoint, &object, None, &call.warnings);
     validating_admission::validate(call, subject, &object, None).await?;
     let committed = commit(Commit::new(call, object, None, allocation, options.dry_run)).await;
@@ -178,7 +178,7 @@ async fn update_once(
         preconditions::match_namespace(call, &mut object)?;
     }
     let allocation = defaults::prepare_for_update(call, &mut object, &old, options.dry_run)?;
-    call.heavily(|| validate::validate(call.endpoint, call.subresource, &object, Some(&old), &call.warnings))?;
+    call.run_blocking(|| validate::validate(call.endpoint, call.subresource, &object, Some(&old), &call.warnings))?;
     validate::warn(call.endpoint, &object, Some(&old), &call.warnings);
     validating_admission::validate(call, &subject, &object, Some(&old)).await?;
     let existing = Existing { key: call.endpoint.store_key(&call.key()), stored: current, value: old };

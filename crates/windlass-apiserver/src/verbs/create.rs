@@ -12,7 +12,7 @@ use crate::{
 /// Creates an object.
 pub(crate) async fn create(call: &Call<'_>) -> Result<Answer> {
     let options = WriteOptions::parse(&call.query, WriteKind::Create)?;
-    let object = call.heavily(|| decode_body(call, options.field_validation))?;
+    let object = call.run_blocking(|| decode_body(call, options.field_validation))?;
     let written = create_object(call, object, &options, ManagedFieldsMode::Track).await?;
     Ok(written.answer(StatusCode::CREATED))
 }

@@ -85,7 +85,7 @@ async fn update_patched(call: &Call<'_>, patch: &Patch, options: &WriteOptions) 
 /// Creates an object by an apply.
 async fn create_applied(call: &Call<'_>, patch: &Patch, options: &WriteOptions) -> Result<Written> {
     let mut object = loop {
-        let changed = call.heavily(|| patch.changed(call, call.endpoint.empty(), options));
+        let changed = call.run_blocking(|| patch.changed(call, call.endpoint.empty(), options));
         if !convert_pending(call).await? {
             break changed?;
         }

@@ -83,7 +83,7 @@ pub(super) async fn track_with_webhooks(
     object: &mut Value,
 ) -> Result<()> {
     if !call.endpoint.has_conversion_webhook() {
-        call.heavily(|| track(call, options, live, object));
+        call.run_blocking(|| track(call, options, live, object));
         return Ok(());
     }
     loop {

@@ -164,6 +164,20 @@ async fn a_failed_conversion_is_an_error() {
 }
 
 #[tokio::test]
+async fn a_create_whose_conversion_fails_is_not_charged_to_a_quota() {
+    let (client, _server) = start().await;
+    let (quotas, count) = ("/api/v1/namespaces/default/resourcequotas", "count/routes.example.com");
+    let hard = json!({count: "5"});
+    client.post(quotas, &json!({"metadata": {"name": "q"}, "spec": {"hard": hard}})).await.expect(201);
+    let status = json!({"status": {"hard": hard, "used": {count: "0"}}});
+    client.merge(&format!("{quotas}/q/status"), &status).await.expect(200);
+    assert_eq!(client.post(V2, &route("v2", "broken", "address")).await.code, 500);
+    assert_eq!(client.get(&format!("{quotas}/q")).await.expect(200)["status"]["used"][count], "0");
+    client.post(V2, &route("v2", "one", "address")).await.expect(201);
+    assert_eq!(client.get(&format!("{quotas}/q")).await.expect(200)["status"]["used"][count], "1");
+}
+
+#[tokio::test]
 async fn objects_from_before_a_change_of_the_storage_version_are_converted() {
     let (client, server) = start().await;
     client.post(V1, &route("v1", "one", "host")).await.expect(201);

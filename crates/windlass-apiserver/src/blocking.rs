@@ -6,7 +6,7 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 pub(crate) const LARGE: usize = 32 << 10;
 
 /// Runs heavy work, so that other requests do not wait for this thread if the runtime has several.
-pub(crate) fn heavy<T>(work: impl FnOnce() -> T) -> T {
+pub(crate) fn run<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
         _ => work(),
