@@ -1,6 +1,7 @@
-//! The book, as what checks read: its pages, what is typed in them, and what becomes of their code.
+//! The book as data for checks: its pages, their shell commands, and the edits that their code makes to a project.
 //!
-//! It is also the documentation of this crate, so the code in it is tested: `build.rs` makes a module of each page.
+//! The book is also the documentation of this crate, so that its code is tested: `build.rs` generates a module for each
+//! page.
 
 pub mod edit;
 pub mod page;

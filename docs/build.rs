@@ -1,14 +1,14 @@
 //! Generates a module for each page of the book, the README and the READMEs of the crates, with the page as its
 //! documentation, so that rustdoc tests the code blocks.
 //!
-//! Pages show code as it stands in a project, so three things are different for rustdoc:
+//! Pages show code as it is in a project, so three things differ for rustdoc:
 //!
 //! - `crate::` is the operator of the tutorial, `crontab_operator`.
-//! - Tests (`#[test]`, `#[tokio::test]`) are called by a `main`, so that they run, also those of a `mod tests`.
-//! - The lines of a comment `<!-- hidden` before a block are hidden lines of it. In the book itself lines that begin
-//!   with `# ` are hidden, but the README is read where they would be shown.
+//! - Tests (`#[test]`, `#[tokio::test]`) are called by a `main`, so that they run, including those of a `mod tests`.
+//! - The lines of a comment `<!-- hidden` before a block are hidden lines of it. In the book itself, lines that begin
+//!   with `# ` are hidden; renderers of the README would show them.
 
-#![allow(clippy::unwrap_used, reason = "a build that fails is told")]
+#![allow(clippy::unwrap_used, reason = "a build script may fail")]
 
 use std::{
     env,
@@ -75,7 +75,7 @@ fn for_rustdoc(text: &str) -> String {
     page
 }
 
-/// The block with tests that are called.
+/// Returns the block with a `main` that calls its tests.
 fn of_block(lines: &[&str]) -> String {
     let mut block = String::new();
     let mut calls = String::new();

@@ -1,68 +1,68 @@
-//! What a reader does with the code of a page: the sentence before a block says so.
+//! The edit that a reader makes with the code of a page, as stated by the sentence before the block.
 //!
 //! | the sentence has | the block |
 //! |---|---|
 //! | a `` `path` `` | is the whole file |
-//! | and `` `name` stays`` | is the whole file, in which `// ...` stands for that item as it was |
-//! | and "at the end of" | comes after what is there; what it has before a line `// ...` goes to the `use`s |
+//! | and `` `name` stays`` | is the whole file, in which `// ...` stands for the unchanged item |
+//! | and "at the end of" | goes to the end; lines before a line `// ...` go to the `use` declarations |
 //! | and ``in place of `name` `` | replaces that item |
-//! | and ``after `line` `` | comes after that line |
-//! | and "has" | is there already |
+//! | and ``after `line` `` | goes after that line |
+//! | and "has" | is in the file already |
 //! | "example" | is not typed |
 
 use std::ops::Range;
 
 use crate::page::Block;
 
-/// What stands for what is not shown.
+/// Stands for code that is not shown.
 pub const LEFT_OUT: &str = "// ...";
 
-/// A block that is put into a file.
+/// A code block that goes into a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edit {
-    /// The file, from the root of the project.
+    /// Path of the file, relative to the root of the project.
     pub path: String,
-    /// Where in it.
+    /// Where the block goes in the file.
     pub place: Place,
-    /// Whether it stays so: the sentence ends with the path, and nothing is said of now.
+    /// Whether later pages leave it unchanged: the sentence does not say "for now" or end with "this:".
     pub stays: bool,
 }
 
-/// Where a block goes.
+/// Where a block goes in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// It is the file.
+    /// The block is the whole file.
     Whole,
-    /// It is the file, but for an item.
+    /// The block is the whole file, except for an item that stays.
     AllBut(String),
-    /// After everything else.
+    /// At the end of the file.
     End,
-    /// Where an item is.
+    /// In place of an item.
     InPlaceOf(String),
     /// After a line.
     After(String),
-    /// It is there already.
+    /// The file already has it.
     Has,
 }
 
 impl Edit {
-    /// What is to be done with a block; nothing with an example.
+    /// Returns the edit that a block makes, or `None` for an example.
     ///
     /// # Errors
     ///
-    /// When the sentence before it does not say so.
+    /// If the sentence before the block does not state an edit.
     pub fn of(block: &Block<'_>) -> Result<Option<Self>, String> {
         let sentence = block.before.rsplit(". ").next().unwrap_or_default();
         let lower = sentence.to_lowercase();
         if !sentence.ends_with(':') {
-            return Err("there is no sentence before this that ends with a colon".to_owned());
+            return Err("the paragraph before this must end with a sentence that ends with a colon".to_owned());
         }
         if lower.contains("example") {
             return Ok(None);
         }
         let is_path = |word: &&str| word.contains('/') && (word.ends_with(".rs") || word.ends_with(".yaml"));
         let Some(path) = sentence.split('`').skip(1).step_by(2).find(is_path) else {
-            return Err("the sentence before this says neither which file it is for, nor that it is an example".into());
+            return Err("the sentence before this names neither the file, nor says that it is an example".into());
         };
         let after = |words: &str| Some(sentence.split_once(&format!("{words} `"))?.1.split('`').next()?.to_owned());
         let stays = sentence.split_once("` stays").and_then(|(before, _)| before.rsplit('`').next());
@@ -83,19 +83,19 @@ impl Edit {
         Ok(Some(Self { path: path.to_owned(), place, stays: !changes }))
     }
 
-    /// What becomes of a file.
+    /// Applies the edit to a file.
     ///
     /// # Errors
     ///
-    /// When the file is not as the page takes it to be.
+    /// If the file does not have the expected contents.
     pub fn apply(&self, file: Option<&str>, shown: &str) -> Result<String, String> {
         if self.place == Place::Whole {
             return Ok(format!("{shown}\n"));
         }
-        let file = file.ok_or_else(|| format!("there is no {}", self.path))?;
-        let item = |name: &str| item(file, name).ok_or_else(|| format!("there is no {name} in {}", self.path));
+        let file = file.ok_or_else(|| format!("{} does not exist", self.path))?;
+        let item = |name: &str| item(file, name).ok_or_else(|| format!("{} has no {name}", self.path));
         match &self.place {
-            Place::Whole => unreachable!("it is written as it is shown"),
+            Place::Whole => unreachable!("handled above"),
             Place::AllBut(name) => Ok(format!("{}\n", shown.replacen(LEFT_OUT, file[item(name)?].trim_end(), 1))),
             Place::InPlaceOf(name) => {
                 let place = item(name)?;
@@ -112,7 +112,7 @@ impl Edit {
                 let mut places = lines(file).filter(|place| file[place.clone()].trim() == line);
                 match (places.next(), places.next()) {
                     (Some(place), None) => Ok(format!("{}{shown}\n{}", &file[..place.end], &file[place.end..])),
-                    _ => Err(format!("{} must have one line `{line}`", self.path)),
+                    _ => Err(format!("{} must have exactly one line `{line}`", self.path)),
                 }
             }
             Place::Has => match missing(file, shown) {
@@ -123,7 +123,7 @@ impl Edit {
     }
 }
 
-/// The first piece of what is shown that a file does not have, in the same order.
+/// Returns the first shown piece that a file does not have in the same order, or `None` if it has all.
 pub fn missing<'a>(file: &str, shown: &'a str) -> Option<&'a str> {
     let mut rest = file;
     for piece in shown.split(LEFT_OUT).map(str::trim).filter(|piece| !piece.is_empty()) {
@@ -135,7 +135,7 @@ pub fn missing<'a>(file: &str, shown: &'a str) -> Option<&'a str> {
     None
 }
 
-/// Lines with their ends.
+/// Returns the ranges of all lines, including their line breaks.
 fn lines(text: &str) -> impl Iterator<Item = Range<usize>> {
     text.split_inclusive('\n').scan(0, |start, line| {
         let place = *start..*start + line.len();
@@ -144,7 +144,7 @@ fn lines(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// A function, type or constant of a file as rustfmt writes it, with the comments and attributes above it.
+/// Returns the range of a function, type or constant in rustfmt's format, including comments and attributes above it.
 fn item(text: &str, name: &str) -> Option<Range<usize>> {
     let is_named = |line: &str| {
         let mut words = line.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
@@ -197,7 +197,7 @@ mod tests {
         }
         assert_eq!(edit("For example:"), Ok(None));
         assert!(edit("See `src/a.rs`.").unwrap_err().contains("ends with a colon"));
-        assert!(edit("See `other`:").unwrap_err().contains("which file"));
+        assert!(edit("See `other`:").unwrap_err().contains("names neither the file"));
     }
 
     #[test]
@@ -222,11 +222,11 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_another_is_told() {
+    fn an_unexpected_file_is_reported() {
         for (sentence, file, expected) in [
-            ("At the end of `a/a.rs`:", None, "there is no a/a.rs"),
-            ("In `a/a.rs`, in place of `three`:", Some(FILE), "there is no three in a/a.rs"),
-            ("In `a/a.rs`, after `3`:", Some(FILE), "a/a.rs must have one line `3`"),
+            ("At the end of `a/a.rs`:", None, "a/a.rs does not exist"),
+            ("In `a/a.rs`, in place of `three`:", Some(FILE), "a/a.rs has no three"),
+            ("In `a/a.rs`, after `3`:", Some(FILE), "a/a.rs must have exactly one line `3`"),
             ("`a/a.rs` has:", Some(FILE), "a/a.rs does not have this, or not in this order:\nx"),
         ] {
             assert_eq!(edit(sentence).unwrap().unwrap().apply(file, "x"), Err(expected.to_owned()));

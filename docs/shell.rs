@@ -1,8 +1,8 @@
-//! What is typed into a shell.
+//! Shell commands of the book.
 
 use crate::page::Block;
 
-/// What is typed, a line each with its number: shell blocks, and lines after a prompt.
+/// Returns the typed lines with their numbers: those of shell blocks, and those after a prompt.
 pub fn lines(block: &Block<'_>) -> Vec<(usize, String)> {
     let mut document: Option<String> = None;
     let mut lines: Vec<(usize, String)> = Vec::new();
@@ -32,7 +32,7 @@ pub fn lines(block: &Block<'_>) -> Vec<(usize, String)> {
     lines
 }
 
-/// The commands of a line, each a list of words. Quotes are taken away, comments and redirections left out.
+/// Splits a line into commands, each a list of words. Removes quotes, comments and redirections.
 pub fn commands(line: &str) -> Vec<Vec<String>> {
     let mut commands: Vec<Vec<String>> = Vec::new();
     let mut words = Vec::new();

@@ -1,4 +1,4 @@
-//! Code is code that is tested.
+//! All code is tested.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use windlass_book::{
     page::{Page, pages, root},
 };
 
-/// Languages of blocks. One without a language would be Rust for rustdoc.
+/// Languages of blocks. Rustdoc treats a block without a language as Rust.
 const LANGUAGES: &[&str] =
     &["console", "dockerfile", "go", "java", "promql", "python", "rust", "sh", "text", "toml", "yaml"];
 
@@ -16,7 +16,7 @@ fn blocks_have_a_language_and_rust_is_never_ignored() {
     for page in pages().into_iter().chain([Page::read(root().join("README.md"))]) {
         for block in page.blocks() {
             let place = format!("{}:{}", page.name(), block.line);
-            assert!(LANGUAGES.contains(&block.language()), "{place}: {:?} is no language", block.info);
+            assert!(LANGUAGES.contains(&block.language()), "{place}: {:?} is not a known language", block.info);
             let attributes: Vec<&str> = block.info.split(',').skip(1).collect();
             let allowed = |attribute: &&str| ["no_run", "should_panic", "compile_fail"].contains(attribute);
             assert!(attributes.iter().all(allowed), "{place}: {attributes:?}");

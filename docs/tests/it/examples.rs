@@ -1,18 +1,18 @@
-//! Code in other languages than Rust is a part of a program in `docs/examples`, which `cargo xtask e2e` runs.
+//! Code in languages other than Rust is included from programs in `docs/examples`, which `cargo xtask e2e` runs.
 
 use std::{fs, path::Path};
 
 use windlass_book::page::{pages, root};
 
-/// Languages of programs. Others are what one types, sees or configures.
+/// Programming languages. Blocks in other languages are commands, output or configuration.
 const LANGUAGES: &[&str] = &["go", "java", "javascript", "python", "typescript"];
 
-/// The file and the anchor of a line that mdBook replaces with what is between the anchors.
+/// Returns the file and the anchor of an mdBook include.
 fn included(line: &str) -> Option<(&str, &str)> {
     line.strip_prefix("{{#include ")?.strip_suffix("}}")?.rsplit_once(':')
 }
 
-/// The lines between the anchors of a file.
+/// Returns the number of lines between the anchors of a file.
 fn shown(text: &str, anchor: &str) -> Option<usize> {
     let place = |word: &str| text.lines().position(|line| line.trim().ends_with(&format!(" {word}: {anchor}")));
     let (start, end) = (place("ANCHOR")?, place("ANCHOR_END")?);
@@ -27,7 +27,7 @@ fn code_in_other_languages_is_included_from_programs_that_are_run() {
             let place = format!("{}:{}", page.name(), block.line);
             let is_program = LANGUAGES.contains(&block.language());
             if !is_program {
-                // Rustdoc would not know what to do with it.
+                // Rustdoc does not support includes.
                 let has_include = block.lines.iter().any(|line| line.contains("{{#"));
                 assert!(!has_include, "{place}: only programs in other languages are included");
                 continue;

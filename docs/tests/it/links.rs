@@ -1,11 +1,11 @@
-//! Pages can be found, and lead somewhere.
+//! Pages can be found, and their links lead somewhere.
 
 use windlass_book::page::{Page, folder, pages, root};
 
-/// Pages of the repository that link to the book, or that the book is like.
-const OTHERS: &[&str] = &["README.md", "ARCHITECTURE.md", "docs/README.md", "bench/README.md"];
+/// Pages of the repository whose links are checked, too.
+const OTHERS: &[&str] = &["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/README.md", "bench/README.md"];
 
-/// Pictures of terminals, which are dark wherever they are shown.
+/// Images of terminals, which are dark in every theme.
 const TERMINALS: &[&str] = &["demo.svg", "run.svg"];
 
 #[test]
@@ -19,7 +19,7 @@ fn every_page_is_in_the_summary_once() {
 }
 
 #[test]
-fn links_anchors_and_pictures_lead_somewhere() {
+fn links_anchors_and_images_lead_somewhere() {
     let mut wrong = Vec::new();
     let others = OTHERS.iter().map(|path| Page::read(root().join(path)));
     for page in pages().into_iter().chain(others) {
@@ -32,7 +32,7 @@ fn links_anchors_and_pictures_lead_somewhere() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What lies outside of the book is linked to where the repository is.
+/// Files outside of the book are linked in the repository.
 const REPOSITORY: &str = "https://github.com/windlass-rs/windlass/";
 
 fn broken(page: &Page, target: &str) -> Option<&'static str> {
@@ -49,20 +49,20 @@ fn broken(page: &Page, target: &str) -> Option<&'static str> {
         path => page.path.parent().unwrap().join(path),
     };
     if !file.exists() {
-        return Some("is not there");
+        return Some("does not exist");
     }
     if page.path.starts_with(folder()) && !file.canonicalize().unwrap().starts_with(folder().canonicalize().unwrap()) {
         return Some("is outside of the book: link to the repository");
     }
     let has_anchor = || Page::read(file).anchors().iter().any(|other| other == anchor);
-    (!anchor.is_empty() && !has_anchor()).then_some("there is no such heading")
+    (!anchor.is_empty() && !has_anchor()).then_some("has no such heading")
 }
 
 #[test]
-fn pictures_are_described_and_fit_light_and_dark() {
+fn images_are_described_and_fit_light_and_dark_themes() {
     for page in pages() {
         for (line, text) in page.prose().filter(|(_, text)| text.contains("![")) {
-            assert!(!text.contains("![]("), "{}:{line}: a picture without a description", page.name());
+            assert!(!text.contains("![]("), "{}:{line}: an image without a description", page.name());
         }
     }
     let readme = Page::read(root().join("README.md"));
@@ -71,8 +71,8 @@ fn pictures_are_described_and_fit_light_and_dark() {
         let name = path.file_name().unwrap().to_str().unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         let knows_dark = TERMINALS.contains(&name) || text.contains("prefers-color-scheme: dark");
-        assert!(knows_dark, "{} knows no dark", path.display());
+        assert!(knows_dark, "{} has no style for dark themes", path.display());
         let shows = |page: &Page| page.links().iter().any(|(_, target)| target.ends_with(name));
-        assert!(pages().iter().any(shows) || shows(&readme), "{} is on no page", path.display());
+        assert!(pages().iter().any(shows) || shows(&readme), "{} is not on any page", path.display());
     }
 }

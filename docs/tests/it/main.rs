@@ -1,4 +1,4 @@
-//! What the book says is so: pages, links, code and manifests.
+//! Checks of the book: pages, links, code and manifests.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 

@@ -1,4 +1,4 @@
-//! YAML is YAML, and manifests are accepted.
+//! YAML is valid, and manifests are accepted.
 
 use crontab_operator::api::cron_tab::CronTab;
 use kube::{
@@ -12,7 +12,8 @@ use windlass_testing::TestPlane;
 
 use windlass_book::page::{Page, pages};
 
-/// What only other programs read, or a cluster with more on it: the second version is that of a reader.
+/// Manifests for other programs or for a cluster with more CRDs; the second version exists only in the reader's
+/// project.
 const ELSEWHERE: &[&str] =
     &["kustomize.config.k8s.io", "monitoring.coreos.com", "stable.example.com/v2", "windlass.dev"];
 
