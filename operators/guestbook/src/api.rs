@@ -1,3 +1,3 @@
-//! Resource types.
+//! Resource types, one module per kind.
 
 pub mod guestbook;

@@ -1,10 +1,10 @@
-//! The operator: everything it watches and serves.
+//! The operator: its CRDs, controllers and webhooks.
 
 use windlass::prelude::*;
 
 use crate::{api, controller};
 
-/// Returns the operator. It brings its flags, probes, metrics and manifests: see `cargo run -- --help`.
+/// Builds the operator. Flags, probes, metrics and manifests are included: see `cargo run -- --help`.
 pub fn operator() -> Operator {
     Operator::new("imoocpod-operator")
         .version(env!("CARGO_PKG_VERSION"))

@@ -115,9 +115,9 @@ async fn an_invalid_schedule_is_reported_and_can_be_corrected() {
     merge(&plane, json!({"spec": {"cronSpec": "@daily"}})).await;
     plane.expect::<CronTab>("nightly").condition("Ready").await;
     let crontabs = plane.api::<CronTab>();
-    let refused = crontabs.create(&Default::default(), &crontab(json!({"cronSpec": "", "replicas": 0}))).await;
-    let kube::Error::Api(refused) = refused.unwrap_err() else { panic!("the server must reject it") };
-    assert!(refused.message.contains("spec.cronSpec") && refused.message.contains("spec.replicas"), "{refused:?}");
+    let rejected = crontabs.create(&Default::default(), &crontab(json!({"cronSpec": "", "replicas": 0}))).await;
+    let kube::Error::Api(rejected) = rejected.unwrap_err() else { panic!("the server must reject it") };
+    assert!(rejected.message.contains("spec.cronSpec") && rejected.message.contains("spec.replicas"), "{rejected:?}");
 }
 
 #[tokio::test]

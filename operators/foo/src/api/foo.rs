@@ -1,6 +1,6 @@
-//! Foo, of `samplecontroller.k8s.io`.
+//! Foo of the API group `samplecontroller.k8s.io`.
 
 pub mod v1alpha1;
 
-// The storage version, which the rest of the program uses.
+// The storage version, which the rest of the operator uses.
 pub use v1alpha1::*;

@@ -1,6 +1,6 @@
-//! Guestbook, of `webapp.tutorial.kubebuilder.io`.
+//! Guestbook of the API group `webapp.tutorial.kubebuilder.io`.
 
 pub mod v1;
 
-// The storage version, which the rest of the program uses.
+// The storage version, which the rest of the operator uses.
 pub use v1::*;

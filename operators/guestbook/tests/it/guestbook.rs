@@ -121,9 +121,9 @@ async fn children_are_deleted_before_the_guestbook() {
 async fn missing_settings_name_conflicts_and_invalid_sizes_are_reported() {
     let plane = TestPlane::builder().nodes(1).with_crd::<Guestbook>().await;
     let _operator = plane.run(operator());
-    let refused = plane.api::<Guestbook>().create(&Default::default(), &guestbook(11)).await;
-    let kube::Error::Api(refused) = refused.unwrap_err() else { panic!("the server must reject it") };
-    assert!(refused.message.contains("spec.size"), "{}", refused.message);
+    let rejected = plane.api::<Guestbook>().create(&Default::default(), &guestbook(11)).await;
+    let kube::Error::Api(rejected) = rejected.unwrap_err() else { panic!("the server must reject it") };
+    assert!(rejected.message.contains("spec.size"), "{}", rejected.message);
 
     plane.create(fixtures::service("visitors")).await;
     plane.create(guestbook(1)).await;

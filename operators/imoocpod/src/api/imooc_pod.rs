@@ -1,6 +1,6 @@
-//! ImoocPod, of `k8s.example.com`.
+//! ImoocPod of the API group `k8s.example.com`.
 
 pub mod v1alpha1;
 
-// The storage version, which the rest of the program uses.
+// The storage version, which the rest of the operator uses.
 pub use v1alpha1::*;

@@ -1,6 +1,6 @@
-//! Network, of `samplecrd.k8s.io`.
+//! Network of the API group `samplecrd.k8s.io`.
 
 pub mod v1;
 
-// The storage version, which the rest of the program uses.
+// The storage version, which the rest of the operator uses.
 pub use v1::*;

@@ -1,6 +1,6 @@
-//! Pod2, of `samples.windlass.dev`.
+//! Pod2 of the API group `samples.windlass.dev`.
 
 pub mod v1alpha1;
 
-// The storage version, which the rest of the program uses.
+// The storage version, which the rest of the operator uses.
 pub use v1alpha1::*;

@@ -137,12 +137,12 @@ async fn failures_to_start_and_invalid_specs_are_reported() {
     assert!(!Path::new("/no/such/program").exists());
 
     let other = Patch::Merge(json!({"spec": {"containers": [{"name": "other", "command": ["true"]}]}}));
-    let refused = plane.api::<Pod2>().patch("job", &PatchParams::default(), &other).await.unwrap_err();
-    let kube::Error::Api(refused) = refused else { panic!("the server must reject it") };
-    assert_eq!(refused.code, 422, "{}", refused.message);
+    let rejected = plane.api::<Pod2>().patch("job", &PatchParams::default(), &other).await.unwrap_err();
+    let kube::Error::Api(rejected) = rejected else { panic!("the server must reject it") };
+    assert_eq!(rejected.code, 422, "{}", rejected.message);
     let twice = json!({"containers": [{"name": "a", "command": ["true"]}, {"name": "a", "command": ["true"]}]});
     let twice = Pod2::new("twice", serde_json::from_value(twice).unwrap());
-    let refused = plane.api::<Pod2>().create(&Default::default(), &twice).await.unwrap_err();
-    let kube::Error::Api(refused) = refused else { panic!("the server must reject it") };
-    assert!(refused.message.contains("Duplicate value"), "{}", refused.message);
+    let rejected = plane.api::<Pod2>().create(&Default::default(), &twice).await.unwrap_err();
+    let kube::Error::Api(rejected) = rejected else { panic!("the server must reject it") };
+    assert!(rejected.message.contains("Duplicate value"), "{}", rejected.message);
 }

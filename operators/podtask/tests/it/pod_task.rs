@@ -155,15 +155,15 @@ async fn specs_are_immutable_and_validated() {
     let tasks = plane.api::<PodTask>();
     plane.create(task(TaskAction::Snapshot, "web")).await;
     let other = Patch::Merge(json!({"spec": {"target": "db"}}));
-    let kube::Error::Api(refused) = tasks.patch("task", &PatchParams::default(), &other).await.unwrap_err() else {
+    let kube::Error::Api(rejected) = tasks.patch("task", &PatchParams::default(), &other).await.unwrap_err() else {
         panic!("the server must reject it")
     };
-    assert_eq!(refused.code, 422, "{}", refused.message);
+    assert_eq!(rejected.code, 422, "{}", rejected.message);
     let explode = Patch::Merge(json!({"spec": {"action": "explode"}}));
-    let kube::Error::Api(refused) = tasks.patch("task", &PatchParams::default(), &explode).await.unwrap_err() else {
+    let kube::Error::Api(rejected) = tasks.patch("task", &PatchParams::default(), &explode).await.unwrap_err() else {
         panic!("the server must reject it")
     };
-    assert!(refused.message.contains("spec.action"), "{}", refused.message);
+    assert!(rejected.message.contains("spec.action"), "{}", rejected.message);
 }
 
 #[tokio::test]

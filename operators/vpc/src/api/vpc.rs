@@ -1,6 +1,6 @@
-//! Vpc, of `network.example.com`.
+//! Vpc of the API group `network.example.com`.
 
 pub mod v1;
 
-// The storage version, which the rest of the program uses.
+// The storage version, which the rest of the operator uses.
 pub use v1::*;

@@ -33,10 +33,10 @@ async fn reconcile(vpc: Arc<Vpc>, ctx: Context) -> Result<Action> {
             status.subnetnum = vpc.spec.subnetnum;
             status.set_condition(ready(true).reason("Carved").message("the block is split into subnets"));
         }
-        Err(refused) => {
-            let message = refused.to_string();
-            ctx.event(&vpc).warning("Refused", &message);
-            status.set_condition(ready(false).reason("Refused").message(message));
+        Err(rejected) => {
+            let message = rejected.to_string();
+            ctx.event(&vpc).warning("InvalidSplit", &message);
+            status.set_condition(ready(false).reason("InvalidSplit").message(message));
         }
     }
     ctx.set_status(&vpc, status).await?;

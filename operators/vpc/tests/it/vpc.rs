@@ -86,9 +86,9 @@ async fn a_split_that_does_not_fit_is_reported_and_can_be_corrected() {
     let plane = TestPlane::builder().with_crd::<Vpc>().await;
     let _operator = plane.run(operator());
     plane.create(vpc("blue", "10.0.0.0/30", 8)).await;
-    let refused = plane.expect::<Vpc>("blue").condition_for("Ready", "False", "Refused").await;
-    assert_eq!(refused.message, "10.0.0.0/30 has no room for 8 subnets");
-    plane.expect::<Vpc>("blue").event("Refused").await;
+    let rejected = plane.expect::<Vpc>("blue").condition_for("Ready", "False", "InvalidSplit").await;
+    assert_eq!(rejected.message, "10.0.0.0/30 has no room for 8 subnets");
+    plane.expect::<Vpc>("blue").event("InvalidSplit").await;
     assert!(status(&plane.expect::<Vpc>("blue").exists().await).subnets.is_empty());
     merge(&plane, "blue", json!({"spec": {"cidrblock": "10.0.0.0/16"}})).await;
     plane.expect::<Vpc>("blue").condition("Ready").await;
