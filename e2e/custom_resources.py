@@ -269,7 +269,7 @@ def crd_upgrade():
         equal(result.returncode, 0, result.stderr)
         contains(result.stderr, f"{plural}.yaml: {name}: ")
         if plural == "verticalpodautoscalers":
-            contains(result.stderr, "spec.shortNames belongs into spec.names.shortNames and was moved there")
+            contains(result.stderr, "spec.shortNames was moved to spec.names.shortNames")
         resource = f"customresourcedefinition.apiextensions.k8s.io/{name}"
         equal(attempt("apply", "-f", "-", input=result.stdout), (0, f"{resource} created\n", ""))
         equal(kubectl("apply", "-f", "-", input=result.stdout), f"{resource} unchanged\n")
@@ -336,7 +336,7 @@ def old_definitions_that_are_refused():
     """a v1beta1 CRD that cannot be expressed in v1 is rejected with a hint"""
     text = (HERE / "old" / "crontabs.yaml").read_text().replace("type: integer\n", "$ref: '#/definitions/count'\n")
     contains(refused("apply", "-f", "-", input=text), "cannot be stored as apiextensions.k8s.io/v1: ",
-             "$ref is not supported; hint: replace the reference by the schema that it names")
+             "$ref is not supported; hint: replace the reference with the schema it refers to")
 
 
 if is_windlass():

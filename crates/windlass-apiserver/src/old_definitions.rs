@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use http::{StatusCode, header::CONTENT_TYPE};
 use serde_json::{Value, json};
-use windlass_builtins::upgrade::{self, Note, OLD, UpgradeError, downgrade, heed_old_places, upgrade};
+use windlass_builtins::upgrade::{self, Note, OLD, UpgradeError, apply_legacy_fields, downgrade, upgrade};
 use windlass_schema::{json as go_json, yaml};
 
 use crate::{
@@ -133,7 +133,7 @@ async fn patch_old(call: &Call<'_>, current: &mut Call<'_>) -> Result<Answer> {
         let before = downgrade(stored.clone());
         let mut patched = patch.patched(call, before.clone())?;
         let shown = || patch.shown(call, &before);
-        heed_old_places(&mut patched.object, &before);
+        apply_legacy_fields(&mut patched.object, &before);
         // A write of the object does not change the status, so the upgrade need not warn about it.
         patched.object.as_object_mut().map(|object| object.remove("status"));
         let known = upgrade(&before).map(|known| known.notes).unwrap_or_default();

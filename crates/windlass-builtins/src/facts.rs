@@ -1,5 +1,5 @@
-//! Constant properties of a kind that its schema does not state: the rule for names, what `metadata.generation` counts,
-//! the columns of `kubectl get`.
+//! Constant properties of a kind that its schema does not state: the rule for names, the changes that increment
+//! `metadata.generation`, the columns of `kubectl get`.
 //!
 //! The facts of built-in kinds are listed in one table, [`crate::kinds::facts`].
 

@@ -117,7 +117,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn setting_makes_the_objects_on_the_way() {
+    fn setting_a_field_creates_its_parents() {
         let mut object = json!({"a": null, "list": [{"x": 1}]});
         set(&mut object, "/a/b/c", 1);
         set(&mut object, "/list/0/y", "z");
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_what_is_absent_reads_as_empty() {
+    fn absent_fields_read_as_empty() {
         let object = json!({"n": null, "number": 7});
         assert_eq!(text(&object, "/number"), "");
         assert!(items(&object, "/number").is_empty());

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use windlass_schema::quantity::{Format, Quantity};
 
-pub use self::charge::{charged, concerns, cost, given_back, names};
+pub use self::charge::{applies_to, charged, cost, names, reverted};
 
 /// Quantities by resource name.
 pub type Usage = BTreeMap<String, Quantity>;

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use windlass_schema::field::ErrorList;
 
-/// Who writes an object, and when: what a strategy may record in it.
+/// The writer and the time of a write, which a strategy may record in the object.
 #[derive(Debug, Clone, Copy)]
 pub struct WriteContext<'a> {
     /// Name of the requesting user.

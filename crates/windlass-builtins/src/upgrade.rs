@@ -13,7 +13,7 @@ mod notes;
 mod schema;
 mod types;
 
-pub use downgrade::{downgrade, heed_old_places};
+pub use downgrade::{apply_legacy_fields, downgrade};
 pub use notes::Note;
 use notes::Notes;
 
@@ -62,7 +62,7 @@ pub enum UpgradeError {
         expected: &'static str,
     },
     /// `spec.version` and the first entry of `spec.versions` differ.
-    #[error("spec.version is {version:?}, but the first of spec.versions is {first:?}")]
+    #[error("spec.version is {version:?}, but the first entry of spec.versions is {first:?}")]
     DifferentVersions {
         /// `spec.version`.
         version: String,
@@ -86,11 +86,11 @@ impl UpgradeError {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::NotOld => {
-                "give a manifest of kind CustomResourceDefinition with apiVersion apiextensions.k8s.io/v1beta1"
+                "pass a manifest of kind CustomResourceDefinition with apiVersion apiextensions.k8s.io/v1beta1"
             }
-            Self::Missing(_) => "add the field: no server ever accepted a definition without it",
-            Self::WrongType { .. } => "correct the field: no server ever accepted such a value there",
-            Self::DifferentVersions { .. } => "remove spec.version, or put its entry first in spec.versions",
+            Self::Missing(_) => "add the field: every version of Kubernetes requires it",
+            Self::WrongType { .. } => "correct the field: no version of Kubernetes accepts this value",
+            Self::DifferentVersions { .. } => "remove spec.version, or move its entry to the front of spec.versions",
             Self::NotStructural { hint, .. } => hint,
         }
     }
@@ -123,7 +123,7 @@ pub fn upgrade(old: &Value) -> Result<Upgraded, UpgradeError> {
     move_names(&mut spec, &mut notes)?;
     if spec.get("scope").is_none_or(|scope| scope.is_null() || scope == "") {
         spec.insert("scope".to_owned(), "Namespaced".into());
-        notes.add("spec.scope was not set: it is Namespaced, as it was by default");
+        notes.add("spec.scope was not set: it is now Namespaced, the former default");
     }
     let mut versions = versions(&mut spec, &mut notes)?;
     move_into_versions(&mut spec, &mut versions, &mut notes)?;
@@ -141,7 +141,7 @@ pub fn upgrade(old: &Value) -> Result<Upgraded, UpgradeError> {
     definition["spec"] = Value::Object(spec);
     let status = definition.as_object_mut().and_then(|definition| definition.remove("status"));
     if status.as_ref().is_some_and(says_something) {
-        notes.add("status was dropped: the server writes it");
+        notes.add("status was dropped: only the server sets it");
     }
     Ok(Upgraded { definition, notes: notes.finish() })
 }
@@ -182,14 +182,12 @@ fn move_names(spec: &mut Map<String, Value>, notes: &mut Notes) -> Result<(), Up
         match names.get_mut(field) {
             None | Some(Value::Null) => {
                 names.insert(field.to_owned(), value);
-                notes.add(format!("spec.{field} belongs into spec.names.{field} and was moved there"));
+                notes.add(format!("spec.{field} was moved to spec.names.{field}"));
             }
             Some(have) if *have == value => {
                 notes.add(format!("spec.{field} repeats spec.names.{field} and was dropped"))
             }
-            Some(_) => {
-                notes.add(format!("spec.{field} was dropped: it belongs into spec.names.{field}, which says otherwise"))
-            }
+            Some(_) => notes.add(format!("spec.{field} was dropped: spec.names.{field} has another value")),
         }
     }
     if names.is_empty() {
@@ -221,7 +219,7 @@ fn versions(spec: &mut Map<String, Value>, notes: &mut Notes) -> Result<Vec<Map<
     match (version, versions.first()) {
         (None, None) => Err(UpgradeError::Missing("spec.versions")),
         (Some(version), None) => {
-            notes.add(format!("spec.version {version} is now the one entry of spec.versions, served and stored"));
+            notes.add(format!("spec.version {version} is now the only entry of spec.versions, served and stored"));
             Ok(vec![Map::from_iter([
                 ("name".to_owned(), version.into()),
                 ("served".to_owned(), true.into()),
@@ -289,7 +287,7 @@ fn upgrade_schemas(versions: &mut [Map<String, Value>], preserve: bool, notes: &
             }
             None => {
                 let name = version.get("name").and_then(Value::as_str).unwrap_or_default();
-                notes.add(format!("version {name} had no schema: it has one now that allows any fields"));
+                notes.add(format!("version {name} had no schema: it now has one that allows any field"));
                 json!({"type": "object", schema::PRESERVE: true})
             }
         };
@@ -297,7 +295,7 @@ fn upgrade_schemas(versions: &mut [Map<String, Value>], preserve: bool, notes: &
     }
     if preserved {
         notes.add(format!(
-            "spec.preserveUnknownFields was true or not set, so unknown fields were kept: {} now says so in the schema",
+            "spec.preserveUnknownFields was true or not set, so unknown fields were kept: the schema now declares {}",
             schema::PRESERVE
         ));
     }
@@ -315,7 +313,7 @@ fn upgrade_conversion(spec: &mut Map<String, Value>, notes: &mut Notes) -> Resul
     let reviews = conversion.remove("conversionReviewVersions").filter(says_something);
     if conversion.get("strategy").and_then(Value::as_str) != Some("Webhook") {
         if config.is_some() || reviews.is_some() {
-            notes.add("the webhook settings of spec.conversion were dropped: its strategy is not Webhook");
+            notes.add("the webhook settings of spec.conversion were dropped: the strategy is not Webhook");
         }
         return Ok(());
     }
@@ -323,7 +321,7 @@ fn upgrade_conversion(spec: &mut Map<String, Value>, notes: &mut Notes) -> Resul
         return Ok(());
     }
     let reviews = reviews.unwrap_or_else(|| {
-        notes.add("spec.conversion.webhook.conversionReviewVersions is v1beta1, as it was by default");
+        notes.add("spec.conversion.webhook.conversionReviewVersions is now [v1beta1], the former default");
         json!(["v1beta1"])
     });
     let mut webhook = Map::from_iter([("conversionReviewVersions".to_owned(), reviews)]);
@@ -358,8 +356,8 @@ fn approve(
     if annotations.get(APPROVAL).is_none_or(|value| !says_something(value)) {
         annotations.insert(APPROVAL.to_owned(), APPROVAL_VALUE.into());
         notes.add(format!(
-            "the group {group} is reserved for Kubernetes: the annotation {APPROVAL} says {APPROVAL_VALUE:?}, without which \
-             it would be refused"
+            "the group {group} is reserved for Kubernetes: the annotation {APPROVAL} was set to {APPROVAL_VALUE:?}, \
+             without which it would be rejected"
         ));
     }
     Ok(())

@@ -57,7 +57,7 @@ pub(super) struct Charge<'a> {
     pub(super) write: Write<'a>,
 }
 
-/// Charges a write to the quotas that it concerns, or rejects it. A dry run only checks that the quotas suffice.
+/// Charges a write to the quotas that apply to it, or rejects it. A dry run only checks that the quotas suffice.
 pub(super) async fn charge(charge: Charge<'_>, dry_run: bool) -> Result<Charges> {
     let resource = &*charge.endpoint.resource;
     if !resource.namespaced || charge.namespace.is_empty() {
@@ -102,7 +102,7 @@ async fn charge_quotas(charge: Charge<'_>, evaluator: Evaluator, dry_run: bool) 
     Ok(charges)
 }
 
-/// Returns the cost of a write for each quota that it concerns.
+/// Returns the cost of a write for each quota that applies to it.
 ///
 /// # Errors
 /// If a quota does not suffice.
@@ -114,7 +114,7 @@ fn costs(charge: Charge<'_>, quotas: &Endpoint, evaluator: &Evaluator) -> Result
     let mut concerned = Vec::new();
     for (_, cached) in snapshot.range(&prefix, None) {
         let quota = cached.object.to_value();
-        if quota::concerns(&quota, evaluator, &write).map_err(reject)? {
+        if quota::applies_to(&quota, evaluator, &write).map_err(reject)? {
             concerned.push((cached.object.header.name.to_string(), quota));
         }
     }
@@ -132,7 +132,7 @@ fn costs(charge: Charge<'_>, quotas: &Endpoint, evaluator: &Evaluator) -> Result
 pub(super) async fn refund(server: &Arc<Inner>, namespace: &str, charges: Charges) {
     let Ok(quotas) = quotas(server) else { return };
     for (name, cost) in charges.0 {
-        let refunded = write_quota(server, &quotas, namespace, &name, |quota| Ok(quota::given_back(quota, &cost)));
+        let refunded = write_quota(server, &quotas, namespace, &name, |quota| Ok(quota::reverted(quota, &cost)));
         if let Err(error) = refunded.await {
             // The control loop corrects it when it counts again.
             tracing::debug!(%error, namespace, quota = name, "failed to refund a quota charge");

@@ -87,11 +87,11 @@ async fn a_definition_of_names_alone_is_stored_as_v1_and_served_at_once() {
     assert_eq!(
         warnings(&answer),
         [
-            format!("{stored_as}spec.version v1 is now the one entry of spec.versions, served and stored"),
-            format!("{stored_as}version v1 had no schema: it has one now that allows any fields"),
+            format!("{stored_as}spec.version v1 is now the only entry of spec.versions, served and stored"),
+            format!("{stored_as}version v1 had no schema: it now has one that allows any field"),
             format!(
                 "{stored_as}the group samplecrd.k8s.io is reserved for Kubernetes: the annotation \
-                 api-approved.kubernetes.io says \"unapproved, legacy upgrade\", without which it would be refused"
+                 api-approved.kubernetes.io was set to \"unapproved, legacy upgrade\", without which it would be rejected"
             ),
         ]
     );
@@ -119,8 +119,7 @@ async fn a_definition_of_names_alone_is_stored_as_v1_and_served_at_once() {
 async fn a_misplaced_short_name_is_moved_to_its_place() {
     let client = Client::new().await;
     let answer = client.post(OLD, &autoscalers()).await;
-    let moved =
-        "stored as apiextensions.k8s.io/v1: spec.shortNames belongs into spec.names.shortNames and was moved there";
+    let moved = "stored as apiextensions.k8s.io/v1: spec.shortNames was moved to spec.names.shortNames";
     assert_eq!(warnings(&answer)[0], moved);
     answer.expect(201);
     let resources = client.get("/apis/autoscaling.k8s.io/v1beta2").await.expect(200);
@@ -241,8 +240,8 @@ async fn a_definition_that_cannot_be_upgraded_is_rejected_with_a_hint() {
     assert_eq!(
         rejected.message(),
         "CustomResourceDefinition \"crontabs.stable.example.com\" cannot be stored as apiextensions.k8s.io/v1: \
-         spec.versions[0].schema.openAPIV3Schema.properties[spec]: $ref is not supported; hint: replace the reference by the \
-         schema that it names"
+         spec.versions[0].schema.openAPIV3Schema.properties[spec]: $ref is not supported; hint: replace the reference with the \
+         schema it refers to"
     );
     assert_eq!((rejected.code, &rejected.json()["reason"]), (422, &json!("Invalid")));
     let mut definition = crontabs();

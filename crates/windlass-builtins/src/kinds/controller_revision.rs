@@ -68,7 +68,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_data_is_there_from_the_start_and_stays() {
+    fn the_data_is_required_and_immutable() {
         let show = |errors: ErrorList| errors.iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(
             show(ControllerRevision.validate(&json!({"revision": -1}))),

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_is_filled_in() {
+    fn a_driver_is_defaulted() {
         let mut object = driver(json!({"preventPodSchedulingIfMissing": true}));
         CsiDriver.default(&mut object);
         CsiDriver.prepare_for_create(&mut object, &WriteContext::test());
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn how_volumes_live_never_changes() {
+    fn volume_lifecycle_modes_never_change() {
         let new =
             driver(json!({"attachRequired": false, "volumeLifecycleModes": ["Ephemeral"], "podInfoOnMount": true}));
         check_update(

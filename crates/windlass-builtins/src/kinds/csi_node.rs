@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn drivers_are_named_once_and_know_their_node() {
+    fn drivers_have_unique_names_and_node_ids() {
         check_create(&CsiNode, node(json!([{"name": "a.b", "nodeID": "n", "topologyKeys": ["x/y"]}])), expect![[""]]);
         let bad = json!([{"name": "A_", "allocatable": {"count": -1}, "topologyKeys": ["", "a", "a"]}, {"name": "A_", "nodeID": "n"}]);
         check_create(
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_never_changes_but_for_what_fits() {
+    fn only_the_allocatable_volumes_of_a_driver_may_change() {
         let driver = |id: &str, count: i64| {
             node(json!([{"name": "a", "nodeID": id, "topologyKeys": null, "allocatable": {"count": count}}]))
         };

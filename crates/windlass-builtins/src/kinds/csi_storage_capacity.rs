@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn class_and_place_never_change() {
+    fn class_and_topology_never_change() {
         let new = json!({"storageClassName": "d", "nodeTopology": {"matchLabels": {"a": "b"}}, "capacity": "2"});
         check_update(
             &CsiStorageCapacity,

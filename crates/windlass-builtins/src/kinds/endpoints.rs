@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_speak_tcp_unless_told_otherwise() {
+    fn ports_default_to_tcp() {
         let mut object = json!({"subsets": [{"ports": [{"port": 80}, {"port": 53, "protocol": "UDP"}]}]});
         Endpoints.default(&mut object);
         let expected = json!([{"port": 80, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"}]);

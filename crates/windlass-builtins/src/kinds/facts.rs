@@ -241,7 +241,8 @@ pub fn facts(group: &str, resource: &str) -> &'static KindFacts {
     row.map_or(&KindFacts::DEFAULT, |(_, _, facts)| facts)
 }
 
+/// The group and resource of every row.
 #[cfg(test)]
-pub(super) fn is_listed(group: &str, resource: &str) -> bool {
-    TABLE.iter().any(|(g, r, _)| (*g, *r) == (group, resource))
+pub(super) fn resources() -> impl Iterator<Item = (&'static str, &'static str)> {
+    TABLE.iter().map(|(group, resource, _)| (*group, *resource))
 }

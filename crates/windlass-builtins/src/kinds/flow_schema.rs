@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_names_a_level_and_has_a_place() {
+    fn a_flow_schema_has_a_priority_level_and_a_precedence() {
         check_create(&FlowSchema, schema(json!({"priorityLevelConfiguration": {"name": "p"}})), expect![[""]]);
         check_create(
             &FlowSchema,
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_about_somebody_and_something() {
+    fn rules_have_subjects_and_resources() {
         let subjects = json!([{"kind": "X"}, {"kind": "User"}, {"kind": "Group", "group": {}, "user": {"name": "u"}},
             {"kind": "ServiceAccount", "serviceAccount": {"name": "A_"}}]);
         let resources = json!([{}, {"verbs": ["*", "get"], "apiGroups": ["*", "a"], "resources": ["*", "b"], "namespaces": ["*", "c"]},
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_are_named_once() {
+    fn condition_types_are_unique() {
         let status = json!({"status": {"conditions": [{"type": "A"}, {"type": "A"}, {}]}});
         check_status(
             &FlowSchema,

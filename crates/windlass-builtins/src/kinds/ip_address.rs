@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_is_an_address_and_something_has_it() {
+    fn the_name_is_an_ip_address_with_a_parent() {
         let service = json!({"resource": "services", "namespace": "n", "name": "s"});
         check_create(&IpAddress, address("10.0.0.1", service.clone()), expect![[""]]);
         check_create(
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_it_never_changes() {
+    fn the_parent_never_changes() {
         let of = |name: &str| address("10.0.0.1", json!({"resource": "services", "namespace": "n", "name": name}));
         check_update(
             &IpAddress,

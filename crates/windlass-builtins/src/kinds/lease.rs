@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_coordinated_election_are_dropped_unless_they_were_there() {
+    fn fields_of_coordinated_leader_election_are_dropped_unless_the_old_object_has_them() {
         let full = json!({"spec": {"strategy": "OldestEmulationVersion", "preferredHolder": "x"}});
         let mut object = full.clone();
         Lease.prepare_for_update(&mut object, &full, &WriteContext::test());

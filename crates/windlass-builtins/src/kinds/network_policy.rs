@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn directions_and_protocols_are_filled_in() {
+    fn directions_and_protocols_are_defaulted() {
         let mut object = policy(json!({"egress": [{"ports": [{"port": 80}, {"port": "dns", "protocol": "UDP"}]}]}));
         NetworkPolicy.default(&mut object);
         assert_eq!(object["spec"]["policyTypes"], json!(["Ingress", "Egress"]));
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_is_a_selector_or_a_network() {
+    fn a_peer_is_a_selector_or_an_ip_block() {
         let peers = json!([{}, {"podSelector": {}, "namespaceSelector": {}}, {"podSelector": {"matchLabels": {"a": "-"}}, "ipBlock": {"cidr": "10.0.0.0/8"}},
             {"ipBlock": {}}, {"ipBlock": {"cidr": "nope"}}, {"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16", "11.0.0.0/9", "10.0.0.0/8", "x"]}},
             {"ipBlock": {"cidr": "10.0.0.1/8"}}, {"ipBlock": {"cidr": "2001:db8::/32", "except": ["2001:db8:1::/48", "10.0.0.0/8"]}}]);

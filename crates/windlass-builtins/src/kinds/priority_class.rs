@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn the_prefix_and_the_highest_values_are_the_systems() {
+    fn the_prefix_and_the_highest_values_are_reserved_for_system_classes() {
         check_create(&PriorityClass, class("high", HIGHEST), expect![[""]]);
         check_create(
             &PriorityClass,
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_are_preempted_unless_it_says_never() {
+    fn preemption_is_enabled_by_default() {
         let mut default = class("a", 1);
         PriorityClass.default(&mut default);
         assert_eq!(default["preemptionPolicy"], "PreemptLowerPriority");

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_is_filled_in() {
+    fn a_priority_level_is_defaulted() {
         let mut object =
             level(json!({"type": "Limited", "limited": {"limitResponse": {"type": "Queue", "queuing": {}}}}));
         PriorityLevelConfiguration.default(&mut object);

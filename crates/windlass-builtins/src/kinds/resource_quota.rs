@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn resources_must_be_known_and_amounts_whole_where_things_are_counted() {
+    fn resources_must_be_known_and_counts_must_be_integers() {
         let hard = json!({"pods": "10", "requests.cpu": "500m", "count/things.example.com": "1", "requests.nvidia.com/gpu": "2",
             "hugepages-2Mi": "4Mi", "gold.storageclass.storage.k8s.io/requests.storage": "1Gi"});
         check_create(&ResourceQuota, quota(hard), expect![[""]]);
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_must_fit_the_resources_and_each_other() {
+    fn scopes_must_match_the_resources_and_each_other() {
         let mut scoped = quota(json!({"pods": "1", "services": "1"}));
         scoped["spec"]["scopes"] = json!(["BestEffort", "NotBestEffort", "Odd"]);
         check_create(
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_above_limits_are_warned_about() {
+    fn requests_above_limits_cause_warnings() {
         let hard = json!({"cpu": "2", "limits.cpu": "1", "requests.memory": "1Gi", "limits.memory": "2Gi"});
         check_create(
             &ResourceQuota,

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_filled_in() {
+    fn groups_are_defaulted() {
         let mut object = binding();
         RoleBinding::NAMESPACED.default(&mut object);
         assert_eq!(object["roleRef"]["apiGroup"], GROUP);

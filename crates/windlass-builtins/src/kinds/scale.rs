@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scale_below_zero_is_refused() {
+    fn a_negative_scale_is_rejected() {
         let errors = validate(&json!({"spec": {"replicas": -2}}));
         assert_eq!(errors[0].to_string(), "spec.replicas: Invalid value: -2: must be greater than or equal to 0");
         assert!(validate(&json!({"spec": {}})).is_empty());

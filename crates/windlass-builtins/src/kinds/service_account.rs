@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_keep_nothing_but_their_names() {
+    fn only_the_names_of_secrets_are_kept() {
         let mut object = json!({"secrets": [{"name": "a", "namespace": "x", "kind": "Secret"}, {"uid": "u"}]});
         ServiceAccount.prepare_for_update(&mut object, &json!({}), &WriteContext::test());
         assert_eq!(object, json!({"secrets": [{"name": "a"}, {}]}));

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_one_network_of_each_family() {
+    fn there_is_at_most_one_network_per_family() {
         check_create(&ServiceCidr, of(&["10.0.0.0/16", "2001:db8::/112"]), expect![[""]]);
         check_create(
             &ServiceCidr,
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_never_change_but_the_other_family_may_join() {
+    fn networks_never_change_but_the_other_family_may_be_added() {
         let old = || of(&["10.0.0.0/16"]);
         check_update(
             &ServiceCidr,

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_deletes_and_binds_at_once_unless_it_says_otherwise() {
+    fn a_class_defaults_to_delete_and_immediate_binding() {
         let mut class = class();
         StorageClass.default(&mut class);
         assert_eq!((&class["reclaimPolicy"], &class["volumeBindingMode"]), (&json!("Delete"), &json!("Immediate")));
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_volumes_are_made_by_never_changes() {
+    fn provisioner_and_parameters_never_change() {
         let new = json!({"provisioner": "p", "parameters": {"t": "hdd"}, "reclaimPolicy": "Retain",
             "volumeBindingMode": "WaitForFirstConsumer", "allowVolumeExpansion": true});
         check_update(

@@ -55,7 +55,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_class_names_a_driver_and_says_something_to_it() {
+    fn a_class_has_a_driver_and_parameters() {
         check_create(&VolumeAttributesClass, json!({"driverName": "a.b", "parameters": {"x": "y"}}), expect![[""]]);
         check_create(
             &VolumeAttributesClass,

@@ -95,7 +95,7 @@ fn kubectl_finds_field_validation_on_every_patch() {
 }
 
 #[test]
-fn operations_have_names_of_their_own() {
+fn operation_ids_are_unique() {
     let document = v2_document(table());
     let mut names = BTreeSet::new();
     for item in document["paths"].as_object().expect("paths").values() {
@@ -117,7 +117,7 @@ fn operations_have_names_of_their_own() {
 }
 
 #[test]
-fn properties_say_what_patches_and_apply_need() {
+fn properties_have_the_extensions_for_patches_and_apply() {
     check_property(
         "io.k8s.api.core.v1.PodSpec",
         "containers",
@@ -159,7 +159,7 @@ fn properties_say_what_patches_and_apply_need() {
 }
 
 #[test]
-fn what_is_written_piece_by_piece_is_the_document() {
+fn the_text_written_piece_by_piece_equals_the_document() {
     let read = |text: &[u8]| serde_json::from_slice::<Value>(text).expect("the text must be JSON");
     let v3 = v3_text("apps", "v1", table()).expect("apps/v1");
     assert_eq!(read(&v3), v3_document("apps", "v1", table()).expect("apps/v1"));

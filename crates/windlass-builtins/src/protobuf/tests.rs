@@ -16,7 +16,7 @@ fn check(value: Value, hexadecimal: &str) {
 }
 
 #[test]
-fn delete_options_go_both_ways() {
+fn delete_options_are_encoded_and_decoded() {
     check(
         json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0, "propagationPolicy": "Orphan"}),
         "0a13 0a027631 120d44656c6574654f7074696f6e73  120a 0800 22064f727068616e  1a00 2200",
@@ -57,7 +57,7 @@ fn embedded_structs_are_messages_and_zero_values_are_written() {
 }
 
 #[test]
-fn absent_fields_that_go_writes_are_there_after_decoding() {
+fn decoding_adds_the_zero_values_that_go_writes() {
     let decoded = decode(&envelope("v1", "Event", b""), table()).expect("an empty event");
     assert_eq!(
         decoded.value,
@@ -77,7 +77,7 @@ fn unknown_fields_are_skipped_and_later_values_win() {
 }
 
 #[test]
-fn bad_bodies_are_told_apart() {
+fn invalid_bodies_have_distinct_errors() {
     let error = |bytes: &[u8]| decode(bytes, table()).expect_err("a bad body").to_string();
     assert!(matches!(decode(b"{}", table()), Err(ProtobufError::Prefix)));
     assert!(matches!(decode(PREFIX, table()), Err(ProtobufError::MissingKind)));
@@ -93,7 +93,7 @@ fn bad_bodies_are_told_apart() {
 }
 
 #[test]
-fn schemas_nest_as_far_as_the_limit_and_no_further() {
+fn schemas_may_be_nested_up_to_the_limit() {
     let nested = |levels: usize| {
         let schema = (0..levels).fold(json!({"type": "string"}), |inner, _| json!({"not": inner}));
         encode_object(
@@ -109,7 +109,7 @@ fn schemas_nest_as_far_as_the_limit_and_no_further() {
 }
 
 #[test]
-fn schemas_that_are_one_thing_or_another_keep_which() {
+fn union_types_in_schemas_are_preserved() {
     let schema = json!({
         "additionalProperties": false,
         "items": [{"type": "string"}, {"items": {"default": [1, null]}}],

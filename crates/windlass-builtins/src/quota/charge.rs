@@ -16,7 +16,7 @@ pub fn names<'a>(quota: &'a Value, pointer: &str) -> Vec<&'a str> {
 ///
 /// # Errors
 /// Returns why the write is forbidden regardless of its usage.
-pub fn concerns(quota: &Value, evaluator: &Evaluator, write: &Write<'_>) -> Result<bool, String> {
+pub fn applies_to(quota: &Value, evaluator: &Evaluator, write: &Write<'_>) -> Result<bool, String> {
     let mut limited = names(quota, "/status/hard");
     limited.retain(|name| evaluator.knows(name));
     if limited.is_empty() || !evaluator.is_in_scope(quota, write.object) {
@@ -76,7 +76,7 @@ pub fn charged(quota: &Value, cost: &Usage, write: &Write<'_>) -> Result<Option<
             }
         }
     }
-    // A status reports what already is, so it is charged even if it exceeds the quota.
+    // A status reports existing usage, so it is charged even if it exceeds the quota.
     if write.subresource != "status" {
         let exceeded: Vec<&String> = requested.keys().filter(|name| after[*name] > hard[*name]).collect();
         if !exceeded.is_empty() {
@@ -93,7 +93,7 @@ pub fn charged(quota: &Value, cost: &Usage, write: &Write<'_>) -> Result<Option<
 }
 
 /// Returns a quota with a charge reverted because the write failed.
-pub fn given_back(quota: &Value, cost: &Usage) -> Value {
+pub fn reverted(quota: &Value, cost: &Usage) -> Value {
     let mut used = list(quota, "/status/used");
     for (name, sum) in &mut used {
         if let Some(quantity) = cost.get(name) {

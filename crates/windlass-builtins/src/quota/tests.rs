@@ -23,7 +23,7 @@ fn create(object: &Value) -> Write<'_> {
 }
 
 #[test]
-fn pods_use_what_their_containers_request_and_are_limited_to() {
+fn pods_use_the_requests_and_limits_of_their_containers() {
     let resources = json!({"requests": {"cpu": "500m", "example.com/gpu": "2", "hugepages-2Mi": "4Mi"},
         "limits": {"cpu": "1", "memory": "1Gi", "example.com/gpu": "2"}});
     let one = pod(resources);
@@ -44,7 +44,7 @@ fn pods_use_what_their_containers_request_and_are_limited_to() {
 }
 
 #[test]
-fn a_pod_that_is_being_resized_uses_the_most_of_what_is_said_of_it() {
+fn a_pod_that_is_being_resized_uses_the_maximum_of_spec_and_status() {
     let mut pod = pod(json!({"requests": {"cpu": "1"}}));
     pod["status"] = json!({"containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "2"},
         "resources": {"requests": {"cpu": "1500m"}}}]});
@@ -52,7 +52,7 @@ fn a_pod_that_is_being_resized_uses_the_most_of_what_is_said_of_it() {
 }
 
 #[test]
-fn a_pod_whose_end_is_overdue_uses_nothing() {
+fn a_pod_whose_deletion_is_overdue_uses_nothing() {
     let mut pod = pod(json!({}));
     pod["metadata"]["deletionTimestamp"] = "1970-01-01T00:01:00Z".into();
     pod["metadata"]["deletionGracePeriodSeconds"] = 30.into();
@@ -94,14 +94,14 @@ fn claims_use_storage_of_their_class() {
 }
 
 #[test]
-fn other_things_are_counted() {
+fn other_objects_are_counted() {
     assert_eq!(Evaluator::of("", "secrets"), Some(Evaluator::Count(vec!["count/secrets".into(), "secrets".into()])));
     assert_eq!(Evaluator::of("example.com", "foos"), Some(Evaluator::Count(vec!["count/foos.example.com".into()])));
     assert_eq!(Evaluator::of("", "events"), None);
 }
 
 #[test]
-fn only_writes_that_can_change_the_usage_are_looked_at() {
+fn only_writes_that_can_change_the_usage_are_charged() {
     let (plain, mut ending) = (pod(json!({})), pod(json!({})));
     ending["spec"]["activeDeadlineSeconds"] = 5.into();
     let update = |subresource, object, old| Write { subresource, object, old: Some(old) };
@@ -123,16 +123,16 @@ fn only_writes_that_can_change_the_usage_are_looked_at() {
 }
 
 #[test]
-fn a_quota_says_why_it_refuses() {
+fn a_quota_reports_why_it_forbids_a_write() {
     let quota =
         quota(json!({}), json!({"pods": "1", "requests.cpu": "1"}), json!({"pods": "0", "requests.cpu": "600m"}));
     let (silent, big) = (pod(json!({})), pod(json!({"requests": {"cpu": "1500m"}})));
     assert_eq!(
-        concerns(&quota, &Evaluator::Pods, &create(&silent)),
+        applies_to(&quota, &Evaluator::Pods, &create(&silent)),
         Err("failed quota: q: must specify requests.cpu for: c".to_owned())
     );
-    assert_eq!(concerns(&quota, &Evaluator::Pods, &create(&big)), Ok(true));
-    assert_eq!(concerns(&quota, &Evaluator::Services, &create(&big)), Ok(false));
+    assert_eq!(applies_to(&quota, &Evaluator::Pods, &create(&big)), Ok(true));
+    assert_eq!(applies_to(&quota, &Evaluator::Services, &create(&big)), Ok(false));
     let price = cost(&quota, &Evaluator::Pods, &create(&big), NOW).unwrap();
     assert_eq!(
         charged(&quota, &price, &create(&big)),
@@ -142,19 +142,19 @@ fn a_quota_says_why_it_refuses() {
     let mut unknown = quota;
     unknown["status"]["used"] = json!({"pods": "0"});
     assert_eq!(
-        concerns(&unknown, &Evaluator::Pods, &create(&big)),
+        applies_to(&unknown, &Evaluator::Pods, &create(&big)),
         Err("status unknown for quota: q, resources: pods,requests.cpu".to_owned())
     );
 }
 
 #[test]
-fn a_quota_pays_and_gets_its_money_back() {
+fn a_quota_is_charged_and_the_charge_can_be_reverted() {
     let before = quota(json!({}), json!({"pods": "2", "requests.cpu": "1"}), json!({"pods": "0", "requests.cpu": "0"}));
     let one = pod(json!({"requests": {"cpu": "400m"}}));
     let price = cost(&before, &Evaluator::Pods, &create(&one), NOW).unwrap();
     let after = charged(&before, &price, &create(&one)).unwrap().unwrap();
     assert_eq!(after["status"]["used"], json!({"pods": "1", "requests.cpu": "400m"}));
-    assert_eq!(given_back(&after, &price), before);
+    assert_eq!(reverted(&after, &price), before);
     let larger = pod(json!({"requests": {"cpu": "1"}}));
     let resize = Write { subresource: "resize", object: &larger, old: Some(&one) };
     let price = cost(&after, &Evaluator::Pods, &resize, NOW).unwrap();
@@ -195,7 +195,7 @@ fn scopes_select_objects() {
 }
 
 #[test]
-fn what_is_there_is_counted_together_even_if_there_is_nothing() {
+fn the_total_usage_includes_unused_resources() {
     let quota = quota(json!({}), json!({"pods": "5", "requests.memory": "1Gi", "secrets": "1"}), json!({}));
     let nothing = Evaluator::Pods.total(&quota, [].into_iter(), NOW);
     assert_eq!(shown(&nothing), "pods=0 requests.memory=0");

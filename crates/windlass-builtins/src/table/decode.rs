@@ -11,10 +11,10 @@ use crate::resource::{Group, Kind, Resource, Subresource, Table};
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
     /// The file is not a zlib stream.
-    #[error("inflate the table")]
+    #[error("failed to inflate the table")]
     Inflate(#[source] std::io::Error),
     /// A default value is not JSON.
-    #[error("read a default")]
+    #[error("failed to parse a default value")]
     Default(#[source] serde_json::Error),
     /// The file ends early, or points outside of itself.
     #[error("the table is damaged at byte {0}")]

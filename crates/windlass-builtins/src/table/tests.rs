@@ -44,7 +44,7 @@ fn every_resource_and_subresource_has_a_struct_and_a_kind() {
 }
 
 #[test]
-fn a_resource_says_what_discovery_says() {
+fn a_resource_matches_discovery() {
     let deployments = table().resource("apps", "v1", "deployments").expect("deployments must be in the table");
     assert_eq!(deployments.singular, "deployment");
     assert_eq!(deployments.short_names, ["deploy"]);
@@ -57,7 +57,7 @@ fn a_resource_says_what_discovery_says() {
 }
 
 #[test]
-fn a_field_says_what_its_go_tags_and_the_published_schema_say() {
+fn a_field_combines_go_tags_and_the_published_schema() {
     let containers = struct_named("io.k8s.api.core.v1.PodSpec").field("containers").expect("a pod has containers");
     assert_eq!(containers.go_type, "[]v1.Container");
     assert_eq!(containers.proto, 2);
@@ -74,7 +74,7 @@ fn a_field_says_what_its_go_tags_and_the_published_schema_say() {
 }
 
 #[test]
-fn embedded_structs_are_flat_and_remember_their_message() {
+fn embedded_structs_are_flat_in_json_and_nested_in_protobuf() {
     let probe = struct_named("io.k8s.api.core.v1.Probe");
     assert_eq!(probe.fields[1].name, "httpGet");
     let inline = probe.inlines[0];

@@ -20,7 +20,7 @@ pub fn downgrade(mut definition: Value) -> Value {
     // `v1beta1` had a single field to preserve unknown fields everywhere.
     let mut preserving = definition.clone();
     preserving["spec"]["preserveUnknownFields"] = true.into();
-    for_each_schema(&mut preserving["spec"], forget_preserve);
+    for_each_schema(&mut preserving["spec"], remove_preserve);
     if upgrade(&preserving).is_ok_and(|again| again.definition["spec"].as_object() == Some(&stored)) {
         return preserving;
     }
@@ -30,7 +30,7 @@ pub fn downgrade(mut definition: Value) -> Value {
 
 /// Applies a patch of the `v1beta1` form that sets a field at its old place: names directly in `spec`, or only
 /// `version`. The new place, which the patch left as in `before`, is overwritten.
-pub fn heed_old_places(patched: &mut Value, before: &Value) {
+pub fn apply_legacy_fields(patched: &mut Value, before: &Value) {
     let before = &before["spec"];
     let Some(spec) = patched.get_mut("spec").and_then(Value::as_object_mut) else { return };
     for field in NAMES.iter().filter(|field| before.get(**field).is_none()) {
@@ -94,15 +94,15 @@ fn for_each_schema(spec: &mut Value, change: fn(&mut Value)) {
 }
 
 /// Removes the keyword everywhere. If that removes too much, the upgrade cannot restore it and the result is discarded.
-fn forget_preserve(value: &mut Value) {
+fn remove_preserve(value: &mut Value) {
     match value {
         Value::Object(map) => {
             if map.get(schema::PRESERVE) == Some(&Value::Bool(true)) {
                 map.remove(schema::PRESERVE);
             }
-            map.values_mut().for_each(forget_preserve);
+            map.values_mut().for_each(remove_preserve);
         }
-        Value::Array(list) => list.iter_mut().for_each(forget_preserve),
+        Value::Array(list) => list.iter_mut().for_each(remove_preserve),
         _ => {}
     }
 }

@@ -43,20 +43,22 @@ pub(super) enum Repair {
 impl Repair {
     fn sentence(self, places: &str) -> String {
         match self {
-            Self::Inferred => format!("the type was missing at {places} and follows from what else is said there"),
-            Self::Anything => format!("nothing says what is at {places}: any value is allowed there"),
-            Self::Elements => format!("the elements of the list were not described at {places}: any value is allowed"),
+            Self::Inferred => format!("the missing type was inferred from the other keywords at {places}"),
+            Self::Anything => format!("no type is declared at {places}: any value is allowed"),
+            Self::Elements => format!("the items of the list are not declared at {places}: any value is allowed"),
             Self::Hoisted => format!("the type was moved out of allOf, anyOf or oneOf at {places}"),
             Self::Declared => {
-                format!("fields that stood only in allOf, anyOf, oneOf or not were added beside it at {places}")
+                format!(
+                    "fields declared only in allOf, anyOf, oneOf or not were also declared outside of it at {places}"
+                )
             }
-            Self::Described => format!("title and description were dropped at {places}, where they may not stand"),
+            Self::Described => format!("title and description were dropped at {places}, where they are not allowed"),
             Self::IntOrString => format!("x-kubernetes-int-or-string was added at {places}"),
-            Self::Nullable => format!("the type null became nullable at {places}"),
+            Self::Nullable => format!("the type null was replaced by nullable at {places}"),
             Self::Metadata => {
-                format!("only name and generateName may be described in metadata, the rest was dropped at {places}")
+                format!("the metadata may only restrict name and generateName: the rest was dropped at {places}")
             }
-            Self::Additional => format!("additionalProperties may not stand at the root and was dropped at {places}"),
+            Self::Additional => format!("additionalProperties is not allowed at the root and was dropped at {places}"),
         }
     }
 }

@@ -16,14 +16,14 @@ const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 const MAX_DEPTH: usize = 100;
 
 /// Keywords that no server accepts, and what to use instead.
-const REFUSED: [(&str, &str); 7] = [
-    ("$ref", "replace the reference by the schema that it names"),
+const UNSUPPORTED: [(&str, &str); 7] = [
+    ("$ref", "replace the reference with the schema it refers to"),
     ("$schema", "remove the keyword"),
     ("id", "remove the keyword"),
-    ("definitions", "write the schemas where they are used"),
-    ("dependencies", "state the dependency with oneOf, or with a rule of x-kubernetes-validations"),
+    ("definitions", "inline the schemas"),
+    ("dependencies", "express the dependency with oneOf, or with a rule in x-kubernetes-validations"),
     ("patternProperties", "use additionalProperties"),
-    ("additionalItems", "describe all elements with items"),
+    ("additionalItems", "declare all items with items"),
 ];
 
 type Schema = Map<String, Value>;
@@ -58,12 +58,12 @@ struct Place {
 impl Place {
     fn below(&self, step: impl std::fmt::Display) -> Result<Self, UpgradeError> {
         if self.depth == MAX_DEPTH {
-            return Err(self.refuse("the schema nests too deeply", "describe the inner fields less closely"));
+            return Err(self.reject("the schema is nested too deeply", "declare fewer levels of nested fields"));
         }
         Ok(Self { field: format!("{}{step}", self.field), depth: self.depth + 1 })
     }
 
-    fn refuse(&self, reason: impl Into<String>, hint: &'static str) -> UpgradeError {
+    fn reject(&self, reason: impl Into<String>, hint: &'static str) -> UpgradeError {
         UpgradeError::NotStructural { field: self.field.clone(), reason: reason.into(), hint }
     }
 }
@@ -100,7 +100,7 @@ impl Walk<'_> {
     /// Repairs a schema that declares the type of a value.
     fn structural(&mut self, schema: &mut Value, place: &Place) -> Result<(), UpgradeError> {
         let Some(schema) = schema.as_object_mut() else {
-            return Err(place.refuse("must be a schema", "describe the value with an object"));
+            return Err(place.reject("must be a schema", "declare the value with a schema object"));
         };
         check_keywords(schema, place)?;
         self.type_list(schema, place)?;
@@ -138,7 +138,7 @@ impl Walk<'_> {
         let (nulls, others): (Vec<_>, Vec<_>) = types.into_iter().partition(|kind| kind == "null");
         match others.as_slice() {
             [kind @ Value::String(_)] => schema.insert("type".to_owned(), kind.clone()),
-            _ => return Err(place.refuse("a value can have one type only", "choose one type, or allow any value")),
+            _ => return Err(place.reject("a value can only have one type", "choose one type, or allow any value")),
         };
         if !nulls.is_empty() {
             schema.insert("nullable".to_owned(), true.into());
@@ -211,9 +211,10 @@ impl Walk<'_> {
         holds: bool,
         place: &Place,
     ) -> Result<(), UpgradeError> {
-        const HINT: &str = "describe the field outside of allOf, anyOf, oneOf and not, and only restrict it inside";
+        const HINT: &str =
+            "declare the field outside of allOf, anyOf, oneOf and not, and only restrict its values inside";
         let Some(schema) = schema.as_object_mut() else {
-            return Err(place.refuse("must be a schema", "describe the value with an object"));
+            return Err(place.reject("must be a schema", "declare the value with a schema object"));
         };
         check_keywords(schema, place)?;
         self.type_list(schema, place)?;
@@ -226,14 +227,14 @@ impl Walk<'_> {
                 None if holds => {
                     of.insert("type".to_owned(), kind);
                 }
-                _ => return Err(place.refuse(format!("the type {kind} may not stand here"), HINT)),
+                _ => return Err(place.reject(format!("the type {kind} is not allowed here"), HINT)),
             }
             self.notes.repair(Repair::Hoisted, &place.field);
         }
         let forbidden = ["additionalProperties", "default", "nullable", PRESERVE, EMBEDDED, INT_OR_STRING];
         for keyword in forbidden.into_iter().chain(["x-kubernetes-list-type", "x-kubernetes-map-type"]) {
             if schema.get(keyword).is_some_and(|value| !value.is_null() && *value != false) {
-                return Err(place.refuse(format!("{keyword} may not stand here"), HINT));
+                return Err(place.reject(format!("{keyword} is not allowed here"), HINT));
             }
         }
         self.restrictions_within(schema, of, place)
@@ -317,25 +318,25 @@ impl Walk<'_> {
 /// Rejects keywords that cannot be repaired.
 fn check_keywords(schema: &Schema, place: &Place) -> Result<(), UpgradeError> {
     let says = |keyword: &str| schema.get(keyword).is_some_and(|value| !value.is_null() && *value != "");
-    for (keyword, hint) in REFUSED {
+    for (keyword, hint) in UNSUPPORTED {
         if says(keyword) {
-            return Err(place.refuse(format!("{keyword} is not supported"), hint));
+            return Err(place.reject(format!("{keyword} is not supported"), hint));
         }
     }
     if schema.get("uniqueItems").is_some_and(|unique| *unique == true) {
         let hint = "use x-kubernetes-list-type: set";
-        return Err(place.refuse("uniqueItems cannot be true", hint));
+        return Err(place.reject("uniqueItems cannot be true", hint));
     }
     if schema.get("additionalProperties").is_some_and(|additional| *additional == false) {
-        let hint = "remove it: fields that are not described are dropped anyway unless they are to be kept";
-        return Err(place.refuse("additionalProperties cannot be false", hint));
+        let hint = "remove it: unknown fields are pruned anyway, unless they are explicitly preserved";
+        return Err(place.reject("additionalProperties cannot be false", hint));
     }
     if says("additionalProperties") && schema.get("properties").is_some_and(super::says_something) {
         let hint = "keep one of the two";
-        return Err(place.refuse("properties and additionalProperties exclude each other", hint));
+        return Err(place.reject("properties and additionalProperties exclude each other", hint));
     }
     if schema.get("items").is_some_and(Value::is_array) {
-        return Err(place.refuse("items cannot be a list", "describe all elements with one schema"));
+        return Err(place.reject("items cannot be a list", "declare all items with one schema"));
     }
     if schema.get("properties").is_some_and(|fields| !fields.is_object() && !fields.is_null()) {
         return Err(wrong(format!("{}.properties", place.field), "an object"));

@@ -2,7 +2,7 @@ use expect_test::{Expect, expect};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{NEW, OLD, UpgradeError, Upgraded, downgrade, heed_old_places, is_old, upgrade};
+use super::{NEW, OLD, UpgradeError, Upgraded, apply_legacy_fields, downgrade, is_old, upgrade};
 
 fn old(spec: Value) -> Value {
     json!({
@@ -54,31 +54,31 @@ fn check_schema(schema: Value, expected: Expect) {
 }
 
 #[test]
-fn a_definition_of_group_version_names_and_scope_gets_a_schema_that_allows_everything() {
+fn a_minimal_definition_gets_a_schema_that_allows_everything() {
     let upgraded = upgraded(&with(json!({})));
     expect![[r#"{"group":"stable.example.com","names":{"kind":"CronTab","plural":"crontabs"},"scope":"Namespaced","versions":[{"name":"v1","schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}},"served":true,"storage":true}]}"#]].assert_eq(&upgraded.definition["spec"].to_string());
     expect![[r#"
-        spec.version v1 is now the one entry of spec.versions, served and stored
-        version v1 had no schema: it has one now that allows any fields"#]]
+        spec.version v1 is now the only entry of spec.versions, served and stored
+        version v1 had no schema: it now has one that allows any field"#]]
     .assert_eq(&notes(&upgraded));
 }
 
 #[test]
-fn names_at_the_wrong_level_are_moved_and_told() {
+fn misplaced_names_are_moved_with_a_note() {
     let upgraded = upgraded(&with(json!({"shortNames": ["ct"], "kind": "Other", "plural": "crontabs"})));
     let names = json!({"kind": "CronTab", "plural": "crontabs", "shortNames": ["ct"]});
     assert_eq!(upgraded.definition["spec"]["names"], names);
     expect![[r#"
         spec.plural repeats spec.names.plural and was dropped
-        spec.shortNames belongs into spec.names.shortNames and was moved there
-        spec.kind was dropped: it belongs into spec.names.kind, which says otherwise
-        spec.version v1 is now the one entry of spec.versions, served and stored
-        version v1 had no schema: it has one now that allows any fields"#]]
+        spec.shortNames was moved to spec.names.shortNames
+        spec.kind was dropped: spec.names.kind has another value
+        spec.version v1 is now the only entry of spec.versions, served and stored
+        version v1 had no schema: it now has one that allows any field"#]]
     .assert_eq(&notes(&upgraded));
 }
 
 #[test]
-fn what_stood_for_all_versions_goes_into_each() {
+fn shared_fields_are_copied_into_each_version() {
     let upgraded = upgraded(&with(json!({
         "version": null,
         "versions": [
@@ -106,7 +106,7 @@ fn what_stood_for_all_versions_goes_into_each() {
 }
 
 #[test]
-fn unknown_fields_stay_at_every_depth_where_they_stayed_before() {
+fn unknown_fields_are_preserved_at_every_depth() {
     let schema = json!({"properties": {
         "metadata": {"type": "object"},
         "spec": {"type": "object", "properties": {
@@ -117,7 +117,10 @@ fn unknown_fields_stay_at_every_depth_where_they_stayed_before() {
     let upgraded = upgraded(&with(json!({"validation": {"openAPIV3Schema": schema}})));
     expect![[r#"{"properties":{"metadata":{"type":"object"},"spec":{"properties":{"cidr":{"type":"string"},"labels":{"additionalProperties":{"type":"string"},"type":"object"},"list":{"items":{"type":"object","x-kubernetes-preserve-unknown-fields":true},"type":"array"}},"type":"object","x-kubernetes-preserve-unknown-fields":true}},"type":"object","x-kubernetes-preserve-unknown-fields":true}"#]]
         .assert_eq(&upgraded.definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"].to_string());
-    assert!(notes(&upgraded).contains("unknown fields were kept: x-kubernetes-preserve-unknown-fields now says so"));
+    assert!(
+        notes(&upgraded)
+            .contains("unknown fields were kept: the schema now declares x-kubernetes-preserve-unknown-fields")
+    );
 }
 
 #[test]
@@ -128,11 +131,11 @@ fn a_webhook_keeps_its_settings_in_one_place() {
         "strategy": "Webhook", "webhook": {"clientConfig": client, "conversionReviewVersions": ["v1beta1"]},
     });
     assert_eq!(upgraded.definition["spec"]["conversion"], expected);
-    assert!(notes(&upgraded).contains("conversionReviewVersions is v1beta1, as it was by default"));
+    assert!(notes(&upgraded).contains("conversionReviewVersions is now [v1beta1], the former default"));
     let none = with(json!({"conversion": {"strategy": "None", "conversionReviewVersions": ["v1"]}}));
     let none = upgrade(&none).expect("a definition");
     assert_eq!(none.definition["spec"]["conversion"], json!({"strategy": "None"}));
-    assert!(notes(&none).contains("were dropped: its strategy is not Webhook"));
+    assert!(notes(&none).contains("were dropped: the strategy is not Webhook"));
 }
 
 #[test]
@@ -150,7 +153,7 @@ fn a_protected_group_gets_the_annotation_it_needs() {
 }
 
 #[test]
-fn scope_and_status_are_as_the_server_had_them() {
+fn scope_is_defaulted_and_status_is_dropped() {
     let mut definition = with(json!({"scope": null}));
     definition["status"] = json!({"acceptedNames": {"kind": "", "plural": ""}, "conditions": [], "storedVersions": []});
     let quiet = upgraded(&definition);
@@ -158,7 +161,7 @@ fn scope_and_status_are_as_the_server_had_them() {
     assert!(quiet.definition.get("status").is_none());
     assert!(notes(&quiet).contains("spec.scope was not set") && !notes(&quiet).contains("status"));
     definition["status"]["storedVersions"] = json!(["v1"]);
-    assert!(notes(&upgraded(&definition)).contains("status was dropped: the server writes it"));
+    assert!(notes(&upgraded(&definition)).contains("status was dropped: only the server sets it"));
 }
 
 #[test]
@@ -172,9 +175,9 @@ fn missing_types_are_added() {
         }}),
         expect![[r#"
             {"properties":{"apiVersion":{"description":"x","type":"string"},"spec":{"properties":{"a":{"enum":["x","y"],"type":"string"},"b":{"minimum":1,"type":"number"},"c":{"format":"int32","type":"integer"},"d":{"items":{"pattern":"x","type":"string"},"type":"array"},"e":{"x-kubernetes-preserve-unknown-fields":true},"f":{"items":{"x-kubernetes-preserve-unknown-fields":true},"type":"array"},"g":{"default":1.5,"enum":[1],"type":"number"}},"required":["a"],"type":"object"}},"type":"object"}
-            the type was missing at ROOT.properties[apiVersion], ROOT.properties[spec], ROOT.properties[spec].properties[a] and 5 more places and follows from what else is said there
-            nothing says what is at ROOT.properties[spec].properties[e]: any value is allowed there
-            the elements of the list were not described at ROOT.properties[spec].properties[f]: any value is allowed"#]],
+            the missing type was inferred from the other keywords at ROOT.properties[apiVersion], ROOT.properties[spec], ROOT.properties[spec].properties[a] and 5 more places
+            no type is declared at ROOT.properties[spec].properties[e]: any value is allowed
+            the items of the list are not declared at ROOT.properties[spec].properties[f]: any value is allowed"#]],
     );
 }
 
@@ -190,50 +193,50 @@ fn types_move_out_of_alternatives() {
         expect![[r#"
             {"properties":{"a":{"anyOf":[{},{"minLength":1}],"type":"string"},"b":{"anyOf":[{"type":"integer"},{"type":"string"}],"x-kubernetes-int-or-string":true},"c":{"oneOf":[{"properties":{"x":{}},"required":["x"]},{"required":["y"]}],"properties":{"x":{"type":"string"}},"type":"object"},"d":{"nullable":true,"type":"string"}},"type":"object"}
             the type was moved out of allOf, anyOf or oneOf at ROOT.properties[a].anyOf[0], ROOT.properties[a].anyOf[1] and ROOT.properties[c].oneOf[0].properties[x]
-            fields that stood only in allOf, anyOf, oneOf or not were added beside it at ROOT.properties[c].oneOf[0].properties[x]
-            title and description were dropped at ROOT.properties[a].anyOf[0], where they may not stand
+            fields declared only in allOf, anyOf, oneOf or not were also declared outside of it at ROOT.properties[c].oneOf[0].properties[x]
+            title and description were dropped at ROOT.properties[a].anyOf[0], where they are not allowed
             x-kubernetes-int-or-string was added at ROOT.properties[b]
-            the type null became nullable at ROOT.properties[d]"#]],
+            the type null was replaced by nullable at ROOT.properties[d]"#]],
     );
 }
 
 #[test]
-fn only_names_are_described_in_the_metadata() {
+fn only_names_may_be_restricted_in_metadata() {
     check_schema(
         json!({"properties": {"metadata": {
             "description": "x", "properties": {"name": {"maxLength": 9}, "labels": {"type": "object"}},
         }}, "additionalProperties": true}),
         expect![[r#"
             {"properties":{"metadata":{"properties":{"name":{"maxLength":9,"type":"string"}},"type":"object"}},"type":"object","x-kubernetes-preserve-unknown-fields":true}
-            the type was missing at ROOT.properties[metadata].properties[name] and follows from what else is said there
-            only name and generateName may be described in metadata, the rest was dropped at ROOT.properties[metadata]
-            additionalProperties may not stand at the root and was dropped at ROOT"#]],
+            the missing type was inferred from the other keywords at ROOT.properties[metadata].properties[name]
+            the metadata may only restrict name and generateName: the rest was dropped at ROOT.properties[metadata]
+            additionalProperties is not allowed at the root and was dropped at ROOT"#]],
     );
 }
 
 #[test]
-fn what_cannot_be_repaired_is_refused_with_a_hint() {
+fn schemas_that_cannot_be_repaired_are_rejected_with_a_hint() {
     check_schema(
         json!({"properties": {"a": {"$ref": "#/definitions/a"}}}),
         expect![[r#"
             error: ROOT.properties[a]: $ref is not supported
-            hint: replace the reference by the schema that it names"#]],
+            hint: replace the reference with the schema it refers to"#]],
     );
     check_schema(
         json!({"properties": {"a": {"anyOf": [{"type": "string"}, {"type": "boolean"}]}}}),
         expect![[r#"
-            error: ROOT.properties[a].anyOf[0]: the type "string" may not stand here
-            hint: describe the field outside of allOf, anyOf, oneOf and not, and only restrict it inside"#]],
+            error: ROOT.properties[a].anyOf[0]: the type "string" is not allowed here
+            hint: declare the field outside of allOf, anyOf, oneOf and not, and only restrict its values inside"#]],
     );
     let deep = (0..200).fold(json!({"type": "string"}), |inner, _| json!({"type": "array", "items": inner}));
     let error = upgrade(&with(json!({"validation": {"openAPIV3Schema": {"properties": {"a": deep}}}})));
-    assert!(error.expect_err("too deep").to_string().ends_with(": the schema nests too deeply"));
+    assert!(error.expect_err("too deep").to_string().ends_with(": the schema is nested too deeply"));
 }
 
 #[test]
-fn what_no_server_accepted_is_refused() {
+fn definitions_that_no_server_accepted_are_rejected() {
     let check = |definition: Value, expected: &str| {
-        let error = upgrade(&definition).expect_err("it must be refused");
+        let error = upgrade(&definition).expect_err("it must be rejected");
         assert_eq!(error.to_string(), expected);
         assert!(!error.hint().is_empty());
     };
@@ -245,7 +248,7 @@ fn what_no_server_accepted_is_refused() {
     check(with(json!({"versions": "v1"})), "spec.versions must be a list");
     check(
         with(json!({"versions": [{"name": "v2"}]})),
-        "spec.version is \"v1\", but the first of spec.versions is \"v2\"",
+        "spec.version is \"v1\", but the first entry of spec.versions is \"v2\"",
     );
     assert_eq!(upgrade(&Value::Null), Err(UpgradeError::NotOld));
 }
@@ -261,7 +264,7 @@ fn is_part(part: &Value, whole: &Value) -> bool {
 }
 
 #[test]
-fn the_way_back_has_what_was_written() {
+fn the_downgraded_form_contains_what_was_written() {
     let column = json!([{"name": "Spec", "type": "string", "JSONPath": ".spec.cronSpec"}]);
     let schema = json!({"openAPIV3Schema": {"properties": {"spec": {"properties": {"cronSpec": {"type": "string"}}}}}});
     // Lists are compared as a whole, so their items must not need a repair.
@@ -286,18 +289,18 @@ fn the_way_back_has_what_was_written() {
 }
 
 #[test]
-fn a_patch_of_the_old_form_may_speak_of_old_places() {
+fn a_patch_may_set_legacy_fields() {
     let stored = upgraded(&with(json!({"shortNames": ["ct"]}))).definition;
     let before = downgrade(stored);
     let mut patched = before.clone();
     patched["spec"]["shortNames"] = json!(["cron"]);
     patched["spec"]["version"] = json!("v2");
-    heed_old_places(&mut patched, &before);
+    apply_legacy_fields(&mut patched, &before);
     let spec = &upgraded(&patched).definition["spec"];
     assert_eq!(spec["names"]["shortNames"], json!(["cron"]));
     assert_eq!(spec["versions"][0]["name"], "v2");
     for odd in [json!(null), json!({"spec": 1}), json!({"spec": {"shortNames": [], "names": 1, "version": 1}})] {
-        heed_old_places(&mut odd.clone(), &before);
+        apply_legacy_fields(&mut odd.clone(), &before);
         downgrade(odd);
     }
 }

@@ -148,8 +148,8 @@ fn a_minimal_definition_gets_a_version_and_a_schema() {
     assert_eq!(
         account,
         format!(
-            "{name}: spec.version v1 is now the one entry of spec.versions, served and stored\n\
-             {name}: version v1 had no schema: it has one now that allows any fields\n\
+            "{name}: spec.version v1 is now the only entry of spec.versions, served and stored\n\
+             {name}: version v1 had no schema: it now has one that allows any field\n\
              upgraded one definition\n"
         )
     );
@@ -163,7 +163,7 @@ fn misplaced_short_names_are_moved_and_their_place_is_told() {
     assert_eq!(definition["spec"]["versions"].as_array().unwrap().len(), 2);
     let approval = &definition["metadata"]["annotations"]["api-approved.kubernetes.io"];
     assert_eq!(approval, "unapproved, legacy upgrade");
-    assert!(account.contains("spec.shortNames belongs into spec.names.shortNames and was moved there"), "{account}");
+    assert!(account.contains("spec.shortNames was moved to spec.names.shortNames"), "{account}");
     assert!(account.contains("the group autoscaling.k8s.io is reserved for Kubernetes"), "{account}");
 }
 
@@ -243,7 +243,7 @@ fn nothing_is_written_unless_everything_can_be_upgraded() {
             format!(
                 "error: {bad_name}: networks.samplecrd.k8s.io: spec.versions[0].schema.openAPIV3Schema.properties[spec]\
                  .properties[cidr]: $ref is not supported\n\
-                 hint: replace the reference by the schema that it names\n"
+                 hint: replace the reference with the schema it refers to\n"
             )
         );
     }

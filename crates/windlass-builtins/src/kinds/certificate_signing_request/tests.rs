@@ -24,7 +24,7 @@ fn with_condition(kind: &str, reason: &str) -> Value {
 }
 
 #[test]
-fn a_request_must_be_one_for_a_known_use_by_a_named_signer() {
+fn a_request_needs_valid_pem_known_usages_and_a_signer() {
     check(CertificateSigningRequest.validate(&request()), expect![""]);
     let bad = json!({"spec": {"request": "bm90IGEgY3Ny", "signerName": "nodomain", "usages": ["any", "any"], "expirationSeconds": 5}});
     check(
@@ -39,7 +39,7 @@ fn a_request_must_be_one_for_a_known_use_by_a_named_signer() {
 }
 
 #[test]
-fn only_the_approval_approves_and_it_is_final() {
+fn only_the_approval_subresource_approves_and_approval_is_final() {
     let approved = with_condition("Approved", "a");
     check(
         CertificateSigningRequest.validate_subresource_update("status", &approved, &request()),
@@ -97,7 +97,7 @@ fn the_requester_is_the_user_who_creates_the_request() {
 }
 
 #[test]
-fn updates_change_nothing_but_what_they_are_for() {
+fn updates_change_only_their_own_part() {
     let old = with_condition("Approved", "old");
     let mut main = with_condition("Denied", "new");
     main["spec"]["expirationSeconds"] = json!(7200);

@@ -9,7 +9,7 @@ fn check(errors: ErrorList, expected: Expect) {
 }
 
 #[test]
-fn keys_must_be_valid_and_stand_once() {
+fn keys_must_be_valid_and_unique() {
     let object =
         json!({"data": {"a": "1", "a/b": "2", "..": "3", "ok.key_-": ""}, "binaryData": {"a": "AA==", "": "AA=="}});
     check(
@@ -24,7 +24,7 @@ fn keys_must_be_valid_and_stand_once() {
 }
 
 #[test]
-fn the_data_may_be_one_mebibyte_in_all() {
+fn the_data_is_limited_to_one_mebibyte() {
     let half = MAX_DATA_SIZE / 2;
     let mut object = json!({"data": {"a": "x".repeat(half)}, "binaryData": {"b": STANDARD.encode(vec![0; half])}});
     assert!(ConfigMap.validate(&object).is_empty());
@@ -38,7 +38,7 @@ fn the_data_may_be_one_mebibyte_in_all() {
 }
 
 #[test]
-fn an_immutable_one_keeps_its_data() {
+fn immutable_data_cannot_change() {
     let old = json!({"immutable": true, "data": {"a": "1"}});
     check(
         ConfigMap.validate_update(&json!({"immutable": true, "data": {"a": "1"}, "binaryData": {}}), &old),

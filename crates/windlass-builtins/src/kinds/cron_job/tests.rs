@@ -9,7 +9,7 @@ fn valid() -> Value {
 }
 
 #[test]
-fn a_cron_job_is_completed_but_its_jobs_are_not() {
+fn a_cron_job_is_defaulted_but_its_job_template_is_not() {
     let made = created(&CronJob, &valid());
     let spec = &made["spec"];
     assert_eq!((&spec["concurrencyPolicy"], &spec["suspend"]), (&json!("Allow"), &json!(false)));
@@ -19,7 +19,7 @@ fn a_cron_job_is_completed_but_its_jobs_are_not() {
 }
 
 #[test]
-fn each_field_of_a_cron_job_is_judged() {
+fn each_field_of_a_cron_job_is_validated() {
     let zone = |name: &str| json!({"/spec/timeZone": name});
     check_create(
         &CronJob,
@@ -80,7 +80,7 @@ fn each_field_of_a_cron_job_is_judged() {
 }
 
 #[test]
-fn what_was_wrong_before_may_stay() {
+fn values_that_were_already_invalid_may_stay() {
     let old = changed(
         &created(&CronJob, &valid()),
         &json!({"/spec/timeZone": "Mars/Base", "/spec/schedule": "TZ=UTC @daily"}),

@@ -28,7 +28,7 @@ fn the_generation_of_the_template_counts_its_changes_only() {
 }
 
 #[test]
-fn a_daemon_set_rolls_by_one_of_two_ways() {
+fn a_daemon_set_has_two_update_strategies() {
     let update = |value| json!({"/spec/updateStrategy": value});
     check_create(
         &DaemonSet,
@@ -70,7 +70,7 @@ fn a_daemon_set_rolls_by_one_of_two_ways() {
 }
 
 #[test]
-fn a_daemon_set_selects_its_own_pods_which_run_on() {
+fn a_daemon_set_selects_its_own_pods_which_always_restart() {
     check_create(
         &DaemonSet,
         &valid(),

@@ -68,7 +68,7 @@ fn core_events_must_agree_with_their_namespace() {
 }
 
 #[test]
-fn an_event_with_a_time_must_say_who_and_what() {
+fn an_event_with_a_time_needs_a_reporter_and_a_reason() {
     let mut event = json!({"apiVersion": "v1", "metadata": {"namespace": "ns"}, "eventTime": "2026-01-01T00:00:00.000001Z",
         "involvedObject": {"namespace": "ns"}, "reportingComponent": "a", "reportingInstance": "i", "action": "x".repeat(129)});
     event["message"] = json!("m".repeat(1025));
@@ -118,7 +118,7 @@ fn the_newer_api_is_strict() {
 }
 
 #[test]
-fn the_newer_api_lets_only_the_series_change() {
+fn the_newer_api_allows_only_series_changes() {
     let mut event = new_event();
     event["series"] = json!({"count": 2, "lastObservedTime": "2026-01-01T00:02:00.000000Z"});
     check(EventsEvent.validate_update(&event, &new_event()), expect![""]);

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_old_version_cannot_say_survives_the_way_there_and_back() {
+    fn conversion_to_v1_and_back_is_lossless() {
         let condition = json!({"type": "AbleToScale", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z", "reason": "R"});
         let target = json!({"apiVersion": "v1", "kind": "Service", "name": "s"});
         let v2 = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "h"},

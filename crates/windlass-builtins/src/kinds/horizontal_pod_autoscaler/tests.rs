@@ -13,7 +13,7 @@ fn metric(metric: Value) -> Value {
 }
 
 #[test]
-fn an_autoscaler_aims_at_the_processor_if_nothing_is_said() {
+fn an_autoscaler_defaults_to_cpu_utilization() {
     let made = created(&HorizontalPodAutoscaler, &valid());
     assert_eq!(made["spec"]["minReplicas"], 1);
     assert_eq!(
@@ -37,7 +37,7 @@ fn an_autoscaler_aims_at_the_processor_if_nothing_is_said() {
 }
 
 #[test]
-fn bounds_and_target_are_judged() {
+fn bounds_and_target_are_validated() {
     check_create(
         &HorizontalPodAutoscaler,
         &valid(),
@@ -81,7 +81,7 @@ fn bounds_and_target_are_judged() {
 }
 
 #[test]
-fn each_sort_of_metric_is_judged() {
+fn each_metric_source_is_validated() {
     check_create(
         &HorizontalPodAutoscaler,
         &valid(),
@@ -127,7 +127,7 @@ fn each_sort_of_metric_is_judged() {
 }
 
 #[test]
-fn how_fast_to_scale_is_judged() {
+fn scaling_behavior_is_validated() {
     check_create(
         &HorizontalPodAutoscaler,
         &valid(),

@@ -16,7 +16,7 @@ fn at_path(path: Value) -> Value {
 }
 
 #[test]
-fn an_ingress_leads_somewhere() {
+fn an_ingress_needs_a_backend() {
     check_create(
         &Ingress,
         ingress(json!({})),
@@ -175,7 +175,7 @@ fn the_old_annotation_warns_and_must_not_disagree() {
 }
 
 #[test]
-fn what_was_accepted_once_may_stay() {
+fn values_that_were_accepted_earlier_may_stay() {
     let old = ingress(json!({"rules": [{"host": "*.a.b", "http": {"paths": []}}], "tls": [{"secretName": "B_"}]}));
     check_update(&Ingress, old.clone(), old.clone(), expect![[""]]);
     check_update(

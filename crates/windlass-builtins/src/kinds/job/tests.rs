@@ -41,7 +41,7 @@ fn a_job_gets_a_selector_of_its_own_and_the_labels_of_its_template() {
 }
 
 #[test]
-fn a_manual_selector_is_taken_as_it_is() {
+fn a_manual_selector_is_kept() {
     let manual = json!({"/spec/manualSelector": true, "/spec/selector": {"matchLabels": {"app": "x"}}});
     let made = created(&Job, &changed(&valid(), &manual));
     assert_eq!(made["metadata"]["labels"], json!({"app": "x"}));
@@ -74,7 +74,7 @@ fn a_manual_selector_is_taken_as_it_is() {
 }
 
 #[test]
-fn each_field_of_a_job_is_judged() {
+fn each_field_of_a_job_is_validated() {
     check_create(
         &Job,
         &valid(),
@@ -135,7 +135,7 @@ fn each_field_of_a_job_is_judged() {
 }
 
 #[test]
-fn policies_of_failure_and_success_are_judged() {
+fn failure_and_success_policies_are_validated() {
     check_create(
         &Job,
         &valid(),
@@ -217,7 +217,7 @@ fn most_of_a_job_cannot_change() {
 }
 
 #[test]
-fn a_job_that_rests_may_be_moved_and_resized() {
+fn a_suspended_job_may_change_scheduling_and_resources() {
     let old = created(&Job, &changed(&valid(), &json!({"/spec/suspend": true})));
     let affinity = json!({"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}});
     check_update(

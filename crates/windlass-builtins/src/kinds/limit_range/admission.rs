@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn containers_get_what_they_do_not_ask_for_and_the_pod_says_so() {
+    fn containers_get_default_resources_and_the_pod_an_annotation() {
         let range = range(json!([
             {"type": "Container", "default": {"cpu": "500m", "memory": "1Gi"}, "defaultRequest": {"cpu": "250m"}},
             {"type": "Pod", "default": {"cpu": "9"}},
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_range_is_refused_in_the_real_words() {
+    fn values_out_of_range_are_rejected_as_in_the_real_server() {
         let limits = json!([{"type": "Container", "max": {"cpu": "1", "memory": "1Gi"}, "min": {"cpu": "50m"},
             "maxLimitRequestRatio": {"cpu": "4"}}]);
         for (resources, expected) in [
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_measured_by_all_of_its_containers_or_by_what_it_says_itself() {
+    fn a_pod_is_limited_by_its_containers_or_its_pod_level_resources() {
         let limits = range(json!([{"type": "Pod", "max": {"cpu": "1"}}]));
         let container = json!({"name": "c", "resources": {"limits": {"cpu": "600m"}}});
         let mut pod = json!({"spec": {"containers": [container, container]}});
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_are_measured_by_what_they_request() {
+    fn claims_are_limited_by_their_requests() {
         let limits =
             range(json!([{"type": "PersistentVolumeClaim", "max": {"storage": "2Gi"}, "min": {"storage": "1Gi"}}]));
         let claim = |storage: &str| json!({"spec": {"resources": {"requests": {"storage": storage}}}});

@@ -7,7 +7,7 @@ fn check(errors: ErrorList, expected: Expect) {
 }
 
 #[test]
-fn a_new_one_gets_its_label_finalizer_and_phase() {
+fn a_new_namespace_gets_its_label_finalizer_and_phase() {
     let mut object = json!({
         "metadata": {"name": "a", "labels": {"team": "x", "kubernetes.io/metadata.name": "other"}},
         "spec": {"finalizers": ["example.com/custom"]},
@@ -59,7 +59,7 @@ fn the_phase_follows_the_deletion_timestamp() {
 }
 
 #[test]
-fn it_goes_when_nothing_keeps_it() {
+fn a_namespace_is_removed_when_no_finalizer_is_left() {
     let mut object =
         json!({"metadata": {"name": "a"}, "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}});
     assert!(!may_be_removed(&object));

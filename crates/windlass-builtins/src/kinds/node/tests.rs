@@ -7,7 +7,7 @@ fn check(errors: ErrorList, expected: Expect) {
 }
 
 #[test]
-fn a_new_node_is_not_ready_and_all_of_it_can_be_used() {
+fn a_new_node_is_tainted_not_ready_and_fully_allocatable() {
     let mut node = json!({
         "spec": {"podCIDR": "10.5.0.0/24", "configSource": {}, "taints": [{"key": "dedicated", "effect": "NoSchedule"}]},
         "status": {"capacity": {"cpu": "4"}},
@@ -65,7 +65,7 @@ fn taints_resources_and_ranges_are_checked() {
 }
 
 #[test]
-fn what_was_set_once_stays() {
+fn pod_cidrs_and_provider_id_can_only_be_set_once() {
     let old = json!({"spec": {"podCIDRs": ["10.5.0.0/24"], "providerID": "a"}});
     let node = json!({"spec": {"podCIDRs": ["10.6.0.0/24"], "providerID": "b", "externalID": "x"}, "status": {"addresses": [
         {"type": "InternalIP", "address": "1.2.3.4"}, {"type": "InternalIP", "address": "1.2.3.4"}]}});

@@ -15,7 +15,7 @@ fn with(pointer: &str, value: Value) -> Value {
 }
 
 #[test]
-fn a_new_volume_is_pending_since_it_was_made() {
+fn a_new_volume_is_pending_since_its_creation() {
     let mut volume = with("/status", json!({"phase": "Bound", "message": "x"}));
     PersistentVolume.default(&mut volume);
     PersistentVolume.prepare_for_create(&mut volume, &WriteContext::test());
@@ -142,7 +142,7 @@ fn there_is_exactly_one_source_and_it_is_complete() {
 }
 
 #[test]
-fn what_a_volume_is_made_of_never_changes() {
+fn the_source_of_a_volume_never_changes() {
     check_update(
         &PersistentVolume,
         with("/spec/hostPath/path", json!("/other")),
@@ -194,7 +194,7 @@ fn what_a_volume_is_made_of_never_changes() {
 }
 
 #[test]
-fn a_change_of_phase_has_a_time() {
+fn a_phase_transition_records_its_time() {
     let old = json!({"status": {"phase": "Pending", "lastPhaseTransitionTime": "t1"}});
     let mut new = json!({"status": {"phase": "Pending"}});
     PersistentVolume.prepare_for_subresource_update("status", &mut new, &old, &WriteContext::test());
@@ -206,7 +206,7 @@ fn a_change_of_phase_has_a_time() {
 }
 
 #[test]
-fn what_is_old_is_warned_about() {
+fn deprecated_fields_cause_warnings() {
     let mut old = with("/metadata/annotations", json!({OLD_CLASS: "c", OLD_MOUNT_OPTIONS: "o"}));
     old["spec"]["persistentVolumeReclaimPolicy"] = json!("Recycle");
     check_create(

@@ -16,7 +16,7 @@ fn with(pointer: &str, value: Value) -> Value {
 }
 
 #[test]
-fn a_new_claim_is_pending_and_of_files() {
+fn a_new_claim_is_pending_with_filesystem_mode() {
     let mut claim = with("/status", json!({"phase": "Bound"}));
     PersistentVolumeClaim.default(&mut claim);
     PersistentVolumeClaim.prepare_for_create(&mut claim, &WriteContext::test());
@@ -107,7 +107,7 @@ fn every_field_of_the_spec_is_checked() {
 }
 
 #[test]
-fn both_data_sources_say_the_same() {
+fn both_data_source_fields_are_kept_equal() {
     let settled = |pointer: &str, value: Value| {
         let mut claim = with(pointer, value);
         PersistentVolumeClaim.prepare_for_create(&mut claim, &WriteContext::test());
@@ -130,7 +130,7 @@ fn both_data_sources_say_the_same() {
 }
 
 #[test]
-fn the_spec_never_changes_but_for_the_volume_and_the_first_class() {
+fn the_spec_never_changes_except_for_the_volume_and_the_first_class() {
     check_update(
         &PersistentVolumeClaim,
         with("/spec/accessModes", json!(["ReadOnlyMany"])),
@@ -292,7 +292,7 @@ fn the_status_is_checked() {
 }
 
 #[test]
-fn what_is_old_or_fractional_is_warned_about() {
+fn deprecated_and_fractional_values_cause_warnings() {
     let mut old = with("/metadata/annotations", json!({OLD_CLASS: "c"}));
     old["spec"]["resources"]["requests"]["storage"] = json!("100m");
     check_create(

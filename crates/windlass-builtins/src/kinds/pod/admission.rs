@@ -186,7 +186,7 @@ mod tests {
         let mut update = json!({"spec": {"priorityClassName": "high"}});
         keep_priority(&mut update, &pod);
         assert_eq!(update, pod);
-        let error = set_priority(&mut json!({"spec": {"priority": 7}}), Some(&class)).expect_err("it must be refused");
+        let error = set_priority(&mut json!({"spec": {"priority": 7}}), Some(&class)).expect_err("it must be rejected");
         assert_eq!(
             error,
             "the integer value of priority (7) must not be provided in pod spec; priority admission controller \
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_finds_the_token_of_its_account_once() {
+    fn the_service_account_token_is_mounted_once() {
         let mut pod = json!({"spec": {
             "containers": [{"name": "a"}, {"name": "b", "volumeMounts": [{"name": "own", "mountPath": TOKEN_PATH}]}],
         }});
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_or_a_pod_can_refuse_the_token() {
+    fn an_account_or_a_pod_can_disable_the_token_mount() {
         for (pod, account, volumes) in [
             (json!({}), json!({"automountServiceAccountToken": false}), 0),
             (json!({"automountServiceAccountToken": true}), json!({"automountServiceAccountToken": false}), 1),

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_are_held_back_or_deleted_are_not_bound() {
+    fn gated_and_terminating_pods_are_not_bound() {
         for (pod, expected) in [
             (
                 json!({"metadata": {"name": "p"}, "spec": {"schedulingGates": [{"name": "g"}]}}),

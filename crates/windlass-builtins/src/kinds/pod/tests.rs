@@ -37,7 +37,7 @@ fn shown(errors: &[windlass_schema::field::FieldError]) -> String {
 }
 
 #[test]
-fn defaulting_fills_in_what_the_api_does() {
+fn defaulting_sets_the_defaults_of_the_api() {
     let mut pod = json!({"metadata": {"name": "p"}, "spec": {
         "restartPolicy": "OnFailure", "serviceAccount": "sa", "hostNetwork": true,
         "initContainers": [{"name": "side", "image": "side", "restartPolicy": "Always"}],
@@ -93,7 +93,7 @@ fn defaulting_fills_in_what_the_api_does() {
 }
 
 #[test]
-fn a_new_pod_is_pending_with_its_class_of_service() {
+fn a_new_pod_is_pending_with_its_qos_class() {
     let all = json!({"limits": {"cpu": "1", "memory": "1Gi"}});
     for (resources, expected) in [
         (json!({}), "BestEffort"),
@@ -112,7 +112,7 @@ fn a_new_pod_is_pending_with_its_class_of_service() {
 }
 
 #[test]
-fn a_new_pod_shares_label_keys_through_its_selectors_and_waits_at_its_gates() {
+fn match_label_keys_and_scheduling_gates_of_a_new_pod_are_applied() {
     let mut pod = json!({"metadata": {"name": "p", "labels": {"v": "1"}}, "spec": {
         "schedulingGates": [{"name": "g"}], "containers": [],
         "topologySpreadConstraints": [{"matchLabelKeys": ["v", "absent"], "labelSelector": {}}],

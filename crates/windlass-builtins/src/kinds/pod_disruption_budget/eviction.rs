@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_notes_who_goes_and_how_many_more_may() {
+    fn an_eviction_is_recorded_in_the_budget() {
         let two = budget(json!({"observedGeneration": 2, "disruptionsAllowed": 2, "conditions": [
             {"type": CONDITION, "status": "True", "lastTransitionTime": "old", "reason": "SufficientPods"}]}));
         let one = check_and_decrement(&two, "a", Timestamp::UNIX_EPOCH).unwrap();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_says_why_it_refuses() {
+    fn a_budget_reports_why_it_denies_an_eviction() {
         let said = |reason: &str, message: &str| json!([{"type": CONDITION, "status": "False", "reason": reason, "message": message}]);
         for (status, expected) in [
             (json!({"observedGeneration": 1, "disruptionsAllowed": 5}), Denied::NotYet),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_are_not_ready_pass_a_healthy_budget() {
+    fn unready_pods_can_be_evicted_if_the_budget_is_healthy() {
         assert!(allows_unready_eviction(&budget(json!({"currentHealthy": 1, "desiredHealthy": 1}))));
         assert!(!allows_unready_eviction(&budget(json!({"currentHealthy": 0, "desiredHealthy": 0}))));
         let always = json!({"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}});

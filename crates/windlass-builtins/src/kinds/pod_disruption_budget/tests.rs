@@ -4,7 +4,7 @@ use super::*;
 use crate::kinds::tests::workloads::{changed, check_create, check_status, check_update};
 
 #[test]
-fn a_budget_has_one_bound_and_a_selector_that_can_be_read() {
+fn a_budget_has_one_bound_and_a_valid_selector() {
     let valid =
         json!({"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}});
     check_create(

@@ -16,7 +16,7 @@ fn labels_and_selector_default_to_the_labels_of_the_template() {
 }
 
 #[test]
-fn a_controller_selects_its_own_pods_which_run_on() {
+fn a_controller_selects_its_own_pods_which_always_restart() {
     check_create(
         &ReplicationController,
         &valid(),

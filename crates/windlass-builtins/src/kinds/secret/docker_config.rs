@@ -27,7 +27,7 @@ struct Scanner<'a> {
     at: usize,
 }
 
-/// What an open bracket expects next.
+/// The token that an open bracket expects next.
 #[derive(Clone, Copy, PartialEq)]
 enum Open {
     Object,
@@ -225,7 +225,7 @@ mod tests {
     use serde_json::Value;
 
     #[test]
-    fn problems_read_as_go_says_them() {
+    fn problems_are_reported_in_the_words_of_go() {
         for (text, expected) in [
             ("{\"auths\": {}}", None),
             (" null ", None),

@@ -9,7 +9,7 @@ fn check(mut object: Value, expected: Expect) {
 }
 
 #[test]
-fn string_data_moves_into_data_over_what_is_there() {
+fn string_data_overrides_data() {
     let mut object = json!({"data": {"user": "YQ==", "both": "b2xk"}, "stringData": {"pass": "s3cret", "both": "new"}});
     Secret.default(&mut object);
     let expected = json!({"data": {"both": "bmV3", "pass": "czNjcmV0", "user": "YQ=="}, "type": "Opaque"});
@@ -19,7 +19,7 @@ fn string_data_moves_into_data_over_what_is_there() {
 }
 
 #[test]
-fn known_types_demand_their_keys() {
+fn known_types_require_their_keys() {
     check(
         json!({"type": "kubernetes.io/tls", "data": {"tls.crt": "YQ=="}}),
         expect![[r#"
@@ -78,7 +78,7 @@ fn the_type_never_changes_and_immutable_data_neither() {
 }
 
 #[test]
-fn too_much_data_is_refused() {
+fn too_much_data_is_rejected() {
     check(
         json!({"stringData": {"a": "x".repeat(MAX_DATA_SIZE + 1)}}),
         expect![[r#"

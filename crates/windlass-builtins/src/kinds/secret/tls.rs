@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn swapped_and_missing_halves_are_noticed() {
+    fn swapped_and_missing_certificates_and_keys_are_reported() {
         let certificate = b"-----BEGIN CERTIFICATE-----\nYWJj\n-----END CERTIFICATE-----\n";
         let key = b"-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4\n\nYWJj\n-----END EC PRIVATE KEY-----\n";
         assert_eq!(pem_problem(certificate, key), None);

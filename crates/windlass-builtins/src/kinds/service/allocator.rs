@@ -36,7 +36,7 @@ pub struct ServiceAllocator {
 
 /// The values that a request has reserved, and those that it releases on success.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[must_use = "an allocation is to be committed or reverted"]
+#[must_use = "an allocation must be committed or reverted"]
 pub struct Allocation {
     taken_address: Option<u32>,
     taken_ports: Vec<u32>,

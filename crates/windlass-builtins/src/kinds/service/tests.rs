@@ -44,7 +44,7 @@ fn update(spec: Value, change: Value) -> (Value, String) {
 }
 
 #[test]
-fn the_least_service_gets_everything_filled_in() {
+fn a_minimal_service_is_fully_defaulted() {
     let (service, errors) = create(json!({"metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}}));
     assert_eq!(errors, "");
     let ip = text(&service, "/spec/clusterIP");
@@ -63,7 +63,7 @@ fn the_least_service_gets_everything_filled_in() {
 }
 
 #[test]
-fn types_get_what_they_need() {
+fn services_get_the_values_their_type_needs() {
     let (headless, _) = create(json!({"spec": {"clusterIP": "None"}}));
     assert_eq!(headless["spec"]["clusterIPs"], json!(["None"]));
     assert_eq!(headless["spec"]["ipFamilies"], json!(["IPv4", "IPv6"]));
@@ -220,7 +220,7 @@ fn the_address_of_a_service_never_changes() {
 }
 
 #[test]
-fn a_change_of_type_gives_up_what_the_new_type_does_not_use() {
+fn a_change_of_type_drops_the_fields_of_the_old_type() {
     let balanced = json!({"type": "LoadBalancer", "loadBalancerClass": "a.b/c", "externalTrafficPolicy": "Local",
         "ports": [{"port": 1}]});
     let (service, errors) = update(balanced.clone(), json!({"type": "ClusterIP"}));
@@ -259,7 +259,7 @@ fn status_is_checked() {
 }
 
 #[test]
-fn doubtful_services_are_warned_about() {
+fn questionable_services_cause_warnings() {
     let service = json!({"metadata": {"annotations": {"service.kubernetes.io/topology-aware-hints": "auto"}}, "spec": {
         "type": "ClusterIP", "clusterIP": "None", "clusterIPs": ["None"], "loadBalancerIP": "1.2.3.4",
         "externalIPs": ["1.2.3.4"], "sessionAffinity": "ClientIP", "externalName": "x", "trafficDistribution": "PreferClose"}});

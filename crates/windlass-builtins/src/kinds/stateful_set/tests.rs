@@ -13,7 +13,7 @@ fn valid() -> Value {
 }
 
 #[test]
-fn a_stateful_set_and_its_claims_are_completed() {
+fn a_stateful_set_and_its_claims_are_defaulted() {
     let made = created(&StatefulSet, &valid());
     let spec = &made["spec"];
     assert_eq!((&spec["podManagementPolicy"], &spec["replicas"]), (&json!("OrderedReady"), &json!(1)));
@@ -32,7 +32,7 @@ fn a_stateful_set_and_its_claims_are_completed() {
 }
 
 #[test]
-fn each_field_of_a_stateful_set_is_judged() {
+fn each_field_of_a_stateful_set_is_validated() {
     check_create(
         &StatefulSet,
         &valid(),
@@ -154,7 +154,7 @@ fn the_status_counts_some_of_the_replicas() {
 }
 
 #[test]
-fn what_is_hardly_meant_is_warned_about() {
+fn unintended_values_cause_warnings() {
     let odd = json!({"/spec/revisionHistoryLimit": -1,
         "/spec/volumeClaimTemplates/0/spec/resources/requests/storage": "500m"});
     let object = created(&StatefulSet, &changed(&valid(), &odd));

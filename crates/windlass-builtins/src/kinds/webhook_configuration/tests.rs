@@ -40,7 +40,7 @@ fn webhooks_get_their_defaults() {
 }
 
 #[test]
-fn rules_of_rules() {
+fn webhook_rules_are_validated() {
     check(
         |webhook| {
             let rule = |operations: Value, resources: Value| json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": operations, "resources": resources});
@@ -75,7 +75,7 @@ fn conditions_must_be_of_type_bool() {
 }
 
 #[test]
-fn what_was_wrong_before_may_stay() {
+fn values_that_were_already_invalid_may_stay() {
     let old = configuration(|webhook| webhook["sideEffects"] = "Unknown".into());
     let both = |object: Value, expected: Expect| {
         check_update(&WebhookConfiguration::VALIDATING, object, old.clone(), expected);

@@ -40,7 +40,7 @@ fn check(field: Value, v3: Expect, v2: Expect) {
 }
 
 #[test]
-fn what_both_versions_can_say_is_said() {
+fn common_keywords_are_published_in_both_versions() {
     check(
         json!({"type": "integer", "format": "int32", "minimum": 1.0, "maximum": 2.5, "exclusiveMaximum": true, "title": ""}),
         expect![[
@@ -88,7 +88,7 @@ fn version_two_has_neither_null_nor_defaults_nor_alternatives() {
 }
 
 #[test]
-fn version_two_leaves_open_what_may_hold_more() {
+fn version_two_leaves_extensible_types_open() {
     check(
         json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"a": {"type": "string"}}}),
         expect![[

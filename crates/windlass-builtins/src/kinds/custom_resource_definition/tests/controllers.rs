@@ -55,7 +55,7 @@ fn names_are_accepted_and_then_the_definition_is_established() {
 }
 
 #[test]
-fn names_of_others_are_refused_until_they_are_free() {
+fn names_of_other_definitions_are_rejected_until_they_are_free() {
     let first = named("boats", "Boat", &["bt", "b"]);
     let first = with_status(&first, accept_names(&first, [], at(0)).expect("new names"));
     let second = named("ships", "Boat", &["b", "sh"]);
@@ -68,7 +68,7 @@ fn names_of_others_are_refused_until_they_are_free() {
         ]
     );
     let names = &second["status"]["acceptedNames"];
-    assert_eq!(names, &json!({"plural": "ships", "kind": ""}), "what is free is taken all the same");
+    assert_eq!(names, &json!({"plural": "ships", "kind": ""}), "free names are accepted nevertheless");
     let third = named("rafts", "Raft", &["b", "bt", "r"]);
     let third = with_status(&third, accept_names(&third, [&first], at(1)).expect("a conflict"));
     let message = "NamesAccepted False ShortNamesConflict [\"b\" is already in use, \"bt\" is already in use]";
@@ -82,7 +82,7 @@ fn names_of_others_are_refused_until_they_are_free() {
 }
 
 #[test]
-fn an_established_definition_stays_so_when_its_new_names_are_taken() {
+fn an_established_definition_stays_established_when_its_new_names_conflict() {
     let first = named("boats", "Boat", &[]);
     let first = with_status(&first, accept_names(&first, [], at(0)).expect("new names"));
     let second = named("ships", "Ship", &[]);
@@ -110,7 +110,7 @@ fn an_invalid_bundle_keeps_a_definition_from_being_established() {
 }
 
 #[test]
-fn schemas_that_are_not_structural_and_approvals_are_told_in_conditions() {
+fn non_structural_schemas_and_approvals_are_reported_in_conditions() {
     let object = created(definition(json!({"type": "object", "properties": {"a": {}, "b": {"type": "array"}}})));
     let object = with_status(&object, check_structural(&object, at(0)).expect("a violation"));
     assert_eq!(

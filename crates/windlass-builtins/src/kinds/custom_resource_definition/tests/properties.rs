@@ -71,7 +71,7 @@ fn exercise(mut object: Value, mut old: Value) {
     kind.default(&mut object);
     let mut again = object.clone();
     kind.default(&mut again);
-    assert_eq!(again, object, "defaulting twice is defaulting once");
+    assert_eq!(again, object, "defaulting must be idempotent");
     let decided = [
         accept_names(&object, [&old, &object], now),
         establish(&object, now),

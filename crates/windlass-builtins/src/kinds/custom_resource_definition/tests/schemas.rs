@@ -39,7 +39,7 @@ fn every_value_has_a_type_and_restrictions_have_none() {
 }
 
 #[test]
-fn keywords_without_support_are_refused_where_they_stand() {
+fn unsupported_keywords_are_rejected() {
     check_schema(
         json!({"type": "object", "nullable": true, "properties": {
             "a": {"type": "array", "items": [{"type": "blob"}], "uniqueItems": true},
@@ -97,7 +97,7 @@ fn lists_and_maps_are_told_apart_by_what_is_there() {
 }
 
 #[test]
-fn rules_say_what_they_mean_and_their_expressions_compile() {
+fn rules_have_messages_and_expressions_that_compile() {
     check_schema(
         json!({"type": "object", "properties": {"a": {"type": "object", "properties": {"b": {"type": "string"}},
         "x-kubernetes-validations": [
@@ -128,7 +128,7 @@ fn rules_say_what_they_mean_and_their_expressions_compile() {
 }
 
 #[test]
-fn defaults_fit_their_schema_and_stay_out_of_metadata() {
+fn defaults_match_their_schema_and_are_forbidden_in_metadata() {
     check_schema(
         json!({"type": "object", "properties": {
             "knots": {"type": "integer", "minimum": 3, "default": 2},
@@ -148,7 +148,7 @@ fn defaults_fit_their_schema_and_stay_out_of_metadata() {
 }
 
 #[test]
-fn with_a_status_subresource_the_root_says_little() {
+fn the_root_of_a_schema_with_status_subresource_is_restricted() {
     let status = json!({"/spec/versions/0/subresources": {"status": {}}});
     let errors = |schema: Value| {
         let object = created(changed(&definition(schema), status.clone()));
@@ -170,7 +170,7 @@ fn with_a_status_subresource_the_root_says_little() {
 }
 
 #[test]
-fn hostile_schemas_are_refused_and_not_walked() {
+fn hostile_schemas_are_rejected_without_traversal() {
     let mut deep = json!({"type": "object"});
     for _ in 0..400 {
         deep = json!({"type": "object", "properties": {"a": deep}});

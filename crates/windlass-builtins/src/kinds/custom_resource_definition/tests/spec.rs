@@ -23,11 +23,11 @@ fn a_new_definition_gets_names_a_conversion_and_an_empty_status() {
     assert_eq!(shown(&CustomResourceDefinition.validate(&object)), "");
     let mut again = object.clone();
     CustomResourceDefinition.default(&mut again);
-    assert_eq!(again, object, "defaulting twice is defaulting once");
+    assert_eq!(again, object, "defaulting must be idempotent");
 }
 
 #[test]
-fn the_schema_is_given_back_as_the_real_server_writes_it() {
+fn the_schema_is_normalized_as_in_the_real_server() {
     let mut object = definition(json!({"type": "object", "properties": {"a": {
         "type": "array", "default": [1.0, 2.5],
         "items": {"type": "string", "ghost": 1, "maxLength": 3.0, "nullable": false, "enum": [], "title": ""},
@@ -42,7 +42,7 @@ fn the_schema_is_given_back_as_the_real_server_writes_it() {
 }
 
 #[test]
-fn names_group_scope_and_versions_have_a_form() {
+fn names_group_scope_and_versions_are_validated() {
     check(
         changed(
             &plain(),
@@ -128,7 +128,7 @@ fn columns_subresources_and_selectable_fields_point_into_objects() {
 }
 
 #[test]
-fn a_conversion_webhook_is_found_in_one_way_and_speaks_a_known_version() {
+fn a_conversion_webhook_has_one_address_and_a_known_review_version() {
     let webhook = |config: Value, versions: Value| {
         let webhook = json!({"clientConfig": config, "conversionReviewVersions": versions});
         changed(&plain(), json!({"/spec/conversion": {"strategy": "Webhook", "webhook": webhook}}))
@@ -172,7 +172,7 @@ fn a_conversion_webhook_is_found_in_one_way_and_speaks_a_known_version() {
 }
 
 #[test]
-fn unknown_formats_are_told_once_they_are_new() {
+fn new_unknown_formats_cause_warnings() {
     let format = |format| json!({"type": "object", "properties": {"a": {"type": "string", "format": format}}});
     let (old, new) = (created(definition(format("knots"))), created(definition(format("fathoms"))));
     assert_eq!(CustomResourceDefinition.warnings(&old, None), ["unrecognized format \"knots\""]);

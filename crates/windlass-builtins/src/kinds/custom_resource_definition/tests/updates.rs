@@ -17,7 +17,7 @@ fn check_update(mut new: Value, old: &Value, expect: Expect) {
 }
 
 #[test]
-fn what_decides_the_storage_never_changes() {
+fn group_scope_and_names_never_change() {
     let plain = definition(json!({"type": "object"}));
     let changes = json!({
         "/spec/group": "port.example.com", "/spec/scope": "Cluster",
@@ -44,7 +44,7 @@ fn what_decides_the_storage_never_changes() {
 }
 
 #[test]
-fn versions_that_objects_are_stored_in_stay() {
+fn versions_of_stored_objects_cannot_be_removed() {
     let version = |name: &str, storage: bool| json!({"name": name, "served": true, "storage": storage, "schema": {"openAPIV3Schema": {"type": "object"}}});
     let old = stored(definition(json!({"type": "object"})), "True");
     let mut new = changed(&old, json!({"/spec/versions": [version("v1", false), version("v2", true)], "/status": {}}));
@@ -61,7 +61,7 @@ fn versions_that_objects_are_stored_in_stay() {
 }
 
 #[test]
-fn what_was_wrong_before_may_stay_wrong() {
+fn values_that_were_already_invalid_may_stay() {
     let set = json!({"type": "object", "properties": {"a": {"type": "array", "x-kubernetes-list-type": "set",
         "items": {"type": "object", "nullable": true}}}});
     let old = stored(definition(set.clone()), "True");
@@ -104,7 +104,7 @@ fn what_was_wrong_before_may_stay_wrong() {
 }
 
 #[test]
-fn a_certificate_bundle_must_be_one_once_the_definition_is_served() {
+fn a_served_definition_needs_a_valid_ca_bundle() {
     let webhook = |bundle: &str| {
         let config = json!({"url": "https://host/", "caBundle": bundle});
         let webhook = json!({"clientConfig": config, "conversionReviewVersions": ["v1"]});
@@ -124,7 +124,7 @@ fn a_certificate_bundle_must_be_one_once_the_definition_is_served() {
 }
 
 #[test]
-fn a_status_has_names_of_the_right_form_and_leaves_the_spec_alone() {
+fn a_status_update_validates_names_and_keeps_the_spec() {
     let old = stored(definition(json!({"type": "object"})), "True");
     let mut new = changed(
         &old,

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_names_only_the_secrets_of_its_account() {
+    fn a_pod_references_only_secrets_of_its_service_account() {
         let account =
             json!({"metadata": {"name": "bot"}, "secrets": [{"name": "mine"}], "imagePullSecrets": [{"name": "pull"}]});
         let kinds = ["initContainers", "containers"];
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mirror_pod_names_no_secret() {
+    fn a_mirror_pod_references_no_secret() {
         assert_eq!(check_mirror(&json!({"spec": {"volumes": [{"emptyDir": {}}]}})), Ok(()));
         for spec in [
             json!({"serviceAccountName": "bot"}),

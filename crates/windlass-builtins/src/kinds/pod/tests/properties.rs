@@ -201,7 +201,7 @@ proptest! {
             kind.default(&mut object);
             let once = object.clone();
             kind.default(&mut object);
-            prop_assert_eq!(&object, &once, "defaulting twice is defaulting once");
+            prop_assert_eq!(&object, &once, "defaulting must be idempotent");
             kind.validate(&object);
             kind.warnings(&object, None);
             kind.selectable_fields(&object);

@@ -32,7 +32,7 @@ fn ephemeral_containers_are_added_and_stay() {
 }
 
 #[test]
-fn a_resize_changes_processor_time_and_memory_only() {
+fn a_resize_changes_only_cpu_and_memory() {
     let pod = made(json!({"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]}));
     let resize = |changes: Value| {
         let mut new = changed(&pod, changes);
@@ -82,7 +82,7 @@ fn a_status_update_changes_the_status_only() {
 }
 
 #[test]
-fn a_status_stays_within_its_rules() {
+fn a_status_update_is_validated() {
     let ended = |name: &str, code| json!({"name": name, "state": {"terminated": {"exitCode": code}}});
     let runs = |name: &str| json!({"name": name, "state": {"running": {}}});
     let mut old = changed(&simple(), json!({"/spec/restartPolicy": "OnFailure", "/spec/nodeName": "n"}));

@@ -15,7 +15,7 @@ fn check_update(old: &Value, changes: Value, expect: Expect) {
 }
 
 #[test]
-fn an_update_changes_images_deadlines_and_adds_tolerations() {
+fn an_update_may_change_images_and_deadlines_and_add_tolerations() {
     let pod = simple();
     check_update(&pod, json!({"/spec/containers/0/image": "i:2", "/spec/activeDeadlineSeconds": 5}), expect![[""]]);
     check_update(&pod, json!({"/spec/tolerations": [{"operator": "Exists"}]}), expect![[""]]);
@@ -42,7 +42,7 @@ fn an_update_changes_images_deadlines_and_adds_tolerations() {
 }
 
 #[test]
-fn an_update_changes_nothing_else() {
+fn an_update_may_not_change_anything_else() {
     let pod = simple();
     check_update(
         &pod,
@@ -82,7 +82,7 @@ fn an_update_changes_nothing_else() {
 }
 
 #[test]
-fn a_gated_pod_can_still_be_told_where_to_run() {
+fn the_scheduling_of_a_gated_pod_can_be_narrowed() {
     let pod = changed(&simple(), json!({"/spec/schedulingGates": [{"name": "g"}], "/spec/nodeSelector": {"a": "b"}}));
     let affinity = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
         {"matchExpressions": [{"key": "k", "operator": "Exists"}]}]}});

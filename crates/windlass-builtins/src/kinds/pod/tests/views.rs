@@ -9,7 +9,7 @@ use crate::kinds::pod::{Pod, printer};
 use crate::strategy::{Grace, Strategy};
 
 #[test]
-fn only_a_pod_that_runs_somewhere_is_given_time_to_end() {
+fn only_a_running_pod_has_a_grace_period() {
     let grace = |changes: Value, requested| Pod.grace(&changed(&simple(), changes), requested);
     let on_node = json!({"/spec/nodeName": "n"});
     assert_eq!(grace(json!({}), Some(20)), Grace::Seconds(0));
@@ -31,7 +31,7 @@ fn selectable_fields_are_the_same_for_every_pod() {
 }
 
 #[test]
-fn the_status_column_says_what_matters_most() {
+fn the_status_column_shows_the_most_important_state() {
     let now: Timestamp = "2026-01-01T01:00:00Z".parse().expect("a time");
     let waiting = |reason: &str| json!({"name": "c", "state": {"waiting": {"reason": reason}}});
     let ended = |code: i64| json!({"name": "c", "state": {"terminated": {"exitCode": code}}});
@@ -96,7 +96,7 @@ fn the_status_column_says_what_matters_most() {
 }
 
 #[test]
-fn warnings_tell_what_is_hardly_meant() {
+fn unintended_values_cause_warnings() {
     let pod = changed(
         &simple(),
         json!({
@@ -128,7 +128,7 @@ fn warnings_tell_what_is_hardly_meant() {
         "spec.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1",
     ];
     assert_eq!(Pod.warnings(&pod, None), expected);
-    assert!(Pod.warnings(&pod, Some(&pod)).is_empty(), "updates of pods are not commented on");
+    assert!(Pod.warnings(&pod, Some(&pod)).is_empty(), "updates of pods cause no warnings");
     let deployment = json!({"metadata": {"name": "d"}, "spec": {"template": {"spec": {"nodeSelector": {"beta.kubernetes.io/arch": "x"}}}}});
     let expected = "spec.template.spec.nodeSelector[beta.kubernetes.io/arch]: deprecated since v1.14; use \"kubernetes.io/arch\" instead";
     assert_eq!(Deployment.warnings(&deployment, None), [expected]);

@@ -58,7 +58,7 @@ fn containers_need_names_images_and_known_policies() {
 }
 
 #[test]
-fn init_containers_have_no_probes_unless_they_stay() {
+fn only_sidecars_among_init_containers_have_probes() {
     let probe = json!({"exec": {"command": ["x"]}});
     check(
         json!({"/spec/initContainers": [
@@ -208,7 +208,7 @@ fn volumes_have_one_source_that_is_complete() {
 }
 
 #[test]
-fn projected_volumes_put_each_file_in_a_place_of_its_own() {
+fn projected_volumes_have_unique_paths() {
     check(
         json!({"/spec/volumes": [{"name": "p", "projected": {"sources": [
             {"secret": {"name": "s", "items": [{"key": "k", "path": "same"}]}, "configMap": {"name": "c"}},
@@ -294,7 +294,7 @@ fn requests_stay_below_limits() {
 }
 
 #[test]
-fn probes_and_hooks_do_one_thing() {
+fn probes_and_hooks_have_one_handler() {
     check(
         json!({
             "/spec/containers/0/livenessProbe": {"exec": {}, "tcpSocket": {"port": 80}, "successThreshold": 2, "periodSeconds": -1},
@@ -456,7 +456,7 @@ fn names_addresses_and_numbers_of_the_spec_are_in_range() {
 }
 
 #[test]
-fn annotations_that_mean_something_are_checked() {
+fn known_annotations_are_validated() {
     check(
         json!({"/metadata/annotations": {
             "kubernetes.io/config.mirror": "x", "controller.kubernetes.io/pod-deletion-cost": "+1",

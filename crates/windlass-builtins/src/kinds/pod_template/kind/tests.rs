@@ -4,7 +4,7 @@ use super::*;
 use crate::kinds::tests::workloads::{changed, check_create, check_update, created, template};
 
 #[test]
-fn a_template_is_completed_and_judged_like_that_of_a_workload() {
+fn a_pod_template_is_defaulted_and_validated() {
     let valid = json!({"metadata": {"name": "t"}, "template": template()});
     let made = created(&PodTemplate, &valid);
     assert_eq!(made["template"]["spec"]["restartPolicy"], "Always");

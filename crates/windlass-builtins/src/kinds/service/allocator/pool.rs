@@ -87,7 +87,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn the_reserved_part_is_handed_out_last() {
+    fn the_reserved_part_is_allocated_last() {
         let mut pool = Pool::new(10..14, 2);
         let mut all: Vec<_> = (0..4).filter_map(|seed| pool.take_any(seed * 7)).collect();
         assert!(all[..2].iter().all(|number| (12..14).contains(number)), "{all:?}");

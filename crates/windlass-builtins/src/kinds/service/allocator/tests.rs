@@ -27,7 +27,7 @@ fn error(result: Result<Allocation, AllocationError>) -> String {
 }
 
 #[test]
-fn a_taken_address_or_port_is_refused_until_it_is_released() {
+fn an_allocated_address_or_port_is_rejected_until_it_is_released() {
     let mut allocator = allocator();
     let mut first =
         service(json!({"type": "NodePort", "clusterIP": "10.0.0.9", "ports": [{"port": 80, "nodePort": 30715}]}));
@@ -52,7 +52,7 @@ fn a_taken_address_or_port_is_refused_until_it_is_released() {
 }
 
 #[test]
-fn ports_and_addresses_out_of_range_are_refused() {
+fn ports_and_addresses_out_of_range_are_rejected() {
     let mut allocator = allocator();
     let mut port = service(json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 8080}]}));
     assert_eq!(
@@ -97,7 +97,7 @@ fn a_full_network_is_an_internal_error() {
 }
 
 #[test]
-fn a_dry_run_takes_nothing() {
+fn a_dry_run_reserves_nothing() {
     let mut allocator = allocator();
     let mut dry = service(json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local"}));
     let allocation = allocator.allocate(&mut dry, None, true).expect("all must be free");
@@ -112,7 +112,7 @@ fn a_dry_run_takes_nothing() {
 }
 
 #[test]
-fn an_update_frees_what_it_gives_up_only_when_it_succeeds() {
+fn released_values_are_freed_only_when_the_update_succeeds() {
     let mut allocator = allocator();
     let mut old =
         service(json!({"type": "NodePort", "clusterIP": "10.0.0.9", "ports": [{"port": 80, "nodePort": 30001}]}));
@@ -133,7 +133,7 @@ fn an_update_frees_what_it_gives_up_only_when_it_succeeds() {
 }
 
 #[test]
-fn a_replacing_client_need_not_repeat_its_node_ports() {
+fn a_put_may_omit_allocated_node_ports() {
     let mut allocator = allocator();
     let mut old = service(json!({"type": "NodePort", "ports": [{"name": "a", "port": 1}, {"name": "b", "port": 2}]}));
     let allocation = allocator.allocate(&mut old, None, false).expect("all must be free");
