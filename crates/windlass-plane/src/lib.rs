@@ -22,19 +22,17 @@
 mod files;
 mod kubeconfig;
 mod lock;
-mod loops;
-mod nodes;
 mod pki;
 mod plane;
-mod processes;
 mod running;
 
 pub use kubeconfig::kubeconfig;
 pub use lock::{FolderLock, Holder, LockError};
-pub use loops::{Selection, UnknownLoop};
-pub use nodes::{NodeOptions, Runtime, StageError, Stages};
-pub use pki::{CertificateAndKey, Pki, PkiError};
+pub use pki::{Pki, PkiError};
 pub use plane::{Plane, PlaneError, PlaneOptions, StoreKind};
-pub use processes::{POD_PROCESS, ProcessOptions, Processes, become_pod_process};
 pub use running::{LoopOptions, Loops};
 pub use windlass_apiserver::authorization::Permission;
+pub use windlass_loops::{CertificateAndKey, Selection, UnknownLoop};
+pub use windlass_nodes::{
+    NodeOptions, POD_PROCESS, ProcessOptions, Processes, Runtime, StageError, Stages, become_pod_process,
+};

@@ -14,14 +14,10 @@ use std::{
 
 use rustls::{ServerConfig, server::WebPkiClientVerifier};
 
-use crate::files;
+use crate::{CertificateAndKey, files};
 
 mod check;
-mod der;
 mod issue;
-mod sign;
-
-pub(crate) use self::sign::{Request, SignError, Signer};
 
 /// Time a certificate must have left when the server starts; less than that and it is issued anew.
 const RENEW_BEFORE: Duration = Duration::from_hours(30 * 24);
@@ -93,28 +89,6 @@ impl PkiError {
     }
 }
 
-/// A certificate and its private key, both in PEM.
-#[derive(Clone)]
-pub struct CertificateAndKey {
-    /// The certificate.
-    pub certificate: String,
-    /// The private key, in PKCS #8.
-    pub key: String,
-}
-
-impl CertificateAndKey {
-    /// A new authority, which is kept nowhere.
-    pub fn authority() -> Result<Self, PkiError> {
-        issue::authority(Duration::try_from(windlass_clock::now().as_duration()).unwrap_or_default())
-    }
-}
-
-impl std::fmt::Debug for CertificateAndKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CertificateAndKey").field("certificate", &self.certificate).finish_non_exhaustive()
-    }
-}
-
 /// The three certificates of a plane.
 #[derive(Debug, Clone)]
 pub struct Pki {
@@ -124,6 +98,11 @@ pub struct Pki {
 }
 
 impl Pki {
+    /// Returns a new certificate authority, which is stored nowhere.
+    pub fn new_authority() -> Result<CertificateAndKey, PkiError> {
+        issue::authority(Duration::try_from(windlass_clock::now().as_duration()).unwrap_or_default())
+    }
+
     /// Loads the certificates of a folder, and makes what is missing or due.
     ///
     /// The serving certificate covers the names of an API server in a cluster, the loopback addresses, and `names`:

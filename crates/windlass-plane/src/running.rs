@@ -9,11 +9,8 @@ use windlass::{
 };
 use windlass_apiserver::{Server, user::User};
 
-use crate::{
-    CertificateAndKey,
-    loops::{self, Selection, Wiring},
-    nodes::{self, NodeOptions},
-};
+use windlass_loops::{CertificateAndKey, ClusterCertificates, Selection};
+use windlass_nodes::NodeOptions;
 
 /// What works over a server.
 #[derive(Debug, Clone)]
@@ -45,13 +42,18 @@ impl Loops {
     /// Starts them. Must be called within a tokio runtime.
     pub fn start(server: &Server, options: &LoopOptions) -> Self {
         let mut loops = Self { shutdown: Shutdown::new(), running: JoinSet::new() };
-        let wiring = Wiring { root_ca: options.root_ca.clone(), authority: options.authority.clone() };
-        loops.run(server, "system:kube-controller-manager", loops::operator(&options.controllers, &wiring));
+        let certificates =
+            ClusterCertificates { root_ca: options.root_ca.clone(), authority: options.authority.clone() };
+        loops.run(
+            server,
+            "system:kube-controller-manager",
+            windlass_loops::operator(&options.controllers, &certificates),
+        );
         if options.nodes.count > 0 {
             let kubelets = server.client_as(user("system:node:windlass", &["system:nodes"]));
             // Who takes the taints of new nodes away, as kubelets cannot.
             let lifecycle = options.controllers.contains("node-lifecycle-controller");
-            loops.run(server, "system:kube-scheduler", nodes::operator(&options.nodes, kubelets, lifecycle));
+            loops.run(server, "system:kube-scheduler", windlass_nodes::operator(&options.nodes, kubelets, lifecycle));
         }
         loops
     }

@@ -6,7 +6,7 @@ use futures_util::future::LocalBoxFuture;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 use windlass_clock::VirtualTime;
-use windlass_plane::{CertificateAndKey, LoopOptions, Loops, NodeOptions, Selection};
+use windlass_plane::{CertificateAndKey, LoopOptions, Loops, NodeOptions, Pki, Selection};
 
 use crate::TestCluster;
 
@@ -14,7 +14,7 @@ use crate::TestCluster;
 /// signing requests.
 fn authority() -> CertificateAndKey {
     static AUTHORITY: OnceLock<CertificateAndKey> = OnceLock::new();
-    AUTHORITY.get_or_init(|| CertificateAndKey::authority().expect("creating a CA must succeed")).clone()
+    AUTHORITY.get_or_init(|| Pki::new_authority().expect("creating a CA must succeed")).clone()
 }
 
 /// A control plane that belongs to one test: an API server, its control loops and, on request, nodes. Dereferences to

@@ -19,18 +19,14 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("windlass-macros", &[]),
     ("windlass-runtime", &["windlass-clock", "windlass-macros"]),
     ("windlass", &["windlass-clock", "windlass-runtime", "windlass-macros"]),
+    // The loops are a client of any API server. Quantities and cron schedules are the schema crate's, the resources that
+    // quotas count the built-ins'.
+    ("windlass-loops", &["windlass-clock", "windlass-schema", "windlass-builtins", "windlass"]),
+    // Pods that run as processes answer the API server's `logs`, `exec`, `attach` and `port-forward`.
+    ("windlass-nodes", &["windlass-clock", "windlass-schema", "windlass-loops", "windlass-apiserver", "windlass"]),
     (
         "windlass-plane",
-        // Schema for quantities and paths, built-ins for what quotas count: neither needs a server.
-        &[
-            "windlass-clock",
-            "windlass-schema",
-            "windlass-builtins",
-            "windlass-apiserver",
-            "windlass-store",
-            "windlass-runtime",
-            "windlass",
-        ],
+        &["windlass-clock", "windlass-loops", "windlass-nodes", "windlass-apiserver", "windlass-store", "windlass"],
     ),
     (
         "windlass-testing",

@@ -12,8 +12,10 @@ use rustls::{
     sign::CertifiedKey,
 };
 
+use crate::CertificateAndKey;
+
 use super::{
-    CertificateAndKey, PairFiles, PkiError, RENEW_BEFORE, Verdict,
+    PairFiles, PkiError, RENEW_BEFORE, Verdict,
     issue::{AUTHORITY_NAME, CoveredName},
 };
 

@@ -8,7 +8,9 @@ use rcgen::{
 };
 use rustls::pki_types::ServerName;
 
-use super::{CertificateAndKey, PkiError, check::Authority};
+use crate::CertificateAndKey;
+
+use super::{PkiError, check::Authority};
 
 /// What clients inside a cluster call the API server, and where it is on any machine.
 const STANDING_NAMES: &[&str] = &[

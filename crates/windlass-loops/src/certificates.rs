@@ -1,0 +1,21 @@
+//! Certificates that are issued for certificate signing requests.
+
+mod der;
+mod signer;
+
+pub(crate) use self::signer::{Request, SignError, Signer};
+
+/// A certificate and its private key, both in PEM.
+#[derive(Clone)]
+pub struct CertificateAndKey {
+    /// The certificate.
+    pub certificate: String,
+    /// The private key, in PKCS #8.
+    pub key: String,
+}
+
+impl std::fmt::Debug for CertificateAndKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CertificateAndKey").field("certificate", &self.certificate).finish_non_exhaustive()
+    }
+}

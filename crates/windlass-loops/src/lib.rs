@@ -1,0 +1,33 @@
+//! The control loops of kube-controller-manager, as Windlass controllers.
+//!
+//! [`operator`] returns an [`Operator`](windlass::operator::Operator) that runs the loops of a [`Selection`] against any
+//! Kubernetes API server. The crate depends neither on the Windlass API server nor on the simulated nodes.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `loops` | one file per control loop, named after the controller |
+//! | [`pods`] | facts about pods, creating and claiming them |
+//! | `revisions` | controller revisions of stateful sets and daemon sets |
+//! | `services` | services and the pods behind them |
+//! | [`volumes`] | persistent volumes and claims |
+//! | [`scheduling`] | node selectors, taints and tolerations |
+//! | `certificates` | signing of certificate signing requests |
+//! | `discovery` | the resources that a server serves |
+
+mod certificates;
+mod discovery;
+mod loops;
+pub mod pods;
+mod revisions;
+pub mod scheduling;
+mod services;
+
+/// Facts about persistent volumes and claims, also for provisioners.
+pub mod volumes {
+    pub use crate::loops::persistentvolume_binder::shared::*;
+}
+
+pub use self::{
+    certificates::CertificateAndKey,
+    loops::{ClusterCertificates, Selection, UnknownLoop, operator},
+};

@@ -1,0 +1,198 @@
+//! Daemon sets: a pod on every node that fits.
+
+mod backoff;
+mod fit;
+mod history;
+mod plan;
+mod status;
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::join_all;
+use k8s_openapi::{
+    api::{
+        apps::v1::{ControllerRevision, DaemonSet},
+        core::v1::{Node, Pod},
+    },
+    apimachinery::pkg::apis::meta::v1::LabelSelector,
+};
+use kube::{ResourceExt as _, api::DeleteParams};
+use windlass::{
+    Result,
+    context::Context,
+    controller::{
+        Action, Reconciler, Watch,
+        filter::{Change, Filter},
+    },
+    key::ObjectKey,
+    operator::Operator,
+};
+
+use self::{
+    backoff::Backoff,
+    plan::{Plan, View, Why},
+};
+use crate::{
+    loops::ClusterCertificates,
+    pods::{self, Children, candidates, parents},
+};
+
+const NAME: &str = "daemonset-controller";
+/// Sets that are looked at at a time.
+const CONCURRENCY: usize = 2;
+/// The most pods that are made or deleted in one turn.
+const BURST: usize = 250;
+
+pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Operator {
+    let nodes = Watch::<Node>::new().filter(Filter::new(|change: &Change<'_, Node>| match (change.old, change.new) {
+        (Some(old), Some(new)) => {
+            let taints = |node: &Node| node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
+            old.metadata.labels != new.metadata.labels || taints(old) != taints(new)
+        }
+        _ => true,
+    }));
+    let controller = super::controller(NAME, Daemons::default())
+        .watches::<Pod>(parents::<DaemonSet, Pod>)
+        .watches::<ControllerRevision>(parents::<DaemonSet, ControllerRevision>)
+        .source(nodes.map(|_, ctx| {
+            let sets = ctx.list::<DaemonSet>().unwrap_or_default();
+            sets.iter().map(|set| ObjectKey::of(&**set)).collect()
+        }))
+        .concurrency(CONCURRENCY);
+    operator.controller(controller)
+}
+
+/// Keeps a pod on every node that fits.
+#[derive(Default)]
+struct Daemons {
+    failures: Backoff,
+}
+
+impl Reconciler<DaemonSet> for Daemons {
+    async fn reconcile(&self, set: Arc<DaemonSet>, ctx: Context) -> Result<Action> {
+        let Some(spec) = &set.spec else { return Ok(Action::done()) };
+        if spec.selector == LabelSelector::default() {
+            let note = "This daemon set is selecting all pods. A non-empty selector is required.";
+            ctx.event(&set).warning("SelectingAll", note);
+            return Ok(Action::done());
+        }
+        // Its revisions may be gone already, and without them nothing can be told.
+        if set.metadata.deletion_timestamp.is_some() {
+            return Ok(Action::done());
+        }
+        let known = Children::<ControllerRevision>::selected(&spec.selector)?;
+        let known = known.claim(&ctx, &*set, candidates(&ctx, &*set)?).await?;
+        let own = Children::<Pod>::selected(&spec.selector)?;
+        let pods = own.claim(&ctx, &*set, candidates(&ctx, &*set)?).await?;
+        let mut collisions = set.status.as_ref().and_then(|status| status.collision_count).unwrap_or(0);
+        let history = history::construct(&ctx, &set, known, &pods, &mut collisions).await?;
+        let hash = history::hash(&history.current);
+        let mut nodes = ctx.list::<Node>()?;
+        nodes.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+        let now = windlass_clock::now();
+
+        let view = View { set: &set, nodes: &nodes, pods: &pods, hash, now };
+        let (plan, wait) = self.next(&ctx, &view);
+        let acted = act(&ctx, &set, hash, plan).await;
+        // What was done counts already, even if something else failed.
+        let there: Vec<Arc<Pod>> = ctx.owned::<Pod, _>(&set)?.into_iter().filter(|pod| own.matches(pod)).collect();
+        let status = status::of(&View { pods: &there, ..view }, collisions);
+        let waits_for_available = status.number_ready != status.number_available.unwrap_or(0);
+        let written = if set.status.as_ref() == Some(&status) {
+            Ok(())
+        } else {
+            let set = DaemonSet { status: Some(status), ..DaemonSet::clone(&set) };
+            ctx.update_status(set).await.map(drop)
+        };
+        acted?;
+        written?;
+        for revision in history::surplus(&history.old, &there, spec.revision_history_limit) {
+            ctx.delete(&revision).await?;
+        }
+        let min_ready = spec.min_ready_seconds.filter(|seconds| *seconds > 0 && waits_for_available);
+        let available = min_ready.map(|seconds| {
+            let next = pods::next_available(there.iter().map(|pod| &**pod), seconds, now);
+            next.unwrap_or_else(|| Duration::from_secs(u64::try_from(seconds).unwrap_or_default()))
+        });
+        Ok([wait, available].into_iter().flatten().min().map_or_else(Action::done, Action::requeue_after))
+    }
+}
+
+impl Daemons {
+    /// What to do now, and when to look again for pods that have failed too often to be replaced at once.
+    fn next(&self, ctx: &Context, view: &View<'_>) -> (Plan, Option<Duration>) {
+        let set = view.set;
+        let mut plan = view.manage();
+        if plan.is_empty() {
+            // A node is dealt with by one of the two at a time.
+            plan = view.roll();
+        }
+        let mut wait: Option<Duration> = None;
+        plan.delete.retain(|(pod, why)| {
+            let node = fit::target_node(pod).unwrap_or_default();
+            let name = format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
+            match why {
+                Why::Failed => {
+                    if let Err(delay) = self.failures.attempt(&key_of(set, node)) {
+                        wait = Some(wait.map_or(delay, |wait| wait.min(delay)));
+                        return false;
+                    }
+                    let note = format!("Found failed daemon pod {name} on node {node}, will try to kill it");
+                    ctx.event(set).warning("FailedDaemonPod", &note);
+                }
+                Why::Succeeded => {
+                    let note = format!("Found succeeded daemon pod {name} on node {node}, will try to delete it");
+                    ctx.event(set).normal("SucceededDaemonPod", &note);
+                }
+                Why::Unwanted => {}
+            }
+            true
+        });
+        (plan, wait)
+    }
+}
+
+/// Failures are counted anew for a new generation.
+fn key_of(set: &DaemonSet, node: &str) -> String {
+    let generation = set.status.as_ref().and_then(|status| status.observed_generation).unwrap_or(0);
+    format!("{}/{generation}/{node}", set.metadata.uid.as_deref().unwrap_or_default())
+}
+
+/// Makes and deletes pods: one, then two, then four at once, so that what fails for all fails a few times only.
+async fn act(ctx: &Context, set: &DaemonSet, hash: &str, plan: Plan) -> Result<()> {
+    let mut nodes = plan.create.into_iter().take(BURST).peekable();
+    let mut size = 1;
+    let mut created = Ok(());
+    while created.is_ok() && nodes.peek().is_some() {
+        let batch: Vec<String> = nodes.by_ref().take(size).collect();
+        let all = join_all(batch.iter().map(|node| create(ctx, set, hash, node))).await;
+        created = all.into_iter().collect();
+        size *= 2;
+    }
+    let deletes = plan.delete.iter().take(BURST).map(|(pod, _)| async move {
+        let answer = ctx.delete_with(pod, &DeleteParams::default()).await;
+        match &answer {
+            Ok(()) => ctx.event(set).normal("SuccessfulDelete", &format!("Deleted pod: {}", pod.name_any())),
+            Err(error) => ctx.event(set).warning("FailedDelete", &format!("Error deleting: {error}")),
+        }
+        answer
+    });
+    let deleted: Result<Vec<()>, _> = join_all(deletes).await.into_iter().collect();
+    created?;
+    deleted?;
+    Ok(())
+}
+
+async fn create(ctx: &Context, set: &DaemonSet, hash: &str, node: &str) -> Result<()> {
+    match ctx.create(fit::new_pod(set, hash, node)?).await {
+        Ok(pod) => {
+            ctx.event(set).normal("SuccessfulCreate", &format!("Created pod: {}", pod.name_any()));
+            Ok(())
+        }
+        Err(error) if super::is_namespace_terminating(&error) => Ok(()),
+        Err(error) => {
+            ctx.event(set).warning("FailedCreate", &format!("Error creating: {error}"));
+            Err(error.into())
+        }
+    }
+}

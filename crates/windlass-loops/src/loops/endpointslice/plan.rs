@@ -1,0 +1,215 @@
+//! Which slices to write, so that a service's endpoints are in them with as few writes as possible.
+//!
+//! Endpoints stay in the slice that they are in; slices that are written anyway are filled first, then one that has
+//! room for all the rest, and only then new ones are made. A service always has a slice, if an empty one.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use k8s_openapi::{
+    api::{
+        core::v1::Service,
+        discovery::v1::{Endpoint, EndpointPort, EndpointSlice},
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use windlass::objects::owner::{OwnerError, controller_reference, is_owned_by};
+
+use super::{MANAGED_BY, MANAGED_BY_LABEL, SERVICE_LABEL, endpoint::Reached};
+use crate::{pods, services};
+
+/// The most endpoints of a slice.
+pub(super) const MOST: usize = 100;
+
+/// What to write.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Changes {
+    pub(super) create: Vec<EndpointSlice>,
+    pub(super) update: Vec<EndpointSlice>,
+    pub(super) delete: Vec<Arc<EndpointSlice>>,
+}
+
+/// What makes two endpoints the same one: its addresses, its host name, and what it is.
+type Identity = (Vec<String>, Option<String>, Option<String>, Option<String>);
+
+/// Endpoints that serve the same ports.
+struct Group {
+    ports: Vec<EndpointPort>,
+    endpoints: BTreeMap<Identity, Endpoint>,
+}
+
+/// The changes that make slices of one kind of address hold what is reached.
+pub(super) fn plan(
+    service: &Service,
+    address_type: &str,
+    existing: &[Arc<EndpointSlice>],
+    reached: Vec<Reached>,
+) -> Result<Changes, OwnerError> {
+    let mut changes = Changes::default();
+    let (own, foreign): (Vec<_>, Vec<_>) = existing.iter().cloned().partition(|slice| is_owned_by(&**slice, service));
+    changes.delete.extend(foreign);
+    let mut rest = own;
+    for group in grouped(reached) {
+        let (slices, others): (Vec<_>, Vec<_>) =
+            rest.into_iter().partition(|slice| slice.ports.as_deref().unwrap_or_default() == group.ports);
+        rest = others;
+        fill(service, address_type, slices, group, &mut changes)?;
+    }
+    changes.delete.extend(rest);
+    if changes.delete.len() == existing.len() && changes.create.is_empty() {
+        let placeholder = new_slice(service, address_type, Vec::new())?;
+        match &changes.delete[..] {
+            [only] if is_placeholder(only, &placeholder) => changes.delete.clear(),
+            _ => changes.create.push(placeholder),
+        }
+    }
+    reuse(service, &mut changes);
+    Ok(changes)
+}
+
+/// Endpoints by the ports that they serve.
+fn grouped(reached: Vec<Reached>) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for Reached { ports, endpoint } in reached {
+        let place = groups.iter().position(|group| group.ports == ports).unwrap_or_else(|| {
+            groups.push(Group { ports, endpoints: BTreeMap::new() });
+            groups.len() - 1
+        });
+        if let Some(endpoint) = endpoint {
+            groups[place].endpoints.insert(identity(&endpoint), endpoint);
+        }
+    }
+    groups
+}
+
+fn identity(endpoint: &Endpoint) -> Identity {
+    let mut addresses = endpoint.addresses.clone();
+    addresses.sort();
+    let target = endpoint.target_ref.as_ref();
+    let hostname = endpoint.hostname.clone().filter(|hostname| !hostname.is_empty());
+    let part = |part: fn(&k8s_openapi::api::core::v1::ObjectReference) -> &Option<String>| {
+        target.and_then(|target| part(target).clone())
+    };
+    (addresses, hostname, part(|target| &target.namespace), part(|target| &target.name))
+}
+
+/// Has the slices of some ports hold the endpoints of these ports.
+fn fill(
+    service: &Service,
+    address_type: &str,
+    slices: Vec<Arc<EndpointSlice>>,
+    group: Group,
+    changes: &mut Changes,
+) -> Result<(), OwnerError> {
+    let Group { ports, endpoints: mut missing } = group;
+    let (mut touched, mut untouched): (Vec<EndpointSlice>, Vec<Arc<EndpointSlice>>) = (Vec::new(), Vec::new());
+    for slice in slices {
+        let kept: Vec<Endpoint> =
+            held(&slice).iter().filter_map(|endpoint| missing.remove(&identity(endpoint))).collect();
+        let labels = labels(service);
+        let same = kept == held(&slice) && slice.metadata.labels.as_ref() == Some(&labels);
+        if same {
+            untouched.push(slice);
+        } else if kept.is_empty() && !held(&slice).is_empty() {
+            changes.delete.push(slice);
+        } else {
+            let mut slice = EndpointSlice::clone(&slice);
+            slice.endpoints = Some(kept);
+            slice.metadata.labels = Some(labels);
+            touched.push(slice);
+        }
+    }
+    // The fullest first, so that few stay partly filled.
+    touched.sort_by_key(|slice| std::cmp::Reverse(held(slice).len()));
+    for slice in &mut touched {
+        take(&mut missing, slice);
+    }
+    while !missing.is_empty() {
+        let room_for_all = |slice: &Arc<EndpointSlice>| MOST.checked_sub(missing.len() + held(slice).len());
+        let best = untouched.iter().enumerate().filter_map(|(place, slice)| Some((room_for_all(slice)?, place)));
+        match best.min().filter(|_| missing.len() < MOST) {
+            Some((_, place)) => {
+                let mut slice = EndpointSlice::clone(&untouched.swap_remove(place));
+                take(&mut missing, &mut slice);
+                touched.push(slice);
+            }
+            None => {
+                let mut slice = new_slice(service, address_type, ports.clone())?;
+                take(&mut missing, &mut slice);
+                changes.create.push(slice);
+            }
+        }
+    }
+    changes.update.extend(touched);
+    Ok(())
+}
+
+/// The endpoints of a slice.
+fn held(slice: &EndpointSlice) -> &[Endpoint] {
+    slice.endpoints.as_deref().unwrap_or_default()
+}
+
+/// Moves endpoints into a slice while there is room.
+fn take(missing: &mut BTreeMap<Identity, Endpoint>, slice: &mut EndpointSlice) {
+    let held = slice.endpoints.get_or_insert_default();
+    while held.len() < MOST
+        && let Some((_, endpoint)) = missing.pop_first()
+    {
+        held.push(endpoint);
+    }
+}
+
+/// The labels of a service's slices: the service's own, and whose they are.
+fn labels(service: &Service) -> BTreeMap<String, String> {
+    let mut labels = service.metadata.labels.clone().unwrap_or_default();
+    labels.remove(services::HEADLESS_LABEL);
+    if services::is_headless(service) {
+        labels.insert(services::HEADLESS_LABEL.to_owned(), String::new());
+    }
+    labels.insert(SERVICE_LABEL.to_owned(), service.metadata.name.clone().unwrap_or_default());
+    labels.insert(MANAGED_BY_LABEL.to_owned(), MANAGED_BY.to_owned());
+    labels
+}
+
+fn new_slice(service: &Service, address_type: &str, ports: Vec<EndpointPort>) -> Result<EndpointSlice, OwnerError> {
+    Ok(EndpointSlice {
+        metadata: ObjectMeta {
+            generate_name: service.metadata.name.as_deref().map(pods::name_prefix),
+            namespace: service.metadata.namespace.clone(),
+            labels: Some(labels(service)),
+            owner_references: Some(vec![controller_reference(service)?]),
+            ..ObjectMeta::default()
+        },
+        address_type: address_type.to_owned(),
+        endpoints: None,
+        ports: (!ports.is_empty()).then_some(ports),
+    })
+}
+
+/// Whether a slice is the empty one that there should be.
+fn is_placeholder(slice: &EndpointSlice, placeholder: &EndpointSlice) -> bool {
+    held(slice).is_empty()
+        && slice.ports.as_ref().is_none_or(Vec::is_empty)
+        && slice.address_type == placeholder.address_type
+        && slice.metadata.labels == placeholder.metadata.labels
+}
+
+/// Slices that would be deleted take the place of new ones.
+fn reuse(service: &Service, changes: &mut Changes) {
+    let mut place = 0;
+    while place < changes.delete.len() && !changes.create.is_empty() {
+        if !is_owned_by(&*changes.delete[place], service) {
+            place += 1;
+            continue;
+        }
+        let old = changes.delete.remove(place);
+        if let Some(mut slice) = changes.create.pop() {
+            slice.metadata.name.clone_from(&old.metadata.name);
+            slice.metadata.resource_version.clone_from(&old.metadata.resource_version);
+            slice.metadata.uid.clone_from(&old.metadata.uid);
+            changes.update.push(slice);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,208 @@
+//! The garbage collector: what has owners goes when the last of them is gone.
+//!
+//! ```text
+//!  watches of metadata --> graph --> queue --> attempt: ask the server, decide, delete or unlink
+//!      ^                     ^                   |
+//!      |                     +-- what is absent -+
+//!  discovery <-- definitions that change
+//! ```
+//!
+//! Nothing is decided by the graph alone: before an object is deleted, the server is asked for it and for its owners,
+//! and the deletion holds only for the state that was seen. The graph tells what is worth asking about.
+
+mod attempt;
+mod cluster;
+mod decide;
+mod graph;
+#[cfg(test)]
+mod model;
+mod monitors;
+mod node;
+mod recent;
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Client;
+use parking_lot::Mutex;
+use tokio::{
+    sync::{Notify, mpsc},
+    task::JoinSet,
+    time::timeout,
+};
+use windlass::{
+    Result,
+    context::Context,
+    events::{EventType, Recorder},
+    operator::Operator,
+    queue::{Priority, Queue},
+    shutdown::Shutdown,
+};
+
+use self::{
+    attempt::Outcome,
+    cluster::Remote,
+    graph::{Effect, Graph},
+    monitors::Monitors,
+    node::{Identity, Owner, Uid},
+};
+use crate::{discovery::Served, loops::ClusterCertificates};
+
+/// Objects that are dealt with at once.
+const WORKERS: usize = 16;
+
+/// How long objects wait for the first lists of all resources. Then they are dealt with all the same.
+const FIRST_LISTS: Duration = Duration::from_secs(30);
+
+/// When to ask again what is served after a definition has changed: it may be served a little later.
+const AFTER_A_CHANGE: [Duration; 3] = [Duration::from_millis(25), Duration::from_millis(250), Duration::from_secs(3)];
+
+/// When to ask again if the server, or one behind it, did not answer.
+const AFTER_A_FAILURE: Duration = Duration::from_secs(30);
+
+pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Operator {
+    operator.leader_task("garbage-collector-controller", run)
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Task {
+    Attempt(Uid),
+    Orphan(Uid),
+}
+
+/// What watches and workers share.
+struct Shared {
+    client: Client,
+    cluster: Remote,
+    // Held for as long as a change of the graph takes, and never across an await.
+    graph: Mutex<Graph>,
+    queue: Queue<Task>,
+    /// What waits until other kinds are served.
+    parked: Mutex<HashSet<Task>>,
+    /// A definition has changed.
+    definitions: Notify,
+    events: Recorder,
+}
+
+async fn run(ctx: Context, shutdown: Shutdown) -> Result<()> {
+    let shared = Arc::new(Shared {
+        cluster: Remote::new(ctx.client()),
+        client: ctx.client(),
+        graph: Mutex::new(Graph::new()),
+        queue: Queue::builder("garbage-collector-controller").build(),
+        parked: Mutex::default(),
+        definitions: Notify::new(),
+        events: ctx.recorder().reporting("garbage-collector-controller"),
+    });
+    // Dropped with this future, and their tasks with them.
+    let (mut watches, mut workers) = (JoinSet::new(), JoinSet::new());
+    for _ in 0..WORKERS {
+        workers.spawn(work(shared.clone()));
+    }
+    tokio::select! {
+        () = follow_definitions(&shared, &mut watches) => {}
+        Some(ended) = workers.join_next() => ended?,
+        () = shutdown.draining() => {}
+    }
+    shared.queue.close();
+    Ok(())
+}
+
+/// Watches whatever is served. Does not end.
+async fn follow_definitions(shared: &Arc<Shared>, watches: &mut JoinSet<()>) {
+    let mut monitors = Monitors::default();
+    let (unsynced, mut first_lists) = mpsc::channel(1);
+    let mut unsynced = Some(unsynced);
+    let mut again = AFTER_A_CHANGE.iter();
+    loop {
+        let complete = match Served::fetch(&shared.client).await {
+            Ok(served) => {
+                monitors.follow(&served, shared, watches, unsynced.as_ref());
+                while watches.try_join_next().is_some() {}
+                let complete = served.unknown.is_empty();
+                shared.cluster.serves(served);
+                shared.unpark();
+                complete
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot find out what is served");
+                false
+            }
+        };
+        if complete && unsynced.take().is_some() {
+            // Senders are dropped as lists come; nothing is ever sent.
+            let _ = timeout(FIRST_LISTS, first_lists.recv()).await;
+            shared.graph.lock().start();
+            shared.dispatch();
+        }
+        let pause = if complete { again.next().copied() } else { Some(AFTER_A_FAILURE) };
+        let due = async {
+            match pause {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = shared.definitions.notified() => again = AFTER_A_CHANGE.iter(),
+            () = due => {}
+        }
+    }
+}
+
+async fn work(shared: Arc<Shared>) {
+    while let Some(work) = shared.queue.next().await {
+        let task = work.key().clone();
+        let outcome = match &task {
+            Task::Attempt(uid) => attempt::attempt(&shared.graph, &shared.cluster, uid).await,
+            Task::Orphan(uid) => attempt::orphan(&shared.graph, &shared.cluster, uid).await,
+        };
+        shared.dispatch();
+        match outcome {
+            Outcome::Done => work.done(),
+            Outcome::Again => work.retry(),
+            Outcome::NotServed => {
+                shared.parked.lock().insert(task);
+                work.done();
+            }
+            Outcome::Failed(error) => {
+                tracing::debug!(?task, %error, "to be tried again");
+                work.retry();
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// Lets happen what the graph asks for.
+    fn dispatch(&self) {
+        let effects = self.graph.lock().effects();
+        for effect in effects {
+            match effect {
+                Effect::Attempt(uid) => self.queue.add(Task::Attempt(uid), Priority::NORMAL),
+                Effect::Orphan(uid) => self.queue.add(Task::Orphan(uid), Priority::NORMAL),
+                Effect::WrongNamespace { dependent, owner } => self.report(&dependent, &owner),
+            }
+        }
+    }
+
+    fn unpark(&self) {
+        let parked = std::mem::take(&mut *self.parked.lock());
+        parked.into_iter().for_each(|task| self.queue.add(task, Priority::LOW));
+    }
+
+    fn report(&self, dependent: &Identity, owner: &Owner) {
+        let about = ObjectReference {
+            api_version: Some(dependent.kind.api_version.to_string()),
+            kind: Some(dependent.kind.kind.to_string()),
+            namespace: Some(dependent.namespace.to_string()),
+            name: Some(dependent.name.to_string()),
+            uid: Some(dependent.uid.to_string()),
+            ..ObjectReference::default()
+        };
+        let namespace = &*dependent.namespace;
+        let note =
+            format!("ownerRef {} does not exist in namespace {namespace:?}", owner.identity(&dependent.namespace));
+        self.events.record(&about, EventType::Warning, "OwnerRefInvalidNamespace", "", &note);
+    }
+}

@@ -1,0 +1,146 @@
+//! Making pods of a job, removing them and letting them go.
+
+use std::{future::Future, sync::Arc};
+
+use futures_util::{StreamExt as _, future::join_all, stream};
+use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
+use kube::api::{DeleteParams, Patch};
+use serde_json::json;
+use windlass::{
+    Error, Result,
+    context::{Context, ContextError},
+    objects::owner,
+};
+
+use super::{
+    template,
+    view::{FINALIZER, View, has_finalizer},
+};
+use crate::{loops::is_namespace_terminating, pods::is_ready};
+
+/// How many requests are under way at a time.
+const AT_ONCE: usize = 16;
+
+/// What became of pods that were to be removed.
+#[derive(Default)]
+pub(super) struct Removed {
+    /// How many are gone or about to go.
+    pub(super) count: i32,
+    /// How many of them were ready.
+    pub(super) ready: i32,
+    /// What went wrong with the others.
+    pub(super) error: Option<Error>,
+}
+
+/// Deletes pods that are still to be counted.
+pub(super) async fn delete(ctx: &Context, job: &Job, pods: &[Arc<Pod>]) -> Removed {
+    remove(ctx, job, pods, false).await
+}
+
+/// Deletes pods that are not to be counted.
+pub(super) async fn release_and_delete(ctx: &Context, job: &Job, pods: &[Arc<Pod>]) -> Removed {
+    remove(ctx, job, pods, true).await
+}
+
+async fn remove(ctx: &Context, job: &Job, pods: &[Arc<Pod>], release: bool) -> Removed {
+    let deletions = pods.iter().map(|pod| {
+        let (ctx, pod, job) = (ctx.clone(), Arc::clone(pod), job.clone());
+        async move {
+            let ready = is_ready(&pod);
+            if release {
+                release_one(&ctx, &pod).await?;
+            }
+            let name = pod.metadata.name.as_deref().unwrap_or_default();
+            match ctx.delete_with(&pod, &DeleteParams::default()).await {
+                Ok(()) => ctx.event(&job).normal("SuccessfulDelete", &format!("Deleted pod: {name}")),
+                Err(error) => {
+                    ctx.event(&job).warning("FailedDelete", &format!("Error deleting: {}", message(&error)));
+                    return Err(error);
+                }
+            }
+            Ok(ready)
+        }
+    });
+    let mut removed = Removed::default();
+    for answer in all(deletions).await {
+        match answer {
+            Ok(ready) => {
+                removed.count += 1;
+                removed.ready += i32::from(ready);
+            }
+            Err(error) => removed.error = Some(error.into()),
+        }
+    }
+    removed
+}
+
+/// Takes the finalizer off pods. Answers the uids of those that have it no longer, and what went wrong with the others.
+pub(super) async fn release(ctx: &Context, pods: &[Arc<Pod>]) -> (Vec<String>, Option<Error>) {
+    let releases = pods.iter().map(|pod| {
+        let (ctx, pod) = (ctx.clone(), Arc::clone(pod));
+        async move {
+            release_one(&ctx, &pod).await?;
+            Ok::<_, ContextError>(pod.metadata.uid.clone().unwrap_or_default())
+        }
+    });
+    let (mut released, mut failed) = (Vec::new(), None);
+    for answer in all(releases).await {
+        match answer {
+            Ok(uid) => released.push(uid),
+            Err(error) => failed = Some(error.into()),
+        }
+    }
+    (released, failed)
+}
+
+/// Takes the finalizer off a pod, if it is there and has it.
+pub(super) async fn release_one(ctx: &Context, pod: &Arc<Pod>) -> Result<(), ContextError> {
+    if !has_finalizer(pod) {
+        return Ok(());
+    }
+    let patch = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": [FINALIZER]}});
+    match ctx.patch(pod, &Patch::Strategic(patch)).await {
+        Err(error) if !error.is_not_found() => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Makes pods: one, then two, then four, so that what is refused is not asked for too often. Answers how many are
+/// there, and what went wrong.
+pub(super) async fn make(ctx: &Context, view: &View, indexes: &[Option<i64>]) -> Result<(i32, Option<Error>)> {
+    let owner = owner::controller_reference(&view.job)?;
+    let (mut made, mut failed, mut left, mut batch) = (0, None, indexes, 1);
+    while !left.is_empty() && failed.is_none() {
+        let (now, later) = left.split_at(batch.min(left.len()));
+        let creations = now.iter().map(|index| {
+            let (ctx, pod) = (ctx.clone(), template::pod(view, *index, owner.clone()));
+            async move { ctx.create(pod).await }
+        });
+        for answer in join_all(creations).await {
+            match answer {
+                Ok(pod) => {
+                    made += 1;
+                    let name = pod.metadata.name.as_deref().unwrap_or_default();
+                    ctx.event(&view.job).normal("SuccessfulCreate", &format!("Created pod: {name}"));
+                }
+                // All others would be refused as well, and nobody has to know.
+                Err(error) if is_namespace_terminating(&error) => return Ok((made, failed)),
+                Err(error) => {
+                    ctx.event(&view.job).warning("FailedCreate", &format!("Error creating: {}", message(&error)));
+                    failed = Some(error.into());
+                }
+            }
+        }
+        (left, batch) = (later, batch * 2);
+    }
+    Ok((made, failed))
+}
+
+/// What the server says about a refusal.
+fn message(error: &ContextError) -> String {
+    error.status().map_or_else(|| error.to_string(), |status| status.message.clone())
+}
+
+async fn all<F: Future>(requests: impl Iterator<Item = F>) -> Vec<F::Output> {
+    stream::iter(requests.collect::<Vec<_>>()).buffer_unordered(AT_ONCE).collect().await
+}

@@ -1,0 +1,207 @@
+//! Deleting what is in a namespace.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use futures_util::future::{join_all, try_join_all};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api, Client,
+    api::{DeleteParams, DynamicObject, ListParams},
+    core::ApiResource,
+};
+
+use crate::discovery::{Served, ServedResource};
+
+/// How long finalizers are thought to take, in seconds.
+const FINALIZERS_TAKE: i64 = 15;
+
+/// Resources that are looked at at once.
+const AT_ONCE: usize = 8;
+
+/// What has become of the contents of a namespace.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    /// What could not be found out about what there is.
+    pub(super) discovery_failure: Option<String>,
+    /// What could not be deleted, and why.
+    pub(super) failures: Vec<String>,
+    /// Whether pods are left, and nothing else has been looked at.
+    pub(super) only_pods: bool,
+    /// What is left, by resource.
+    pub(super) remaining: Vec<(ApiResource, usize)>,
+    /// Finalizers on what is left, with the number of objects.
+    pub(super) finalizers: BTreeMap<String, usize>,
+    /// How many seconds the rest may take; 0 for nothing to wait for.
+    pub(super) estimate: i64,
+}
+
+/// What is left of a resource.
+#[derive(Default)]
+struct Rest {
+    count: usize,
+    finalizers: BTreeMap<String, usize>,
+    estimate: i64,
+    failure: Option<String>,
+}
+
+impl Contents {
+    /// Deletes everything in a namespace that was deleted `age` seconds ago.
+    pub(super) async fn delete(
+        client: &Client,
+        namespace: &str,
+        served: Result<Arc<Served>, kube::Error>,
+        age: i64,
+    ) -> Self {
+        let mut contents = Self::default();
+        let served = match served {
+            Ok(served) => served,
+            Err(error) => {
+                contents.discovery_failure = Some(message(&error));
+                return contents;
+            }
+        };
+        if !served.unknown.is_empty() {
+            contents.discovery_failure = Some(incomplete(&served.unknown));
+        }
+        let namespaced = served.preferred(&["delete"]).filter(|one| one.namespaced);
+        let (pods, others): (Vec<_>, Vec<_>) =
+            namespaced.partition(|one| one.resource.group.is_empty() && one.resource.plural == "pods");
+        for pods in pods {
+            let rest = delete_all(client, namespace, pods, age).await;
+            contents.add(pods, rest);
+        }
+        if !contents.remaining.is_empty() {
+            contents.only_pods = true;
+            return contents;
+        }
+        for some in others.chunks(AT_ONCE) {
+            let rests = join_all(some.iter().map(|one| delete_all(client, namespace, one, age))).await;
+            for (one, rest) in some.iter().zip(rests) {
+                contents.add(one, rest);
+            }
+        }
+        contents
+    }
+
+    /// Whether something is left.
+    pub(super) fn remain(&self) -> bool {
+        !self.remaining.is_empty()
+    }
+
+    pub(super) fn remaining_resources(&self) -> impl Iterator<Item = &ApiResource> {
+        self.remaining.iter().map(|(resource, _)| resource)
+    }
+
+    /// Why this is to be tried again.
+    pub(super) fn error(&self) -> Option<String> {
+        let all: Vec<&str> = self.discovery_failure.iter().chain(&self.failures).map(String::as_str).collect();
+        (!all.is_empty()).then(|| all.join(", "))
+    }
+
+    fn add(&mut self, one: &ServedResource, rest: Rest) {
+        self.failures.extend(rest.failure);
+        self.estimate = self.estimate.max(rest.estimate);
+        if rest.count > 0 {
+            self.remaining.push((one.resource.clone(), rest.count));
+            for (finalizer, count) in rest.finalizers {
+                *self.finalizers.entry(finalizer).or_default() += count;
+            }
+        }
+    }
+}
+
+async fn delete_all(client: &Client, namespace: &str, one: &ServedResource, age: i64) -> Rest {
+    let mut rest = Rest::default();
+    if let Err(error) = try_delete_all(client, namespace, one, age, &mut rest).await {
+        // What is not served any more, or cannot be deleted, is no reason to keep a namespace.
+        let unsupported = matches!(&error, kube::Error::Api(status) if matches!(status.code, 404 | 405));
+        if !unsupported {
+            rest.failure = Some(message(&error));
+        }
+    }
+    rest
+}
+
+async fn try_delete_all(
+    client: &Client,
+    namespace: &str,
+    one: &ServedResource,
+    age: i64,
+    rest: &mut Rest,
+) -> Result<(), kube::Error> {
+    let resource = &one.resource;
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, resource);
+    let (everything, background) = (ListParams::default(), DeleteParams::background());
+    let lists = one.has("list");
+    let found = if lists { api.list_metadata(&everything).await?.items } else { Vec::new() };
+    if lists && found.is_empty() {
+        return Ok(());
+    }
+    if resource.group.is_empty() && resource.plural == "pods" {
+        let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+        rest.estimate = longest_grace(&pods.list(&everything).await?.items);
+        if age >= rest.estimate {
+            rest.estimate = 0;
+        }
+    }
+    if one.has("deletecollection") {
+        api.delete_collection(&background, &everything).await?;
+    } else {
+        let names = found.iter().filter_map(|object| object.metadata.name.as_deref());
+        try_join_all(names.map(|name| delete_one(&api, name, &background))).await?;
+    }
+    let left = if lists { api.list_metadata(&everything).await?.items } else { Vec::new() };
+    if left.is_empty() {
+        rest.estimate = 0;
+        return Ok(());
+    }
+    rest.count = left.len();
+    for finalizer in left.iter().flat_map(|object| object.metadata.finalizers.iter().flatten()) {
+        *rest.finalizers.entry(finalizer.clone()).or_default() += 1;
+    }
+    if rest.estimate == 0 && !rest.finalizers.is_empty() {
+        rest.estimate = FINALIZERS_TAKE;
+    } else if rest.estimate == 0 {
+        let ApiResource { group, version, plural, .. } = resource;
+        rest.failure = Some(format!(
+            "unexpected items still remain in namespace: {namespace} for gvr: {group}/{version}, Resource={plural}"
+        ));
+    }
+    Ok(())
+}
+
+async fn delete_one(api: &Api<DynamicObject>, name: &str, params: &DeleteParams) -> Result<(), kube::Error> {
+    match api.delete(name, params).await {
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 405) => Ok(()),
+        result => result.map(drop),
+    }
+}
+
+/// The longest time that pods which still run may take to end.
+fn longest_grace(pods: &[Pod]) -> i64 {
+    let runs = |pod: &&Pod| {
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        !matches!(phase, Some("Succeeded" | "Failed"))
+    };
+    let grace = |pod: &Pod| pod.spec.as_ref()?.termination_grace_period_seconds;
+    pods.iter().filter(runs).filter_map(grace).fold(0, i64::max)
+}
+
+/// In the words of clients whose discovery is not complete.
+fn incomplete(unknown: &[String]) -> String {
+    let mut groups: Vec<String> =
+        unknown.iter().map(|version| format!("{version}: stale GroupVersion discovery: {version}")).collect();
+    groups.sort();
+    format!(
+        "Discovery failed for some groups, {} failing: unable to retrieve the complete list of server APIs: {}",
+        unknown.len(),
+        groups.join(", ")
+    )
+}
+
+fn message(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
+    }
+}

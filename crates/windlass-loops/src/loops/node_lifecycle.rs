@@ -1,0 +1,326 @@
+//! Nodes that are not heard of: they become unknown, their pods not ready, and pods leave them.
+//!
+//! | module | what it is for |
+//! |---|---|
+//! | `health` | pure: whether a node is heard of |
+//! | `zones` | pure: how fast nodes may be emptied |
+//! | `taints` | pure: the taints and labels that follow from what a node says |
+//!
+//! What keeps new pods away from a node follows its conditions at once. Whether nodes are heard of is looked at once in
+//! a while. Pods are made to leave by the taint that this loop gives to a node; who deletes them is the loop
+//! `taint-eviction-controller`.
+
+mod health;
+mod taints;
+mod zones;
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::{StreamExt as _, stream};
+use k8s_openapi::api::{
+    coordination::v1::Lease,
+    core::v1::{Node, ObjectReference, Pod, Taint},
+};
+use kube::{ResourceExt as _, api::Patch};
+use serde_json::json;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use windlass::{
+    Error, Result, cache::Informer, context::Context, controller::Action, events::EventType, key::ObjectKey,
+    operator::Operator, scope::Scope, shutdown::Shutdown,
+};
+use windlass_clock::now_in_seconds;
+
+use self::{
+    health::{Finding, Health, Now, examine, ready_of},
+    taints::{NOT_READY, UNREACHABLE},
+    zones::{Turn, Zones, zone_of},
+};
+use crate::{
+    loops::{ClusterCertificates, controller},
+    pods::by_node,
+};
+
+const NAME: &str = "node-lifecycle-controller";
+/// Whom events name as their source.
+const REPORTER: &str = "node-controller";
+/// How often nodes are looked at.
+const PERIOD: Duration = Duration::from_secs(5);
+/// How many nodes are looked at, at a time.
+const CONCURRENCY: usize = 8;
+/// How often a write is tried if others write, too.
+const TRIES: usize = 5;
+/// A node with this label does not tell how its zone is.
+const EXCLUDED: &str = "node.kubernetes.io/exclude-disruption";
+/// Where the leases of nodes are.
+const LEASES: &str = "kube-node-lease";
+
+pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Operator {
+    let follow = controller::<Node>(NAME, follow).concurrency(CONCURRENCY);
+    operator.controller(follow).leader_task(NAME, watch_over)
+}
+
+/// Makes the taints that keep new pods away, and the old labels, follow what a node says.
+async fn follow(node: Arc<Node>, ctx: Context) -> Result<Action> {
+    let node = change_taints(&ctx, node, |node| taints::repelling(node, now_in_seconds())).await?;
+    let labels = taints::labels(&node);
+    if !labels.is_empty() {
+        ctx.patch(&node, &Patch::Merge(json!({"metadata": {"labels": labels}}))).await?;
+    }
+    Ok(Action::done())
+}
+
+/// Writes the taints that a function makes of a node's, if it makes any.
+async fn change_taints(
+    ctx: &Context,
+    mut node: Arc<Node>,
+    change: impl Fn(&Node) -> Option<Vec<Taint>>,
+) -> Result<Arc<Node>> {
+    for _ in 0..TRIES {
+        let Some(taints) = change(&node) else { return Ok(node) };
+        let taints = (!taints.is_empty()).then_some(taints);
+        let metadata = json!({"resourceVersion": node.metadata.resource_version, "uid": node.metadata.uid});
+        let patch = json!({"metadata": metadata, "spec": {"taints": taints}});
+        match ctx.patch(&node, &Patch::Merge(patch)).await {
+            Ok(written) => return Ok(written),
+            Err(error) if error.is_not_found() => return Ok(node),
+            Err(error) if error.is_conflict() => match ctx.live().get::<Node>(&ObjectKey::of(node.as_ref())).await? {
+                Some(fresh) if fresh.metadata.uid == node.metadata.uid => node = Arc::new(fresh),
+                _ => return Ok(node),
+            },
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Error::new(format!("the taints of node {} could not be written: others write, too", node.name_any())))
+}
+
+/// Looks at all nodes, again and again.
+async fn watch_over(ctx: Context, shutdown: Shutdown) -> Result<()> {
+    let mut keeper = Keeper::new(&ctx);
+    let passes = async {
+        keeper.nodes.synced().await;
+        keeper.leases.synced().await;
+        keeper.pods.synced().await;
+        let mut timer = interval(PERIOD);
+        timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            timer.tick().await;
+            keeper.pass().await;
+        }
+    };
+    tokio::select! {
+        () = passes => {}
+        () = shutdown.draining() => {}
+    }
+    Ok(())
+}
+
+struct Keeper {
+    ctx: Context,
+    nodes: Informer<Node>,
+    leases: Informer<Lease>,
+    pods: Informer<Pod>,
+    /// The uids and zones of nodes by their names.
+    known: HashMap<String, (Option<String>, String)>,
+    health: HashMap<String, Health>,
+    zones: Zones,
+    /// Nodes whose pods could not be told.
+    untold: HashSet<String>,
+}
+
+impl Keeper {
+    fn new(ctx: &Context) -> Self {
+        let recorder = ctx.recorder().reporting(REPORTER);
+        Self {
+            nodes: ctx.caches().informer(&Scope::all()),
+            leases: ctx.caches().informer(&Scope::namespace(LEASES)),
+            pods: ctx.caches().informer(&Scope::all()),
+            ctx: ctx.to_builder().recorder(recorder).build(),
+            known: HashMap::new(),
+            health: HashMap::new(),
+            zones: Zones::default(),
+            untold: HashSet::new(),
+        }
+    }
+
+    async fn pass(&mut self) {
+        let nodes = self.nodes.list();
+        if nodes.is_empty() && self.known.is_empty() {
+            return;
+        }
+        self.greet(&nodes).await;
+        let looks: Vec<_> = nodes.iter().cloned().map(|node| self.look(node)).collect();
+        let looked: Vec<Option<_>> = stream::iter(looks).buffer_unordered(CONCURRENCY).collect().await;
+        let mut ready: BTreeMap<String, Vec<bool>> = BTreeMap::new();
+        for (node, finding) in looked.into_iter().flatten() {
+            let name = node.name_any();
+            if !node.labels().contains_key(EXCLUDED) {
+                ready.entry(zone_of(&node)).or_default().push(finding.ready.as_deref() == Some("True"));
+            }
+            if let Some(status) = &finding.ready {
+                self.judge(&node, status).await;
+                let fell = finding.was_ready && status != "True";
+                if fell {
+                    let note = format!("Node {name} status is now: NodeNotReady");
+                    self.record(&node, EventType::Normal, "NodeNotReady", &note);
+                }
+                if fell || self.untold.contains(&name) && !finding.was_ready {
+                    match self.tell_pods(&name).await {
+                        Ok(()) => self.untold.remove(&name),
+                        Err(error) => {
+                            tracing::warn!(node = name, %error, "the pods of a node could not be told");
+                            self.untold.insert(name.clone())
+                        }
+                    };
+                } else {
+                    self.untold.remove(&name);
+                }
+            }
+            self.health.insert(name, finding.health);
+        }
+        match self.zones.look(&ready) {
+            Turn::None => {}
+            Turn::AllLost => {
+                for node in &nodes {
+                    self.expel(node.clone(), None).await;
+                }
+            }
+            Turn::SomeBack => {
+                let now = Instant::now();
+                self.health.values_mut().for_each(|health| health.heard = now);
+            }
+        }
+        self.empty().await;
+    }
+
+    /// Takes note of nodes that have come and gone.
+    async fn greet(&mut self, nodes: &[Arc<Node>]) {
+        let present: HashSet<&str> = nodes.iter().filter_map(|node| node.metadata.name.as_deref()).collect();
+        let gone: Vec<_> = self.known.extract_if(|name, _| !present.contains(name.as_str())).collect();
+        for (name, (uid, zone)) in gone {
+            let note = format!("Node {name} event: Removing Node {name} from Controller");
+            self.record_about(&name, uid, EventType::Normal, "RemovingNode", &note);
+            self.health.remove(&name);
+            self.untold.remove(&name);
+            self.zones.forget(&zone, &name);
+        }
+        for node in nodes {
+            let name = node.name_any();
+            let about = (node.metadata.uid.clone(), zone_of(node));
+            if self.known.insert(name.clone(), about).is_none() {
+                let note = format!("Node {name} event: Registered Node {name} in Controller");
+                self.record(node, EventType::Normal, "RegisteredNode", &note);
+                self.expel(node.clone(), None).await;
+            }
+        }
+    }
+
+    /// Looks at a node, and writes what is not known of it any more. None if that could not be written.
+    async fn look(&self, mut node: Arc<Node>) -> Option<(Arc<Node>, Finding)> {
+        let name = node.name_any();
+        for _ in 0..TRIES {
+            let now = Now { instant: Instant::now(), time: now_in_seconds() };
+            let lease = self.leases.get(&ObjectKey::namespaced(LEASES, &name));
+            let mut finding = examine(self.health.get(&name), &node, lease.as_deref(), now);
+            let Some(conditions) = finding.conditions.take() else { return Some((node, finding)) };
+            let mut told = Node::clone(&node);
+            told.status.get_or_insert_default().conditions = Some(conditions);
+            match self.ctx.update_status(told).await {
+                Ok(told) => return Some((told, finding)),
+                Err(error) => tracing::debug!(node = name, %error, "the status of a node could not be written"),
+            }
+            node = Arc::new(self.ctx.live().get::<Node>(&ObjectKey::of(node.as_ref())).await.ok().flatten()?);
+        }
+        None
+    }
+
+    /// Makes the taint that expels pods follow what a node says: at once if it has one of them, else when it is its
+    /// turn.
+    async fn judge(&mut self, node: &Arc<Node>, ready: &str) {
+        let (name, zone) = (node.name_any(), zone_of(node));
+        let present = taints::of(node);
+        let (key, opposite) = match ready {
+            "False" => (NOT_READY, UNREACHABLE),
+            "Unknown" => (UNREACHABLE, NOT_READY),
+            _ => {
+                self.expel(node.clone(), None).await;
+                self.zones.forget(&zone, &name);
+                return;
+            }
+        };
+        if taints::has(present, opposite, "NoExecute") {
+            self.expel(node.clone(), Some(key)).await;
+        } else {
+            self.zones.mark(&zone, &name, taints::has(present, key, "NoExecute"));
+        }
+    }
+
+    /// Gives the taint that expels pods to those nodes whose turn it is.
+    async fn empty(&mut self) {
+        for name in self.zones.due(Instant::now()) {
+            let Some(node) = self.nodes.get(&ObjectKey::cluster(&name)) else { continue };
+            let key = match ready_of(&node).map(|ready| ready.status.as_str()) {
+                Some("False") => NOT_READY,
+                Some("Unknown") => UNREACHABLE,
+                _ => continue,
+            };
+            let zone = zone_of(&node);
+            if !self.expel(node, Some(key)).await {
+                self.zones.forget(&zone, &name);
+            }
+        }
+    }
+
+    /// Gives a node this one of the taints that expel pods, or none. Answers whether it has worked.
+    async fn expel(&self, node: Arc<Node>, key: Option<&str>) -> bool {
+        let name = node.name_any();
+        let changed =
+            change_taints(&self.ctx, node, |node| taints::expelling(taints::of(node), key, now_in_seconds())).await;
+        changed
+            .inspect_err(|error| tracing::warn!(node = name, %error, "the taints of a node are not as they should be"))
+            .is_ok()
+    }
+
+    /// Makes the pods of a node say that they are not ready: their kubelet does not.
+    async fn tell_pods(&self, node: &str) -> Result<()> {
+        let mut failed = Ok(());
+        for pod in by_node(&self.pods).get(node) {
+            let Some(unready) = unready(&pod) else { continue };
+            match self.ctx.update_status(unready).await {
+                Err(error) if error.is_not_found() => continue,
+                Err(error) => failed = Err(error.into()),
+                Ok(_) => {}
+            }
+            self.ctx.event(&pod).warning("NodeNotReady", "Node is not ready");
+        }
+        failed
+    }
+
+    fn record(&self, node: &Node, kind: EventType, reason: &str, note: &str) {
+        self.record_about(&node.name_any(), node.metadata.uid.clone(), kind, reason, note);
+    }
+
+    fn record_about(&self, name: &str, uid: Option<String>, kind: EventType, reason: &str, note: &str) {
+        let about = ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Node".to_owned()),
+            name: Some(name.to_owned()),
+            uid,
+            ..ObjectReference::default()
+        };
+        self.ctx.recorder().record(&about, kind, reason, "", note);
+    }
+}
+
+/// A pod that says that it is not ready, if it says that it is, or nothing.
+fn unready(pod: &Pod) -> Option<Pod> {
+    let mut pod = pod.clone();
+    let conditions = pod.status.as_mut()?.conditions.as_mut()?;
+    let ready = conditions.iter_mut().find(|condition| condition.type_ == "Ready" && condition.status != "False")?;
+    ready.status = "False".to_owned();
+    ready.last_transition_time = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now_in_seconds()));
+    Some(pod)
+}

@@ -1,0 +1,247 @@
+//! Resource quotas: what is used.
+//!
+//! The server charges a quota when something is made. This loop counts: when a quota is new or changed, when something
+//! that a quota limits is gone or has become smaller, and now and then in any case. Pods, services and claims are counted
+//! in caches; anything else is asked for by number, and watched only if a quota names it.
+
+mod monitors;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use k8s_openapi::{
+    api::core::v1::{PersistentVolumeClaim, Pod, ResourceQuota, ResourceQuotaStatus, Service},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    apimachinery::pkg::api::resource::Quantity as Text,
+};
+use serde::Serialize;
+use serde_json::Value;
+use windlass::{
+    Result,
+    context::{Context, ContextError},
+    controller::{
+        Action, Reconciler, Trigger, Watch,
+        filter::{Change, Filter},
+    },
+    key::ObjectKey,
+    object::Object,
+    operator::Operator,
+};
+use windlass_builtins::quota::{Evaluator, Usage};
+use windlass_schema::quantity::{Format, Quantity};
+
+use self::monitors::Monitors;
+use crate::{loops::ClusterCertificates, pods};
+
+const NAME: &str = "resourcequota-controller";
+/// Quotas that are counted at a time.
+const CONCURRENCY: usize = 5;
+/// How often a quota is counted in any case.
+const RESYNC: Duration = Duration::from_secs(5 * 60);
+/// How soon a quota is counted again that has become less used: something that was charged may not have been stored yet.
+const RECHECK: Duration = Duration::from_secs(1);
+
+pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Operator {
+    let trigger = Trigger::new();
+    let monitors = Arc::new(Monitors::new(trigger.clone()));
+    let forgetting = monitors.clone();
+    // What the server charges is no news.
+    let specified = Filter::<ResourceQuota>::new(|change| match (change.old, change.new) {
+        (Some(old), Some(new)) => old.spec != new.spec || old.metadata.uid != new.metadata.uid,
+        _ => true,
+    });
+    let definitions = Watch::metadata_of::<CustomResourceDefinition>();
+    operator.controller(
+        super::controller::<ResourceQuota>(NAME, Quotas { monitors })
+            .filter(specified)
+            .source(&trigger)
+            .source(Watch::<Pod>::new().filter(released(pod_facts)).map(concerned::<Pod>(Evaluator::Pods)))
+            .source(
+                Watch::<Service>::new().filter(released(service_facts)).map(concerned::<Service>(Evaluator::Services)),
+            )
+            .source(Watch::<PersistentVolumeClaim>::new().filter(released(claim_facts)).map(concerned::<
+                PersistentVolumeClaim,
+            >(
+                Evaluator::Claims
+            )))
+            .source(definitions.map(|definition, ctx| {
+                let count = format!("count/{}", definition.metadata.name.as_deref().unwrap_or_default());
+                naming(ctx, None, |name| name == count)
+            }))
+            .on_deleted(move |_, ctx| {
+                forgetting.only(&named(&ctx));
+                std::future::ready(Ok(()))
+            })
+            .concurrency(CONCURRENCY),
+    )
+}
+
+/// Objects that are gone, and those of which something has changed that their use depends on.
+fn released<K: Object, F: PartialEq + 'static>(facts: fn(&K) -> F) -> Filter<K> {
+    Filter::new(move |change: &Change<'_, K>| match (change.old, change.new) {
+        (Some(old), Some(new)) => facts(old) != facts(new),
+        (_, new) => new.is_none(),
+    })
+}
+
+fn pod_facts(pod: &Pod) -> (bool, bool, Option<String>) {
+    let deadline = pod.spec.as_ref().and_then(|spec| spec.active_deadline_seconds).is_some_and(|seconds| seconds >= 0);
+    let ended = matches!(pods::phase(pod), "Succeeded" | "Failed");
+    let status = pod.status.as_ref();
+    let containers = status.iter().flat_map(|status| status.container_statuses.iter().flatten());
+    let sized: Vec<_> =
+        containers.filter(|one| one.resources.is_some()).map(|one| (&one.name, &one.resources)).collect();
+    let sizes = (!sized.is_empty()).then(|| serde_json::to_string(&sized).unwrap_or_default());
+    (deadline, ended, sizes)
+}
+
+fn service_facts(service: &Service) -> Option<String> {
+    let kind = service.spec.as_ref().and_then(|spec| spec.type_.clone());
+    kind.filter(|kind| matches!(kind.as_str(), "NodePort" | "LoadBalancer"))
+}
+
+fn claim_facts(claim: &PersistentVolumeClaim) -> (Option<BTreeMap<String, Text>>, Vec<Option<String>>) {
+    let status = claim.status.as_ref();
+    let modified = status.and_then(|status| status.modify_volume_status.as_ref());
+    let classes = vec![
+        claim.spec.as_ref().and_then(|spec| spec.volume_attributes_class_name.clone()),
+        status.and_then(|status| status.current_volume_attributes_class_name.clone()),
+        modified.and_then(|modified| modified.target_volume_attributes_class_name.clone()),
+    ];
+    (status.and_then(|status| status.allocated_resources.clone()), classes)
+}
+
+/// The quotas of a namespace that limit what an object of the evaluator uses.
+fn concerned<K: Object>(evaluator: Evaluator) -> impl Fn(&K, &Context) -> Vec<ObjectKey> + Send + Sync + 'static {
+    move |object, ctx| naming(ctx, object.meta().namespace.as_deref(), |name| evaluator.knows(name))
+}
+
+/// The quotas, of a namespace or of all, that limit something.
+fn naming(ctx: &Context, namespace: Option<&str>, limits: impl Fn(&str) -> bool) -> Vec<ObjectKey> {
+    let quotas = match namespace {
+        Some(namespace) => ctx.list_in::<ResourceQuota>(namespace),
+        None => ctx.list::<ResourceQuota>(),
+    };
+    let quotas = quotas.unwrap_or_default();
+    let naming = quotas.iter().filter(|quota| hard(quota).any(&limits));
+    naming.map(|quota| ObjectKey::of(&**quota)).collect()
+}
+
+/// The names of what a quota limits.
+fn hard(quota: &ResourceQuota) -> impl Iterator<Item = &str> {
+    quota.spec.iter().flat_map(|spec| spec.hard.iter().flatten()).map(|(name, _)| name.as_str())
+}
+
+/// The resources that are counted for some quota, and by nobody in particular.
+fn named(ctx: &Context) -> Vec<(String, String)> {
+    let quotas = ctx.list::<ResourceQuota>().unwrap_or_default();
+    quotas.iter().flat_map(|quota| hard(quota).filter_map(counted)).collect()
+}
+
+/// The group and plural of a resource whose number is limited under a name.
+fn counted(name: &str) -> Option<(String, String)> {
+    if Evaluator::special().iter().any(|evaluator| evaluator.knows(name)) {
+        return None;
+    }
+    let named = name.strip_prefix("count/").unwrap_or(name);
+    let (plural, group) = named.split_once('.').unwrap_or((named, ""));
+    let counts = Evaluator::of(group, plural).is_some_and(|evaluator| evaluator.knows(name));
+    counts.then(|| (group.to_owned(), plural.to_owned()))
+}
+
+/// Counts what quotas limit.
+struct Quotas {
+    monitors: Arc<Monitors>,
+}
+
+impl Reconciler<ResourceQuota> for Quotas {
+    async fn reconcile(&self, quota: Arc<ResourceQuota>, ctx: Context) -> Result<Action> {
+        self.monitors.only(&named(&ctx));
+        let counted = self.count(&quota, &ctx).await?;
+        let before = quota.status.clone().unwrap_or_default();
+        let hard: BTreeMap<String, Text> =
+            quota.spec.iter().flat_map(|spec| spec.hard.clone().unwrap_or_default()).collect();
+        let mut used = usage(before.used.as_ref());
+        used.extend(counted);
+        used.retain(|name, _| hard.contains_key(name));
+        if before.hard.is_some() && before.used.is_some() && usage(before.hard.as_ref()) == usage(Some(&hard)) {
+            let was = usage(before.used.as_ref());
+            if was == used {
+                return Ok(Action::requeue_after(RESYNC));
+            }
+        }
+        let was = usage(before.used.as_ref());
+        let less = used.iter().any(|(name, sum)| was.get(name).is_some_and(|was| sum < was));
+        let used = used.into_iter().map(|(name, sum)| (name, Text(sum.to_string()))).collect();
+        let status = Some(ResourceQuotaStatus { hard: Some(hard), used: Some(used) });
+        ctx.update_status(ResourceQuota { status, ..ResourceQuota::clone(&quota) }).await?;
+        Ok(Action::requeue_after(if less { RECHECK } else { RESYNC }))
+    }
+}
+
+impl Quotas {
+    /// What is used of what a quota limits, as far as that can be found out.
+    async fn count(&self, quota: &ResourceQuota, ctx: &Context) -> Result<Usage> {
+        let namespace = quota.metadata.namespace.as_deref().unwrap_or_default();
+        let value = serde_json::to_value(quota)?;
+        let mut used = Usage::new();
+        for evaluator in Evaluator::special() {
+            if !hard(quota).any(|name| evaluator.knows(name)) {
+                continue;
+            }
+            let objects = match &evaluator {
+                Evaluator::Pods => values::<Pod>(ctx, namespace)?,
+                Evaluator::Services => values::<Service>(ctx, namespace)?,
+                _ => values::<PersistentVolumeClaim>(ctx, namespace)?,
+            };
+            used.extend(evaluator.total(&value, objects.iter(), windlass_clock::now()));
+        }
+        let scoped = quota.spec.as_ref().is_some_and(|spec| {
+            spec.scopes.as_ref().is_some_and(|scopes| !scopes.is_empty()) || spec.scope_selector.is_some()
+        });
+        for (name, (group, plural)) in hard(quota).filter_map(|name| Some((name, counted(name)?))) {
+            if let Some(number) = self.monitors.count(ctx, namespace, &group, &plural).await? {
+                // No scope is about what is only counted.
+                let number = if scoped { 0 } else { number };
+                used.insert(name.to_owned(), Quantity::new(number, Format::DecimalSi));
+            }
+        }
+        Ok(used)
+    }
+}
+
+fn values<K: Object<DynamicType: Default> + Serialize>(
+    ctx: &Context,
+    namespace: &str,
+) -> Result<Vec<Value>, ContextError> {
+    let objects = ctx.list_in::<K>(namespace)?;
+    Ok(objects.iter().filter_map(|object| serde_json::to_value(&**object).ok()).collect())
+}
+
+fn usage(list: Option<&BTreeMap<String, Text>>) -> Usage {
+    let list = list.into_iter().flatten();
+    list.filter_map(|(name, text)| Some((name.clone(), Quantity::parse(&text.0).ok()?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_what_is_counted() {
+        for (name, expected) in [
+            ("count/foos.example.com", Some(("example.com", "foos"))),
+            ("count/deployments.apps", Some(("apps", "deployments"))),
+            ("secrets", Some(("", "secrets"))),
+            ("count/secrets", Some(("", "secrets"))),
+            ("pods", None),
+            ("count/pods", None),
+            ("requests.cpu", None),
+            ("requests.example.com/gpu", None),
+            ("count/events", None),
+            ("bananas", None),
+        ] {
+            let expected = expected.map(|(group, plural)| (group.to_owned(), plural.to_owned()));
+            assert_eq!(counted(name), expected, "{name}");
+        }
+    }
+}

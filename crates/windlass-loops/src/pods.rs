@@ -1,0 +1,117 @@
+//! Pods as the loops that make them see them; and, for whatever loops make, who belongs to whom.
+
+pub(crate) mod batch;
+mod claim;
+mod disruption;
+mod ranking;
+mod selecting;
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::{
+    api::core::v1::{Pod, PodCondition, PodTemplateSpec},
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
+};
+use windlass::cache::{Index, Informer};
+
+#[allow(unused_imports, reason = "for whichever loop needs it")]
+pub(crate) use self::{
+    claim::{Children, candidates},
+    disruption::disruption_target,
+    ranking::{rank, rank_alone},
+    selecting::{Selecting, compiled, orphans, parents, selected, selecting, selects},
+};
+
+/// The longest name of an object.
+const LONGEST_NAME: usize = 253;
+
+/// A pod of a template, for an owner that controls it. The server makes its name, or the caller sets one.
+pub(crate) fn from_template(template: &PodTemplateSpec, namespace: &str, prefix: &str, owner: OwnerReference) -> Pod {
+    let from = template.metadata.clone().unwrap_or_default();
+    Pod {
+        metadata: ObjectMeta {
+            generate_name: Some(prefix.to_owned()),
+            namespace: Some(namespace.to_owned()),
+            labels: from.labels,
+            annotations: from.annotations,
+            finalizers: from.finalizers,
+            owner_references: Some(vec![owner]),
+            ..ObjectMeta::default()
+        },
+        spec: template.spec.clone(),
+        status: None,
+    }
+}
+
+/// The name of a pod's owner as the beginning of its own.
+pub(crate) fn name_prefix(owner: &str) -> String {
+    // The longest names are taken as they are: with the dash they would be too long for a prefix.
+    if owner.len() < LONGEST_NAME { format!("{owner}-") } else { owner.to_owned() }
+}
+
+/// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
+pub fn phase(pod: &Pod) -> &str {
+    pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or("Pending")
+}
+
+/// Whether somebody has asked for its deletion.
+pub fn is_terminating(pod: &Pod) -> bool {
+    pod.metadata.deletion_timestamp.is_some()
+}
+
+/// Whether it has not ended and is not about to.
+pub(crate) fn is_active(pod: &Pod) -> bool {
+    !matches!(phase(pod), "Succeeded" | "Failed") && !is_terminating(pod)
+}
+
+/// The condition `Ready`.
+pub(crate) fn ready_condition(pod: &Pod) -> Option<&PodCondition> {
+    pod.status.as_ref()?.conditions.as_ref()?.iter().find(|condition| condition.type_ == "Ready")
+}
+
+/// Whether it is ready.
+pub(crate) fn is_ready(pod: &Pod) -> bool {
+    ready_condition(pod).is_some_and(|condition| condition.status == "True")
+}
+
+/// Whether it has been ready for so many seconds.
+pub(crate) fn is_available(pod: &Pod, min_ready_seconds: i32, now: Timestamp) -> bool {
+    let Some(condition) = ready_condition(pod).filter(|condition| condition.status == "True") else { return false };
+    if min_ready_seconds == 0 {
+        return true;
+    }
+    let since = condition.last_transition_time.as_ref().map(|time| time.0.as_second());
+    since.is_some_and(|since| since + i64::from(min_ready_seconds) <= now.as_second())
+}
+
+/// Whether a node has been found for it.
+pub(crate) fn is_scheduled(pod: &Pod) -> bool {
+    node_of(pod).is_some()
+}
+
+/// The node of a pod, if one has been found.
+pub(crate) fn node_of(pod: &Pod) -> Option<&str> {
+    pod.spec.as_ref()?.node_name.as_deref().filter(|node| !node.is_empty())
+}
+
+/// Pods by the names of their nodes.
+pub(crate) fn by_node(pods: &Informer<Pod>) -> Index<Pod, String> {
+    pods.index("node", |pod: &Pod| node_of(pod).map(str::to_owned).into_iter().collect())
+        .expect("all indexes of this name must have values of this type")
+}
+
+/// When one of the pods may become available without anything else happening, if it stays ready.
+pub(crate) fn next_available<'a>(
+    pods: impl IntoIterator<Item = &'a Pod>,
+    min_ready_seconds: i32,
+    now: Timestamp,
+) -> Option<Duration> {
+    let due = |pod: &Pod| {
+        let since =
+            ready_condition(pod).filter(|condition| condition.status == "True")?.last_transition_time.as_ref()?;
+        let due = since.0.checked_add(SignedDuration::from_secs(min_ready_seconds.into())).ok()?;
+        Duration::try_from(due.duration_since(now)).ok().filter(|wait| !wait.is_zero())
+    };
+    pods.into_iter().filter_map(due).min()
+}

@@ -1,0 +1,89 @@
+//! Which stage an object is in, and when it is over.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use windlass_schema::time::parse_duration;
+
+use super::{
+    Stages, Subject,
+    spec::{self, Stage},
+};
+
+/// No stage takes longer: a year.
+const LONGEST: Duration = Duration::from_secs(366 * 86_400);
+
+/// A stage that an object is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Chosen {
+    /// Which.
+    pub(crate) stage: usize,
+    /// When it is over.
+    pub(crate) due: Timestamp,
+}
+
+/// The stages that an object, given with its facts, is in now: one of those that fit, by their weights, and all timers
+/// that fit. What it was in `before` it stays in while that fits. `chance` decides where chance does.
+pub(crate) fn choose(
+    stages: &Stages,
+    subject: Subject,
+    object: &Value,
+    before: &[Chosen],
+    chance: u64,
+    now: Timestamp,
+) -> Vec<Chosen> {
+    let fits = |stage: &Stage| stage.requirements.iter().all(|requirement| requirement.holds(object));
+    let fitting: Vec<(usize, &Stage)> =
+        stages.of(subject).filter(|(_, stage)| stage.weight > 0 && fits(stage)).collect();
+    let begin = |(number, stage): (usize, &Stage)| {
+        let kept = before.iter().find(|chosen| chosen.stage == number);
+        kept.copied().unwrap_or_else(|| Chosen { stage: number, due: due(stage, object, chance, now) })
+    };
+    let timers = fitting.iter().filter(|(_, stage)| stage.timer).copied().map(begin);
+    let mut chosen: Vec<Chosen> = timers.collect();
+    let others: Vec<(usize, &Stage)> = fitting.iter().filter(|(_, stage)| !stage.timer).copied().collect();
+    let stays = others.iter().find(|(number, _)| before.iter().any(|chosen| chosen.stage == *number));
+    chosen.extend(stays.copied().or_else(|| weighted(&others, chance)).map(begin));
+    chosen
+}
+
+fn weighted<'a>(stages: &[(usize, &'a Stage)], chance: u64) -> Option<(usize, &'a Stage)> {
+    let total: u64 = stages.iter().map(|(_, stage)| u64::from(stage.weight)).sum();
+    let mut at = chance.checked_rem(total)?;
+    stages.iter().copied().find(|(_, stage)| {
+        let weight = u64::from(stage.weight);
+        let here = at < weight;
+        at = at.saturating_sub(weight);
+        here
+    })
+}
+
+/// When a stage that begins now is over.
+fn due(stage: &Stage, object: &Value, chance: u64, now: Timestamp) -> Timestamp {
+    let least = length(&stage.duration, object, now);
+    let most = stage.jitter.as_ref().map_or(least, |jitter| length(jitter, object, now)).max(least);
+    // Another part of the number than the one that chooses among stages.
+    let share = f64::from((chance >> 32) as u32) / f64::from(u32::MAX);
+    let delay = least + (most - least).mul_f64(share);
+    now.checked_add(delay.min(LONGEST)).unwrap_or(Timestamp::MAX)
+}
+
+/// A length of time from now. What an expression finds is a time, a duration such as `1m30s`, or a number of
+/// milliseconds.
+fn length(duration: &spec::Duration, object: &Value, now: Timestamp) -> Duration {
+    let fixed = Duration::from_millis(duration.milliseconds);
+    let Some(path) = &duration.from else { return fixed };
+    let found = path.find(object).into_iter().find_map(|value| match value {
+        Value::Number(number) => {
+            let milliseconds = number.as_f64().filter(|milliseconds| *milliseconds >= 0.0)?;
+            Duration::try_from_secs_f64(milliseconds / 1000.0).ok()
+        }
+        Value::String(text) => match text.parse::<Timestamp>() {
+            Ok(time) => Some(time.duration_since(now).try_into().unwrap_or_default()),
+            Err(_) => parse_duration(text).ok().map(|nanoseconds| Duration::from_nanos(nanoseconds.max(0) as u64)),
+        },
+        _ => None,
+    });
+    found.unwrap_or(fixed)
+}

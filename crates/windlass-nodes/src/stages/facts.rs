@@ -1,0 +1,191 @@
+//! What selectors and templates can ask of a pod beside what stands in it: `.facts`.
+
+use jiff::{Timestamp, ToSpan as _};
+use serde_json::{Map, Value, json};
+
+use crate::containers::{self, is_sidecar, items};
+
+/// The annotations that say how a pod behaves begin so.
+const PREFIX: &str = "windlass.dev/";
+/// How long the containers of a Job's pod run, if nothing is said.
+const RUN: &str = "1s";
+/// How long a container that has ended twice waits before it is started again, in milliseconds; and how long at most.
+const FIRST_BACKOFF: u64 = 10_000;
+const LONGEST_BACKOFF: u64 = 300_000;
+
+/// A pod with its facts.
+pub(crate) fn with_facts(mut pod: Value) -> Value {
+    let facts = facts(&pod);
+    pod["facts"] = facts.into();
+    pod
+}
+
+/// The facts; those that have no value are not there.
+fn facts(pod: &Value) -> Map<String, Value> {
+    let annotation = |name: &str| pod["metadata"]["annotations"].get(format!("{PREFIX}{name}")).and_then(Value::as_str);
+    let text = |name: &str| annotation(name).map_or(Value::Null, Value::from);
+    let code = |name: &str| annotation(name).and_then(|code| code.parse::<i64>().ok());
+    let owners = items(&pod["metadata"], "ownerReferences");
+    let of_job = owners.iter().any(|owner| owner["kind"] == "Job" && owner["controller"] == true);
+    let ready_delay = text("ready-delay").as_str().map(Value::from).or_else(|| probe_delay(pod));
+    let wants_ready = annotation("ready") != Some("false");
+    let init_code = code("init-exit-code").unwrap_or_default();
+    // Init containers that fail do so before the others start.
+    let init_delay = annotation("init-duration").or((init_code != 0).then_some("0s"));
+    let ends = of_job || annotation("run-for").is_some() || annotation("exit-code").is_some();
+    let status = Containers::of(pod);
+    let backoff = status.backoff();
+    let held = annotation("waiting");
+    let prepares = annotation("start-delay").is_some() || init_delay.is_some() || held.is_some();
+    let exists = |exists: bool| if exists { Value::Bool(true) } else { Value::Null };
+    let all = [
+        ("startDelay", text("start-delay")),
+        ("initDelay", init_delay.map_or(Value::Null, Value::from)),
+        ("initExitCode", init_code.into()),
+        ("prepares", exists(prepares)),
+        (
+            "slow",
+            exists(prepares && pod["status"]["startTime"].is_null() || init_delay.is_some() && status.init.is_some()),
+        ),
+        ("readyAtOnce", (ready_delay.is_none() && wants_ready).into()),
+        ("readyDelay", ready_delay.unwrap_or_default()),
+        ("wantsReady", wants_ready.into()),
+        ("ends", ends.into()),
+        ("runFor", annotation("run-for").unwrap_or(RUN).into()),
+        ("exitCode", code("exit-code").unwrap_or_default().into()),
+        ("held", held.map_or(Value::Null, Value::from)),
+        ("showsHeld", exists(held.is_some() && status.waiting == held)),
+        ("initState", status.init.map_or(Value::Null, Value::from)),
+        ("running", exists(status.running > 0)),
+        ("ready", exists(status.ready > 0)),
+        ("unready", exists(status.ready < status.running)),
+        ("outdated", exists(status.outdated)),
+        ("restarting", exists(status.restarting.is_some())),
+        ("crashed", exists(status.crashed && backoff > 0)),
+        ("crashedContainer", status.restarting.map_or(Value::Null, Value::from)),
+        ("backoff", backoff.into()),
+        ("backoffText", windlass_schema::time::format_duration(backoff as i64 * 1_000_000).into()),
+        ("newEphemeral", exists(status.new_ephemeral)),
+        ("deadline", deadline(pod).map_or(Value::Null, |deadline| deadline.to_string().into())),
+        ("stopDelay", stop_delay(pod, annotation("stop-delay"))),
+        ("removed", exists(pod["metadata"]["deletionGracePeriodSeconds"] == 0)),
+        ("unobserved", exists(pod["metadata"]["generation"] != pod["status"]["observedGeneration"])),
+        ("gates", gates(pod)),
+    ];
+    all.into_iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// What the statuses of a pod's containers come to.
+#[derive(Debug, Default)]
+struct Containers<'a> {
+    /// Of the init container whose turn it is: `waiting`, `running` or `failed`; none if all have done their work.
+    init: Option<&'static str>,
+    /// Why the first container that waits does so.
+    waiting: Option<&'a str>,
+    running: usize,
+    ready: usize,
+    outdated: bool,
+    /// The first container that has ended and is started again.
+    restarting: Option<&'a str>,
+    /// Whether there is one that does not wait for that yet.
+    crashed: bool,
+    restarts: u64,
+    new_ephemeral: bool,
+}
+
+impl<'a> Containers<'a> {
+    fn of(pod: &'a Value) -> Self {
+        let mut all = Self::default();
+        let (spec, status) = (&pod["spec"], &pod["status"]);
+        let find = |list: &str, name: &Value| items(status, list).iter().find(|entry| entry["name"] == *name);
+        for container in items(spec, "initContainers") {
+            let entry = find("initContainerStatuses", &container["name"]);
+            if !is_sidecar(container) && all.init.is_none() {
+                all.init = match entry {
+                    None => Some("waiting"),
+                    Some(entry) if entry["state"].get("running").is_some() => Some("running"),
+                    Some(entry) if containers::has_succeeded(entry) => None,
+                    Some(entry) if entry["state"].get("terminated").is_some() => Some("failed"),
+                    Some(entry) if entry["state"]["waiting"]["reason"] == "CrashLoopBackOff" => Some("failed"),
+                    Some(_) => Some("waiting"),
+                };
+            }
+            if let Some(entry) = entry {
+                all.add(pod, container, "initContainers", entry);
+            }
+        }
+        for container in items(spec, "containers") {
+            if let Some(entry) = find("containerStatuses", &container["name"]) {
+                all.waiting = all.waiting.or_else(|| entry["state"]["waiting"]["reason"].as_str());
+                all.add(pod, container, "containers", entry);
+            }
+        }
+        all.new_ephemeral = items(spec, "ephemeralContainers")
+            .iter()
+            .any(|container| find("ephemeralContainerStatuses", &container["name"]).is_none());
+        all
+    }
+
+    fn add(&mut self, pod: &Value, container: &'a Value, list: &str, entry: &'a Value) {
+        let goes_on = list == "containers" || is_sidecar(container);
+        if goes_on && entry["state"].get("running").is_some() {
+            self.running += 1;
+            self.ready += usize::from(entry["ready"] == true);
+            self.outdated |= entry["image"] != container["image"];
+        }
+        if containers::restarts(pod, container, list, entry) {
+            self.restarting = self.restarting.or(container["name"].as_str());
+            self.crashed |= entry["state"].get("terminated").is_some();
+            self.restarts = self.restarts.max(entry["restartCount"].as_u64().unwrap_or_default());
+        }
+    }
+
+    /// How long a container waits before it is started again: not at all the first time, then twice as long each time.
+    fn backoff(&self) -> u64 {
+        match self.restarts {
+            0 => 0,
+            restarts => FIRST_BACKOFF.saturating_mul(1 << (restarts - 1).min(16)).min(LONGEST_BACKOFF),
+        }
+    }
+}
+
+/// How long probes wait before they look for the first time.
+fn probe_delay(pod: &Value) -> Option<Value> {
+    let delay = |container: &Value| {
+        let of = |probe: &str| container[probe]["initialDelaySeconds"].as_i64().unwrap_or_default();
+        of("startupProbe").max(0) + of("readinessProbe").max(0)
+    };
+    let longest = items(&pod["spec"], "containers").iter().map(delay).max().filter(|seconds| *seconds > 0);
+    longest.map(|seconds| format!("{seconds}s").into())
+}
+
+/// When a pod has been active for as long as it may.
+fn deadline(pod: &Value) -> Option<Timestamp> {
+    let seconds = pod["spec"]["activeDeadlineSeconds"].as_i64()?;
+    let start: Timestamp = pod["status"]["startTime"].as_str()?.parse().ok()?;
+    start.checked_add(seconds.seconds()).ok()
+}
+
+/// How long the containers of a pod that is deleted go on: as it says, but no longer than its grace period.
+fn stop_delay(pod: &Value, said: Option<&str>) -> Value {
+    let Some(said) = said else { return Value::Null };
+    let grace = pod["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or_default().max(0);
+    let said = windlass_schema::time::parse_duration(said).unwrap_or_default().max(0) / 1_000_000;
+    json!(said.min(grace.saturating_mul(1000)))
+}
+
+/// The readiness gates of a pod with what their conditions say, if it has any.
+fn gates(pod: &Value) -> Value {
+    let gates = items(&pod["spec"], "readinessGates");
+    if gates.is_empty() {
+        return Value::Null;
+    }
+    let conditions = items(&pod["status"], "conditions");
+    let open = |gate: &Value| {
+        let condition = conditions.iter().find(|condition| condition["type"] == gate["conditionType"]);
+        condition.is_some_and(|condition| condition["status"] == "True")
+    };
+    let containers = conditions.iter().any(|one| one["type"] == "ContainersReady" && one["status"] == "True");
+    let ready = conditions.iter().any(|one| one["type"] == "Ready" && one["status"] == "True");
+    if (containers && gates.iter().all(open)) == ready { "settled".into() } else { "changed".into() }
+}

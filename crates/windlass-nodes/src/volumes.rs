@@ -1,0 +1,130 @@
+//! Volumes for claims: simulated nodes have a provisioner that makes a volume of nothing for every claim for which there
+//! is none.
+//!
+//! A claim that asks for no class (`storageClassName: ""`), or for one that nobody makes volumes of, waits for a volume
+//! that somebody makes; one whose class waits for a pod waits for that. Who binds the two is the loop
+//! `persistentvolume-binder-controller`; this is what an external provisioner and, for classes that wait, the scheduler
+//! do.
+
+use std::sync::Arc;
+
+use k8s_openapi::{
+    api::{
+        core::v1::{PersistentVolume, PersistentVolumeClaim, Pod},
+        storage::v1::StorageClass,
+    },
+    apimachinery::pkg::api::resource::Quantity,
+};
+use kube::{ResourceExt as _, api::Patch};
+use serde_json::json;
+use windlass::{
+    Result,
+    context::Context,
+    controller::{Action, Controller, Watch, filter::Filter},
+    key::ObjectKey,
+    operator::Operator,
+};
+
+use windlass_loops::volumes::{
+    BY_CONTROLLER, PROVISIONED_BY, best, candidates, claims_of, claims_of_volume, is_bound, is_delayed, is_used,
+    reference,
+};
+
+/// What volumes say who has made them.
+const PROVISIONER: &str = "windlass.dev/simulated";
+/// The provisioner of classes that have none.
+const NOBODY: &str = "kubernetes.io/no-provisioner";
+
+/// Adds the provisioner.
+pub(super) fn add(operator: Operator) -> Operator {
+    let consumers = Filter::new(|change: &windlass::controller::filter::Change<'_, Pod>| change.old.is_none());
+    let claims = Controller::new("provisioner", provide)
+        .field_manager(PROVISIONER)
+        .watches::<PersistentVolume>(claims_of_volume)
+        .watches::<StorageClass>(|class, ctx| windlass_loops::volumes::waiting(ctx, &class.name_any()))
+        .source(Watch::<Pod>::new().filter(consumers).map(|pod, _ctx| claims_of(pod)))
+        .concurrency(8);
+    let volumes = Controller::new("deleter", reclaim).field_manager(PROVISIONER);
+    operator.controller(claims).controller(volumes)
+}
+
+/// Sees to it that there is a volume for a claim.
+async fn provide(claim: Arc<PersistentVolumeClaim>, ctx: Context) -> Result<Action> {
+    let spec = claim.spec.clone().unwrap_or_default();
+    let names_one = spec.volume_name.as_deref().is_some_and(|name| !name.is_empty());
+    if is_bound(&claim) || claim.metadata.deletion_timestamp.is_some() || names_one {
+        return Ok(Action::done());
+    }
+    let class = match spec.storage_class_name.as_deref() {
+        Some("") => return Ok(Action::done()),
+        Some(name) => ctx.get::<StorageClass>(&ObjectKey::cluster(name))?,
+        None => None,
+    };
+    let delayed = class.as_ref().is_some_and(|class| is_delayed(class));
+    if delayed && !is_used(&claim, &ctx)? {
+        return Ok(Action::done());
+    }
+    if let Some(volume) = best(&claim, &candidates(&claim, &ctx)?, false) {
+        if delayed {
+            reserve(&volume, &claim, &ctx).await?;
+        }
+        return Ok(Action::done());
+    }
+    if class.as_ref().is_none_or(|class| class.provisioner != NOBODY) {
+        provision(&claim, class.as_deref(), &ctx).await?;
+    }
+    Ok(Action::done())
+}
+
+/// Keeps a volume for a claim, as a scheduler does.
+async fn reserve(volume: &Arc<PersistentVolume>, claim: &PersistentVolumeClaim, ctx: &Context) -> Result<()> {
+    if volume.spec.as_ref().is_some_and(|spec| spec.claim_ref.is_some()) {
+        return Ok(());
+    }
+    let patch = json!({
+        "metadata": {"resourceVersion": volume.metadata.resource_version, "annotations": {BY_CONTROLLER: "yes"}},
+        "spec": {"claimRef": reference(claim)},
+    });
+    ctx.patch(volume, &Patch::Merge(patch)).await?;
+    Ok(())
+}
+
+/// Makes a volume for a claim.
+async fn provision(claim: &PersistentVolumeClaim, class: Option<&StorageClass>, ctx: &Context) -> Result<()> {
+    let name = format!("pvc-{}", claim.metadata.uid.as_deref().unwrap_or_default());
+    if ctx.get::<PersistentVolume>(&ObjectKey::cluster(&name))?.is_some() {
+        return Ok(());
+    }
+    let spec = claim.spec.clone().unwrap_or_default();
+    let requests = spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
+    let size = requests.and_then(|requests| requests.get("storage").cloned());
+    let policy = class.and_then(|class| class.reclaim_policy.as_deref()).unwrap_or("Delete");
+    let volume = json!({
+        "metadata": {"name": name, "annotations": {PROVISIONED_BY: PROVISIONER}},
+        "spec": {
+            "capacity": {"storage": size.unwrap_or_else(|| Quantity("1Gi".to_owned()))},
+            "accessModes": spec.access_modes,
+            "volumeMode": spec.volume_mode,
+            "volumeAttributesClassName": spec.volume_attributes_class_name,
+            "persistentVolumeReclaimPolicy": policy,
+            "storageClassName": spec.storage_class_name,
+            "mountOptions": class.and_then(|class| class.mount_options.clone()),
+            "hostPath": {"path": format!("/var/lib/windlass/{name}"), "type": ""},
+            "claimRef": reference(claim),
+        },
+    });
+    ctx.create::<PersistentVolume>(serde_json::from_value(volume)?).await?;
+    ctx.event(claim).normal("ProvisioningSucceeded", &format!("Successfully provisioned volume {name}"));
+    Ok(())
+}
+
+/// Deletes a volume that was made for a claim which is gone.
+async fn reclaim(volume: Arc<PersistentVolume>, ctx: Context) -> Result<Action> {
+    let ours = volume.annotations().get(PROVISIONED_BY).is_some_and(|by| by == PROVISIONER);
+    let goes = volume.spec.as_ref().and_then(|spec| spec.persistent_volume_reclaim_policy.as_deref()) == Some("Delete");
+    let released = volume.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Released");
+    if ours && goes && released && volume.metadata.deletion_timestamp.is_none() {
+        ctx.delete(&volume).await?;
+    }
+    Ok(Action::done())
+}
