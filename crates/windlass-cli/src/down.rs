@@ -9,7 +9,7 @@ use std::{
 use anyhow::Context as _;
 use clap::Args;
 use rustix::process::{Pid, Signal, kill_process};
-use windlass_plane::FolderLock;
+use windlass_plane::DataDirLock;
 
 use crate::{
     confirm,
@@ -136,7 +136,7 @@ fn delete(folder: &Path) -> anyhow::Result<()> {
         .into());
     }
     // Nobody starts meanwhile.
-    let _lock = FolderLock::acquire(folder)?;
+    let _lock = DataDirLock::acquire(folder)?;
     for name in OURS {
         let path = folder.join(name);
         let removed = match fs::symlink_metadata(&path) {

@@ -107,7 +107,7 @@ fn main() -> ExitCode {
     // Not a command for people: the plane starts the processes of pods so.
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_some_and(|first| first == windlass_plane::POD_PROCESS) {
-        let error = windlass_plane::become_pod_process(arguments);
+        let error = windlass_plane::exec_pod_process(arguments);
         return failure::report(&anyhow::Error::new(error).context("cannot start a process of a pod"));
     }
     let cli = Cli::parse();

@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
-use windlass_plane::{FolderLock, Holder};
+use windlass_plane::{DataDirLock, Holder};
 
 use crate::ready_file;
 
@@ -49,7 +49,7 @@ pub(crate) enum Presence {
 impl Presence {
     /// Who is in the folder, which need not exist.
     pub(crate) fn of(folder: &Path) -> anyhow::Result<Self> {
-        let Some(Holder { process }) = FolderLock::holder(folder)? else { return Ok(Self::Nobody) };
+        let Some(Holder { process }) = DataDirLock::holder(folder)? else { return Ok(Self::Nobody) };
         let said = fs::read(file(folder)).ok().and_then(|text| serde_json::from_slice::<Running>(&text).ok());
         Ok(match said {
             Some(running) if Some(running.pid) == process => Self::Serving(running),
@@ -140,7 +140,7 @@ mod tests {
         announce(folder, "https://127.0.0.1:1").unwrap();
         assert_eq!(Presence::of(folder).unwrap(), Presence::Nobody, "there is no lock");
 
-        let lock = FolderLock::acquire(folder).unwrap();
+        let lock = DataDirLock::acquire(folder).unwrap();
         let Presence::Serving(running) = Presence::of(folder).unwrap() else { panic!("it must serve") };
         assert_eq!((running.pid, running.url.as_str()), (process::id(), "https://127.0.0.1:1"));
         fs::write(file(folder), serde_json::to_string(&Running { pid: 1, ..running }).unwrap()).unwrap();
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn a_process_that_does_not_have_the_file_is_known() {
         let folder = tempfile::tempdir().unwrap();
-        let _lock = FolderLock::acquire(folder.path()).unwrap();
+        let _lock = DataDirLock::acquire(folder.path()).unwrap();
         assert_eq!(has_lock_open(process::id(), folder.path()), Some(true));
         assert_eq!(has_lock_open(u32::MAX, folder.path()), Some(false));
     }

@@ -1,4 +1,4 @@
-//! The addresses of pods: pure.
+//! IP addresses of pods: pure.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -7,20 +7,20 @@ use std::{
 
 use windlass::key::ObjectKey;
 
-/// Where addresses come from when a node's own network has none left, or when it has no network.
+/// Network used when a node's own network is exhausted, or when it has none.
 const OVERFLOW: (u32, u32) = (u32::from_be_bytes([10, 128, 0, 0]), 1 << 22);
 
-/// Which pod has which address.
+/// The assignment of addresses to pods.
 #[derive(Debug, Default)]
 pub(super) struct Addresses {
     taken: HashSet<u32>,
     of_pods: HashMap<ObjectKey, u32>,
-    /// Where to look next, for each network, so that an address is not used again at once.
+    /// The next candidate of each network, so that an address is not reused at once.
     cursors: HashMap<u32, u32>,
 }
 
 impl Addresses {
-    /// Takes note of an address that a pod has. Of two pods with the same one, the first to go frees it.
+    /// Records an address that a pod already has. If two pods have the same one, the first to be deleted frees it.
     pub(super) fn learn(&mut self, pod: &ObjectKey, address: &str) {
         if let Ok(address) = address.parse::<Ipv4Addr>() {
             self.taken.insert(address.into());
@@ -28,7 +28,8 @@ impl Addresses {
         }
     }
 
-    /// The address of a pod, a new one if it has none. `network` is that of its node, as `10.244.0.0/24`.
+    /// Returns the address of a pod, assigning one if necessary. `network` is that of its node, such as
+    /// `10.244.0.0/24`.
     pub(super) fn of(&mut self, pod: &ObjectKey, network: Option<&str>) -> Ipv4Addr {
         if let Some(address) = self.of_pods.get(pod) {
             return (*address).into();
@@ -40,14 +41,14 @@ impl Addresses {
         address.into()
     }
 
-    /// A pod is gone.
+    /// Frees the address of a deleted pod.
     pub(super) fn release(&mut self, pod: &ObjectKey) {
         if let Some(address) = self.of_pods.remove(pod) {
             self.taken.remove(&address);
         }
     }
 
-    /// A free address of a network. Its first and last are no machine's, and the second is the bridge's.
+    /// Returns a free address of a network. The first and last are reserved, and the second is the bridge's.
     fn free(&mut self, (base, size): (u32, u32)) -> Option<u32> {
         let usable = size.checked_sub(3).filter(|usable| *usable > 0)?;
         let cursor = self.cursors.entry(base).or_default();

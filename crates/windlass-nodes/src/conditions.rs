@@ -1,11 +1,11 @@
-//! The phase and the conditions of a pod, which follow from its containers as a kubelet has them follow: pure.
+//! The phase and conditions of a pod, derived from its containers as a kubelet does: pure.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::containers::{has_succeeded, is_sidecar, items, restarts};
 
-/// The phase of a pod with this status. One that has ended stays so.
+/// The phase of a pod with this status. `Succeeded` and `Failed` are final.
 pub(super) fn phase(pod: &Value, status: &Value) -> &'static str {
     match status["phase"].as_str() {
         Some("Succeeded") => return "Succeeded",
@@ -42,7 +42,7 @@ pub(super) fn phase(pod: &Value, status: &Value) -> &'static str {
     }
 }
 
-/// The conditions that a kubelet gives to a pod with this status.
+/// The conditions that a kubelet sets for a pod with this status.
 pub(super) fn of_pod(pod: &Value, status: &Value) -> Vec<Value> {
     let (spec, phase) = (&pod["spec"], status["phase"].as_str().unwrap_or_default());
     let names = |entries: &[&Value]| {
@@ -82,7 +82,7 @@ pub(super) fn of_pod(pod: &Value, status: &Value) -> Vec<Value> {
     vec![condition("PodReadyToStartContainers", has_network, "", ""), initialized, pod_ready, containers_ready]
 }
 
-/// What is wrong with a pod's readiness gates.
+/// Messages for the readiness gates that are not met.
 fn closed_gates(pod: &Value, status: &Value) -> Vec<String> {
     let conditions = items(status, "conditions");
     let gates = items(&pod["spec"], "readinessGates").iter().filter_map(|gate| gate["conditionType"].as_str());
@@ -97,7 +97,7 @@ fn closed_gates(pod: &Value, status: &Value) -> Vec<String> {
     closed.collect()
 }
 
-/// Sets conditions by type. One whose status stays keeps its time.
+/// Sets conditions by type. A condition whose status does not change keeps its transition time.
 pub(super) fn set(status: &mut Value, conditions: &[Value], generation: Option<&Value>, now: Timestamp) {
     if conditions.is_empty() {
         return;
@@ -130,7 +130,7 @@ fn condition(kind: &str, holds: bool, reason: &str, message: &str) -> Value {
     condition
 }
 
-/// Containers with their statuses.
+/// Pairs containers with their statuses.
 fn pairs<'a>(
     spec: &'a Value,
     status: &'a Value,

@@ -1,4 +1,4 @@
-//! The statuses of a pod's containers, and how they change: pure.
+//! The container statuses of a pod, and how they change: pure.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -6,81 +6,81 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// Containers of a pod that change together.
+/// A set of containers that change together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Which {
-    /// The containers of a pod's `containers`.
+    /// Regular containers (`spec.containers`).
     Containers,
-    /// Init containers that end before the others begin.
+    /// Init containers that run to completion.
     Init,
-    /// The first of those that has not ended well.
+    /// The first init container that has not succeeded.
     NextInit,
-    /// Init containers that go on beside the containers.
+    /// Init containers that keep running beside the regular containers.
     Sidecars,
-    /// Those that somebody has put into a running pod.
+    /// Ephemeral containers.
     Ephemeral,
-    /// Containers and sidecars that have ended and that the pod's policy starts again.
+    /// Containers and sidecars that have terminated and that the restart policy restarts.
     Restarting,
-    /// Containers and sidecars that run.
+    /// Containers and sidecars that are running.
     Running,
-    /// Those of them that run another image than the pod asks for.
+    /// Running containers and sidecars whose image differs from the spec.
     Outdated,
 }
 
-/// What a container is doing.
+/// The state of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum State {
-    /// Nothing yet, or not any more for now.
+    /// Waiting to start or to be restarted.
     Waiting,
-    /// It runs.
+    /// Running.
     Running,
-    /// It has ended.
+    /// Terminated.
     Terminated,
 }
 
-/// A change of some containers' statuses.
+/// A change to the statuses of some containers.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Change {
-    /// Of which.
+    /// The containers to change.
     pub(super) of: Which,
-    /// What they do from now on; nothing else if it is left out.
+    /// The new state; unchanged if absent.
     #[serde(default)]
     pub(super) state: Option<State>,
-    /// Whether they are ready; running containers are not unless this says so.
+    /// Whether they are ready; running containers are not, unless set.
     #[serde(default)]
     pub(super) ready: Option<bool>,
-    /// Whether they have started, as a startup probe would find.
+    /// Whether they have passed their startup probe.
     #[serde(default)]
     pub(super) started: Option<bool>,
-    /// Why they wait or have ended.
+    /// The reason for waiting or termination.
     #[serde(default)]
     pub(super) reason: Option<String>,
-    /// The same for people.
+    /// The human-readable message for the reason.
     #[serde(default)]
     pub(super) message: Option<String>,
-    /// What they have ended with.
+    /// The exit code of terminated containers.
     #[serde(default)]
     pub(super) exit_code: Option<i64>,
 }
 
 impl Change {
-    /// A change to a state.
+    /// A transition to a state.
     pub(super) fn new(of: Which, state: State) -> Self {
         Self { of, state: Some(state), ready: None, started: None, reason: None, message: None, exit_code: None }
     }
 }
 
-/// The lists of a pod's containers: in the spec, and in the status.
+/// The container lists of a pod: field of the spec, field of the status.
 const LISTS: [(&str, &str); 3] = [
     ("initContainers", "initContainerStatuses"),
     ("containers", "containerStatuses"),
     ("ephemeralContainers", "ephemeralContainerStatuses"),
 ];
 
-/// Makes the statuses complete: an entry for each container, waiting if it is new.
+/// Adds a status for every container that has none; new containers are waiting.
 pub(super) fn complete(pod: &Value, status: &mut Value) {
     let initializing = !items(&pod["spec"], "initContainers").is_empty();
     for (list, statuses) in LISTS {
@@ -97,7 +97,7 @@ pub(super) fn complete(pod: &Value, status: &mut Value) {
                     "name": spec["name"], "image": spec["image"], "imageID": "", "restartCount": 0, "ready": false,
                     "lastState": {}, "state": {"waiting": {"reason": waits}},
                 });
-                // Init containers that are to end have no such thing.
+                // Init containers that run to completion do not report `started`.
                 if list != "ephemeralContainers" {
                     entry["started"] = false.into();
                 }
@@ -141,22 +141,22 @@ pub(super) fn apply(pod: &Value, status: &mut Value, change: &Change, now: Times
     }
 }
 
-/// Whether an init container goes on beside the containers.
+/// Whether an init container is a sidecar.
 pub(super) fn is_sidecar(spec: &Value) -> bool {
     spec["restartPolicy"] == "Always"
 }
 
-/// Whether a container goes on for as long as the pod does, unless it ends by itself.
+/// Whether a container is expected to run for as long as the pod does.
 fn goes_on(spec: &Value, list: &str) -> bool {
     list == "containers" || list == "initContainers" && is_sidecar(spec)
 }
 
-/// Whether a container has ended, and well.
+/// Whether a container has terminated successfully.
 pub(super) fn has_succeeded(entry: &Value) -> bool {
     entry["state"]["terminated"]["exitCode"] == 0
 }
 
-/// Whether a container has ended, or waits after having ended, and is to be started again.
+/// Whether a container has terminated, or waits after termination, and has to be restarted.
 pub(super) fn restarts(pod: &Value, spec: &Value, list: &str, entry: &Value) -> bool {
     let state = &entry["state"];
     let ended = state.get("terminated").or_else(|| {
@@ -167,7 +167,7 @@ pub(super) fn restarts(pod: &Value, spec: &Value, list: &str, entry: &Value) -> 
     let policy = match (list, is_sidecar(spec)) {
         ("ephemeralContainers", _) => "Never",
         ("initContainers", true) => "Always",
-        // They have to end once.
+        // They have to succeed once.
         ("initContainers", false) if pod["spec"]["restartPolicy"] == "Always" => "OnFailure",
         _ => pod["spec"]["restartPolicy"].as_str().unwrap_or("Always"),
     };
@@ -187,7 +187,7 @@ fn change_one(entry: &mut Value, spec: &Value, change: &Change, uid: &str, now: 
             entry["ready"] = false.into();
             entry["started"] = false.into();
         }
-        // One that runs goes on.
+        // A running container keeps running.
         Some(State::Running) if entry["state"].get("running").is_some() => {}
         Some(State::Running) => {
             begin(entry, spec, uid);
@@ -216,7 +216,7 @@ fn change_one(entry: &mut Value, spec: &Value, change: &Change, uid: &str, now: 
         }
     }
     if let Some(ready) = change.ready {
-        // One that has failed is not, whatever is said of those that end.
+        // A failed container is not ready, whatever the change says.
         entry["ready"] = (ready && (entry["state"].get("running").is_some() || has_succeeded(entry))).into();
     }
     if let Some(started) = change.started {
@@ -224,7 +224,7 @@ fn change_one(entry: &mut Value, spec: &Value, change: &Change, uid: &str, now: 
     }
 }
 
-/// A container begins anew: what it was is its last state.
+/// Starts a container: its previous state becomes the last state.
 fn begin(entry: &mut Value, spec: &Value, uid: &str) {
     remember(entry);
     let before = entry["containerID"].as_str().is_some_and(|id| !id.is_empty());
@@ -237,7 +237,7 @@ fn begin(entry: &mut Value, spec: &Value, uid: &str) {
     entry["containerID"] = format!("containerd://{}", digest(&[uid, name, &restarts.to_string()])).into();
 }
 
-/// Keeps the end of a container as its last state.
+/// Keeps the termination of a container as its last state.
 fn remember(entry: &mut Value) {
     if entry["state"].get("terminated").is_some() {
         entry["lastState"] = entry["state"].take();
@@ -254,7 +254,7 @@ fn described(change: &Change, into: &mut Map<String, Value>) -> Value {
     std::mem::take(into).into()
 }
 
-/// What an image would be called by its contents.
+/// A digest in place of the image's.
 fn image_id(image: &str) -> String {
     let name = image.split('@').next().unwrap_or(image);
     let (path, last) = name.rsplit_once('/').map_or(("", name), |(path, last)| (path, last));
@@ -268,8 +268,7 @@ fn image_id(image: &str) -> String {
     format!("{full}@sha256:{}", digest(&[image]))
 }
 
-/// Sixty-four hexadecimal digits that are always the same for the same words. Nothing depends on them being hard to
-/// guess.
+/// Returns 64 hexadecimal digits, always the same for the same words. They need not be hard to guess.
 pub(super) fn digest(words: &[&str]) -> String {
     let part = |salt: u8| {
         let mut hasher = DefaultHasher::new();
@@ -279,7 +278,7 @@ pub(super) fn digest(words: &[&str]) -> String {
     (0..4).map(part).collect()
 }
 
-/// A list, which may not be there.
+/// Returns the items of a list, or none if the field is absent.
 pub(super) fn items<'a>(value: &'a Value, field: &str) -> &'a [Value] {
     value[field].as_array().map_or(&[], Vec::as_slice)
 }

@@ -1,4 +1,4 @@
-//! The kubelets of all nodes: one controller of pods, and the writes that a [`PodRuntime`] asks for.
+//! The kubelets of all nodes: one pod controller, and the writes that a [`PodRuntime`] requests.
 
 use std::sync::{Arc, OnceLock};
 
@@ -24,12 +24,12 @@ use windlass::{
 
 use super::{
     addresses::Addresses,
-    keeper::as_nodes,
+    heartbeats::as_nodes,
     machine::{Fleet, runs},
     runtime::{Next, PodRuntime},
 };
 
-/// How many pods may be on their way to the server at a time.
+/// Number of pods that are synced at the same time.
 const CONCURRENCY: usize = 32;
 
 /// Adds the kubelets.
@@ -52,7 +52,7 @@ pub(super) fn add(operator: Operator, fleet: &Fleet, client: Client, runtime: Ar
     operator.controller(controller)
 }
 
-/// Whether a node begins to be run. Its heartbeats do not matter to its pods.
+/// Whether a node starts to be managed here. Heartbeats do not affect its pods.
 fn begins(change: &Change<'_, Node>) -> bool {
     !change.old.is_some_and(runs) && change.new.is_some_and(runs)
 }
@@ -64,7 +64,7 @@ fn pods_of_node(node: &Node, ctx: &Context) -> Vec<ObjectKey> {
     index.get(name).iter().map(|pod| ObjectKey::of(pod.as_ref())).collect()
 }
 
-/// The pods of nodes.
+/// Index of pods by node.
 fn by_node(ctx: &Context) -> Result<Index<Pod, String>> {
     let values = |pod: &Pod| pod.spec.iter().filter_map(|spec| spec.node_name.clone()).collect();
     Ok(ctx.index("node", values)?)
@@ -79,7 +79,7 @@ struct Kubelets {
     client: Client,
     shared: Arc<Shared>,
     runtime: Arc<dyn PodRuntime>,
-    /// Made of the first context.
+    /// Created from the first context.
     kubelet: OnceLock<Kubelet>,
 }
 
@@ -101,7 +101,7 @@ impl Reconciler<Pod> for Kubelets {
     }
 }
 
-/// What a runtime reports with: as the kubelets of all nodes.
+/// The reporting interface for runtimes, on behalf of all kubelets.
 pub(crate) struct Kubelet {
     ctx: Context,
     shared: Arc<Shared>,
@@ -110,7 +110,7 @@ pub(crate) struct Kubelet {
 impl Kubelet {
     fn new(ctx: &Context, client: &Client, shared: Arc<Shared>) -> Self {
         let kubelet = Self { ctx: as_nodes(ctx, client), shared };
-        // Addresses of before, if this is not the first start.
+        // Addresses assigned before a restart.
         let pods = kubelet.ctx.list::<Pod>().unwrap_or_default();
         let mut addresses = kubelet.shared.addresses.lock();
         for pod in pods.iter().filter(|pod| !is_on_host(pod)) {
@@ -122,7 +122,7 @@ impl Kubelet {
         kubelet
     }
 
-    /// What it reads with.
+    /// The context that it reads with.
     pub(crate) fn context(&self) -> &Context {
         &self.ctx
     }
@@ -135,7 +135,7 @@ impl Kubelet {
         internal.map_or_else(|| self.shared.fleet.address(node_name(pod)).to_string(), |own| own.address.clone())
     }
 
-    /// The address of a pod, which is given to it when this is first called: of its node's network, or the node's own.
+    /// The address of a pod, assigned on the first call: from its node's network, or the node's own.
     pub(crate) fn pod_address(&self, pod: &Pod) -> String {
         if is_on_host(pod) {
             return self.host_address(pod);
@@ -149,8 +149,8 @@ impl Kubelet {
         self.ctx.get::<Node>(&ObjectKey::cluster(node_name(pod))).ok().flatten()
     }
 
-    /// Writes what is different in a pod's status. Conditions of others stay, whatever has become of them meanwhile.
-    /// Answers whether something is.
+    /// Writes the changed fields of a pod's status. Conditions of other writers are kept, even if they changed
+    /// meanwhile. Returns whether anything was written.
     pub(crate) async fn write_status(&self, pod: &Pod, before: &Value, after: &Value) -> Result<bool> {
         let Some(changes) = difference(before, after) else { return Ok(false) };
         let patch = json!({"metadata": {"uid": pod.metadata.uid}, "status": changes});
@@ -159,20 +159,20 @@ impl Kubelet {
         Ok(true)
     }
 
-    /// Patches a pod, by merge patch.
+    /// Sends a merge patch for a pod.
     pub(crate) async fn patch(&self, pod: &Pod, patch: Value) -> Result<()> {
         self.ctx.patch(pod, &Patch::Merge(patch)).await?;
         Ok(())
     }
 
-    /// Removes a pod that is being deleted and has ended.
+    /// Removes a terminating pod whose containers have ended.
     pub(crate) async fn remove(&self, pod: &Pod) -> Result<()> {
         let params = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
         self.ctx.delete_with(pod, &params).await?;
         Ok(())
     }
 
-    /// Records an event of a pod's node about it.
+    /// Records an event about a pod, reported by its node.
     pub(crate) fn event(&self, pod: &Pod, kind: EventType, reason: &str, note: &str) {
         let about = ObjectReference { resource_version: pod.metadata.resource_version.clone(), ..pod.object_ref(&()) };
         let events = self.ctx.recorder().reporting("kubelet").from_instance(node_name(pod));
@@ -188,7 +188,7 @@ fn is_on_host(pod: &Pod) -> bool {
     pod.spec.as_ref().and_then(|spec| spec.host_network).unwrap_or_default()
 }
 
-/// What makes one status of the other, by strategic merge patch.
+/// The strategic merge patch that turns one status into the other.
 fn difference(before: &Value, after: &Value) -> Option<Value> {
     let empty = serde_json::Map::new();
     let (before, after) = (before.as_object().unwrap_or(&empty), after.as_object().unwrap_or(&empty));
@@ -200,7 +200,7 @@ fn difference(before: &Value, after: &Value) -> Option<Value> {
         }
         let old = old.as_array().map_or(&[][..], Vec::as_slice);
         let change = match (field.as_str(), value) {
-            // Merged by type: only what has changed is sent.
+            // Merged by type: only changed conditions are sent.
             ("conditions", Value::Array(items)) => {
                 items.iter().filter(|item| !old.contains(item)).cloned().collect::<Vec<_>>().into()
             }

@@ -1,28 +1,29 @@
-//! Nodes that are not there: a scheduler that gives pods to them, and a stand-in for their kubelets.
+//! Nodes of the embedded control plane: simulated ones, or ones that run pods as processes, and their scheduler.
 //!
-//! | module | what it is for |
+//! | module | contents |
 //! |---|---|
-//! | `machine` | pure: the Node object and the addresses of a simulated machine |
-//! | `keeper` | registers nodes, renews their leases, reports that they are ready |
-//! | `scheduler` | gives pods to nodes; its core is pure |
-//! | `stages` | pure: what becomes of simulated pods and nodes, as files declare it |
-//! | `containers`, `conditions` | pure: the parts of a pod's status |
-//! | `simulated` | a [`PodRuntime`] that runs nothing, by stages |
-//! | `volumes` | binds claims to volumes of nothing |
-//! | `kubelet` | takes the pods of nodes through their lives, by what a [`PodRuntime`] says |
+//! | `machine` | pure: the Node objects of simulated machines |
+//! | `heartbeats` | registers nodes, renews their leases, reports their status |
+//! | `scheduler` | assigns pods to nodes; its core is pure |
+//! | `kubelet` | syncs the pods of all nodes with a [`PodRuntime`] |
+//! | `stages` | pure: how the statuses of simulated pods and nodes change, declared in files |
+//! | `simulated` | the [`PodRuntime`] that runs nothing and follows the stages |
+//! | `processes` | the [`PodRuntime`] that runs containers as processes of this machine |
+//! | `containers`, `conditions`, `addresses` | pure: the parts of a pod's status |
+//! | `provisioner` | creates persistent volumes for claims |
 
 mod addresses;
 mod conditions;
 mod containers;
-mod keeper;
+mod heartbeats;
 mod kubelet;
 mod machine;
 mod processes;
+mod provisioner;
 mod runtime;
 mod scheduler;
 mod simulated;
 mod stages;
-mod volumes;
 
 use std::sync::Arc;
 
@@ -34,33 +35,34 @@ pub(crate) use self::{
     runtime::{Next, PodRuntime},
 };
 pub use self::{
-    processes::{POD_PROCESS, ProcessOptions, Processes, become_pod_process},
+    processes::{POD_PROCESS, ProcessOptions, Processes, exec_pod_process},
     stages::{StageError, Stages},
 };
 
-/// What nodes there are, and what runs pods on them.
+/// Number of nodes, and how their pods run.
 #[derive(Debug, Clone, Default)]
 pub struct NodeOptions {
-    /// How many; none means that nobody schedules or runs pods.
+    /// Number of nodes; with 0, pods are neither scheduled nor run.
     pub count: usize,
-    /// What runs the pods.
+    /// How pods run.
     pub runtime: Runtime,
-    /// What becomes of simulated pods and nodes, in place of the [default](Stages::default).
+    /// Stages of simulated pods and nodes, in place of the [default](Stages::default) ones.
     pub stages: Option<Stages>,
 }
 
-/// What runs the pods of nodes.
+/// How the pods of nodes run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Runtime {
-    /// Nothing: their status says what it would say if something did.
+    /// Simulated: nothing runs, but statuses change as if it did.
     #[default]
     Simulated,
-    /// Processes of this machine.
+    /// As processes of this machine.
     Processes(Processes),
 }
 
-/// An operator with a scheduler and the nodes. It runs as the scheduler; what nodes write, they write with a client of
-/// their own. If there is no loop that makes taints follow what nodes say (`lifecycle`), nodes do without.
+/// Returns an operator with a scheduler and the nodes. The operator's client is the scheduler's; nodes write with the
+/// client `nodes`. `lifecycle` tells whether the node lifecycle loop runs: without it, nodes remove their not-ready
+/// taints themselves.
 pub fn operator(options: &NodeOptions, nodes: Client, lifecycle: bool) -> Operator {
     let stages = options.stages.clone().unwrap_or_default();
     let runtime: Arc<dyn PodRuntime> = match &options.runtime {
@@ -68,7 +70,7 @@ pub fn operator(options: &NodeOptions, nodes: Client, lifecycle: bool) -> Operat
         Runtime::Processes(processes) => Arc::new(processes.clone()),
     };
     let fleet = machine::Fleet::new(options.count);
-    let operator = keeper::add(Operator::new("kube-scheduler"), &fleet, nodes.clone(), stages, lifecycle);
-    let operator = volumes::add(scheduler::add(operator));
+    let operator = heartbeats::add(Operator::new("kube-scheduler"), &fleet, nodes.clone(), stages, lifecycle);
+    let operator = provisioner::add(scheduler::add(operator));
     kubelet::add(operator, &fleet, nodes, runtime)
 }

@@ -1,4 +1,4 @@
-//! A simulated machine: pure data.
+//! The Node objects of simulated machines: pure.
 
 use std::{net::Ipv4Addr, sync::Arc};
 
@@ -6,26 +6,26 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use serde_json::{Value, json};
 
-/// What a node of a user's has to say, with [`FAKE`] as its value, to be kept and run like the plane's own.
+/// Annotation of user-created nodes that, with the value [`FAKE`], makes the plane run them like its own.
 pub(super) const NODE_ANNOTATION: &str = "windlass.dev/node";
 /// See [`NODE_ANNOTATION`].
 pub(super) const FAKE: &str = "fake";
 
 const KUBELET_VERSION: &str = "v1.36.4";
 
-/// The nodes that the plane has from the start.
+/// The nodes that the plane registers at start.
 #[derive(Debug, Clone)]
 pub(super) struct Fleet {
     names: Arc<[String]>,
 }
 
 impl Fleet {
-    /// So many: `node-1` and on.
+    /// A fleet of this many nodes: `node-1`, `node-2` and so on.
     pub(super) fn new(count: usize) -> Self {
         Self { names: (1..=count).map(|number| format!("node-{number}")).collect() }
     }
 
-    /// The address of a machine. One that a user has added has an address of another network.
+    /// The address of a machine. Nodes that users add are in another network.
     pub(super) fn address(&self, name: &str) -> Ipv4Addr {
         match self.names.iter().position(|known| known == name) {
             Some(index) => host_address(index),
@@ -41,7 +41,7 @@ impl Fleet {
         &self.names
     }
 
-    /// A node of the fleet as a kubelet registers it.
+    /// A node of the fleet, as a kubelet registers it.
     pub(super) fn node(&self, index: usize, now: Timestamp) -> Value {
         let name = &self.names[index];
         let cidr = pod_network(index);
@@ -58,13 +58,13 @@ impl Fleet {
     }
 }
 
-/// Whether a node is run by the stand-in: those of the fleet say so, and so may others.
+/// Whether a node is simulated here: it is part of the fleet or has the annotation.
 pub(super) fn runs(node: &Node) -> bool {
     let annotations = node.metadata.annotations.as_ref();
     annotations.and_then(|annotations| annotations.get(NODE_ANNOTATION)).is_some_and(|value| value == FAKE)
 }
 
-/// The labels that a kubelet gives its node.
+/// The labels that a kubelet sets on its node.
 pub(super) fn labels(name: &str) -> Value {
     json!({
         "beta.kubernetes.io/arch": ARCHITECTURE,
@@ -77,7 +77,7 @@ pub(super) fn labels(name: &str) -> Value {
 
 const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
 
-/// A node's status as a kubelet reports it. What `present` has of capacity, allocatable and addresses stays.
+/// A node's status as a kubelet reports it. Capacity, allocatable and addresses in `present` are kept.
 pub(super) fn status(name: &str, address: &str, present: Option<&Value>, now: Timestamp) -> Value {
     let kept = |field: &str| present.and_then(|status| status.get(field)).filter(|value| is_something(value)).cloned();
     let capacity = json!({
@@ -124,7 +124,7 @@ const CONDITIONS: [(&str, &str, &str, &str); 4] = [
     ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
 ];
 
-/// The conditions of a node that is well, with a heartbeat now. Those of others stay.
+/// The conditions of a ready node, with a current heartbeat. Conditions of other types are kept.
 pub(super) fn conditions(present: Option<&Value>, now: Timestamp) -> Value {
     let present = present.and_then(|status| status["conditions"].as_array());
     let find = |kind: &str| present.into_iter().flatten().find(|condition| condition["type"] == kind);
@@ -145,7 +145,7 @@ pub(super) fn conditions(present: Option<&Value>, now: Timestamp) -> Value {
     conditions.into()
 }
 
-/// Something that looks like a UUID, and is always the same for a node.
+/// A stable identifier in the format of a UUID.
 fn identity(name: &str, salt: u8) -> String {
     let hex = super::containers::digest(&[name, &salt.to_string()]);
     format!("{}-{}-4{}-8{}-{}", &hex[..8], &hex[8..12], &hex[12..15], &hex[15..18], &hex[18..30])
@@ -156,7 +156,7 @@ fn host_address(index: usize) -> Ipv4Addr {
     Ipv4Addr::from(u32::from(Ipv4Addr::new(172, 18, 0, 2)).wrapping_add(u32::try_from(index).unwrap_or(u32::MAX)))
 }
 
-/// The network of a node's pods: `10.244.N.0/24`.
+/// The pod network of a node: `10.244.N.0/24`.
 fn pod_network(index: usize) -> String {
     let base = Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 244, 0, 0)).wrapping_add((index as u32).wrapping_mul(256)));
     format!("{base}/24")

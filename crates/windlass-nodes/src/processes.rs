@@ -1,20 +1,18 @@
-//! Processes as pods: what containers would run, run as processes of this machine.
+//! Pods as processes: containers run as processes of this machine.
 //!
-//! There is no container engine and nothing of root's. A pod is a folder, a loopback address of its own and a process
-//! group for each container:
+//! There is no container engine, and no root privileges are needed. A pod has a directory, its own loopback address and
+//! a process group per container:
 //!
 //! | | |
 //! |---|---|
-//! | address | one of 127.0.0.0/8, as `status.podIP`, in `WINDLASS_POD_IP`, and wherever the downward API is asked for it; a program has to listen there, since ports of the machine's other addresses are shared by all pods |
-//! | image | a command, by a file of the user's (`images`) |
-//! | volumes | folders (`volumes` says how paths lead there) |
+//! | address | one of 127.0.0.0/8, in `status.podIP`, `WINDLASS_POD_IP` and the downward API; programs must listen on it, because all pods share the ports of the machine's other addresses |
+//! | image | a command, from the user's image file (`images`) |
+//! | volumes | directories (`volumes` describes how paths are rewritten) |
 //! | logs | files (`logs`) |
-//! | probes, hooks, restarts, init containers and sidecars, graceful ends | as a kubelet does |
+//! | probes, hooks, restarts, init containers, sidecars, graceful termination | as in a kubelet |
 //!
-//! [`Processes`] runs the pods of nodes, and answers for them when clients ask the API server for logs, `exec`, `attach`
-//! and `port-forward`.
+//! [`Processes`] runs the pods of nodes, and serves the API server's `logs`, `exec`, `attach` and `port-forward` for them.
 
-mod r#become;
 mod connections;
 mod container;
 mod downward;
@@ -24,6 +22,7 @@ mod launch;
 mod leftovers;
 mod logs;
 mod pod;
+mod pod_process;
 mod probes;
 mod root;
 mod sources;
@@ -52,39 +51,39 @@ use windlass::{Result, controller::Trigger, key::ObjectKey};
 use windlass_apiserver::pod_connections::PodConnections;
 use windlass_clock::now_in_seconds;
 
-pub use self::r#become::{POD_PROCESS, become_pod_process};
+pub use self::pod_process::{POD_PROCESS, exec_pod_process};
 use self::{
     launch::Spawner,
     pod::{Run, Shared},
 };
 use crate::{Kubelet, Next, PodRuntime};
 
-/// How long processes that are killed may take to be gone.
+/// How long killed processes may take to end.
 const CLOSING: Duration = Duration::from_millis(200);
 
-/// How pods are run as processes.
+/// Options for running pods as processes.
 #[derive(Debug, Clone)]
 pub struct ProcessOptions {
-    /// The folder of pods, their logs and volumes.
-    pub folder: PathBuf,
-    /// The file that says what images are on this machine.
+    /// The directory for pods, their logs and volumes.
+    pub directory: PathBuf,
+    /// The file that maps images to programs on this machine.
     pub images: Option<PathBuf>,
-    /// A program that starts the others: run with [`POD_PROCESS`] and what follows, it has to call
-    /// [`become_pod_process`]. With one, terminals are complete, and no process outlives the plane, whatever becomes of
-    /// that.
+    /// A program that starts the pod processes: run with [`POD_PROCESS`] and further arguments, it must call
+    /// [`exec_pod_process`]. With a launcher, terminals work fully, and no process outlives the plane even if the plane
+    /// is killed.
     pub launcher: Option<PathBuf>,
-    /// The pause before a container that has failed twice is started again; it doubles with every failure.
-    pub pause: Duration,
+    /// Backoff before a container that has failed twice is restarted; it doubles with every failure.
+    pub restart_backoff: Duration,
 }
 
 impl ProcessOptions {
-    /// Pods in a folder, with images that need no file.
-    pub fn new(folder: impl Into<PathBuf>) -> Self {
-        Self { folder: folder.into(), images: None, launcher: None, pause: Duration::from_secs(10) }
+    /// Options with a directory and without an image file.
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        Self { directory: directory.into(), images: None, launcher: None, restart_backoff: Duration::from_secs(10) }
     }
 }
 
-/// Runs pods as processes. A cheap handle: clones share them. When the last one is dropped, the processes end.
+/// Runs pods as processes. A cheap handle: clones share the pods. Dropping the last one kills the processes.
 #[derive(Clone)]
 pub struct Processes {
     inner: Arc<Inner>,
@@ -99,22 +98,22 @@ struct Inner {
 #[derive(Default)]
 struct Pods {
     runs: HashMap<String, Arc<Run>>,
-    /// Which pod of a name was seen last.
+    /// The UID of the latest pod with each key.
     uids: HashMap<ObjectKey, String>,
     addresses: HashMap<String, Ipv4Addr>,
     next: u32,
-    /// The lives of pods; they end with this.
+    /// The tasks that run pods; they are aborted when this is dropped.
     lives: JoinSet<()>,
 }
 
 impl Processes {
-    /// Nothing yet: the folder is taken when nodes begin to run pods.
+    /// Creates the runtime. The directory is not touched before nodes run pods.
     pub fn new(options: ProcessOptions) -> io::Result<Self> {
         let shared = Shared {
-            folder: options.folder,
+            directory: options.directory,
             images: options.images,
             launcher: options.launcher,
-            pause: options.pause,
+            restart_backoff: options.restart_backoff,
             api: OnceLock::new(),
             wake: OnceLock::new(),
             closing: AtomicBool::new(false),
@@ -124,23 +123,22 @@ impl Processes {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Says where the API server is reached, for programs that look for it in their environment.
+    /// Sets the address of the API server, for the environment of pods.
     pub fn set_api_server(&self, address: SocketAddr) {
         let _ = self.inner.shared.api.set(address);
     }
 
-    /// What answers for the pods when clients ask the API server. It does not keep them running.
+    /// Returns the handler for `logs`, `exec`, `attach` and `port-forward`. It does not keep the pods running.
     pub fn connections(&self) -> Arc<dyn PodConnections> {
-        Arc::new(connections::Answering(Arc::downgrade(&self.inner)))
+        Arc::new(connections::ProcessConnections(Arc::downgrade(&self.inner)))
     }
 
-    /// Ends all processes, with a chance to end by themselves. What is known of pods stays as it was: the next plane
-    /// starts them again.
+    /// Stops all processes gracefully. Pod statuses are not updated: the next plane restarts the pods.
     pub async fn shutdown(&self, within: Duration) {
         self.inner.shared.closing.store(true, Ordering::Relaxed);
         let runs: Vec<Arc<Run>> = self.inner.pods.lock().runs.values().cloned().collect();
         runs.iter().for_each(|run| run.end_within(within));
-        // Those that do not end are killed when their lives are cut off.
+        // Processes that do not end in time are killed when their tasks are aborted.
         let all = async {
             for run in &runs {
                 run.until_over().await;
@@ -190,20 +188,20 @@ impl Processes {
         let on_host = pod.spec.as_ref().and_then(|spec| spec.host_network).unwrap_or_default();
         let mut pods = self.inner.pods.lock();
         let shared = &self.inner.shared;
-        let address = if on_host { Ipv4Addr::LOCALHOST } else { pods.address(uid, &shared.folder) };
+        let address = if on_host { Ipv4Addr::LOCALHOST } else { pods.address(uid, &shared.directory) };
         let run = Run::new(pod, uid, address, Ipv4Addr::LOCALHOST, kubelet.context().client(), shared.clone());
-        if let Err(error) = fs::create_dir_all(&run.folder) {
-            tracing::warn!(%error, folder = %run.folder.display(), "a pod has no folder");
+        if let Err(error) = fs::create_dir_all(&run.directory) {
+            tracing::warn!(%error, directory = %run.directory.display(), "failed to create the directory of a pod");
         }
         pods.runs.insert(uid.to_owned(), run.clone());
-        // Those that are over.
+        // Reap finished tasks.
         while pods.lives.try_join_next().is_some() {}
         pods.lives.spawn(run.clone().live());
         run
     }
 
-    /// Learns the addresses of pods that were there before, and removes the folders of those that went while no plane was
-    /// there.
+    /// Learns the addresses of existing pods, and removes the directories of pods that were deleted while no plane was
+    /// running.
     fn tidy(&self, kubelet: &Kubelet) {
         self.inner.tidied.call_once(|| {
             let Ok(pods) = kubelet.context().list::<Pod>() else { return };
@@ -211,10 +209,12 @@ impl Processes {
                 self.inner.pods.lock().learn(pod);
             }
             let known: HashSet<&str> = pods.iter().filter_map(|pod| pod.metadata.uid.as_deref()).collect();
-            let folders =
-                fs::read_dir(self.inner.shared.folder.join("pods")).into_iter().flatten().filter_map(io::Result::ok);
-            for folder in folders.filter(|folder| !folder.file_name().to_str().is_some_and(|uid| known.contains(uid))) {
-                let _ = fs::remove_dir_all(folder.path());
+            let directories =
+                fs::read_dir(self.inner.shared.directory.join("pods")).into_iter().flatten().filter_map(io::Result::ok);
+            for directory in
+                directories.filter(|directory| !directory.file_name().to_str().is_some_and(|uid| known.contains(uid)))
+            {
+                let _ = fs::remove_dir_all(directory.path());
             }
         });
     }
@@ -222,18 +222,18 @@ impl Processes {
     fn forget(&self, key: &ObjectKey) {
         let mut pods = self.inner.pods.lock();
         let Some(uid) = pods.uids.remove(key) else { return };
-        let folder = self.inner.shared.folder.join("pods").join(&uid);
+        let directory = self.inner.shared.directory.join("pods").join(&uid);
         pods.addresses.remove(&uid);
         let Some(run) = pods.runs.remove(&uid) else {
             drop(pods);
-            let _ = fs::remove_dir_all(folder);
+            let _ = fs::remove_dir_all(directory);
             return;
         };
-        // Whoever removes a pod at once does not wait for its processes, but they get to know.
+        // The API object is deleted already; its processes still get a chance to end.
         run.end_within(Duration::from_secs(2));
         let over = async move {
             run.until_over().await;
-            let _ = fs::remove_dir_all(folder);
+            let _ = fs::remove_dir_all(directory);
         };
         pods.lives.spawn(over);
     }
@@ -241,8 +241,8 @@ impl Processes {
 
 impl PodRuntime for Processes {
     fn attach(&self, wake: Trigger) {
-        // What another plane may have left running here.
-        let pods = fs::read_dir(self.inner.shared.folder.join("pods")).into_iter().flatten();
+        // Processes left behind by an earlier plane.
+        let pods = fs::read_dir(self.inner.shared.directory.join("pods")).into_iter().flatten();
         for pod in pods.filter_map(io::Result::ok) {
             leftovers::end(&pod.path().join("processes"));
         }
@@ -259,18 +259,18 @@ impl PodRuntime for Processes {
 }
 
 impl Pods {
-    /// Takes note of the address that a pod has from before.
+    /// Records the address that a pod already has.
     fn learn(&mut self, pod: &Pod) {
         let had = pod.status.as_ref().and_then(|status| status.pod_ip.as_deref()?.parse::<Ipv4Addr>().ok());
         let had = had.filter(|had| had.is_loopback() && *had != Ipv4Addr::LOCALHOST);
         self.addresses.extend(pod.metadata.uid.clone().zip(had));
     }
 
-    /// An address that no other pod has, and which a pod of before keeps. The network differs between folders, so that
-    /// planes beside each other rarely meet.
-    fn address(&mut self, uid: &str, folder: &Path) -> Ipv4Addr {
+    /// Returns the pod's existing address, or one that no other pod has. The network is derived from the directory, so
+    /// that planes on the same machine rarely collide.
+    fn address(&mut self, uid: &str, directory: &Path) -> Ipv4Addr {
         let mut hasher = DefaultHasher::new();
-        folder.hash(&mut hasher);
+        directory.hash(&mut hasher);
         let network = 16 + (hasher.finish() % 200) as u8;
         if let Some(had) = self.addresses.get(uid) {
             return *had;
@@ -291,7 +291,7 @@ impl Pods {
 
 impl fmt::Debug for Processes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Processes").field("folder", &self.inner.shared.folder).finish_non_exhaustive()
+        f.debug_struct("Processes").field("directory", &self.inner.shared.directory).finish_non_exhaustive()
     }
 }
 
@@ -303,7 +303,7 @@ impl PartialEq for Processes {
 
 impl Eq for Processes {}
 
-/// The log of a container's run in a pod's folder.
+/// The path of a container's log within its pod's directory.
 fn log_path(pod: &Path, container: &str, restarts: i32) -> PathBuf {
     pod.join("logs").join(container).join(format!("{restarts}.log"))
 }

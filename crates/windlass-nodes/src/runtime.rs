@@ -1,4 +1,4 @@
-//! What runs the pods of a node.
+//! The interface to whatever runs the pods of a node.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,29 +8,28 @@ use windlass::{Result, controller::Trigger, key::ObjectKey};
 
 use super::Kubelet;
 
-/// What is to become of a pod for now.
+/// When to sync a pod again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Nothing until it changes, or until the runtime [asks](PodRuntime::attach) for it.
+    /// When the pod changes, or the runtime [requests](PodRuntime::attach) it.
     Wait,
-    /// Look again after a time.
+    /// After this time.
     After(Duration),
 }
 
-/// What runs the pods of nodes. The [`Kubelet`] calls it and does its writes.
+/// Runs the pods of nodes. The [`Kubelet`] calls it and performs its writes.
 ///
-/// It is never called twice at a time for the same pod, and may be called at any time for no reason.
+/// It is never called concurrently for the same pod, and may be called at any time without a change.
 pub(crate) trait PodRuntime: Send + Sync + 'static {
-    /// Is given, before everything else, what asks for a call of [`sync`](Self::sync) from elsewhere, as when a process
-    /// has ended.
+    /// Called first, with a trigger that requests a call of [`sync`](Self::sync), for example when a process has ended.
     fn attach(&self, wake: Trigger) {
         let _ = wake;
     }
 
-    /// Brings a pod further: it is new, it has changed, somebody asked, or the time that was asked for has come. A pod
-    /// that is being deleted is [removed](Kubelet::remove) by the runtime when nothing of it runs any more.
+    /// Moves a pod towards its desired state: it is new or has changed, the trigger fired, or the requested time has
+    /// passed. A terminating pod is [removed](Kubelet::remove) by the runtime once nothing of it runs.
     fn sync<'a>(&'a self, pod: Arc<Pod>, kubelet: &'a Kubelet) -> BoxFuture<'a, Result<Next>>;
 
-    /// A pod is gone from the server, whether it has ended or not.
+    /// Called when a pod has been deleted from the server, whether its containers have ended or not.
     fn gone(&self, pod: &ObjectKey);
 }

@@ -1,18 +1,18 @@
-//! The scheduler: gives pods to nodes.
+//! The scheduler: assigns pods to nodes.
 //!
-//! What it knows is kept current by the events of the informers; a decision looks at nodes and at shapes of pods, never
-//! at all pods. A pod that has been decided about counts as placed while its binding is on its way to the server.
+//! Informer events keep its state current; a decision looks at nodes and equivalence classes of pods, never at all
+//! pods. A pod with a decision counts as placed while its binding is being sent to the server.
 
 mod cluster;
 mod decide;
-mod near;
 mod pending;
+mod pod_affinity;
 mod preempt;
+mod requirements;
 mod resources;
 mod score;
-mod spread;
 mod state;
-mod wish;
+mod topology_spread;
 
 use std::sync::Arc;
 
@@ -34,12 +34,12 @@ use windlass::{
 };
 use windlass_clock::now_in_seconds;
 
-use self::state::{Displacement, State, Step};
+use self::state::{PreemptionVictims, State, Step};
 
-/// The name that pods ask for it by, and that it writes as.
+/// The scheduler name in pod specs and events.
 const NAME: &str = "default-scheduler";
 const FIELD_MANAGER: &str = "kube-scheduler";
-/// How many bindings may be on their way at a time.
+/// Number of bindings in flight.
 const CONCURRENCY: usize = 64;
 
 /// Adds the scheduler.
@@ -56,22 +56,22 @@ async fn run(ctx: Context, shutdown: Shutdown) -> Result<()> {
     let told = shared.clone();
     let _nodes = nodes.subscribe(move |event| {
         told.tell(|state| match &event {
-            Event::Added { object, .. } | Event::Updated { new: object, .. } => state.node_is(object),
-            Event::Deleted { object } => state.node_is_gone(&object.name_any()),
+            Event::Added { object, .. } | Event::Updated { new: object, .. } => state.update_node(object),
+            Event::Deleted { object } => state.remove_node(&object.name_any()),
         })
     });
     let told = shared.clone();
     let _namespaces = namespaces.subscribe(move |event| {
         told.tell(|state| match &event {
-            Event::Added { object, .. } | Event::Updated { new: object, .. } => state.namespace_is(object),
-            Event::Deleted { object } => state.namespace_is_gone(&object.name_any()),
+            Event::Added { object, .. } | Event::Updated { new: object, .. } => state.update_namespace(object),
+            Event::Deleted { object } => state.remove_namespace(&object.name_any()),
         })
     });
     let told = shared.clone();
     let _claims = claims.subscribe(move |event| {
         told.tell(|state| match &event {
-            Event::Added { object, .. } | Event::Updated { new: object, .. } => state.claim_is(object),
-            Event::Deleted { object } => state.claim_is_gone(object),
+            Event::Added { object, .. } | Event::Updated { new: object, .. } => state.update_claim(object),
+            Event::Deleted { object } => state.remove_claim(object),
         })
     });
     nodes.synced().await;
@@ -80,9 +80,9 @@ async fn run(ctx: Context, shutdown: Shutdown) -> Result<()> {
     let told = shared.clone();
     let _pods = pods.subscribe(move |event| {
         told.tell(|state| match &event {
-            Event::Added { object, .. } => state.pod_is(None, object),
-            Event::Updated { old, new } => state.pod_is(Some(old), new),
-            Event::Deleted { object } => state.pod_is_gone(object),
+            Event::Added { object, .. } => state.update_pod(None, object),
+            Event::Updated { old, new } => state.update_pod(Some(old), new),
+            Event::Deleted { object } => state.remove_pod(object),
         })
     });
     pods.synced().await;
@@ -93,15 +93,15 @@ async fn run(ctx: Context, shutdown: Shutdown) -> Result<()> {
 }
 
 struct Shared {
-    /// Held for as long as an event or a decision takes.
+    /// Locked for the duration of one event or decision.
     state: Mutex<State>,
     changed: Notify,
 }
 
-/// What came of a step.
+/// The result of a step.
 struct Done {
     pod: Arc<Pod>,
-    /// Whether the pod is to be tried again.
+    /// Whether to try the pod again.
     again: bool,
 }
 
@@ -134,7 +134,7 @@ impl Shared {
             tokio::select! {
                 Some(done) = steps.join_next() => {
                     if let Ok(Done { pod, again: true }) = done {
-                        self.state.lock().not_bound(&pod, Instant::now());
+                        self.state.lock().binding_failed(&pod, Instant::now());
                     }
                 }
                 () = self.changed.notified() => {}
@@ -146,22 +146,22 @@ impl Shared {
 
 async fn perform(ctx: Context, step: Step) -> Done {
     let pod = match &step {
-        Step::Bind { pod, .. } | Step::Refuse { pod, .. } => pod.clone(),
+        Step::Bind { pod, .. } | Step::Unschedulable { pod, .. } => pod.clone(),
     };
     let outcome = match step {
         Step::Bind { pod, node } => bind(&ctx, &pod, &node).await,
-        Step::Refuse { pod, message, preemption } => {
-            refuse(&ctx, &pod, &message, preemption.as_ref()).await.map(|()| false)
+        Step::Unschedulable { pod, message, preemption } => {
+            report_unschedulable(&ctx, &pod, &message, preemption.as_ref()).await.map(|()| false)
         }
     };
     let again = outcome.unwrap_or_else(|error| {
-        tracing::debug!(%error, "a pod was not scheduled");
+        tracing::debug!(%error, "failed to schedule a pod");
         true
     });
     Done { pod, again }
 }
 
-/// Binds a pod to a node. Answers whether it has to be tried again.
+/// Binds a pod to a node. Returns whether to try again.
 async fn bind(ctx: &Context, pod: &Pod, node: &str) -> Result<bool> {
     let key = ObjectKey::of(pod);
     let namespace = key.namespace().unwrap_or_default();
@@ -178,18 +178,23 @@ async fn bind(ctx: &Context, pod: &Pod, node: &str) -> Result<bool> {
             record(ctx, pod, EventType::Normal, "Scheduled", "Binding", &note);
             Ok(false)
         }
-        // It is gone, about to go, or somebody else has bound it; the watch tells.
+        // The pod is deleted, terminating, or already bound; the watch will tell.
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(false),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Says of a pod that there is no node for it.
-async fn refuse(ctx: &Context, pod: &Pod, message: &str, preemption: Option<&Displacement>) -> Result<()> {
+/// Reports that a pod is unschedulable.
+async fn report_unschedulable(
+    ctx: &Context,
+    pod: &Pod,
+    message: &str,
+    preemption: Option<&PreemptionVictims>,
+) -> Result<()> {
     record(ctx, pod, EventType::Warning, "FailedScheduling", "Scheduling", message);
-    if let Some(Displacement { node, victims }) = preemption {
+    if let Some(PreemptionVictims { node, victims }) = preemption {
         for (victim, uid) in victims {
-            displace(ctx, victim, uid, node, pod).await?;
+            preempt(ctx, victim, uid, node, pod).await?;
         }
     }
     let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
@@ -217,8 +222,8 @@ async fn refuse(ctx: &Context, pod: &Pod, message: &str, preemption: Option<&Dis
     Ok(())
 }
 
-/// Makes a pod leave a node for a more important one.
-async fn displace(ctx: &Context, victim: &ObjectKey, uid: &str, node: &str, by: &Pod) -> Result<()> {
+/// Deletes a victim of preemption.
+async fn preempt(ctx: &Context, victim: &ObjectKey, uid: &str, node: &str, by: &Pod) -> Result<()> {
     let pods: Api<Pod> = Api::namespaced(ctx.client(), victim.namespace().unwrap_or_default());
     let condition = json!({
         "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",

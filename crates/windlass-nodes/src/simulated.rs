@@ -1,4 +1,4 @@
-//! A runtime that runs nothing: stages say what becomes of pods.
+//! A pod runtime that runs nothing: stages define how pod statuses change.
 
 use std::{
     collections::HashMap,
@@ -20,23 +20,23 @@ use super::{
     stages::{Chosen, Environment, Stages, Subject, Transition, choose, transition, with_facts},
 };
 
-/// Where the objects of a subject are in their stages.
+/// The current stages of all objects of one kind.
 #[derive(Debug)]
 pub(super) struct Simulation {
     pub(super) stages: Stages,
     subject: Subject,
-    /// The stages that objects are in, with the objects' uids.
+    /// The stages that objects are in, with the objects' UIDs.
     places: Mutex<HashMap<ObjectKey, (String, Vec<Chosen>)>>,
 }
 
-/// What is to be done about an object.
+/// The next step for an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Plan {
-    /// Nothing until it changes.
+pub(super) enum StageStep {
+    /// Nothing until the object changes.
     Wait,
-    /// Look again after a time.
+    /// Check again after this time.
     After(Duration),
-    /// End this stage, and say what came of it.
+    /// End this stage and apply its transition.
     End(usize),
 }
 
@@ -45,8 +45,8 @@ impl Simulation {
         Self { stages, subject, places: Mutex::default() }
     }
 
-    /// What is to be done about an object, given with its facts.
-    pub(super) fn plan(&self, key: &ObjectKey, object: &Value, now: Timestamp) -> Plan {
+    /// Returns the next step for an object, which is passed with its facts.
+    pub(super) fn next_step(&self, key: &ObjectKey, object: &Value, now: Timestamp) -> StageStep {
         let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
         let mut hasher = DefaultHasher::new();
         (text("uid"), text("resourceVersion")).hash(&mut hasher);
@@ -55,18 +55,18 @@ impl Simulation {
         let chosen = choose(&self.stages, self.subject, object, before, hasher.finish(), now);
         let Some(next) = chosen.iter().min_by_key(|chosen| chosen.due).copied() else {
             places.remove(key);
-            return Plan::Wait;
+            return StageStep::Wait;
         };
         if next.due <= now {
             let others = chosen.into_iter().filter(|chosen| chosen.stage != next.stage).collect();
             places.insert(key.clone(), (text("uid").to_owned(), others));
-            return Plan::End(next.stage);
+            return StageStep::End(next.stage);
         }
         places.insert(key.clone(), (text("uid").to_owned(), chosen));
-        if next.due == Timestamp::MAX { Plan::Wait } else { Plan::After(until(next.due, now)) }
+        if next.due == Timestamp::MAX { StageStep::Wait } else { StageStep::After(until(next.due, now)) }
     }
 
-    /// The end of a stage has changed nothing: it is not ended again while the object stays in it.
+    /// Records that the end of a stage changed nothing: it is not ended again while the object stays in it.
     pub(super) fn exhausted(&self, key: &ObjectKey, stage: usize) {
         if let Some((_, chosen)) = self.places.lock().get_mut(key) {
             chosen.push(Chosen { stage, due: Timestamp::MAX });
@@ -96,10 +96,10 @@ impl Simulated {
     async fn advance(&self, pod: Arc<Pod>, kubelet: &Kubelet) -> Result<Next> {
         let key = ObjectKey::of(pod.as_ref());
         let object = with_facts(serde_json::to_value(&*pod)?);
-        let stage = match self.simulation.plan(&key, &object, now()) {
-            Plan::Wait => return Ok(Next::Wait),
-            Plan::After(delay) => return Ok(Next::After(delay)),
-            Plan::End(stage) => stage,
+        let stage = match self.simulation.next_step(&key, &object, now()) {
+            StageStep::Wait => return Ok(Next::Wait),
+            StageStep::After(delay) => return Ok(Next::After(delay)),
+            StageStep::End(stage) => stage,
         };
         let environment = Environment {
             now: now_in_seconds(),
@@ -114,7 +114,7 @@ impl Simulated {
         Ok(Next::Wait)
     }
 
-    /// Does what a transition says. Answers whether that was something.
+    /// Performs a transition. Returns whether anything changed.
     async fn perform(&self, pod: &Pod, object: &Value, transition: Transition, kubelet: &Kubelet) -> Result<bool> {
         let Transition { status, finalizers, delete, event } = transition;
         let mut changed = delete;

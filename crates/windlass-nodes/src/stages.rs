@@ -1,11 +1,12 @@
-//! Stages: what becomes of simulated pods and nodes, declared in the way of kwok.
+//! Stages: how the statuses of simulated pods and nodes change, declared in the style of kwok.
 //!
-//! A stage says of which objects it is ([`selector`]), how long they stay as they are ([`delay`](choose)), and what
-//! becomes of them ([`transition`]). All of it is pure: an object, what is known beside it and a number for chance in, a
-//! transition out. The default stages are in `default.yaml`; `docs/src/nodes.md` describes the format.
+//! A stage defines which objects it applies to ([`selector`]), how long they stay in it ([`delay`](selection)), and how
+//! they change at its end ([`transition`]). Everything is pure: the inputs are an object, its environment and a random
+//! number, the output is a transition. The default stages are in `default.yaml`; `docs/src/nodes.md` describes the
+//! format.
 
-mod choose;
 mod facts;
+mod selection;
 mod selector;
 mod spec;
 mod template;
@@ -19,35 +20,35 @@ use windlass_schema::yaml;
 
 use self::spec::Stage;
 pub(super) use self::{
-    choose::{Chosen, choose},
     facts::with_facts,
+    selection::{Chosen, choose},
     spec::Subject,
     transition::{Environment, Transition, transition},
 };
 
 const DEFAULT: &str = include_str!("stages/default.yaml");
 
-/// What becomes of simulated pods and nodes: a set of stages. Cheap to clone.
+/// A set of stages for simulated pods and nodes. Cheap to clone.
 #[derive(Clone)]
 pub struct Stages {
     stages: Arc<[Stage]>,
 }
 
-/// Why a text is no set of stages.
+/// An invalid stage.
 #[derive(Debug, thiserror::Error)]
 #[error("stage {stage}: {why}")]
 pub struct StageError {
-    /// The name of the stage, or its number if it has none.
+    /// The name of the stage, or its index if it has none.
     pub stage: String,
-    /// What is wrong with it.
+    /// The problem.
     pub why: String,
 }
 
 impl Stages {
-    /// The stages of a text: YAML documents of the kind `Stage`, or `List`s of them.
+    /// Parses stages: YAML documents of kind `Stage`, or `List`s of them.
     ///
     /// # Errors
-    /// When one of them is none.
+    /// Returns an error if one of them is invalid.
     pub fn parse(text: &str) -> Result<Self, StageError> {
         let mut stages = Vec::new();
         for (number, document) in documents(text).enumerate() {
@@ -57,7 +58,7 @@ impl Stages {
                 Value::Null => {}
                 Value::Object(mut list) if list.get("kind").is_some_and(|kind| kind == "List") => {
                     let items = list.remove("items").and_then(|items| serde_json::from_value(items).ok());
-                    let items: Vec<Value> = items.ok_or_else(|| wrong("a list has items".to_owned()))?;
+                    let items: Vec<Value> = items.ok_or_else(|| wrong("a List needs items".to_owned()))?;
                     for item in items {
                         stages.push(stage(item, number)?);
                     }
@@ -68,7 +69,7 @@ impl Stages {
         Ok(Self { stages: stages.into() })
     }
 
-    /// These stages and others: one of the others takes the place of one with the same name.
+    /// Merges two sets of stages: one of `others` replaces one with the same name.
     #[must_use]
     pub fn with(&self, others: &Self) -> Self {
         let kept = self.stages.iter().filter(|one| !others.stages.iter().any(|other| other.name == one.name));
@@ -81,7 +82,7 @@ impl Stages {
 }
 
 impl Default for Stages {
-    /// What kubelets do, if nothing fails.
+    /// The behaviour of kubelets when nothing fails.
     fn default() -> Self {
         Self::parse(DEFAULT).expect("the default stages must be stages")
     }
@@ -100,7 +101,7 @@ fn stage(value: Value, number: usize) -> Result<Stage, StageError> {
     Stage::compile(document).map_err(wrong)
 }
 
-/// The documents of a text, which lines of `---` divide.
+/// Splits a text into documents at lines of `---`.
 fn documents(text: &str) -> impl Iterator<Item = String> {
     let mut documents = vec![String::new()];
     for line in text.lines() {

@@ -1,7 +1,7 @@
-//! Files with secrets in them.
+//! Reading and writing files that hold secrets.
 //!
 //! A file is readable by its owner alone from the moment it exists, and appears under its name complete or not at all.
-//! Nothing is synced: after a power cut a file may be empty, which [`read`] reports as absent, and it is made again.
+//! Nothing is synced: after a power failure a file may be empty, which [`read`] reports as absent, so it is recreated.
 
 use std::{
     fs, io,
@@ -10,22 +10,22 @@ use std::{
     path::Path,
 };
 
-/// Mode of keys and of whatever contains one.
+/// Mode of private keys and of files that contain one.
 pub(crate) const SECRET: u32 = 0o600;
 /// Mode of certificates.
 pub(crate) const PUBLIC: u32 = 0o644;
 
-/// Makes a folder and its parents, entered by the owner alone. Folders that exist stay as they are.
-pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
+/// Creates a directory and its parents, accessible to the owner only. Existing directories keep their mode.
+pub(crate) fn create_directory(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Replaces a file at once: readers see the old contents or the new, never a part.
+/// Replaces a file atomically: readers see the old contents or the new, never a part.
 pub(crate) fn replace(path: &Path, contents: &str, mode: u32) -> io::Result<()> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(format!(".{}.tmp", std::process::id()));
     let temporary = Path::new(&temporary);
-    // A leftover may have any mode or be a link: `create_new` makes sure that this file is ours.
+    // A leftover may have any mode or be a symlink: `create_new` makes sure that this file is ours.
     if let Err(error) = fs::remove_file(temporary)
         && error.kind() != io::ErrorKind::NotFound
     {
@@ -39,13 +39,13 @@ pub(crate) fn replace(path: &Path, contents: &str, mode: u32) -> io::Result<()> 
         .and_then(|mut file| file.write_all(contents.as_bytes()))
         .and_then(|()| fs::rename(temporary, path));
     if written.is_err() {
-        // Best effort: the error that counts is the one above.
+        // Best effort: the error above is the one to report.
         let _ = fs::remove_file(temporary);
     }
     written
 }
 
-/// The text of a file; `None` when it is not there, or empty.
+/// Returns the text of a file, or `None` if the file is missing or empty.
 pub(crate) fn read(path: &Path) -> io::Result<Option<String>> {
     match fs::read_to_string(path) {
         Ok(text) if text.is_empty() => Ok(None),
@@ -55,7 +55,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// Takes away what others may do with a file that holds a secret. Answers whether there was something to take away.
+/// Removes all permissions of group and others from a secret file. Returns whether there were any.
 pub(crate) fn close_to_others(path: &Path) -> io::Result<bool> {
     let open = fs::metadata(path)?.permissions().mode() & 0o077 != 0;
     if open {

@@ -6,12 +6,12 @@ use crate::pki::Pki;
 
 /// Name of the cluster and of the context.
 const CONTEXT: &str = "windlass";
-/// Name of the user entry: what the administrator's certificate says.
+/// Name of the user entry, the same as in the administrator's certificate.
 const USER: &str = "admin";
 
-/// The text of a kubeconfig that reaches the server at `url` as the administrator.
+/// Returns a kubeconfig that connects to the server at `url` as the administrator.
 ///
-/// The certificates are embedded, so the file works from anywhere; it holds a private key and is to be kept like one.
+/// The certificates are embedded, so the file works from anywhere. It contains a private key: protect it like one.
 pub fn kubeconfig(pki: &Pki, url: &str) -> String {
     let authority = STANDARD.encode(&pki.ca().certificate);
     let certificate = STANDARD.encode(&pki.admin().certificate);

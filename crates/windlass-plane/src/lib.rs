@@ -1,4 +1,5 @@
-//! The embedded control plane: a Kubernetes-compatible API server with its certificates, kubeconfig and data folder.
+//! The embedded control plane: a Kubernetes-compatible API server with its certificates, kubeconfig and data
+//! directory.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), windlass_plane::PlaneError> {
@@ -6,18 +7,18 @@
 //!
 //! let plane = Plane::start(PlaneOptions::new("/tmp/plane")).await?;
 //! println!("export KUBECONFIG={}", plane.kubeconfig_path().display());
-//! plane.run(async { /* whatever ends it */ }).await
+//! plane.run(async { /* until shutdown */ }).await
 //! # }
 //! ```
 //!
-//! A data folder belongs to one plane at a time. It holds
+//! A data directory belongs to one plane at a time. It contains:
 //!
 //! | | |
 //! |---|---|
-//! | `kubeconfig` | the administrator's, with the certificates embedded |
+//! | `kubeconfig` | the administrator's kubeconfig, with embedded certificates |
 //! | `pki/{ca,server,admin}.{crt,key}` | see [`Pki`] |
 //! | `store.redb` | the objects, with [`StoreKind::Embedded`] |
-//! | `lock` | see [`FolderLock`] |
+//! | `lock` | see [`DataDirLock`] |
 
 mod files;
 mod kubeconfig;
@@ -27,12 +28,12 @@ mod plane;
 mod running;
 
 pub use kubeconfig::kubeconfig;
-pub use lock::{FolderLock, Holder, LockError};
+pub use lock::{DataDirLock, Holder, LockError};
 pub use pki::{Pki, PkiError};
 pub use plane::{Plane, PlaneError, PlaneOptions, StoreKind};
 pub use running::{LoopOptions, Loops};
 pub use windlass_apiserver::authorization::Permission;
 pub use windlass_loops::{CertificateAndKey, Selection, UnknownLoop};
 pub use windlass_nodes::{
-    NodeOptions, POD_PROCESS, ProcessOptions, Processes, Runtime, StageError, Stages, become_pod_process,
+    NodeOptions, POD_PROCESS, ProcessOptions, Processes, Runtime, StageError, Stages, exec_pod_process,
 };

@@ -1,10 +1,10 @@
-//! One server per data folder.
+//! One server per data directory.
 //!
-//! `DIR/lock` is locked for as long as a server uses the folder; the kernel releases it when the process ends, however
-//! it ends. The file's text is the process id, for the message that the second server gives.
+//! `DIR/lock` is locked for as long as a server uses the directory; the kernel releases the lock when the process ends,
+//! however it ends. The file contains the process id, for the error message of a second server.
 //!
-//! Whoever asks who has a folder ([`FolderLock::holder`]) shares the lock for an instant, so the taker tries for a
-//! moment before it gives up.
+//! [`DataDirLock::holder`] takes a shared lock for an instant, so [`DataDirLock::acquire`] retries for a moment before it
+//! fails.
 
 use std::{
     fs,
@@ -18,47 +18,47 @@ use std::{
 
 use crate::files;
 
-/// Far longer than somebody needs who only asks, and too short to be noticed.
+/// Far longer than [`DataDirLock::holder`] needs, and too short to be noticed.
 const MOMENT: Duration = Duration::from_millis(50);
 
-/// Why a data folder could not be taken.
+/// An error while locking a data directory.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another server uses the folder.
-    #[error("{} is in use by another windlass{}", folder.display(), owner.map(|pid| format!(" (process {pid})")).unwrap_or_default())]
+    /// Another server uses the directory.
+    #[error("{} is in use by another windlass{}", directory.display(), owner.map(|pid| format!(" (process {pid})")).unwrap_or_default())]
     Held {
-        /// The data folder.
-        folder: PathBuf,
-        /// The other server's process id, if its lock file says.
+        /// The data directory.
+        directory: PathBuf,
+        /// The other server's process id, if its lock file contains it.
         owner: Option<u32>,
     },
     /// The lock file could not be opened, locked or written.
-    #[error("cannot lock {}", path.display())]
+    #[error("failed to lock {}", path.display())]
     File {
         /// The lock file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
 
-/// A server that has a data folder.
+/// The server that holds the lock of a data directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Its process id, if its lock file says.
+    /// Its process id, if its lock file contains it.
     pub process: Option<u32>,
 }
 
-/// A data folder that this process alone uses, until this value is dropped.
+/// Exclusive use of a data directory by this process, until dropped.
 #[derive(Debug)]
-pub struct FolderLock {
+pub struct DataDirLock {
     _file: fs::File,
 }
 
-impl FolderLock {
-    /// Takes the folder, which must exist, or says who has it. Never waits for another server.
-    pub fn acquire(folder: &Path) -> Result<Self, LockError> {
-        let path = folder.join("lock");
+impl DataDirLock {
+    /// Locks the directory, which must exist. Fails if another server holds the lock; never waits for it.
+    pub fn acquire(directory: &Path) -> Result<Self, LockError> {
+        let path = directory.join("lock");
         let failed = |source| LockError::File { path: path.clone(), source };
         let mut file = fs::OpenOptions::new()
             .read(true)
@@ -76,7 +76,7 @@ impl FolderLock {
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 Err(TryLockError::WouldBlock) => {
-                    return Err(LockError::Held { folder: folder.to_owned(), owner: owner(&mut file) });
+                    return Err(LockError::Held { directory: directory.to_owned(), owner: owner(&mut file) });
                 }
                 Err(TryLockError::Error(source)) => return Err(failed(source)),
             }
@@ -85,9 +85,9 @@ impl FolderLock {
         Ok(Self { _file: file })
     }
 
-    /// Who has the folder, if somebody does. Takes nothing and writes nothing.
-    pub fn holder(folder: &Path) -> Result<Option<Holder>, LockError> {
-        let path = folder.join("lock");
+    /// Returns the server that holds the lock of the directory, if any. Acquires and writes nothing.
+    pub fn holder(directory: &Path) -> Result<Option<Holder>, LockError> {
+        let path = directory.join("lock");
         let failed = |source| LockError::File { path: path.clone(), source };
         let mut file = match fs::File::open(&path) {
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
@@ -103,7 +103,7 @@ impl FolderLock {
     }
 }
 
-/// The process that the lock file names.
+/// The process id in the lock file.
 fn owner(file: &mut fs::File) -> Option<u32> {
     let mut text = String::new();
     file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok())
@@ -114,27 +114,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_taker_is_told_who_holds_the_folder() {
-        let folder = tempfile::tempdir().unwrap();
-        let first = FolderLock::acquire(folder.path()).unwrap();
-        let error = FolderLock::acquire(folder.path()).unwrap_err();
+    fn a_second_server_is_told_who_holds_the_lock() {
+        let directory = tempfile::tempdir().unwrap();
+        let first = DataDirLock::acquire(directory.path()).unwrap();
+        let error = DataDirLock::acquire(directory.path()).unwrap_err();
         assert!(matches!(error, LockError::Held { owner: Some(pid), .. } if pid == std::process::id()), "{error:?}");
         assert_eq!(
             error.to_string(),
-            format!("{} is in use by another windlass (process {})", folder.path().display(), std::process::id())
+            format!("{} is in use by another windlass (process {})", directory.path().display(), std::process::id())
         );
         drop(first);
-        FolderLock::acquire(folder.path()).unwrap();
+        DataDirLock::acquire(directory.path()).unwrap();
     }
 
     #[test]
-    fn one_can_ask_who_has_a_folder_without_taking_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let holder = || FolderLock::holder(folder.path()).unwrap();
-        assert_eq!(FolderLock::holder(&folder.path().join("missing")).unwrap(), None);
+    fn the_holder_of_a_lock_can_be_read_without_acquiring_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let holder = || DataDirLock::holder(directory.path()).unwrap();
+        assert_eq!(DataDirLock::holder(&directory.path().join("missing")).unwrap(), None);
         assert_eq!(holder(), None);
-        assert!(!folder.path().join("lock").exists());
-        let lock = FolderLock::acquire(folder.path()).unwrap();
+        assert!(!directory.path().join("lock").exists());
+        let lock = DataDirLock::acquire(directory.path()).unwrap();
         assert_eq!(holder(), Some(Holder { process: Some(std::process::id()) }));
         drop(lock);
         assert_eq!(holder(), None);
@@ -142,17 +142,17 @@ mod tests {
 
     #[test]
     fn a_leftover_lock_file_of_a_dead_server_does_not_matter() {
-        let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("lock"), "4194305000\n").unwrap();
-        let _lock = FolderLock::acquire(folder.path()).unwrap();
-        assert_eq!(fs::read_to_string(folder.path().join("lock")).unwrap(), format!("{}\n", std::process::id()));
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("lock"), "4194305000\n").unwrap();
+        let _lock = DataDirLock::acquire(directory.path()).unwrap();
+        assert_eq!(fs::read_to_string(directory.path().join("lock")).unwrap(), format!("{}\n", std::process::id()));
     }
 
     #[test]
-    fn a_folder_that_is_not_there_is_an_error_that_names_the_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let missing = folder.path().join("missing");
-        let error = FolderLock::acquire(&missing).unwrap_err();
-        assert_eq!(error.to_string(), format!("cannot lock {}", missing.join("lock").display()));
+    fn a_missing_directory_is_an_error_that_names_the_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let missing = directory.path().join("missing");
+        let error = DataDirLock::acquire(&missing).unwrap_err();
+        assert_eq!(error.to_string(), format!("failed to lock {}", missing.join("lock").display()));
     }
 }

@@ -1,9 +1,9 @@
-//! The plane's certificates: an authority, a serving certificate and the administrator's client certificate.
+//! The plane's certificates: a certificate authority, a serving certificate and the administrator's client certificate.
 //!
-//! They live in one folder as `ca`, `server` and `admin`, each a `.crt` and a `.key` in PEM (keys in PKCS #8), so that
-//! other tools can issue further client certificates from the authority. What is there and good is used again; what is
-//! missing, about to expire or does not cover the server's names is issued anew. A file that Windlass did not write, or
-//! that is damaged, is never overwritten: loading fails and names it.
+//! They are stored in one directory as `ca`, `server` and `admin`, each as a `.crt` and a `.key` file in PEM (keys in
+//! PKCS #8), so that other tools can issue more client certificates from the authority. Valid certificates are reused;
+//! a certificate that is missing, about to expire or does not cover the server's names is reissued. A file that is
+//! damaged or was not written by Windlass is never overwritten: loading fails and names the file.
 
 use std::{
     fs, io,
@@ -19,68 +19,70 @@ use crate::{CertificateAndKey, files};
 mod check;
 mod issue;
 
-/// Time a certificate must have left when the server starts; less than that and it is issued anew.
+/// Minimum remaining validity of a certificate when the server starts; with less, it is reissued.
 const RENEW_BEFORE: Duration = Duration::from_hours(30 * 24);
 
-/// Why the certificates could not be loaded or made.
+/// An error while loading or issuing the certificates.
 #[derive(Debug, thiserror::Error)]
 pub enum PkiError {
-    /// A file or the folder could not be read.
-    #[error("cannot read {}", path.display())]
+    /// A file or the directory could not be read.
+    #[error("failed to read {}", path.display())]
     Read {
-        /// The file or folder.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A file or the folder could not be written.
-    #[error("cannot write {}", path.display())]
+    /// A file or the directory could not be written.
+    #[error("failed to write {}", path.display())]
     Write {
-        /// The file or folder.
+        /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A file is damaged, or is not what its name says.
+    /// A file is damaged or has unexpected contents.
     #[error("{} {problem}", path.display())]
     Invalid {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it, as the end of a sentence about the file.
+        /// The problem, worded to follow the path of the file.
         problem: String,
     },
-    /// A name that the serving certificate shall cover is neither a DNS name nor an IP address.
+    /// A name for the serving certificate is neither a DNS name nor an IP address.
     #[error("{name:?} is neither a DNS name nor an IP address")]
     Name {
         /// The name.
         name: String,
     },
-    /// A certificate could not be made.
-    #[error("cannot issue the certificate {name:?}")]
+    /// A certificate could not be issued.
+    #[error("failed to issue certificate {name:?}")]
     Issue {
         /// `ca`, `server` or `admin`.
         name: &'static str,
-        /// What went wrong.
+        /// The error of the certificate library.
         source: rcgen::Error,
     },
     /// The TLS configuration could not be built from the certificates.
-    #[error("cannot use the certificates")]
+    #[error("failed to build the TLS configuration")]
     Tls(#[source] rustls::Error),
 }
 
 impl PkiError {
-    /// What a person may do about it, where there is something.
+    /// Returns advice on how to resolve the error, if there is any.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Read { .. } | Self::Write { .. } => Some("choose a data folder that you may read and write".into()),
+            Self::Read { .. } | Self::Write { .. } => {
+                Some("choose a data directory that you can read and write".into())
+            }
             Self::Invalid { path, .. } => {
-                let folder = path.parent().unwrap_or(path).display();
+                let directory = path.parent().unwrap_or(path).display();
                 match path.file_stem().and_then(|name| name.to_str()) {
                     Some("ca") | None => {
-                        Some(format!("put the right file back, or remove {folder} to have all certificates made anew"))
+                        Some(format!("restore the file, or remove {directory} to recreate all certificates"))
                     }
                     Some(name) => {
-                        Some(format!("remove {folder}/{name}.crt and {folder}/{name}.key to have them made anew"))
+                        Some(format!("remove {directory}/{name}.crt and {directory}/{name}.key to recreate them"))
                     }
                 }
             }
@@ -98,32 +100,32 @@ pub struct Pki {
 }
 
 impl Pki {
-    /// Returns a new certificate authority, which is stored nowhere.
+    /// Returns a new certificate authority without storing it.
     pub fn new_authority() -> Result<CertificateAndKey, PkiError> {
         issue::authority(Duration::try_from(windlass_clock::now().as_duration()).unwrap_or_default())
     }
 
-    /// Loads the certificates of a folder, and makes what is missing or due.
+    /// Loads the certificates in a directory, and issues those that are missing or due for renewal.
     ///
     /// The serving certificate covers the names of an API server in a cluster, the loopback addresses, and `names`:
     /// DNS names or IP addresses.
-    pub fn load_or_create(folder: &Path, names: &[String]) -> Result<Self, PkiError> {
-        Self::load_or_create_at(folder, names, SystemTime::now())
+    pub fn load_or_create(directory: &Path, names: &[String]) -> Result<Self, PkiError> {
+        Self::load_or_create_at(directory, names, SystemTime::now())
     }
 
-    fn load_or_create_at(folder: &Path, names: &[String], now: SystemTime) -> Result<Self, PkiError> {
+    fn load_or_create_at(directory: &Path, names: &[String], now: SystemTime) -> Result<Self, PkiError> {
         let names = issue::server_names(names)?;
         let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
-        files::create_folder(folder).map_err(|source| PkiError::Write { path: folder.to_owned(), source })?;
+        files::create_directory(directory).map_err(|source| PkiError::Write { path: directory.to_owned(), source })?;
 
-        let ca_files = PairFiles::new(folder, "ca");
+        let ca_files = PairFiles::new(directory, "ca");
         let ca = match ca_files.load_authority(now)? {
             Some(ca) => ca,
             None => {
-                // The old authority's certificates are of no use under the new one. They go first: a crash in between
-                // must not leave a mixture behind.
+                // Certificates of the old authority are useless under the new one. They are removed first, so that a
+                // crash in between does not leave a mixture behind.
                 for name in ["server", "admin"] {
-                    PairFiles::new(folder, name).remove()?;
+                    PairFiles::new(directory, name).remove()?;
                 }
                 let ca = issue::authority(now)?;
                 ca_files.write(&ca)?;
@@ -132,34 +134,34 @@ impl Pki {
         };
 
         let issuer = check::Authority::new(&ca_files, &ca)?;
-        let server = PairFiles::new(folder, "server").load_or_issue(
+        let server = PairFiles::new(directory, "server").load_or_issue(
             |files, pair| issuer.check_server(files, pair, &names, now + RENEW_BEFORE),
             || issue::server(&issuer, &names, now),
         )?;
-        let admin = PairFiles::new(folder, "admin").load_or_issue(
+        let admin = PairFiles::new(directory, "admin").load_or_issue(
             |files, pair| issuer.check_client(files, pair, now + RENEW_BEFORE),
             || issue::admin(&issuer, now),
         )?;
         Ok(Self { ca, server, admin })
     }
 
-    /// The authority that issued the other two and verifies clients.
+    /// The authority that issued the other two certificates and verifies clients.
     pub fn ca(&self) -> &CertificateAndKey {
         &self.ca
     }
 
-    /// What the server shows to clients.
+    /// The serving certificate.
     pub fn server(&self) -> &CertificateAndKey {
         &self.server
     }
 
-    /// What the administrator shows to the server: user `admin` of the group `system:masters`.
+    /// The administrator's client certificate: user `admin` in the group `system:masters`.
     pub fn admin(&self) -> &CertificateAndKey {
         &self.admin
     }
 
-    /// The TLS side of the server: HTTP/2 and HTTP/1.1; a client may show a certificate, which the authority must have
-    /// issued, or none.
+    /// Returns the TLS configuration of the server: HTTP/2 and HTTP/1.1, with optional client certificates, which must
+    /// be issued by the authority.
     pub fn server_config(&self) -> Result<ServerConfig, PkiError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let verifier = WebPkiClientVerifier::builder_with_provider(
@@ -180,36 +182,36 @@ impl Pki {
     }
 }
 
-/// What has become of a certificate that was found.
+/// Whether a stored certificate can be used.
 enum Verdict {
     /// Use it.
     Good,
-    /// Issue it anew, for this reason.
+    /// Reissue it, for this reason.
     Due(&'static str),
 }
 
-/// Where a certificate and its key are kept.
+/// Paths of a certificate and its key.
 struct PairFiles {
     certificate: PathBuf,
     key: PathBuf,
 }
 
 impl PairFiles {
-    fn new(folder: &Path, name: &str) -> Self {
-        Self { certificate: folder.join(format!("{name}.crt")), key: folder.join(format!("{name}.key")) }
+    fn new(directory: &Path, name: &str) -> Self {
+        Self { certificate: directory.join(format!("{name}.crt")), key: directory.join(format!("{name}.key")) }
     }
 
-    /// The authority, unless it has to be made.
+    /// Loads the authority. Returns `None` if a new one has to be created.
     fn load_authority(&self, now: Duration) -> Result<Option<CertificateAndKey>, PkiError> {
         let (certificate, key) = self.read()?;
         match (certificate, key) {
             (None, None) => Ok(None),
             (Some(_), None) => Err(PkiError::Invalid {
                 path: self.key.clone(),
-                problem: "is missing, though its certificate is there".into(),
+                problem: "is missing, but its certificate exists".into(),
             }),
             (None, Some(key)) => {
-                // Whoever trusted this key goes on trusting it.
+                // Clients that trust this key keep trusting it.
                 let ca = issue::authority_of_key(check::signing_key(&self.key, &key)?, now)?;
                 self.write(&ca)?;
                 Ok(Some(ca))
@@ -219,7 +221,7 @@ impl PairFiles {
                 match check::authority(self, &pair, now)? {
                     Verdict::Good => Ok(Some(pair)),
                     Verdict::Due(reason) => {
-                        tracing::warn!(file = %self.certificate.display(), reason, "making a new authority");
+                        tracing::warn!(file = %self.certificate.display(), reason, "replacing the certificate authority");
                         Ok(None)
                     }
                 }
@@ -227,7 +229,7 @@ impl PairFiles {
         }
     }
 
-    /// The pair of the files if it is there and good, else a new one, which is then written.
+    /// Returns the stored pair if it is valid; otherwise issues and stores a new one.
     fn load_or_issue(
         &self,
         check: impl FnOnce(&Self, &CertificateAndKey) -> Result<Verdict, PkiError>,
@@ -238,7 +240,7 @@ impl PairFiles {
             match check(self, &pair)? {
                 Verdict::Good => return Ok(pair),
                 Verdict::Due(reason) => {
-                    tracing::info!(file = %self.certificate.display(), reason, "issuing the certificate anew");
+                    tracing::info!(file = %self.certificate.display(), reason, "reissuing the certificate");
                 }
             }
         }
@@ -258,14 +260,16 @@ impl PairFiles {
         if key.is_some() {
             match files::close_to_others(&self.key) {
                 Ok(false) => {}
-                Ok(true) => tracing::warn!(file = %self.key.display(), "others could read this key; now they cannot"),
+                Ok(true) => {
+                    tracing::warn!(file = %self.key.display(), "the private key was accessible to others; restricted its permissions")
+                }
                 Err(source) => return Err(PkiError::Write { path: self.key.clone(), source }),
             }
         }
         Ok((certificate, key))
     }
 
-    /// Writes the key first: a certificate without its key could not be told from a lost key.
+    /// Writes the key first: a certificate without its key would look like a lost key.
     fn write(&self, pair: &CertificateAndKey) -> Result<(), PkiError> {
         for (path, text, mode) in
             [(&self.key, &pair.key, files::SECRET), (&self.certificate, &pair.certificate, files::PUBLIC)]

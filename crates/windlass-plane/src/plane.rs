@@ -14,48 +14,48 @@ use windlass_apiserver::{Server, tokens::TokenKey};
 use windlass_store::{Store, embedded::EmbeddedStore, memory::MemoryStore};
 
 use crate::{
-    FolderLock, LockError, LoopOptions, Loops, NodeOptions, Pki, PkiError, Processes, Runtime, Selection, files,
+    DataDirLock, LockError, LoopOptions, Loops, NodeOptions, Pki, PkiError, Processes, Runtime, Selection, files,
     kubeconfig::kubeconfig,
 };
 
-/// How long the tasks of a plane that has stopped may take to end.
+/// How long the tasks of a stopped plane may take to end.
 const CLOSING: Duration = Duration::from_secs(1);
 
-/// Where a plane keeps its objects.
+/// Where a plane stores its objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StoreKind {
-    /// In memory: gone when the plane stops.
+    /// In memory: lost when the plane stops.
     Memory,
-    /// In one file of the data folder; a write is acknowledged once it is on the disk.
+    /// In a single file in the data directory; a write is acknowledged once it is on disk.
     #[default]
     Embedded,
 }
 
-/// How to start a plane.
+/// Options for starting a plane.
 #[derive(Debug, Clone)]
 pub struct PlaneOptions {
-    /// The folder of certificates, kubeconfig and objects. Made if it is not there.
+    /// The directory for certificates, kubeconfig and objects. Created if it does not exist.
     pub data_dir: PathBuf,
     /// The address to listen on.
     pub address: IpAddr,
-    /// The port to listen on; 0 for any free one.
+    /// The port to listen on; 0 for any free port.
     pub port: u16,
-    /// Where objects are kept.
+    /// Where objects are stored.
     pub store: StoreKind,
-    /// DNS names and IP addresses that the serving certificate covers beside the usual ones.
+    /// DNS names and IP addresses that the serving certificate covers in addition to the default ones.
     pub extra_names: Vec<String>,
-    /// Whether definitions of `apiextensions.k8s.io/v1beta1` are accepted.
+    /// Whether CustomResourceDefinitions of `apiextensions.k8s.io/v1beta1` are accepted.
     pub old_definitions: bool,
-    /// Which control loops run.
+    /// The control loops to run.
     pub controllers: Selection,
-    /// What nodes there are.
+    /// The nodes to run.
     pub nodes: NodeOptions,
-    /// How long requests in flight may take to finish once the plane stops.
+    /// How long requests in flight may take to finish when the plane stops.
     pub drain: Duration,
 }
 
 impl PlaneOptions {
-    /// A plane in this folder, on a free port of the loopback address, with the embedded store.
+    /// A plane in this directory, on a free port of the loopback address, with the embedded store.
     pub fn new(data_dir: impl Into<PathBuf>) -> Self {
         Self {
             data_dir: data_dir.into(),
@@ -71,59 +71,59 @@ impl PlaneOptions {
     }
 }
 
-/// Why a plane could not start or go on.
+/// An error while starting or running a plane.
 #[derive(Debug, thiserror::Error)]
 pub enum PlaneError {
-    /// The data folder could not be made.
-    #[error("cannot make the data folder {}", path.display())]
-    Folder {
-        /// The folder.
+    /// The data directory could not be created.
+    #[error("failed to create data directory {}", path.display())]
+    DataDir {
+        /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The data folder could not be taken.
+    /// The data directory could not be locked.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// The certificates could not be loaded or made.
+    /// The certificates could not be loaded or issued.
     #[error(transparent)]
     Pki(#[from] PkiError),
-    /// The address could not be listened on.
-    #[error("cannot listen on {address}")]
+    /// The server could not listen on the address.
+    #[error("failed to listen on {address}")]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The store could not be opened.
-    #[error("cannot open the store {}", path.display())]
+    #[error("failed to open store {}", path.display())]
     Store {
         /// The store's file.
         path: PathBuf,
-        /// What it said.
+        /// The error of the store.
         source: windlass_store::Error,
     },
-    /// The API server could not be built over the store.
-    #[error("cannot start the API server")]
+    /// The API server could not be built on top of the store.
+    #[error("failed to start the API server")]
     Server(#[source] Box<dyn StdError + Send + Sync>),
-    /// The key of tokens could not be kept.
-    #[error("cannot keep the key of tokens {}", path.display())]
+    /// The signing key of service account tokens could not be read or stored.
+    #[error("failed to store the token signing key {}", path.display())]
     TokenKey {
-        /// Its file.
+        /// The key's file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The kubeconfig could not be written.
-    #[error("cannot write {}", path.display())]
+    #[error("failed to write {}", path.display())]
     Kubeconfig {
-        /// The kubeconfig.
+        /// The kubeconfig file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A control loop ended, which none does by itself.
+    /// A control loop ended unexpectedly.
     #[error("a control loop stopped: {0}")]
     Loop(String),
     /// The listener failed while the plane was serving.
@@ -132,35 +132,37 @@ pub enum PlaneError {
 }
 
 impl PlaneError {
-    /// What a person may do about it, where there is something.
+    /// Returns advice on how to resolve the error, if there is any.
     pub fn hint(&self) -> Option<String> {
         use io::ErrorKind::{AddrInUse, AddrNotAvailable, PermissionDenied};
         match self {
-            Self::Folder { .. }
+            Self::DataDir { .. }
             | Self::TokenKey { .. }
             | Self::Kubeconfig { .. }
-            | Self::Lock(LockError::File { .. }) => Some("choose a data folder that you may write to".into()),
+            | Self::Lock(LockError::File { .. }) => Some("choose a data directory that you can write to".into()),
             Self::Lock(LockError::Held { owner, .. }) => Some(match owner {
-                Some(pid) => format!("stop process {pid}, or choose another data folder"),
-                None => "stop the other one, or choose another data folder".into(),
+                Some(pid) => format!("stop process {pid}, or choose another data directory"),
+                None => "stop the other plane, or choose another data directory".into(),
             }),
             Self::Pki(error) => error.hint(),
             Self::Listen { source, .. } => match source.kind() {
-                AddrInUse => Some("something else listens there: choose another port, or 0 for any free one".into()),
+                AddrInUse => Some("the port is in use: choose another one, or 0 for any free port".into()),
                 AddrNotAvailable => Some("this machine does not have that address".into()),
-                PermissionDenied => Some("choose a port from 1024 up".into()),
+                PermissionDenied => Some("choose a port of 1024 or above".into()),
                 _ => None,
             },
             Self::Store { path, source } => Some(match source {
-                windlass_store::Error::Locked { .. } => "stop the other process, or choose another data folder".into(),
-                _ => format!("move {} away to begin with an empty store", path.display()),
+                windlass_store::Error::Locked { .. } => {
+                    "stop the other process, or choose another data directory".into()
+                }
+                _ => format!("move {} away to start with an empty store", path.display()),
             }),
             Self::Server(_) | Self::Loop(_) | Self::Serve(_) => None,
         }
     }
 }
 
-/// A control plane that has everything it needs and listens; [`run`](Plane::run) makes it answer.
+/// A control plane that is fully set up and listening; [`run`](Plane::run) serves requests.
 pub struct Plane {
     server: Server,
     listener: TcpListener,
@@ -171,34 +173,34 @@ pub struct Plane {
     loops: Loops,
     processes: Option<Processes>,
     drain: Duration,
-    // The last field, so that the folder is given up after all that uses it.
-    _lock: FolderLock,
+    // The last field, so that the directory is unlocked after everything that uses it is dropped.
+    _lock: DataDirLock,
 }
 
 impl Plane {
-    /// Takes the data folder, loads or makes the certificates, opens the store, listens, and writes `kubeconfig` into
-    /// the folder. When this returns, clients may connect: their requests wait for [`run`](Plane::run).
+    /// Locks the data directory, loads or issues the certificates, opens the store, listens, and writes `kubeconfig` to
+    /// the directory. When this returns, clients can connect: their requests wait for [`run`](Plane::run).
     pub async fn start(options: PlaneOptions) -> Result<Self, PlaneError> {
-        let folder = &options.data_dir;
-        files::create_folder(folder).map_err(|source| PlaneError::Folder { path: folder.clone(), source })?;
-        let lock = FolderLock::acquire(folder)?;
+        let directory = &options.data_dir;
+        files::create_directory(directory).map_err(|source| PlaneError::DataDir { path: directory.clone(), source })?;
+        let lock = DataDirLock::acquire(directory)?;
 
-        // First of all, as the likeliest thing to fail and the cheapest to find out.
+        // First, because it is the step most likely to fail and the cheapest to check.
         let address = SocketAddr::new(options.address, options.port);
         let listening = |source| PlaneError::Listen { address, source };
         let listener = TcpListener::bind(address).await.map_err(listening)?;
         let url = url(listener.local_addr().map_err(listening)?);
 
-        // The disk is busy with the store while this thread makes certificates.
-        let store = open_store(options.store, folder);
+        // The disk is busy opening the store while this thread issues certificates.
+        let store = open_store(options.store, directory);
         let mut names = options.extra_names.clone();
         if !options.address.is_unspecified() {
             names.push(options.address.to_string());
         }
-        let pki = Pki::load_or_create(&folder.join("pki"), &names)?;
+        let pki = Pki::load_or_create(&directory.join("pki"), &names)?;
         let tls = Arc::new(pki.server_config()?);
         let store = store.await?;
-        let key = token_key(folder.join("pki").join("sa.key"))?;
+        let key = token_key(directory.join("pki").join("sa.key"))?;
         let mut builder = Server::builder(store).old_definitions(options.old_definitions).token_key(key);
         let processes = match &options.nodes.runtime {
             Runtime::Processes(processes) => Some(processes.clone()),
@@ -206,7 +208,7 @@ impl Plane {
         };
         if let Some(processes) = &processes {
             processes.set_api_server(reached_at(listener.local_addr().map_err(listening)?));
-            // Programs find the server by what every pod is given, if there are loops to make it.
+            // Programs find the server through their service account, if the loops that provide it run.
             let given = ["serviceaccount-controller", "root-ca-certificate-publisher-controller"];
             let accounts = given.iter().all(|name| options.controllers.contains(name));
             builder = builder.pod_connections(processes.connections()).service_accounts(accounts);
@@ -221,7 +223,7 @@ impl Plane {
             authority: Some(pki.ca().clone()),
         };
         let loops = Loops::start(&server, &loops);
-        let kubeconfig_path = folder.join("kubeconfig");
+        let kubeconfig_path = directory.join("kubeconfig");
         files::replace(&kubeconfig_path, &kubeconfig(&pki, &url), files::SECRET)
             .map_err(|source| PlaneError::Kubeconfig { path: kubeconfig_path.clone(), source })?;
         Ok(Self {
@@ -238,12 +240,12 @@ impl Plane {
         })
     }
 
-    /// Where clients reach the server: `https://ADDRESS:PORT`.
+    /// The URL of the server: `https://ADDRESS:PORT`.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The administrator's kubeconfig.
+    /// The path of the administrator's kubeconfig.
     pub fn kubeconfig_path(&self) -> &Path {
         &self.kubeconfig_path
     }
@@ -253,16 +255,16 @@ impl Plane {
         &self.pki
     }
 
-    /// The API server, for requests without a socket.
+    /// The API server, for in-process requests.
     pub fn server(&self) -> &Server {
         &self.server
     }
 
-    /// Serves until `shutdown` resolves, then lets requests in flight finish until the deadline. Watches are cut.
+    /// Serves until `shutdown` resolves, then waits for requests in flight until the deadline. Watches are closed.
     pub async fn run(mut self, shutdown: impl Future<Output = ()> + Send) -> Result<(), PlaneError> {
         let (stop, stopped) = oneshot::channel::<()>();
         let stopped = async {
-            // An error means that the sender is gone, which is a reason to stop as well.
+            // An error means that the sender was dropped, which is a reason to stop as well.
             let _ = stopped.await;
         };
         let serving = self.server.serve(self.listener, self.tls, stopped);
@@ -272,7 +274,7 @@ impl Plane {
             why = self.loops.failed() => return Err(PlaneError::Loop(why)),
             () = shutdown => {}
         }
-        // While the server still answers.
+        // Loops stop while the server still answers their requests.
         let _ = tokio::time::timeout(self.drain, self.loops.stop()).await;
         if let Some(processes) = self.processes {
             processes.shutdown(self.drain).await;
@@ -281,20 +283,21 @@ impl Plane {
         match tokio::time::timeout(self.drain, serving).await {
             Ok(result) => result.map_err(PlaneError::Serve),
             Err(_) => {
-                tracing::warn!("cut off requests that were still running");
+                tracing::warn!("closed connections with requests still in flight at the shutdown deadline");
                 Ok(())
             }
         }
     }
 }
 
-/// The key that tokens are signed with: the one from before, so that they are good after a restart.
+/// Returns the signing key of service account tokens: the stored one if it exists, so that tokens stay valid after a
+/// restart.
 fn token_key(path: PathBuf) -> Result<TokenKey, PlaneError> {
     let kept = |source| PlaneError::TokenKey { path: path.clone(), source };
     if let Some(text) = files::read(&path).map_err(kept)? {
         match TokenKey::from_pem(&text) {
             Ok(key) => return Ok(key),
-            Err(error) => tracing::warn!(%error, path = %path.display(), "made a new key for tokens"),
+            Err(error) => tracing::warn!(%error, path = %path.display(), "replacing an invalid token signing key"),
         }
     }
     let key = TokenKey::generate();
@@ -302,11 +305,11 @@ fn token_key(path: PathBuf) -> Result<TokenKey, PlaneError> {
     Ok(key)
 }
 
-/// Begins to open the store at once; the answer says how that went.
-fn open_store(kind: StoreKind, folder: &Path) -> impl Future<Output = Result<Arc<dyn Store>, PlaneError>> + use<> {
-    let path = folder.join("store.redb");
+/// Starts to open the store at once; the returned future resolves to the result.
+fn open_store(kind: StoreKind, directory: &Path) -> impl Future<Output = Result<Arc<dyn Store>, PlaneError>> + use<> {
+    let path = directory.join("store.redb");
     let file = path.clone();
-    // After a crash the whole file is read: not for the threads that serve.
+    // After a crash the whole file is read, which would block the threads that serve.
     let opening = tokio::task::spawn_blocking(move || -> Result<Arc<dyn Store>, windlass_store::Error> {
         match kind {
             StoreKind::Memory => Ok(Arc::new(MemoryStore::new())),
@@ -319,8 +322,8 @@ fn open_store(kind: StoreKind, folder: &Path) -> impl Future<Output = Result<Arc
     }
 }
 
-/// Opens the file, which may be in use for a moment: the plane that had the folder before gives up the folder's lock
-/// when it stops, and the file when the last of its tasks has ended.
+/// Opens the file, which may still be in use for a moment: the previous plane releases the directory's lock when it
+/// stops, and the file when the last of its tasks has ended.
 fn open_when_free(file: &Path) -> Result<EmbeddedStore, windlass_store::Error> {
     let deadline = Instant::now() + CLOSING;
     loop {
@@ -333,12 +336,12 @@ fn open_when_free(file: &Path) -> Result<EmbeddedStore, windlass_store::Error> {
     }
 }
 
-/// Where a server is reached.
+/// The URL at which clients reach a server that listens on this address.
 fn url(address: SocketAddr) -> String {
     format!("https://{}", reached_at(address))
 }
 
-/// A server that listens everywhere is reached over the loopback address.
+/// A server that listens on all addresses is reached over the loopback address.
 fn reached_at(mut address: SocketAddr) -> SocketAddr {
     match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),

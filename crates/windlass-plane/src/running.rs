@@ -1,4 +1,4 @@
-//! Loops and nodes at work over a server.
+//! Running loops and nodes against a server.
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use windlass_apiserver::{Server, user::User};
 use windlass_loops::{CertificateAndKey, ClusterCertificates, Selection};
 use windlass_nodes::NodeOptions;
 
-/// What works over a server.
+/// Which loops and nodes to run against a server.
 #[derive(Debug, Clone)]
 pub struct LoopOptions {
-    /// Which control loops.
+    /// The control loops to run.
     pub controllers: Selection,
-    /// What nodes.
+    /// The nodes to run.
     pub nodes: NodeOptions,
-    /// The certificate of the authority behind the server, in PEM.
+    /// The certificate of the server's certificate authority, in PEM.
     pub root_ca: Option<Arc<str>>,
-    /// The authority that signs certificates that are asked for; without one nobody does.
+    /// The authority that signs certificate signing requests; without it none are signed.
     pub authority: Option<CertificateAndKey>,
 }
 
@@ -32,14 +32,14 @@ impl Default for LoopOptions {
     }
 }
 
-/// Loops and nodes at work; they end when this is dropped.
+/// Running loops and nodes; they stop when this is dropped.
 pub struct Loops {
     shutdown: Shutdown,
     running: JoinSet<Result<(), OperatorError>>,
 }
 
 impl Loops {
-    /// Starts them. Must be called within a tokio runtime.
+    /// Starts the loops and nodes. Must be called within a tokio runtime.
     pub fn start(server: &Server, options: &LoopOptions) -> Self {
         let mut loops = Self { shutdown: Shutdown::new(), running: JoinSet::new() };
         let certificates =
@@ -51,7 +51,7 @@ impl Loops {
         );
         if options.nodes.count > 0 {
             let kubelets = server.client_as(user("system:node:windlass", &["system:nodes"]));
-            // Who takes the taints of new nodes away, as kubelets cannot.
+            // This loop removes the taints of new nodes; kubelets cannot.
             let lifecycle = options.controllers.contains("node-lifecycle-controller");
             loops.run(server, "system:kube-scheduler", windlass_nodes::operator(&options.nodes, kubelets, lifecycle));
         }
@@ -63,24 +63,24 @@ impl Loops {
         self.running.spawn(operator.run_with(client, Options::default(), self.shutdown.clone()));
     }
 
-    /// Resolves if one of them ends, which none does unless something is wrong; and says why.
+    /// Resolves to the reason when one of them ends, which happens only if something is wrong.
     pub async fn failed(&mut self) -> String {
         match self.running.join_next().await {
-            Some(Ok(Ok(()))) => "a control loop has ended".to_owned(),
+            Some(Ok(Ok(()))) => "a control loop ended unexpectedly".to_owned(),
             Some(Ok(Err(error))) => error.to_string(),
             Some(Err(error)) => error.to_string(),
             None => std::future::pending().await,
         }
     }
 
-    /// Lets them finish what they do.
+    /// Stops the loops and nodes after they have finished their current work.
     pub async fn stop(mut self) {
         self.shutdown.drain();
         while self.running.join_next().await.is_some() {}
     }
 }
 
-/// A part of the control plane, who may do everything.
+/// A component of the control plane, which is allowed everything.
 fn user(name: &str, groups: &[&str]) -> User {
     let everywhere = ["system:masters", "system:authenticated"];
     let groups = groups.iter().chain(&everywhere).map(|group| (*group).to_owned()).collect();

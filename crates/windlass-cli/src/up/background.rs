@@ -87,7 +87,7 @@ fn spawn(folder: &Path, log: &Path) -> anyhow::Result<Child> {
         .recursive(true)
         .mode(0o700)
         .create(folder)
-        .map_err(|source| windlass_plane::PlaneError::Folder { path: folder.to_owned(), source })?;
+        .map_err(|source| windlass_plane::PlaneError::DataDir { path: folder.to_owned(), source })?;
     let file = fresh(log).with_context(|| format!("cannot write {}", log.display()))?;
     let errors = file.try_clone().context("cannot share the log")?;
     Command::new(program)

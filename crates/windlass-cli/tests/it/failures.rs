@@ -44,8 +44,8 @@ fn a_port_in_use_is_said_with_what_to_do() {
     let address = listener.local_addr().unwrap();
     let port = address.port().to_string();
     let said = failure(&["up", "--port", &port, "--data-dir", folder.path().to_str().unwrap()], 1);
-    assert!(said.starts_with(&format!("error: cannot listen on {address}: Address already in use")), "{said}");
-    let hint = "\nhint: something else listens there: choose another port, or 0 for any free one\n";
+    assert!(said.starts_with(&format!("error: failed to listen on {address}: Address already in use")), "{said}");
+    let hint = "\nhint: the port is in use: choose another one, or 0 for any free port\n";
     assert!(said.ends_with(hint), "{said}");
 }
 
@@ -56,8 +56,8 @@ fn a_folder_that_cannot_be_made_is_said_with_what_to_do() {
     fs::write(&file, "").unwrap();
     let data_dir = file.join("data");
     let said = failure(&["up", "--port", "0", "--data-dir", data_dir.to_str().unwrap()], 1);
-    assert!(said.starts_with(&format!("error: cannot make the data folder {}: ", data_dir.display())), "{said}");
-    assert!(said.ends_with("\nhint: choose a data folder that you may write to\n"), "{said}");
+    assert!(said.starts_with(&format!("error: failed to create data directory {}: ", data_dir.display())), "{said}");
+    assert!(said.ends_with("\nhint: choose a data directory that you can write to\n"), "{said}");
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_damaged_certificate_is_named() {
     let pki = data_dir.join("pki");
     let pki = pki.display();
     assert!(said.starts_with(&format!("error: {pki}/server.crt is not a certificate in PEM")), "{said}");
-    let hint = format!("\nhint: remove {pki}/server.crt and {pki}/server.key to have them made anew\n");
+    let hint = format!("\nhint: remove {pki}/server.crt and {pki}/server.key to recreate them\n");
     assert!(said.ends_with(&hint), "{said}");
 }
 
@@ -82,7 +82,7 @@ fn a_damaged_store_is_named() {
     fs::write(data_dir.join("store.redb"), "not a database, but long enough to be looked at".repeat(100)).unwrap();
     let said = failure(&["up", "--port", "0", "--data-dir", data_dir.to_str().unwrap()], 1);
     let store = data_dir.join("store.redb");
-    assert!(said.starts_with(&format!("error: cannot open the store {}", store.display())), "{said}");
+    assert!(said.starts_with(&format!("error: failed to open store {}", store.display())), "{said}");
     assert!(said.contains("\nhint: "), "{said}");
 }
 

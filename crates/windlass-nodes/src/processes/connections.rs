@@ -1,4 +1,4 @@
-//! What clients see of processes: logs, commands beside them, their own input and output, their ports.
+//! Access to processes for clients: logs, `exec`, `attach` and `port-forward`.
 
 use std::{
     path::PathBuf,
@@ -21,14 +21,14 @@ use windlass_apiserver::{
 use super::{
     Inner, Processes,
     container::Instance,
-    launch::{Plan, Started, Talk, Terminal, exit_code},
+    launch::{ProcessSpec, Started, Talk, Terminal, exit_code},
     log_path, logs,
-    status::Doing,
+    status::RunState,
 };
 
-/// How many sizes of a terminal may wait.
+/// Number of terminal sizes that may be queued.
 const SIZES: usize = 8;
-/// How much of a container's output may wait for somebody who is attached.
+/// Bytes of a container's output that may be queued for an attached client.
 const WAITING: usize = 64 << 10;
 
 impl Processes {
@@ -37,8 +37,8 @@ impl Processes {
         let (path, progress) = match &run {
             Some(run) => {
                 let seen = run.seen(container).ok_or_else(|| not_found(container))?;
-                // A container that waits has ended before: that is the log it has, and the one of before.
-                let waits = matches!(seen.doing, Doing::Waiting { .. });
+                // A waiting container has run before: its current log is the one of its last run.
+                let waits = matches!(seen.state, RunState::Waiting { .. });
                 let number = seen.restarts - i32::from(options.previous && !waits);
                 let instance = run.instance(container).filter(|_| !options.previous);
                 (run.log_path(container, number), instance.map(|instance| instance.log.progress()))
@@ -46,7 +46,7 @@ impl Processes {
             None => (self.old_log(pod, container, options.previous), None),
         };
         if !path.exists() {
-            return Err(ApiError::bad_request(format!("the log of container {container:?} is not kept any more")));
+            return Err(ApiError::bad_request(format!("the log of container {container:?} is no longer available")));
         }
         Ok(logs::read(path, options, progress))
     }
@@ -54,7 +54,7 @@ impl Processes {
     async fn exec(&self, pod: &Pod, container: &str, command: Vec<String>, streams: Streams) -> Result<Process> {
         let instance = self.running(pod, container)?;
         let words = command.iter().map(|word| instance.mounts.rewrite(word)).collect();
-        let mut plan = Plan { words, ..instance.plan.clone() };
+        let mut plan = ProcessSpec { words, ..instance.plan.clone() };
         let talk = match streams.tty {
             true => {
                 plan.environment.entry("TERM".to_owned()).or_insert_with(|| "xterm".to_owned());
@@ -72,7 +72,7 @@ impl Processes {
     async fn port_forward(&self, pod: &Pod, port: u16) -> Result<Connection> {
         let run = self.run_of(pod).filter(|run| !run.is_over());
         let address = run.and_then(|run| run.addresses.pod);
-        let address = address.ok_or_else(|| ApiError::bad_request("the pod does not run"))?;
+        let address = address.ok_or_else(|| ApiError::bad_request("the pod is not running"))?;
         let connected = TcpStream::connect((address, port)).await;
         let stream = connected.map_err(|error| {
             ApiError::internal(format!("failed to connect to {address}:{port} (the address of the pod): {error}"))
@@ -82,10 +82,10 @@ impl Processes {
     }
 }
 
-/// What answers for pods for as long as there are any.
-pub(super) struct Answering(pub(super) Weak<Inner>);
+/// Serves connections to pods while the runtime exists.
+pub(super) struct ProcessConnections(pub(super) Weak<Inner>);
 
-impl Answering {
+impl ProcessConnections {
     fn processes(&self) -> Result<Processes> {
         let inner = self.0.upgrade().ok_or_else(|| ApiError::internal("the node has stopped"))?;
         Ok(Processes { inner })
@@ -93,7 +93,7 @@ impl Answering {
 }
 
 #[async_trait]
-impl PodConnections for Answering {
+impl PodConnections for ProcessConnections {
     async fn log(&self, pod: &Pod, container: &str, options: LogOptions) -> Result<Chunks> {
         self.processes()?.log(pod, container, options)
     }
@@ -118,7 +118,7 @@ impl Processes {
         instance.ok_or_else(|| not_found(container))
     }
 
-    /// The log of a pod that another plane has run.
+    /// The log of a pod that an earlier plane ran.
     fn old_log(&self, pod: &Pod, container: &str, previous: bool) -> PathBuf {
         let status = pod.status.iter();
         let statuses =
@@ -126,7 +126,7 @@ impl Processes {
         let restarts =
             statuses.into_iter().find(|status| status.name == container).map_or(0, |status| status.restart_count);
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
-        log_path(&self.inner.shared.folder.join("pods").join(uid), container, restarts - i32::from(previous))
+        log_path(&self.inner.shared.directory.join("pods").join(uid), container, restarts - i32::from(previous))
     }
 }
 
@@ -134,7 +134,7 @@ fn not_found(container: &str) -> ApiError {
     ApiError::internal(format!("unable to upgrade connection: container not found ({container:?})"))
 }
 
-/// A command beside a container, which ends with it.
+/// Connects a command that runs beside a container and ends with it.
 fn connect(mut started: Started, instance: &Instance, streams: Streams) -> std::io::Result<Process> {
     let mut process =
         Process { stdin: None, stdout: None, stderr: None, resize: None, exit: Box::pin(async { Ok(0) }) };
@@ -168,7 +168,7 @@ fn connect(mut started: Started, instance: &Instance, streams: Streams) -> std::
     Ok(process)
 }
 
-/// Gives a terminal the sizes that its client's has. Never ends.
+/// Applies the client's terminal sizes. Never returns.
 async fn follow_sizes<T>(terminal: Option<&Terminal>, mut sizes: mpsc::Receiver<TerminalSize>) -> T {
     while let Some(size) = sizes.recv().await {
         if let Some(terminal) = terminal {
@@ -178,7 +178,7 @@ async fn follow_sizes<T>(terminal: Option<&Terminal>, mut sizes: mpsc::Receiver<
     std::future::pending().await
 }
 
-/// The input and output of a container's own process.
+/// Attaches to the input and output of a container's main process.
 fn attach(instance: Arc<Instance>, streams: Streams) -> Process {
     let mut heard = instance.attached.subscribe();
     let (stdout, mut to_stdout) = tokio::io::duplex(WAITING);
@@ -192,7 +192,7 @@ fn attach(instance: Arc<Instance>, streams: Streams) -> Process {
                 let sent = match heard.recv().await {
                     Ok((logs::Stream::Stdout, bytes)) => to_stdout.write_all(&bytes).await,
                     Ok((logs::Stream::Stderr, bytes)) => to_stderr.write_all(&bytes).await,
-                    // Whoever is too slow misses something.
+                    // A client that is too slow misses output.
                     Err(RecvError::Lagged(_)) => Ok(()),
                     Err(RecvError::Closed) => break,
                 };
@@ -211,7 +211,7 @@ fn attach(instance: Arc<Instance>, streams: Streams) -> Process {
             std::future::pending::<i32>().await
         };
         Ok(tokio::select! {
-            // What it said last comes before its end.
+            // Deliver the last output before the exit code.
             biased;
             code = listening => code,
             code = talking => code,
@@ -228,7 +228,7 @@ fn attach(instance: Arc<Instance>, streams: Streams) -> Process {
     }
 }
 
-/// Hands on what somebody says to a container that listens.
+/// Forwards a client's input to a container with an open stdin.
 async fn talk(instance: &Instance, mut from: DuplexStream) {
     let mut buffer = vec![0; 4096];
     loop {

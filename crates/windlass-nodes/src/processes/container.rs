@@ -1,4 +1,4 @@
-//! One container: started, watched, ended and started again.
+//! The life of one container: start, supervision, restarts and termination.
 
 mod prepare;
 mod running;
@@ -14,38 +14,38 @@ use tokio::{
 use windlass::events::EventType;
 use windlass_apiserver::pod_connections::Input;
 
-use self::prepare::Trouble;
+use self::prepare::StartError;
 use super::{
-    launch::{Plan, Terminal},
+    launch::{ProcessSpec, Terminal},
     logs::{Log, Stream},
     pod::{Run, Stop},
-    status::{self, Doing, Ended, Role, starts_again},
+    status::{self, Role, RunState, Termination, starts_again},
     volumes::Mounts,
 };
 
-/// The longest pause before a container is started again.
+/// Maximum backoff before a container is restarted.
 const PAUSE_MAX: Duration = Duration::from_secs(300);
-/// How long a container has to run until its failures are forgotten.
+/// How long a container has to run until its failures no longer count.
 const FORGIVEN_AFTER: Duration = Duration::from_secs(600);
 
-/// The process of a container, for whoever wants to talk to it.
+/// The main process of a container, for other processes to connect to.
 pub(super) struct Instance {
-    /// How something is run beside it.
-    pub(super) plan: Plan,
+    /// The template for commands that run beside it.
+    pub(super) plan: ProcessSpec,
     pub(super) mounts: Arc<Mounts>,
     pub(super) log: Arc<Log>,
-    /// What it says, while somebody listens.
+    /// Its output, for attached clients.
     pub(super) attached: broadcast::Sender<(Stream, Bytes)>,
-    /// What it hears, if it listens.
+    /// Its standard input, if open.
     pub(super) stdin: tokio::sync::Mutex<Option<Input>>,
-    /// Whether the first one who talks to it is the last.
+    /// Whether standard input is closed after the first attached client.
     pub(super) stdin_once: bool,
     pub(super) terminal: Option<Terminal>,
-    /// How it ended, once it has.
+    /// The exit code, once it has ended.
     pub(super) ended: watch::Receiver<Option<i32>>,
 }
 
-/// How often a container has failed, and how long it waits for that.
+/// Counts the failures of a container and computes its backoff.
 #[derive(Debug)]
 struct Backoff {
     first: Duration,
@@ -53,7 +53,7 @@ struct Backoff {
 }
 
 impl Backoff {
-    /// The pause after a run of some length. The first one is none.
+    /// Returns the backoff after a run of the given length. The first is zero.
     fn after(&mut self, ran: Duration) -> Duration {
         if ran >= FORGIVEN_AFTER {
             self.failures = 0;
@@ -67,7 +67,7 @@ impl Backoff {
 }
 
 impl Run {
-    /// Keeps a container running as the pod's policy says, until it has ended for good or is told to.
+    /// Keeps a container running according to the restart policy, until it has ended for good or is stopped.
     pub(super) async fn supervise(
         self: Arc<Self>,
         container: Container,
@@ -76,10 +76,10 @@ impl Run {
     ) {
         let policy = status::policy(&self.pod).to_owned();
         let name = &container.name;
-        let mut backoff = Backoff { first: self.shared.pause, failures: 0 };
-        let mut troubles = Backoff { first: self.shared.pause, failures: 1 };
-        let mut ended = match self.seen(name).map(|seen| seen.doing) {
-            Some(Doing::Ended(ended)) => Some((ended, Duration::ZERO)),
+        let mut backoff = Backoff { first: self.shared.restart_backoff, failures: 0 };
+        let mut troubles = Backoff { first: self.shared.restart_backoff, failures: 1 };
+        let mut ended = match self.seen(name).map(|seen| seen.state) {
+            Some(RunState::Terminated(ended)) => Some((ended, Duration::ZERO)),
             _ => None,
         };
         loop {
@@ -112,11 +112,11 @@ impl Run {
         }
     }
 
-    /// A container that keeps failing waits; answers whether it may go on.
+    /// Waits for the backoff of a failing container. Returns whether to go on.
     async fn pause(
         &self,
         container: &Container,
-        ended: &Ended,
+        ended: &Termination,
         pause: Duration,
         stop: &mut watch::Receiver<Option<Stop>>,
     ) -> bool {
@@ -127,39 +127,39 @@ impl Run {
         self.event(EventType::Warning, "BackOff", format!("Back-off restarting failed container {name} in pod {pod}"));
         self.update(name, |seen| {
             seen.last = Some(ended.clone());
-            seen.doing = Doing::Waiting { reason: "CrashLoopBackOff".to_owned(), message: Some(message) };
+            seen.state = RunState::Waiting { reason: "CrashLoopBackOff".to_owned(), message: Some(message) };
         });
         wait(pause, stop).await
     }
 
-    /// A container that cannot be started says why and waits; answers whether it may go on.
+    /// Reports why a container cannot be started and waits. Returns whether to go on.
     async fn trouble(
         &self,
         container: &Container,
-        trouble: Trouble,
+        trouble: StartError,
         pause: Duration,
         stop: &mut watch::Receiver<Option<Stop>>,
     ) -> bool {
         let name = &container.name;
         let image = container.image.as_deref().unwrap_or_default();
         match trouble {
-            Trouble::Image(why) => {
+            StartError::Image(why) => {
                 let message = why.to_string();
                 self.event(EventType::Warning, "Failed", format!("Failed to pull image {image:?}: {message}"));
                 self.event(EventType::Warning, "Failed", "Error: ErrImagePull");
                 self.wait_for(name, "ErrImagePull", Some(message.clone()));
-                if !wait(self.shared.pause.min(Duration::from_secs(1)), stop).await {
+                if !wait(self.shared.restart_backoff.min(Duration::from_secs(1)), stop).await {
                     return false;
                 }
                 self.event(EventType::Normal, "BackOff", format!("Back-off pulling image {image:?}"));
                 let message = format!("Back-off pulling image {image:?}: ErrImagePull: {message}");
                 self.wait_for(name, "ImagePullBackOff", Some(message));
             }
-            Trouble::Config(message) => {
+            StartError::Config(message) => {
                 self.event(EventType::Warning, "Failed", format!("Error: {message}"));
                 self.wait_for(name, "CreateContainerConfigError", Some(message));
             }
-            Trouble::Volumes(message) => {
+            StartError::Volumes(message) => {
                 self.event(EventType::Warning, "FailedMount", message);
             }
         }
@@ -168,10 +168,10 @@ impl Run {
 
     fn wait_for(&self, container: &str, reason: &str, message: Option<String>) {
         self.update(container, |seen| {
-            if let Doing::Ended(ended) = &seen.doing {
+            if let RunState::Terminated(ended) = &seen.state {
                 seen.last = Some(ended.clone());
             }
-            seen.doing = Doing::Waiting { reason: reason.to_owned(), message };
+            seen.state = RunState::Waiting { reason: reason.to_owned(), message };
             seen.ready = false;
             seen.started = false;
         });
@@ -182,7 +182,7 @@ fn is_stopped(stop: &watch::Receiver<Option<Stop>>) -> bool {
     stop.borrow().is_some()
 }
 
-/// Waits for a time, unless it is time to stop; answers whether to go on.
+/// Waits for a time or for the stop signal. Returns whether to go on.
 async fn wait(pause: Duration, stop: &mut watch::Receiver<Option<Stop>>) -> bool {
     tokio::select! {
         biased;
@@ -191,7 +191,7 @@ async fn wait(pause: Duration, stop: &mut watch::Receiver<Option<Stop>>) -> bool
     }
 }
 
-/// A duration as Go shows it.
+/// Formats a duration as Go does.
 fn shown(pause: Duration) -> String {
     match (pause.as_secs() / 60, pause.as_secs() % 60) {
         (0, 0) => format!("{}ms", pause.as_millis()),

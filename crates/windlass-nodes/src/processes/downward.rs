@@ -1,18 +1,18 @@
-//! What a pod says about itself to its containers: pure.
+//! The downward API: pure.
 
 use std::net::Ipv4Addr;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use windlass_schema::quantity::Quantity as Amount;
 
-/// What a pod has from where it runs.
+/// Addresses of a pod and its node.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct PodAddresses {
     pub(super) pod: Option<Ipv4Addr>,
     pub(super) host: Option<Ipv4Addr>,
 }
 
-/// A field of a pod, by its path.
+/// Returns a field of a pod by its path.
 pub(super) fn field(pod: &Pod, addresses: &PodAddresses, path: &str) -> Result<String, String> {
     let meta = &pod.metadata;
     let spec = pod.spec.as_ref();
@@ -44,7 +44,7 @@ fn lines(map: Option<&std::collections::BTreeMap<String, String>>) -> String {
     lines.join("\n")
 }
 
-/// A request or limit of a container, as a number of `divisor`s, rounded up.
+/// Returns a request or limit of a container in units of `divisor`, rounded up.
 pub(super) fn resource(container: &Container, name: &str, divisor: &str) -> Result<String, String> {
     let resources = container.resources.as_ref();
     let (list, name) = name.split_once('.').ok_or_else(|| format!("unsupported container resource : {name}"))?;

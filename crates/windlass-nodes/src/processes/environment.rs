@@ -1,4 +1,4 @@
-//! The environment of a container and the words of its command: pure. What is referred to has been fetched before.
+//! Environment variables and command lines of containers: pure. References are resolved before.
 
 use std::collections::BTreeMap;
 
@@ -9,21 +9,21 @@ use k8s_openapi::{
 
 use super::{downward, sources::Sources};
 
-/// Names and values.
+/// Variables by name.
 pub(super) type Environment = BTreeMap<String, String>;
 
-/// What a container's environment is made of, beside the container.
-pub(super) struct Surroundings<'a> {
+/// Inputs to a container's environment besides the container.
+pub(super) struct EnvironmentSources<'a> {
     pub(super) pod: &'a Pod,
     pub(super) sources: &'a Sources,
-    /// Variables that the image has.
+    /// Variables of the image.
     pub(super) image: &'a Environment,
-    /// Variables that every container gets.
+    /// Variables of every container.
     pub(super) base: &'a Environment,
 }
 
-/// The environment of a container; or why it cannot be had yet.
-pub(super) fn environment(container: &Container, around: &Surroundings<'_>) -> Result<Environment, String> {
+/// Returns the environment of a container, or the reason why it is not available yet.
+pub(super) fn environment(container: &Container, around: &EnvironmentSources<'_>) -> Result<Environment, String> {
     let mut all = around.base.clone();
     all.extend(around.image.clone());
     let spec = around.pod.spec.as_ref();
@@ -53,11 +53,11 @@ pub(super) fn environment(container: &Container, around: &Surroundings<'_>) -> R
     Ok(all)
 }
 
-/// The value of a variable; none if what it refers to is optional and not there.
+/// Returns the value of a variable, or `None` if it refers to something optional that does not exist.
 fn value(
     variable: &EnvVar,
     container: &Container,
-    around: &Surroundings<'_>,
+    around: &EnvironmentSources<'_>,
     before: &Environment,
 ) -> Result<Option<String>, String> {
     let Some(from) = &variable.value_from else {
@@ -111,7 +111,7 @@ fn text(bytes: &ByteString) -> String {
     String::from_utf8_lossy(&bytes.0).into_owned()
 }
 
-/// The variables by which pods find services.
+/// The service discovery variables.
 fn service_variables(services: &[Service]) -> Environment {
     let mut all = Environment::new();
     for service in services {
@@ -144,7 +144,7 @@ fn service_variables(services: &[Service]) -> Environment {
     all
 }
 
-/// Puts values in place of `$(NAME)`. A name that is not known stays as it is, and `$$` is a dollar sign.
+/// Expands `$(NAME)`. Unknown names are kept, and `$$` is an escaped dollar sign.
 pub(super) fn expand(text: &str, environment: &Environment) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -225,7 +225,7 @@ mod tests {
             .unwrap(),
         ];
         let nothing = Environment::new();
-        let around = Surroundings { pod: &pod, sources: &sources, image: &nothing, base: &nothing };
+        let around = EnvironmentSources { pod: &pod, sources: &sources, image: &nothing, base: &nothing };
         let container = &pod.spec.as_ref().unwrap().containers[0];
         let all = environment(container, &around).unwrap();
         for (name, value) in [
@@ -242,7 +242,7 @@ mod tests {
             assert_eq!(all.get(name).map(String::as_str), Some(value), "{name}");
         }
         sources.config_maps.clear();
-        let around = Surroundings { pod: &pod, sources: &sources, image: &nothing, base: &nothing };
+        let around = EnvironmentSources { pod: &pod, sources: &sources, image: &nothing, base: &nothing };
         assert_eq!(environment(container, &around).unwrap_err(), "configmap \"m\" not found");
     }
 

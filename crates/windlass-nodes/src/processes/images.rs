@@ -1,4 +1,4 @@
-//! What an image is on this machine: a command, by a file that the user keeps, or by what everybody has anyway.
+//! Mapping images to programs on this machine: by an image file, or built in for common images.
 //!
 //! ```yaml
 //! images:
@@ -19,34 +19,34 @@ use std::{
 
 use serde::Deserialize;
 
-/// Images whose programs a machine has itself: the pod says which one to run.
+/// Images whose programs this machine has: the pod's command is run as it is.
 const TOOLBOXES: &[&str] = &["alpine", "bash", "busybox", "debian", "ubuntu", "toybox", "fedora", "coreutils"];
 
-/// What an image would start, and with what.
+/// An image's program and defaults.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Image {
-    /// Which images this is about.
+    /// The images that this entry applies to.
     #[serde(rename = "image")]
     pattern: String,
-    /// The program, which a container's `command` replaces.
+    /// The program; replaced by a container's `command`.
     #[serde(default)]
     pub(super) command: Vec<String>,
-    /// What follows it, which a container's `args` replace; without effect if the container has a `command`.
+    /// Its arguments; replaced by a container's `args`, and ignored if the container has a `command`.
     #[serde(default)]
     pub(super) args: Vec<String>,
-    /// Variables that a container's own go before.
+    /// Default variables; a container's own take precedence.
     #[serde(default)]
     pub(super) env: BTreeMap<String, String>,
-    /// The folder to start in.
+    /// The working directory.
     #[serde(default)]
     pub(super) working_dir: Option<String>,
-    /// The folder that the image is unpacked in.
+    /// The directory with the unpacked image.
     #[serde(default)]
     pub(super) root: Option<PathBuf>,
 }
 
-/// The file.
+/// The image file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Images {
@@ -54,7 +54,7 @@ struct Images {
     images: Vec<Image>,
 }
 
-/// Why an image cannot be had, in words for whoever made the pod.
+/// Why an image is not available, worded for the creator of the pod.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub(super) enum ImageError {
     #[error(
@@ -66,7 +66,7 @@ pub(super) enum ImageError {
     File { file: String, why: String },
 }
 
-/// What an image is, by the file as it is now.
+/// Resolves an image. The file is read on each call.
 pub(super) fn resolve(image: &str, file: Option<&Path>) -> Result<Image, ImageError> {
     let shown = file.map_or("a file given with --images".to_owned(), |file| file.display().to_string());
     let text = match file.map(fs::read_to_string) {
@@ -103,7 +103,7 @@ fn known(image: &str) -> Option<Image> {
     })
 }
 
-/// An image's name without its registry, tag and digest.
+/// The name of an image without registry, tag and digest.
 fn short_name(image: &str) -> &str {
     let name = without_tag(image);
     name.rsplit_once('/').map_or(name, |(_, last)| last)
@@ -115,14 +115,14 @@ fn without_tag(image: &str) -> &str {
     name[last..].find(':').map_or(name, |at| &name[..last + at])
 }
 
-/// Whether a pattern is about an image, with or without the registry that images without one have.
+/// Whether a pattern matches an image, with or without the default registry.
 fn fits(pattern: &str, image: &str) -> bool {
     let plain = image.strip_prefix("docker.io/").unwrap_or(image);
     let plain = plain.strip_prefix("library/").unwrap_or(plain);
     [image, plain, without_tag(image), without_tag(plain)].iter().any(|name| matches(pattern, name))
 }
 
-/// Whether a text is of a pattern, in which `*` is any text.
+/// Whether a text matches a pattern with `*` wildcards.
 fn matches(pattern: &str, text: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut text) = text.strip_prefix(first) else { return false };
@@ -164,8 +164,8 @@ mod tests {
 
     #[test]
     fn a_file_says_what_an_image_is_and_some_need_no_entry() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("images.yaml");
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("images.yaml");
         let unknown = resolve("redis:7", Some(&file)).unwrap_err().to_string();
         assert!(unknown.contains("images.yaml") && unknown.contains("redis:7"), "{unknown}");
         fs::write(&file, "images:\n- image: 'redis:*'\n  command: [redis-server]\n  env: {A: b}\n").unwrap();

@@ -1,8 +1,9 @@
-//! Starting and ending processes.
+//! Starting and stopping processes.
 //!
-//! Each has a group of its own, which is ended as a whole. A process must not outlive the plane, however that ends: the
-//! group is killed when its handle is dropped; where there is a launcher, the system kills the process when the plane
-//! dies; and a record in the pod's folder lets the next plane end what is left (see [`leftovers`](super::leftovers)).
+//! Each process has its own process group, which is terminated as a whole. A process must not outlive the plane,
+//! however the plane ends: the group is killed when its handle is dropped; with a launcher, the kernel kills the
+//! process when the plane dies; and a record in the pod's directory lets the next plane kill leftovers (see
+//! [`leftovers`](super::leftovers)).
 
 use std::{
     fs::File,
@@ -36,29 +37,29 @@ use super::{
 
 /// Everything that is needed to start a process.
 #[derive(Debug, Clone)]
-pub(super) struct Plan {
+pub(super) struct ProcessSpec {
     /// The program and its arguments.
     pub(super) words: Vec<String>,
     pub(super) environment: Environment,
-    pub(super) folder: PathBuf,
-    /// The root it sees, if not that of the machine.
+    pub(super) directory: PathBuf,
+    /// The root file system, if not the machine's.
     pub(super) root: Option<Root>,
-    /// What starts it, if something does: see [`crate::become_pod_process`].
+    /// The launcher, if any: see [`crate::exec_pod_process`].
     pub(super) launcher: Option<PathBuf>,
-    /// Where to keep the record of it.
+    /// The directory for the process record.
     pub(super) records: PathBuf,
 }
 
-/// How a process talks.
+/// How a process communicates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Talk {
-    /// By pipes, with or without one to it.
+    /// Over pipes, optionally with one for standard input.
     Pipes { stdin: bool },
-    /// By a terminal.
+    /// Over a terminal.
     Terminal,
 }
 
-/// A process that has been started.
+/// A started process.
 pub(super) struct Started {
     pub(super) child: Child,
     pub(super) group: Group,
@@ -68,24 +69,25 @@ pub(super) struct Started {
     pub(super) terminal: Option<Terminal>,
 }
 
-/// A group of processes; what is left of it is killed when this is dropped.
+/// A process group; its remaining processes are killed when this is dropped.
 #[derive(Debug)]
 pub(super) struct Group {
     leader: Pid,
     record: PathBuf,
-    /// Whether the leader has ended, so that its number may be somebody else's.
+    /// Whether the leader has been reaped, so that its process id may be reused.
     over: AtomicBool,
 }
 
 impl Group {
-    /// The leader has ended; the others follow.
+    /// Marks the leader as reaped and kills the rest of the group.
     pub(super) fn leader_ended(&self) {
         self.over.store(true, Ordering::Relaxed);
         self.signal(Signal::KILL);
     }
 
     pub(super) fn signal(&self, signal: Signal) {
-        // A process that has just been started may not have made its group yet; whoever has ended needs no signal.
+        // A process that has just been started may not have created its group yet. A process that has ended needs no
+        // signal.
         if rustix::process::kill_process_group(self.leader, signal).is_err() && !self.over.load(Ordering::Relaxed) {
             let _ = rustix::process::kill_process(self.leader, signal);
         }
@@ -99,12 +101,12 @@ impl Drop for Group {
     }
 }
 
-/// The near side of a terminal.
+/// The master side of a terminal.
 #[derive(Debug)]
 pub(super) struct Terminal(OwnedFd);
 
 impl Terminal {
-    /// A handle to read from and one to write to. Both block, so they are used by threads of their own.
+    /// Returns one handle for reading and one for writing. Both block, so they need threads of their own.
     pub(super) fn handles(&self) -> io::Result<(tokio::fs::File, tokio::fs::File)> {
         let file = || io::Result::Ok(tokio::fs::File::from_std(File::from(self.0.try_clone()?)));
         Ok((file()?, file()?))
@@ -117,12 +119,12 @@ impl Terminal {
 }
 
 /// Starts a process. A program without a slash is looked up in the `PATH` of its environment.
-fn start(plan: &Plan, talk: Talk) -> io::Result<Started> {
+fn start(plan: &ProcessSpec, talk: Talk) -> io::Result<Started> {
     let words = plan.root.as_ref().map_or_else(|| plan.words.clone(), |root| root::enter(root, &plan.words));
     let [program, arguments @ ..] = &*words else {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "there is no command"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "no command specified"));
     };
-    let program = find(program, &plan.environment, &plan.folder).ok_or_else(|| {
+    let program = find(program, &plan.environment, &plan.directory).ok_or_else(|| {
         io::Error::new(io::ErrorKind::NotFound, format!("exec: {program:?}: executable file not found in $PATH"))
     })?;
     let mut command = match &plan.launcher {
@@ -141,7 +143,7 @@ fn start(plan: &Plan, talk: Talk) -> io::Result<Started> {
             command
         }
     };
-    command.args(arguments).env_clear().envs(&plan.environment).current_dir(&plan.folder).kill_on_drop(true);
+    command.args(arguments).env_clear().envs(&plan.environment).current_dir(&plan.directory).kill_on_drop(true);
     let terminal = match talk {
         Talk::Pipes { stdin } => {
             command.stdin(if stdin { Stdio::piped() } else { Stdio::null() });
@@ -156,7 +158,7 @@ fn start(plan: &Plan, talk: Talk) -> io::Result<Started> {
     };
     let mut child = command.spawn()?;
     let leader = child.id().and_then(|id| Pid::from_raw(id as i32));
-    let leader = leader.ok_or_else(|| io::Error::other("a process has no number"))?;
+    let leader = leader.ok_or_else(|| io::Error::other("the process has no id"))?;
     let record = leftovers::record(&plan.records, leader)?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     Ok(Started {
@@ -169,7 +171,7 @@ fn start(plan: &Plan, talk: Talk) -> io::Result<Started> {
     })
 }
 
-/// Both sides of a new terminal.
+/// Opens a terminal and returns both sides.
 fn terminal() -> io::Result<(OwnedFd, File)> {
     let near = pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
     pty::grantpt(&near)?;
@@ -180,36 +182,36 @@ fn terminal() -> io::Result<(OwnedFd, File)> {
     Ok((near, far))
 }
 
-/// Where a program is.
-fn find(program: &str, environment: &Environment, folder: &Path) -> Option<PathBuf> {
+/// Returns the path of a program.
+fn find(program: &str, environment: &Environment, directory: &Path) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt as _;
     let runs = |path: &Path| path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0);
     if program.contains('/') {
-        let path = folder.join(program);
+        let path = directory.join(program);
         if runs(&path) {
             return Some(path);
         }
-        // Images have programs where this machine may not: `/bin/sh`, `/usr/local/bin/redis-server`.
+        // Images have programs in other places than this machine: `/bin/sh`, `/usr/local/bin/redis-server`.
         let name = Path::new(program).file_name()?.to_str()?;
-        return find(name, environment, folder);
+        return find(name, environment, directory);
     }
-    let folders = environment.get("PATH").map(String::as_str).unwrap_or_default();
-    std::env::split_paths(folders).map(|folder| folder.join(program)).find(|path| runs(path))
+    let directories = environment.get("PATH").map(String::as_str).unwrap_or_default();
+    std::env::split_paths(directories).map(|directory| directory.join(program)).find(|path| runs(path))
 }
 
-/// How a process ended, as shells and Kubernetes count it.
+/// The exit code of a process; 128 plus the signal number if it was killed.
 pub(super) fn exit_code(status: ExitStatus) -> i32 {
     use std::os::unix::process::ExitStatusExt as _;
     status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(255)
 }
 
-/// Starts processes, all on one thread: the system counts the thread that started a process as its parent, and kills the
-/// process with it. The thread ends when the last handle is dropped.
+/// Starts processes, all on one thread: the kernel regards the thread that started a process as its parent, and kills
+/// the process with it. The thread ends when the last handle is dropped.
 #[derive(Clone)]
 pub(super) struct Spawner(mpsc::Sender<Job>);
 
 struct Job {
-    plan: Plan,
+    plan: ProcessSpec,
     talk: Talk,
     runtime: Handle,
     answer: oneshot::Sender<io::Result<Started>>,
@@ -221,24 +223,24 @@ impl Spawner {
         std::thread::Builder::new().name("pod-processes".to_owned()).spawn(move || {
             for Job { plan, talk, runtime, answer } in jobs {
                 let _guard = runtime.enter();
-                // Whoever has gone meanwhile does not want it: what was started is dropped, and so ended.
+                // If the caller has gone, the process is dropped and thereby killed.
                 let _ = answer.send(start(&plan, talk));
             }
         })?;
         Ok(Self(sender))
     }
 
-    pub(super) async fn start(&self, plan: Plan, talk: Talk) -> io::Result<Started> {
+    pub(super) async fn start(&self, plan: ProcessSpec, talk: Talk) -> io::Result<Started> {
         let (answer, started) = oneshot::channel();
-        let gone = || io::Error::other("nobody starts processes any more");
+        let gone = || io::Error::other("the process launcher has stopped");
         self.0.send(Job { plan, talk, runtime: Handle::current(), answer }).map_err(|_| gone())?;
         started.await.map_err(|_| gone())?
     }
 
-    /// Runs a command to its end, without anything to read, and answers how it ended.
-    pub(super) async fn run(&self, plan: Plan) -> io::Result<i32> {
+    /// Runs a command without input and returns its exit code.
+    pub(super) async fn run(&self, plan: ProcessSpec) -> io::Result<i32> {
         let mut started = self.start(plan, Talk::Pipes { stdin: false }).await?;
-        // Nobody reads what it says, but it must be able to say it.
+        // Drain the output, which would block the command otherwise.
         let (mut stdout, mut stderr) = (started.stdout.take(), started.stderr.take());
         let reading = async {
             let (mut out, mut err) = (tokio::io::sink(), tokio::io::sink());

@@ -1,7 +1,7 @@
-//! Processes that a plane has left behind because it was killed.
+//! Processes left behind by a plane that was killed.
 //!
-//! Every process group has a record while it runs: a file named by its leader, with the time the leader started in it, so
-//! that a number that has been given to somebody else is not mistaken for it.
+//! Every process group has a record while it runs: a file named after its leader that contains the leader's start time,
+//! so that a reused process id is not mistaken for it.
 
 use std::{
     collections::HashMap,
@@ -11,26 +11,26 @@ use std::{
 
 use rustix::process::{Pid, Signal};
 
-/// What the system says about a process.
+/// Fields of `/proc/PID/stat`.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     group: i32,
-    /// When it started, in ticks since the machine did.
+    /// Start time in clock ticks since boot.
     started: u64,
 }
 
-/// Makes the record of a group.
-pub(super) fn record(folder: &Path, leader: Pid) -> io::Result<PathBuf> {
-    fs::create_dir_all(folder)?;
-    let path = folder.join(leader.as_raw_nonzero().to_string());
+/// Writes the record of a group.
+pub(super) fn record(directory: &Path, leader: Pid) -> io::Result<PathBuf> {
+    fs::create_dir_all(directory)?;
+    let path = directory.join(leader.as_raw_nonzero().to_string());
     let started = stat(leader.as_raw_nonzero().get()).map_or(0, |stat| stat.started);
     fs::write(&path, started.to_string())?;
     Ok(path)
 }
 
-/// Ends what is left of the groups on record in a folder, and forgets them.
-pub(super) fn end(folder: &Path) {
-    let Ok(entries) = fs::read_dir(folder) else { return };
+/// Kills what is left of the recorded groups in a directory, and deletes the records.
+pub(super) fn end(directory: &Path) {
+    let Ok(entries) = fs::read_dir(directory) else { return };
     let mut groups = HashMap::new();
     for entry in entries.filter_map(Result::ok) {
         let leader = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok());
@@ -41,7 +41,7 @@ pub(super) fn end(folder: &Path) {
     if groups.is_empty() {
         return;
     }
-    // A group lives on without its leader, so its members are looked for.
+    // A group can outlive its leader, so search for its members.
     let processes = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
     let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     for number in numbers {
@@ -49,7 +49,7 @@ pub(super) fn end(folder: &Path) {
         if groups.get(&stat.group).is_some_and(|started| stat.started >= *started)
             && let Some(process) = Pid::from_raw(number)
         {
-            tracing::info!(number, "ending a process that another plane has left");
+            tracing::info!(number, "killing a process left behind by an earlier plane");
             let _ = rustix::process::kill_process(process, Signal::KILL);
         }
     }
@@ -59,7 +59,7 @@ fn stat(process: i32) -> Option<Stat> {
     parse(&fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
 }
 
-/// The fields behind the name, which may contain anything.
+/// Parses the fields after the process name, which may contain any character.
 fn parse(text: &str) -> Option<Stat> {
     let (_, after) = text.rsplit_once(')')?;
     let mut fields = after.split_ascii_whitespace();
@@ -76,20 +76,20 @@ mod tests {
 
     #[test]
     fn what_a_plane_has_left_is_ended_and_nothing_else() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let start = || std::process::Command::new("sleep").arg("100").process_group(0).spawn().unwrap();
         let (mut left, mut other) = (start(), start());
         let leader = |child: &std::process::Child| Pid::from_raw(child.id() as i32).unwrap();
-        record(folder.path(), leader(&left)).unwrap();
-        // The number of a process that is not the one on record: it started before that.
-        let path = record(folder.path(), leader(&other)).unwrap();
+        record(directory.path(), leader(&left)).unwrap();
+        // A process with a recorded id that started at another time.
+        let path = record(directory.path(), leader(&other)).unwrap();
         fs::write(&path, u64::MAX.to_string()).unwrap();
-        end(folder.path());
+        end(directory.path());
         assert!(!left.wait().unwrap().success());
         assert!(other.try_wait().unwrap().is_none());
         other.kill().unwrap();
         other.wait().unwrap();
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     }
 
     proptest! {

@@ -1,7 +1,7 @@
-//! The logs of containers: a file for each time that one has run, in the format of container runtimes.
+//! Container logs: one file per run, in the CRI log format.
 //!
-//! A line of the file is a time, the stream, `F` for a line or `P` for a part of one, and the text. A file that has grown
-//! too large goes on in a new one; one older part is kept.
+//! A line consists of the time, the stream, `F` for a full or `P` for a partial line, and the text. A file that has
+//! grown too large is rotated; one older file is kept.
 
 use std::{
     collections::VecDeque,
@@ -21,28 +21,28 @@ use tokio::{
 };
 use windlass_apiserver::{body::Chunks, pod_connections::LogOptions};
 
-/// When a log goes on in another file.
+/// Size at which a log is rotated.
 const ROTATE_AT: u64 = 10 << 20;
-/// The longest line that is kept in one piece.
+/// Longest line that is kept in one piece.
 const LINE_MAX: usize = 16 << 10;
-/// How much is read of a file at a time.
+/// Size of a read from a file.
 const PIECE: usize = 64 << 10;
 
-/// Which output a process has written to.
+/// The output stream of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stream {
     Stdout,
     Stderr,
 }
 
-/// How far a log has come.
+/// The progress of a log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Progress {
-    /// Bytes in the present file.
+    /// Bytes in the current file.
     written: u64,
-    /// How often it was replaced.
+    /// Number of rotations.
     rotations: u64,
-    /// Whether nothing more will come.
+    /// Whether the log is complete.
     closed: bool,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Begins a log; one of the same name is overwritten.
+    /// Creates a log, replacing one with the same name.
     pub(super) fn create(path: &Path) -> io::Result<Arc<Self>> {
         Self::rotating(path, ROTATE_AT)
     }
@@ -88,7 +88,7 @@ impl Log {
         Ok(())
     }
 
-    /// Nothing more comes.
+    /// Marks the log as complete.
     pub(super) fn close(&self) {
         self.progress.send_modify(|progress| progress.closed = true);
     }
@@ -98,12 +98,12 @@ impl Log {
     }
 }
 
-/// The part of a log before the present one.
+/// The rotated file of a log.
 fn older(path: &Path) -> PathBuf {
     path.with_extension("log.1")
 }
 
-/// Writes what a process says into its log, and hands it to whoever is attached, until the process says no more.
+/// Copies the output of a process to its log and to attached clients, until the output ends.
 pub(super) async fn pump(
     mut from: impl AsyncRead + Unpin,
     stream: Stream,
@@ -114,14 +114,14 @@ pub(super) async fn pump(
     loop {
         buffer.reserve(4096);
         let before = buffer.len();
-        // A terminal whose other side is closed is an error to read.
+        // Reading a terminal whose other side is closed is an error.
         let ended = matches!(from.read_buf(&mut buffer).await, Ok(0) | Err(_));
         if buffer.len() > before && attached.receiver_count() > 0 {
             let _ = attached.send((stream, Bytes::copy_from_slice(&buffer[before..])));
         }
         while let Some((text, whole)) = next_line(&mut buffer, ended) {
             if let Err(error) = log.append(stream, &text, whole) {
-                tracing::warn!(%error, path = %log.path.display(), "a log could not be written");
+                tracing::warn!(%error, path = %log.path.display(), "failed to write a container log");
             }
         }
         if ended {
@@ -130,7 +130,7 @@ pub(super) async fn pump(
     }
 }
 
-/// Takes a line off the buffer, or a part of one that is too long; the rest only at the end.
+/// Takes a line off the buffer, or a part of one that is too long. An incomplete line is returned only at the end.
 fn next_line(buffer: &mut BytesMut, ended: bool) -> Option<(BytesMut, bool)> {
     match buffer.iter().take(LINE_MAX).position(|byte| *byte == b'\n') {
         Some(at) => {
@@ -144,7 +144,7 @@ fn next_line(buffer: &mut BytesMut, ended: bool) -> Option<(BytesMut, bool)> {
     }
 }
 
-/// An entry of a log's file.
+/// An entry of a log file.
 #[derive(Debug, PartialEq, Eq)]
 struct Entry<'a> {
     time: &'a str,
@@ -160,11 +160,11 @@ fn parse(line: &[u8]) -> Option<Entry<'_>> {
     Some(Entry { time, whole, text: parts.next()? })
 }
 
-/// What of a log a client gets to see, entry by entry.
+/// Selects and formats the entries for a client.
 struct Selection {
     options: LogOptions,
     left: u64,
-    /// Whether the next entry begins a line.
+    /// Whether the next entry starts a line.
     at_beginning: bool,
 }
 
@@ -196,7 +196,7 @@ impl Selection {
     }
 }
 
-/// The part of a log that somebody wants. With `progress`, what is written later follows.
+/// Streams the requested part of a log. With `progress`, later output follows.
 pub(super) fn read(path: PathBuf, options: LogOptions, progress: Option<watch::Receiver<Progress>>) -> Chunks {
     let follow = options.follow.then_some(progress).flatten();
     let state = Reading {
@@ -220,7 +220,7 @@ struct Reading {
     follow: Option<watch::Receiver<Progress>>,
     file: Option<File>,
     rotations: u64,
-    /// The beginning of an entry whose end is not there yet.
+    /// An entry that is not complete yet.
     rest: Vec<u8>,
     begun: bool,
 }
@@ -238,7 +238,7 @@ impl Reading {
             }
             let follow = self.follow.as_mut()?;
             if follow.borrow().closed {
-                // What came between the last look and the end.
+                // Output between the last read and the end.
                 let rest = self.more().ok()?;
                 self.follow = None;
                 return (!rest.is_empty()).then_some(rest);
@@ -247,7 +247,7 @@ impl Reading {
         }
     }
 
-    /// What is there when somebody begins to read.
+    /// The contents when reading starts.
     fn beginning(&mut self) -> io::Result<Vec<u8>> {
         if let Some(follow) = &mut self.follow {
             self.rotations = follow.borrow_and_update().rotations;
@@ -268,7 +268,7 @@ impl Reading {
         Ok(out)
     }
 
-    /// What has been added.
+    /// The contents added since.
     fn more(&mut self) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();
         let Some(file) = &mut self.file else { return Ok(out) };
@@ -277,7 +277,7 @@ impl Reading {
         self.rest.reserve(PIECE);
         file.take(PIECE as u64).read_to_end(&mut self.rest)?;
         if self.rest.len() == start && now != self.rotations {
-            // The file that was replaced is read to its end.
+            // The rotated file is read to its end.
             self.rotations = now;
             self.file = Some(File::open(&self.path)?);
             return self.more();
@@ -289,12 +289,12 @@ impl Reading {
                 self.selection.show(&entry, &mut out);
             }
         }
-        // Nothing may have been shown of what was read.
+        // Everything read so far may have been filtered out.
         if out.is_empty() && end > 0 { self.more() } else { Ok(out) }
     }
 }
 
-/// The entries of the last lines. What follows the last whole line counts as one.
+/// Returns the entries of the last lines. A partial line at the end counts as one.
 fn last_lines<'a>(entries: impl Iterator<Item = Entry<'a>>, most: usize) -> VecDeque<Entry<'a>> {
     let mut kept = VecDeque::new();
     let (mut lines, mut open) = (0, false);
@@ -303,7 +303,7 @@ fn last_lines<'a>(entries: impl Iterator<Item = Entry<'a>>, most: usize) -> VecD
         open = !entry.whole;
         kept.push_back(entry);
         while lines > most {
-            // The entries of the first line.
+            // Drop the entries of the first line.
             while kept.pop_front().is_some_and(|entry| !entry.whole) {}
             lines -= 1;
         }
@@ -311,7 +311,7 @@ fn last_lines<'a>(entries: impl Iterator<Item = Entry<'a>>, most: usize) -> VecD
     kept
 }
 
-/// The end of a log, as a message of why a container ended.
+/// The end of a log, for use as a termination message.
 pub(super) fn last_words(path: &Path) -> String {
     const BYTES: usize = 2048;
     const LINES: usize = 80;

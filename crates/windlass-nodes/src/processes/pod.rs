@@ -1,4 +1,4 @@
-//! One pod: its containers in their order, from the first to the last.
+//! The life of one pod: its containers in order, from the first to the last.
 
 use std::{
     collections::HashMap,
@@ -27,29 +27,29 @@ use super::{
     downward::PodAddresses,
     launch::Spawner,
     sources::Sources,
-    status::{self, Doing, Role, Seen, Snapshot},
+    status::{self, ContainerRecord, Role, RunState, Snapshot},
     volumes,
 };
 
-/// How often files of config maps and secrets are brought up to date.
+/// How often files of config maps and secrets are refreshed.
 const REFRESH: Duration = Duration::from_secs(5);
-/// How long a pod has to end if nobody says.
+/// Default grace period.
 const GRACE: i64 = 30;
 
-/// What all pods of a runtime share.
+/// State shared by all pods of a runtime.
 pub(super) struct Shared {
-    pub(super) folder: PathBuf,
+    pub(super) directory: PathBuf,
     pub(super) images: Option<PathBuf>,
     pub(super) launcher: Option<PathBuf>,
-    pub(super) pause: Duration,
+    pub(super) restart_backoff: Duration,
     pub(super) api: OnceLock<SocketAddr>,
     pub(super) wake: OnceLock<Trigger>,
-    /// Whether the plane stops, so that nobody is to be told of what ends.
+    /// Whether the plane is stopping, so that statuses are no longer reported.
     pub(super) closing: AtomicBool,
     pub(super) spawner: Spawner,
 }
 
-/// Something to be told about a pod.
+/// An event to record about a pod.
 #[derive(Debug)]
 pub(super) struct Event {
     pub(super) kind: EventType,
@@ -57,26 +57,26 @@ pub(super) struct Event {
     pub(super) note: String,
 }
 
-/// Until when a pod is to have ended.
+/// A request to terminate a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stop {
     pub(super) deadline: Instant,
 }
 
-/// A pod that runs, or has run.
+/// A pod that is running or has run.
 pub(super) struct Run {
     pub(super) key: ObjectKey,
     pub(super) uid: String,
-    /// As it was when it began; what may change of a pod later is not looked at.
+    /// The pod as of its start; later changes are ignored.
     pub(super) pod: Arc<Pod>,
-    pub(super) folder: PathBuf,
+    pub(super) directory: PathBuf,
     pub(super) addresses: PodAddresses,
     pub(super) client: Client,
     pub(super) shared: Arc<Shared>,
     state: Mutex<State>,
     stop: watch::Sender<Option<Stop>>,
     stop_sidecars: watch::Sender<Option<Stop>>,
-    /// Changes with every change of the state.
+    /// Incremented with every change of state.
     changes: watch::Sender<u64>,
 }
 
@@ -106,7 +106,7 @@ impl Run {
         Arc::new(Self {
             key: ObjectKey::of(pod.as_ref()),
             uid: uid.to_owned(),
-            folder: shared.folder.join("pods").join(uid),
+            directory: shared.directory.join("pods").join(uid),
             addresses: PodAddresses { pod: Some(address), host: Some(host) },
             client,
             shared,
@@ -118,28 +118,28 @@ impl Run {
         })
     }
 
-    /// How it is.
+    /// Returns the current state.
     pub(super) fn snapshot(&self) -> Snapshot {
         self.state.lock().snapshot.clone()
     }
 
-    /// Whether nothing of it runs any more, nor will.
+    /// Whether all of its containers have ended for good.
     pub(super) fn is_over(&self) -> bool {
         self.state.lock().snapshot.over
     }
 
-    /// Resolves when it is over.
+    /// Resolves when it has ended.
     pub(super) async fn until_over(&self) {
         let mut changes = self.changes.subscribe();
         while !self.is_over() && changes.changed().await.is_ok() {}
     }
 
-    /// What there is to tell since the last call.
+    /// Returns the events since the last call.
     pub(super) fn take_events(&self) -> Vec<Event> {
         std::mem::take(&mut self.state.lock().events)
     }
 
-    /// The process of a container that runs now, or ran last.
+    /// The process of a container that is running or ran last.
     pub(super) fn instance(&self, container: &str) -> Option<Arc<Instance>> {
         self.state.lock().instances.get(container).cloned()
     }
@@ -148,7 +148,7 @@ impl Run {
         self.state.lock().instances.insert(container.to_owned(), instance);
     }
 
-    /// Asks it to end within a time. Later calls can only bring the end nearer.
+    /// Requests termination within a time. Later calls can only shorten it.
     pub(super) fn end_within(&self, grace: Duration) {
         let deadline = Instant::now() + grace;
         self.stop.send_if_modified(|stop| {
@@ -160,15 +160,15 @@ impl Run {
         });
     }
 
-    /// Changes what is known of a container, and lets everybody know.
-    pub(super) fn update(&self, container: &str, change: impl FnOnce(&mut Seen)) {
+    /// Changes the record of a container, and notifies watchers.
+    pub(super) fn update(&self, container: &str, change: impl FnOnce(&mut ContainerRecord)) {
         if let Some(seen) = self.state.lock().snapshot.containers.iter_mut().find(|seen| seen.name == container) {
             change(seen);
         }
         self.changed();
     }
 
-    pub(super) fn seen(&self, container: &str) -> Option<Seen> {
+    pub(super) fn seen(&self, container: &str) -> Option<ContainerRecord> {
         self.state.lock().snapshot.containers.iter().find(|seen| seen.name == container).cloned()
     }
 
@@ -186,22 +186,22 @@ impl Run {
         }
     }
 
-    /// How long it has to end.
+    /// The grace period for termination.
     pub(super) fn grace(&self) -> Duration {
         let seconds = self.pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(GRACE);
         Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
     }
 
-    /// What it refers to, as it is now.
+    /// Fetches the objects that it refers to.
     pub(super) async fn sources(&self) -> Result<Sources, String> {
         Sources::fetch(&self.client, &self.pod, self.addresses).await.map_err(|error| error.to_string())
     }
 
     pub(super) fn claims(&self) -> PathBuf {
-        self.shared.folder.join("claims")
+        self.shared.directory.join("claims")
     }
 
-    /// The pod's whole life.
+    /// Runs the pod from start to end.
     pub(super) async fn live(self: Arc<Self>) {
         let limit = self.pod.spec.as_ref().and_then(|spec| spec.active_deadline_seconds);
         let limit = limit.and_then(|seconds| Some(Instant::now() + Duration::from_secs(u64::try_from(seconds).ok()?)));
@@ -253,13 +253,13 @@ impl Run {
         }
     }
 
-    /// Runs the init containers; answers whether the main ones may begin.
+    /// Runs the init containers. Returns whether the main containers may start.
     async fn initialize(self: &Arc<Self>, sidecars: &mut JoinSet<()>) -> bool {
         for (container, role) in containers(&self.pod).filter(|(_, role)| *role != Role::Main) {
             if role == Role::Init {
                 self.clone().supervise(container.clone(), role, self.stop.subscribe()).await;
-                let done = self.seen(&container.name).map(|seen| seen.doing);
-                if !matches!(done, Some(Doing::Ended(ended)) if ended.code == 0) {
+                let done = self.seen(&container.name).map(|seen| seen.state);
+                if !matches!(done, Some(RunState::Terminated(ended)) if ended.code == 0) {
                     return false;
                 }
                 continue;
@@ -279,7 +279,7 @@ impl Run {
         self.stop.borrow().is_none()
     }
 
-    /// Keeps files up to date that the server has the contents of. Never ends.
+    /// Refreshes files whose contents come from the server. Never returns.
     async fn refresh(&self) {
         let volumes = self.pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
         let mut changing = volumes
@@ -289,17 +289,17 @@ impl Run {
         }
         loop {
             tokio::time::sleep(REFRESH).await;
-            // What is missing meanwhile stays as it was.
+            // Files of objects that are missing meanwhile stay unchanged.
             if let Ok(sources) = self.sources().await
-                && let Err(why) = volumes::prepare(&self.pod, &sources, &self.folder.join("volumes"), &self.claims())
+                && let Err(why) = volumes::prepare(&self.pod, &sources, &self.directory.join("volumes"), &self.claims())
             {
-                tracing::debug!(pod = %self.key, why, "volumes were not brought up to date");
+                tracing::debug!(pod = %self.key, why, "failed to refresh volumes");
             }
         }
     }
 }
 
-/// The containers of a pod in the order they begin.
+/// The containers of a pod in start order.
 pub(super) fn containers(pod: &Pod) -> impl Iterator<Item = (&Container, Role)> {
     let spec = pod.spec.iter();
     let init = spec.clone().flat_map(|spec| spec.init_containers.iter().flatten()).map(|container| {
@@ -309,8 +309,8 @@ pub(super) fn containers(pod: &Pod) -> impl Iterator<Item = (&Container, Role)> 
     init.chain(spec.flat_map(|spec| &spec.containers).map(|container| (container, Role::Main)))
 }
 
-/// A container at the beginning: as the pod's status has it, if it has.
-fn recall(pod: &Pod, container: &Container, role: Role) -> Seen {
+/// The initial record of a container, from the pod's status if present.
+fn recall(pod: &Pod, container: &Container, role: Role) -> ContainerRecord {
     let image = container.image.as_deref().unwrap_or_default();
     let status = pod.status.as_ref();
     let known = status
@@ -322,11 +322,11 @@ fn recall(pod: &Pod, container: &Container, role: Role) -> Seen {
     let has_init =
         pod.spec.as_ref().and_then(|spec| spec.init_containers.as_ref()).is_some_and(|init| !init.is_empty());
     let reason = if has_init { "PodInitializing" } else { "ContainerCreating" };
-    Seen {
+    ContainerRecord {
         name: container.name.clone(),
         role,
         image: image.to_owned(),
-        doing: Doing::Waiting { reason: reason.to_owned(), message: None },
+        state: RunState::Waiting { reason: reason.to_owned(), message: None },
         last: None,
         restarts: 0,
         ready: false,

@@ -1,4 +1,4 @@
-//! Probes and hooks: asking a container how it is.
+//! Probes and lifecycle hooks.
 
 use std::{io, net::Ipv4Addr, time::Duration};
 
@@ -12,28 +12,28 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::launch::{Plan, Spawner};
+use super::launch::{ProcessSpec, Spawner};
 
-/// How much of an answer is read.
+/// Bytes of a response that are read.
 const ANSWER_MAX: u64 = 4096;
 
-/// Where and how a container is asked.
+/// The target of probes and hooks.
 #[derive(Clone)]
-pub(super) struct Patient {
+pub(super) struct ProbeTarget {
     pub(super) container: Container,
     pub(super) address: Ipv4Addr,
-    /// How a command is run beside it.
-    pub(super) plan: Plan,
+    /// The template for commands.
+    pub(super) plan: ProcessSpec,
     pub(super) rewrite: std::sync::Arc<super::volumes::Mounts>,
     pub(super) spawner: Spawner,
 }
 
-/// What one look has shown.
+/// The result of one probe.
 pub(super) type Outcome = Result<(), String>;
 
-impl Patient {
-    /// Looks once.
-    async fn look(&self, probe: &Probe) -> Outcome {
+impl ProbeTarget {
+    /// Probes once.
+    async fn probe(&self, probe: &Probe) -> Outcome {
         let limit = seconds(probe.timeout_seconds, 1);
         let looking = async {
             if let Some(exec) = &probe.exec {
@@ -44,10 +44,10 @@ impl Patient {
             }
             if let Some(socket) = &probe.tcp_socket {
                 let host = socket.host.clone().unwrap_or_else(|| self.address.to_string());
-                let port = self.port(&socket.port).ok_or("the port is not known")?;
+                let port = self.port(&socket.port).ok_or("unknown port")?;
                 return TcpStream::connect((host.as_str(), port)).await.map(drop).map_err(|error| error.to_string());
             }
-            // Whatever else there is, the container is not to suffer for it.
+            // gRPC probes are not supported: they must not fail the container.
             Ok(())
         };
         timeout(limit, looking).await.unwrap_or_else(|_| Err(format!("timed out after {}s", limit.as_secs())))
@@ -69,7 +69,7 @@ impl Patient {
 
     async fn command(&self, words: &[String]) -> Outcome {
         let words = words.iter().map(|word| self.rewrite.rewrite(word)).collect();
-        let plan = Plan { words, ..self.plan.clone() };
+        let plan = ProcessSpec { words, ..self.plan.clone() };
         match self.spawner.run(plan).await {
             Ok(0) => Ok(()),
             Ok(code) => Err(format!("command terminated with exit code {code}")),
@@ -79,12 +79,12 @@ impl Patient {
 
     async fn http(&self, get: &HTTPGetAction) -> Outcome {
         let host = get.host.clone().filter(|host| !host.is_empty()).unwrap_or_else(|| self.address.to_string());
-        let port = self.port(&get.port).ok_or("the port is not known")?;
+        let port = self.port(&get.port).ok_or("unknown port")?;
         let failed =
             |error: io::Error| format!("Get \"http://{host}:{port}{}\": {error}", get.path.as_deref().unwrap_or("/"));
         let mut stream = TcpStream::connect((host.as_str(), port)).await.map_err(failed)?;
         if get.scheme.as_deref() == Some("HTTPS") {
-            // That somebody answers has to do: what certificate they have does not matter to a probe.
+            // For HTTPS, an established connection suffices: probes do not verify certificates.
             return Ok(());
         }
         let request = request(get, &host, port);
@@ -94,11 +94,11 @@ impl Patient {
         match status_code(&answer) {
             Some(200..=399) => Ok(()),
             Some(code) => Err(format!("HTTP probe failed with statuscode: {code}")),
-            None => Err("the answer is not HTTP".to_owned()),
+            None => Err("the response is not HTTP".to_owned()),
         }
     }
 
-    /// A port by its number, or by the name that the container has for it.
+    /// Resolves a port by number or by the container's name for it.
     fn port(&self, port: &IntOrString) -> Option<u16> {
         match port {
             IntOrString::Int(number) => u16::try_from(*number).ok(),
@@ -110,13 +110,13 @@ impl Patient {
         }
     }
 
-    /// Looks again and again; `report` is told when the container turns well or unwell, with why, for as long as it answers
-    /// whether to go on.
+    /// Probes periodically. `report` is called when the container turns healthy or unhealthy, with the reason, and
+    /// returns whether to go on.
     pub(super) async fn watch(&self, probe: &Probe, mut report: impl FnMut(Outcome) -> bool) {
         sleep(seconds(probe.initial_delay_seconds, 0)).await;
-        let mut verdict = Verdict::new(probe);
+        let mut verdict = ProbeCounter::new(probe);
         loop {
-            let outcome = self.look(probe).await;
+            let outcome = self.probe(probe).await;
             if let Some(outcome) = verdict.after(outcome)
                 && !report(outcome)
             {
@@ -141,7 +141,7 @@ fn request(get: &HTTPGetAction, host: &str, port: u16) -> String {
     request + "User-Agent: kube-probe/1.36\r\nAccept: */*\r\nConnection: close\r\n\r\n"
 }
 
-/// The status code of an answer.
+/// The status code of a response.
 fn status_code(answer: &[u8]) -> Option<u16> {
     let line = answer.split(|byte| *byte == b'\n').next()?;
     let line = std::str::from_utf8(line).ok()?;
@@ -153,9 +153,9 @@ fn seconds(given: Option<i32>, default: u64) -> Duration {
     Duration::from_secs(given.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(default))
 }
 
-/// Counts looks until they mean something.
+/// Counts results up to the thresholds of a probe.
 #[derive(Debug)]
-struct Verdict {
+struct ProbeCounter {
     successes_needed: u32,
     failures_needed: u32,
     successes: u32,
@@ -163,7 +163,7 @@ struct Verdict {
     well: Option<bool>,
 }
 
-impl Verdict {
+impl ProbeCounter {
     fn new(probe: &Probe) -> Self {
         let count =
             |given: Option<i32>, default| given.and_then(|count| u32::try_from(count).ok()).unwrap_or(default).max(1);
@@ -176,8 +176,8 @@ impl Verdict {
         }
     }
 
-    /// What is to be told after a look; nothing if nothing has changed. Each time that enough failures have come together
-    /// again is told.
+    /// Returns the result to report after a probe, or `None` if nothing changed. Repeated failures are reported each
+    /// time the threshold is reached again.
     fn after(&mut self, outcome: Outcome) -> Option<Outcome> {
         if outcome.is_ok() {
             self.failures = 0;
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn a_verdict_takes_as_many_looks_as_the_probe_says() {
         let probe = Probe { success_threshold: Some(2), failure_threshold: Some(3), ..Probe::default() };
-        let mut verdict = Verdict::new(&probe);
+        let mut verdict = ProbeCounter::new(&probe);
         let looks = [true, true, true, false, false, true, false, false, false, false, false, false];
         let told: Vec<Option<bool>> = looks
             .into_iter()

@@ -1,8 +1,8 @@
-//! Processes in the root folder of an unpacked image.
+//! Processes in the root file system of an unpacked image.
 //!
-//! Where the system lets users have namespaces, the process sees the image's files as its root, with the volumes mounted
-//! where the container says and the machine's `/proc`, `/dev` and `/sys`. Where it does not, the image's programs are
-//! used with the machine's files, and mount paths are rewritten as for all others.
+//! If the system allows unprivileged user namespaces, the process sees the image as its root, with volumes mounted at
+//! the container's paths and the machine's `/proc`, `/dev` and `/sys`. Otherwise the image's programs run on the
+//! machine's file system, and mount paths are rewritten as for all other containers.
 
 use std::{
     path::{Path, PathBuf},
@@ -10,28 +10,28 @@ use std::{
     sync::OnceLock,
 };
 
-/// Mounts what it is told and goes there: `ROOT FOLDER FROM TO FROM TO ... -- WORDS`.
+/// Mounts the given paths and changes into the root: `ROOT DIRECTORY FROM TO FROM TO ... -- WORDS`.
 const SCRIPT: &str = r#"set -e
-root=$1; folder=$2; shift 2
+root=$1; directory=$2; shift 2
 while [ "$1" != -- ]; do
   if [ -d "$1" ]; then mkdir -p "$root$2"; else mkdir -p "$(dirname "$root$2")"; [ -e "$root$2" ] || : > "$root$2"; fi
   mount --rbind "$1" "$root$2"
   shift 2
 done
 shift
-exec chroot "$root" /bin/sh -c 'cd "$1" 2>/dev/null || cd /; shift; exec "$@"' sh "$folder" "$@""#;
+exec chroot "$root" /bin/sh -c 'cd "$1" 2>/dev/null || cd /; shift; exec "$@"' sh "$directory" "$@""#;
 
-/// What a root is made of.
+/// A root file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Root {
-    pub(super) folder: PathBuf,
-    /// What is mounted where.
+    pub(super) directory: PathBuf,
+    /// Mounts: source, target.
     pub(super) mounts: Vec<(PathBuf, String)>,
-    /// Where to start.
+    /// The working directory.
     pub(super) start: String,
 }
 
-/// Whether this machine lets its users have roots of their own.
+/// Whether this machine allows unprivileged user namespaces.
 pub(super) fn is_possible() -> bool {
     static POSSIBLE: OnceLock<bool> = OnceLock::new();
     *POSSIBLE.get_or_init(|| {
@@ -45,12 +45,12 @@ pub(super) fn is_possible() -> bool {
     })
 }
 
-/// The words that run others in a root.
+/// Returns the command line that runs another one in a root.
 pub(super) fn enter(root: &Root, words: &[String]) -> Vec<String> {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let mut all: Vec<String> =
         ["unshare", "--map-root-user", "--mount", "sh", "-c", SCRIPT, "sh"].map(str::to_owned).into();
-    all.extend([text(&root.folder), root.start.clone()]);
+    all.extend([text(&root.directory), root.start.clone()]);
     for system in ["/proc", "/dev", "/sys"] {
         all.extend([system.to_owned(), system.to_owned()]);
     }

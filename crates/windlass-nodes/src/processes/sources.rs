@@ -1,4 +1,4 @@
-//! What containers and volumes refer to, fetched from the server.
+//! Objects that containers and volumes refer to, fetched from the server.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,22 +17,22 @@ use serde::de::DeserializeOwned;
 
 use super::downward::PodAddresses;
 
-/// How long a token is good for, if the pod does not say.
+/// Default lifetime of a token.
 const TOKEN_SECONDS: i64 = 3600;
 
-/// What a pod refers to, as far as it is there.
+/// The existing objects that a pod refers to.
 #[derive(Debug, Default)]
 pub(super) struct Sources {
     pub(super) config_maps: BTreeMap<String, ConfigMap>,
     pub(super) secrets: BTreeMap<String, Secret>,
     pub(super) claims: BTreeMap<String, PersistentVolumeClaim>,
     pub(super) services: Vec<Service>,
-    /// Tokens by their audience.
+    /// Tokens by audience.
     pub(super) tokens: BTreeMap<String, String>,
     pub(super) addresses: PodAddresses,
 }
 
-/// The names of what a pod refers to.
+/// Names of the objects that a pod refers to.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct References {
     config_maps: BTreeSet<String>,
@@ -42,7 +42,7 @@ struct References {
 }
 
 impl Sources {
-    /// A config map; none if it may be missing and is.
+    /// Returns a config map, or `None` if it is optional and missing.
     pub(super) fn config_map(&self, name: &str, optional: Option<bool>) -> Result<Option<&ConfigMap>, String> {
         match self.config_maps.get(name) {
             None if optional != Some(true) => Err(format!("configmap {name:?} not found")),
@@ -50,7 +50,7 @@ impl Sources {
         }
     }
 
-    /// A secret; none if it may be missing and is.
+    /// Returns a secret, or `None` if it is optional and missing.
     pub(super) fn secret(&self, name: &str, optional: Option<bool>) -> Result<Option<&Secret>, String> {
         match self.secrets.get(name) {
             None if optional != Some(true) => Err(format!("secret {name:?} not found")),
@@ -58,7 +58,7 @@ impl Sources {
         }
     }
 
-    /// Fetches what a pod refers to. What is not there is left out.
+    /// Fetches the objects that a pod refers to. Missing objects are left out.
     pub(super) async fn fetch(client: &Client, pod: &Pod, addresses: PodAddresses) -> Result<Self, kube::Error> {
         let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
         let names = references(pod);
@@ -80,7 +80,7 @@ impl Sources {
     }
 }
 
-/// A token of the pod's account. A server without tokens has none to give, and most programs do not ask.
+/// Requests a token for the pod's service account. Servers may not support tokens, and most programs need none.
 async fn token(client: &Client, pod: &Pod, audience: &str, seconds: i64) -> Option<String> {
     let namespace = pod.metadata.namespace.as_deref()?;
     let account = pod.spec.as_ref()?.service_account_name.as_deref().filter(|name| !name.is_empty())?;
@@ -93,7 +93,7 @@ async fn token(client: &Client, pod: &Pod, audience: &str, seconds: i64) -> Opti
     match accounts.create_token_request(account, &PostParams::default(), &request).await {
         Ok(answer) => answer.status?.token,
         Err(error) => {
-            tracing::debug!(%error, account, "no token for a pod");
+            tracing::debug!(%error, account, "failed to request a token for a pod");
             None
         }
     }

@@ -1,4 +1,4 @@
-//! What a pod's status says of its containers: pure.
+//! The status of a pod, derived from its containers: pure.
 
 use std::net::Ipv4Addr;
 
@@ -11,43 +11,43 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::Time,
 };
 
-/// What a container is for.
+/// The role of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// It ends before the next one begins.
+    /// It ends before the next one starts.
     Init,
-    /// It goes on beside the main ones, and ends after them.
+    /// It runs beside the main containers, and ends after them.
     Sidecar,
-    /// What the pod is for.
+    /// A regular container.
     Main,
 }
 
-/// A container as it is.
+/// The record of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct ContainerRecord {
     pub(super) name: String,
     pub(super) role: Role,
     pub(super) image: String,
-    pub(super) doing: Doing,
-    /// How it ended the time before.
-    pub(super) last: Option<Ended>,
+    pub(super) state: RunState,
+    /// Its previous termination.
+    pub(super) last: Option<Termination>,
     pub(super) restarts: i32,
     pub(super) ready: bool,
     pub(super) started: bool,
     pub(super) id: Option<String>,
 }
 
-/// What a container does.
+/// The state of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Doing {
+pub(super) enum RunState {
     Waiting { reason: String, message: Option<String> },
     Running { since: Timestamp },
-    Ended(Ended),
+    Terminated(Termination),
 }
 
-/// How a container ended.
+/// The termination of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Ended {
+pub(super) struct Termination {
     pub(super) code: i32,
     pub(super) reason: String,
     pub(super) message: Option<String>,
@@ -56,20 +56,20 @@ pub(super) struct Ended {
     pub(super) id: Option<String>,
 }
 
-/// A pod as it is.
+/// The state of a pod at one time.
 #[derive(Debug, Clone)]
 pub(super) struct Snapshot {
-    pub(super) containers: Vec<Seen>,
+    pub(super) containers: Vec<ContainerRecord>,
     pub(super) address: Ipv4Addr,
     pub(super) host: Ipv4Addr,
     pub(super) since: Timestamp,
-    /// Whether it has been ended and nothing of it runs.
+    /// Whether it has been stopped and no container runs.
     pub(super) over: bool,
-    /// Why it has failed as a whole.
+    /// Reason and message if it failed as a whole.
     pub(super) failure: Option<(String, String)>,
 }
 
-/// Whether a container that has ended is started again.
+/// Whether a terminated container is restarted.
 pub(super) fn starts_again(policy: &str, role: Role, code: i32) -> bool {
     match (role, policy) {
         (Role::Sidecar, _) => true,
@@ -84,12 +84,12 @@ pub(super) fn policy(pod: &Pod) -> &str {
     pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref()).unwrap_or("Always")
 }
 
-/// The phase.
+/// The phase of a pod.
 pub(super) fn phase(policy: &str, pod: &Snapshot) -> &'static str {
     let mains = || pod.containers.iter().filter(|container| container.role == Role::Main);
-    let code = |container: &Seen| match (&container.doing, &container.last) {
-        (Doing::Ended(ended), _) => Some(ended.code),
-        (Doing::Waiting { .. }, Some(last)) => Some(last.code),
+    let code = |container: &ContainerRecord| match (&container.state, &container.last) {
+        (RunState::Terminated(ended), _) => Some(ended.code),
+        (RunState::Waiting { .. }, Some(last)) => Some(last.code),
         _ => None,
     };
     let all_well = mains().all(|container| code(container) == Some(0));
@@ -97,16 +97,16 @@ pub(super) fn phase(policy: &str, pod: &Snapshot) -> &'static str {
         return if all_well && pod.failure.is_none() { "Succeeded" } else { "Failed" };
     }
     for init in pod.containers.iter().filter(|container| container.role == Role::Init) {
-        match &init.doing {
-            Doing::Ended(ended) if ended.code == 0 => {}
-            Doing::Ended(_) if policy == "Never" => return "Failed",
+        match &init.state {
+            RunState::Terminated(ended) if ended.code == 0 => {}
+            RunState::Terminated(_) if policy == "Never" => return "Failed",
             _ => return "Pending",
         }
     }
-    if mains().any(|container| matches!(container.doing, Doing::Waiting { .. }) && container.last.is_none()) {
+    if mains().any(|container| matches!(container.state, RunState::Waiting { .. }) && container.last.is_none()) {
         return "Pending";
     }
-    let running = mains().any(|container| matches!(container.doing, Doing::Running { .. }));
+    let running = mains().any(|container| matches!(container.state, RunState::Running { .. }));
     match policy {
         _ if running => "Running",
         "Always" => "Running",
@@ -116,7 +116,7 @@ pub(super) fn phase(policy: &str, pod: &Snapshot) -> &'static str {
     }
 }
 
-/// The status of a pod, made of the one it has: what others have written stays.
+/// Returns the new status of a pod. Fields of other writers are kept.
 pub(super) fn status(pod: &Pod, now: &Snapshot, at: Timestamp) -> PodStatus {
     let mut status = pod.status.clone().unwrap_or_default();
     let phase = phase(policy(pod), now);
@@ -154,12 +154,12 @@ fn conditions_of(pod: &Pod, now: &Snapshot, phase: &str, present: &[PodCondition
         message: why.map(|(_, message)| message).filter(|message| !message.is_empty()),
         ..PodCondition::default()
     };
-    let names = |wanted: &dyn Fn(&Seen) -> bool| -> Vec<&str> {
+    let names = |wanted: &dyn Fn(&ContainerRecord) -> bool| -> Vec<&str> {
         now.containers.iter().filter(|container| wanted(container)).map(|container| &*container.name).collect()
     };
     let finished = matches!(phase, "Succeeded" | "Failed");
     let incomplete = names(&|container| match container.role {
-        Role::Init => !matches!(&container.doing, Doing::Ended(ended) if ended.code == 0),
+        Role::Init => !matches!(&container.state, RunState::Terminated(ended) if ended.code == 0),
         Role::Sidecar => !container.started && !finished,
         Role::Main => false,
     });
@@ -198,7 +198,7 @@ fn conditions_of(pod: &Pod, now: &Snapshot, phase: &str, present: &[PodCondition
     ]
 }
 
-/// Puts a condition into the list; its time changes with its status only.
+/// Sets a condition; its transition time changes only with its status.
 fn set(conditions: &mut Vec<PodCondition>, mut wanted: PodCondition, generation: Option<i64>, at: Timestamp) {
     wanted.observed_generation = generation;
     match conditions.iter_mut().find(|have| have.type_ == wanted.type_) {
@@ -211,17 +211,17 @@ fn set(conditions: &mut Vec<PodCondition>, mut wanted: PodCondition, generation:
     }
 }
 
-fn container_status(container: &Seen) -> ContainerStatus {
-    let state = match &container.doing {
-        Doing::Waiting { reason, message } => ContainerState {
+fn container_status(container: &ContainerRecord) -> ContainerStatus {
+    let state = match &container.state {
+        RunState::Waiting { reason, message } => ContainerState {
             waiting: Some(ContainerStateWaiting { reason: Some(reason.clone()), message: message.clone() }),
             ..ContainerState::default()
         },
-        Doing::Running { since } => ContainerState {
+        RunState::Running { since } => ContainerState {
             running: Some(ContainerStateRunning { started_at: Some(Time(*since)) }),
             ..ContainerState::default()
         },
-        Doing::Ended(ended) => ended_state(ended),
+        RunState::Terminated(ended) => ended_state(ended),
     };
     ContainerStatus {
         name: container.name.clone(),
@@ -237,7 +237,7 @@ fn container_status(container: &Seen) -> ContainerStatus {
     }
 }
 
-fn ended_state(ended: &Ended) -> ContainerState {
+fn ended_state(ended: &Termination) -> ContainerState {
     let terminated = ContainerStateTerminated {
         exit_code: ended.code,
         reason: Some(ended.reason.clone()),
@@ -250,11 +250,11 @@ fn ended_state(ended: &Ended) -> ContainerState {
     ContainerState { terminated: Some(terminated), ..ContainerState::default() }
 }
 
-/// A container as a status tells it, for a plane that begins where another has stopped. What ran then does not now.
-pub(super) fn recall(status: &ContainerStatus, role: Role, image: &str) -> Seen {
+/// The record of a container from its status, after a restart of the plane. Containers that ran then have ended.
+pub(super) fn recall(status: &ContainerStatus, role: Role, image: &str) -> ContainerRecord {
     let ended = |state: Option<&ContainerState>| {
         let ended = state?.terminated.as_ref()?;
-        Some(Ended {
+        Some(Termination {
             code: ended.exit_code,
             reason: ended.reason.clone().unwrap_or_default(),
             message: ended.message.clone(),
@@ -264,7 +264,7 @@ pub(super) fn recall(status: &ContainerStatus, role: Role, image: &str) -> Seen 
         })
     };
     let running = status.state.as_ref().and_then(|state| state.running.as_ref());
-    let lost = running.map(|running| Ended {
+    let lost = running.map(|running| Termination {
         code: 137,
         reason: "ContainerStatusUnknown".to_owned(),
         message: Some("The container could not be located when the pod was terminated".to_owned()),
@@ -272,14 +272,15 @@ pub(super) fn recall(status: &ContainerStatus, role: Role, image: &str) -> Seen 
         finished: None,
         id: status.container_id.clone(),
     });
-    let doing = ended(status.state.as_ref())
-        .or(lost)
-        .map_or_else(|| Doing::Waiting { reason: "ContainerCreating".to_owned(), message: None }, Doing::Ended);
-    Seen {
+    let state = ended(status.state.as_ref()).or(lost).map_or_else(
+        || RunState::Waiting { reason: "ContainerCreating".to_owned(), message: None },
+        RunState::Terminated,
+    );
+    ContainerRecord {
         name: status.name.clone(),
         role,
         image: image.to_owned(),
-        doing,
+        state,
         last: ended(status.last_state.as_ref()),
         restarts: status.restart_count,
         ready: false,
@@ -292,12 +293,12 @@ pub(super) fn recall(status: &ContainerStatus, role: Role, image: &str) -> Seen 
 mod tests {
     use super::*;
 
-    fn container(role: Role, doing: Doing) -> Seen {
-        Seen {
+    fn container(role: Role, state: RunState) -> ContainerRecord {
+        ContainerRecord {
             name: "c".into(),
             role,
             image: "i".into(),
-            doing,
+            state,
             last: None,
             restarts: 0,
             ready: false,
@@ -306,12 +307,12 @@ mod tests {
         }
     }
 
-    fn ended(code: i32) -> Doing {
+    fn ended(code: i32) -> RunState {
         let reason = "Error".to_owned();
-        Doing::Ended(Ended { code, reason, message: None, started: None, finished: None, id: None })
+        RunState::Terminated(Termination { code, reason, message: None, started: None, finished: None, id: None })
     }
 
-    fn snapshot(containers: Vec<Seen>) -> Snapshot {
+    fn snapshot(containers: Vec<ContainerRecord>) -> Snapshot {
         let address = Ipv4Addr::LOCALHOST;
         Snapshot { containers, address, host: address, since: Timestamp::UNIX_EPOCH, over: false, failure: None }
     }
@@ -319,10 +320,10 @@ mod tests {
     #[test]
     fn the_phase_follows_from_the_containers_and_the_policy() {
         use Role::{Init, Main, Sidecar};
-        let waiting = || Doing::Waiting { reason: "ContainerCreating".into(), message: None };
-        let running = || Doing::Running { since: Timestamp::UNIX_EPOCH };
-        let again = Seen {
-            last: Some(Ended {
+        let waiting = || RunState::Waiting { reason: "ContainerCreating".into(), message: None };
+        let running = || RunState::Running { since: Timestamp::UNIX_EPOCH };
+        let again = ContainerRecord {
+            last: Some(Termination {
                 code: 1,
                 reason: String::new(),
                 message: None,

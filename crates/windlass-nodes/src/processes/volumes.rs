@@ -1,16 +1,16 @@
-//! Volumes as folders.
+//! Volumes as directories.
 //!
-//! A process without a root of its own sees the machine's files, so a volume cannot be where the container says. It is a
-//! folder of the pod instead, and three things lead there:
+//! A process without its own root sees the machine's file system, so a volume cannot be at the container's mount path.
+//! It is a directory of the pod instead:
 //!
-//! - `WINDLASS_VOLUME_<NAME>` in the environment, the volume's name in capitals with `_` for `-`;
-//! - the mount path in the command, the arguments, the values of variables, the working folder and the commands of probes,
-//!   hooks and `kubectl exec` is replaced by the folder, wherever it stands as a path of its own: at the beginning or
-//!   after something that no path goes on with, and up to its end or a slash ([`Mounts::rewrite`]);
-//! - files that a program reads are left alone: a path in a config map stays as it is.
+//! - `WINDLASS_VOLUME_<NAME>` in the environment is its path; the name is in capitals, with `_` for `-`;
+//! - the mount path is replaced in the command, the arguments, the values of variables, the working directory and the
+//!   commands of probes, hooks and `kubectl exec`, wherever it is a path of its own: preceded by the start of the text or
+//!   a character that is not part of a path, and followed by the end or a slash ([`Mounts::rewrite`]);
+//! - files that a program reads are not changed: a path in a config map stays.
 //!
-//! The files of config maps, secrets, projections and the downward API are links through a link that is replaced at once
-//! when they change, as the kubelet does it: a program sees all of the old or all of the new.
+//! Files of config maps, secrets, projected volumes and the downward API are symlinks through a directory link that is
+//! replaced atomically, as the kubelet does: a program sees all of the old or all of the new.
 
 use std::{
     collections::BTreeMap,
@@ -27,28 +27,32 @@ use super::{downward, environment::Environment, environment::expand, sources::So
 
 /// The link that all files of a projected volume go through.
 const DATA: &str = "..data";
-/// The mode of files, if nobody says.
+/// Default mode of files.
 const MODE: i32 = 0o644;
 
-/// The files of a volume that the server has the contents of: path, bytes and mode.
+/// Files with contents from the server: path, bytes and mode.
 pub(super) type Files = BTreeMap<PathBuf, (Vec<u8>, i32)>;
 
-/// Where the paths of a container are on this machine.
+/// Container paths and their locations on this machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Mounts(Vec<(String, PathBuf)>);
 
 impl Mounts {
-    /// The mounts of a container, given where the volumes are.
-    pub(super) fn of(container: &Container, folders: &BTreeMap<String, PathBuf>, environment: &Environment) -> Self {
+    /// The mounts of a container, for the given volume directories.
+    pub(super) fn of(
+        container: &Container,
+        directories: &BTreeMap<String, PathBuf>,
+        environment: &Environment,
+    ) -> Self {
         let mut mounts = Self::default();
         for mount in container.volume_mounts.iter().flatten() {
-            let Some(folder) = folders.get(&mount.name) else { continue };
+            let Some(directory) = directories.get(&mount.name) else { continue };
             let inner = match (&mount.sub_path_expr, &mount.sub_path) {
                 (Some(expression), _) if !expression.is_empty() => expand(expression, environment),
                 (_, Some(path)) => path.clone(),
                 _ => String::new(),
             };
-            mounts.add(&mount.mount_path, inside(folder, &inner).unwrap_or_else(|| folder.clone()));
+            mounts.add(&mount.mount_path, inside(directory, &inner).unwrap_or_else(|| directory.clone()));
         }
         mounts
     }
@@ -58,12 +62,12 @@ impl Mounts {
         let path = path.trim_end_matches('/');
         if path.starts_with('/') {
             self.0.push((path.to_owned(), real));
-            // Of two that fit, the longer one is meant.
+            // The longest matching path wins.
             self.0.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
         }
     }
 
-    /// The text with every path of the container replaced by where that is.
+    /// Replaces every container path in the text by its location.
     pub(super) fn rewrite(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
@@ -88,49 +92,48 @@ impl Mounts {
         out
     }
 
-    /// All of them, the outer ones first, for somebody who mounts them: the path in the container, and the one on this
-    /// machine.
+    /// Returns all mounts, outermost first: the path in the container, and the one on this machine.
     pub(super) fn take(&mut self) -> impl Iterator<Item = (String, PathBuf)> {
         std::mem::take(&mut self.0).into_iter().rev()
     }
 }
 
-/// Whether a path goes on with this character.
+/// Whether a path may continue with this character.
 fn goes_on(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '~' | '+' | '@' | '%')
 }
 
-/// A path inside a folder; none if it leads out.
-fn inside(folder: &Path, path: &str) -> Option<PathBuf> {
+/// Joins a relative path to a directory. Returns `None` if it leads outside.
+fn inside(directory: &Path, path: &str) -> Option<PathBuf> {
     let path = Path::new(path);
-    path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)).then(|| folder.join(path))
+    path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)).then(|| directory.join(path))
 }
 
-/// The variable that names a volume's folder.
+/// The variable for a volume's directory.
 pub(super) fn variable(volume: &str) -> String {
     format!("WINDLASS_VOLUME_{}", volume.to_ascii_uppercase().replace('-', "_"))
 }
 
-/// Makes the volumes of a pod, or brings them up to date; answers where they are. `claims` is the folder of volumes that
-/// outlive pods.
+/// Creates or updates the volumes of a pod and returns their paths. `claims` is the directory of volumes that outlive
+/// pods.
 pub(super) fn prepare(
     pod: &Pod,
     sources: &Sources,
-    folder: &Path,
+    directory: &Path,
     claims: &Path,
 ) -> Result<BTreeMap<String, PathBuf>, String> {
-    let mut folders = BTreeMap::new();
+    let mut directories = BTreeMap::new();
     for volume in pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()) {
         let name = &volume.name;
-        let place = one(pod, volume, sources, &folder.join(name), claims)
+        let place = one(pod, volume, sources, &directory.join(name), claims)
             .map_err(|why| format!("MountVolume.SetUp failed for volume {name:?} : {why}"))?;
-        folders.insert(name.clone(), place);
+        directories.insert(name.clone(), place);
     }
-    Ok(folders)
+    Ok(directories)
 }
 
-fn one(pod: &Pod, volume: &Volume, sources: &Sources, folder: &Path, claims: &Path) -> Result<PathBuf, String> {
-    let failed = |error: io::Error| format!("{}: {error}", folder.display());
+fn one(pod: &Pod, volume: &Volume, sources: &Sources, directory: &Path, claims: &Path) -> Result<PathBuf, String> {
+    let failed = |error: io::Error| format!("{}: {error}", directory.display());
     if let Some(host) = &volume.host_path {
         let path = PathBuf::from(&host.path);
         match host.type_.as_deref() {
@@ -149,20 +152,20 @@ fn one(pod: &Pod, volume: &Volume, sources: &Sources, folder: &Path, claims: &Pa
     if let Some(source) = &volume.persistent_volume_claim {
         let name = &source.claim_name;
         let claim = sources.claims.get(name).ok_or_else(|| format!("persistentvolumeclaim {name:?} not found"))?;
-        let folder = claims.join(claim.metadata.uid.as_deref().unwrap_or(name));
-        fs::create_dir_all(&folder).map_err(failed)?;
-        return Ok(folder);
+        let directory = claims.join(claim.metadata.uid.as_deref().unwrap_or(name));
+        fs::create_dir_all(&directory).map_err(failed)?;
+        return Ok(directory);
     }
-    fs::create_dir_all(folder).map_err(failed)?;
+    fs::create_dir_all(directory).map_err(failed)?;
     if let Some(files) = files(pod, volume, sources)? {
-        project(folder, &files).map_err(failed)?;
+        project(directory, &files).map_err(failed)?;
     } else if volume.empty_dir.is_none() && volume.ephemeral.is_none() {
-        return Err("this kind of volume is not supported by processes as pods".to_owned());
+        return Err("this type of volume is not supported for pods that run as processes".to_owned());
     }
-    Ok(folder.to_owned())
+    Ok(directory.to_owned())
 }
 
-/// The files of a volume; none if it is not one of those whose contents the server has.
+/// The files of a volume, or `None` if its contents do not come from the server.
 fn files(pod: &Pod, volume: &Volume, sources: &Sources) -> Result<Option<Files>, String> {
     let mut files = Files::new();
     if let Some(source) = &volume.config_map {
@@ -227,7 +230,7 @@ fn secret(files: &mut Files, sources: &Sources, source: &SecretVolumeSource, mod
     keys(files, bytes.collect(), source.items.as_deref(), source.optional, mode)
 }
 
-/// All keys as files, or those that are chosen under the paths that are given.
+/// All keys as files, or the selected ones at their paths.
 fn keys(
     files: &mut Files,
     mut data: BTreeMap<String, Vec<u8>>,
@@ -274,20 +277,20 @@ fn downward_api(
 }
 
 fn put(files: &mut Files, path: &str, bytes: Vec<u8>, mode: Option<i32>) -> Result<(), String> {
-    let path = inside(Path::new(""), path).ok_or_else(|| format!("the path {path:?} leads out of the volume"))?;
+    let path = inside(Path::new(""), path).ok_or_else(|| format!("path {path:?} leads outside the volume"))?;
     files.insert(path, (bytes, mode.unwrap_or(MODE)));
     Ok(())
 }
 
-/// Makes a folder show these files and no others. Nothing happens if it does.
-pub(super) fn project(folder: &Path, files: &Files) -> io::Result<()> {
-    let data = folder.join(DATA);
+/// Makes a directory contain exactly these files. Does nothing if it already does.
+pub(super) fn project(directory: &Path, files: &Files) -> io::Result<()> {
+    let data = directory.join(DATA);
     let old = fs::read_link(&data).ok();
     if old.is_some() && shows(&data, files) {
         return Ok(());
     }
     let stamp = format!("..{}", windlass_clock::now().as_nanosecond());
-    let fresh = folder.join(&stamp);
+    let fresh = directory.join(&stamp);
     for (path, (bytes, mode)) in files {
         let file = fresh.join(path);
         if let Some(parent) = file.parent() {
@@ -297,18 +300,18 @@ pub(super) fn project(folder: &Path, files: &Files) -> io::Result<()> {
         fs::set_permissions(&file, fs::Permissions::from_mode(*mode as u32 & 0o777))?;
     }
     fs::create_dir_all(&fresh)?;
-    let link = folder.join("..data_tmp");
+    let link = directory.join("..data_tmp");
     let _ = fs::remove_file(&link);
     symlink(&stamp, &link)?;
     fs::rename(&link, &data)?;
     let firsts: std::collections::BTreeSet<_> = files.keys().filter_map(|path| path.components().next()).collect();
     for first in &firsts {
-        let visible = folder.join(first);
+        let visible = directory.join(first);
         if fs::symlink_metadata(&visible).is_err() {
             symlink(Path::new(DATA).join(first), &visible)?;
         }
     }
-    for entry in fs::read_dir(folder)?.filter_map(Result::ok) {
+    for entry in fs::read_dir(directory)?.filter_map(Result::ok) {
         let name = entry.file_name();
         let ours = name.to_string_lossy().starts_with("..");
         if !ours && !firsts.iter().any(|first| first.as_os_str() == name) {
@@ -316,19 +319,19 @@ pub(super) fn project(folder: &Path, files: &Files) -> io::Result<()> {
         }
     }
     if let Some(old) = old {
-        let _ = fs::remove_dir_all(folder.join(old));
+        let _ = fs::remove_dir_all(directory.join(old));
     }
     Ok(())
 }
 
-/// Whether a folder has these files with these contents, and as many.
-fn shows(folder: &Path, files: &Files) -> bool {
-    fn count(folder: &Path) -> usize {
-        let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+/// Whether a directory contains exactly these files.
+fn shows(directory: &Path, files: &Files) -> bool {
+    fn count(directory: &Path) -> usize {
+        let entries = fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
         entries.map(|entry| if entry.path().is_dir() { count(&entry.path()) } else { 1 }).sum()
     }
-    count(folder) == files.len()
-        && files.iter().all(|(path, (bytes, _))| fs::read(folder.join(path)).is_ok_and(|have| have == *bytes))
+    count(directory) == files.len()
+        && files.iter().all(|(path, (bytes, _))| fs::read(directory.join(path)).is_ok_and(|have| have == *bytes))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What the scheduler knows of nodes and of the pods on them, kept current change by change.
+//! The scheduler's view of nodes and the pods on them, updated incrementally.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -11,42 +11,42 @@ use windlass::key::ObjectKey;
 use windlass_loops::scheduling::Labels;
 
 use super::{
+    requirements::{EquivalenceClass, HostPort, PodRequirements},
     resources::Resources,
-    wish::{Port, Shape, Wish},
 };
 
-/// Nodes, and the pods that have a place on one.
+/// Nodes, and the pods that are placed on them.
 #[derive(Debug, Default)]
 pub(super) struct Cluster {
-    pub(super) machines: BTreeMap<String, Machine>,
-    /// Pods with a place, by uid.
+    pub(super) machines: BTreeMap<String, NodeInfo>,
+    /// Placed pods, by UID.
     placed: HashMap<String, Placed>,
-    /// How many pods of a shape are where.
+    /// The placement of pods, by the key of their equivalence class.
     pub(super) groups: HashMap<Arc<str>, Group>,
-    /// Those that do not want others near them.
+    /// Classes with pod anti-affinity.
     pub(super) repelling: HashSet<Arc<str>>,
     pub(super) namespaces: HashMap<String, Labels>,
     pub(super) claims: HashMap<ObjectKey, Claim>,
 }
 
-/// What matters of a claim.
+/// The state of a persistent volume claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Claim {
-    /// It has a volume.
+    /// Bound to a volume.
     Bound,
-    /// It waits for one.
+    /// Not bound yet.
     Unbound,
-    /// Its volume is gone.
+    /// Its volume is missing.
     Lost,
-    /// It is being deleted.
-    Leaving,
+    /// Being deleted.
+    Terminating,
 }
 
 impl Claim {
     pub(super) fn of(claim: &PersistentVolumeClaim) -> Self {
         let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
         match phase {
-            _ if claim.metadata.deletion_timestamp.is_some() => Self::Leaving,
+            _ if claim.metadata.deletion_timestamp.is_some() => Self::Terminating,
             Some("Bound") => Self::Bound,
             Some("Lost") => Self::Lost,
             _ => Self::Unbound,
@@ -54,40 +54,40 @@ impl Claim {
     }
 }
 
-/// A node, and what is used of it. One that is not known yet may be used already.
+/// A node and its usage. Pods may be placed on a node before it is known.
 #[derive(Debug, Default)]
-pub(super) struct Machine {
-    pub(super) node: Option<Facts>,
+pub(super) struct NodeInfo {
+    pub(super) node: Option<NodeFacts>,
     pub(super) used: Resources,
-    pub(super) ports: Vec<Port>,
-    /// Uids of the pods on it.
+    pub(super) ports: Vec<HostPort>,
+    /// UIDs of the pods on it.
     pub(super) pods: HashSet<String>,
 }
 
-/// What matters of a node.
+/// The parts of a node that matter for scheduling.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Facts {
+pub(super) struct NodeFacts {
     pub(super) labels: Labels,
     pub(super) taints: Vec<Taint>,
     pub(super) unschedulable: bool,
     pub(super) allocatable: Resources,
 }
 
-/// A pod with a place.
+/// A placed pod.
 #[derive(Debug, Clone)]
 pub(super) struct Placed {
     pub(super) node: String,
-    pub(super) wish: Arc<Wish>,
+    pub(super) requirements: Arc<PodRequirements>,
 }
 
-/// Pods of one shape.
+/// The placement of the pods of one class: their number per node.
 #[derive(Debug)]
 pub(super) struct Group {
-    pub(super) shape: Arc<Shape>,
+    pub(super) class: Arc<EquivalenceClass>,
     pub(super) on: HashMap<String, usize>,
 }
 
-impl Facts {
+impl NodeFacts {
     fn of(node: &Node) -> Self {
         let spec = node.spec.as_ref();
         let allocatable = node.status.as_ref().and_then(|status| status.allocatable.as_ref());
@@ -101,18 +101,18 @@ impl Facts {
 }
 
 impl Cluster {
-    /// A node is there, or has changed. Answers whether that matters.
-    pub(super) fn node_is(&mut self, node: &Node) -> bool {
+    /// Adds or updates a node. Returns whether the change matters for scheduling.
+    pub(super) fn update_node(&mut self, node: &Node) -> bool {
         let name = node.metadata.name.clone().unwrap_or_default();
-        let facts = Some(Facts::of(node));
+        let facts = Some(NodeFacts::of(node));
         let machine = self.machines.entry(name).or_default();
         let changed = machine.node != facts;
         machine.node = facts;
         changed
     }
 
-    /// A node is gone. Pods on it may stay for a while.
-    pub(super) fn node_is_gone(&mut self, name: &str) {
+    /// Removes a node. Its pods may stay for a while.
+    pub(super) fn remove_node(&mut self, name: &str) {
         if let Some(machine) = self.machines.get_mut(name) {
             machine.node = None;
             if machine.pods.is_empty() {
@@ -121,7 +121,7 @@ impl Cluster {
         }
     }
 
-    /// How many nodes there are.
+    /// The number of nodes.
     pub(super) fn nodes(&self) -> usize {
         self.machines.values().filter(|machine| machine.node.is_some()).count()
     }
@@ -131,56 +131,58 @@ impl Cluster {
         self.namespaces.get(namespace).cloned().unwrap_or_default()
     }
 
-    /// What is wrong with a claim of a pod's, if something is.
-    pub(super) fn wrong_claim(&self, wish: &Wish) -> Option<String> {
-        wish.claims.iter().find_map(|name| {
-            let key = ObjectKey::namespaced(&wish.shape.namespace, name);
+    /// Returns why a claim of the pod prevents scheduling, if one does.
+    pub(super) fn claim_error(&self, requirements: &PodRequirements) -> Option<String> {
+        requirements.claims.iter().find_map(|name| {
+            let key = ObjectKey::namespaced(&requirements.class.namespace, name);
             match self.claims.get(&key) {
                 Some(Claim::Bound) => None,
                 Some(Claim::Unbound) => Some("pod has unbound immediate PersistentVolumeClaims".to_owned()),
                 Some(Claim::Lost) => {
                     Some(format!("persistentvolumeclaim \"{name}\" bound to non-existent persistentvolume"))
                 }
-                Some(Claim::Leaving) => Some(format!("persistentvolumeclaim \"{name}\" is being deleted")),
+                Some(Claim::Terminating) => Some(format!("persistentvolumeclaim \"{name}\" is being deleted")),
                 None => Some(format!("persistentvolumeclaim \"{name}\" not found")),
             }
         })
     }
 
-    /// A pod with a place.
+    /// Returns a placed pod.
     pub(super) fn placed(&self, uid: &str) -> Option<&Placed> {
         self.placed.get(uid)
     }
 
-    /// A pod is on a node, or about to be.
-    pub(super) fn place(&mut self, uid: &str, node: &str, wish: &Arc<Wish>) {
+    /// Places a pod on a node.
+    pub(super) fn place(&mut self, uid: &str, node: &str, requirements: &Arc<PodRequirements>) {
         if let Some(before) = self.placed.get(uid) {
-            if before.node == node && before.wish.shape.key == wish.shape.key && before.wish.resources == wish.resources
+            if before.node == node
+                && before.requirements.class.key == requirements.class.key
+                && before.requirements.resources == requirements.resources
             {
                 return;
             }
             self.displace(uid);
         }
         let machine = self.machines.entry(node.to_owned()).or_default();
-        machine.used.add(&wish.resources);
-        machine.ports.extend(wish.ports.iter().cloned());
+        machine.used.add(&requirements.resources);
+        machine.ports.extend(requirements.ports.iter().cloned());
         machine.pods.insert(uid.to_owned());
-        let shape = &wish.shape;
-        let group = self.groups.entry(shape.key.clone());
-        let group = group.or_insert_with(|| Group { shape: shape.clone(), on: HashMap::new() });
+        let class = &requirements.class;
+        let group = self.groups.entry(class.key.clone());
+        let group = group.or_insert_with(|| Group { class: class.clone(), on: HashMap::new() });
         *group.on.entry(node.to_owned()).or_default() += 1;
-        if !shape.apart.is_empty() {
-            self.repelling.insert(shape.key.clone());
+        if !class.pod_anti_affinity.is_empty() {
+            self.repelling.insert(class.key.clone());
         }
-        self.placed.insert(uid.to_owned(), Placed { node: node.to_owned(), wish: wish.clone() });
+        self.placed.insert(uid.to_owned(), Placed { node: node.to_owned(), requirements: requirements.clone() });
     }
 
-    /// A pod is not on a node any more. Answers whether it was.
+    /// Removes a pod from its node. Returns whether it was placed.
     pub(super) fn displace(&mut self, uid: &str) -> bool {
-        let Some(Placed { node, wish }) = self.placed.remove(uid) else { return false };
+        let Some(Placed { node, requirements }) = self.placed.remove(uid) else { return false };
         if let Some(machine) = self.machines.get_mut(&node) {
-            machine.used.subtract(&wish.resources);
-            for port in &wish.ports {
+            machine.used.subtract(&requirements.resources);
+            for port in &requirements.ports {
                 if let Some(place) = machine.ports.iter().position(|used| used == port) {
                     machine.ports.swap_remove(place);
                 }
@@ -190,7 +192,7 @@ impl Cluster {
                 self.machines.remove(&node);
             }
         }
-        let key = &wish.shape.key;
+        let key = &requirements.class.key;
         if let Some(group) = self.groups.get_mut(key) {
             if let Some(count) = group.on.get_mut(&node) {
                 *count -= 1;

@@ -1,4 +1,4 @@
-//! What pods ask for and nodes have, as numbers.
+//! Resource requests of pods and capacities of nodes.
 
 use std::collections::BTreeMap;
 
@@ -8,25 +8,25 @@ use k8s_openapi::{
 };
 use windlass_schema::quantity;
 
-/// Amounts of resources: processors in thousandths, all others in their units.
+/// Amounts of resources: CPU in millicores, all others in their base units.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Resources {
-    /// Processors.
+    /// CPU.
     pub(super) cpu: i64,
-    /// Bytes of memory.
+    /// Memory in bytes.
     pub(super) memory: i64,
-    /// Bytes of disk.
+    /// Ephemeral storage in bytes.
     pub(super) storage: i64,
-    /// Pods.
+    /// Number of pods.
     pub(super) pods: i64,
-    /// Whatever else there is.
+    /// Extended resources.
     pub(super) others: BTreeMap<String, i64>,
 }
 
 type Amounts = BTreeMap<String, Quantity>;
 
 impl Resources {
-    /// The amounts of a list; what is no amount counts as none.
+    /// Parses a resource list; invalid quantities count as zero.
     pub(super) fn of(amounts: Option<&Amounts>) -> Self {
         let mut resources = Self::default();
         for (name, amount) in amounts.into_iter().flatten() {
@@ -44,9 +44,9 @@ impl Resources {
         resources
     }
 
-    /// What a pod asks for: its containers with the sidecars, or whichever init container needs more; itself being one
-    /// pod.
-    pub(super) fn asked_by(spec: &PodSpec) -> Self {
+    /// The request of a pod: the sum over its containers and sidecars, or the request of an init container if that is
+    /// higher, and one pod.
+    pub(super) fn requested_by(spec: &PodSpec) -> Self {
         let requests = |container: &Container| {
             Self::of(container.resources.as_ref().and_then(|resources| resources.requests.as_ref()))
         };
@@ -67,7 +67,7 @@ impl Resources {
             }
         }
         total.raise(&peak);
-        // What is said of the whole pod counts in place of its parts.
+        // Pod-level requests override the sum over the containers.
         total.replace(spec.resources.as_ref());
         total.add(&Self::of(spec.overhead.as_ref()));
         total.pods = 1;
@@ -86,17 +86,17 @@ impl Resources {
         self.others.extend(whole.others);
     }
 
-    /// More by so much.
+    /// Adds the other amounts.
     pub(super) fn add(&mut self, other: &Self) {
         self.combine(other, i64::saturating_add);
     }
 
-    /// Less by so much.
+    /// Subtracts the other amounts.
     pub(super) fn subtract(&mut self, other: &Self) {
         self.combine(other, i64::saturating_sub);
     }
 
-    /// At least so much.
+    /// Raises each amount to at least the other.
     fn raise(&mut self, other: &Self) {
         self.combine(other, i64::max);
     }
@@ -112,7 +112,8 @@ impl Resources {
         }
     }
 
-    /// What of a request is not left, in the scheduler's words; and whether there would be enough if nothing ran.
+    /// Returns the reasons why a request does not fit, in the scheduler's words, and whether it would fit on an empty
+    /// node.
     pub(super) fn lacking(&self, used: &Self, wanted: &Self) -> (Vec<String>, bool) {
         let mut reasons = Vec::new();
         let mut could = true;
@@ -137,9 +138,9 @@ impl Resources {
     }
 }
 
-/// An amount, rounded up.
+/// Parses a quantity, rounding up.
 fn parse(text: &str, thousandths: bool) -> Option<i64> {
-    // Most are plain numbers.
+    // Most quantities are plain numbers.
     if let Ok(number) = text.parse::<i64>() {
         return Some(if thousandths { number.saturating_mul(1000) } else { number });
     }
@@ -154,7 +155,7 @@ mod tests {
     use super::*;
 
     fn asked(spec: serde_json::Value) -> (i64, i64) {
-        let resources = Resources::asked_by(&serde_json::from_value(spec).unwrap());
+        let resources = Resources::requested_by(&serde_json::from_value(spec).unwrap());
         assert_eq!(resources.pods, 1);
         (resources.cpu, resources.memory)
     }

@@ -1,4 +1,4 @@
-//! All that the scheduler knows, and what it does next: pure, but for the time that is told to it.
+//! The scheduler's state and its next step: pure, with the current time as an input.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -9,65 +9,59 @@ use windlass::key::ObjectKey;
 use super::{
     NAME,
     cluster::{Claim, Cluster},
-    decide::{Verdict, decide},
+    decide::{Decision, decide},
     pending::Pending,
     preempt::{Preemption, preempt},
-    wish::Wish,
+    requirements::PodRequirements,
 };
 use windlass_loops::pods;
 
-/// What is to be done.
+/// The next action of the scheduler.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// Give a pod this node. It counts as placed there from now on.
-    Bind {
-        /// The pod.
+    /// Bind a pod to this node. From now on it counts as placed there.
+    Bind { pod: Arc<Pod>, node: String },
+    /// Report that no node is feasible.
+    Unschedulable {
         pod: Arc<Pod>,
-        /// The node.
-        node: String,
-    },
-    /// Say that there is none for it.
-    Refuse {
-        /// The pod.
-        pod: Arc<Pod>,
-        /// Why.
+        /// The reason.
         message: String,
-        /// What has to go so that there will be one.
-        preemption: Option<Displacement>,
+        /// Pods to preempt, if that makes a node feasible.
+        preemption: Option<PreemptionVictims>,
     },
 }
 
-/// Pods that have to leave a node.
+/// Victims of preemption on a node.
 #[derive(Debug)]
-pub(super) struct Displacement {
+pub(super) struct PreemptionVictims {
     pub(super) node: String,
-    /// With their uids.
+    /// Keys and UIDs of the victims.
     pub(super) victims: Vec<(ObjectKey, String)>,
 }
 
-/// All that the scheduler knows.
+/// The scheduler's state.
 #[derive(Debug, Default)]
 pub(super) struct State {
     cluster: Cluster,
     pending: Pending,
-    /// Pods that wait until others, by uid, have gone.
+    /// Pods that wait for their victims to terminate, and the victims, by UID.
     preempting: HashMap<String, Vec<String>>,
 }
 
 impl State {
-    pub(super) fn node_is(&mut self, node: &Node) {
-        if self.cluster.node_is(node) {
+    pub(super) fn update_node(&mut self, node: &Node) {
+        if self.cluster.update_node(node) {
             self.pending.retry();
         }
     }
 
-    pub(super) fn node_is_gone(&mut self, name: &str) {
-        self.cluster.node_is_gone(name);
-        // The reason that pods are told has changed, if nothing else.
+    pub(super) fn remove_node(&mut self, name: &str) {
+        self.cluster.remove_node(name);
+        // At least the message for unschedulable pods has changed.
         self.pending.retry();
     }
 
-    pub(super) fn namespace_is(&mut self, namespace: &Namespace) {
+    pub(super) fn update_namespace(&mut self, namespace: &Namespace) {
         let name = namespace.metadata.name.clone().unwrap_or_default();
         let labels = namespace.metadata.labels.clone().unwrap_or_default();
         if self.cluster.namespaces.insert(name, labels.clone()) != Some(labels) {
@@ -75,32 +69,32 @@ impl State {
         }
     }
 
-    pub(super) fn namespace_is_gone(&mut self, name: &str) {
+    pub(super) fn remove_namespace(&mut self, name: &str) {
         self.cluster.namespaces.remove(name);
     }
 
-    pub(super) fn claim_is(&mut self, claim: &PersistentVolumeClaim) {
+    pub(super) fn update_claim(&mut self, claim: &PersistentVolumeClaim) {
         let now = Claim::of(claim);
         if self.cluster.claims.insert(ObjectKey::of(claim), now) != Some(now) {
             self.pending.retry();
         }
     }
 
-    pub(super) fn claim_is_gone(&mut self, claim: &PersistentVolumeClaim) {
+    pub(super) fn remove_claim(&mut self, claim: &PersistentVolumeClaim) {
         self.cluster.claims.remove(&ObjectKey::of(claim));
     }
 
-    /// A pod is there, or has changed from what it was.
-    pub(super) fn pod_is(&mut self, old: Option<&Arc<Pod>>, pod: &Arc<Pod>) {
+    /// Adds or updates a pod.
+    pub(super) fn update_pod(&mut self, old: Option<&Arc<Pod>>, pod: &Arc<Pod>) {
         let uid = pod.metadata.uid.as_deref().unwrap_or_default();
         let key = ObjectKey::of(pod.as_ref());
         if matches!(pods::phase(pod), "Succeeded" | "Failed") {
-            self.pending.forget(&key);
+            self.pending.remove(&key);
             return self.displaced(uid);
         }
         if let Some(node) = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).filter(|node| !node.is_empty())
         {
-            self.pending.forget(&key);
+            self.pending.remove(&key);
             let known = self.cluster.placed(uid).is_some_and(|placed| placed.node == node);
             let same = old.is_some_and(|old| {
                 old.metadata.labels == pod.metadata.labels && old.metadata.generation == pod.metadata.generation
@@ -108,9 +102,9 @@ impl State {
             if known && same {
                 return;
             }
-            let wish = Arc::new(Wish::of(pod));
-            self.cluster.place(uid, node, &wish);
-            // One that others want to be near of, perhaps.
+            let requirements = Arc::new(PodRequirements::of(pod));
+            self.cluster.place(uid, node, &requirements);
+            // Another pod may have affinity to this one.
             if !known || !same {
                 self.pending.retry();
             }
@@ -120,18 +114,18 @@ impl State {
         let gated = spec.and_then(|spec| spec.scheduling_gates.as_ref()).is_some_and(|gates| !gates.is_empty());
         let ours = spec.and_then(|spec| spec.scheduler_name.as_deref()).unwrap_or(NAME) == NAME;
         if gated || !ours || pods::is_terminating(pod) {
-            self.pending.forget(&key);
+            self.pending.remove(&key);
             return self.displaced(uid);
         }
         let anew = old.is_none_or(|old| {
             old.metadata.labels != pod.metadata.labels || old.metadata.generation != pod.metadata.generation
         });
-        self.pending.put(pod, anew);
+        self.pending.add(pod, anew);
     }
 
-    pub(super) fn pod_is_gone(&mut self, pod: &Pod) {
+    pub(super) fn remove_pod(&mut self, pod: &Pod) {
         self.preempting.remove(pod.metadata.uid.as_deref().unwrap_or_default());
-        self.pending.forget(&ObjectKey::of(pod));
+        self.pending.remove(&ObjectKey::of(pod));
         self.displaced(pod.metadata.uid.as_deref().unwrap_or_default());
     }
 
@@ -141,48 +135,53 @@ impl State {
         }
     }
 
-    /// What to do next, if there is something.
+    /// Returns the next action, if there is one.
     pub(super) fn next(&mut self, now: Instant) -> Option<Step> {
         let pod = self.pending.next(now)?;
-        let wish = Arc::new(Wish::of(&pod));
-        match decide(&self.cluster, &wish) {
-            Verdict::Place(node) => {
+        let requirements = Arc::new(PodRequirements::of(&pod));
+        match decide(&self.cluster, &requirements) {
+            Decision::Schedule(node) => {
                 self.preempting.remove(pod.metadata.uid.as_deref().unwrap_or_default());
-                self.cluster.place(pod.metadata.uid.as_deref().unwrap_or_default(), &node, &wish);
+                self.cluster.place(pod.metadata.uid.as_deref().unwrap_or_default(), &node, &requirements);
                 Some(Step::Bind { pod, node })
             }
-            Verdict::Refuse(refusal) => {
+            Decision::Unschedulable(error) => {
                 self.pending.failed(&ObjectKey::of(pod.as_ref()), true, now);
-                let preemption = self.preempt(&pod, &wish, &refusal.crowded);
-                Some(Step::Refuse { pod, message: refusal.message, preemption })
+                let preemption = self.preempt(&pod, &requirements, &error.resolvable_nodes);
+                Some(Step::Unschedulable { pod, message: error.message, preemption })
             }
         }
     }
 
-    /// What has to go for a pod, unless something is on its way out for it already.
-    fn preempt(&mut self, pod: &Pod, wish: &Wish, crowded: &[String]) -> Option<Displacement> {
+    /// Selects victims for a pod, unless earlier victims are still terminating.
+    fn preempt(
+        &mut self,
+        pod: &Pod,
+        requirements: &PodRequirements,
+        resolvable_nodes: &[String],
+    ) -> Option<PreemptionVictims> {
         let uid = pod.metadata.uid.clone().unwrap_or_default();
         let leaving = self.preempting.get(&uid);
         if leaving.is_some_and(|leaving| leaving.iter().any(|victim| self.cluster.placed(victim).is_some())) {
             return None;
         }
         self.preempting.remove(&uid);
-        let Preemption { node, victims } = preempt(&self.cluster, wish, crowded)?;
+        let Preemption { node, victims } = preempt(&self.cluster, requirements, resolvable_nodes)?;
         self.preempting.insert(uid, victims.clone());
         let named = victims.into_iter().filter_map(|uid| {
             let placed = self.cluster.placed(&uid)?;
-            Some((ObjectKey::namespaced(&placed.wish.shape.namespace, &placed.wish.name), uid))
+            Some((ObjectKey::namespaced(&placed.requirements.class.namespace, &placed.requirements.name), uid))
         });
-        Some(Displacement { node, victims: named.collect() })
+        Some(PreemptionVictims { node, victims: named.collect() })
     }
 
-    /// When there may be something to do, if there is nothing now.
+    /// When there may be a next action, if there is none now.
     pub(super) fn next_at(&self) -> Option<Instant> {
         self.pending.next_at()
     }
 
-    /// A step of [`State::next`] has failed.
-    pub(super) fn not_bound(&mut self, pod: &Pod, now: Instant) {
+    /// Puts back a pod whose binding has failed.
+    pub(super) fn binding_failed(&mut self, pod: &Pod, now: Instant) {
         let key = ObjectKey::of(pod);
         self.cluster.displace(pod.metadata.uid.as_deref().unwrap_or_default());
         self.pending.failed(&key, false, now);

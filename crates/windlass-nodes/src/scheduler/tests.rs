@@ -7,11 +7,11 @@ use windlass::key::ObjectKey;
 
 use super::{
     cluster::Cluster,
-    decide::{Verdict, decide},
+    decide::{Decision, decide},
     pending::Pending,
     preempt::preempt,
+    requirements::PodRequirements,
     state::{State, Step},
-    wish::Wish,
 };
 
 fn node(name: &str, extra: Value) -> Node {
@@ -48,18 +48,18 @@ fn pod(name: &str, extra: Value) -> Arc<Pod> {
 fn cluster(nodes: &[Node], placed: &[(Arc<Pod>, &str)]) -> Cluster {
     let mut cluster = Cluster::default();
     for node in nodes {
-        cluster.node_is(node);
+        cluster.update_node(node);
     }
     for (pod, node) in placed {
-        cluster.place(pod.metadata.uid.as_deref().unwrap(), node, &Arc::new(Wish::of(pod)));
+        cluster.place(pod.metadata.uid.as_deref().unwrap(), node, &Arc::new(PodRequirements::of(pod)));
     }
     cluster
 }
 
 fn answer(cluster: &Cluster, pod: &Pod) -> String {
-    match decide(cluster, &Wish::of(pod)) {
-        Verdict::Place(node) => node,
-        Verdict::Refuse(refusal) => refusal.message,
+    match decide(cluster, &PodRequirements::of(pod)) {
+        Decision::Schedule(node) => node,
+        Decision::Unschedulable(error) => error.message,
     }
 }
 
@@ -117,7 +117,7 @@ fn a_pod_gets_a_node_that_fits() {
 }
 
 #[test]
-fn what_pods_use_is_counted_until_they_go() {
+fn requests_count_until_pods_are_deleted() {
     let big = pod("big", json!({"cpu": "3", "hostPort": 80}));
     let mut cluster = cluster(&[node("a", json!({}))], &[(big.clone(), "a")]);
     let refused = answer(&cluster, &pod("p", json!({"cpu": "2"})));
@@ -128,8 +128,8 @@ fn what_pods_use_is_counted_until_they_go() {
     );
     let refused = answer(&cluster, &pod("p", json!({"hostPort": 80})));
     assert!(refused.contains("1 node(s) didn't have free ports for the requested pod ports"), "{refused}");
-    // Told twice, as by the decision and by the watch: once is counted.
-    cluster.place("big", "a", &Arc::new(Wish::of(&big)));
+    // Placed twice, by the decision and by the watch: it counts once.
+    cluster.place("big", "a", &Arc::new(PodRequirements::of(&big)));
     assert!(cluster.displace("big"));
     assert_eq!(answer(&cluster, &pod("p", json!({"cpu": "4", "hostPort": 80}))), "a");
     assert!(!cluster.displace("big"));
@@ -137,13 +137,13 @@ fn what_pods_use_is_counted_until_they_go() {
 }
 
 #[test]
-fn pods_spread_over_nodes_that_are_alike() {
+fn pods_spread_over_equal_nodes() {
     let mut cluster = cluster(&["a", "b", "c"].map(|name| node(name, json!({}))), &[]);
     let mut counts = std::collections::BTreeMap::new();
     for number in 0..30 {
         let pod = pod(&format!("p{number}"), json!({}));
         let place = answer(&cluster, &pod);
-        cluster.place(pod.metadata.uid.as_deref().unwrap(), &place, &Arc::new(Wish::of(&pod)));
+        cluster.place(pod.metadata.uid.as_deref().unwrap(), &place, &Arc::new(PodRequirements::of(&pod)));
         *counts.entry(place).or_insert(0) += 1;
     }
     assert_eq!(counts.into_values().collect::<Vec<_>>(), [10, 10, 10]);
@@ -151,7 +151,7 @@ fn pods_spread_over_nodes_that_are_alike() {
 }
 
 #[test]
-fn pods_are_near_others_or_apart_as_they_want() {
+fn pod_affinity_and_anti_affinity_are_honored() {
     let nodes = [
         node("a", json!({"labels": {"zone": "1"}})),
         node("b", json!({"labels": {"zone": "1"}})),
@@ -164,10 +164,10 @@ fn pods_are_near_others_or_apart_as_they_want() {
         (json!({"affinity": near("podAffinity", "lone")}), "c"),
         (json!({"affinity": near("podAntiAffinity", "web")}), "c"),
         (json!({"affinity": near("podAffinity", "web"), "nodeSelector": {"kubernetes.io/hostname": "b"}}), "b"),
-        // Because of what the lone one wants.
+        // Ruled out by the anti-affinity of the placed pod.
         (json!({"labels": {"app": "db"}, "nodeSelector": {"zone": "2"}}), "existing pods anti-affinity rules"),
         (json!({"affinity": near("podAffinity", "nobody")}), "3 node(s) didn't match pod affinity rules"),
-        // The first of its sort.
+        // The first pod of its group.
         (json!({"labels": {"app": "new"}, "affinity": near("podAffinity", "new")}), "b"),
         (json!({"namespace": "other", "affinity": near("podAntiAffinity", "web"), "nodeSelector": {"zone": "1"}}), "b"),
     ] {
@@ -223,12 +223,12 @@ fn constraints_spread_pods_over_zones() {
     assert_eq!(web(spread("ScheduleAnyway", 1), None), "b");
     let refused = web(spread("DoNotSchedule", 1), Some("c"));
     assert!(refused.contains("constraints (missing required label)"), "{refused}");
-    // Only the nodes that it may be on are compared.
+    // Only eligible nodes are compared.
     assert_eq!(web(spread("DoNotSchedule", 1), Some("a")), "a");
 }
 
 #[test]
-fn the_least_important_and_fewest_pods_leave_for_a_more_important_one() {
+fn preemption_removes_the_fewest_pods_of_the_lowest_priority() {
     let with = |name: &str, cpu: &str, priority: i32| pod(name, json!({"cpu": cpu, "priority": priority}));
     let placed = [
         (with("a1", "2", 1), "a"),
@@ -240,9 +240,12 @@ fn the_least_important_and_fewest_pods_leave_for_a_more_important_one() {
     ];
     let cluster = cluster(&["a", "b", "c"].map(|name| node(name, json!({}))), &placed);
     let asked = |cpu: &str, priority: i32, policy: &str| {
-        let wish = Wish::of(&pod("p", json!({"cpu": cpu, "priority": priority, "preemptionPolicy": policy})));
-        let Verdict::Refuse(refusal) = decide(&cluster, &wish) else { panic!("there must be no place") };
-        preempt(&cluster, &wish, &refusal.crowded).map(|found| (found.node, found.victims))
+        let requirements =
+            PodRequirements::of(&pod("p", json!({"cpu": cpu, "priority": priority, "preemptionPolicy": policy})));
+        let Decision::Unschedulable(error) = decide(&cluster, &requirements) else {
+            panic!("the pod must be unschedulable")
+        };
+        preempt(&cluster, &requirements, &error.resolvable_nodes).map(|found| (found.node, found.victims))
     };
     let expected = |node: &str, victims: &[&str]| {
         Some((node.to_owned(), victims.iter().map(|&victim| victim.to_owned()).collect::<Vec<_>>()))
@@ -260,45 +263,45 @@ fn taken(state: &mut State, now: Instant) -> Vec<String> {
     let steps = std::iter::from_fn(|| state.next(now));
     let told = steps.map(|step| match step {
         Step::Bind { pod, node } => format!("{} on {node}", pod.metadata.name.as_deref().unwrap()),
-        Step::Refuse { pod, .. } => format!("{} nowhere", pod.metadata.name.as_deref().unwrap()),
+        Step::Unschedulable { pod, .. } => format!("{} nowhere", pod.metadata.name.as_deref().unwrap()),
     });
     told.collect()
 }
 
 #[test]
-fn the_most_important_pods_come_first_and_the_refused_wait_for_a_change() {
+fn pods_of_high_priority_come_first_and_unschedulable_ones_wait_for_a_change() {
     let now = Instant::now();
     let mut state = State::default();
     let later = now + std::time::Duration::from_secs(60);
-    state.namespace_is(&Namespace::default());
-    state.pod_is(None, &pod("low", json!({"cpu": "3"})));
-    state.pod_is(None, &pod("high", json!({"cpu": "3", "priority": 10})));
-    state.pod_is(None, &pod("gated", json!({"schedulingGates": [{"name": "a"}]})));
-    state.pod_is(None, &pod("others", json!({"schedulerName": "other"})));
+    state.update_namespace(&Namespace::default());
+    state.update_pod(None, &pod("low", json!({"cpu": "3"})));
+    state.update_pod(None, &pod("high", json!({"cpu": "3", "priority": 10})));
+    state.update_pod(None, &pod("gated", json!({"schedulingGates": [{"name": "a"}]})));
+    state.update_pod(None, &pod("others", json!({"schedulerName": "other"})));
     assert_eq!(taken(&mut state, now), ["high nowhere", "low nowhere"]);
     assert_eq!(taken(&mut state, later), Vec::<String>::new());
-    state.node_is(&node("a", json!({})));
+    state.update_node(&node("a", json!({})));
     assert_eq!(taken(&mut state, later), ["high on a", "low nowhere"]);
-    // A heartbeat is no change.
-    state.node_is(&node("a", json!({})));
+    // A heartbeat is not a relevant change.
+    state.update_node(&node("a", json!({})));
     assert_eq!(taken(&mut state, later), Vec::<String>::new());
-    state.pod_is_gone(&pod("high", json!({})));
-    // Not at once: it was tried just now.
+    state.remove_pod(&pod("high", json!({})));
+    // Its backoff has not ended yet.
     assert_eq!(taken(&mut state, later), Vec::<String>::new());
     let at = state.next_at().unwrap();
     assert_eq!(taken(&mut state, at), ["low on a"]);
 }
 
 #[test]
-fn a_binding_that_fails_is_tried_again_and_its_place_is_free_meanwhile() {
+fn a_failed_binding_is_retried_and_frees_its_resources_meanwhile() {
     let now = Instant::now();
     let mut state = State::default();
-    state.node_is(&node("a", json!({})));
+    state.update_node(&node("a", json!({})));
     let first = pod("first", json!({"cpu": "3"}));
-    state.pod_is(None, &first);
+    state.update_pod(None, &first);
     assert_eq!(taken(&mut state, now), ["first on a"]);
-    state.not_bound(&first, now);
-    state.pod_is(None, &pod("second", json!({"cpu": "3"})));
+    state.binding_failed(&first, now);
+    state.update_pod(None, &pod("second", json!({"cpu": "3"})));
     assert_eq!(taken(&mut state, now), ["second on a"]);
     let at = state.next_at().unwrap();
     assert!(at > now);
@@ -306,13 +309,13 @@ fn a_binding_that_fails_is_tried_again_and_its_place_is_free_meanwhile() {
 }
 
 #[test]
-fn a_pod_stands_in_one_line_only() {
+fn a_pod_is_in_one_queue_only() {
     let now = Instant::now();
     let mut pending = Pending::default();
     let pod = pod("p", json!({}));
     let key = ObjectKey::of(pod.as_ref());
-    pending.put(&pod, true);
-    pending.put(&pod, true);
+    pending.add(&pod, true);
+    pending.add(&pod, true);
     assert!(pending.next(now).is_some());
     assert!(pending.next(now).is_none());
     pending.failed(&key, true, now);
@@ -320,10 +323,10 @@ fn a_pod_stands_in_one_line_only() {
     pending.retry();
     let at = pending.next_at().unwrap();
     assert!(pending.next(now).is_none());
-    pending.put(&pod, false);
+    pending.add(&pod, false);
     assert!(pending.next(at).is_some());
     assert!(pending.next(at).is_none());
-    pending.forget(&key);
+    pending.remove(&key);
     pending.failed(&key, false, now);
     assert_eq!(pending.next_at(), None);
 }

@@ -1,26 +1,26 @@
-//! What selectors and templates can ask of a pod beside what stands in it: `.facts`.
+//! Derived properties of a pod for selectors and templates: `.facts`.
 
 use jiff::{Timestamp, ToSpan as _};
 use serde_json::{Map, Value, json};
 
 use crate::containers::{self, is_sidecar, items};
 
-/// The annotations that say how a pod behaves begin so.
+/// Prefix of the annotations that control how a pod behaves.
 const PREFIX: &str = "windlass.dev/";
-/// How long the containers of a Job's pod run, if nothing is said.
+/// Default run time of a Job's containers.
 const RUN: &str = "1s";
-/// How long a container that has ended twice waits before it is started again, in milliseconds; and how long at most.
+/// Backoff before a container that has terminated twice is restarted, and its maximum, in milliseconds.
 const FIRST_BACKOFF: u64 = 10_000;
 const LONGEST_BACKOFF: u64 = 300_000;
 
-/// A pod with its facts.
+/// Adds the facts to a pod.
 pub(crate) fn with_facts(mut pod: Value) -> Value {
     let facts = facts(&pod);
     pod["facts"] = facts.into();
     pod
 }
 
-/// The facts; those that have no value are not there.
+/// The facts of a pod; those without a value are absent.
 fn facts(pod: &Value) -> Map<String, Value> {
     let annotation = |name: &str| pod["metadata"]["annotations"].get(format!("{PREFIX}{name}")).and_then(Value::as_str);
     let text = |name: &str| annotation(name).map_or(Value::Null, Value::from);
@@ -30,7 +30,7 @@ fn facts(pod: &Value) -> Map<String, Value> {
     let ready_delay = text("ready-delay").as_str().map(Value::from).or_else(|| probe_delay(pod));
     let wants_ready = annotation("ready") != Some("false");
     let init_code = code("init-exit-code").unwrap_or_default();
-    // Init containers that fail do so before the others start.
+    // Failing init containers fail before the others start.
     let init_delay = annotation("init-duration").or((init_code != 0).then_some("0s"));
     let ends = of_job || annotation("run-for").is_some() || annotation("exit-code").is_some();
     let status = Containers::of(pod);
@@ -75,19 +75,19 @@ fn facts(pod: &Value) -> Map<String, Value> {
     all.into_iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// What the statuses of a pod's containers come to.
+/// A summary of a pod's container statuses.
 #[derive(Debug, Default)]
 struct Containers<'a> {
-    /// Of the init container whose turn it is: `waiting`, `running` or `failed`; none if all have done their work.
+    /// The state of the current init container: `waiting`, `running` or `failed`; `None` if all have succeeded.
     init: Option<&'static str>,
-    /// Why the first container that waits does so.
+    /// The reason of the first waiting container.
     waiting: Option<&'a str>,
     running: usize,
     ready: usize,
     outdated: bool,
-    /// The first container that has ended and is started again.
+    /// The first container that has terminated and is restarted.
     restarting: Option<&'a str>,
-    /// Whether there is one that does not wait for that yet.
+    /// Whether one of those has not entered backoff yet.
     crashed: bool,
     restarts: u64,
     new_ephemeral: bool,
@@ -140,7 +140,7 @@ impl<'a> Containers<'a> {
         }
     }
 
-    /// How long a container waits before it is started again: not at all the first time, then twice as long each time.
+    /// The backoff before a container is restarted: none the first time, then doubling.
     fn backoff(&self) -> u64 {
         match self.restarts {
             0 => 0,
@@ -149,7 +149,7 @@ impl<'a> Containers<'a> {
     }
 }
 
-/// How long probes wait before they look for the first time.
+/// The initial delay of the readiness probes.
 fn probe_delay(pod: &Value) -> Option<Value> {
     let delay = |container: &Value| {
         let of = |probe: &str| container[probe]["initialDelaySeconds"].as_i64().unwrap_or_default();
@@ -159,14 +159,14 @@ fn probe_delay(pod: &Value) -> Option<Value> {
     longest.map(|seconds| format!("{seconds}s").into())
 }
 
-/// When a pod has been active for as long as it may.
+/// When the active deadline of a pod ends.
 fn deadline(pod: &Value) -> Option<Timestamp> {
     let seconds = pod["spec"]["activeDeadlineSeconds"].as_i64()?;
     let start: Timestamp = pod["status"]["startTime"].as_str()?.parse().ok()?;
     start.checked_add(seconds.seconds()).ok()
 }
 
-/// How long the containers of a pod that is deleted go on: as it says, but no longer than its grace period.
+/// How long the containers of a terminating pod keep running: as configured, but no longer than its grace period.
 fn stop_delay(pod: &Value, said: Option<&str>) -> Value {
     let Some(said) = said else { return Value::Null };
     let grace = pod["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or_default().max(0);
@@ -174,7 +174,7 @@ fn stop_delay(pod: &Value, said: Option<&str>) -> Value {
     json!(said.min(grace.saturating_mul(1000)))
 }
 
-/// The readiness gates of a pod with what their conditions say, if it has any.
+/// The readiness gates of a pod and the statuses of their conditions, if it has any.
 fn gates(pod: &Value) -> Value {
     let gates = items(&pod["spec"], "readinessGates");
     if gates.is_empty() {

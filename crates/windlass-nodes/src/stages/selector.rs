@@ -1,10 +1,10 @@
-//! Which objects a stage is about.
+//! Selecting the objects that a stage applies to.
 
 use serde::Deserialize;
 use serde_json::Value;
 use windlass_schema::json_path::{Item, JsonPath};
 
-/// A requirement in a file.
+/// A requirement as declared in a file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Expression {
@@ -22,7 +22,7 @@ enum Operator {
     DoesNotExist,
 }
 
-/// What must be true of an object.
+/// A compiled requirement on an object.
 #[derive(Debug, Clone)]
 pub(super) struct Requirement {
     what: What,
@@ -33,23 +33,23 @@ pub(super) struct Requirement {
 #[derive(Debug, Clone)]
 enum What {
     Path(Path),
-    /// An entry of the labels or annotations.
+    /// A label or an annotation.
     Entry(&'static str, String),
 }
 
-/// A path to a part of an object.
+/// A JSON path within an object.
 #[derive(Debug, Clone)]
 pub(super) struct Path(JsonPath);
 
 impl Path {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         if !text.starts_with('.') {
-            return Err(format!("{text}: a path begins with a dot"));
+            return Err(format!("{text}: a path must start with a dot"));
         }
         JsonPath::expression(text).map(Self).map_err(|error| format!("{text}: {error}"))
     }
 
-    /// What it finds; what is null is not there.
+    /// Returns the values that the path finds, without nulls.
     pub(super) fn find<'a>(&'a self, object: &'a Value) -> Vec<&'a Value> {
         let found = self.0.find(object).unwrap_or_default();
         let values = found.into_iter().flatten().filter_map(|item| match item {
@@ -66,12 +66,12 @@ impl Requirement {
         let path = Path::parse(&key)?;
         match (operator, values.is_empty()) {
             (Operator::In | Operator::NotIn, true) => Err(format!("{key}: {operator:?} needs values")),
-            (Operator::Exists | Operator::DoesNotExist, false) => Err(format!("{key}: {operator:?} has no values")),
+            (Operator::Exists | Operator::DoesNotExist, false) => Err(format!("{key}: {operator:?} takes no values")),
             _ => Ok(Self { what: What::Path(path), operator, values: values.iter().map(text).collect() }),
         }
     }
 
-    /// An entry of the labels or annotations must have a value.
+    /// Requires a label or an annotation to have this value.
     pub(super) fn entry(map: &'static str, key: String, value: String) -> Self {
         Self { what: What::Entry(map, key), operator: Operator::In, values: vec![value] }
     }
@@ -91,7 +91,7 @@ impl Requirement {
     }
 }
 
-/// A value as text, without quotes.
+/// The text of a value, without quotes.
 pub(super) fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

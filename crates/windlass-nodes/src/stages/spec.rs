@@ -1,4 +1,4 @@
-//! The form of a stage in a file, and as it is used.
+//! The declaration of a stage in a file, and its compiled form.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -9,17 +9,17 @@ use super::{
 };
 use crate::containers;
 
-/// What stages are about.
+/// The kind of object that a stage applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 pub(crate) enum Subject {
-    /// Pods on nodes.
+    /// Pods.
     #[default]
     Pod,
     /// Nodes.
     Node,
 }
 
-/// A stage in a file.
+/// A stage as declared in a file.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Document {
@@ -43,7 +43,7 @@ struct Spec {
     selector: Selector,
     #[serde(default = "one")]
     weight: u32,
-    /// Whether it runs beside the stage that is chosen by weight: whichever is due first happens.
+    /// Whether it runs beside the stage that is selected by weight: the first to end applies.
     #[serde(default)]
     timer: bool,
     #[serde(default)]
@@ -94,7 +94,7 @@ struct From {
     expression_from: String,
 }
 
-/// What becomes of an object.
+/// The change to an object at the end of a stage.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Next {
@@ -104,19 +104,19 @@ pub(super) struct Next {
     /// Merged into the conditions, by type.
     #[serde(default)]
     pub(super) conditions: Vec<Value>,
-    /// Changes of a pod's containers.
+    /// Changes to a pod's containers.
     #[serde(default)]
     pub(super) containers: Vec<Value>,
     #[serde(default)]
     pub(super) finalizers: Option<Finalizers>,
-    /// Whether the object is deleted, at once.
+    /// Whether the object is deleted immediately.
     #[serde(default)]
     pub(super) delete: bool,
     #[serde(default)]
     pub(super) event: Option<Event>,
 }
 
-/// Changes of an object's finalizers.
+/// Changes to an object's finalizers.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Finalizers {
@@ -152,7 +152,7 @@ pub(crate) enum EventKind {
     Warning,
 }
 
-/// A stage as it is used.
+/// A compiled stage.
 #[derive(Debug, Clone)]
 pub(super) struct Stage {
     pub(super) name: String,
@@ -165,7 +165,7 @@ pub(super) struct Stage {
     pub(super) next: Next,
 }
 
-/// A length of time: fixed, or what an expression finds, if it finds something.
+/// A duration: fixed, or the result of an expression if it finds a value.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Duration {
     pub(super) milliseconds: u64,
@@ -208,7 +208,7 @@ impl Stage {
     }
 }
 
-/// Finds what would fail when the stage is used.
+/// Checks for errors that would occur when the stage is used.
 fn check(next: &Next, subject: Subject) -> Result<(), String> {
     let event = next.event.as_ref().map(|event| Value::from(event.message.as_str()));
     let templates = next.status.iter().chain(&next.conditions).chain(&next.containers);
@@ -216,13 +216,13 @@ fn check(next: &Next, subject: Subject) -> Result<(), String> {
         template::check(&value)?;
     }
     if subject == Subject::Node && !next.containers.is_empty() {
-        return Err("a node has no containers".to_owned());
+        return Err("nodes have no containers".to_owned());
     }
     for change in &next.containers {
         containers::Change::deserialize(template::constants(change)).map_err(|error| format!("containers: {error}"))?;
     }
     if let Some(condition) = next.conditions.iter().find(|condition| !condition["type"].is_string()) {
-        return Err(format!("a condition has a type: {condition}"));
+        return Err(format!("conditions need a type: {condition}"));
     }
     match &next.status {
         Some(status) if !status.is_object() => Err("status: must be an object".to_owned()),

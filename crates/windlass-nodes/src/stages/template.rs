@@ -1,8 +1,8 @@
-//! Values with places for others in them.
+//! Values with placeholders.
 //!
-//! `$(now)`, `$(podIP)`, `$(hostIP)` and `$(nodeName)` are what they say; `$(.metadata.name)` is what a path finds in the
-//! object or its facts. A text that is nothing but a place becomes the value that is put there, or is left out with its
-//! field if there is none; a place within a text becomes text.
+//! `$(now)`, `$(podIP)`, `$(hostIP)` and `$(nodeName)` are predefined; `$(.metadata.name)` is a path in the object or
+//! its facts. A text that consists of one placeholder becomes its value, or is omitted with its field if there is no
+//! value; a placeholder within a longer text becomes text.
 
 use serde_json::{Map, Value};
 
@@ -13,15 +13,15 @@ use super::{
 
 const NAMES: [&str; 4] = ["now", "podIP", "hostIP", "nodeName"];
 
-/// Whether all places can be filled.
+/// Checks that all placeholders are valid.
 pub(super) fn check(value: &Value) -> Result<(), String> {
     match value {
         Value::String(template) => {
             for part in parts(template) {
                 match part {
-                    Part::Place(path) if path.starts_with('.') => drop(Path::parse(path)?),
-                    Part::Place(name) if !NAMES.contains(&name) => {
-                        return Err(format!("$({name}): there are {} and paths", NAMES.join(", ")));
+                    Part::Placeholder(path) if path.starts_with('.') => drop(Path::parse(path)?),
+                    Part::Placeholder(name) if !NAMES.contains(&name) => {
+                        return Err(format!("$({name}): unknown placeholder, expected {} or a path", NAMES.join(", ")));
                     }
                     _ => {}
                 }
@@ -34,7 +34,7 @@ pub(super) fn check(value: &Value) -> Result<(), String> {
     }
 }
 
-/// The value without what has places in it.
+/// The value without the parts that contain placeholders.
 pub(super) fn constants(value: &Value) -> Value {
     transform(value, &|template| {
         let constant = parts(template).all(|part| matches!(part, Part::Text(_)));
@@ -43,7 +43,7 @@ pub(super) fn constants(value: &Value) -> Value {
     .unwrap_or_default()
 }
 
-/// The value with all places filled.
+/// Fills in all placeholders.
 pub(super) fn fill(value: &Value, object: &Value, environment: &Environment<'_>) -> Value {
     transform(value, &|template| {
         let find = |place: &str| -> Option<Value> {
@@ -55,12 +55,12 @@ pub(super) fn fill(value: &Value, object: &Value, environment: &Environment<'_>)
         };
         let mut parts = parts(template);
         match (parts.next(), parts.next()) {
-            (Some(Part::Place(place)), None) => find(place),
+            (Some(Part::Placeholder(place)), None) => find(place),
             (first, second) => {
                 let all = first.into_iter().chain(second).chain(parts);
                 let texts = all.map(|part| match part {
                     Part::Text(text) => text.to_owned(),
-                    Part::Place(place) => find(place).as_ref().map(text).unwrap_or_default(),
+                    Part::Placeholder(place) => find(place).as_ref().map(text).unwrap_or_default(),
                 });
                 Some(texts.collect::<String>().into())
             }
@@ -69,7 +69,7 @@ pub(super) fn fill(value: &Value, object: &Value, environment: &Environment<'_>)
     .unwrap_or_default()
 }
 
-/// Replaces texts; those that become nothing are left out.
+/// Replaces texts; those without a replacement are omitted.
 fn transform(value: &Value, replace: &dyn Fn(&str) -> Option<Value>) -> Option<Value> {
     match value {
         Value::String(text) => replace(text),
@@ -84,10 +84,10 @@ fn transform(value: &Value, replace: &dyn Fn(&str) -> Option<Value>) -> Option<V
 
 enum Part<'a> {
     Text(&'a str),
-    Place(&'a str),
+    Placeholder(&'a str),
 }
 
-/// The parts of a text. A place that is not closed is text.
+/// Splits a text into literals and placeholders. An unclosed placeholder is literal text.
 fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -98,9 +98,9 @@ fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
             && let Some(end) = closing(place)
         {
             rest = &place[end + 1..];
-            return Some(Part::Place(&place[..end]));
+            return Some(Part::Placeholder(&place[..end]));
         }
-        // At least the first character, which may begin a place that is not closed.
+        // Consume at least the first character, which may start an unclosed placeholder.
         let first = rest.chars().next().map_or(0, char::len_utf8);
         let end = rest[first..].find("$(").map_or(rest.len(), |end| first + end);
         let (plain, after) = rest.split_at(end);
@@ -109,7 +109,7 @@ fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
     })
 }
 
-/// Where a place ends: its path may have parentheses of its own.
+/// The end of a placeholder: its path may contain parentheses.
 fn closing(place: &str) -> Option<usize> {
     let mut depth = 0_usize;
     place.char_indices().find_map(|(at, letter)| match letter {

@@ -25,8 +25,8 @@ fn environment() -> Environment<'static> {
     }
 }
 
-/// Ends the stages of a pod one after the other until it stays in one, and answers their names and the time that all
-/// of it took, with the last state.
+/// Ends the stages of a pod one after the other until it stays in one. Returns their names, the total duration and the
+/// final state.
 fn live(stages: &Stages, mut pod: Value, limit: usize) -> (Vec<String>, SignedDuration, Value) {
     let mut now = Timestamp::from_second(1_000).unwrap();
     let begin = now;
@@ -133,17 +133,20 @@ fn what_is_wrong_with_a_stage_is_said() {
     for (spec, expected) in [
         (json!({}), "missing field `next`"),
         (json!({"next": {"status": 1}}), "status: must be an object"),
-        (json!({"next": {"status": {"a": "$(nope)"}}}), "$(nope): there are now, podIP, hostIP, nodeName and paths"),
+        (
+            json!({"next": {"status": {"a": "$(nope)"}}}),
+            "$(nope): unknown placeholder, expected now, podIP, hostIP, nodeName or a path",
+        ),
         (json!({"next": {"containers": [{"of": "some"}]}}), "containers: unknown variant `some`"),
-        (json!({"next": {"conditions": [{"status": "True"}]}}), "a condition has a type"),
+        (json!({"next": {"conditions": [{"status": "True"}]}}), "conditions need a type"),
         (json!({"resourceRef": {"kind": "Service"}, "next": {}}), "unknown variant `Service`"),
         (
             json!({"resourceRef": {"kind": "Node"}, "next": {"containers": [{"of": "init"}]}}),
-            "a node has no containers",
+            "nodes have no containers",
         ),
         (
             json!({"selector": {"matchExpressions": [{"key": "status", "operator": "Exists"}]}, "next": {}}),
-            "status: a path begins with a dot",
+            "status: a path must start with a dot",
         ),
         (
             json!({"selector": {"matchExpressions": [{"key": ".a", "operator": "In"}]}, "next": {}}),
@@ -285,7 +288,7 @@ proptest! {
             })
             .collect();
         let (names, took, last) = live(&Stages::default(), object, 60);
-        // Restarts wait longer and longer: sixty writes are not used up within a few minutes.
+        // The backoff of restarts grows: sixty writes take longer than a few minutes.
         prop_assert!(names.len() < 60 || took > SignedDuration::from_mins(5), "{names:?} {took:?}");
         let phase = last["status"]["phase"].as_str().unwrap();
         prop_assert!(["Pending", "Running", "Succeeded", "Failed"].contains(&phase));

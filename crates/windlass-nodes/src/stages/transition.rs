@@ -1,4 +1,4 @@
-//! What becomes of an object at the end of a stage.
+//! The change of an object at the end of a stage.
 
 use jiff::Timestamp;
 use serde::Deserialize as _;
@@ -14,13 +14,13 @@ use crate::{
     containers::{self, Change, State, Which},
 };
 
-/// What is known beside the object.
+/// Inputs besides the object.
 pub(crate) struct Environment<'a> {
     /// The time, in whole seconds.
     pub(crate) now: Timestamp,
-    /// The address of the pod, which is given to it when this is first asked.
+    /// Returns the address of the pod, assigning one on the first call.
     pub(crate) pod_address: &'a (dyn Fn() -> String + Sync),
-    /// The address of its node.
+    /// Returns the address of its node.
     pub(crate) host_address: &'a (dyn Fn() -> String + Sync),
 }
 
@@ -36,31 +36,29 @@ impl Environment<'_> {
     }
 }
 
-/// What is to be done with an object.
+/// The resulting writes for an object.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Transition {
-    /// Its status from now on, if that is another.
+    /// Its new status, if it changes.
     pub(crate) status: Option<Value>,
-    /// Its finalizers from now on, if those are others.
+    /// Its new finalizers, if they change.
     pub(crate) finalizers: Option<Vec<String>>,
     /// Whether it is deleted.
     pub(crate) delete: bool,
-    /// What is to be told.
+    /// The event to record.
     pub(crate) event: Option<EventText>,
 }
 
 /// An event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EventText {
-    /// Whether somebody may want to look.
+    /// Whether its type is `Warning`.
     pub(crate) warning: bool,
-    /// The reason.
     pub(crate) reason: String,
-    /// The text for people.
     pub(crate) message: String,
 }
 
-/// What the end of a stage brings for an object, given with its facts.
+/// Returns the transition at the end of a stage for an object, which is passed with its facts.
 pub(crate) fn transition(stages: &Stages, number: usize, object: &Value, environment: &Environment<'_>) -> Transition {
     let stage = &stages.stages[number];
     let next = &stage.next;
@@ -102,7 +100,7 @@ pub(crate) fn transition(stages: &Stages, number: usize, object: &Value, environ
     Transition { status, finalizers, delete: next.delete, event }
 }
 
-/// The status of a pod after changes of its containers: phase and conditions follow from them, unless they are given.
+/// The status of a pod after changes to its containers. Phase and conditions are derived from them, unless given.
 fn pod_status(pod: &Value, changes: &[Change], merged: Option<&Value>, given: &[Value], now: Timestamp) -> Value {
     let mut status = pod["status"].clone();
     if !status.is_object() {
@@ -137,7 +135,7 @@ fn pod_status(pod: &Value, changes: &[Change], merged: Option<&Value>, given: &[
     status
 }
 
-/// JSON merge patch.
+/// Applies a JSON merge patch.
 fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else { return };
     if !target.is_object() {

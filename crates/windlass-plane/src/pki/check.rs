@@ -1,4 +1,4 @@
-//! Judging certificates that were found in the folder, by the rules that TLS peers will apply to them.
+//! Checks of stored certificates, by the rules that TLS peers apply to them.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -19,9 +19,9 @@ use super::{
     issue::{AUTHORITY_NAME, CoveredName},
 };
 
-const EXPIRES: &str = "it has expired or soon will";
+const EXPIRES: &str = "it has expired or is about to";
 
-/// An authority that is fit to issue certificates.
+/// An authority that can issue certificates.
 pub(super) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     roots: Arc<RootCertStore>,
@@ -47,12 +47,12 @@ impl Authority {
         &self.issuer
     }
 
-    /// The given time, or the end of the authority if that is sooner: nothing it issues outlives it.
+    /// Returns the earlier of `until` and the authority's own expiry: no certificate outlives its issuer.
     pub(super) fn limit(&self, until: Duration) -> Duration {
         until.min(self.not_after)
     }
 
-    /// Will clients that know one of these names accept this server certificate at this time?
+    /// Checks whether clients that know one of these names will accept this serving certificate at this time.
     pub(super) fn check_server(
         &self,
         files: &PairFiles,
@@ -64,7 +64,7 @@ impl Authority {
         let parsed = ParsedCertificate::try_from(&certificate)
             .map_err(|error| invalid(&files.certificate, format!("is not a certificate: {error}")))?;
         if names.iter().any(|name| verify_server_name(&parsed, &name.name).is_err()) {
-            // The chain is looked at all the same: a foreign certificate must not be replaced for lack of a name.
+            // Check the chain anyway: a foreign certificate must not be replaced for lack of a name.
             return self.check_server_chain(files, &certificate, None, at).map(|verdict| match verdict {
                 Verdict::Good => Verdict::Due("it does not cover the server's names"),
                 due => due,
@@ -98,7 +98,7 @@ impl Authority {
         verdict(files, result)
     }
 
-    /// Will the server accept this client certificate at this time?
+    /// Checks whether the server will accept this client certificate at this time.
     pub(super) fn check_client(
         &self,
         files: &PairFiles,
@@ -113,12 +113,13 @@ impl Authority {
     }
 }
 
-/// Is this a usable authority? One of our own is made anew in good time; one that somebody put there serves to its end.
+/// Checks whether this is a usable authority. Windlass's own is renewed before it expires; a user's is used until it
+/// expires.
 pub(super) fn authority(files: &PairFiles, pair: &CertificateAndKey, now: Duration) -> Result<Verdict, PkiError> {
     let certificate = matching_certificate(files, pair)?;
     let properties = properties(&files.certificate, &certificate)?;
     if !properties.is_authority {
-        return Err(invalid(&files.certificate, "is not the certificate of an authority"));
+        return Err(invalid(&files.certificate, "is not a CA certificate"));
     }
     signing_key(&files.key, &pair.key)?;
     match properties {
@@ -130,12 +131,12 @@ pub(super) fn authority(files: &PairFiles, pair: &CertificateAndKey, now: Durati
     }
 }
 
-/// A key that can sign certificates.
+/// Parses a key that can sign certificates.
 pub(super) fn signing_key(path: &Path, pem: &str) -> Result<KeyPair, PkiError> {
     KeyPair::from_pem(pem).map_err(|error| invalid(path, format!("is not a private key in PKCS #8 PEM: {error}")))
 }
 
-/// The authority as the only root of trust.
+/// Returns a root store that trusts only the authority.
 pub(super) fn roots(pem: &str) -> Result<RootCertStore, PkiError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(pem)? {
@@ -144,14 +145,14 @@ pub(super) fn roots(pem: &str) -> Result<RootCertStore, PkiError> {
     Ok(roots)
 }
 
-/// The certificates of a text that has been checked.
+/// Parses certificates that have been checked before.
 pub(super) fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, PkiError> {
     CertificateDer::pem_slice_iter(pem.as_bytes())
         .collect::<Result<_, _>>()
         .map_err(|error| PkiError::Tls(rustls::Error::General(error.to_string())))
 }
 
-/// The key of a text that has been checked.
+/// Parses a key that has been checked before.
 pub(super) fn key(pem: &str) -> Result<PrivateKeyDer<'static>, PkiError> {
     PrivateKeyDer::from_pem_slice(pem.as_bytes())
         .map_err(|error| PkiError::Tls(rustls::Error::General(error.to_string())))
@@ -177,7 +178,7 @@ fn certificate(path: &Path, pem: &str) -> Result<CertificateDer<'static>, PkiErr
         .map_err(|error| invalid(path, format!("is not a certificate in PEM: {error}")))
 }
 
-/// The certificate, if the key is its key.
+/// Returns the certificate if the key matches it.
 fn matching_certificate(files: &PairFiles, pair: &CertificateAndKey) -> Result<CertificateDer<'static>, PkiError> {
     let certificate = certificate(&files.certificate, &pair.certificate)?;
     if let Err(error) = ParsedCertificate::try_from(&certificate) {
@@ -202,7 +203,7 @@ fn verdict(files: &PairFiles, result: Result<(), rustls::Error>) -> Result<Verdi
             Ok(Verdict::Due(EXPIRES))
         }
         Err(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature)) => {
-            Err(invalid(&files.certificate, "was not issued by the authority beside it"))
+            Err(invalid(&files.certificate, "was not issued by the certificate authority in ca.crt"))
         }
         Err(error) => Err(invalid(&files.certificate, format!("cannot be used: {error}"))),
     }

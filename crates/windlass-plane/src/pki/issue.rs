@@ -1,4 +1,4 @@
-//! Making certificates.
+//! Issuing certificates.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::CertificateAndKey;
 
 use super::{PkiError, check::Authority};
 
-/// What clients inside a cluster call the API server, and where it is on any machine.
+/// Names of the API server inside a cluster, and its addresses on any machine.
 const STANDING_NAMES: &[&str] = &[
     "localhost",
     "kubernetes",
@@ -27,19 +27,19 @@ const STANDING_NAMES: &[&str] = &[
 /// Common name of the authority.
 pub(super) const AUTHORITY_NAME: &str = "windlass-ca";
 
-/// The authority outlives what it issues, and any plane.
+/// The authority outlives the certificates that it issues.
 const AUTHORITY_LIFETIME: Duration = Duration::from_hours(10 * 365 * 24);
 const LEAF_LIFETIME: Duration = Duration::from_hours(365 * 24);
-/// Certificates are valid from a little before now: the clocks of a virtual machine and its host differ.
+/// Certificates are backdated: the clocks of a virtual machine and its host may differ.
 const CLOCK_SKEW: Duration = Duration::from_hours(1);
 
-/// A name that the serving certificate covers, as text and as TLS compares it.
+/// A name that the serving certificate covers, as text and as parsed for TLS.
 pub(super) struct CoveredName {
     text: String,
     pub(super) name: ServerName<'static>,
 }
 
-/// The standing names and these.
+/// Returns the standing names and the extra ones, without duplicates.
 pub(super) fn server_names(extra: &[String]) -> Result<Vec<CoveredName>, PkiError> {
     let mut names: Vec<CoveredName> = Vec::new();
     for text in STANDING_NAMES.iter().map(|name| (*name).to_owned()).chain(extra.iter().cloned()) {
@@ -53,12 +53,12 @@ pub(super) fn server_names(extra: &[String]) -> Result<Vec<CoveredName>, PkiErro
     Ok(names)
 }
 
-/// A new authority.
+/// Creates an authority.
 pub(super) fn authority(now: Duration) -> Result<CertificateAndKey, PkiError> {
     authority_of_key(new_key("ca")?, now)
 }
 
-/// An authority with a given key.
+/// Creates an authority with the given key.
 pub(super) fn authority_of_key(key: KeyPair, now: Duration) -> Result<CertificateAndKey, PkiError> {
     let mut params = params("ca", AUTHORITY_NAME, &[], now, now + AUTHORITY_LIFETIME)?;
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -67,7 +67,7 @@ pub(super) fn authority_of_key(key: KeyPair, now: Duration) -> Result<Certificat
     Ok(CertificateAndKey { certificate: certificate.pem(), key: key.serialize_pem() })
 }
 
-/// A serving certificate for these names.
+/// Issues a serving certificate for these names.
 pub(super) fn server(
     authority: &Authority,
     names: &[CoveredName],
@@ -79,7 +79,7 @@ pub(super) fn server(
     sign("server", params, authority)
 }
 
-/// The administrator's client certificate.
+/// Issues the administrator's client certificate.
 pub(super) fn admin(authority: &Authority, now: Duration) -> Result<CertificateAndKey, PkiError> {
     let mut params = params("admin", "admin", &[], now, authority.limit(now + LEAF_LIFETIME))?;
     params.distinguished_name.push(DnType::OrganizationName, "system:masters");
@@ -112,7 +112,7 @@ fn sign(
     mut params: CertificateParams,
     authority: &Authority,
 ) -> Result<CertificateAndKey, PkiError> {
-    // Strict verifiers (Python's since 3.13) ask for the constraint and for the key identifier.
+    // Strict verifiers (Python's since 3.13) require basic constraints and the authority key identifier.
     params.is_ca = IsCa::ExplicitNoCa;
     params.use_authority_key_identifier_extension = true;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];

@@ -17,7 +17,7 @@ fn contents(folder: &Path) -> Vec<String> {
     FILES.iter().map(|name| fs::read_to_string(folder.join(name)).unwrap()).collect()
 }
 
-/// The names of the files that differ.
+/// Names of the files that differ.
 fn changed(before: &[String], after: &[String]) -> Vec<&'static str> {
     FILES.iter().enumerate().filter(|(index, _)| before[*index] != after[*index]).map(|(_, name)| *name).collect()
 }
@@ -26,8 +26,8 @@ fn load(folder: &Path) -> Result<Pki, PkiError> {
     Pki::load_or_create(folder, &[])
 }
 
-/// A handshake of a client that trusts the authority with the server, over memory: the client certificates that the
-/// server saw.
+/// Performs an in-memory handshake between the server and a client that trusts the authority. Returns the number of
+/// client certificates that the server saw.
 fn handshake(pki: &Pki, trusted: &Pki, name: &str, client: Option<&CertificateAndKey>) -> Result<usize, rustls::Error> {
     let mut roots = RootCertStore::empty();
     for certificate in check::certificates(&trusted.ca().certificate).unwrap() {
@@ -120,9 +120,12 @@ fn every_name_of_the_server_is_trusted_with_and_without_a_client_certificate() {
 fn another_planes_certificates_are_not_trusted() {
     let ((_one, folder), (_other, other_folder)) = (folder(), folder());
     let (pki, other) = (load(&folder).unwrap(), load(&other_folder).unwrap());
-    assert!(handshake(&pki, &other, "localhost", None).is_err(), "the client must refuse the server");
-    assert!(handshake(&pki, &pki, "localhost", Some(other.admin())).is_err(), "the server must refuse the client");
-    assert!(handshake(&pki, &pki, "localhost", Some(pki.server())).is_err(), "a serving certificate is not a client's");
+    assert!(handshake(&pki, &other, "localhost", None).is_err(), "the client must reject the server");
+    assert!(handshake(&pki, &pki, "localhost", Some(other.admin())).is_err(), "the server must reject the client");
+    assert!(
+        handshake(&pki, &pki, "localhost", Some(pki.server())).is_err(),
+        "a serving certificate is not a client certificate"
+    );
 }
 
 #[test]
@@ -210,9 +213,12 @@ fn a_damaged_or_foreign_file_is_named_and_left_alone() {
         for end in ["crt", "key"] {
             fs::copy(other.join(format!("{pair}.{end}")), folder.join(format!("{pair}.{end}"))).unwrap();
         }
-        // A missing name must not hide that the certificate is somebody else's.
+        // A missing name must not hide that another authority issued the certificate.
         let error = Pki::load_or_create(&folder, &["192.0.2.7".into()]).unwrap_err().to_string();
-        assert!(error.ends_with(&format!("{pair}.crt was not issued by the authority beside it")), "{error}");
+        assert!(
+            error.ends_with(&format!("{pair}.crt was not issued by the certificate authority in ca.crt")),
+            "{error}"
+        );
     }
 
     let (_parent, folder) = folder();
@@ -221,7 +227,7 @@ fn a_damaged_or_foreign_file_is_named_and_left_alone() {
         fs::copy(folder.join(format!("server.{end}")), folder.join(format!("ca.{end}"))).unwrap();
     }
     let error = load(&folder).unwrap_err().to_string();
-    assert!(error.ends_with("ca.crt is not the certificate of an authority"), "{error}");
+    assert!(error.ends_with("ca.crt is not a CA certificate"), "{error}");
 }
 
 #[test]
@@ -256,7 +262,7 @@ fn files_that_are_missing_or_empty_are_made_again() {
     load(&folder).unwrap();
     fs::remove_file(folder.join("ca.key")).unwrap();
     let error = load(&folder).unwrap_err().to_string();
-    assert!(error.ends_with("ca.key is missing, though its certificate is there"), "{error}");
+    assert!(error.ends_with("ca.key is missing, but its certificate exists"), "{error}");
 }
 
 #[test]
@@ -281,7 +287,7 @@ fn openssl_verifies_the_chain_strictly_and_issues_users_from_it() {
         true
     };
     if !openssl(&["version"]) {
-        eprintln!("skipped: there is no openssl");
+        eprintln!("skipped: openssl is not installed");
         return;
     }
     for name in ["server.crt", "admin.crt"] {

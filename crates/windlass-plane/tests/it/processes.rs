@@ -28,7 +28,7 @@ impl Machine {
     async fn start(folder: &Path) -> Self {
         let options = ProcessOptions {
             images: Some(folder.join("images.yaml")),
-            pause: Duration::from_millis(20),
+            restart_backoff: Duration::from_millis(20),
             ..ProcessOptions::new(folder.join("runtime"))
         };
         let runtime = Runtime::Processes(Processes::new(options).unwrap());

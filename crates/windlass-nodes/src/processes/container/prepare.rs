@@ -1,51 +1,53 @@
-//! Everything that a container needs before it can be started.
+//! Preparing a container before it is started.
 
 use std::{fs, io, path::PathBuf, sync::Arc};
 
 use k8s_openapi::api::core::v1::Container;
 
-use super::{Mounts, Plan, Run};
+use super::{Mounts, ProcessSpec, Run};
 use crate::processes::{
-    environment::{Environment, Surroundings, environment, expand},
+    environment::{Environment, EnvironmentSources, environment, expand},
     images::{self, ImageError},
     root::{self, Root},
     volumes,
 };
 
-/// Where containers leave a last message, if nobody says.
+/// Default termination message path.
 const TERMINATION_PATH: &str = "/dev/termination-log";
 
-/// A container that can be started.
+/// A container that is ready to start.
 pub(super) struct Prepared {
-    pub(super) plan: Plan,
+    pub(super) plan: ProcessSpec,
     pub(super) mounts: Arc<Mounts>,
-    /// The file of its last message.
+    /// The termination message file.
     pub(super) last_message: PathBuf,
 }
 
-/// Why it cannot be started yet.
-pub(super) enum Trouble {
+/// Why a container cannot be started yet.
+pub(super) enum StartError {
     Image(ImageError),
     Config(String),
     Volumes(String),
 }
 
 impl Run {
-    pub(super) async fn prepare(&self, container: &Container) -> Result<Prepared, Trouble> {
-        let sources = self.sources().await.map_err(Trouble::Config)?;
-        let folders = volumes::prepare(&self.pod, &sources, &self.folder.join("volumes"), &self.claims());
-        let folders = folders.map_err(Trouble::Volumes)?;
+    pub(super) async fn prepare(&self, container: &Container) -> Result<Prepared, StartError> {
+        let sources = self.sources().await.map_err(StartError::Config)?;
+        let directories = volumes::prepare(&self.pod, &sources, &self.directory.join("volumes"), &self.claims());
+        let directories = directories.map_err(StartError::Volumes)?;
         let image = container.image.as_deref().unwrap_or_default();
-        let image = images::resolve(image, self.shared.images.as_deref()).map_err(Trouble::Image)?;
+        let image = images::resolve(image, self.shared.images.as_deref()).map_err(StartError::Image)?;
 
         let mut base = self.base_environment();
-        base.extend(folders.iter().map(|(name, folder)| (volumes::variable(name), folder.display().to_string())));
-        let last_message = self.last_message(container).map_err(|error| Trouble::Config(error.to_string()))?;
+        base.extend(
+            directories.iter().map(|(name, directory)| (volumes::variable(name), directory.display().to_string())),
+        );
+        let last_message = self.last_message(container).map_err(|error| StartError::Config(error.to_string()))?;
         base.insert("WINDLASS_TERMINATION_LOG".to_owned(), last_message.display().to_string());
 
-        let around = Surroundings { pod: &self.pod, sources: &sources, image: &image.env, base: &base };
-        let plain = environment(container, &around).map_err(Trouble::Config)?;
-        let mut mounts = Mounts::of(container, &folders, &plain);
+        let around = EnvironmentSources { pod: &self.pod, sources: &sources, image: &image.env, base: &base };
+        let plain = environment(container, &around).map_err(StartError::Config)?;
+        let mut mounts = Mounts::of(container, &directories, &plain);
         let message_path = container.termination_message_path.as_deref().filter(|path| !path.is_empty());
         mounts.add(message_path.unwrap_or(TERMINATION_PATH), last_message.clone());
         let given = container.command.as_deref().filter(|command| !command.is_empty());
@@ -55,15 +57,15 @@ impl Run {
             (None, Some(args)) => [&image.command, args].concat(),
             (None, None) => [&*image.command, &*image.args].concat(),
         };
-        let start = container.working_dir.as_deref().filter(|folder| !folder.is_empty()).map(str::to_owned);
+        let start = container.working_dir.as_deref().filter(|directory| !directory.is_empty()).map(str::to_owned);
         let start = start.or(image.working_dir.clone());
-        let root = image.root.filter(|_| root::is_possible()).map(|folder| Root {
-            folder,
+        let root = image.root.filter(|_| root::is_possible()).map(|directory| Root {
+            directory,
             mounts: mounts.take().map(|(path, real)| (real, path)).collect(),
             start: start.clone().unwrap_or_else(|| "/".to_owned()),
         });
-        // What is there already must not be taken for a path of the container.
-        mounts.add(&self.shared.folder.display().to_string(), self.shared.folder.clone());
+        // Existing paths in the runtime's directory must not be rewritten as container paths.
+        mounts.add(&self.shared.directory.display().to_string(), self.shared.directory.clone());
         let words = words.iter().map(|word| mounts.rewrite(&expand(word, &plain))).collect();
         let mut environment: Environment =
             plain.iter().map(|(name, value)| (name.clone(), mounts.rewrite(value))).collect();
@@ -72,28 +74,29 @@ impl Run {
             for mount in container.volume_mounts.iter().flatten() {
                 environment.insert(volumes::variable(&mount.name), mount.mount_path.clone());
             }
-            tracing::debug!(root = %root.folder.display(), container = container.name, "a container has a root of its own");
+            tracing::debug!(root = %root.directory.display(), container = container.name, "running a container in its own root file system");
         }
-        // A folder that only the image has cannot be entered.
-        let folder = start.map(|folder| PathBuf::from(mounts.rewrite(&folder))).filter(|folder| folder.is_dir());
-        let folder = folder.unwrap_or_else(|| self.folder.clone());
-        let plan = Plan {
+        // A working directory that exists only in the image cannot be entered.
+        let directory =
+            start.map(|directory| PathBuf::from(mounts.rewrite(&directory))).filter(|directory| directory.is_dir());
+        let directory = directory.unwrap_or_else(|| self.directory.clone());
+        let plan = ProcessSpec {
             words,
             environment,
-            folder,
+            directory,
             root,
             launcher: self.shared.launcher.clone(),
-            records: self.folder.join("processes"),
+            records: self.directory.join("processes"),
         };
         Ok(Prepared { plan, mounts: Arc::new(mounts), last_message })
     }
 
-    /// What every container gets.
+    /// Variables of every container.
     fn base_environment(&self) -> Environment {
         let mut base = Environment::new();
         let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".to_owned());
         base.insert("PATH".to_owned(), path);
-        base.insert("HOME".to_owned(), self.folder.display().to_string());
+        base.insert("HOME".to_owned(), self.directory.display().to_string());
         let spec = self.pod.spec.as_ref();
         let hostname = spec.and_then(|spec| spec.hostname.clone()).unwrap_or_else(|| self.key.name().to_owned());
         base.insert("HOSTNAME".to_owned(), hostname);
@@ -108,11 +111,11 @@ impl Run {
         base
     }
 
-    /// An empty file for the container's last message.
+    /// Creates an empty termination message file.
     fn last_message(&self, container: &Container) -> io::Result<PathBuf> {
-        let folder = self.folder.join("termination");
-        fs::create_dir_all(&folder)?;
-        let file = folder.join(&container.name);
+        let directory = self.directory.join("termination");
+        fs::create_dir_all(&directory)?;
+        let file = directory.join(&container.name);
         fs::write(&file, b"")?;
         Ok(file)
     }

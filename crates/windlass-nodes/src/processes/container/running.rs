@@ -1,4 +1,4 @@
-//! One run of a container, from its start to its end.
+//! One run of a container, from start to exit.
 
 use std::{fs, path::PathBuf, process::ExitStatus, sync::Arc, time::Duration};
 
@@ -13,43 +13,43 @@ use windlass::events::EventType;
 use windlass_apiserver::pod_connections::Input;
 use windlass_clock::now_in_seconds;
 
-use super::{Doing, Ended, Instance, Run, Stop, Stream, prepare::Prepared};
+use super::{Instance, Run, RunState, Stop, Stream, Termination, prepare::Prepared};
 use crate::processes::{
     launch::{Started, Talk, exit_code},
     logs::{self, Log},
-    probes::Patient,
+    probes::ProbeTarget,
     status::Role,
 };
 
-/// How many pieces of output somebody who is attached may be behind.
+/// Number of output chunks that an attached client may lag behind.
 const ATTACHED: usize = 256;
-/// How long the output of a container that has ended may go on.
+/// How long to read the output of a container after it has exited.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// The longest message of why a container ended.
+/// Maximum length of a termination message.
 const MESSAGE_MAX: usize = 4096;
 
-/// Why a container is ended.
+/// Why a container is terminated.
 enum End {
-    /// It is unwell; it has this long.
-    Unwell { why: String, grace: Duration },
-    /// Its pod ends.
+    /// A probe failed; it gets this grace period.
+    Unhealthy { why: String, grace: Duration },
+    /// Its pod terminates.
     Stopped,
 }
 
 impl Run {
-    /// Runs a container once. Its state says so while it does, and how it ended when this returns.
+    /// Runs a container once. Its state is running until this returns, and terminated afterwards.
     pub(super) async fn run_once(
         &self,
         container: &Container,
         role: Role,
         prepared: Prepared,
         stop: &mut watch::Receiver<Option<Stop>>,
-    ) -> Ended {
+    ) -> Termination {
         let name = &container.name;
         let restarts = self.seen(name).map_or(0, |seen| seen.restarts + i32::from(seen.id.is_some()));
         let id = format!("windlass://{}_{name}_{restarts}", self.uid);
         let began = now_in_seconds();
-        let ended = |code: i32, reason: &str, message: Option<String>| Ended {
+        let ended = |code: i32, reason: &str, message: Option<String>| Termination {
             code,
             reason: reason.to_owned(),
             message: message.filter(|message| !message.is_empty()),
@@ -57,14 +57,14 @@ impl Run {
             finished: Some(now_in_seconds()),
             id: Some(id.clone()),
         };
-        let finish = |ended: Ended| {
+        let finish = |ended: Termination| {
             self.update(name, |seen| {
                 remember(seen);
                 (seen.restarts, seen.id) = (restarts, ended.id.clone());
-                // An init container that has done its work is ready.
+                // An init container that has succeeded is ready.
                 seen.ready = role == Role::Init && ended.code == 0;
                 seen.started = false;
-                seen.doing = Doing::Ended(ended.clone());
+                seen.state = RunState::Terminated(ended.clone());
             });
             ended
         };
@@ -94,18 +94,18 @@ impl Run {
         self.event(EventType::Normal, "Pulled", present);
         self.event(EventType::Normal, "Created", "Container created");
         self.event(EventType::Normal, "Started", "Container started");
-        let patient = Patient {
+        let target = ProbeTarget {
             container: container.clone(),
             address: self.addresses.pod.unwrap_or(std::net::Ipv4Addr::LOCALHOST),
             plan: prepared.plan.clone(),
             rewrite: prepared.mounts.clone(),
             spawner: self.shared.spawner.clone(),
         };
-        let code = self.attend(container, &mut started, &patient, stop, || {
+        let code = self.attend(container, &mut started, &target, stop, || {
             self.update(name, |seen| {
                 remember(seen);
                 (seen.restarts, seen.id) = (restarts, Some(id.clone()));
-                seen.doing = Doing::Running { since: began };
+                seen.state = RunState::Running { since: began };
                 seen.started = container.startup_probe.is_none();
                 seen.ready = seen.started && container.readiness_probe.is_none();
             });
@@ -120,7 +120,7 @@ impl Run {
         finish(ended(code, if code == 0 { "Completed" } else { "Error" }, message))
     }
 
-    /// The handle for others, and what carries the output into the log.
+    /// Creates the handle for clients, and the tasks that copy output to the log.
     fn connect(
         &self,
         container: &Container,
@@ -156,25 +156,25 @@ impl Run {
         (Arc::new(instance), pumps)
     }
 
-    /// Stays with a process until it has ended, by itself or because it has to.
+    /// Waits until a process has ended, on its own or by termination.
     async fn attend(
         &self,
         container: &Container,
         started: &mut Started,
-        patient: &Patient,
+        target: &ProbeTarget,
         stop: &mut watch::Receiver<Option<Stop>>,
         running: impl FnOnce(),
     ) -> std::io::Result<ExitStatus> {
         let post_start = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.post_start.as_ref());
         let health = async {
             if let Some(hook) = post_start
-                && let Err(why) = patient.hook(hook).await
+                && let Err(why) = target.hook(hook).await
             {
                 self.event(EventType::Warning, "FailedPostStartHook", format!("PostStartHook failed: {why}"));
-                return End::Unwell { why: "FailedPostStartHook".to_owned(), grace: self.grace() };
+                return End::Unhealthy { why: "FailedPostStartHook".to_owned(), grace: self.grace() };
             }
             running();
-            self.watch_health(container, patient).await
+            self.watch_health(container, target).await
         };
         let end = tokio::select! {
             biased;
@@ -187,18 +187,18 @@ impl Run {
                 self.event(EventType::Normal, "Killing", format!("Stopping container {}", container.name));
                 None
             }
-            End::Unwell { why, grace } => {
+            End::Unhealthy { why, grace } => {
                 let note = format!("Container {} {why}, will be restarted", container.name);
                 self.event(EventType::Normal, "Killing", note);
                 Some(Instant::now() + grace)
             }
         };
         self.update(&container.name, |seen| seen.ready = false);
-        terminate(container, started, patient, stop, limit).await
+        terminate(container, started, target, stop, limit).await
     }
 
-    /// Looks after a container by its probes; resolves when it has to be ended.
-    async fn watch_health(&self, container: &Container, patient: &Patient) -> End {
+    /// Runs the probes of a container; resolves when it has to be terminated.
+    async fn watch_health(&self, container: &Container, target: &ProbeTarget) -> End {
         let name = &container.name;
         let unhealthy = |kind: &str, why: &str| {
             self.event(EventType::Warning, "Unhealthy", format!("{kind} probe failed: {why}"));
@@ -208,12 +208,12 @@ impl Run {
         };
         let probes = [&container.startup_probe, &container.liveness_probe, &container.readiness_probe];
         for _ in probes.into_iter().flatten().filter(|probe| probe.grpc.is_some()) {
-            let note = "gRPC probes are not supported by processes as pods: taken as successful";
+            let note = "gRPC probes are not supported for pods that run as processes: assuming success";
             self.event(EventType::Warning, "ProbeSkipped", note);
         }
         if let Some(probe) = &container.startup_probe {
             let mut failed = None;
-            patient
+            target
                 .watch(probe, |outcome| {
                     failed = outcome.err();
                     false
@@ -222,7 +222,7 @@ impl Run {
             if let Some(why) = failed {
                 unhealthy("Startup", &why);
                 let grace = grace(probe.termination_grace_period_seconds);
-                return End::Unwell { why: "failed startup probe".to_owned(), grace };
+                return End::Unhealthy { why: "failed startup probe".to_owned(), grace };
             }
             self.update(name, |seen| {
                 seen.started = true;
@@ -231,7 +231,7 @@ impl Run {
         }
         let readiness = async {
             if let Some(probe) = &container.readiness_probe {
-                patient
+                target
                     .watch(probe, |outcome| {
                         if let Err(why) = &outcome {
                             unhealthy("Readiness", why);
@@ -245,7 +245,7 @@ impl Run {
         };
         let liveness = async {
             let Some(probe) = &container.liveness_probe else { return std::future::pending().await };
-            patient
+            target
                 .watch(probe, |outcome| {
                     if let Err(why) = &outcome {
                         unhealthy("Liveness", why);
@@ -253,7 +253,7 @@ impl Run {
                     outcome.is_ok()
                 })
                 .await;
-            End::Unwell {
+            End::Unhealthy {
                 why: "failed liveness probe".to_owned(),
                 grace: grace(probe.termination_grace_period_seconds),
             }
@@ -264,7 +264,7 @@ impl Run {
         }
     }
 
-    /// What a container has left to say about its end.
+    /// Returns the termination message of a container.
     fn message(&self, container: &Container, prepared: &Prepared, log: &std::path::Path, code: i32) -> Option<String> {
         let mut bytes = fs::read(&prepared.last_message).unwrap_or_default();
         bytes.truncate(MESSAGE_MAX);
@@ -276,10 +276,10 @@ impl Run {
     }
 
     pub(in crate::processes) fn log_path(&self, container: &str, restarts: i32) -> PathBuf {
-        crate::processes::log_path(&self.folder, container, restarts)
+        crate::processes::log_path(&self.directory, container, restarts)
     }
 
-    /// The present log and the one before are kept.
+    /// Removes old logs; the current and the previous one are kept.
     fn forget_logs(&self, container: &str, restarts: i32) {
         let old = self.log_path(container, restarts - 2);
         let _ = fs::remove_file(old.with_extension("log.1"));
@@ -287,24 +287,24 @@ impl Run {
     }
 }
 
-/// A container that is about to be something else has ended before.
-fn remember(seen: &mut crate::processes::status::Seen) {
-    if let Doing::Ended(ended) = &seen.doing {
+/// Keeps the last termination of a container that changes its state.
+fn remember(seen: &mut crate::processes::status::ContainerRecord) {
+    if let RunState::Terminated(ended) = &seen.state {
         seen.last = Some(ended.clone());
     }
 }
 
-/// Waits for the output of a process that has ended. Something it has left behind may still have it open.
+/// Reads the remaining output of a process that has ended. A child it left behind may still hold the pipe open.
 async fn finish_output(mut pumps: JoinSet<()>) {
     let _ = timeout(LAST_WORDS, async { while pumps.join_next().await.is_some() {} }).await;
 }
 
-/// Ends a process: its hook, its signal, and when its time is up, without asking. The time is given, or is the pod's,
-/// which can become shorter meanwhile.
+/// Terminates a process: preStop hook, signal, and SIGKILL when the grace period is over. The grace period is given or
+/// the pod's, which may become shorter meanwhile.
 async fn terminate(
     container: &Container,
     started: &mut Started,
-    patient: &Patient,
+    target: &ProbeTarget,
     stop: &mut watch::Receiver<Option<Stop>>,
     limit: Option<Instant>,
 ) -> std::io::Result<ExitStatus> {
@@ -314,9 +314,9 @@ async fn terminate(
     let Started { child, group, .. } = started;
     let asking = async {
         if let Some(hook) = lifecycle.and_then(|lifecycle| lifecycle.pre_stop.as_ref())
-            && let Err(error) = patient.hook(hook).await
+            && let Err(error) = target.hook(hook).await
         {
-            tracing::debug!(error, container = container.name, "a preStop hook failed");
+            tracing::debug!(error, container = container.name, "preStop hook failed");
         }
         group.signal(signal);
         std::future::pending::<()>().await;
@@ -340,7 +340,7 @@ async fn terminate(
     }
 }
 
-/// A signal by its name.
+/// Parses the name of a signal.
 fn signal(name: &str) -> Option<Signal> {
     Some(match name {
         "SIGTERM" => Signal::TERM,

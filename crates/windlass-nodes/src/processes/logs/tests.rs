@@ -10,16 +10,16 @@ async fn all(chunks: Chunks) -> String {
     String::from_utf8(bytes.concat()).unwrap()
 }
 
-fn log_of(folder: &Path, lines: &[&str]) -> Arc<Log> {
-    let log = Log::create(&folder.join("0.log")).unwrap();
+fn log_of(directory: &Path, lines: &[&str]) -> Arc<Log> {
+    let log = Log::create(&directory.join("0.log")).unwrap();
     lines.iter().for_each(|line| log.append(Stream::Stdout, line.as_bytes(), true).unwrap());
     log
 }
 
 #[tokio::test]
 async fn a_log_is_read_as_the_options_say() {
-    let folder = tempfile::tempdir().unwrap();
-    let log = log_of(folder.path(), &["one", "two", "three"]);
+    let directory = tempfile::tempdir().unwrap();
+    let log = log_of(directory.path(), &["one", "two", "three"]);
     log.append(Stream::Stderr, b"rest", false).unwrap();
     let read = |options| all(read(log.path.clone(), options, None));
     assert_eq!(read(LogOptions::default()).await, "one\ntwo\nthree\nrest");
@@ -35,8 +35,8 @@ async fn a_log_is_read_as_the_options_say() {
 
 #[tokio::test]
 async fn a_follower_sees_what_is_written_later_through_a_change_of_files() {
-    let folder = tempfile::tempdir().unwrap();
-    let log = Log::rotating(&folder.path().join("0.log"), 2000).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let log = Log::rotating(&directory.path().join("0.log"), 2000).unwrap();
     log.append(Stream::Stdout, b"before", true).unwrap();
     let options = LogOptions { follow: true, ..LogOptions::default() };
     let mut chunks = read(log.path.clone(), options, Some(log.progress()));
@@ -55,8 +55,8 @@ async fn a_follower_sees_what_is_written_later_through_a_change_of_files() {
 
 #[tokio::test]
 async fn a_process_that_ends_in_the_middle_of_a_line_has_said_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let log = log_of(folder.path(), &[]);
+    let directory = tempfile::tempdir().unwrap();
+    let log = log_of(directory.path(), &[]);
     let long = "x".repeat(LINE_MAX + 5);
     let said = format!("{long}\nend");
     pump(said.as_bytes(), Stream::Stdout, log.clone(), broadcast::channel(1).0).await;

@@ -32,24 +32,24 @@ fn a_mount_path_is_rewritten_where_it_stands_as_a_path() {
 
 #[test]
 fn files_appear_change_and_go_at_once() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let files = |pairs: &[(&str, &str)]| -> Files {
         pairs.iter().map(|(path, text)| (PathBuf::from(path), (text.as_bytes().to_vec(), 0o600))).collect()
     };
-    let read = |path: &str| fs::read_to_string(folder.path().join(path)).ok();
-    project(folder.path(), &files(&[("a", "1"), ("sub/b", "2")])).unwrap();
+    let read = |path: &str| fs::read_to_string(directory.path().join(path)).ok();
+    project(directory.path(), &files(&[("a", "1"), ("sub/b", "2")])).unwrap();
     assert_eq!((read("a").as_deref(), read("sub/b").as_deref()), (Some("1"), Some("2")));
-    let first = fs::read_link(folder.path().join(DATA)).unwrap();
-    project(folder.path(), &files(&[("a", "1"), ("sub/b", "2")])).unwrap();
-    assert_eq!(fs::read_link(folder.path().join(DATA)).unwrap(), first);
-    project(folder.path(), &files(&[("a", "3")])).unwrap();
+    let first = fs::read_link(directory.path().join(DATA)).unwrap();
+    project(directory.path(), &files(&[("a", "1"), ("sub/b", "2")])).unwrap();
+    assert_eq!(fs::read_link(directory.path().join(DATA)).unwrap(), first);
+    project(directory.path(), &files(&[("a", "3")])).unwrap();
     assert_eq!((read("a").as_deref(), read("sub/b")), (Some("3"), None));
-    assert!(!folder.path().join(first).exists());
+    assert!(!directory.path().join(first).exists());
 }
 
 #[test]
 fn a_pods_volumes_are_folders_with_what_they_refer_to() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let pod: Pod = serde_json::from_value(json!({
         "metadata": {"name": "p", "labels": {"app": "x"}},
         "spec": {"containers": [], "volumes": [
@@ -63,17 +63,17 @@ fn a_pods_volumes_are_folders_with_what_they_refer_to() {
     }))
     .unwrap();
     let mut sources = Sources::default();
-    let prepared = |sources: &Sources| prepare(&pod, sources, folder.path(), folder.path());
+    let prepared = |sources: &Sources| prepare(&pod, sources, directory.path(), directory.path());
     let missing = prepared(&sources).unwrap_err();
     assert_eq!(missing, "MountVolume.SetUp failed for volume \"map\" : configmap \"m\" not found");
     sources.config_maps.insert("m".into(), serde_json::from_value(json!({"data": {"k": "v", "other": "w"}})).unwrap());
     sources.secrets.insert("s".into(), serde_json::from_value(json!({"data": {"password": "aHVudGVy"}})).unwrap());
-    let folders = prepared(&sources).unwrap();
-    assert!(folders["empty"].is_dir());
-    assert_eq!(fs::read_to_string(folders["map"].join("dir/file")).unwrap(), "v");
-    assert!(!folders["map"].join("other").exists());
-    assert_eq!(fs::read_to_string(folders["all"].join("password")).unwrap(), "hunter");
-    assert_eq!(fs::read_to_string(folders["all"].join("labels")).unwrap(), "app=\"x\"");
+    let directories = prepared(&sources).unwrap();
+    assert!(directories["empty"].is_dir());
+    assert_eq!(fs::read_to_string(directories["map"].join("dir/file")).unwrap(), "v");
+    assert!(!directories["map"].join("other").exists());
+    assert_eq!(fs::read_to_string(directories["all"].join("password")).unwrap(), "hunter");
+    assert_eq!(fs::read_to_string(directories["all"].join("labels")).unwrap(), "app=\"x\"");
 }
 
 #[test]

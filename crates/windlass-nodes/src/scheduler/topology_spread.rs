@@ -1,14 +1,14 @@
-//! Pods that want to be spread over zones, nodes or whatever else nodes are labelled with.
+//! Topology spread constraints.
 
 use std::collections::HashMap;
 
 use windlass_loops::scheduling::{Labels, selects, tolerates};
 
-use super::{cluster::Cluster, decide::Obstacle, wish::Wish};
+use super::{cluster::Cluster, decide::FilterFailure, requirements::PodRequirements};
 
-/// How the pods of a pod's constraints are spread.
+/// The current distribution of pods for each topology spread constraint of a pod.
 #[derive(Debug, Default)]
-pub(super) struct Spread {
+pub(super) struct TopologySpread {
     constraints: Vec<Constraint>,
 }
 
@@ -17,22 +17,22 @@ struct Constraint {
     key: String,
     required: bool,
     max_skew: i64,
-    /// Whether the pod is one of those that are counted.
+    /// Whether the pod itself matches the constraint's selector.
     counts_itself: bool,
-    /// How many there are in each domain that it could be in.
+    /// Number of matching pods per eligible domain.
     domains: HashMap<String, i64>,
     least: i64,
 }
 
-impl Spread {
-    pub(super) fn of(cluster: &Cluster, wish: &Wish) -> Self {
-        let constraints = wish.spread.iter().map(|constraint| {
+impl TopologySpread {
+    pub(super) fn of(cluster: &Cluster, requirements: &PodRequirements) -> Self {
+        let constraints = requirements.topology_spread.iter().map(|constraint| {
             let key = constraint.topology_key.clone();
             let same = |labels: &Labels| {
                 let keys = constraint.match_label_keys.iter().flatten();
-                let mut keys = keys.filter(|key| wish.shape.labels.contains_key(*key));
+                let mut keys = keys.filter(|key| requirements.class.labels.contains_key(*key));
                 selects(constraint.label_selector.as_ref(), labels)
-                    && keys.all(|key| labels.get(key) == wish.shape.labels.get(key))
+                    && keys.all(|key| labels.get(key) == requirements.class.labels.get(key))
             };
             let affinity = constraint.node_affinity_policy.as_deref() != Some("Ignore");
             let taints = constraint.node_taints_policy.as_deref() == Some("Honor");
@@ -42,9 +42,12 @@ impl Spread {
                 let Some(facts) = &machine.node else { continue };
                 let tainted = || {
                     let repels = |effect: &str| matches!(effect, "NoSchedule" | "NoExecute");
-                    facts.taints.iter().any(|taint| repels(&taint.effect) && !tolerates(&wish.tolerations, taint))
+                    facts
+                        .taints
+                        .iter()
+                        .any(|taint| repels(&taint.effect) && !tolerates(&requirements.tolerations, taint))
                 };
-                if affinity && !wish.chooses(name, &facts.labels) || taints && tainted() {
+                if affinity && !requirements.matches_node(name, &facts.labels) || taints && tainted() {
                     continue;
                 }
                 if let Some(value) = facts.labels.get(&key) {
@@ -52,8 +55,8 @@ impl Spread {
                     counted.insert(name, value);
                 }
             }
-            let groups = cluster.groups.values().filter(|group| group.shape.namespace == wish.shape.namespace);
-            for group in groups.filter(|group| same(&group.shape.labels)) {
+            let groups = cluster.groups.values().filter(|group| group.class.namespace == requirements.class.namespace);
+            for group in groups.filter(|group| same(&group.class.labels)) {
                 for (node, count) in &group.on {
                     let domain = counted.get(node.as_str()).and_then(|value| domains.get_mut(*value));
                     if let Some(domain) = domain {
@@ -65,7 +68,7 @@ impl Spread {
             Constraint {
                 required: constraint.when_unsatisfiable != "ScheduleAnyway",
                 max_skew: constraint.max_skew.into(),
-                counts_itself: same(&wish.shape.labels),
+                counts_itself: same(&requirements.class.labels),
                 least: if few { 0 } else { domains.values().min().copied().unwrap_or_default() },
                 domains,
                 key,
@@ -74,27 +77,27 @@ impl Spread {
         Self { constraints: constraints.collect() }
     }
 
-    pub(super) fn obstacle(&self, labels: &Labels) -> Option<Obstacle> {
+    pub(super) fn filter(&self, labels: &Labels) -> Option<FilterFailure> {
         for constraint in self.constraints.iter().filter(|constraint| constraint.required) {
             let Some(value) = labels.get(&constraint.key) else {
-                return Some(Obstacle::lasting(
+                return Some(FilterFailure::unresolvable(
                     "node(s) didn't match pod topology spread constraints (missing required label)",
                 ));
             };
             let count = constraint.domains.get(value).copied().unwrap_or_default();
             if count + i64::from(constraint.counts_itself) - constraint.least > constraint.max_skew {
-                return Some(Obstacle::passing("node(s) didn't match pod topology spread constraints"));
+                return Some(FilterFailure::resolvable("node(s) didn't match pod topology spread constraints"));
             }
         }
         None
     }
 
-    /// How many of its kind are there already, where that matters but does not decide.
+    /// The number of matching pods in the node's domains, for constraints that only express a preference.
     pub(super) fn crowding(&self, labels: &Labels) -> i64 {
         let preferred = self.constraints.iter().filter(|constraint| !constraint.required);
         let counts = preferred.map(|constraint| {
             let value = labels.get(&constraint.key);
-            // A node without the label is the last choice.
+            // Nodes without the label come last.
             value.map_or(i64::from(u16::MAX), |value| constraint.domains.get(value).copied().unwrap_or_default())
         });
         counts.sum()

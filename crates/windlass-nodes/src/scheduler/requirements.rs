@@ -1,4 +1,4 @@
-//! What a pod wants of a node, read once.
+//! Scheduling requirements of a pod, parsed once.
 
 use std::sync::Arc;
 
@@ -13,66 +13,66 @@ use windlass_loops::scheduling::{self, Labels};
 
 use super::resources::Resources;
 
-/// What a pod wants of a node.
+/// The scheduling requirements of a pod.
 #[derive(Debug, Clone)]
-pub(super) struct Wish {
+pub(super) struct PodRequirements {
     pub(super) name: String,
-    pub(super) shape: Arc<Shape>,
+    pub(super) class: Arc<EquivalenceClass>,
     pub(super) resources: Resources,
-    pub(super) ports: Vec<Port>,
+    pub(super) ports: Vec<HostPort>,
     pub(super) priority: i32,
     pub(super) preempts: bool,
     pub(super) node_selector: Labels,
     pub(super) required: Option<NodeSelector>,
     pub(super) preferred: Vec<PreferredSchedulingTerm>,
     pub(super) tolerations: Vec<Toleration>,
-    /// What it wants to be near of.
-    pub(super) near: Vec<Term>,
-    /// The same if possible, or rather not, with a weight.
-    pub(super) rather: Vec<(i64, Term)>,
-    pub(super) spread: Vec<TopologySpreadConstraint>,
+    /// Required affinity terms.
+    pub(super) pod_affinity: Vec<AffinityTerm>,
+    /// Preferred affinity terms by weight; the weight of anti-affinity terms is negative.
+    pub(super) preferred_pod_affinity: Vec<(i64, AffinityTerm)>,
+    pub(super) topology_spread: Vec<TopologySpreadConstraint>,
     pub(super) claims: Vec<String>,
 }
 
-/// What other pods see of a pod. Pods of one template share it.
+/// The properties of a pod that matter to other pods. Pods of one template share them.
 #[derive(Debug)]
-pub(super) struct Shape {
-    /// The same for the same shapes.
+pub(super) struct EquivalenceClass {
+    /// Equal for equal classes.
     pub(super) key: Arc<str>,
     pub(super) namespace: String,
     pub(super) labels: Labels,
-    /// What it does not want to be near of.
-    pub(super) apart: Vec<Term>,
+    /// Required anti-affinity terms.
+    pub(super) pod_anti_affinity: Vec<AffinityTerm>,
 }
 
-/// Pods that one wants to be near of, or not.
+/// A term of inter-pod affinity or anti-affinity.
 #[derive(Debug, Clone)]
-pub(super) struct Term {
+pub(super) struct AffinityTerm {
     selector: Option<LabelSelector>,
     namespaces: Vec<String>,
     namespace_selector: Option<LabelSelector>,
     pub(super) topology_key: String,
 }
 
-/// A port of a node's.
+/// A host port.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Port {
+pub(super) struct HostPort {
     address: String,
     protocol: String,
     port: i32,
 }
 
-impl Wish {
+impl PodRequirements {
     pub(super) fn of(pod: &Pod) -> Self {
         let spec = pod.spec.clone().unwrap_or_default();
         let namespace = pod.metadata.namespace.clone().unwrap_or_default();
         let labels = pod.metadata.labels.clone().unwrap_or_default();
-        let resources = Resources::asked_by(&spec);
+        let resources = Resources::requested_by(&spec);
         let containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
         let ports = containers.flat_map(|container| container.ports.iter().flatten()).filter_map(|port| {
             let number = port.host_port.filter(|port| *port > 0)?;
             let address = port.host_ip.clone().filter(|address| !address.is_empty());
-            Some(Port {
+            Some(HostPort {
                 address: address.unwrap_or_else(|| "0.0.0.0".to_owned()),
                 protocol: port.protocol.clone().unwrap_or_else(|| "TCP".to_owned()),
                 port: number,
@@ -81,19 +81,22 @@ impl Wish {
         let ports = ports.collect();
         let affinity = spec.affinity.unwrap_or_default();
         let nodes = affinity.node_affinity.unwrap_or_default();
-        let near = affinity.pod_affinity.unwrap_or_default();
-        let apart = affinity.pod_anti_affinity.unwrap_or_default();
-        let terms = |terms: Option<Vec<PodAffinityTerm>>| -> Vec<Term> {
-            terms.into_iter().flatten().map(|term| Term::of(term, &namespace)).collect()
+        let pod_affinity = affinity.pod_affinity.unwrap_or_default();
+        let pod_anti_affinity = affinity.pod_anti_affinity.unwrap_or_default();
+        let terms = |terms: Option<Vec<PodAffinityTerm>>| -> Vec<AffinityTerm> {
+            terms.into_iter().flatten().map(|term| AffinityTerm::of(term, &namespace)).collect()
         };
-        let rather =
-            near.preferred_during_scheduling_ignored_during_execution.into_iter().flatten().map(|one| (1, one));
-        let rather_not =
-            apart.preferred_during_scheduling_ignored_during_execution.into_iter().flatten().map(|one| (-1, one));
-        let rather = rather
-            .chain(rather_not)
-            .map(|(sign, one)| (sign * i64::from(one.weight), Term::of(one.pod_affinity_term, &namespace)));
-        // Claims that are made for a pod's own volumes are not waited for: nobody makes them.
+        let preferred =
+            pod_affinity.preferred_during_scheduling_ignored_during_execution.into_iter().flatten().map(|one| (1, one));
+        let avoided = pod_anti_affinity
+            .preferred_during_scheduling_ignored_during_execution
+            .into_iter()
+            .flatten()
+            .map(|one| (-1, one));
+        let preferred = preferred
+            .chain(avoided)
+            .map(|(sign, one)| (sign * i64::from(one.weight), AffinityTerm::of(one.pod_affinity_term, &namespace)));
+        // Claims of generic ephemeral volumes are not waited for: nothing creates them.
         let volumes = spec.volumes.unwrap_or_default();
         let claims = volumes.into_iter().filter_map(|volume| Some(volume.persistent_volume_claim?.claim_name));
         Self {
@@ -106,20 +109,20 @@ impl Wish {
             required: nodes.required_during_scheduling_ignored_during_execution,
             preferred: nodes.preferred_during_scheduling_ignored_during_execution.unwrap_or_default(),
             tolerations: spec.tolerations.unwrap_or_default(),
-            near: terms(near.required_during_scheduling_ignored_during_execution),
-            rather: rather.collect(),
-            spread: spec.topology_spread_constraints.unwrap_or_default(),
+            pod_affinity: terms(pod_affinity.required_during_scheduling_ignored_during_execution),
+            preferred_pod_affinity: preferred.collect(),
+            topology_spread: spec.topology_spread_constraints.unwrap_or_default(),
             claims: claims.collect(),
-            shape: Arc::new(Shape::new(
+            class: Arc::new(EquivalenceClass::new(
                 namespace.clone(),
                 labels,
-                terms(apart.required_during_scheduling_ignored_during_execution),
+                terms(pod_anti_affinity.required_during_scheduling_ignored_during_execution),
             )),
         }
     }
 
-    /// Whether it may be on a node of this name and these labels.
-    pub(super) fn chooses(&self, name: &str, labels: &Labels) -> bool {
+    /// Whether the pod's node selector and affinity match a node.
+    pub(super) fn matches_node(&self, name: &str, labels: &Labels) -> bool {
         let selected = self.node_selector.iter().all(|(key, value)| labels.get(key) == Some(value));
         let wanted = |required: &NodeSelector| {
             required.node_selector_terms.iter().any(|term| scheduling::term_selects(term, name, labels))
@@ -128,18 +131,18 @@ impl Wish {
     }
 }
 
-impl Shape {
-    fn new(namespace: String, labels: Labels, apart: Vec<Term>) -> Self {
-        // Debug text of what is told apart: no two different shapes have the same.
-        let key = format!("{namespace}\0{labels:?}\0{apart:?}");
-        Self { key: key.into(), namespace, labels, apart }
+impl EquivalenceClass {
+    fn new(namespace: String, labels: Labels, pod_anti_affinity: Vec<AffinityTerm>) -> Self {
+        // The debug text of all fields differs for different classes.
+        let key = format!("{namespace}\0{labels:?}\0{pod_anti_affinity:?}");
+        Self { key: key.into(), namespace, labels, pod_anti_affinity }
     }
 }
 
-impl Term {
+impl AffinityTerm {
     fn of(term: PodAffinityTerm, namespace: &str) -> Self {
         let mut namespaces = term.namespaces.unwrap_or_default();
-        // Nothing said means its own.
+        // Without namespaces, the term applies to the pod's own.
         if namespaces.is_empty() && term.namespace_selector.is_none() {
             namespaces.push(namespace.to_owned());
         }
@@ -151,19 +154,19 @@ impl Term {
         }
     }
 
-    /// Whether it is about pods of this shape. `of_namespace` gives the labels of a namespace.
-    pub(super) fn is_about(&self, shape: &Shape, of_namespace: impl Fn(&str) -> Labels) -> bool {
+    /// Whether the term selects pods of this class. `of_namespace` returns the labels of a namespace.
+    pub(super) fn selects(&self, class: &EquivalenceClass, of_namespace: impl Fn(&str) -> Labels) -> bool {
         let namespaces = || {
-            self.namespaces.contains(&shape.namespace)
+            self.namespaces.contains(&class.namespace)
                 || self.namespace_selector.is_some()
-                    && scheduling::selects(self.namespace_selector.as_ref(), &of_namespace(&shape.namespace))
+                    && scheduling::selects(self.namespace_selector.as_ref(), &of_namespace(&class.namespace))
         };
-        scheduling::selects(self.selector.as_ref(), &shape.labels) && namespaces()
+        scheduling::selects(self.selector.as_ref(), &class.labels) && namespaces()
     }
 }
 
-impl Port {
-    /// Whether two cannot be on one node.
+impl HostPort {
+    /// Whether two host ports cannot be used on the same node.
     pub(super) fn conflicts(&self, other: &Self) -> bool {
         let everywhere = |port: &Self| port.address == "0.0.0.0";
         self.port == other.port

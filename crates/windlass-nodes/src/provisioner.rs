@@ -1,10 +1,10 @@
-//! Volumes for claims: simulated nodes have a provisioner that makes a volume of nothing for every claim for which there
-//! is none.
+//! Provisioner of persistent volumes for simulated nodes: creates a volume without any storage for every claim that has
+//! no matching one.
 //!
-//! A claim that asks for no class (`storageClassName: ""`), or for one that nobody makes volumes of, waits for a volume
-//! that somebody makes; one whose class waits for a pod waits for that. Who binds the two is the loop
-//! `persistentvolume-binder-controller`; this is what an external provisioner and, for classes that wait, the scheduler
-//! do.
+//! A claim without a storage class (`storageClassName: ""`), or with a class that has no provisioner, waits for a
+//! volume created by a user; a claim whose class waits for the first consumer waits for a pod. The loop
+//! `persistentvolume-binder-controller` binds claims and volumes; this module does the work of an external provisioner
+//! and, for classes that wait for the first consumer, of the scheduler.
 
 use std::sync::Arc;
 
@@ -30,9 +30,9 @@ use windlass_loops::volumes::{
     reference,
 };
 
-/// What volumes say who has made them.
+/// The provisioner named by volumes.
 const PROVISIONER: &str = "windlass.dev/simulated";
-/// The provisioner of classes that have none.
+/// The provisioner of classes without dynamic provisioning.
 const NOBODY: &str = "kubernetes.io/no-provisioner";
 
 /// Adds the provisioner.
@@ -48,7 +48,7 @@ pub(super) fn add(operator: Operator) -> Operator {
     operator.controller(claims).controller(volumes)
 }
 
-/// Sees to it that there is a volume for a claim.
+/// Ensures that there is a volume for a claim.
 async fn provide(claim: Arc<PersistentVolumeClaim>, ctx: Context) -> Result<Action> {
     let spec = claim.spec.clone().unwrap_or_default();
     let names_one = spec.volume_name.as_deref().is_some_and(|name| !name.is_empty());
@@ -76,7 +76,7 @@ async fn provide(claim: Arc<PersistentVolumeClaim>, ctx: Context) -> Result<Acti
     Ok(Action::done())
 }
 
-/// Keeps a volume for a claim, as a scheduler does.
+/// Reserves a volume for a claim, as the scheduler does.
 async fn reserve(volume: &Arc<PersistentVolume>, claim: &PersistentVolumeClaim, ctx: &Context) -> Result<()> {
     if volume.spec.as_ref().is_some_and(|spec| spec.claim_ref.is_some()) {
         return Ok(());
@@ -89,7 +89,7 @@ async fn reserve(volume: &Arc<PersistentVolume>, claim: &PersistentVolumeClaim, 
     Ok(())
 }
 
-/// Makes a volume for a claim.
+/// Creates a volume for a claim.
 async fn provision(claim: &PersistentVolumeClaim, class: Option<&StorageClass>, ctx: &Context) -> Result<()> {
     let name = format!("pvc-{}", claim.metadata.uid.as_deref().unwrap_or_default());
     if ctx.get::<PersistentVolume>(&ObjectKey::cluster(&name))?.is_some() {
@@ -118,7 +118,7 @@ async fn provision(claim: &PersistentVolumeClaim, class: Option<&StorageClass>, 
     Ok(())
 }
 
-/// Deletes a volume that was made for a claim which is gone.
+/// Deletes a provisioned volume whose claim has been deleted.
 async fn reclaim(volume: Arc<PersistentVolume>, ctx: Context) -> Result<Action> {
     let ours = volume.annotations().get(PROVISIONED_BY).is_some_and(|by| by == PROVISIONER);
     let goes = volume.spec.as_ref().and_then(|spec| spec.persistent_volume_reclaim_policy.as_deref()) == Some("Delete");

@@ -1,4 +1,4 @@
-//! Keeps nodes alive: registers those of the fleet, renews the leases, and reports that nodes are well.
+//! Registers the nodes of the fleet, renews their leases, and reports their status.
 
 use std::{
     collections::HashMap,
@@ -28,30 +28,31 @@ use windlass_clock::{now, now_in_seconds};
 
 use super::{
     machine::{self, Fleet},
-    simulated::{Plan, Simulation},
+    simulated::{Simulation, StageStep},
     stages::{Environment, Stages, Subject, Transition, transition},
 };
 
-/// Who writes, as objects tell.
+/// The field manager of writes.
 const FIELD_MANAGER: &str = "kubelet";
-/// How often leases are renewed, and how long each holds: a kubelet's settings.
+/// How often leases are renewed, and how long each is valid: the kubelet's defaults.
 const RENEWAL: Duration = Duration::from_secs(10);
 const LEASE_SECONDS: i32 = 40;
-/// How often a node's conditions get a heartbeat although nothing has changed.
+/// How often unchanged node conditions get a heartbeat.
 const HEARTBEAT: Duration = Duration::from_secs(300);
 
-/// Taints that say of a node that it is not well; it is.
+/// Taints of unhealthy nodes, which simulated nodes never are.
 const AILMENTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 
-/// Adds the controller of nodes, and the task that registers the fleet.
+/// Adds the node controller, and the task that registers the fleet.
 pub(super) fn add(operator: Operator, fleet: &Fleet, client: Client, stages: Stages, lifecycle: bool) -> Operator {
     let registered = fleet.clone();
     let registrar = client.clone();
     let simulation = Arc::new(Simulation::new(stages, Subject::Node));
     let leases = Arc::<Mutex<HashMap<String, Renewed>>>::default();
     let (gone, expired) = (simulation.clone(), leases.clone());
-    let keeper = Keeper { client, fleet: fleet.clone(), simulation, lifecycle, context: OnceLock::new(), leases };
-    let controller = Controller::new("node", keeper).field_manager(FIELD_MANAGER).concurrency(8);
+    let heartbeats =
+        Heartbeats { client, fleet: fleet.clone(), simulation, lifecycle, context: OnceLock::new(), leases };
+    let controller = Controller::new("node", heartbeats).field_manager(FIELD_MANAGER).concurrency(8);
     let controller = controller.on_deleted(move |key, _ctx| {
         gone.forget(&key);
         expired.lock().remove(key.name());
@@ -60,7 +61,7 @@ pub(super) fn add(operator: Operator, fleet: &Fleet, client: Client, stages: Sta
     operator.task("nodes", async move |_ctx, _shutdown| register(&registrar, &registered).await).controller(controller)
 }
 
-/// Makes the nodes of the fleet that are not there.
+/// Creates the missing nodes of the fleet.
 async fn register(client: &Client, fleet: &Fleet) -> Result<()> {
     let nodes: Api<Node> = Api::all(client.clone());
     let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
@@ -75,25 +76,25 @@ async fn register(client: &Client, fleet: &Fleet) -> Result<()> {
     Ok(())
 }
 
-struct Keeper {
+struct Heartbeats {
     client: Client,
     fleet: Fleet,
     simulation: Arc<Simulation>,
-    /// Whether there is a loop that makes taints follow what nodes say.
+    /// Whether a loop updates taints from node conditions.
     lifecycle: bool,
     /// The controller's context, with the nodes' client.
     context: OnceLock<Context>,
     leases: Arc<Mutex<HashMap<String, Renewed>>>,
 }
 
-/// What was last written about a node, by our own clock.
+/// When a node was last written, by the monotonic clock.
 #[derive(Clone, Copy)]
 struct Renewed {
     lease: Option<Instant>,
     heartbeat: Instant,
 }
 
-impl Reconciler<Node> for Keeper {
+impl Reconciler<Node> for Heartbeats {
     async fn reconcile(&self, node: Arc<Node>, ctx: Context) -> Result<Action> {
         if !machine::runs(&node) || node.metadata.deletion_timestamp.is_some() {
             return Ok(Action::done());
@@ -115,8 +116,9 @@ impl Reconciler<Node> for Keeper {
     }
 }
 
-impl Keeper {
-    /// Makes a node say that it is well, if it does not or has not for a while. Answers when it last did.
+impl Heartbeats {
+    /// Reports that a node is ready, if it does not say so yet or the last heartbeat is too old. Returns the time of
+    /// the last report.
     async fn report(&self, node: &Node, ctx: &Context, last: Option<Instant>) -> Result<Instant> {
         let present = serde_json::to_value(node)?;
         let taints: Vec<Value> = present["spec"]["taints"].as_array().cloned().unwrap_or_default();
@@ -141,14 +143,14 @@ impl Keeper {
         Ok(Instant::now())
     }
 
-    /// Ends the stage that a node is in, if it is over. Answers when to look again, if something is due then.
+    /// Ends the stage that a node is in, if it is due. Returns when to check again, if another stage is pending.
     async fn advance(&self, node: &Node, ctx: &Context) -> Result<Option<Duration>> {
         let key = ObjectKey::of(node);
         let object = serde_json::to_value(node)?;
-        let stage = match self.simulation.plan(&key, &object, now()) {
-            Plan::Wait => return Ok(None),
-            Plan::After(delay) => return Ok(Some(delay)),
-            Plan::End(stage) => stage,
+        let stage = match self.simulation.next_step(&key, &object, now()) {
+            StageStep::Wait => return Ok(None),
+            StageStep::After(delay) => return Ok(Some(delay)),
+            StageStep::End(stage) => stage,
         };
         let address = || self.fleet.address(key.name()).to_string();
         let environment = Environment { now: now_in_seconds(), pod_address: &address, host_address: &address };
@@ -210,7 +212,7 @@ fn is_well(status: Option<&Value>) -> bool {
     ready.is_some_and(|ready| ready["status"] == "True") && status["allocatable"].is_object()
 }
 
-/// A context that reads what another does, and writes as the nodes.
+/// A context that shares the caches of another, and writes as the nodes.
 pub(super) fn as_nodes(ctx: &Context, client: &Client) -> Context {
     ctx.to_builder().client(client.clone()).field_manager(FIELD_MANAGER).build()
 }

@@ -1,4 +1,4 @@
-//! Which stage an object is in, and when it is over.
+//! Selecting the stage of an object, and when it ends.
 
 use std::time::Duration;
 
@@ -11,20 +11,21 @@ use super::{
     spec::{self, Stage},
 };
 
-/// No stage takes longer: a year.
+/// Maximum duration of a stage: a year.
 const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 
 /// A stage that an object is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Chosen {
-    /// Which.
+    /// Index of the stage.
     pub(crate) stage: usize,
-    /// When it is over.
+    /// When it ends.
     pub(crate) due: Timestamp,
 }
 
-/// The stages that an object, given with its facts, is in now: one of those that fit, by their weights, and all timers
-/// that fit. What it was in `before` it stays in while that fits. `chance` decides where chance does.
+/// Returns the current stages of an object, which is passed with its facts: one of the matching stages, selected by
+/// weight, and all matching timers. Stages in `before` are kept while they match. `chance` is the random number for the
+/// selection.
 pub(crate) fn choose(
     stages: &Stages,
     subject: Subject,
@@ -59,18 +60,17 @@ fn weighted<'a>(stages: &[(usize, &'a Stage)], chance: u64) -> Option<(usize, &'
     })
 }
 
-/// When a stage that begins now is over.
+/// When a stage that starts now ends.
 fn due(stage: &Stage, object: &Value, chance: u64, now: Timestamp) -> Timestamp {
     let least = length(&stage.duration, object, now);
     let most = stage.jitter.as_ref().map_or(least, |jitter| length(jitter, object, now)).max(least);
-    // Another part of the number than the one that chooses among stages.
+    // Use other bits than the ones that select the stage.
     let share = f64::from((chance >> 32) as u32) / f64::from(u32::MAX);
     let delay = least + (most - least).mul_f64(share);
     now.checked_add(delay.min(LONGEST)).unwrap_or(Timestamp::MAX)
 }
 
-/// A length of time from now. What an expression finds is a time, a duration such as `1m30s`, or a number of
-/// milliseconds.
+/// A duration from now. The result of an expression is a time, a duration such as `1m30s`, or a number of milliseconds.
 fn length(duration: &spec::Duration, object: &Value, now: Timestamp) -> Duration {
     let fixed = Duration::from_millis(duration.milliseconds);
     let Some(path) = &duration.from else { return fixed };

@@ -1,4 +1,4 @@
-//! The other side of a launcher: a process that is about to become one of a pod.
+//! The launcher's side: a process that is about to exec a container's program.
 
 use std::{ffi::OsString, io, os::unix::process::CommandExt as _, process::Command};
 
@@ -7,15 +7,15 @@ use rustix::process::Signal;
 /// The first argument of a [launcher](crate::ProcessOptions::launcher).
 pub const POD_PROCESS: &str = "pod-process";
 
-/// What a launcher does with the arguments after [`POD_PROCESS`]: the process gets a session of its own, takes its
-/// standard input as its terminal if the first one is `--terminal`, is killed when the one that started it dies, and
-/// becomes the program named after `--`. Returns only if that fails.
-pub fn become_pod_process(arguments: impl IntoIterator<Item = OsString>) -> io::Error {
+/// Performs the work of a launcher with the arguments after [`POD_PROCESS`]: starts a new session, makes standard input
+/// the controlling terminal if the first argument is `--terminal`, asks to be killed when its parent dies, and executes
+/// the program after `--`. Returns only on failure.
+pub fn exec_pod_process(arguments: impl IntoIterator<Item = OsString>) -> io::Error {
     let mut arguments = arguments.into_iter().peekable();
     let terminal = arguments.next_if(|first| first == "--terminal").is_some();
     arguments.next_if(|first| first == "--");
     let Some(program) = arguments.next() else {
-        return io::Error::new(io::ErrorKind::InvalidInput, "there is no program to become");
+        return io::Error::new(io::ErrorKind::InvalidInput, "no program specified");
     };
     if let Err(error) = prepare(terminal) {
         return error;
