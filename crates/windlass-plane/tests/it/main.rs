@@ -1,28 +1,10 @@
-//! A plane inside a process that goes on.
+//! Planes in the test process, and their loops and nodes.
 
-#![allow(clippy::unwrap_used, reason = "a test may end so")]
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
 
-mod accounts;
-mod autoscaler;
-mod budgets;
-mod certificates;
-mod cron_jobs;
-mod daemon_sets;
-mod deployments;
-mod endpoints;
-mod expiry;
-mod garbage_collector;
-mod jobs;
-mod namespaces;
-mod node_failures;
+mod loops;
 mod nodes;
-mod processes;
-mod quotas;
-mod replica_sets;
-mod scheduling;
-mod stateful_sets;
-mod storage;
-mod volumes;
+mod storage_class;
 
 use std::{sync::Arc, time::Duration};
 
@@ -51,7 +33,7 @@ async fn client(plane: &Plane) -> Client {
     Client::try_from(config).unwrap()
 }
 
-/// A connection of the administrator for HTTP/1.1, which is made when the plane runs.
+/// Connects as the administrator over HTTP/1.1, as soon as the plane runs.
 fn connect(plane: &Plane) -> JoinHandle<TlsStream<TcpStream>> {
     let certificates =
         |pem: &str| CertificateDer::pem_slice_iter(pem.as_bytes()).map(Result::unwrap).collect::<Vec<_>>();
@@ -77,7 +59,7 @@ fn config_map(name: &str) -> ConfigMap {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plane_that_has_stopped_has_given_up_its_folder_whoever_was_connected() {
+async fn a_stopped_plane_has_unlocked_its_data_directory_despite_open_connections() {
     let folder = tempfile::tempdir().unwrap();
     let mut watches = Vec::new();
     for round in 0..3 {
@@ -97,7 +79,7 @@ async fn a_plane_that_has_stopped_has_given_up_its_folder_whoever_was_connected(
 }
 
 #[tokio::test]
-async fn requests_in_the_process_need_no_socket_and_no_run() {
+async fn in_process_requests_need_no_socket_and_no_run() {
     let folder = tempfile::tempdir().unwrap();
     let plane = Plane::start(PlaneOptions::new(folder.path())).await.unwrap();
     let maps: Api<ConfigMap> = Api::namespaced(plane.server().client(), "default");
@@ -121,19 +103,19 @@ async fn a_request_that_does_not_end_is_cut_off_at_the_deadline() {
         )
         .await
         .unwrap();
-    // The server asks for the body once the request is under way. It never comes.
+    // The server asks for the body once it has received the request. The body never comes.
     let mut line = [0; 21];
     connection.read_exact(&mut line).await.unwrap();
     assert_eq!(line, *b"HTTP/1.1 100 Continue");
     stop.send(()).unwrap();
     tokio::time::timeout(Duration::from_secs(5), running).await.unwrap().unwrap().unwrap();
-    // Nothing of it is left: the folder is free, and the connection ends.
+    // The data directory is unlocked, and the connection is closed.
     Plane::start(PlaneOptions::new(folder.path())).await.unwrap();
     let _ = tokio::time::timeout(Duration::from_secs(5), connection.read_to_end(&mut Vec::new())).await.unwrap();
 }
 
 #[tokio::test]
-async fn one_folder_serves_one_plane() {
+async fn a_data_directory_belongs_to_one_plane() {
     let folder = tempfile::tempdir().unwrap();
     let first = Plane::start(PlaneOptions::new(folder.path())).await.unwrap();
     let second = Plane::start(PlaneOptions::new(folder.path())).await;

@@ -1,4 +1,4 @@
-//! Pods as processes of this machine.
+//! Pods that run as processes.
 
 use std::{path::Path, time::Duration};
 
@@ -38,7 +38,7 @@ impl Machine {
             ..PlaneOptions::new(folder)
         });
         let plane = plane.await.unwrap();
-        let client = super::client(&plane).await;
+        let client = crate::client(&plane).await;
         let (stop, stopped) = oneshot::channel::<()>();
         let running = tokio::spawn(plane.run(async {
             let _ = stopped.await;
@@ -60,7 +60,7 @@ impl Machine {
         self.pods().create(&PostParams::default(), &pod).await.unwrap();
     }
 
-    /// Waits until a pod is as a predicate says, and answers its status.
+    /// Waits until the status of a pod satisfies a predicate. Returns the status.
     async fn when(&self, name: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
         let pods = self.pods();
         eventually(&format!("pod {name} {what}"), async || {
@@ -78,7 +78,7 @@ impl Machine {
         self.pods().logs(name, &LogParams::default()).await.unwrap()
     }
 
-    /// Runs a command in a pod; answers its output and exit code.
+    /// Runs a command in a pod. Returns its output and exit code.
     async fn exec(&self, name: &str, command: &[&str], input: Option<&str>) -> (String, i32) {
         let params = AttachParams::default().stdin(input.is_some()).stderr(false);
         let mut process = self.pods().exec(name, command.to_vec(), &params).await.unwrap();
@@ -100,7 +100,7 @@ fn shell(name: &str, script: &str) -> Value {
     pod(name, json!({"command": ["sh", "-c", script]}), json!({"restartPolicy": "Never"}))
 }
 
-/// A pod of one container.
+/// A pod with one container.
 fn pod(name: &str, container: Value, spec: Value) -> Value {
     let mut pod = json!({"metadata": {"name": name}, "spec": {"terminationGracePeriodSeconds": 5, "containers": [{
         "name": "main", "image": "busybox"}]}});
@@ -116,7 +116,7 @@ fn pod(name: &str, container: Value, spec: Value) -> Value {
 const SLEEP: &str = "trap 'exit 0' TERM; while :; do sleep 0.05; done";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pod_runs_ends_and_has_a_log() {
+async fn a_pod_runs_to_completion_and_has_a_log() {
     let folder = tempfile::tempdir().unwrap();
     let machine = Machine::start(folder.path()).await;
     machine.create(shell("well", "echo one; echo two >&2; printf three; echo bye > /dev/termination-log")).await;
@@ -127,7 +127,7 @@ async fn a_pod_runs_ends_and_has_a_log() {
     assert_eq!(ended["message"], "bye\n");
     assert!(status["podIP"].as_str().unwrap().starts_with("127."), "{status}");
     let log = machine.log("well").await;
-    // The two outputs are in no order.
+    // The order of the two outputs is not defined.
     assert!(["one\n", "two\n", "three"].iter().all(|said| log.contains(said)), "{log:?}");
     let status = machine.phase("ill", "Failed").await;
     let ended = &status["containerStatuses"][0]["state"]["terminated"];
@@ -136,7 +136,7 @@ async fn a_pod_runs_ends_and_has_a_log() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_container_that_fails_starts_again_and_its_previous_log_is_kept() {
+async fn a_failed_container_is_restarted_and_its_previous_log_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let machine = Machine::start(folder.path()).await;
     let script = "echo run >> /count/runs; cat /count/runs; test $(wc -l < /count/runs) -ge 3 && sleep 100; exit 3";
@@ -165,7 +165,7 @@ async fn a_log_can_be_followed_until_the_container_ends() {
     let params = LogParams { follow: true, ..LogParams::default() };
     let mut lines = machine.pods().log_stream("talker", &params).await.unwrap().lines();
     assert_eq!(lines.try_next().await.unwrap().as_deref(), Some("first"));
-    // The end of the container, which this brings about, may come before that of the command, and cut it off.
+    // The command ends the container, which may cut off the command itself.
     machine.exec("talker", &["sh", "-c", "touch $HOME/go"], None).await;
     assert_eq!(lines.try_next().await.unwrap().as_deref(), Some("last"));
     assert_eq!(lines.try_next().await.unwrap(), None);
@@ -198,7 +198,7 @@ async fn a_port_of_a_pod_can_be_reached() {
     let machine = Machine::start(folder.path()).await;
     machine.create(shell("p", SLEEP)).await;
     let status = machine.phase("p", "Running").await;
-    // Somebody listens at the pod's address.
+    // A listener on the pod's address.
     let address: std::net::Ipv4Addr = status["podIP"].as_str().unwrap().parse().unwrap();
     let listener = tokio::net::TcpListener::bind((address, 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -224,20 +224,21 @@ async fn a_pod_is_deleted_when_its_processes_have_ended() {
     let folder = tempfile::tempdir().unwrap();
     let machine = Machine::start(folder.path()).await;
     let mark = folder.path().join("ended");
-    let script = format!("trap 'echo term > {}; exit 0' TERM; while :; do sleep 0.02; done", mark.display());
+    let script =
+        format!("trap 'echo term > {}; exit 0' TERM; echo trapped; while :; do sleep 0.02; done", mark.display());
     machine.create(shell("polite", &script)).await;
-    machine.create(shell("stubborn", "trap '' TERM; while :; do sleep 0.02; done")).await;
+    machine.create(shell("stubborn", "trap '' TERM; echo trapped; while :; do sleep 0.02; done")).await;
     for name in ["polite", "stubborn"] {
         machine.phase(name, "Running").await;
-        // The shell must have come to its trap.
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        // Without its trap, the shell would end at the first signal.
+        eventually("the trap is set", async || machine.log(name).await.contains("trapped\n").then_some(())).await;
         let params = DeleteParams { grace_period_seconds: Some(1), ..DeleteParams::default() };
         machine.pods().delete(name, &params).await.unwrap();
         let pods = machine.pods();
-        eventually("the pod is gone", async || pods.get_opt(name).await.unwrap().is_none().then_some(())).await;
+        eventually("the pod is deleted", async || pods.get_opt(name).await.unwrap().is_none().then_some(())).await;
     }
     assert_eq!(std::fs::read_to_string(mark).unwrap(), "term\n");
-    eventually("the folders are gone", async || {
+    eventually("the directories are deleted", async || {
         (std::fs::read_dir(folder.path().join("runtime/pods")).unwrap().count() == 0).then_some(())
     })
     .await;
@@ -245,7 +246,7 @@ async fn a_pod_is_deleted_when_its_processes_have_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_image_without_an_entry_says_what_to_add_and_starts_when_it_is_there() {
+async fn an_unknown_image_is_reported_and_starts_once_the_file_has_an_entry() {
     let folder = tempfile::tempdir().unwrap();
     let machine = Machine::start(folder.path()).await;
     let image = json!({"image": "example.com/server:1", "args": ["served"]});
@@ -280,7 +281,7 @@ async fn init_containers_run_in_order_and_sidecars_beside_the_main_one() {
     sidecar["restartPolicy"] = "Always".into();
     let spec = json!({
         "restartPolicy": "Never",
-        "initContainers": [container("one", "echo one >> /v/order"), sidecar, container("two", "echo two >> /v/order; sleep 0.1")],
+        "initContainers": [container("one", "echo one >> /v/order"), sidecar, container("two", "until grep -q side /v/order; do sleep 0.02; done; echo two >> /v/order")],
         "containers": [container("main", "echo main >> /v/order; cat /v/order")],
         "volumes": [{"name": "v", "emptyDir": {}}],
     });
@@ -288,10 +289,7 @@ async fn init_containers_run_in_order_and_sidecars_beside_the_main_one() {
     let status = machine.phase("p", "Succeeded").await;
     let log =
         machine.pods().logs("p", &LogParams { container: Some("main".into()), ..LogParams::default() }).await.unwrap();
-    let mut order: Vec<&str> = log.lines().collect();
-    assert_eq!((order.remove(0), order.pop()), ("one", Some("main")), "{log}");
-    order.sort_unstable();
-    assert_eq!(order, ["side", "two"]);
+    assert_eq!(log, "one\nside\ntwo\nmain\n");
     assert_eq!(status["initContainerStatuses"][0]["state"]["terminated"]["exitCode"], 0);
     eventually("the sidecar has ended", async || {
         let pod = serde_json::to_value(machine.pods().get("p").await.unwrap()).unwrap();
@@ -302,7 +300,7 @@ async fn init_containers_run_in_order_and_sidecars_beside_the_main_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn files_of_a_config_map_are_mounted_and_follow_it() {
+async fn files_of_a_config_map_are_mounted_and_refreshed() {
     let folder = tempfile::tempdir().unwrap();
     let machine = Machine::start(folder.path()).await;
     let script = "trap 'exit 0' TERM; while :; do cat /etc/app/greeting; sleep 0.05; done";
@@ -333,7 +331,7 @@ async fn files_of_a_config_map_are_mounted_and_follow_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn probes_decide_when_a_pod_is_ready_and_when_it_starts_again() {
+async fn probes_control_readiness_and_restarts() {
     let folder = tempfile::tempdir().unwrap();
     let machine = Machine::start(folder.path()).await;
     let exec =
@@ -350,14 +348,14 @@ async fn probes_decide_when_a_pod_is_ready_and_when_it_starts_again() {
     machine.exec("p", &["sh", "-c", "touch $HOME/ready"], None).await;
     machine.when("p", "is ready", is_ready).await;
     machine.exec("p", &["sh", "-c", "touch $HOME/dead"], None).await;
-    // It goes on to be killed: what it must not find is still there.
+    // It is killed again and again, because the file still exists.
     let restarts = |status: &Value| status["containerStatuses"][0]["restartCount"].as_u64().unwrap_or_default();
     machine.when("p", "has restarted", |status| restarts(status) > 0).await;
     machine.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plane_that_starts_again_starts_its_pods_again() {
+async fn a_restarted_plane_restarts_its_pods() {
     let folder = tempfile::tempdir().unwrap();
     let machine = Machine::start(folder.path()).await;
     machine.create(pod("p", json!({"command": ["sh", "-c", SLEEP]}), json!({}))).await;

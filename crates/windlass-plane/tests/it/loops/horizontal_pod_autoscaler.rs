@@ -1,4 +1,4 @@
-//! Autoscalers, with metrics that the test itself serves as custom resources.
+//! Horizontal pod autoscalers, with metrics that the test serves as custom resources.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use kube::{
 use serde_json::{Value, json};
 use windlass_testing::{TestPlane, eventually};
 
-/// Only what is tested: the pods are made by hand.
+/// Only this loop runs; the test creates the pods itself.
 const LOOP: &str = "horizontal-pod-autoscaler-controller";
 
 fn definition(group: &str, version: &str, plural: &str, kind: &str) -> CustomResourceDefinition {
@@ -39,7 +39,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// A replica set, and so many running pods of it.
+    /// Creates a replica set and this many running pods of it.
     async fn with(plane: TestPlane, replicas: i32) -> Self {
         let bench = Self { autoscalers: plane.api(), sets: plane.api(), plane };
         let template =
@@ -71,7 +71,7 @@ impl Bench {
         self.autoscalers.create(&PostParams::default(), &object).await.unwrap();
     }
 
-    /// Waits until a condition has a reason, and answers it.
+    /// Waits until a condition has a reason. Returns the condition.
     async fn condition(&self, name: &str, type_: &str, reason: &str) -> (String, String) {
         eventually(&format!("{type_} is {reason}"), async || {
             let conditions = self.autoscalers.get(name).await.unwrap().status?.conditions?;
@@ -104,7 +104,7 @@ impl Bench {
         self.api(group, kind, plural).patch(&name, &params, &Patch::Apply(object)).await.unwrap();
     }
 
-    /// All pods use so much of the processor.
+    /// Sets the CPU usage of all pods.
     async fn use_cpu(&self, pods: i32, cpu: &str) {
         let now = windlass_clock::now().to_string();
         for number in 0..pods {
@@ -154,7 +154,7 @@ async fn without_a_metrics_api_the_conditions_say_so() {
 }
 
 #[tokio::test]
-async fn a_target_that_is_not_there_cannot_be_scaled() {
+async fn a_missing_target_cannot_be_scaled() {
     let plane = TestPlane::builder().controllers(LOOP.parse().unwrap()).await;
     let bench = Bench::with(plane, 1).await;
     let target = |kind: &str| json!({"scaleTargetRef": {"apiVersion": "apps/v1", "kind": kind, "name": "gone"}});
@@ -181,7 +181,7 @@ async fn replicas_are_kept_within_their_limits() {
 }
 
 #[tokio::test]
-async fn busy_pods_get_help_at_once_and_idle_ones_go_after_a_while() {
+async fn scaling_up_is_immediate_and_scaling_down_waits() {
     let bench = Bench::with(plane().await, 2).await;
     bench.use_cpu(2, "900m").await;
     bench.create("web", json!({"metrics": cpu(50)})).await;
@@ -202,7 +202,7 @@ async fn busy_pods_get_help_at_once_and_idle_ones_go_after_a_while() {
 }
 
 #[tokio::test]
-async fn a_queue_outside_is_shared_among_replicas_within_their_rate() {
+async fn an_external_metric_scales_within_the_rate_limits() {
     let bench = Bench::with(plane().await, 2).await;
     let value = |value: &str| json!({"metadata": {"name": "q", "labels": {"queue": "a"}}, "value": value, "metricName": "queue-length"});
     bench.serve("external.metrics.k8s.io", "QueueLength", "queue-length", value("80")).await;
@@ -231,7 +231,7 @@ async fn a_queue_outside_is_shared_among_replicas_within_their_rate() {
 }
 
 #[tokio::test]
-async fn pods_of_two_autoscalers_are_left_alone() {
+async fn pods_selected_by_two_autoscalers_are_not_scaled() {
     let bench = Bench::with(plane().await, 2).await;
     bench.use_cpu(2, "500m").await;
     bench.create("web", json!({"metrics": cpu(50)})).await;

@@ -1,4 +1,4 @@
-//! Disruption budgets: what the loop says of them, and evictions.
+//! Pod disruption budgets: their status, and evictions.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ async fn budget(plane: &TestPlane, spec: Value) {
     plane.api::<PodDisruptionBudget>().create(&PostParams::default(), &budget).await.unwrap();
 }
 
-/// Waits for numbers of pods: healthy, desired, expected and those that may go.
+/// Waits for the numbers of healthy, desired and expected pods and of allowed disruptions.
 async fn until(plane: &TestPlane, numbers: [i32; 4]) -> PodDisruptionBudgetStatus {
     eventually(&format!("the budget is at {numbers:?}"), async || {
         let status = plane.api::<PodDisruptionBudget>().get("guard").await.unwrap().status?;
@@ -45,7 +45,7 @@ fn reason(status: &PodDisruptionBudgetStatus) -> (&str, &str, &str) {
     (&condition.status, &condition.reason, &condition.message)
 }
 
-/// A pod that is ready, of an owner.
+/// Creates a ready pod with an owner.
 async fn pod(plane: &TestPlane, name: &str, owner: Option<Value>) {
     let mut pod = json!({"metadata": {"name": name, "labels": {"app": "web"}}, "spec": {"containers": [
         {"name": "c", "image": "i"}]}});
@@ -63,7 +63,7 @@ async fn alone() -> TestPlane {
 }
 
 #[tokio::test]
-async fn a_budget_counts_and_an_eviction_takes() {
+async fn evictions_use_up_the_allowed_disruptions_of_a_budget() {
     let plane = alone().await;
     budget(&plane, json!({"minAvailable": 1})).await;
     assert_eq!(reason(&until(&plane, [0, 1, 0, 0]).await), ("False", "InsufficientPods", ""));
@@ -79,7 +79,7 @@ async fn a_budget_counts_and_an_eviction_takes() {
 }
 
 #[tokio::test]
-async fn as_many_pods_are_expected_as_their_controllers_want() {
+async fn the_expected_count_comes_from_the_controllers_of_the_pods() {
     let plane = TestPlane::builder().nodes(1).await;
     let template =
         json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
@@ -91,7 +91,7 @@ async fn as_many_pods_are_expected_as_their_controllers_want() {
 }
 
 #[tokio::test]
-async fn custom_resources_say_how_many_pods_they_want_by_their_scale() {
+async fn the_expected_count_of_custom_resources_comes_from_their_scale() {
     let plane = alone().await;
     let definition: CustomResourceDefinition = from(json!({
         "metadata": {"name": "foos.example.com"},
@@ -112,7 +112,7 @@ async fn custom_resources_say_how_many_pods_they_want_by_their_scale() {
 }
 
 #[tokio::test]
-async fn a_controller_without_a_scale_leaves_nothing_to_take() {
+async fn without_a_scale_no_disruption_is_allowed() {
     let plane = alone().await;
     let template =
         json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
@@ -149,7 +149,7 @@ fn now() -> String {
 }
 
 #[tokio::test]
-async fn that_a_pod_is_to_go_is_taken_back_when_it_stays() {
+async fn a_stale_disruption_target_condition_is_reset() {
     let plane = TestPlane::builder().controllers("disruption-controller".parse().unwrap()).virtual_time().await;
     pod(&plane, "a", None).await;
     let target = json!({"type": "DisruptionTarget", "status": "True", "lastTransitionTime": now()});
@@ -163,5 +163,5 @@ async fn that_a_pod_is_to_go_is_taken_back_when_it_stays() {
     plane.advance(Duration::from_secs(60)).await;
     assert_eq!(state().await, "True");
     plane.advance(Duration::from_secs(70)).await;
-    eventually("it is taken back", async || (state().await == "False").then_some(())).await;
+    eventually("it is reset", async || (state().await == "False").then_some(())).await;
 }

@@ -1,4 +1,4 @@
-//! Where services are: slices, endpoints, and slices of endpoints that people write.
+//! Endpoint slices, endpoints, and slices that mirror endpoints written by users.
 
 use k8s_openapi::api::{
     core::v1::{Endpoints, Node, Pod, Service},
@@ -9,7 +9,7 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use windlass_testing::{TestCluster, TestPlane, eventually};
+use windlass_testing::{TestPlane, TestCluster, eventually};
 
 async fn plane() -> TestPlane {
     let loops =
@@ -50,7 +50,7 @@ async fn slices(cluster: &TestCluster, service: &str) -> Vec<EndpointSlice> {
     cluster.api::<EndpointSlice>().list(&params).await.unwrap().items
 }
 
-/// Addresses with a `+` if ready, and ports.
+/// Addresses, with a `+` if ready, and ports.
 fn shown(slice: &EndpointSlice) -> String {
     let endpoints = slice.endpoints.iter().flatten().map(|endpoint| {
         let ready = endpoint.conditions.as_ref().and_then(|conditions| conditions.ready).unwrap_or(false);
@@ -124,7 +124,7 @@ async fn slices_and_endpoints_follow_pods_and_services() {
     expect_slices(&plane, "web", &["10.0.0.2+ :8080"]).await;
     expect_subsets(&plane, "web", json!([{ "addresses": ["10.0.0.2"], "ports": port }])).await;
 
-    // What somebody has deleted is made anew.
+    // A deleted slice is recreated.
     let name = slices[0].name_any();
     plane.api::<EndpointSlice>().delete(&name, &DeleteParams::default()).await.unwrap();
     expect_slices(&plane, "web", &["10.0.0.2+ :8080"]).await;
@@ -133,14 +133,14 @@ async fn slices_and_endpoints_follow_pods_and_services() {
 
     plane.api::<Service>().delete("web", &DeleteParams::default()).await.unwrap();
     expect_slices(&plane, "web", &[]).await;
-    eventually("the endpoints are gone", async || {
+    eventually("the endpoints are deleted", async || {
         plane.api::<Endpoints>().get_opt("web").await.unwrap().is_none().then_some(())
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_pod_is_an_endpoint_when_its_node_is_there() {
+async fn a_pod_is_an_endpoint_once_its_node_exists() {
     let plane = plane().await;
     create_service(&plane, "web", json!({ "selector": { "app": "web" }, "ports": [{ "port": 80 }] })).await;
     create_service(
@@ -177,7 +177,7 @@ async fn labels_move_pods_between_services_and_a_service_without_a_selector_is_l
 }
 
 #[tokio::test]
-async fn endpoints_that_people_write_are_mirrored_in_slices() {
+async fn user_written_endpoints_are_mirrored_to_slices() {
     let plane = plane().await;
     create_service(&plane, "own", json!({ "ports": [{ "port": 80 }] })).await;
     let endpoints: Endpoints = serde_json::from_value(json!({ "metadata": { "name": "own", "labels": { "x": "y" } },
@@ -195,7 +195,7 @@ async fn endpoints_that_people_write_are_mirrored_in_slices() {
         Patch::Merge(json!({ "subsets": [{ "addresses": [{ "ip": "10.0.0.2" }], "ports": [{ "port": 81 }] }] }));
     all.patch("own", &PatchParams::default(), &patch).await.unwrap();
     expect_slices(&plane, "own", &["10.0.0.2+ :81"]).await;
-    // A service that selects pods has its own.
+    // A service with a selector has its own endpoints.
     let patch = Patch::Merge(json!({ "spec": { "selector": { "app": "web" } } }));
     plane.api::<Service>().patch("own", &PatchParams::default(), &patch).await.unwrap();
     expect_slices(&plane, "own", &[" :"]).await;

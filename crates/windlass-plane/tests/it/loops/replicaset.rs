@@ -1,4 +1,4 @@
-//! Replica sets and replication controllers: as many pods as are asked for, and whose they are.
+//! Replica sets and replication controllers: the number of pods, and their ownership.
 
 use k8s_openapi::api::{
     apps::v1::ReplicaSet,
@@ -9,9 +9,9 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use windlass_testing::{TestCluster, TestPlane, eventually};
+use windlass_testing::{TestPlane, TestCluster, eventually};
 
-use crate::deployments::make_ready;
+use super::deployment::make_ready;
 
 fn set(name: &str, replicas: i32) -> ReplicaSet {
     serde_json::from_value(json!({
@@ -50,7 +50,7 @@ async fn pods(cluster: &TestCluster) -> Vec<Pod> {
     cluster.api::<Pod>().list(&ListParams::default()).await.unwrap().items
 }
 
-/// Waits until there are so many pods, and the set knows it.
+/// Waits until there are `count` pods and the status of the set agrees.
 async fn expect(cluster: &TestCluster, name: &str, count: usize) -> Vec<Pod> {
     let replicas = i32::try_from(count).unwrap();
     let counted = |set: &ReplicaSet| {
@@ -68,7 +68,7 @@ fn owner(pod: &Pod) -> Option<String> {
 }
 
 #[tokio::test]
-async fn a_set_has_as_many_pods_as_are_asked_for() {
+async fn a_set_has_the_requested_number_of_pods() {
     let plane = TestPlane::builder().await;
     create(&plane, &set("web", 5)).await;
     expect(&plane, "web", 5).await;
@@ -93,14 +93,14 @@ async fn a_pod_that_is_deleted_or_has_ended_is_replaced() {
     let failed = Patch::Merge(json!({"status": {"phase": "Failed"}}));
     let name = before[1].name_any();
     plane.api::<Pod>().patch_status(&name, &PatchParams::default(), &failed).await.unwrap();
-    // The one that has failed stays for people to look at, and does not count.
+    // A failed pod is kept for inspection, and does not count.
     eventually("there is a third", async || (pods(&plane).await.len() == 3).then_some(())).await;
     let counted = |set: &ReplicaSet| set.status.as_ref().unwrap().replicas == 2;
     plane.expect::<ReplicaSet>("web").to("count two", counted).await;
 }
 
 #[tokio::test]
-async fn pods_that_fit_are_adopted_and_those_that_do_not_any_more_are_released() {
+async fn matching_pods_are_adopted_and_others_released() {
     let plane = TestPlane::builder().await;
     plane.api().create(&PostParams::default(), &pod("stray", json!({"app": "web"}))).await.unwrap();
     plane.api().create(&PostParams::default(), &pod("other", json!({"app": "db"}))).await.unwrap();
@@ -111,18 +111,18 @@ async fn pods_that_fit_are_adopted_and_those_that_do_not_any_more_are_released()
     change(&plane, "stray", json!({"metadata": {"labels": {"app": "free"}}})).await;
     plane.expect::<Pod>("stray").to("be nobody's", |pod| owner(pod).is_none()).await;
     expect(&plane, "web", 2).await;
-    // Back again it is one too many; which one goes is the set's choice.
+    // With its label back, there is one pod too many; the set chooses which one to delete.
     change(&plane, "stray", json!({"metadata": {"labels": {"app": "web"}}})).await;
     eventually("there are two again", async || (pods(&plane).await.len() == 3).then_some(())).await;
     expect(&plane, "web", 2).await;
-    // A label that comes later makes a pod fit.
+    // A pod matches once it has the label.
     plane.api::<Pod>().delete("other", &DeleteParams::default()).await.unwrap();
     scale(&plane, "web", 3).await;
     expect(&plane, "web", 3).await;
 }
 
 #[tokio::test]
-async fn a_set_that_is_orphaned_keeps_its_pods_and_its_successor_adopts_them() {
+async fn an_orphaned_pod_is_adopted_by_the_next_set() {
     let plane = TestPlane::builder().await;
     create(&plane, &set("web", 2)).await;
     let before = expect(&plane, "web", 2).await;
@@ -138,7 +138,7 @@ async fn a_set_that_is_orphaned_keeps_its_pods_and_its_successor_adopts_them() {
 }
 
 #[tokio::test]
-async fn the_pods_that_cost_least_go_first() {
+async fn the_cheapest_pods_are_deleted_first() {
     let plane = TestPlane::builder().await;
     create(&plane, &set("web", 3)).await;
     let own = expect(&plane, "web", 3).await;
@@ -155,7 +155,7 @@ async fn the_pods_that_cost_least_go_first() {
 }
 
 #[tokio::test]
-async fn a_set_says_why_it_has_no_pods_and_stops_saying_so_when_it_has() {
+async fn the_replica_failure_condition_is_set_and_cleared() {
     let plane = TestPlane::builder().await;
     let mut refused = set("web", 3);
     let spec = refused.spec.as_mut().unwrap().template.as_mut().unwrap().spec.as_mut().unwrap();
@@ -204,7 +204,7 @@ async fn replication_controllers_do_the_same() {
 }
 
 #[tokio::test]
-async fn a_set_that_has_what_it_wants_writes_nothing() {
+async fn a_satisfied_set_writes_nothing() {
     let plane = TestPlane::builder().virtual_time().await;
     create(&plane, &set("web", 3)).await;
     eventually("there are pods", async || (pods(&plane).await.len() == 3).then_some(())).await;

@@ -1,4 +1,4 @@
-//! Certificates that are asked for.
+//! Certificate signing requests: approval, signing and cleanup.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use serde_json::json;
 use windlass_testing::{TestPlane, eventually};
 
-/// A request of somebody in a group.
+/// A request from a user in a group.
 fn request(name: &str, who: &str, group: &str, signer: &str, usages: &[&str]) -> CertificateSigningRequest {
     let mut params = CertificateParams::new([]).unwrap();
     params.distinguished_name = DistinguishedName::new();
@@ -42,7 +42,7 @@ async fn certificate(plane: &TestPlane, name: &str) -> Option<String> {
     status.certificate.map(|certificate| String::from_utf8(certificate.0).unwrap())
 }
 
-/// The conditions of a request with their reasons.
+/// The conditions of a request and their reasons.
 async fn conditions(plane: &TestPlane, name: &str) -> Vec<(String, String)> {
     let conditions = requests(plane).get(name).await.unwrap().status.and_then(|status| status.conditions);
     let words = conditions.into_iter().flatten().map(|one| (one.type_, one.reason.unwrap_or_default()));
@@ -50,7 +50,7 @@ async fn conditions(plane: &TestPlane, name: &str) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn a_request_that_is_approved_is_signed_and_goes_after_an_hour() {
+async fn an_approved_request_is_signed_and_deleted_after_an_hour() {
     let plane = TestPlane::builder().virtual_time().await;
     let usages = ["client auth", "digital signature"];
     let made = request("jane", "jane", "dev", "kube-apiserver-client", &usages);
@@ -67,7 +67,7 @@ async fn a_request_that_is_approved_is_signed_and_goes_after_an_hour() {
 }
 
 #[tokio::test]
-async fn a_request_that_its_signer_does_not_sign_fails() {
+async fn a_request_that_violates_the_rules_of_its_signer_fails() {
     let plane = TestPlane::builder().await;
     let made = request("jane", "jane", "dev", "kube-apiserver-client", &["server auth"]);
     requests(&plane).create(&PostParams::default(), &made).await.unwrap();
@@ -81,7 +81,7 @@ async fn a_request_that_its_signer_does_not_sign_fails() {
 }
 
 #[tokio::test]
-async fn a_kubelet_gets_its_certificate_without_asking_anybody() {
+async fn a_request_of_a_kubelet_is_approved_automatically() {
     let plane = TestPlane::builder().await;
     let signer = "kube-apiserver-client-kubelet";
     let usages = ["client auth", "digital signature", "key encipherment"];
@@ -92,7 +92,7 @@ async fn a_kubelet_gets_its_certificate_without_asking_anybody() {
 }
 
 #[tokio::test]
-async fn nobody_becomes_an_administrator_by_a_request() {
+async fn a_request_cannot_grant_administrator_rights() {
     let plane = TestPlane::builder().await;
     let made = request("root", "root", "system:masters", "kube-apiserver-client", &["client auth"]);
     let refused = requests(&plane).create(&PostParams::default(), &made).await.unwrap_err().to_string();

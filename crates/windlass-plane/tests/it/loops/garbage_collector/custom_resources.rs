@@ -1,4 +1,4 @@
-//! Custom resources as owners and dependents, and definitions that come and go.
+//! Custom resources as owners and dependents, and CustomResourceDefinitions that are created and deleted.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, api::DeleteParams};
@@ -9,7 +9,7 @@ use super::*;
 async fn undefine(plane: &TestPlane, name: &str) {
     let definitions: Api<CustomResourceDefinition> = Api::all(plane.client());
     definitions.delete(name, &DeleteParams::default()).await.unwrap();
-    eventually("the definition is gone", async || definitions.get_opt(name).await.unwrap().is_none().then_some(()))
+    eventually("the definition is deleted", async || definitions.get_opt(name).await.unwrap().is_none().then_some(()))
         .await;
 }
 
@@ -32,8 +32,8 @@ async fn custom_resources_own_and_are_owned() {
     foos.patch("orphan", &PatchParams::default(), &patch).await.unwrap();
     maps.delete("owner", &DeleteParams::background()).await.unwrap();
     gone(&maps, "of-foo").await;
-    // There is no strategic merge patch of custom resources.
-    eventually("the owner is forgotten", async || {
+    // Custom resources do not support strategic merge patches.
+    eventually("the owner reference is removed", async || {
         let owners = foos.get("shared").await.unwrap().metadata.owner_references.unwrap_or_default();
         (owners.len() == 1 && owners[0].name == "other").then_some(())
     })
@@ -63,7 +63,7 @@ async fn an_owner_of_an_unknown_kind_keeps_its_dependents_until_the_kind_is_know
 }
 
 #[tokio::test]
-async fn a_definition_takes_what_its_objects_own_with_it_and_may_come_back() {
+async fn deleting_a_crd_deletes_the_dependents_of_its_objects_and_it_can_be_recreated() {
     let plane = plane().await;
     let foo = definition("foos", "Foo", "Namespaced");
     plane.define_as(&foo).await;
@@ -87,7 +87,7 @@ async fn a_definition_takes_what_its_objects_own_with_it_and_may_come_back() {
 }
 
 #[tokio::test]
-async fn a_definition_that_serves_nothing_for_a_while_costs_nobody_anything() {
+async fn a_crd_without_served_versions_deletes_no_dependents() {
     let plane = plane().await;
     plane.define_as(&definition("foos", "Foo", "Namespaced")).await;
     let (maps, foos) = (plane.api::<ConfigMap>(), custom(&plane, "foos", "Foo"));

@@ -1,4 +1,4 @@
-//! Nodes that fall silent, are tainted or go, and what becomes of their pods.
+//! Nodes that stop reporting, are tainted or are deleted, and the effect on their pods.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use kube::{
 use serde_json::{Value, json};
 use windlass_testing::{TestPlane, eventually};
 
-use crate::nodes::{create, is_ready, pod};
+use crate::nodes::simulated::{create, is_ready, pod};
 
 fn nodes(plane: &TestPlane) -> Api<Node> {
     Api::all(plane.client())
@@ -20,13 +20,13 @@ async fn patch_node(plane: &TestPlane, name: &str, patch: Value) {
     nodes(plane).patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
 }
 
-/// Makes a node's kubelet fall silent, or speak again.
+/// Stops or resumes the heartbeats of a node.
 async fn silence(plane: &TestPlane, name: &str, silent: bool) {
     let fake = if silent { Value::Null } else { json!("fake") };
     patch_node(plane, name, json!({"metadata": {"annotations": {"windlass.dev/node": fake}}})).await;
 }
 
-/// The taints of a node, in words.
+/// The taints of a node, as text.
 async fn taints(plane: &TestPlane, name: &str) -> Vec<String> {
     let spec = nodes(plane).get(name).await.unwrap().spec.unwrap_or_default();
     let word = |key: &str, effect: &str| format!("{}:{effect}", key.replace("node.kubernetes.io/", ""));
@@ -42,7 +42,7 @@ async fn ready_status(plane: &TestPlane, name: &str) -> Option<(String, String)>
     Some((ready.status, ready.reason.unwrap_or_default()))
 }
 
-/// A pod that runs on a node.
+/// Creates a pod that runs on a node.
 async fn running(plane: &TestPlane, name: &str, node: &str, mut spec: Value) -> Pod {
     spec["nodeName"] = node.into();
     create(plane, &pod(name, spec)).await;
@@ -54,7 +54,7 @@ async fn is_gone(plane: &TestPlane, name: &str) -> bool {
     plane.api::<Pod>().get_opt(name).await.unwrap().is_none_or(|pod| pod.metadata.deletion_timestamp.is_some())
 }
 
-/// The notes of events about something, with their reasons.
+/// Reasons and notes of the events about an object.
 async fn events(events: Api<Event>, about: &str) -> Vec<(String, String)> {
     let all = events.list(&ListParams::default()).await.unwrap().items;
     let about = all.into_iter().filter(|event| event.involved_object.name.as_deref() == Some(about));
@@ -67,7 +67,7 @@ fn condition<'a>(pod: &'a Value, kind: &str) -> &'a Value {
 }
 
 #[tokio::test]
-async fn pods_leave_a_node_by_what_they_tolerate() {
+async fn pods_are_evicted_according_to_their_tolerations() {
     let plane = TestPlane::builder().nodes(1).virtual_time().await;
     let toleration = |seconds: Value| {
         json!({"tolerations": [{"key": "drain", "operator": "Exists", "effect": "NoExecute",
@@ -77,7 +77,7 @@ async fn pods_leave_a_node_by_what_they_tolerate() {
     running(&plane, "some", "node-1", toleration(json!(60))).await;
     running(&plane, "all", "node-1", toleration(Value::Null)).await;
     patch_node(&plane, "node-1", json!({"spec": {"taints": [{"key": "drain", "effect": "NoExecute"}]}})).await;
-    eventually("the intolerant leaves", async || is_gone(&plane, "none").await.then_some(())).await;
+    eventually("the pod without the toleration is evicted", async || is_gone(&plane, "none").await.then_some(())).await;
     plane.advance(Duration::from_secs(40)).await;
     assert!(!is_gone(&plane, "some").await);
     plane.advance(Duration::from_secs(25)).await;
@@ -90,7 +90,7 @@ async fn pods_leave_a_node_by_what_they_tolerate() {
 }
 
 #[tokio::test]
-async fn a_pod_stays_if_the_taint_goes_in_time() {
+async fn a_pod_stays_if_the_taint_is_removed_in_time() {
     let plane = TestPlane::builder().nodes(1).virtual_time().await;
     let tolerations = json!([{"key": "drain", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}]);
     running(&plane, "web", "node-1", json!({"tolerations": tolerations})).await;
@@ -105,7 +105,7 @@ async fn a_pod_stays_if_the_taint_goes_in_time() {
 }
 
 #[tokio::test]
-async fn a_node_that_falls_silent_loses_its_pods_and_may_come_back() {
+async fn a_node_that_stops_reporting_loses_its_pods_and_can_recover() {
     let plane = TestPlane::builder().nodes(3).virtual_time().await;
     running(&plane, "web", "node-1", json!({})).await;
     silence(&plane, "node-1", true).await;
@@ -122,7 +122,7 @@ async fn a_node_that_falls_silent_loses_its_pods_and_may_come_back() {
     assert_eq!(note("NodeNotReady"), Some("Node node-1 status is now: NodeNotReady"), "{told:?}");
     assert_eq!(note("RegisteredNode"), Some("Node node-1 event: Registered Node node-1 in Controller"), "{told:?}");
 
-    // Pods that say nothing else tolerate it for five minutes. Then nobody is there to end them.
+    // Pods tolerate the taint for five minutes by default. Afterwards, there is no kubelet to terminate them.
     plane.advance(Duration::from_secs(310)).await;
     let web = serde_json::to_value(plane.api::<Pod>().get("web").await.unwrap()).unwrap();
     assert!(web["metadata"]["deletionTimestamp"].is_string());
@@ -142,7 +142,7 @@ async fn a_node_that_falls_silent_loses_its_pods_and_may_come_back() {
 }
 
 #[tokio::test]
-async fn nobody_leaves_if_no_node_is_heard_of() {
+async fn no_pod_is_evicted_if_no_node_reports() {
     let plane = TestPlane::builder().nodes(2).virtual_time().await;
     running(&plane, "web", "node-1", json!({})).await;
     for name in ["node-1", "node-2"] {
@@ -157,7 +157,7 @@ async fn nobody_leaves_if_no_node_is_heard_of() {
 }
 
 #[tokio::test]
-async fn a_node_that_nobody_runs_has_a_minute_to_speak() {
+async fn a_node_without_a_kubelet_has_a_minute_to_report() {
     let plane = TestPlane::builder().virtual_time().await;
     let node: Node =
         serde_json::from_value(json!({"metadata": {"name": "mine", "labels": {"kubernetes.io/os": "linux"}}})).unwrap();
@@ -171,14 +171,14 @@ async fn a_node_that_nobody_runs_has_a_minute_to_speak() {
     assert_eq!(ready_status(&plane, "mine").await, Some(never));
     assert_eq!(taints(&plane, "mine").await, ["unreachable:NoSchedule"]);
     patch_node(&plane, "mine", json!({"spec": {"unschedulable": true}})).await;
-    eventually("it is told", async || {
+    eventually("it is reported", async || {
         (taints(&plane, "mine").await == ["unreachable:NoSchedule", "unschedulable:NoSchedule"]).then_some(())
     })
     .await;
 }
 
 #[tokio::test]
-async fn pods_of_a_node_that_is_gone_fail_and_go() {
+async fn pods_of_a_deleted_node_fail_and_are_deleted() {
     let plane = TestPlane::builder().nodes(2).virtual_time().await;
     running(&plane, "web", "node-1", json!({})).await;
     running(&plane, "held", "node-1", json!({"finalizers": ["example.com/hold"]})).await;
@@ -199,7 +199,7 @@ async fn pods_of_a_node_that_is_gone_fail_and_go() {
 }
 
 #[tokio::test]
-async fn a_pod_that_is_to_go_and_has_no_node_fails() {
+async fn a_terminating_pod_without_a_node_fails() {
     let plane = TestPlane::builder().virtual_time().await;
     let pods = plane.api::<Pod>();
     create(&plane, &pod("web", json!({"finalizers": ["example.com/hold"]}))).await;

@@ -1,4 +1,4 @@
-//! The scheduler, over a server.
+//! The scheduler against a server.
 
 use k8s_openapi::api::{
     core::v1::{Node, PersistentVolumeClaim, Pod},
@@ -12,12 +12,12 @@ use kube::{
 use serde_json::{Value, json};
 use windlass_testing::{TestPlane, eventually};
 
-use crate::nodes::{create, is_ready, pod};
+use crate::nodes::simulated::{create, is_ready, pod};
 
-/// Waits until a pod is refused, and answers why.
+/// Waits until a pod is unschedulable. Returns the message.
 async fn refused(plane: &TestPlane, name: &str) -> String {
     let pods = plane.api::<Pod>();
-    eventually("it is refused", async || {
+    eventually("it is rejected", async || {
         let conditions = pods.get(name).await.unwrap().status?.conditions?;
         let condition = conditions.into_iter().find(|one| one.type_ == "PodScheduled" && one.status == "False")?;
         assert_eq!(condition.reason.as_deref(), Some("Unschedulable"));
@@ -34,19 +34,19 @@ async fn ready_on(plane: &TestPlane, name: &str) -> String {
 
 async fn patch_node(plane: &TestPlane, name: &str, patch: Value) {
     let nodes: Api<Node> = Api::all(plane.client());
-    // The nodes are made when the plane has started.
+    // Nodes are registered after the plane has started.
     eventually("the node is there", async || nodes.get_opt(name).await.unwrap()).await;
     nodes.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_pod_that_fits_nowhere_waits_for_a_node() {
+async fn an_unschedulable_pod_waits_for_a_node() {
     let plane = TestPlane::builder().nodes(2).await;
     for node in ["node-1", "node-2"] {
         patch_node(&plane, node, json!({"spec": {"unschedulable": true}})).await;
     }
     let nodes: Api<Node> = Api::all(plane.client());
-    eventually("the nodes are well", async || {
+    eventually("the nodes are ready", async || {
         let all = nodes.list(&ListParams::default()).await.unwrap().items;
         let cordoned = |node: &Node| {
             let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
@@ -58,7 +58,7 @@ async fn a_pod_that_fits_nowhere_waits_for_a_node() {
     create(&plane, &pod("web", json!({}))).await;
     let expected = "0/2 nodes are available: 2 node(s) were unschedulable. preemption: 0/2 nodes are available: 2 \
                     Preemption is not helpful for scheduling.";
-    eventually("it is told why", async || (refused(&plane, "web").await == expected).then_some(())).await;
+    eventually("the reason is reported", async || (refused(&plane, "web").await == expected).then_some(())).await;
     let events: Api<Event> = plane.api();
     eventually("there is an event", async || {
         let all = events.list(&ListParams::default()).await.unwrap().items;
@@ -71,7 +71,7 @@ async fn a_pod_that_fits_nowhere_waits_for_a_node() {
 }
 
 #[tokio::test]
-async fn a_node_of_a_users_runs_pods_too() {
+async fn a_user_created_node_runs_pods() {
     let plane = TestPlane::builder().nodes(1).await;
     let node = json!({
         "metadata": {"name": "big", "labels": {"size": "big"}, "annotations": {"windlass.dev/node": "fake"}},
@@ -94,7 +94,7 @@ async fn a_node_of_a_users_runs_pods_too() {
 }
 
 #[tokio::test]
-async fn gates_and_other_schedulers_are_respected() {
+async fn scheduling_gates_and_other_schedulers_are_respected() {
     let plane = TestPlane::builder().nodes(1).await;
     create(&plane, &pod("gated", json!({"schedulingGates": [{"name": "example.com/wait"}]}))).await;
     create(&plane, &pod("others", json!({"schedulerName": "somebody-else"}))).await;
@@ -114,7 +114,7 @@ async fn a_pod_waits_for_its_claim() {
     let plane = TestPlane::builder().nodes(1).await;
     let volumes = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
     create(&plane, &pod("db", json!({"volumes": volumes}))).await;
-    eventually("it is told why", async || {
+    eventually("the reason is reported", async || {
         refused(&plane, "db").await.contains("persistentvolumeclaim \"data\" not found").then_some(())
     })
     .await;
@@ -153,7 +153,7 @@ async fn many_pods_are_spread_over_the_nodes() {
 }
 
 #[tokio::test]
-async fn a_more_important_pod_takes_the_place_of_another() {
+async fn a_pod_of_higher_priority_preempts_another() {
     let plane = TestPlane::builder().nodes(1).await;
     let classes: Api<PriorityClass> = Api::all(plane.client());
     let class = json!({"metadata": {"name": "high"}, "value": 1000});

@@ -9,11 +9,11 @@ use kube::{
 };
 use serde_json::{Value, json};
 use windlass_plane::{LoopOptions, Loops};
-use windlass_testing::{TestCluster, TestPlane, eventually};
+use windlass_testing::{TestPlane, TestCluster, eventually};
 
 const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 
-/// A job and its pods, as a test sees them.
+/// A job and its pods.
 struct Bench {
     jobs: Api<Job>,
     pods: Api<Pod>,
@@ -42,7 +42,7 @@ impl Bench {
         self.jobs.patch("work", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     }
 
-    /// Waits until the status has these fields, and answers it.
+    /// Waits until the status has these fields. Returns the status.
     async fn status(&self, expected: Value) -> Value {
         let mut last = Value::Null;
         let what = format!("the status of the job has {expected}");
@@ -55,7 +55,7 @@ impl Bench {
         waiting.await
     }
 
-    /// The conditions that hold when the job has ended: types, reasons and messages.
+    /// The conditions of a finished job: types, reasons and messages.
     async fn ended(&self) -> Vec<(String, String, String)> {
         eventually("the job has ended", async || {
             let job = self.jobs.get("work").await.unwrap();
@@ -67,7 +67,7 @@ impl Bench {
         .await
     }
 
-    /// The pods that have not ended and are not about to, by name, when there are so many.
+    /// Waits for this number of active pods that are not terminating. Returns them by name.
     async fn running(&self, count: usize) -> Vec<Pod> {
         eventually(&format!("{count} pods run"), async || {
             let mut pods = self.pods.list(&ListParams::default()).await.unwrap().items;
@@ -132,7 +132,7 @@ async fn a_job_is_complete_when_its_pods_have_succeeded() {
 }
 
 #[tokio::test]
-async fn without_a_number_of_completions_the_first_success_is_the_last_start() {
+async fn without_completions_no_pod_starts_after_the_first_success() {
     let plane = TestPlane::builder().await;
     let bench = Bench::new(&plane);
     bench.create(json!({"completions": null, "parallelism": 2})).await;
@@ -145,7 +145,7 @@ async fn without_a_number_of_completions_the_first_success_is_the_last_start() {
 }
 
 #[tokio::test]
-async fn failed_pods_are_replaced_later_each_time_until_the_limit() {
+async fn failed_pods_are_replaced_with_growing_backoff_up_to_the_limit() {
     let plane = TestPlane::builder().virtual_time().await;
     let bench = Bench::new(&plane);
     bench.create(json!({"backoffLimit": 2})).await;
@@ -171,7 +171,7 @@ async fn failed_pods_are_replaced_later_each_time_until_the_limit() {
 }
 
 #[tokio::test]
-async fn a_job_that_fails_takes_its_running_pods_with_it() {
+async fn a_failed_job_deletes_its_running_pods() {
     let plane = TestPlane::builder().await;
     let bench = Bench::new(&plane);
     bench.create(json!({"backoffLimit": 0, "parallelism": 3, "completions": 3})).await;
@@ -183,7 +183,7 @@ async fn a_job_that_fails_takes_its_running_pods_with_it() {
 }
 
 #[tokio::test]
-async fn each_index_has_a_pod_that_knows_it() {
+async fn each_index_has_a_pod_with_its_index() {
     let plane = TestPlane::builder().await;
     let bench = Bench::new(&plane);
     bench.create(json!({"completionMode": "Indexed", "completions": 4, "parallelism": 3})).await;
@@ -220,7 +220,7 @@ async fn an_index_fails_on_its_own() {
     bench.create(spec).await;
     let pods = bench.running(2).await;
     bench.fail(&pods[0]).await;
-    // The failed pod is kept until the next one has its count.
+    // A failed pod is kept until the next one has inherited its failure count.
     let counts =
         |pod: &Pod| pod.metadata.annotations.as_ref().unwrap()["batch.kubernetes.io/job-index-failure-count"].clone();
     assert_eq!(counts(&pods[0]), "0");
@@ -237,7 +237,7 @@ async fn an_index_fails_on_its_own() {
 }
 
 #[tokio::test]
-async fn a_suspended_job_has_no_pods_until_it_goes_on() {
+async fn a_suspended_job_has_no_pods_until_it_is_resumed() {
     let plane = TestPlane::builder().await;
     let bench = Bench::new(&plane);
     bench.create(json!({"suspend": true})).await;
@@ -257,7 +257,7 @@ async fn a_suspended_job_has_no_pods_until_it_goes_on() {
 }
 
 #[tokio::test]
-async fn a_job_that_takes_too_long_fails() {
+async fn a_job_fails_at_its_active_deadline() {
     let plane = TestPlane::builder().virtual_time().await;
     let bench = Bench::new(&plane);
     bench.create(json!({"activeDeadlineSeconds": 3600})).await;
@@ -271,7 +271,7 @@ async fn a_job_that_takes_too_long_fails() {
 }
 
 #[tokio::test]
-async fn an_exit_code_can_fail_the_job_or_count_for_nothing() {
+async fn an_exit_code_can_fail_the_job_or_be_ignored() {
     let plane = TestPlane::builder().virtual_time().await;
     let bench = Bench::new(&plane);
     bench
@@ -296,7 +296,7 @@ async fn an_exit_code_can_fail_the_job_or_count_for_nothing() {
 }
 
 #[tokio::test]
-async fn enough_successes_end_the_job_early() {
+async fn the_success_policy_ends_the_job_early() {
     let plane = TestPlane::builder().await;
     let bench = Bench::new(&plane);
     bench
@@ -312,7 +312,7 @@ async fn enough_successes_end_the_job_early() {
 }
 
 #[tokio::test]
-async fn fewer_pods_are_kept_when_less_is_to_be_done_at_once() {
+async fn surplus_pods_are_deleted_when_parallelism_shrinks() {
     let plane = TestPlane::builder().await;
     let bench = Bench::new(&plane);
     bench.create(json!({"completions": 5, "parallelism": 4})).await;
@@ -323,7 +323,7 @@ async fn fewer_pods_are_kept_when_less_is_to_be_done_at_once() {
 }
 
 #[tokio::test]
-async fn pods_that_ended_while_nobody_looked_are_counted_once() {
+async fn pods_that_ended_while_the_loop_was_stopped_are_counted_once() {
     let cluster = TestCluster::start().await;
     let server = cluster.server().unwrap();
     let bench = Bench::new(&cluster);
@@ -336,7 +336,7 @@ async fn pods_that_ended_while_nobody_looked_are_counted_once() {
     bench.running(2).await;
     loops.stop().await;
     bench.succeed(&pods[1]).await;
-    // As if it had stopped between listing the pod and letting it go.
+    // As if the loop had stopped between listing the pod and removing its finalizer.
     let uid = pods[1].metadata.uid.clone().unwrap();
     let listed = json!({"status": {"uncountedTerminatedPods": {"succeeded": [uid]}}});
     bench.jobs.patch_status("work", &PatchParams::default(), &Patch::Merge(listed)).await.unwrap();
@@ -350,14 +350,14 @@ async fn pods_that_ended_while_nobody_looked_are_counted_once() {
 }
 
 #[tokio::test]
-async fn pods_of_a_job_that_is_gone_are_let_go() {
+async fn pods_of_a_deleted_job_lose_their_finalizer() {
     let plane = TestPlane::builder().await;
     let bench = Bench::new(&plane);
     bench.create(json!({})).await;
     let pods = bench.running(1).await;
     bench.jobs.delete("work", &DeleteParams::background()).await.unwrap();
     let name = pods[0].metadata.name.as_deref().unwrap();
-    eventually("the pod is let go", async || match bench.pods.get_opt(name).await.unwrap() {
+    eventually("the finalizer is removed", async || match bench.pods.get_opt(name).await.unwrap() {
         Some(pod) => pod.metadata.finalizers.is_none().then_some(()),
         None => Some(()),
     })

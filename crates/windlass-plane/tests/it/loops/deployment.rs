@@ -1,4 +1,4 @@
-//! Deployments: rollouts, pauses, rollbacks, deadlines. Pods become ready when the test says so.
+//! Deployments: rollouts, pauses, rollbacks, deadlines. The test makes pods ready.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use kube::{
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use windlass_plane::{LoopOptions, Loops};
-use windlass_testing::{TestCluster, TestPlane, eventually};
+use windlass_testing::{TestPlane, TestCluster, eventually};
 
 const REVISION: &str = "deployment.kubernetes.io/revision";
 
@@ -53,7 +53,7 @@ async fn pods(cluster: &TestCluster) -> Vec<Pod> {
     cluster.api::<Pod>().list(&ListParams::default()).await.unwrap().items
 }
 
-/// Image and size of each set, by revision.
+/// Image and size of each replica set, by revision.
 async fn sizes(cluster: &TestCluster) -> Vec<(String, i32)> {
     let of = |set: ReplicaSet| {
         let spec = set.spec.unwrap();
@@ -71,7 +71,7 @@ pub(crate) fn is_ready(pod: &Pod) -> bool {
     conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
-/// Makes a pod ready, unless it is gone.
+/// Makes a pod ready, unless it has been deleted.
 async fn mark_ready(api: &Api<Pod>, pod: &Pod) -> bool {
     let now = windlass_clock::now_in_seconds().to_string();
     let ready = json!({"type": "Ready", "status": "True", "lastTransitionTime": now});
@@ -79,7 +79,7 @@ async fn mark_ready(api: &Api<Pod>, pod: &Pod) -> bool {
     api.patch_status(&pod.name_any(), &PatchParams::default(), &Patch::Strategic(status)).await.is_ok()
 }
 
-/// Makes up to so many pods ready that are not, of an image if one is given. Answers how many.
+/// Makes up to `limit` unready pods ready, of an image if one is given. Returns how many.
 pub(crate) async fn make_ready(cluster: &TestCluster, image: Option<&str>, limit: usize) -> usize {
     let api = cluster.api::<Pod>();
     let of_image =
@@ -92,7 +92,7 @@ pub(crate) async fn make_ready(cluster: &TestCluster, image: Option<&str>, limit
     made
 }
 
-/// Makes pods ready as they come.
+/// Makes pods ready as they are created.
 async fn tend(api: Api<Pod>) {
     let mut changes = Box::pin(api.watch(&WatchParams::default(), "0").await.unwrap());
     while let Some(change) = changes.try_next().await.unwrap() {
@@ -116,7 +116,8 @@ fn reason(deployment: &Deployment) -> &str {
     progressing.next().and_then(|condition| condition.reason.as_deref()).unwrap_or_default()
 }
 
-/// Makes pods ready until a rollout is complete, and answers with how many there were at most and available at least.
+/// Makes pods ready until a rollout is complete. Returns the highest number of pods and the lowest number of available
+/// ones.
 async fn roll_out(cluster: &TestCluster, name: &str) -> (usize, usize) {
     let (mut most, mut least) = (0, usize::MAX);
     eventually("the rollout is complete", async || {
@@ -157,7 +158,7 @@ async fn a_rolling_update_keeps_within_its_limits_and_ends() {
 }
 
 #[tokio::test]
-async fn a_deployment_tells_of_its_sets_and_they_of_their_pods() {
+async fn the_status_of_a_deployment_sums_up_its_replica_sets_and_pods() {
     let plane = TestPlane::builder().await;
     create(&plane, &deployment("web", 2, "one")).await;
     let event = plane.expect::<Deployment>("web").event("ScalingReplicaSet").await;
@@ -188,7 +189,7 @@ async fn undoing_a_rollout_brings_the_old_set_back_under_a_new_revision() {
 }
 
 #[tokio::test]
-async fn a_request_of_old_to_roll_back_is_granted() {
+async fn the_deprecated_rollback_annotation_is_honored() {
     let plane = TestPlane::builder().await;
     create(&plane, &deployment("web", 1, "one")).await;
     roll_out(&plane, "web").await;
@@ -232,7 +233,7 @@ async fn scaling_in_the_middle_of_a_rollout_keeps_its_proportions() {
 }
 
 #[tokio::test]
-async fn recreating_makes_nothing_new_before_the_last_old_pod_is_gone() {
+async fn the_recreate_strategy_waits_until_the_last_old_pod_is_deleted() {
     let plane = TestPlane::builder().await;
     let mut web = deployment("web", 2, "one");
     web.spec.as_mut().unwrap().strategy = serde_json::from_value(json!({"type": "Recreate"})).unwrap();
@@ -241,7 +242,7 @@ async fn recreating_makes_nothing_new_before_the_last_old_pod_is_gone() {
     create(&plane, &web).await;
     roll_out(&plane, "web").await;
     patch(&plane, "web", image("two")).await;
-    eventually("the old pods are on their way out", async || {
+    eventually("the old pods are terminating", async || {
         let pods = pods(&plane).await;
         (pods.len() == 2 && pods.iter().all(|pod| pod.metadata.deletion_timestamp.is_some())).then_some(())
     })
@@ -258,7 +259,7 @@ async fn recreating_makes_nothing_new_before_the_last_old_pod_is_gone() {
 }
 
 #[tokio::test]
-async fn a_rollout_without_progress_is_late_and_can_still_go_on() {
+async fn a_rollout_that_exceeded_its_deadline_can_still_complete() {
     let plane = TestPlane::builder().virtual_time().await;
     let mut web = deployment("web", 2, "one");
     web.spec.as_mut().unwrap().progress_deadline_seconds = Some(3600);
@@ -266,7 +267,7 @@ async fn a_rollout_without_progress_is_late_and_can_still_go_on() {
     let began = windlass_clock::now();
     plane.advance(Duration::from_secs(3000)).await;
     assert_eq!(reason(&plane.api().get("web").await.unwrap()), "ReplicaSetUpdated");
-    // The first pod is progress: the time begins again.
+    // The first ready pod is progress: the deadline starts again.
     make_ready(&plane, None, 1).await;
     plane.advance(Duration::from_secs(3000)).await;
     assert_eq!(reason(&plane.api().get("web").await.unwrap()), "ReplicaSetUpdated");
@@ -297,7 +298,7 @@ async fn pods_must_have_been_ready_for_a_while_to_be_available() {
 }
 
 #[tokio::test]
-async fn only_so_many_old_sets_are_kept() {
+async fn the_revision_history_limit_is_respected() {
     let plane = TestPlane::builder().await;
     let mut web = deployment("web", 1, "0");
     web.spec.as_mut().unwrap().revision_history_limit = Some(2);
@@ -311,12 +312,12 @@ async fn only_so_many_old_sets_are_kept() {
 }
 
 #[tokio::test]
-async fn another_template_with_the_same_hash_is_told_apart() {
+async fn a_hash_collision_gets_another_name() {
     let plane = TestPlane::builder().await;
     create(&plane, &deployment("web", 1, "one")).await;
     roll_out(&plane, "web").await;
     let name = sets(&plane).await.remove(0).name_any();
-    // Somebody else's set takes the name.
+    // A replica set of another owner occupies the name.
     let propagation = DeleteParams::orphan();
     plane.api::<Deployment>().delete("web", &propagation).await.unwrap();
     plane.expect::<Deployment>("web").gone().await;
@@ -341,14 +342,14 @@ async fn another_template_with_the_same_hash_is_told_apart() {
 }
 
 #[tokio::test]
-async fn what_was_orphaned_is_found_again_by_its_labels() {
+async fn orphaned_replica_sets_are_adopted_by_their_labels() {
     let plane = TestPlane::builder().await;
     create(&plane, &deployment("web", 2, "one")).await;
     roll_out(&plane, "web").await;
     let before: Vec<_> = pods(&plane).await.iter().map(|pod| pod.metadata.uid.clone()).collect();
     plane.api::<Deployment>().delete("web", &DeleteParams::orphan()).await.unwrap();
     plane.expect::<Deployment>("web").gone().await;
-    eventually("the set is nobody's", async || {
+    eventually("the set has no owner", async || {
         sets(&plane).await[0].metadata.owner_references.as_ref().is_none_or(Vec::is_empty).then_some(())
     })
     .await;
@@ -365,7 +366,7 @@ async fn what_was_orphaned_is_found_again_by_its_labels() {
 }
 
 #[tokio::test]
-async fn loops_that_are_restarted_go_on_in_the_middle_of_a_rollout() {
+async fn a_restarted_loop_continues_a_rollout() {
     let cluster = TestCluster::start().await;
     let server = cluster.server().unwrap();
     let loops = Loops::start(server, &LoopOptions::default());
@@ -378,7 +379,7 @@ async fn loops_that_are_restarted_go_on_in_the_middle_of_a_rollout() {
     let pod = pods(&cluster).await.remove(0).name_any();
     cluster.api::<Pod>().delete(&pod, &DeleteParams::default()).await.unwrap();
     for _ in 0..3 {
-        // Some never get far.
+        // Some planes stop early.
         drop(Loops::start(server, &LoopOptions::default()));
     }
     let _loops = Loops::start(server, &LoopOptions::default());
@@ -387,7 +388,7 @@ async fn loops_that_are_restarted_go_on_in_the_middle_of_a_rollout() {
 }
 
 #[tokio::test]
-async fn two_hundred_deployments_are_rolled_at_once() {
+async fn two_hundred_deployments_roll_out_at_once() {
     const COUNT: usize = 200;
     let plane = TestPlane::builder().await;
     let mut tending = JoinSet::new();
@@ -419,13 +420,13 @@ async fn a_rollout_takes_few_writes() {
     patch(&plane, "web", image("two")).await;
     settled(&plane, "web", "be complete", is_complete).await;
     let second = (writes::<Deployment>(&plane, &since).await, writes::<ReplicaSet>(&plane, &since).await);
-    // With a surge of one, a pod comes and a pod goes three times. The set counts each, and the deployment counts what
-    // its sets do; one write is the test's own, and one ends the rollout.
+    // With a surge of one, a pod is created and one is deleted three times. The replica set reports each change, and
+    // the deployment reports the changes of its sets; one write is the test's own, and one completes the rollout.
     assert!(first.0 <= 6 && first.1 <= 6, "{first:?}");
     assert!(second.0 <= 14 && second.1 <= 22, "{second:?}");
 }
 
-/// How often objects of a kind have changed since a revision.
+/// The number of changes to objects of a kind since a resource version.
 async fn writes<K>(cluster: &TestCluster, since: &str) -> usize
 where
     K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
@@ -436,7 +437,7 @@ where
         + Send
         + 'static,
 {
-    // It ends by itself after a second.
+    // The watch ends by itself after a second.
     let params = WatchParams::default().timeout(1);
     let changes = Box::pin(cluster.api::<K>().watch(&params, since).await.unwrap());
     let changes: Vec<WatchEvent<K>> = changes.try_collect().await.unwrap();

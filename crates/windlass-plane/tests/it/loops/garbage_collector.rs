@@ -1,8 +1,8 @@
-//! The garbage collector over a server of its own.
+//! The garbage collector against a server.
 
-mod definitions;
-mod many;
-mod owners;
+mod custom_resources;
+mod dependents;
+mod many_dependents;
 
 use k8s_openapi::{
     api::core::v1::ConfigMap,
@@ -16,12 +16,12 @@ use kube::{
 use serde_json::json;
 use windlass_testing::{TestPlane, eventually};
 
-/// A plane with nothing but the collector.
+/// A plane that runs only the garbage collector.
 pub(crate) async fn plane() -> TestPlane {
     TestPlane::builder().controllers("garbage-collector-controller".parse().unwrap()).await
 }
 
-/// A reference to an object.
+/// An owner reference to an object.
 pub(crate) fn reference(kind: (&str, &str), meta: &ObjectMeta) -> OwnerReference {
     OwnerReference {
         api_version: kind.0.into(),
@@ -65,16 +65,17 @@ pub(crate) fn orphan() -> DeleteParams {
 }
 
 pub(crate) async fn gone(maps: &Api<ConfigMap>, name: &str) {
-    eventually(&format!("{name} is gone"), async || maps.get_opt(name).await.unwrap().is_none().then_some(())).await;
+    eventually(&format!("{name} is deleted"), async || maps.get_opt(name).await.unwrap().is_none().then_some(())).await;
 }
 
-/// What an object says of its owners, by name.
+/// The names of an object's owners.
 pub(crate) async fn owners(maps: &Api<ConfigMap>, name: &str) -> Vec<String> {
     let references = maps.get(name).await.unwrap().metadata.owner_references.unwrap_or_default();
     references.into_iter().map(|reference| reference.name).collect()
 }
 
-/// Waits until the collector has dealt with everything so far: an object without an owner goes after what came before.
+/// Waits until the collector has handled everything so far: an object with a missing owner is deleted after all that
+/// came before.
 pub(crate) async fn settled(maps: &Api<ConfigMap>) {
     for round in 0..3 {
         let name = format!("settled-{round}");

@@ -10,7 +10,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 use windlass_plane::{LoopOptions, Loops, Selection};
-use windlass_testing::{TestCluster, TestPlane, eventually};
+use windlass_testing::{TestPlane, TestCluster, eventually};
 
 fn selection() -> Selection {
     "daemonset-controller".parse().unwrap()
@@ -20,7 +20,7 @@ async fn create_node(cluster: &TestCluster, name: &str, disk: &str) {
     let node = json!({ "metadata": { "name": name, "labels": { "disk": disk } } });
     let node = serde_json::from_value(node).unwrap();
     Api::<Node>::all(cluster.client()).create(&PostParams::default(), &node).await.unwrap();
-    // A new node is not ready, and repels daemons until it is.
+    // A new node has the not-ready taint, which repels daemon pods until it is removed.
     patch_node(cluster, name, json!({ "spec": { "taints": null } })).await;
 }
 
@@ -105,7 +105,7 @@ fn rolling(unavailable: i32, surge: i32) -> Value {
 }
 
 #[tokio::test]
-async fn every_node_that_fits_has_a_pod() {
+async fn every_eligible_node_has_a_pod() {
     let plane = TestPlane::builder().controllers(selection()).await;
     create_node(&plane, "a", "ssd").await;
     create_node(&plane, "b", "hdd").await;
@@ -139,7 +139,7 @@ async fn a_failed_pod_is_replaced() {
     let pods = plane.api::<Pod>();
     let first = pods.list(&Default::default()).await.unwrap().items.remove(0);
     set_phase(&plane, &first, "Failed").await;
-    eventually("another one is made", async || {
+    eventually("another one is created", async || {
         let all = pods.list(&Default::default()).await.unwrap().items;
         (all.len() == 1 && all[0].metadata.uid != first.metadata.uid).then_some(())
     })
@@ -147,7 +147,7 @@ async fn a_failed_pod_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_roll_out_replaces_one_after_the_other_and_going_back_brings_back_the_revision() {
+async fn a_rollout_replaces_pods_one_by_one_and_a_rollback_reuses_the_revision() {
     let plane = TestPlane::builder().controllers(selection()).await;
     for node in ["a", "b"] {
         create_node(&plane, node, "ssd").await;
@@ -174,7 +174,7 @@ async fn a_roll_out_replaces_one_after_the_other_and_going_back_brings_back_the_
 }
 
 #[tokio::test]
-async fn a_surge_has_the_old_pod_stay_until_the_new_one_is_available() {
+async fn with_a_surge_the_old_pod_stays_until_the_new_one_is_available() {
     let plane = TestPlane::builder().controllers(selection()).await;
     create_node(&plane, "a", "ssd").await;
     create(&plane, rolling(0, 1), json!(null)).await;
@@ -188,7 +188,7 @@ async fn a_surge_has_the_old_pod_stay_until_the_new_one_is_available() {
 }
 
 #[tokio::test]
-async fn loops_that_start_in_the_middle_go_on() {
+async fn a_restarted_loop_continues_a_rollout() {
     let plane = TestPlane::builder().controllers(Selection::none()).await;
     let options = LoopOptions { controllers: selection(), ..LoopOptions::default() };
     let server = plane.server().unwrap();

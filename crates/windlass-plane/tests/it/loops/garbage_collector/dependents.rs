@@ -1,4 +1,4 @@
-//! What becomes of dependents.
+//! Deletion and orphaning of dependents.
 
 use k8s_openapi::api::{
     core::v1::{ConfigMap, Event, Namespace, Secret},
@@ -13,7 +13,7 @@ use windlass_testing::{TestCluster, eventually};
 use super::*;
 
 #[tokio::test]
-async fn dependents_of_dependents_go_with_the_owner() {
+async fn dependents_of_dependents_are_deleted_with_the_owner() {
     let plane = plane().await;
     let (maps, secrets) = (plane.api::<ConfigMap>(), plane.api::<Secret>());
     let owner = map(&maps, "owner", vec![]).await;
@@ -25,13 +25,13 @@ async fn dependents_of_dependents_go_with_the_owner() {
     map(&maps, "other", vec![]).await;
     maps.delete("owner", &DeleteParams::background()).await.unwrap();
     gone(&maps, "child").await;
-    eventually("the secret is gone", async || secrets.get_opt("grandchild").await.unwrap().is_none().then_some(()))
+    eventually("the secret is deleted", async || secrets.get_opt("grandchild").await.unwrap().is_none().then_some(()))
         .await;
     maps.get("other").await.unwrap();
 }
 
 #[tokio::test]
-async fn in_the_foreground_an_owner_waits_for_dependents_that_block_it() {
+async fn foreground_deletion_waits_for_blocking_dependents() {
     let plane = plane().await;
     let maps = plane.api::<ConfigMap>();
     let owner = map(&maps, "owner", vec![]).await;
@@ -49,14 +49,14 @@ async fn in_the_foreground_an_owner_waits_for_dependents_that_block_it() {
     assert_eq!(maps.get("owner").await.unwrap().metadata.finalizers.unwrap(), ["foregroundDeletion"]);
     set_finalizers(&maps, "blocks", &[]).await;
     gone(&maps, "owner").await;
-    // It waits for nobody's pleasure but its own.
+    // Without `blockOwnerDeletion`, the owner does not wait for it.
     maps.get("does-not").await.unwrap();
     set_finalizers(&maps, "does-not", &[]).await;
     gone(&maps, "does-not").await;
 }
 
 #[tokio::test]
-async fn a_tree_goes_in_the_foreground_from_its_leaves() {
+async fn foreground_deletion_of_a_tree_starts_at_the_leaves() {
     let plane = plane().await;
     let maps = plane.api::<ConfigMap>();
     let root = map(&maps, "root", vec![]).await;
@@ -90,7 +90,7 @@ async fn a_circle_that_waits_for_itself_goes() {
 }
 
 #[tokio::test]
-async fn orphans_stay_and_forget_their_owner() {
+async fn orphans_stay_and_lose_their_owner_reference() {
     let plane = plane().await;
     let maps = plane.api::<ConfigMap>();
     let owner = map(&maps, "owner", vec![]).await;
@@ -105,7 +105,7 @@ async fn orphans_stay_and_forget_their_owner() {
 }
 
 #[tokio::test]
-async fn a_dependent_goes_with_its_last_owner() {
+async fn a_dependent_is_deleted_with_its_last_owner() {
     let plane = plane().await;
     let maps = plane.api::<ConfigMap>();
     let (one, two) = (map(&maps, "one", vec![]).await, map(&maps, "two", vec![]).await);
@@ -117,7 +117,7 @@ async fn a_dependent_goes_with_its_last_owner() {
 }
 
 #[tokio::test]
-async fn an_owner_that_waits_is_forgotten_by_a_dependent_that_has_another() {
+async fn a_dependent_with_another_owner_drops_the_reference_to_a_waiting_owner() {
     let plane = plane().await;
     let maps = plane.api::<ConfigMap>();
     let (one, two) = (map(&maps, "one", vec![]).await, map(&maps, "two", vec![]).await);
@@ -129,7 +129,7 @@ async fn an_owner_that_waits_is_forgotten_by_a_dependent_that_has_another() {
 }
 
 #[tokio::test]
-async fn an_owner_that_never_was_keeps_nobody() {
+async fn a_dependent_of_a_missing_owner_is_deleted() {
     let plane = plane().await;
     let maps = plane.api::<ConfigMap>();
     let solid = map(&maps, "solid", vec![]).await;
@@ -140,8 +140,10 @@ async fn an_owner_that_never_was_keeps_nobody() {
     map(&maps, "of-both", vec![never, of_map(&solid)]).await;
     gone(&maps, "of-another-uid").await;
     gone(&maps, "of-another-name").await;
-    eventually("the wrong owner is forgotten", async || (owners(&maps, "of-both").await == ["solid"]).then_some(()))
-        .await;
+    eventually("the wrong owner reference is removed", async || {
+        (owners(&maps, "of-both").await == ["solid"]).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -160,7 +162,7 @@ async fn a_new_owner_of_the_old_name_is_not_the_old_one() {
 }
 
 #[tokio::test]
-async fn objects_of_the_cluster_own_objects_of_namespaces() {
+async fn cluster_scoped_objects_can_own_namespaced_ones() {
     let plane = plane().await;
     let maps = plane.api::<ConfigMap>();
     let roles: Api<ClusterRole> = Api::all(plane.client());
@@ -177,11 +179,11 @@ async fn objects_of_the_cluster_own_objects_of_namespaces() {
     maps.get("child").await.unwrap();
     roles.delete("owner", &DeleteParams::background()).await.unwrap();
     gone(&maps, "child").await;
-    eventually("the role is gone", async || roles.get_opt("sibling").await.unwrap().is_none().then_some(())).await;
+    eventually("the role is deleted", async || roles.get_opt("sibling").await.unwrap().is_none().then_some(())).await;
 }
 
 #[tokio::test]
-async fn an_object_of_the_cluster_with_an_owner_in_a_namespace_stays() {
+async fn a_cluster_scoped_object_with_a_namespaced_owner_stays() {
     let plane = plane().await;
     let maps = plane.api::<ConfigMap>();
     let owner = map(&maps, "owner", vec![]).await;
@@ -197,7 +199,7 @@ async fn an_object_of_the_cluster_with_an_owner_in_a_namespace_stays() {
 }
 
 #[tokio::test]
-async fn an_owner_in_another_namespace_does_not_count_and_is_told_of() {
+async fn an_owner_in_another_namespace_is_ignored_and_reported() {
     let plane = plane().await;
     let far = TestCluster::unique("far");
     let mut namespace = Namespace::default();
@@ -211,7 +213,10 @@ async fn an_owner_in_another_namespace_does_not_count_and_is_told_of() {
     map(&maps, "bad", vec![of_map(&owner)]).await;
     map(&maps, "shared", vec![of_map(&owner), of_map(&near)]).await;
     gone(&maps, "bad").await;
-    eventually("the far owner is forgotten", async || (owners(&maps, "shared").await == ["near"]).then_some(())).await;
+    eventually("the far owner reference is removed", async || {
+        (owners(&maps, "shared").await == ["near"]).then_some(())
+    })
+    .await;
     far.get("good").await.unwrap();
     let events: Api<Event> = plane.api();
     let note = format!(

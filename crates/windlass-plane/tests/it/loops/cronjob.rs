@@ -1,4 +1,4 @@
-//! Cron jobs, in days that pass at once.
+//! Cron jobs, in virtual time.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use kube::{
 };
 use serde_json::{Value, json};
 use windlass_plane::{LoopOptions, Loops, Selection};
-use windlass_testing::{TestCluster, TestPlane, eventually};
+use windlass_testing::{TestPlane, TestCluster, eventually};
 
 const HOUR: u64 = 3600;
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 
-/// A cron job and what it makes, as a test sees them.
+/// A cron job and its jobs.
 struct Bench {
     cron_jobs: Api<CronJob>,
     jobs: Api<Job>,
@@ -56,7 +56,7 @@ impl Bench {
         serde_json::to_value(self.cron_jobs.get("cron").await.unwrap().status.unwrap_or_default()).unwrap()
     }
 
-    /// Lets the pods of the running jobs succeed.
+    /// Makes the pods of the running jobs succeed.
     async fn succeed(&self) {
         let patch = Patch::Merge(json!({"status": {"phase": "Succeeded"}}));
         for pod in self.pods.list(&ListParams::default()).await.unwrap() {
@@ -66,7 +66,7 @@ impl Bench {
     }
 }
 
-/// Only the loops that matter: the others would live through all these hours, too.
+/// Only the loops under test: the others would also run through all these hours.
 fn controllers() -> Selection {
     "job-controller,cronjob-controller".parse().unwrap()
 }
@@ -75,12 +75,12 @@ async fn plane() -> TestPlane {
     TestPlane::builder().controllers(controllers()).virtual_time().await
 }
 
-/// Sleeps until a minute of the hour has come and the loops have dealt with it.
+/// Sleeps until a minute of the hour, and until the loops have handled it.
 async fn until_minute(minute: i64) {
     until(minute * 60, 3600).await;
 }
 
-/// The same of a second of a period.
+/// Sleeps until a second of a period.
 async fn until(second: i64, period: i64) {
     let left = (second - windlass_clock::now().as_second()).rem_euclid(period);
     tokio::time::sleep(Duration::from_secs(u64::try_from(left).unwrap() + 5)).await;
@@ -132,17 +132,17 @@ async fn check_policy(policy: &str, running: usize) {
 }
 
 #[tokio::test]
-async fn runs_may_overlap_if_that_is_allowed() {
+async fn concurrency_policy_allow_lets_jobs_overlap() {
     check_policy("Allow", 3).await;
 }
 
 #[tokio::test]
-async fn runs_wait_for_each_other_if_they_must_not_overlap() {
+async fn concurrency_policy_forbid_skips_overlapping_jobs() {
     check_policy("Forbid", 1).await;
 }
 
 #[tokio::test]
-async fn a_run_takes_the_place_of_the_one_before_if_it_is_to() {
+async fn concurrency_policy_replace_deletes_the_previous_job() {
     check_policy("Replace", 1).await;
 }
 
@@ -160,17 +160,17 @@ async fn check_forbidden(deadline: Value, started: usize) {
 }
 
 #[tokio::test]
-async fn a_run_that_was_forbidden_starts_when_it_may() {
+async fn a_skipped_job_starts_when_the_previous_one_has_finished() {
     check_forbidden(json!(null), 2).await;
 }
 
 #[tokio::test]
-async fn a_run_that_was_forbidden_for_too_long_does_not_start() {
+async fn a_skipped_job_does_not_start_after_its_deadline() {
     check_forbidden(json!(60), 1).await;
 }
 
 #[tokio::test]
-async fn a_suspended_one_starts_nothing_and_makes_up_for_the_newest() {
+async fn a_resumed_cron_job_starts_only_the_most_recent_missed_job() {
     let plane = plane().await;
     let bench = Bench::new(&plane);
     bench.create(json!({"schedule": "0 * * * *", "suspend": true})).await;
@@ -186,23 +186,23 @@ async fn a_suspended_one_starts_nothing_and_makes_up_for_the_newest() {
 }
 
 #[tokio::test]
-async fn a_schedule_is_of_its_zone_and_a_changed_one_counts_from_its_next_time_on() {
+async fn a_schedule_uses_its_time_zone_and_a_changed_one_starts_at_its_next_time() {
     let plane = plane().await;
     let bench = Bench::new(&plane);
-    // Whatever the time is, seven o'clock is far away from now on.
+    // Whatever the current time, seven o'clock is now far away.
     until(12 * 3600, 86_400).await;
     bench.create(json!({"schedule": "30 12 * * *", "timeZone": "Asia/Kolkata"})).await;
     tokio::time::sleep(Duration::from_secs(24 * HOUR)).await;
     let jobs = bench.jobs().await;
     assert_eq!(jobs.len(), 1);
-    // Half past twelve there is seven o'clock in UTC.
+    // Half past twelve in that time zone is seven o'clock UTC.
     let annotation = &jobs[0].metadata.annotations.as_ref().unwrap()[SCHEDULED];
     assert!(annotation.ends_with("T12:30:00+05:30"), "{annotation}");
     let scheduled: Timestamp = annotation.parse().unwrap();
     assert_eq!(scheduled.as_second() % 86_400, 7 * 3600);
     bench.succeed().await;
     until_minute(50).await;
-    // It would have been due since.
+    // It would have been due in the meantime.
     bench.change(json!({"schedule": "10 * * * *"})).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(bench.jobs().await.len(), 1);
@@ -211,7 +211,7 @@ async fn a_schedule_is_of_its_zone_and_a_changed_one_counts_from_its_next_time_o
 }
 
 #[tokio::test]
-async fn a_job_that_is_deleted_is_not_active_any_more() {
+async fn a_deleted_job_is_no_longer_active() {
     let plane = plane().await;
     let bench = Bench::new(&plane);
     bench.create(json!({"schedule": "0 * * * *"})).await;
@@ -219,14 +219,14 @@ async fn a_job_that_is_deleted_is_not_active_any_more() {
     let job = bench.jobs().await.pop().unwrap();
     assert_eq!(bench.status().await["active"][0]["name"].as_str(), job.metadata.name.as_deref());
     bench.jobs.delete(job.metadata.name.as_deref().unwrap(), &DeleteParams::background()).await.unwrap();
-    eventually("it is forgotten", async || bench.status().await["active"].is_null().then_some(())).await;
-    // Its time is over: it is not made again.
+    eventually("it reference is removed", async || bench.status().await["active"].is_null().then_some(())).await;
+    // The starting deadline has passed: the job is not created.
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert!(bench.jobs().await.is_empty());
 }
 
 #[tokio::test]
-async fn a_restart_makes_up_for_one_run_and_makes_none_twice() {
+async fn a_restarted_loop_starts_one_missed_job_and_none_twice() {
     tokio::time::pause();
     let _time = windlass_clock::virtual_time();
     let cluster = TestCluster::start().await;
@@ -238,7 +238,7 @@ async fn a_restart_makes_up_for_one_run_and_makes_none_twice() {
     until_minute(0).await;
     assert_eq!(bench.jobs().await.len(), 1);
     loops.stop().await;
-    // As if it had stopped before it wrote down what it had started.
+    // As if the loop had stopped before recording the job that it had started.
     let forgotten = Patch::Merge(json!({"status": {"active": null, "lastScheduleTime": null}}));
     bench.cron_jobs.patch_status("cron", &PatchParams::default(), &forgotten).await.unwrap();
     let loops = Loops::start(server, &options);

@@ -1,4 +1,4 @@
-//! Namespaces that are deleted.
+//! Deletion of namespaces.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret};
 use kube::{
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use windlass_plane::{LoopOptions, Loops, Selection};
 use windlass_testing::{TestPlane, eventually};
 
-use crate::garbage_collector::{custom, custom_object, definition, foreground, map, of_map, set_finalizers};
+use super::garbage_collector::{custom, custom_object, definition, foreground, map, of_map, set_finalizers};
 
 async fn plane() -> TestPlane {
     TestPlane::builder().controllers("namespace-controller".parse().unwrap()).await
@@ -25,13 +25,13 @@ async fn delete(plane: &TestPlane) {
 
 async fn gone(plane: &TestPlane) {
     let namespaces = namespaces(plane);
-    eventually("the namespace is gone", async || {
+    eventually("the namespace is deleted", async || {
         namespaces.get_opt(plane.namespace()).await.unwrap().is_none().then_some(())
     })
     .await;
 }
 
-/// The conditions that hold something up, once there are any.
+/// The conditions that explain what blocks the deletion, once there are any.
 async fn hindrances(plane: &TestPlane) -> Vec<(String, String)> {
     let namespaces = namespaces(plane);
     eventually("there are conditions", async || {
@@ -43,7 +43,7 @@ async fn hindrances(plane: &TestPlane) -> Vec<(String, String)> {
     .await
 }
 
-/// A pod that is somewhere, so that it must be ended before it is gone.
+/// A pod bound to a node, so that it must be terminated before it is removed.
 async fn bound_pod(plane: &TestPlane, name: &str, more: Value) -> Pod {
     let mut pod = json!({
         "metadata": {"name": name},
@@ -68,7 +68,7 @@ async fn kill(pods: &Api<Pod>, name: &str) {
 }
 
 #[tokio::test]
-async fn everything_in_a_namespace_goes_with_it() {
+async fn a_namespace_is_deleted_with_everything_in_it() {
     let plane = plane().await;
     plane.define_as(&definition("foos", "Foo", "Namespaced")).await;
     let (maps, secrets, foos) = (plane.api::<ConfigMap>(), plane.api::<Secret>(), custom(&plane, "foos", "Foo"));
@@ -88,7 +88,7 @@ async fn everything_in_a_namespace_goes_with_it() {
 }
 
 #[tokio::test]
-async fn a_namespace_that_comes_back_is_empty_and_stays() {
+async fn a_recreated_namespace_is_empty_and_stays() {
     let plane = plane().await;
     let maps = plane.api::<ConfigMap>();
     map(&maps, "map", vec![]).await;
@@ -104,7 +104,7 @@ async fn a_namespace_that_comes_back_is_empty_and_stays() {
 }
 
 #[tokio::test]
-async fn what_is_held_holds_the_namespace_and_is_told() {
+async fn objects_with_finalizers_block_the_namespace_and_are_reported() {
     let plane = plane().await;
     plane.define_as(&definition("foos", "Foo", "Namespaced")).await;
     let (maps, foos) = (plane.api::<ConfigMap>(), custom(&plane, "foos", "Foo"));
@@ -147,7 +147,7 @@ async fn release(foos: &Api<DynamicObject>, name: &str) {
 }
 
 #[tokio::test]
-async fn pods_go_before_what_they_need() {
+async fn pods_are_deleted_before_the_objects_they_depend_on() {
     let plane = plane().await;
     let (maps, pods) = (plane.api::<ConfigMap>(), plane.api::<Pod>());
     map(&maps, "settings", vec![]).await;
@@ -162,11 +162,11 @@ async fn pods_go_before_what_they_need() {
 }
 
 #[tokio::test]
-async fn a_pod_that_takes_too_long_is_told_of() {
+async fn a_pod_that_terminates_too_slowly_is_reported() {
     let plane = plane().await;
     let pods = plane.api::<Pod>();
     bound_pod(&plane, "pod", json!({"spec": {"terminationGracePeriodSeconds": 0}})).await;
-    // Without a finalizer and without time left it should be gone; something on its node does not end it.
+    // It has no finalizer and its grace period is over, but nothing on its node terminates it.
     bound_pod(&plane, "late", json!({"spec": {"terminationGracePeriodSeconds": 1}})).await;
     delete(&plane).await;
     let expected = format!(
@@ -175,7 +175,7 @@ async fn a_pod_that_takes_too_long_is_told_of() {
         plane.namespace()
     );
     let namespaces = namespaces(&plane);
-    eventually("it is told", async || {
+    eventually("it is reported", async || {
         let conditions = namespaces.get(plane.namespace()).await.unwrap().status?.conditions?;
         let told = conditions.iter().find(|condition| condition.type_ == "NamespaceDeletionContentFailure")?;
         (told.status == "True" && told.message.as_deref() == Some(&expected)).then_some(())
@@ -186,7 +186,7 @@ async fn a_pod_that_takes_too_long_is_told_of() {
 }
 
 #[tokio::test]
-async fn somebody_else_may_keep_an_empty_namespace() {
+async fn another_finalizer_keeps_an_empty_namespace() {
     let plane = plane().await;
     let namespaces = namespaces(&plane);
     let kept: Namespace = serde_json::from_value(json!({
@@ -195,7 +195,7 @@ async fn somebody_else_may_keep_an_empty_namespace() {
     .unwrap();
     namespaces.create(&PostParams::default(), &kept).await.unwrap();
     namespaces.delete("kept", &DeleteParams::default()).await.unwrap();
-    let mut left = eventually("ours is taken out", async || {
+    let mut left = eventually("our finalizer is removed", async || {
         let kept = namespaces.get("kept").await.unwrap();
         let finalizers = kept.spec.clone()?.finalizers?;
         (finalizers == ["example.com/a", "example.com/b"]).then_some(kept)
@@ -203,13 +203,12 @@ async fn somebody_else_may_keep_an_empty_namespace() {
     .await;
     left.spec = Some(Default::default());
     namespaces.replace_subresource("finalize", "kept", &PostParams::default(), &left).await.unwrap();
-    eventually("it is gone", async || namespaces.get_opt("kept").await.unwrap().is_none().then_some(())).await;
+    eventually("it is deleted", async || namespaces.get_opt("kept").await.unwrap().is_none().then_some(())).await;
 }
 
 #[tokio::test]
-async fn a_namespace_owns_and_waits_as_others_do() {
-    let plane =
-        TestPlane::builder().controllers("namespace-controller,garbage-collector-controller".parse().unwrap()).await;
+async fn a_namespace_can_own_objects_and_wait_for_dependents() {
+    let plane = TestPlane::builder().controllers("namespace-controller,garbage-collector-controller".parse().unwrap()).await;
     let namespaces = namespaces(&plane);
     let owner = map(&plane.api(), "owner", vec![]).await;
     map(&plane.api(), "child", vec![of_map(&owner)]).await;
@@ -218,7 +217,7 @@ async fn a_namespace_owns_and_waits_as_others_do() {
 }
 
 #[tokio::test]
-async fn whoever_comes_next_empties_what_another_left() {
+async fn a_restarted_loop_finishes_the_deletion() {
     let plane = TestPlane::builder().controllers(Selection::none()).await;
     let server = plane.server().expect("a test of loops must have its own server").clone();
     let options = LoopOptions { controllers: "namespace-controller".parse().unwrap(), ..LoopOptions::default() };
@@ -235,7 +234,7 @@ async fn whoever_comes_next_empties_what_another_left() {
 }
 
 #[tokio::test]
-async fn two_hundred_namespaces_go_together() {
+async fn two_hundred_namespaces_are_deleted_at_once() {
     let plane = plane().await;
     let namespaces = namespaces(&plane);
     for at in 0..200 {
@@ -245,7 +244,7 @@ async fn two_hundred_namespaces_go_together() {
         map(&Api::namespaced(plane.client(), &format!("many-{at}")), "map", vec![]).await;
         namespaces.delete(&format!("many-{at}"), &DeleteParams::default()).await.unwrap();
     }
-    eventually("all are gone", async || {
+    eventually("all are deleted", async || {
         let left = namespaces.list_metadata(&Default::default()).await.unwrap().items;
         (!left.iter().any(|namespace| namespace.metadata.name.as_ref().unwrap().starts_with("many-"))).then_some(())
     })

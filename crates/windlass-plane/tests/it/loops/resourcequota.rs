@@ -1,4 +1,4 @@
-//! Quotas: what the server charges and the loop counts.
+//! Resource quotas: usage that admission charges and the loop recalculates.
 
 use k8s_openapi::{
     api::core::v1::{ConfigMap, Pod, ResourceQuota, Service},
@@ -48,7 +48,7 @@ fn map(name: &str) -> ConfigMap {
 }
 
 #[tokio::test]
-async fn pods_are_charged_when_they_are_made_and_given_back_when_they_end_or_go() {
+async fn usage_counts_pods_until_they_end_or_are_deleted() {
     let plane = limited(json!({"hard": {"pods": "2", "requests.cpu": "1", "count/pods": "9"}})).await;
     until_used(&plane, json!({"pods": "0", "requests.cpu": "0", "count/pods": "0"})).await;
     let pods: Api<Pod> = plane.api();
@@ -68,7 +68,7 @@ async fn pods_are_charged_when_they_are_made_and_given_back_when_they_end_or_go(
 }
 
 #[tokio::test]
-async fn what_was_there_before_the_quota_is_counted() {
+async fn objects_older_than_the_quota_are_counted() {
     let plane = TestPlane::builder().controllers("resourcequota-controller".parse().unwrap()).await;
     plane.api::<ConfigMap>().create(&PostParams::default(), &map("a")).await.unwrap();
     let service = json!({"metadata": {"name": "s"}, "spec": {"type": "NodePort", "ports": [{"port": 80}]}});
@@ -78,7 +78,7 @@ async fn what_was_there_before_the_quota_is_counted() {
 }
 
 #[tokio::test]
-async fn a_changed_quota_counts_what_it_limits_now() {
+async fn a_changed_quota_counts_its_new_resources() {
     let plane = limited(json!({"hard": {"pods": "1"}})).await;
     until_used(&plane, json!({"pods": "0"})).await;
     let hard = Patch::Merge(json!({"spec": {"hard": {"pods": null, "configmaps": "1"}}}));
@@ -87,7 +87,7 @@ async fn a_changed_quota_counts_what_it_limits_now() {
 }
 
 #[tokio::test]
-async fn things_that_are_only_counted_are_given_back_too() {
+async fn object_counts_decrease_on_deletion() {
     let plane = limited(json!({"hard": {"count/configmaps": "2"}})).await;
     until_used(&plane, json!({"count/configmaps": "0"})).await;
     let maps: Api<ConfigMap> = plane.api();
@@ -101,9 +101,9 @@ async fn things_that_are_only_counted_are_given_back_too() {
 }
 
 #[tokio::test]
-async fn custom_resources_are_limited_once_they_are_defined() {
+async fn custom_resources_are_limited_once_their_crd_exists() {
     let plane = limited(json!({"hard": {"count/foos.example.com": "1"}})).await;
-    eventually("the quota was looked at", async || {
+    eventually("the quota was reconciled", async || {
         let status = plane.api::<ResourceQuota>().get("q").await.unwrap().status?;
         status.hard.filter(|hard| hard.contains_key("count/foos.example.com"))
     })
@@ -130,7 +130,7 @@ async fn custom_resources_are_limited_once_they_are_defined() {
 }
 
 #[tokio::test]
-async fn scopes_tell_pods_apart() {
+async fn scopes_select_the_pods_that_count() {
     let plane = limited(json!({"hard": {"pods": "5"}, "scopes": ["BestEffort"]})).await;
     until_used(&plane, json!({"pods": "0"})).await;
     let pods: Api<Pod> = plane.api();

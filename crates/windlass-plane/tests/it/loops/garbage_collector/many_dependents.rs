@@ -1,4 +1,4 @@
-//! Many dependents, and a collector that is stopped on the way.
+//! Many dependents, and a collector that is stopped midway.
 
 use kube::api::ListParams;
 use windlass_plane::{LoopOptions, Loops, Selection};
@@ -6,7 +6,7 @@ use windlass_testing::eventually;
 
 use super::*;
 
-/// The server's newest revision: it grows by one with each write.
+/// The server's latest revision, which grows by one with each write.
 async fn revision(maps: &Api<ConfigMap>) -> u64 {
     let list = maps.list_metadata(&ListParams::default()).await.unwrap();
     list.metadata.resource_version.unwrap().parse().unwrap()
@@ -37,14 +37,14 @@ async fn ten_thousand_dependents_take_one_write_each() {
     let before = revision(&maps).await;
     maps.delete("owner", &foreground()).await.unwrap();
     gone(&maps, "owner").await;
-    eventually("all are gone", async || (left(&maps).await == 0).then_some(())).await;
-    // The mark, the finalizer and the end of the owner, and one for each dependent.
+    eventually("all are deleted", async || (left(&maps).await == 0).then_some(())).await;
+    // The deletion timestamp, the finalizer and the removal of the owner, and one write per dependent.
     let writes = revision(&maps).await - before;
     assert!((10_002..=10_010).contains(&writes), "{writes}");
 }
 
 #[tokio::test]
-async fn whoever_comes_next_goes_on_where_another_stopped() {
+async fn a_restarted_collector_continues() {
     let plane = TestPlane::builder().controllers(Selection::none()).await;
     let server = plane.server().expect("a test of loops must have its own server").clone();
     let options =
@@ -57,13 +57,13 @@ async fn whoever_comes_next_goes_on_where_another_stopped() {
 
     let first = Loops::start(&server, &options);
     maps.delete("owner", &foreground()).await.unwrap();
-    eventually("some are gone", async || (left(&maps).await < 300).then_some(())).await;
+    eventually("some are deleted", async || (left(&maps).await < 300).then_some(())).await;
     drop(first);
-    // Begun while nobody collects.
+    // Started while no collector runs.
     maps.delete("orphaned", &orphan()).await.unwrap();
     let _second = Loops::start(&server, &options);
     gone(&maps, "owner").await;
     gone(&maps, "orphaned").await;
-    eventually("all are gone", async || (left(&maps).await == 0).then_some(())).await;
+    eventually("all are deleted", async || (left(&maps).await == 0).then_some(())).await;
     assert!(owners(&maps, "orphan").await.is_empty());
 }

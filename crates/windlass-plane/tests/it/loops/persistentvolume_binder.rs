@@ -1,4 +1,4 @@
-//! Claims find volumes, keep them, and give them back.
+//! Binding, releasing and reclaiming persistent volumes.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use kube::{
 use serde_json::{Value, json};
 use windlass_testing::{TestPlane, eventually};
 
-use crate::nodes::{create, is_ready, pod};
+use crate::nodes::simulated::{create, is_ready, pod};
 
 fn volumes(plane: &TestPlane) -> Api<PersistentVolume> {
     Api::all(plane.client())
@@ -70,7 +70,7 @@ async fn event(plane: &TestPlane, reason: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_claim_takes_the_smallest_volume_and_gives_it_back() {
+async fn a_claim_binds_the_smallest_volume_and_releases_it() {
     let plane = TestPlane::builder().await;
     make_volume(&plane, "large", json!({"capacity": {"storage": "50Gi"}})).await;
     make_volume(&plane, "small", json!({"persistentVolumeReclaimPolicy": "Delete"})).await;
@@ -91,8 +91,10 @@ async fn a_claim_takes_the_smallest_volume_and_gives_it_back() {
     assert_eq!(volume.spec.unwrap().claim_ref.unwrap().uid, uid);
 
     plane.api::<PersistentVolumeClaim>().delete("data", &DeleteParams::default()).await.unwrap();
-    eventually("the volume goes", async || volumes(&plane).get_opt("small").await.unwrap().is_none().then_some(()))
-        .await;
+    eventually("the volume is deleted", async || {
+        volumes(&plane).get_opt("small").await.unwrap().is_none().then_some(())
+    })
+    .await;
 
     make_claim(&plane, "data", json!({})).await;
     assert_eq!(bound(&plane, "data").await.spec.unwrap().volume_name.as_deref(), Some("large"));
@@ -100,7 +102,7 @@ async fn a_claim_takes_the_smallest_volume_and_gives_it_back() {
     let kept = phase(&plane, "large", "Released").await;
     assert!(kept.spec.unwrap().claim_ref.is_some());
     make_claim(&plane, "data", json!({})).await;
-    // What somebody else has written to is nobody's until somebody looks at it.
+    // A released volume with data is not available again until the claim reference is removed.
     let patch = json!({"spec": {"claimRef": null}});
     volumes(&plane).patch("large", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     assert_eq!(bound(&plane, "data").await.spec.unwrap().volume_name.as_deref(), Some("large"));
@@ -151,7 +153,7 @@ async fn a_claim_that_loses_its_volume_says_so() {
 }
 
 #[tokio::test]
-async fn without_a_volume_a_claim_asks_whoever_makes_them() {
+async fn a_claim_without_a_volume_asks_for_its_provisioner() {
     let plane = TestPlane::builder().await;
     make_class(&plane, "outside", "example.com/disk", "Immediate", json!({})).await;
     make_class(&plane, "late", "example.com/disk", "WaitForFirstConsumer", json!({})).await;
@@ -175,7 +177,7 @@ async fn without_a_volume_a_claim_asks_whoever_makes_them() {
     create(&plane, &pod("p", uses)).await;
     assert_eq!(event(&plane, "WaitForPodScheduled").await, "waiting for pod p to be scheduled");
     assert_eq!(claims.get("waits").await.unwrap().status.unwrap().phase.as_deref(), Some("Pending"));
-    // A class that comes later is for those that said nothing.
+    // A default class that is created later applies to claims without a class.
     make_claim(&plane, "any", json!({"storageClassName": null})).await;
     let default = json!({"storageclass.kubernetes.io/is-default-class": "true"});
     make_class(&plane, "default", "example.com/disk", "Immediate", default).await;
@@ -187,7 +189,7 @@ async fn without_a_volume_a_claim_asks_whoever_makes_them() {
 }
 
 #[tokio::test]
-async fn simulated_nodes_make_volumes_when_they_are_wanted() {
+async fn simulated_nodes_provision_volumes() {
     let plane = TestPlane::builder().nodes(1).await;
     make_class(&plane, "late", "example.com/disk", "WaitForFirstConsumer", json!({})).await;
     make_class(&plane, "local", "kubernetes.io/no-provisioner", "WaitForFirstConsumer", json!({})).await;
@@ -209,11 +211,12 @@ async fn simulated_nodes_make_volumes_when_they_are_wanted() {
     assert!(made.starts_with("pvc-"), "{made}");
     plane.api::<Pod>().delete("late", &DeleteParams::default().grace_period(0)).await.unwrap();
     claims.delete("late", &DeleteParams::default()).await.unwrap();
-    eventually("its volume goes", async || volumes(&plane).get_opt(&made).await.unwrap().is_none().then_some(())).await;
+    eventually("its volume is deleted", async || volumes(&plane).get_opt(&made).await.unwrap().is_none().then_some(()))
+        .await;
 }
 
 #[tokio::test]
-async fn nothing_is_written_about_what_is_bound() {
+async fn bound_volumes_and_claims_are_not_written_again() {
     let plane = TestPlane::builder().nodes(1).virtual_time().await;
     for number in 0..10 {
         make_claim(&plane, &format!("data-{number}"), json!({"storageClassName": null})).await;

@@ -10,7 +10,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 use windlass_plane::{LoopOptions, Loops, Selection};
-use windlass_testing::{TestCluster, TestPlane, eventually};
+use windlass_testing::{TestPlane, TestCluster, eventually};
 
 async fn plane() -> TestPlane {
     TestPlane::builder().controllers(selection()).await
@@ -39,7 +39,7 @@ async fn patch(cluster: &TestCluster, spec: Value) -> StatefulSet {
     cluster.api::<StatefulSet>().patch("db", &PatchParams::default(), &patch).await.unwrap()
 }
 
-/// The pods, by name: those that are not on their way out.
+/// The pods that are not terminating, by name.
 async fn pods(cluster: &TestCluster) -> Vec<Pod> {
     let mut pods = cluster.api::<Pod>().list(&Default::default()).await.unwrap().items;
     pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());
@@ -63,7 +63,7 @@ async fn set_phase(cluster: &TestCluster, name: &str, phase: &str) {
     cluster.api::<Pod>().patch_status(name, &PatchParams::default(), &Patch::Strategic(status)).await.unwrap();
 }
 
-/// Waits for these pods; makes all of them ready.
+/// Waits for these pods and makes all of them ready.
 async fn expect_pods(cluster: &TestCluster, expected: &str) {
     eventually(&format!("there are {expected}"), async || (shown(cluster).await == expected).then_some(())).await;
     for pod in pods(cluster).await {
@@ -118,7 +118,7 @@ async fn an_ordered_set_grows_one_by_one_and_shrinks_from_the_end() {
 }
 
 #[tokio::test]
-async fn claims_go_with_their_pods_and_their_set_if_it_says_so() {
+async fn the_retention_policy_deletes_claims_with_their_pods_or_set() {
     let plane = plane().await;
     create(
         &plane,
@@ -140,12 +140,12 @@ async fn claims_go_with_their_pods_and_their_set_if_it_says_so() {
     .await;
     patch(&plane, json!({ "replicas": 1 })).await;
     expect_pods(&plane, "db-0=one").await;
-    // What protects claims that are in use is another loop.
+    // The finalizer that protects claims in use belongs to another loop.
     for name in ["data-db-1", "data-db-0"] {
         let patch = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
         let _ = claims.patch(name, &PatchParams::default(), &patch).await;
     }
-    eventually("the claim of the pod is gone", async || {
+    eventually("the claim of the pod is deleted", async || {
         let all = claims.list(&Default::default()).await.unwrap().items;
         (all.iter().map(ResourceExt::name_any).collect::<Vec<_>>() == ["data-db-0"]).then_some(())
     })
@@ -154,7 +154,7 @@ async fn claims_go_with_their_pods_and_their_set_if_it_says_so() {
 }
 
 #[tokio::test]
-async fn a_roll_out_respects_the_partition_and_going_back_brings_back_the_revision() {
+async fn a_rollout_respects_the_partition_and_a_rollback_reuses_the_revision() {
     let plane = plane().await;
     create(&plane, json!({ "replicas": 3, "podManagementPolicy": "Parallel" })).await;
     expect_pods(&plane, "db-0=one db-1=one db-2=one").await;
@@ -170,7 +170,7 @@ async fn a_roll_out_respects_the_partition_and_going_back_brings_back_the_revisi
     let before = revisions(&plane).await;
     assert_eq!(before.len(), 2);
 
-    // A pod below the partition is of the current revision still.
+    // A pod below the partition still has the current revision.
     plane.api::<Pod>().delete("db-0", &DeleteParams::default()).await.unwrap();
     eventually("it is back", async || {
         let back = pods(&plane).await.into_iter().find(|pod| pod.name_any() == "db-0")?;
@@ -196,7 +196,7 @@ async fn a_roll_out_respects_the_partition_and_going_back_brings_back_the_revisi
 }
 
 #[tokio::test]
-async fn revisions_beyond_the_limit_go() {
+async fn revisions_beyond_the_limit_are_deleted() {
     let plane = plane().await;
     create(&plane, json!({ "replicas": 0, "revisionHistoryLimit": 1 })).await;
     status(&plane, "it is seen", |status| status["observedGeneration"] == 1).await;
@@ -229,12 +229,12 @@ async fn a_failed_pod_is_replaced_and_orphans_are_adopted() {
     assert_eq!(adopted.owner_references()[0].name, "db");
     let uid = pods.get("db-0").await.unwrap().metadata.uid;
     set_phase(&plane, "db-0", "Failed").await;
-    eventually("another one is made", async || {
+    eventually("another one is created", async || {
         let pod = pods.get_opt("db-0").await.unwrap()?;
         (pod.metadata.uid != uid).then_some(())
     })
     .await;
-    // Without the label it is nobody's, and its name is in the way.
+    // Without the label the set does not own it, but it occupies the name.
     let patch = Patch::Merge(json!({ "metadata": { "labels": { "app": "other" } } }));
     pods.patch("db-1", &PatchParams::default(), &patch).await.unwrap();
     eventually("it is released", async || pods.get("db-1").await.unwrap().owner_references().is_empty().then_some(()))
@@ -242,13 +242,13 @@ async fn a_failed_pod_is_replaced_and_orphans_are_adopted() {
 }
 
 #[tokio::test]
-async fn pods_must_be_available_before_the_next_is_made() {
+async fn the_next_pod_waits_until_the_previous_one_is_available() {
     let plane = TestPlane::builder().controllers(selection()).virtual_time().await;
     let begin = windlass_clock::now().as_second();
     create(&plane, json!({ "replicas": 2, "minReadySeconds": 3600 })).await;
     expect_pods(&plane, "db-0=one").await;
     let sets = plane.api::<StatefulSet>();
-    // Time passes while everybody waits.
+    // Virtual time passes while all tasks wait.
     let mut ready = Value::Null;
     while ready["availableReplicas"] != 1 {
         tokio::time::sleep(std::time::Duration::from_secs(60)).await;
@@ -260,7 +260,7 @@ async fn pods_must_be_available_before_the_next_is_made() {
 }
 
 #[tokio::test]
-async fn loops_that_start_in_the_middle_go_on_and_then_write_nothing() {
+async fn a_restarted_loop_continues_a_rollout_and_then_writes_nothing() {
     let plane = TestPlane::builder().controllers(Selection::none()).await;
     let options = LoopOptions { controllers: selection(), ..LoopOptions::default() };
     let server = plane.server().unwrap();
@@ -280,13 +280,13 @@ async fn loops_that_start_in_the_middle_go_on_and_then_write_nothing() {
     let versions = |pods: Vec<Pod>| pods.iter().map(|pod| pod.resource_version()).collect::<Vec<_>>();
     let pods_before = versions(pods(&plane).await);
     let loops = Loops::start(server, &options);
-    // Another set is dealt with after everything that was there.
+    // Another set is reconciled after everything before it.
     let mut other = before.clone();
     other.metadata = Default::default();
     other.metadata.name = Some("other".into());
     other.status = None;
     plane.api::<StatefulSet>().create(&PostParams::default(), &other).await.unwrap();
-    eventually("the other is seen", async || {
+    eventually("the other set is reconciled", async || {
         plane.api::<StatefulSet>().get("other").await.unwrap().status?.observed_generation.map(drop)
     })
     .await;

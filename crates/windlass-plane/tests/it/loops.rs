@@ -1,0 +1,26 @@
+//! The control loops against a server.
+
+mod apiserver_lease_expiry;
+mod certificatesigningrequest;
+mod clusterrole_aggregation;
+mod cronjob;
+mod daemonset;
+mod deployment;
+mod disruption;
+mod endpointslice;
+mod event_expiry;
+mod garbage_collector;
+mod horizontal_pod_autoscaler;
+mod job;
+mod namespace;
+mod node_lifecycle;
+mod persistentvolume_binder;
+mod persistentvolume_protection;
+pub(crate) mod persistentvolumeclaim_protection;
+mod replicaset;
+mod resourcequota;
+mod root_ca_certificate_publisher;
+mod serviceaccount;
+mod statefulset;
+mod ttl_after_finished;
+mod volumeattributesclass_protection;
