@@ -1,6 +1,8 @@
 //! Certificates that are issued for certificate signing requests.
 
 mod der;
+pub(crate) mod requests;
+pub(crate) mod rules;
 mod signer;
 
 pub(crate) use self::signer::{Request, SignError, Signer};

@@ -16,16 +16,14 @@
 
 mod certificates;
 mod discovery;
+mod errors;
 mod loops;
 pub mod pods;
+mod replicas;
 mod revisions;
 pub mod scheduling;
 mod services;
-
-/// Facts about persistent volumes and claims, also for provisioners.
-pub mod volumes {
-    pub use crate::loops::persistentvolume_binder::shared::*;
-}
+pub mod volumes;
 
 pub use self::{
     certificates::CertificateAndKey,

@@ -6,7 +6,9 @@
 //! objects look as they do on a cluster.
 
 mod apiserver_lease_expiry;
-mod certificates;
+mod certificatesigningrequest_approving;
+mod certificatesigningrequest_cleaner;
+mod certificatesigningrequest_signing;
 mod clusterrole_aggregation;
 mod cronjob;
 mod daemonset;
@@ -21,7 +23,9 @@ mod horizontal_pod_autoscaler;
 mod job;
 mod namespace;
 mod node_lifecycle;
-pub(crate) mod persistentvolume_binder;
+mod persistentvolume_binder;
+mod persistentvolume_protection;
+mod persistentvolumeclaim_protection;
 mod pod_garbage_collector;
 mod replicaset;
 mod replicationcontroller;
@@ -29,14 +33,14 @@ mod resourcequota;
 mod root_ca_certificate_publisher;
 mod serviceaccount;
 mod statefulset;
-mod storage_protection;
 mod taint_eviction;
 mod ttl_after_finished;
+mod volumeattributesclass_protection;
 
 use std::{str::FromStr, sync::Arc};
 
 use k8s_openapi::api::core::v1::Namespace;
-use windlass::{context::ContextError, controller::Controller, object::Object, operator::Operator};
+use windlass::{controller::Controller, object::Object, operator::Operator};
 
 use crate::CertificateAndKey;
 
@@ -84,12 +88,12 @@ const LOOPS: &[Loop] = &[
     Loop { name: "node-lifecycle-controller", add: node_lifecycle::add },
     Loop { name: "resourcequota-controller", add: resourcequota::add },
     Loop { name: "persistentvolume-binder-controller", add: persistentvolume_binder::add },
-    Loop { name: "persistentvolumeclaim-protection-controller", add: storage_protection::add_claims },
-    Loop { name: "persistentvolume-protection-controller", add: storage_protection::add_volumes },
-    Loop { name: "volumeattributesclass-protection-controller", add: storage_protection::add_classes },
-    Loop { name: "certificatesigningrequest-approving-controller", add: certificates::add_approving },
-    Loop { name: "certificatesigningrequest-signing-controller", add: certificates::add_signing },
-    Loop { name: "certificatesigningrequest-cleaner-controller", add: certificates::add_cleaner },
+    Loop { name: "persistentvolumeclaim-protection-controller", add: persistentvolumeclaim_protection::add },
+    Loop { name: "persistentvolume-protection-controller", add: persistentvolume_protection::add },
+    Loop { name: "volumeattributesclass-protection-controller", add: volumeattributesclass_protection::add },
+    Loop { name: "certificatesigningrequest-approving-controller", add: certificatesigningrequest_approving::add },
+    Loop { name: "certificatesigningrequest-signing-controller", add: certificatesigningrequest_signing::add },
+    Loop { name: "certificatesigningrequest-cleaner-controller", add: certificatesigningrequest_cleaner::add },
     Loop { name: "event-expiry-controller", add: event_expiry::add },
     Loop { name: "apiserver-lease-expiry-controller", add: apiserver_lease_expiry::add },
 ];
@@ -161,12 +165,6 @@ fn controller<K: Object<DynamicType: Default>>(
 /// Whether a namespace is there to stay.
 fn is_active_namespace(namespace: &Namespace) -> bool {
     namespace.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Active")
-}
-
-/// Whether a create was refused because the namespace is about to go: there is nothing to do about it.
-fn is_namespace_terminating(error: &ContextError) -> bool {
-    let details = error.status().and_then(|status| status.details.as_ref());
-    details.is_some_and(|details| details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating"))
 }
 
 #[cfg(test)]

@@ -27,7 +27,8 @@ use windlass::{
 };
 
 use self::schedule::{Due, Times, Unusable};
-use super::{ClusterCertificates, is_namespace_terminating, job::ended_with};
+use super::{ClusterCertificates, job::ended_with};
+use crate::errors::{is_namespace_terminating, server_message};
 
 /// When a job was due.
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
@@ -135,7 +136,7 @@ impl Sync {
                 true
             }
             Err(error) => {
-                self.ctx.event(&self.job).warning("FailedDelete", &format!("Deleted job: {}", message(&error)));
+                self.ctx.event(&self.job).warning("FailedDelete", &format!("Deleted job: {}", server_message(&error)));
                 false
             }
         }
@@ -289,7 +290,7 @@ impl Sync {
             }
             Err(error) => {
                 if !is_namespace_terminating(&error) {
-                    let message = format!("Error creating job: {}", message(&error));
+                    let message = format!("Error creating job: {}", server_message(&error));
                     self.ctx.event(&self.job).warning("FailedCreate", &message);
                 }
                 Err(error.into())
@@ -339,11 +340,6 @@ fn name(job: &Job) -> &str {
 fn key_of(reference: &ObjectReference) -> ObjectKey {
     let (namespace, name) = (reference.namespace.as_deref(), reference.name.as_deref());
     ObjectKey::namespaced(namespace.unwrap_or_default(), name.unwrap_or_default())
-}
-
-/// What the server says about a refusal.
-fn message(error: &ContextError) -> String {
-    error.status().map_or_else(|| error.to_string(), |status| status.message.clone())
 }
 
 #[cfg(test)]

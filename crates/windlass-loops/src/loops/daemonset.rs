@@ -189,7 +189,7 @@ async fn create(ctx: &Context, set: &DaemonSet, hash: &str, node: &str) -> Resul
             ctx.event(set).normal("SuccessfulCreate", &format!("Created pod: {}", pod.name_any()));
             Ok(())
         }
-        Err(error) if super::is_namespace_terminating(&error) => Ok(()),
+        Err(error) if crate::errors::is_namespace_terminating(&error) => Ok(()),
         Err(error) => {
             ctx.event(set).warning("FailedCreate", &format!("Error creating: {error}"));
             Err(error.into())

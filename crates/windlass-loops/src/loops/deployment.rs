@@ -7,27 +7,45 @@ mod annotations;
 mod arithmetic;
 mod conditions;
 mod progress;
-mod reconcile;
 mod rollback;
 mod rollout;
 mod template;
 
-use k8s_openapi::api::{
-    apps::v1::{Deployment, ReplicaSet},
-    core::v1::Pod,
+use std::sync::Arc;
+
+use k8s_openapi::{
+    api::{
+        apps::v1::{Deployment, ReplicaSet},
+        core::v1::Pod,
+    },
+    apimachinery::pkg::apis::meta::v1::LabelSelector,
 };
+use kube::api::DeleteParams;
 use windlass::{
-    context::Context, controller::Watch, key::ObjectKey, object::Object, objects::owner::controller_of,
+    Result,
+    context::Context,
+    controller::{Action, Watch},
+    key::ObjectKey,
+    object::Object,
+    objects::owner::{self, controller_of, controller_reference},
     operator::Operator,
 };
 
-use crate::{loops::ClusterCertificates, pods};
+use self::{
+    progress::replicas,
+    rollout::{Next, Rollout},
+};
+use super::ClusterCertificates;
+use crate::{
+    errors::{is_namespace_terminating, server_message},
+    pods::{self, Children},
+};
 
 /// How many are looked at at a time. Each waits for the server most of the time.
 const CONCURRENCY: usize = 16;
 
 pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Operator {
-    let controller = super::controller("deployment-controller", reconcile::reconcile)
+    let controller = super::controller("deployment-controller", reconcile)
         .watches::<ReplicaSet>(pods::parents::<Deployment, ReplicaSet>)
         .source(Watch::<Pod>::new().map(waiting_for))
         .concurrency(CONCURRENCY);
@@ -55,4 +73,117 @@ fn controller_key<K: Object>(child: &K, kind: &str) -> Option<ObjectKey> {
 fn is_rolling(deployment: &Deployment) -> bool {
     let strategy = deployment.spec.as_ref().and_then(|spec| spec.strategy.as_ref());
     strategy.and_then(|strategy| strategy.type_.as_deref()).unwrap_or("RollingUpdate") == "RollingUpdate"
+}
+
+/// Brings a deployment's replica sets closer to what it asks for.
+async fn reconcile(deployment: Arc<Deployment>, ctx: Context) -> Result<Action> {
+    let Some(spec) = &deployment.spec else { return Ok(Action::done()) };
+    if spec.selector == LabelSelector::default() {
+        return refuse(&deployment, &ctx).await;
+    }
+    let children = Children::<ReplicaSet>::selected(&spec.selector)?;
+    let sets = children.claim(&ctx, &*deployment, pods::candidates(&ctx, &*deployment)?).await?;
+    let now = windlass_clock::now_in_seconds();
+    let mut rollout = Rollout::new(&deployment, sets, now);
+    if deployment.metadata.deletion_timestamp.is_some() {
+        rollout.only_count();
+        return write(&deployment, &ctx, rollout).await;
+    }
+    let paused = spec.paused.unwrap_or_default();
+    if let Some(revision) = rollback::asked_for(&deployment).filter(|_| !paused) {
+        return rollback::perform(&deployment, &ctx, &rollout.sets, revision).await;
+    }
+    let owner = controller_reference(&*deployment)?;
+    let runs_pods = |set: &ReplicaSet| {
+        let pods: Vec<Arc<Pod>> = ctx.owned(set).unwrap_or_default();
+        pods.iter().any(|pod| !matches!(pods::phase(pod), "Succeeded" | "Failed"))
+    };
+    while let Next::Create(set) = rollout.decide(&owner, &runs_pods) {
+        if let Some(action) = create(&deployment, &ctx, &mut rollout, *set).await? {
+            return Ok(action);
+        }
+    }
+    write(&deployment, &ctx, rollout).await
+}
+
+/// Nobody may select all pods of a namespace.
+async fn refuse(deployment: &Arc<Deployment>, ctx: &Context) -> Result<Action> {
+    let note = "This deployment is selecting all pods. A non-empty selector is required.";
+    ctx.event(deployment).warning("SelectingAll", note);
+    let mut seen = Deployment::clone(deployment);
+    let generation = seen.metadata.generation;
+    let status = seen.status.get_or_insert_default();
+    if status.observed_generation < generation {
+        status.observed_generation = generation;
+        ctx.update_status(seen).await?;
+    }
+    Ok(Action::done())
+}
+
+/// Creates a set and adds it to the rollout. An action is the end of this look.
+async fn create(
+    deployment: &Arc<Deployment>,
+    ctx: &Context,
+    rollout: &mut Rollout,
+    set: ReplicaSet,
+) -> Result<Option<Action>> {
+    let (key, size) = (ObjectKey::of(&set), replicas(&set));
+    let error = match ctx.create(set).await {
+        Ok(created) => {
+            if size > 0 {
+                let note = format!("Scaled up replica set {} from 0 to {size}", key.name());
+                ctx.event(deployment).normal("ScalingReplicaSet", &note);
+            }
+            rollout.add(created, true);
+            return Ok(None);
+        }
+        Err(error) => error,
+    };
+    if error.is_already_exists() {
+        let Some(there) = ctx.live().get::<ReplicaSet>(&key).await? else { return Err(error.into()) };
+        let templates = there.spec.as_ref().and_then(|spec| spec.template.as_ref()).zip(deployment.spec.as_ref());
+        if owner::is_controlled_by(&there, &**deployment)
+            && templates.is_some_and(|(own, spec)| template::same(own, &spec.template))
+        {
+            rollout.add(Arc::new(there), false);
+            return Ok(None);
+        }
+        // The write brings this deployment's turn again, with another hash.
+        rollout.collided();
+        ctx.update_status(rollout.deployment.clone()).await?;
+        return Ok(Some(Action::done()));
+    }
+    if is_namespace_terminating(&error) {
+        return Ok(Some(Action::done()));
+    }
+    let note = format!("Failed to create new replica set \"{}\": {}", key.name(), server_message(&error));
+    rollout.not_created(&note);
+    ctx.event(deployment).warning("ReplicaSetCreateError", &note);
+    if rollout.deployment.status != deployment.status {
+        ctx.update_status(rollout.deployment.clone()).await?;
+    }
+    Err(error.into())
+}
+
+/// Writes each set that has changed, deletes those that nobody needs, and writes the deployment's status.
+async fn write(deployment: &Arc<Deployment>, ctx: &Context, rollout: Rollout) -> Result<Action> {
+    for (present, wanted) in rollout.changed() {
+        ctx.update(wanted.clone()).await?;
+        let (before, after) = (replicas(present), replicas(wanted));
+        if before != after {
+            let direction = if before < after { "up" } else { "down" };
+            let name = wanted.metadata.name.as_deref().unwrap_or_default();
+            let note = format!("Scaled {direction} replica set {name} from {before} to {after}");
+            ctx.event(deployment).normal("ScalingReplicaSet", &note);
+        }
+    }
+    for set in &rollout.surplus {
+        ctx.delete_with(set, &DeleteParams::default()).await?;
+    }
+    let wanted = rollout.deployment;
+    let again = wanted.status.as_ref().and_then(|status| progress::look_again(&wanted, status, windlass_clock::now()));
+    if wanted != **deployment {
+        ctx.update_status(wanted).await?;
+    }
+    Ok(again.map_or_else(Action::done, Action::requeue_after))
 }

@@ -104,7 +104,7 @@ impl Reconciler<Service> for Keeper {
         match current {
             Some(_) => drop(ctx.update(endpoints).await?),
             None => match ctx.create(endpoints).await {
-                Err(error) if super::is_namespace_terminating(&error) => {}
+                Err(error) if crate::errors::is_namespace_terminating(&error) => {}
                 answer => drop(answer?),
             },
         }

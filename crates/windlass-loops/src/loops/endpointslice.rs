@@ -146,7 +146,7 @@ async fn write(
         for mut slice in create.into_iter().filter(|_| !is_going) {
             stamp(&mut slice, trigger);
             match ctx.create(slice).await {
-                Err(error) if super::is_namespace_terminating(&error) => return Ok(()),
+                Err(error) if crate::errors::is_namespace_terminating(&error) => return Ok(()),
                 answer => drop(answer?),
             }
         }

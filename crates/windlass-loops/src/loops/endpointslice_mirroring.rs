@@ -50,7 +50,7 @@ struct Changes {
 }
 
 pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Operator {
-    let controller = super::controller(NAME, mirror)
+    let controller = super::controller(NAME, reconcile)
         .watches::<Service>(|service, _| vec![ObjectKey::of(service)])
         .watches::<EndpointSlice>(|slice, _| {
             let labels = slice.metadata.labels.as_ref();
@@ -71,7 +71,7 @@ async fn remove(key: ObjectKey, ctx: Context) -> Result<()> {
     Ok(())
 }
 
-async fn mirror(endpoints: Arc<Endpoints>, ctx: Context) -> Result<Action> {
+async fn reconcile(endpoints: Arc<Endpoints>, ctx: Context) -> Result<Action> {
     let key = ObjectKey::of(&*endpoints);
     let service = ctx.get::<Service>(&key)?;
     if !is_mirrored(&endpoints) || service.is_none_or(|service| has_selector(&service)) {
@@ -81,7 +81,7 @@ async fn mirror(endpoints: Arc<Endpoints>, ctx: Context) -> Result<Action> {
     let Changes { create, update, delete } = plan(&endpoints, slices_of(&ctx, &key, MANAGED_BY)?)?;
     for slice in create.into_iter().filter(|_| endpoints.metadata.deletion_timestamp.is_none()) {
         match ctx.create(slice).await {
-            Err(error) if super::is_namespace_terminating(&error) => return Ok(Action::done()),
+            Err(error) if crate::errors::is_namespace_terminating(&error) => return Ok(Action::done()),
             answer => drop(answer?),
         }
     }

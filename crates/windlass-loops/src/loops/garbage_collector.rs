@@ -14,11 +14,11 @@ mod attempt;
 mod cluster;
 mod decide;
 mod graph;
-#[cfg(test)]
-mod model;
 mod monitors;
 mod node;
 mod recent;
+#[cfg(test)]
+mod tests;
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -153,10 +153,7 @@ async fn follow_definitions(shared: &Arc<Shared>, watches: &mut JoinSet<()>) {
 async fn work(shared: Arc<Shared>) {
     while let Some(work) = shared.queue.next().await {
         let task = work.key().clone();
-        let outcome = match &task {
-            Task::Attempt(uid) => attempt::attempt(&shared.graph, &shared.cluster, uid).await,
-            Task::Orphan(uid) => attempt::orphan(&shared.graph, &shared.cluster, uid).await,
-        };
+        let outcome = reconcile(&shared, &task).await;
         shared.dispatch();
         match outcome {
             Outcome::Done => work.done(),
@@ -170,6 +167,13 @@ async fn work(shared: Arc<Shared>) {
                 work.retry();
             }
         }
+    }
+}
+
+async fn reconcile(shared: &Shared, task: &Task) -> Outcome {
+    match task {
+        Task::Attempt(uid) => attempt::attempt(&shared.graph, &shared.cluster, uid).await,
+        Task::Orphan(uid) => attempt::orphan(&shared.graph, &shared.cluster, uid).await,
     }
 }
 

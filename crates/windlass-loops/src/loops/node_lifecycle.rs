@@ -59,12 +59,12 @@ const EXCLUDED: &str = "node.kubernetes.io/exclude-disruption";
 const LEASES: &str = "kube-node-lease";
 
 pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Operator {
-    let follow = controller::<Node>(NAME, follow).concurrency(CONCURRENCY);
-    operator.controller(follow).leader_task(NAME, watch_over)
+    let nodes = controller::<Node>(NAME, reconcile).concurrency(CONCURRENCY);
+    operator.controller(nodes).leader_task(NAME, run)
 }
 
 /// Makes the taints that keep new pods away, and the old labels, follow what a node says.
-async fn follow(node: Arc<Node>, ctx: Context) -> Result<Action> {
+async fn reconcile(node: Arc<Node>, ctx: Context) -> Result<Action> {
     let node = change_taints(&ctx, node, |node| taints::repelling(node, now_in_seconds())).await?;
     let labels = taints::labels(&node);
     if !labels.is_empty() {
@@ -98,17 +98,17 @@ async fn change_taints(
 }
 
 /// Looks at all nodes, again and again.
-async fn watch_over(ctx: Context, shutdown: Shutdown) -> Result<()> {
-    let mut keeper = Keeper::new(&ctx);
+async fn run(ctx: Context, shutdown: Shutdown) -> Result<()> {
+    let mut monitor = NodeMonitor::new(&ctx);
     let passes = async {
-        keeper.nodes.synced().await;
-        keeper.leases.synced().await;
-        keeper.pods.synced().await;
+        monitor.nodes.synced().await;
+        monitor.leases.synced().await;
+        monitor.pods.synced().await;
         let mut timer = interval(PERIOD);
         timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             timer.tick().await;
-            keeper.pass().await;
+            monitor.check_all().await;
         }
     };
     tokio::select! {
@@ -118,7 +118,7 @@ async fn watch_over(ctx: Context, shutdown: Shutdown) -> Result<()> {
     Ok(())
 }
 
-struct Keeper {
+struct NodeMonitor {
     ctx: Context,
     nodes: Informer<Node>,
     leases: Informer<Lease>,
@@ -128,10 +128,10 @@ struct Keeper {
     health: HashMap<String, Health>,
     zones: Zones,
     /// Nodes whose pods could not be told.
-    untold: HashSet<String>,
+    unmarked: HashSet<String>,
 }
 
-impl Keeper {
+impl NodeMonitor {
     fn new(ctx: &Context) -> Self {
         let recorder = ctx.recorder().reporting(REPORTER);
         Self {
@@ -142,17 +142,17 @@ impl Keeper {
             known: HashMap::new(),
             health: HashMap::new(),
             zones: Zones::default(),
-            untold: HashSet::new(),
+            unmarked: HashSet::new(),
         }
     }
 
-    async fn pass(&mut self) {
+    async fn check_all(&mut self) {
         let nodes = self.nodes.list();
         if nodes.is_empty() && self.known.is_empty() {
             return;
         }
-        self.greet(&nodes).await;
-        let looks: Vec<_> = nodes.iter().cloned().map(|node| self.look(node)).collect();
+        self.update_known(&nodes).await;
+        let looks: Vec<_> = nodes.iter().cloned().map(|node| self.check(node)).collect();
         let looked: Vec<Option<_>> = stream::iter(looks).buffer_unordered(CONCURRENCY).collect().await;
         let mut ready: BTreeMap<String, Vec<bool>> = BTreeMap::new();
         for (node, finding) in looked.into_iter().flatten() {
@@ -161,22 +161,22 @@ impl Keeper {
                 ready.entry(zone_of(&node)).or_default().push(finding.ready.as_deref() == Some("True"));
             }
             if let Some(status) = &finding.ready {
-                self.judge(&node, status).await;
+                self.update_no_execute_taint(&node, status).await;
                 let fell = finding.was_ready && status != "True";
                 if fell {
                     let note = format!("Node {name} status is now: NodeNotReady");
                     self.record(&node, EventType::Normal, "NodeNotReady", &note);
                 }
-                if fell || self.untold.contains(&name) && !finding.was_ready {
-                    match self.tell_pods(&name).await {
-                        Ok(()) => self.untold.remove(&name),
+                if fell || self.unmarked.contains(&name) && !finding.was_ready {
+                    match self.mark_pods_not_ready(&name).await {
+                        Ok(()) => self.unmarked.remove(&name),
                         Err(error) => {
                             tracing::warn!(node = name, %error, "the pods of a node could not be told");
-                            self.untold.insert(name.clone())
+                            self.unmarked.insert(name.clone())
                         }
                     };
                 } else {
-                    self.untold.remove(&name);
+                    self.unmarked.remove(&name);
                 }
             }
             self.health.insert(name, finding.health);
@@ -185,7 +185,7 @@ impl Keeper {
             Turn::None => {}
             Turn::AllLost => {
                 for node in &nodes {
-                    self.expel(node.clone(), None).await;
+                    self.set_no_execute_taint(node.clone(), None).await;
                 }
             }
             Turn::SomeBack => {
@@ -193,18 +193,18 @@ impl Keeper {
                 self.health.values_mut().for_each(|health| health.heard = now);
             }
         }
-        self.empty().await;
+        self.taint_due_nodes().await;
     }
 
     /// Takes note of nodes that have come and gone.
-    async fn greet(&mut self, nodes: &[Arc<Node>]) {
+    async fn update_known(&mut self, nodes: &[Arc<Node>]) {
         let present: HashSet<&str> = nodes.iter().filter_map(|node| node.metadata.name.as_deref()).collect();
         let gone: Vec<_> = self.known.extract_if(|name, _| !present.contains(name.as_str())).collect();
         for (name, (uid, zone)) in gone {
             let note = format!("Node {name} event: Removing Node {name} from Controller");
             self.record_about(&name, uid, EventType::Normal, "RemovingNode", &note);
             self.health.remove(&name);
-            self.untold.remove(&name);
+            self.unmarked.remove(&name);
             self.zones.forget(&zone, &name);
         }
         for node in nodes {
@@ -213,13 +213,13 @@ impl Keeper {
             if self.known.insert(name.clone(), about).is_none() {
                 let note = format!("Node {name} event: Registered Node {name} in Controller");
                 self.record(node, EventType::Normal, "RegisteredNode", &note);
-                self.expel(node.clone(), None).await;
+                self.set_no_execute_taint(node.clone(), None).await;
             }
         }
     }
 
     /// Looks at a node, and writes what is not known of it any more. None if that could not be written.
-    async fn look(&self, mut node: Arc<Node>) -> Option<(Arc<Node>, Finding)> {
+    async fn check(&self, mut node: Arc<Node>) -> Option<(Arc<Node>, Finding)> {
         let name = node.name_any();
         for _ in 0..TRIES {
             let now = Now { instant: Instant::now(), time: now_in_seconds() };
@@ -239,27 +239,27 @@ impl Keeper {
 
     /// Makes the taint that expels pods follow what a node says: at once if it has one of them, else when it is its
     /// turn.
-    async fn judge(&mut self, node: &Arc<Node>, ready: &str) {
+    async fn update_no_execute_taint(&mut self, node: &Arc<Node>, ready: &str) {
         let (name, zone) = (node.name_any(), zone_of(node));
         let present = taints::of(node);
         let (key, opposite) = match ready {
             "False" => (NOT_READY, UNREACHABLE),
             "Unknown" => (UNREACHABLE, NOT_READY),
             _ => {
-                self.expel(node.clone(), None).await;
+                self.set_no_execute_taint(node.clone(), None).await;
                 self.zones.forget(&zone, &name);
                 return;
             }
         };
         if taints::has(present, opposite, "NoExecute") {
-            self.expel(node.clone(), Some(key)).await;
+            self.set_no_execute_taint(node.clone(), Some(key)).await;
         } else {
             self.zones.mark(&zone, &name, taints::has(present, key, "NoExecute"));
         }
     }
 
     /// Gives the taint that expels pods to those nodes whose turn it is.
-    async fn empty(&mut self) {
+    async fn taint_due_nodes(&mut self) {
         for name in self.zones.due(Instant::now()) {
             let Some(node) = self.nodes.get(&ObjectKey::cluster(&name)) else { continue };
             let key = match ready_of(&node).map(|ready| ready.status.as_str()) {
@@ -268,14 +268,14 @@ impl Keeper {
                 _ => continue,
             };
             let zone = zone_of(&node);
-            if !self.expel(node, Some(key)).await {
+            if !self.set_no_execute_taint(node, Some(key)).await {
                 self.zones.forget(&zone, &name);
             }
         }
     }
 
     /// Gives a node this one of the taints that expel pods, or none. Answers whether it has worked.
-    async fn expel(&self, node: Arc<Node>, key: Option<&str>) -> bool {
+    async fn set_no_execute_taint(&self, node: Arc<Node>, key: Option<&str>) -> bool {
         let name = node.name_any();
         let changed =
             change_taints(&self.ctx, node, |node| taints::expelling(taints::of(node), key, now_in_seconds())).await;
@@ -285,7 +285,7 @@ impl Keeper {
     }
 
     /// Makes the pods of a node say that they are not ready: their kubelet does not.
-    async fn tell_pods(&self, node: &str) -> Result<()> {
+    async fn mark_pods_not_ready(&self, node: &str) -> Result<()> {
         let mut failed = Ok(());
         for pod in by_node(&self.pods).get(node) {
             let Some(unready) = unready(&pod) else { continue };

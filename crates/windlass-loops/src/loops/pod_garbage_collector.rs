@@ -55,12 +55,7 @@ async fn run(ctx: Context, shutdown: Shutdown) -> Result<()> {
         timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             timer.tick().await;
-            let (pods, nodes) = (pods.list(), nodes.list());
-            remove(&ctx, &surplus(&pods, KEPT)).await;
-            remove(&ctx, &out_of_service(&pods, &nodes)).await;
-            let gone = gone(&ctx, quarantine.pass(&pods, &nodes, Instant::now())).await;
-            remove(&ctx, &of_nodes(&pods, &gone)).await;
-            remove(&ctx, &unscheduled(&pods)).await;
+            reconcile(&ctx, &mut quarantine, &pods.list(), &nodes.list()).await;
         }
     };
     tokio::select! {
@@ -68,6 +63,14 @@ async fn run(ctx: Context, shutdown: Shutdown) -> Result<()> {
         () = shutdown.draining() => {}
     }
     Ok(())
+}
+
+async fn reconcile(ctx: &Context, quarantine: &mut Quarantine, pods: &[Arc<Pod>], nodes: &[Arc<Node>]) {
+    remove(ctx, &surplus(pods, KEPT)).await;
+    remove(ctx, &out_of_service(pods, nodes)).await;
+    let gone = gone(ctx, quarantine.pass(pods, nodes, Instant::now())).await;
+    remove(ctx, &of_nodes(pods, &gone)).await;
+    remove(ctx, &unscheduled(pods)).await;
 }
 
 /// A pod that is to go, and whether it goes because its node is gone.

@@ -16,7 +16,8 @@ use windlass::{
     scope::Scope,
 };
 
-use super::{ClusterCertificates, is_active_namespace, is_namespace_terminating};
+use super::{ClusterCertificates, is_active_namespace};
+use crate::errors::is_namespace_terminating;
 
 const NAME: &str = "kube-root-ca.crt";
 const DESCRIPTION_KEY: &str = "kubernetes.io/description";
@@ -29,15 +30,15 @@ pub(super) fn add(operator: Operator, certificates: &ClusterCertificates) -> Ope
     let namespace_of = |map: &ConfigMap, _: &Context| {
         map.metadata.namespace.iter().map(|namespace| ObjectKey::cluster(namespace)).collect()
     };
-    let reconcile = move |namespace, ctx| publish(Arc::clone(&certificate), namespace, ctx);
+    let reconciler = move |namespace, ctx| reconcile(Arc::clone(&certificate), namespace, ctx);
     operator.controller(
-        super::controller::<Namespace>("root-ca-certificate-publisher-controller", reconcile)
+        super::controller::<Namespace>("root-ca-certificate-publisher-controller", reconciler)
             .source(maps.map(namespace_of))
             .concurrency(4),
     )
 }
 
-async fn publish(certificate: Arc<str>, namespace: Arc<Namespace>, ctx: Context) -> Result<Action> {
+async fn reconcile(certificate: Arc<str>, namespace: Arc<Namespace>, ctx: Context) -> Result<Action> {
     if !is_active_namespace(&namespace) {
         return Ok(Action::done());
     }

@@ -16,7 +16,8 @@ use windlass::{
     scope::Scope,
 };
 
-use super::{ClusterCertificates, is_active_namespace, is_namespace_terminating};
+use super::{ClusterCertificates, is_active_namespace};
+use crate::errors::is_namespace_terminating;
 
 const ACCOUNT: &str = "default";
 

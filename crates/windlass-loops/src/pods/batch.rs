@@ -10,6 +10,8 @@ use windlass::{
     object::Object,
 };
 
+use crate::errors::{is_namespace_terminating, server_message};
+
 /// How many pods are made or deleted for one parent before others have their turn.
 pub(crate) const BURST: usize = 500;
 
@@ -34,7 +36,7 @@ where
                 }
                 Err(error) if is_namespace_terminating(&error) => return Ok(()),
                 Err(error) => {
-                    ctx.event(parent).warning("FailedCreate", &format!("Error creating: {}", message(&error)));
+                    ctx.event(parent).warning("FailedCreate", &format!("Error creating: {}", server_message(&error)));
                     failed.get_or_insert(error);
                 }
             }
@@ -65,27 +67,10 @@ where
             // Another one has its name: this one is gone.
             Err(error) if error.is_conflict() => {}
             Err(error) => {
-                ctx.event(parent).warning("FailedDelete", &format!("Error deleting: {}", message(&error)));
+                ctx.event(parent).warning("FailedDelete", &format!("Error deleting: {}", server_message(&error)));
                 failed = failed.and(Err(error));
             }
         }
     }
     failed
-}
-
-/// What the server said, or why it said nothing.
-pub(crate) fn message(error: &ContextError) -> String {
-    match error.status() {
-        Some(status) => status.message.clone(),
-        None => match std::error::Error::source(error) {
-            Some(source) => format!("{error}: {source}"),
-            None => error.to_string(),
-        },
-    }
-}
-
-/// Whether something could not be made because its namespace is being deleted.
-pub(crate) fn is_namespace_terminating(error: &ContextError) -> bool {
-    let details = error.status().and_then(|status| status.details.as_ref());
-    details.is_some_and(|details| details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating"))
 }

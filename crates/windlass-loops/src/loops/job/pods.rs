@@ -16,7 +16,10 @@ use super::{
     template,
     view::{FINALIZER, View, has_finalizer},
 };
-use crate::{loops::is_namespace_terminating, pods::is_ready};
+use crate::{
+    errors::{is_namespace_terminating, server_message},
+    pods::is_ready,
+};
 
 /// How many requests are under way at a time.
 const AT_ONCE: usize = 16;
@@ -54,7 +57,7 @@ async fn remove(ctx: &Context, job: &Job, pods: &[Arc<Pod>], release: bool) -> R
             match ctx.delete_with(&pod, &DeleteParams::default()).await {
                 Ok(()) => ctx.event(&job).normal("SuccessfulDelete", &format!("Deleted pod: {name}")),
                 Err(error) => {
-                    ctx.event(&job).warning("FailedDelete", &format!("Error deleting: {}", message(&error)));
+                    ctx.event(&job).warning("FailedDelete", &format!("Error deleting: {}", server_message(&error)));
                     return Err(error);
                 }
             }
@@ -126,7 +129,8 @@ pub(super) async fn make(ctx: &Context, view: &View, indexes: &[Option<i64>]) ->
                 // All others would be refused as well, and nobody has to know.
                 Err(error) if is_namespace_terminating(&error) => return Ok((made, failed)),
                 Err(error) => {
-                    ctx.event(&view.job).warning("FailedCreate", &format!("Error creating: {}", message(&error)));
+                    ctx.event(&view.job)
+                        .warning("FailedCreate", &format!("Error creating: {}", server_message(&error)));
                     failed = Some(error.into());
                 }
             }
@@ -134,11 +138,6 @@ pub(super) async fn make(ctx: &Context, view: &View, indexes: &[Option<i64>]) ->
         (left, batch) = (later, batch * 2);
     }
     Ok((made, failed))
-}
-
-/// What the server says about a refusal.
-fn message(error: &ContextError) -> String {
-    error.status().map_or_else(|| error.to_string(), |status| status.message.clone())
 }
 
 async fn all<F: Future>(requests: impl Iterator<Item = F>) -> Vec<F::Output> {

@@ -7,14 +7,16 @@ use k8s_openapi::api::{
     storage::v1::StorageClass,
 };
 use kube::ResourceExt as _;
-use windlass::{Error, Result, context::Context, controller::Action, key::ObjectKey};
+use windlass::{Error, Result, context::Context, key::ObjectKey};
 
-use super::{
-    BY_CONTROLLER, COMPLETED, candidates,
-    matching::{amount, best, class_of_claim, has_class, is_for, mismatch, reference},
-    volumes::set_phase,
+use super::bound_volumes::set_phase;
+use crate::{
+    pods::is_scheduled,
+    volumes::{
+        BY_CONTROLLER, COMPLETED, amount, best, candidates, class_of_claim, has_class, is_delayed, is_for, mismatch,
+        pods_by_claim, reference,
+    },
 };
-use crate::{loops::storage_protection::pods_by_claim, pods::is_scheduled};
 
 /// What tells of a claim which node its pod will be on.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
@@ -27,24 +29,13 @@ const PRE_RESIZE: &str = "volume.alpha.kubernetes.io/pre-resize-capacity";
 const DEFAULT_CLASS: [&str; 2] =
     ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
 
-pub(super) async fn reconcile(claim: Arc<PersistentVolumeClaim>, ctx: Context) -> Result<Action> {
-    if is_bound(&claim) {
-        keep(claim, &ctx).await?;
-    } else if let Some(name) = named(&claim) {
-        take_named(&claim, name, &ctx).await?;
-    } else {
-        find(claim, &ctx).await?;
-    }
-    Ok(Action::done())
-}
-
-fn named(claim: &PersistentVolumeClaim) -> Option<&str> {
+pub(super) fn volume_name(claim: &PersistentVolumeClaim) -> Option<&str> {
     claim.spec.as_ref()?.volume_name.as_deref().filter(|name| !name.is_empty())
 }
 
 /// A claim that has been bound: it stays so, or has lost its volume.
-async fn keep(claim: Arc<PersistentVolumeClaim>, ctx: &Context) -> Result<()> {
-    let Some(name) = named(&claim) else {
+pub(super) async fn keep(claim: Arc<PersistentVolumeClaim>, ctx: &Context) -> Result<()> {
+    let Some(name) = volume_name(&claim) else {
         let note = "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!";
         return lose(&claim, "ClaimLost", note, ctx).await;
     };
@@ -71,7 +62,7 @@ async fn lose(claim: &PersistentVolumeClaim, reason: &str, note: &str, ctx: &Con
 }
 
 /// A claim that names its volume: it waits until it can have it.
-async fn take_named(claim: &PersistentVolumeClaim, name: &str, ctx: &Context) -> Result<()> {
+pub(super) async fn bind_named(claim: &PersistentVolumeClaim, name: &str, ctx: &Context) -> Result<()> {
     let Some(volume) = ctx.get::<PersistentVolume>(&ObjectKey::cluster(name))? else {
         return set_status(claim, "Pending", None, ctx).await;
     };
@@ -90,7 +81,7 @@ async fn take_named(claim: &PersistentVolumeClaim, name: &str, ctx: &Context) ->
 }
 
 /// A claim that takes any volume that fits.
-async fn find(claim: Arc<PersistentVolumeClaim>, ctx: &Context) -> Result<()> {
+pub(super) async fn find(claim: Arc<PersistentVolumeClaim>, ctx: &Context) -> Result<()> {
     let class_name = class_of_claim(&claim);
     let class = match class_name {
         "" => None,
@@ -119,11 +110,6 @@ async fn find(claim: Arc<PersistentVolumeClaim>, ctx: &Context) -> Result<()> {
         ctx.event(&claim).normal("FailedBinding", note);
     }
     set_status(&claim, "Pending", None, ctx).await
-}
-
-/// Whether claims of a class wait for a pod.
-pub fn is_delayed(class: &StorageClass) -> bool {
-    class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer")
 }
 
 /// The newest of the classes that are for claims which ask for none.
@@ -219,17 +205,6 @@ fn bound_claim(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Opti
     }
     bound.annotations_mut().entry(COMPLETED.to_owned()).or_insert_with(|| "yes".to_owned());
     (bound != *claim).then_some(bound)
-}
-
-/// Whether a claim has been bound, whatever has become of it.
-pub fn is_bound(claim: &PersistentVolumeClaim) -> bool {
-    claim.annotations().contains_key(COMPLETED)
-}
-
-/// Whether there is a pod that names a claim.
-pub fn is_used(claim: &PersistentVolumeClaim, ctx: &Context) -> Result<bool> {
-    let place = (claim.namespace().unwrap_or_default(), claim.name_any());
-    Ok(pods_by_claim(ctx)?.count(&place) > 0)
 }
 
 fn phase(claim: &PersistentVolumeClaim) -> &str {

@@ -10,7 +10,8 @@ use k8s_openapi::api::{
 use kube::api::DeleteParams;
 use windlass::{Result, context::Context, key::ObjectKey};
 
-use super::{super::is_namespace_terminating, claims, identity, plan::Step};
+use super::{claims, identity, plan::Step};
+use crate::errors::is_namespace_terminating;
 
 /// The most steps that are taken at once.
 const MOST_AT_ONCE: usize = 500;

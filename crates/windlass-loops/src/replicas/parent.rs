@@ -9,7 +9,7 @@ use super::status::{Condition, Status};
 use crate::pods::Selecting;
 
 /// A parent of pods that are all alike.
-pub(in crate::loops) trait Parent: Selecting {
+pub(crate) trait Parent: Selecting {
     /// Whether its status counts the pods that are on their way out.
     const COUNTS_TERMINATING: bool;
 

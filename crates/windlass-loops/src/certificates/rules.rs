@@ -2,15 +2,15 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use crate::certificates::Request;
+use super::Request;
 
 const CLIENT: &str = "kubernetes.io/kube-apiserver-client";
-pub(super) const KUBELET_CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
+pub(crate) const KUBELET_CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
 const KUBELET_SERVING: &str = "kubernetes.io/kubelet-serving";
 const LEGACY: &str = "kubernetes.io/legacy-unknown";
 
 /// The signers that there are.
-pub(super) const SIGNERS: [&str; 4] = [CLIENT, KUBELET_CLIENT, KUBELET_SERVING, LEGACY];
+pub(crate) const SIGNERS: [&str; 4] = [CLIENT, KUBELET_CLIENT, KUBELET_SERVING, LEGACY];
 
 /// The longest that a certificate is good for, which is what it is if nothing is asked for, and the shortest.
 const LONGEST: Duration = Duration::from_hours(365 * 24);
@@ -18,13 +18,13 @@ const SHORTEST: Duration = Duration::from_secs(10 * 60);
 
 /// What becomes of a request.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     Sign,
     Refuse(String),
 }
 
 /// What a signer makes of a request.
-pub(super) fn verdict(signer: &str, request: &Request, usages: &[String]) -> Verdict {
+pub(crate) fn verdict(signer: &str, request: &Request, usages: &[String]) -> Verdict {
     let checked = match signer {
         CLIENT => check_client(usages),
         KUBELET_CLIENT => check_kubelet_client(request, usages),
@@ -35,12 +35,12 @@ pub(super) fn verdict(signer: &str, request: &Request, usages: &[String]) -> Ver
 }
 
 /// Whether a request is as kubelets make them for themselves as clients.
-pub(super) fn is_kubelet_client(request: &Request, usages: &[String]) -> bool {
+pub(crate) fn is_kubelet_client(request: &Request, usages: &[String]) -> bool {
     check_kubelet_client(request, usages).is_ok()
 }
 
 /// For how long a certificate is good, if so many seconds are asked for.
-pub(super) fn lifetime(seconds: Option<i32>) -> Duration {
+pub(crate) fn lifetime(seconds: Option<i32>) -> Duration {
     let asked = seconds.map(|seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or_default()));
     asked.map_or(LONGEST, |asked| asked.clamp(SHORTEST, LONGEST))
 }

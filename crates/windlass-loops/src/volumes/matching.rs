@@ -15,29 +15,29 @@ use crate::pods::{compiled, selects};
 const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
 /// The class that a claim asks for; empty for none.
-pub(super) fn class_of_claim(claim: &PersistentVolumeClaim) -> &str {
+pub(crate) fn class_of_claim(claim: &PersistentVolumeClaim) -> &str {
     let asked = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_ref());
     claim.annotations().get(CLASS).or(asked).map_or("", String::as_str)
 }
 
 /// Whether a claim says what class it asks for, be it none.
-pub(super) fn has_class(claim: &PersistentVolumeClaim) -> bool {
+pub(crate) fn has_class(claim: &PersistentVolumeClaim) -> bool {
     claim.annotations().contains_key(CLASS) || claim.spec.as_ref().is_some_and(|spec| spec.storage_class_name.is_some())
 }
 
 /// The class of a volume.
-pub(super) fn class_of_volume(volume: &PersistentVolume) -> &str {
+pub(crate) fn class_of_volume(volume: &PersistentVolume) -> &str {
     let class = volume.spec.as_ref().and_then(|spec| spec.storage_class_name.as_ref());
     volume.annotations().get(CLASS).or(class).map_or("", String::as_str)
 }
 
 /// Whom a volume is for.
-pub(super) fn claim_ref(volume: &PersistentVolume) -> Option<&ObjectReference> {
+pub(crate) fn claim_ref(volume: &PersistentVolume) -> Option<&ObjectReference> {
     volume.spec.as_ref()?.claim_ref.as_ref()
 }
 
 /// Whether a volume is for a claim: by name, and by uid if it tells one.
-pub(super) fn is_for(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
+pub(crate) fn is_for(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     claim_ref(volume).is_some_and(|reference| {
         let uid = reference.uid.as_ref().filter(|uid| !uid.is_empty());
         reference.name == claim.metadata.name
@@ -89,7 +89,7 @@ pub fn best(
 }
 
 /// Why a volume that a claim names will not do for it, if so.
-pub(super) fn mismatch(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Option<String> {
+pub(crate) fn mismatch(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Option<String> {
     if volume.metadata.deletion_timestamp.is_some() {
         return Some(format!("the volume is marked for deletion {:?}", volume.name_any()));
     }
@@ -108,7 +108,7 @@ pub(super) fn mismatch(volume: &PersistentVolume, claim: &PersistentVolumeClaim)
 }
 
 /// Whether a volume is a file system or a device, and a claim asks for the other.
-pub(super) fn has_other_mode(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
+pub(crate) fn has_other_mode(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     mode_of_volume(volume) != mode_of_claim(claim)
 }
 
@@ -135,7 +135,7 @@ fn attributes_of_claim(claim: &PersistentVolumeClaim) -> &str {
 }
 
 /// What a volume is at.
-pub(super) fn phase(volume: &PersistentVolume) -> &str {
+pub(crate) fn phase(volume: &PersistentVolume) -> &str {
     volume.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
 }
 
@@ -149,7 +149,7 @@ fn size(volume: &PersistentVolume) -> i64 {
     capacity.and_then(|capacity| capacity.get("storage")).map_or(0, amount)
 }
 
-pub(super) fn amount(quantity: &Quantity) -> i64 {
+pub(crate) fn amount(quantity: &Quantity) -> i64 {
     quantity::Quantity::parse(&quantity.0).map_or(0, |quantity| quantity.value())
 }
 

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference,
 use parking_lot::Mutex;
 use proptest::prelude::*;
 
-use super::{
+use super::super::{
     Task, attempt,
     attempt::Outcome,
     cluster::{Cluster, Deleted, Failed},

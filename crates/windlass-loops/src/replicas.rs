@@ -1,4 +1,7 @@
-//! As many pods as are asked for.
+//! Replica sets and replication controllers, which differ only in their types: keeping the desired number of pods.
+
+mod parent;
+mod status;
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -10,14 +13,19 @@ use windlass::{
     objects::owner::{controller_of, controller_reference},
 };
 
-use super::{
-    Parent,
-    status::{Failure, status_of},
+pub(crate) use self::parent::Parent;
+use self::status::{Failure, status_of};
+use crate::{
+    errors::server_message,
+    pods::{self, Children, batch},
 };
-use crate::pods::{self, Children, batch};
+
+/// Number of objects that are reconciled at the same time. Each mostly waits for the server, and concurrent writes are
+/// committed together.
+pub(crate) const CONCURRENCY: usize = 16;
 
 /// Makes pods of a parent, or deletes some, until there are as many as asked for; and counts them.
-pub(super) async fn reconcile<K: Parent>(parent: Arc<K>, ctx: Context) -> Result<Action> {
+pub(crate) async fn reconcile<K: Parent>(parent: Arc<K>, ctx: Context) -> Result<Action> {
     let Some(selector) = parent.selector() else { return Ok(Action::done()) };
     let children = Children::<Pod>::selected(&selector)?;
     let mut active: Vec<Arc<Pod>> = pods::candidates(&ctx, &*parent)?;
@@ -33,7 +41,7 @@ pub(super) async fn reconcile<K: Parent>(parent: Arc<K>, ctx: Context) -> Result
     own.retain(|pod| children.matches(pod));
     let failure = managed.as_ref().err().map(|error| Failure {
         reason: if there < wanted(&*parent) { "FailedCreate" } else { "FailedDelete" },
-        message: batch::message(error),
+        message: server_message(error),
     });
     let now = windlass_clock::now();
     let (before, after) = (parent.status(), status_of(&*parent, &own, failure.as_ref(), now));

@@ -8,15 +8,14 @@ use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use windlass::{Result, context::Context, controller::Action, operator::Operator};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-use super::{conditions, is_issued};
-use crate::loops::{ClusterCertificates, controller};
+use super::{ClusterCertificates, controller};
+use crate::certificates::requests::{conditions, is_issued};
 
 /// How long a request is kept that has been answered, and one that has not.
 const ANSWERED: SignedDuration = SignedDuration::from_hours(1);
 const PENDING: SignedDuration = SignedDuration::from_hours(24);
 
-/// Deletes old requests.
-pub(in crate::loops) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Operator {
+pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Operator {
     let name = "certificatesigningrequest-cleaner-controller";
     operator.controller(controller::<CertificateSigningRequest>(name, reconcile))
 }

@@ -13,7 +13,7 @@ const REPLICA_FAILURE: &str = "ReplicaFailure";
 
 /// The status of either kind.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(in crate::loops) struct Status {
+pub(crate) struct Status {
     pub(super) conditions: Vec<Condition>,
     pub(super) replicas: i32,
     pub(super) fully_labeled: i32,
@@ -26,7 +26,7 @@ pub(in crate::loops) struct Status {
 
 /// A condition of either kind.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::loops) struct Condition {
+pub(crate) struct Condition {
     pub(super) type_: String,
     pub(super) status: String,
     pub(super) since: Option<Time>,

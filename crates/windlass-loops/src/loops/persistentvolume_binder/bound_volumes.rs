@@ -4,41 +4,16 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::ResourceExt as _;
-use windlass::{Result, context::Context, controller::Action, key::ObjectKey};
+use windlass::{Result, context::Context, key::ObjectKey};
 
-use super::{
-    BY_CONTROLLER, PROVISIONED_BY,
-    matching::{claim_ref, has_other_mode, phase},
-};
-
-pub(super) async fn reconcile(volume: Arc<PersistentVolume>, ctx: Context) -> Result<Action> {
-    let Some(uid) = claim_ref(&volume).and_then(|holder| holder.uid.clone()).filter(|uid| !uid.is_empty()) else {
-        // Nobody has it; or it is kept for somebody who may not be there yet, and who will take it.
-        set_phase(&volume, "Available", &ctx).await?;
-        return Ok(Action::done());
-    };
-    let Some(claim) = holder(&volume, &uid, &ctx).await? else {
-        release(volume, &ctx).await?;
-        return Ok(Action::done());
-    };
-    let named = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).unwrap_or_default();
-    if named.is_empty() {
-        // What is between the two is finished from the side of the claim.
-        if has_other_mode(&volume, &claim) {
-            tell_of_mode(&volume, &claim, &ctx);
-        }
-    } else if named == volume.name_any() {
-        set_phase(&volume, "Bound", &ctx).await?;
-    } else if is_made_for_it(&volume) {
-        release(volume, &ctx).await?;
-    } else {
-        unbind(&volume, &ctx).await?;
-    }
-    Ok(Action::done())
-}
+use crate::volumes::{BY_CONTROLLER, PROVISIONED_BY, claim_ref, phase};
 
 /// The claim that has a volume, if it is there. The server is asked before the volume is given up.
-async fn holder(volume: &PersistentVolume, uid: &str, ctx: &Context) -> Result<Option<Arc<PersistentVolumeClaim>>> {
+pub(super) async fn holder(
+    volume: &PersistentVolume,
+    uid: &str,
+    ctx: &Context,
+) -> Result<Option<Arc<PersistentVolumeClaim>>> {
     let Some(reference) = claim_ref(volume) else { return Ok(None) };
     let namespace = reference.namespace.as_deref().unwrap_or_default();
     let key = ObjectKey::namespaced(namespace, reference.name.as_deref().unwrap_or_default());
@@ -52,7 +27,7 @@ async fn holder(volume: &PersistentVolume, uid: &str, ctx: &Context) -> Result<O
     Ok(ctx.live().get::<PersistentVolumeClaim>(&key).await?.filter(is_it).map(Arc::new))
 }
 
-fn is_made_for_it(volume: &PersistentVolume) -> bool {
+pub(super) fn is_made_for_it(volume: &PersistentVolume) -> bool {
     volume.annotations().contains_key(PROVISIONED_BY) && policy(volume) == "Delete"
 }
 
@@ -61,7 +36,7 @@ fn policy(volume: &PersistentVolume) -> &str {
 }
 
 /// Gives a volume up, and does with it what its policy says.
-async fn release(volume: Arc<PersistentVolume>, ctx: &Context) -> Result<()> {
+pub(super) async fn release(volume: Arc<PersistentVolume>, ctx: &Context) -> Result<()> {
     let volume = match phase(&volume) {
         "Released" | "Failed" => volume,
         _ => set_phase(&volume, "Released", ctx).await?,
@@ -130,7 +105,7 @@ fn fail_to_delete(message: String) -> Reclaim {
 }
 
 /// Takes back that a volume is for a claim that has another. What somebody has written stays as a reservation.
-async fn unbind(volume: &PersistentVolume, ctx: &Context) -> Result<()> {
+pub(super) async fn unbind(volume: &PersistentVolume, ctx: &Context) -> Result<()> {
     let mut unbound = volume.clone();
     if let Some(spec) = &mut unbound.spec {
         match volume.annotations().contains_key(BY_CONTROLLER) {
@@ -144,7 +119,7 @@ async fn unbind(volume: &PersistentVolume, ctx: &Context) -> Result<()> {
     Ok(())
 }
 
-fn tell_of_mode(volume: &Arc<PersistentVolume>, claim: &Arc<PersistentVolumeClaim>, ctx: &Context) {
+pub(super) fn tell_of_mode(volume: &Arc<PersistentVolume>, claim: &Arc<PersistentVolumeClaim>, ctx: &Context) {
     let note = format!(
         "Cannot bind PersistentVolume to requested PersistentVolumeClaim {:?} due to incompatible volumeMode.",
         claim.name_any()

@@ -1,0 +1,22 @@
+//! Errors of the API server.
+
+use std::error::Error as _;
+
+use windlass::context::ContextError;
+
+/// Returns the server's message, or the whole error if the server did not respond.
+pub(crate) fn server_message(error: &ContextError) -> String {
+    match error.status() {
+        Some(status) => status.message.clone(),
+        None => match error.source() {
+            Some(source) => format!("{error}: {source}"),
+            None => error.to_string(),
+        },
+    }
+}
+
+/// Whether a create request was rejected because the namespace is being deleted, which loops ignore.
+pub(crate) fn is_namespace_terminating(error: &ContextError) -> bool {
+    let details = error.status().and_then(|status| status.details.as_ref());
+    details.is_some_and(|details| details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating"))
+}

@@ -1,0 +1,3 @@
+//! Property tests of the collector as a whole.
+
+mod model;

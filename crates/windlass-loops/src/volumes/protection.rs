@@ -1,0 +1,76 @@
+//! Finalizers that keep an object while it is in use.
+//!
+//! Admission adds the finalizer to new objects; objects that were stored without one get it here.
+
+use std::sync::Arc;
+
+use kube::ResourceExt;
+use windlass::{Result, context::Context, controller::Action, object::Object};
+
+/// What is to be done about the finalizer of an object.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    /// Nothing.
+    Nothing,
+    /// It lacks one.
+    Add,
+    /// It is to go as soon as nobody uses it.
+    RemoveIfUnused,
+}
+
+fn step(object: &impl ResourceExt, finalizer: &str) -> Step {
+    let has_it = object.finalizers().iter().any(|have| have == finalizer);
+    match (object.meta().deletion_timestamp.is_some(), has_it) {
+        (true, true) => Step::RemoveIfUnused,
+        (false, false) => Step::Add,
+        _ => Step::Nothing,
+    }
+}
+
+/// Takes the step; whether the object is used is asked only where that matters.
+pub(crate) async fn protect<K: Object<DynamicType: Default>>(
+    object: Arc<K>,
+    ctx: &Context,
+    finalizer: &str,
+    is_used: impl AsyncFnOnce(&K) -> Result<bool>,
+) -> Result<Action> {
+    match step(object.as_ref(), finalizer) {
+        Step::Nothing => {}
+        Step::Add => {
+            ctx.add_finalizer(&object, finalizer).await?;
+        }
+        Step::RemoveIfUnused => {
+            if !is_used(&object).await? {
+                ctx.remove_finalizer(&object, finalizer).await?;
+            }
+        }
+    }
+    Ok(Action::done())
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+    use serde_json::json;
+
+    use super::*;
+
+    const FINALIZER: &str = "kubernetes.io/pvc-protection";
+
+    fn claim(metadata: serde_json::Value) -> PersistentVolumeClaim {
+        serde_json::from_value(json!({"metadata": metadata})).unwrap()
+    }
+
+    #[test]
+    fn a_finalizer_is_added_to_the_living_and_removed_from_the_dying() {
+        let deleted = "2026-01-01T00:00:00Z";
+        for (metadata, expected) in [
+            (json!({"name": "c"}), Step::Add),
+            (json!({"name": "c", "finalizers": [FINALIZER]}), Step::Nothing),
+            (json!({"name": "c", "finalizers": [FINALIZER], "deletionTimestamp": deleted}), Step::RemoveIfUnused),
+            (json!({"name": "c", "finalizers": ["x/y"], "deletionTimestamp": deleted}), Step::Nothing),
+        ] {
+            assert_eq!(step(&claim(metadata.clone()), FINALIZER), expected, "{metadata}");
+        }
+    }
+}
