@@ -3,6 +3,7 @@
 //! A job is named after the minute it is for, so that none is made twice, whoever crashes in between. Of several runs
 //! that were missed only the newest is made up for.
 
+mod history;
 mod schedule;
 
 use std::{collections::HashMap, sync::Arc};
@@ -19,14 +20,17 @@ use kube::core::ObjectMeta;
 use parking_lot::Mutex;
 use windlass::{
     Result,
-    context::{Context, ContextError},
+    context::Context,
     controller::{Action, Reconciler},
     key::ObjectKey,
     objects::owner,
     operator::Operator,
 };
 
-use self::schedule::{Due, Times, Unusable};
+use self::{
+    history::too_old,
+    schedule::{Due, Times, Unusable},
+};
 use super::{ClusterCertificates, job::ended_with};
 use crate::errors::{is_namespace_terminating, server_message};
 
@@ -317,18 +321,6 @@ impl Sync {
     }
 }
 
-/// Those jobs with an end that are more than a limit: the oldest.
-fn too_old(jobs: &[Arc<Job>], end: &str, limit: i32) -> Vec<Arc<Job>> {
-    let mut ended: Vec<Arc<Job>> = jobs.iter().filter(|job| ended_with(job) == Some(end)).cloned().collect();
-    let started = |job: &Arc<Job>| job.status.as_ref().and_then(|status| status.start_time.as_ref()).map(|time| time.0);
-    // One that never started comes last.
-    ended.sort_by_cached_key(|job| (started(job).is_none(), started(job), job.metadata.name.clone()));
-    let surplus = ended.len().saturating_sub(usize::try_from(limit).unwrap_or_default());
-    ended.truncate(surplus);
-    ended.retain(|job| job.metadata.deletion_timestamp.is_none());
-    ended
-}
-
 fn again(delay: Option<std::time::Duration>) -> Action {
     delay.map_or_else(Action::done, Action::requeue_after)
 }
@@ -340,33 +332,4 @@ fn name(job: &Job) -> &str {
 fn key_of(reference: &ObjectReference) -> ObjectKey {
     let (namespace, name) = (reference.namespace.as_deref(), reference.name.as_deref());
     ObjectKey::namespaced(namespace.unwrap_or_default(), name.unwrap_or_default())
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn the_oldest_jobs_of_an_end_are_too_many() {
-        let job = |name: &str, end: &str, started: Option<&str>| {
-            let status = json!({"startTime": started, "conditions": [{"type": end, "status": "True"}]});
-            Arc::new(serde_json::from_value(json!({"metadata": {"name": name}, "status": status})).unwrap())
-        };
-        let jobs = [
-            job("never", "Failed", None),
-            job("late", "Complete", Some("2026-01-01T02:00:00Z")),
-            job("early", "Complete", Some("2026-01-01T00:00:00Z")),
-            job("middle", "Complete", Some("2026-01-01T01:00:00Z")),
-            job("failed", "Failed", Some("2026-01-01T01:00:00Z")),
-            job("running", "FailureTarget", Some("2025-01-01T01:00:00Z")),
-        ];
-        for (end, limit, expected) in
-            [("Complete", 3, vec![]), ("Complete", 1, vec!["early", "middle"]), ("Failed", 1, vec!["failed"])]
-        {
-            let names: Vec<_> = too_old(&jobs, end, limit).iter().map(|job| name(job).to_owned()).collect();
-            assert_eq!(names, expected, "{end} {limit}");
-        }
-    }
 }

@@ -7,38 +7,30 @@
 //! Nothing here is urgent: all pods are looked at once in a while, as the real one does. A node that is not there may be
 //! on its way, so it has some time to come.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-    time::Duration,
-};
+mod selection;
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{
-    Api, ResourceExt as _,
+    Api,
     api::{DeleteParams, Patch},
 };
 use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use windlass::{Result, context::Context, key::ObjectKey, operator::Operator, scope::Scope, shutdown::Shutdown};
 
-use crate::{
-    loops::ClusterCertificates,
-    pods::{disruption_target, is_terminating, node_of, phase},
-};
+use self::selection::{Doomed, Quarantine, of_nodes, out_of_service, surplus, unscheduled};
+use super::ClusterCertificates;
+use crate::pods::{disruption_target, phase};
 
 /// How often pods are looked at.
 const PERIOD: Duration = Duration::from_secs(20);
-/// How long a node that is not there may take to come.
-const QUARANTINE: Duration = Duration::from_secs(40);
 /// How many pods that have ended are kept.
 const KEPT: usize = 12_500;
 /// How many pods may be on their way out at a time.
 const CONCURRENCY: usize = 32;
-
-/// What people put on a node that they have taken out of service.
-const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
 pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Operator {
     operator.leader_task("pod-garbage-collector-controller", run)
@@ -71,12 +63,6 @@ async fn reconcile(ctx: &Context, quarantine: &mut Quarantine, pods: &[Arc<Pod>]
     let gone = gone(ctx, quarantine.pass(pods, nodes, Instant::now())).await;
     remove(ctx, &of_nodes(pods, &gone)).await;
     remove(ctx, &unscheduled(pods)).await;
-}
-
-/// A pod that is to go, and whether it goes because its node is gone.
-struct Doomed<'a> {
-    pod: &'a Arc<Pod>,
-    orphaned: bool,
 }
 
 /// Those of the nodes that the server does not know either.
@@ -123,157 +109,5 @@ async fn remove_one(ctx: &Context, Doomed { pod, orphaned }: &Doomed<'_>) -> Res
     match ctx.delete_with(*pod, &DeleteParams::default().grace_period(0)).await {
         Err(error) if !error.is_conflict() => Err(error.into()),
         _ => Ok(()),
-    }
-}
-
-/// Those that have ended beyond the number that is kept. Evicted ones go first, then the oldest.
-fn surplus(pods: &[Arc<Pod>], kept: usize) -> Vec<Doomed<'_>> {
-    let mut ended: Vec<&Arc<Pod>> =
-        pods.iter().filter(|pod| !matches!(phase(pod), "Pending" | "Running" | "Unknown")).collect();
-    let surplus = ended.len().saturating_sub(kept);
-    if surplus > 0 {
-        let is_evicted = |pod: &Pod| {
-            phase(pod) == "Failed" && pod.status.as_ref().and_then(|status| status.reason.as_deref()) == Some("Evicted")
-        };
-        ended.sort_by_cached_key(|pod| {
-            let created = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
-            (!is_evicted(pod), created, pod.name_any())
-        });
-    }
-    ended.truncate(surplus);
-    ended.into_iter().map(|pod| Doomed { pod, orphaned: false }).collect()
-}
-
-/// Those that are to go and whose node is out of service, by its own word and by somebody's.
-fn out_of_service<'a>(pods: &'a [Arc<Pod>], nodes: &[Arc<Node>]) -> Vec<Doomed<'a>> {
-    let is_ready = |node: &Node| {
-        let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
-        conditions.into_iter().flatten().any(|condition| condition.type_ == "Ready" && condition.status == "True")
-    };
-    let is_out = |node: &&Arc<Node>| {
-        let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
-        taints.into_iter().flatten().any(|taint| taint.key == OUT_OF_SERVICE) && !is_ready(node)
-    };
-    let out: HashSet<String> = nodes.iter().filter(is_out).map(|node| node.name_any()).collect();
-    let is_stuck = |pod: &&Arc<Pod>| is_terminating(pod) && node_of(pod).is_some_and(|node| out.contains(node));
-    pods.iter().filter(is_stuck).map(|pod| Doomed { pod, orphaned: false }).collect()
-}
-
-/// Those of nodes that are gone.
-fn of_nodes<'a>(pods: &'a [Arc<Pod>], gone: &HashSet<String>) -> Vec<Doomed<'a>> {
-    let is_orphan = |pod: &&Arc<Pod>| node_of(pod).is_some_and(|node| gone.contains(node));
-    pods.iter().filter(is_orphan).map(|pod| Doomed { pod, orphaned: true }).collect()
-}
-
-/// Those that are to go and have never had a node.
-fn unscheduled(pods: &[Arc<Pod>]) -> Vec<Doomed<'_>> {
-    let is_stuck = |pod: &&Arc<Pod>| is_terminating(pod) && node_of(pod).is_none();
-    pods.iter().filter(is_stuck).map(|pod| Doomed { pod, orphaned: false }).collect()
-}
-
-/// Nodes that pods name and that are not there, each with the time until which it may come.
-#[derive(Default)]
-struct Quarantine(HashMap<String, Instant>);
-
-impl Quarantine {
-    /// Takes note of those that are missing, and answers with those that have been for long enough. These have to be
-    /// asked for; if they are still missed they begin again.
-    fn pass(&mut self, pods: &[Arc<Pod>], nodes: &[Arc<Node>], now: Instant) -> Vec<String> {
-        let present: HashSet<&str> = nodes.iter().filter_map(|node| node.metadata.name.as_deref()).collect();
-        for node in pods.iter().filter_map(|pod| node_of(pod)).filter(|node| !present.contains(node)) {
-            if !self.0.contains_key(node) {
-                self.0.insert(node.to_owned(), now + QUARANTINE);
-            }
-        }
-        let due: Vec<String> = self.0.extract_if(|_, until| *until <= now).map(|(node, _)| node).collect();
-        due.into_iter().filter(|node| !present.contains(node.as_str())).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::Value;
-
-    use super::*;
-
-    fn pod(name: &str, value: Value) -> Arc<Pod> {
-        let mut pod: Pod = serde_json::from_value(value).unwrap();
-        pod.metadata.name = Some(name.to_owned());
-        Arc::new(pod)
-    }
-
-    fn node(name: &str, value: Value) -> Arc<Node> {
-        let mut node: Node = serde_json::from_value(value).unwrap();
-        node.metadata.name = Some(name.to_owned());
-        Arc::new(node)
-    }
-
-    fn names(doomed: &[Doomed<'_>]) -> Vec<String> {
-        doomed.iter().map(|doomed| doomed.pod.name_any()).collect()
-    }
-
-    fn ended(name: &str, second: u8, status: Value) -> Arc<Pod> {
-        let created = format!("2026-01-01T00:00:{second:02}Z");
-        pod(name, json!({"metadata": {"creationTimestamp": created}, "status": status}))
-    }
-
-    #[test]
-    fn of_pods_that_have_ended_the_evicted_and_the_oldest_go() {
-        let pods = [
-            ended("c", 3, json!({"phase": "Succeeded"})),
-            ended("b", 3, json!({"phase": "Failed"})),
-            ended("old", 1, json!({"phase": "Failed"})),
-            ended("evicted", 9, json!({"phase": "Failed", "reason": "Evicted"})),
-            ended("runs", 0, json!({"phase": "Running"})),
-            ended("waits", 0, json!({})),
-        ];
-        for (kept, expected) in
-            [(4, vec![]), (3, vec!["evicted"]), (1, vec!["evicted", "old", "b"]), (0, vec!["evicted", "old", "b", "c"])]
-        {
-            assert_eq!(names(&surplus(&pods, kept)), expected, "{kept}");
-        }
-    }
-
-    #[test]
-    fn pods_that_are_to_go_do_if_no_kubelet_will_see_to_it() {
-        let deleted = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
-        let on = |name: &str, node: &str| {
-            pod(name, json!({"metadata": deleted, "spec": {"nodeName": node, "containers": []}}))
-        };
-        let pods = [
-            on("nowhere", ""),
-            on("out", "out"),
-            on("out-but-ready", "ready"),
-            on("elsewhere", "fine"),
-            pod("alive", json!({"spec": {"nodeName": "out", "containers": []}})),
-            pod("alive-nowhere", json!({})),
-        ];
-        let taint = json!({"taints": [{"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"}]});
-        let ready = |status: &str| json!({"conditions": [{"type": "Ready", "status": status}]});
-        let nodes = [
-            node("out", json!({"spec": taint, "status": ready("Unknown")})),
-            node("ready", json!({"spec": taint, "status": ready("True")})),
-            node("fine", json!({"status": ready("False")})),
-        ];
-        assert_eq!(names(&unscheduled(&pods)), ["nowhere"]);
-        assert_eq!(names(&out_of_service(&pods, &nodes)), ["out"]);
-    }
-
-    #[test]
-    fn a_node_that_is_missing_has_some_time_to_come() {
-        let on = |name: &str, node: &str| pod(name, json!({"spec": {"nodeName": node, "containers": []}}));
-        let (pods, there) = ([on("a", "gone"), on("b", "there")], [node("there", json!({}))]);
-        let mut quarantine = Quarantine::default();
-        let start = Instant::now();
-        let mut pass =
-            |after: u64, nodes: &[Arc<Node>]| quarantine.pass(&pods, nodes, start + Duration::from_secs(after));
-        assert!(pass(0, &there).is_empty());
-        assert!(pass(20, &there).is_empty());
-        assert_eq!(pass(40, &there), ["gone"]);
-        assert!(pass(60, &there).is_empty(), "it begins again");
-        let both = [node("there", json!({})), node("gone", json!({}))];
-        assert!(pass(100, &both).is_empty(), "it has come");
-        assert!(pass(120, &there).is_empty());
-        assert_eq!(names(&of_nodes(&pods, &HashSet::from(["gone".to_owned()]))), ["a"]);
     }
 }
