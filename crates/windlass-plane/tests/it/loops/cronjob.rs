@@ -13,7 +13,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 use windlass_plane::{LoopOptions, Loops, Selection};
-use windlass_testing::{TestPlane, TestCluster, eventually};
+use windlass_testing::{TestCluster, TestPlane, eventually};
 
 const HOUR: u64 = 3600;
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";

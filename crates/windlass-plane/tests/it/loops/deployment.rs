@@ -14,7 +14,7 @@ use kube::{
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use windlass_plane::{LoopOptions, Loops};
-use windlass_testing::{TestPlane, TestCluster, eventually};
+use windlass_testing::{TestCluster, TestPlane, eventually};
 
 const REVISION: &str = "deployment.kubernetes.io/revision";
 

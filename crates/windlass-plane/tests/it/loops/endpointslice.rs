@@ -9,7 +9,7 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use windlass_testing::{TestPlane, TestCluster, eventually};
+use windlass_testing::{TestCluster, TestPlane, eventually};
 
 async fn plane() -> TestPlane {
     let loops =

@@ -9,7 +9,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 use windlass_plane::{LoopOptions, Loops};
-use windlass_testing::{TestPlane, TestCluster, eventually};
+use windlass_testing::{TestCluster, TestPlane, eventually};
 
 const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 

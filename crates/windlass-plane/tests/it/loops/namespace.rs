@@ -208,7 +208,8 @@ async fn another_finalizer_keeps_an_empty_namespace() {
 
 #[tokio::test]
 async fn a_namespace_can_own_objects_and_wait_for_dependents() {
-    let plane = TestPlane::builder().controllers("namespace-controller,garbage-collector-controller".parse().unwrap()).await;
+    let plane =
+        TestPlane::builder().controllers("namespace-controller,garbage-collector-controller".parse().unwrap()).await;
     let namespaces = namespaces(&plane);
     let owner = map(&plane.api(), "owner", vec![]).await;
     map(&plane.api(), "child", vec![of_map(&owner)]).await;

@@ -10,7 +10,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 use windlass_plane::{LoopOptions, Loops, Selection};
-use windlass_testing::{TestPlane, TestCluster, eventually};
+use windlass_testing::{TestCluster, TestPlane, eventually};
 
 async fn plane() -> TestPlane {
     TestPlane::builder().controllers(selection()).await

@@ -345,8 +345,9 @@ spec:
     conditions: [{type: KernelDeadlock, status: 'True', reason: Stuck}]
 ";
     let stages = Stages::default().with(&Stages::parse(stages).unwrap());
-    let plane =
-        TestPlane::builder().node_options(NodeOptions { count: 1, stages: Some(stages), ..NodeOptions::default() }).await;
+    let plane = TestPlane::builder()
+        .node_options(NodeOptions { count: 1, stages: Some(stages), ..NodeOptions::default() })
+        .await;
     create(&plane, &pod("web", json!({}))).await;
     let failed = until(&plane, "web", "it has failed", |pod| pod["status"]["phase"] == "Failed").await;
     assert_eq!(failed["status"]["message"], "no room on node-1");
