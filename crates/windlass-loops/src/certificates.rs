@@ -1,4 +1,4 @@
-//! Certificates that are issued for certificate signing requests.
+//! Certificate signing requests and the certificates issued for them.
 
 mod der;
 pub(crate) mod requests;

@@ -1,30 +1,30 @@
-//! What the server serves.
+//! Discovery of the resources that a server serves.
 
 use std::{collections::HashMap, sync::Arc};
 
 use kube::{Client, core::ApiResource};
 use serde::Deserialize;
 
-/// The form of discovery that has everything in one answer.
+/// Media type of aggregated discovery, which returns everything in one response.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// A resource of one version.
+/// A resource in one version.
 #[derive(Debug, Clone)]
 pub(super) struct ServedResource {
     pub(super) resource: ApiResource,
     pub(super) namespaced: bool,
-    /// Whether this is the version that clients prefer.
+    /// Whether this is the preferred version.
     pub(super) preferred: bool,
     verbs: Vec<String>,
 }
 
-/// Everything that is served.
+/// All served resources.
 #[derive(Debug, Default)]
 pub(super) struct Served {
     pub(super) resources: Vec<ServedResource>,
-    /// Versions whose server does not answer: what it has is not known.
+    /// Group versions of aggregated API servers that do not respond: their resources are unknown.
     pub(super) unknown: Vec<String>,
-    /// Places in `resources`, by API version and kind.
+    /// Indices into `resources`, by API version and kind.
     kinds: HashMap<(String, String), usize>,
 }
 
@@ -35,7 +35,7 @@ impl ServedResource {
 }
 
 impl Served {
-    /// Asks the server.
+    /// Fetches the served resources.
     pub(super) async fn fetch(client: &Client) -> Result<Arc<Self>, kube::Error> {
         let ask = async |path: &str| {
             let request = http::Request::get(path).header(http::header::ACCEPT, AGGREGATED).body(Vec::new());
@@ -46,13 +46,13 @@ impl Served {
         Ok(Arc::new(Self::new(core.items.into_iter().chain(named.items))))
     }
 
-    /// The resource of a kind.
+    /// Returns the resource of a kind.
     pub(super) fn find(&self, api_version: &str, kind: &str) -> Option<&ServedResource> {
-        // The keys are owned, and looked up too seldom to be worth more.
+        // Owned keys are good enough for the few lookups.
         self.kinds.get(&(api_version.to_owned(), kind.to_owned())).map(|&at| &self.resources[at])
     }
 
-    /// The preferred versions of the resources that have all these verbs.
+    /// The preferred versions of the resources that support all these verbs.
     pub(super) fn preferred<'a>(&'a self, verbs: &'a [&str]) -> impl Iterator<Item = &'a ServedResource> {
         self.resources.iter().filter(|one| one.preferred && verbs.iter().all(|verb| one.has(verb)))
     }

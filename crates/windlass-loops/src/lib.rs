@@ -6,13 +6,15 @@
 //! | module | contents |
 //! |---|---|
 //! | `loops` | one file per control loop, named after the controller |
-//! | [`pods`] | facts about pods, creating and claiming them |
+//! | [`pods`] | facts about pods; creating, deleting, adopting and ranking them |
+//! | `replicas` | replica sets and replication controllers, which share their implementation |
 //! | `revisions` | controller revisions of stateful sets and daemon sets |
 //! | `services` | services and the pods behind them |
 //! | [`volumes`] | persistent volumes and claims |
 //! | [`scheduling`] | node selectors, taints and tolerations |
-//! | `certificates` | signing of certificate signing requests |
+//! | `certificates` | certificate signing requests: rules, parsing, signing |
 //! | `discovery` | the resources that a server serves |
+//! | `errors` | errors of the API server |
 
 mod certificates;
 mod discovery;

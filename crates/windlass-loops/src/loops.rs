@@ -1,9 +1,9 @@
-//! The control loops: what kube-controller-manager does, as ordinary windlass controllers.
+//! The control loops.
 //!
-//! Each loop is a file of this folder with a function `add`, which wires it into the [`Operator`] that runs them all, and
-//! a line in [`LOOPS`]. Its name there is the one that kube-controller-manager has for it, so that its `--controllers`
-//! means the same here. Loops write as the field manager `kube-controller-manager`, by updates and not by apply, so that
-//! objects look as they do on a cluster.
+//! Each loop is a file in this directory, named after its controller in kube-controller-manager, with a function `add`
+//! that adds it to the [`Operator`] and an entry in [`LOOPS`]. The names in the list are kube-controller-manager's, so
+//! that `--controllers` means the same here. Loops write as field manager `kube-controller-manager`, by update rather
+//! than apply, so that objects look as they do on a cluster.
 
 mod apiserver_lease_expiry;
 mod certificatesigningrequest_approving;
@@ -44,25 +44,25 @@ use windlass::{controller::Controller, object::Object, operator::Operator};
 
 use crate::CertificateAndKey;
 
-/// What objects that loops have written name as their manager.
+/// The field manager of all writes.
 const FIELD_MANAGER: &str = "kube-controller-manager";
 
-/// What loops need to know beside what the server tells them.
+/// The certificates that loops hand out or sign with.
 #[derive(Debug, Clone, Default)]
 pub struct ClusterCertificates {
-    /// The certificate of the authority behind the server, in PEM: pods get it in `kube-root-ca.crt`.
+    /// The certificate of the server's certificate authority, in PEM: pods find it in `kube-root-ca.crt`.
     pub root_ca: Option<Arc<str>>,
-    /// The authority that signs certificates that are asked for.
+    /// The authority that signs certificate signing requests.
     pub authority: Option<CertificateAndKey>,
 }
 
-/// A loop that can be switched on and off.
+/// A loop that can be enabled or disabled.
 struct Loop {
     name: &'static str,
     add: fn(Operator, &ClusterCertificates) -> Operator,
 }
 
-/// All of them, in the order in which they are wired.
+/// All loops, in the order in which they are added.
 #[rustfmt::skip]
 const LOOPS: &[Loop] = &[
     Loop { name: "namespace-controller", add: namespace::add },
@@ -98,35 +98,35 @@ const LOOPS: &[Loop] = &[
     Loop { name: "apiserver-lease-expiry-controller", add: apiserver_lease_expiry::add },
 ];
 
-/// Which loops run: a list as of kube-controller-manager's `--controllers`. `*` is all of them, `name` one of them,
-/// `-name` all but this one; the first entry that fits a loop decides, and a loop that none fits does not run.
+/// The loops to run, in the format of kube-controller-manager's `--controllers`: `*` enables all loops, `name` enables
+/// one, `-name` disables one. The first entry that matches a loop decides; loops without a match do not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection(Vec<String>);
 
-/// A list of loops names one that is not there.
+/// A selection names an unknown loop.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("there is no controller {0:?}")]
+#[error("unknown controller {0:?}")]
 pub struct UnknownLoop(pub String);
 
 impl Selection {
-    /// All loops.
+    /// Selects all loops.
     pub fn all() -> Self {
         Self(vec!["*".to_owned()])
     }
 
-    /// No loop: an API server alone, as envtest gives.
+    /// Selects no loops: only an API server, as in envtest.
     pub fn none() -> Self {
         Self(Vec::new())
     }
 
-    /// Whether a loop is in it.
+    /// Whether a loop is selected.
     pub fn contains(&self, name: &str) -> bool {
         let decides = |entry: &&String| *entry == "*" || entry.strip_prefix('-').unwrap_or(entry) == name;
         let named = self.0.iter().filter(|entry| *entry != "*").find(decides);
         named.or_else(|| self.0.iter().find(decides)).is_some_and(|entry| !entry.starts_with('-'))
     }
 
-    /// The names of all loops there are.
+    /// The names of all loops.
     pub fn names() -> impl Iterator<Item = &'static str> {
         LOOPS.iter().map(|one| one.name)
     }
@@ -148,13 +148,13 @@ impl FromStr for Selection {
     }
 }
 
-/// An operator with the selected loops.
+/// Returns an operator with the selected loops.
 pub fn operator(selection: &Selection, certificates: &ClusterCertificates) -> Operator {
     let selected = LOOPS.iter().filter(|one| selection.contains(one.name));
     selected.fold(Operator::new(FIELD_MANAGER), |operator, one| (one.add)(operator, certificates))
 }
 
-/// A controller as all loops have them.
+/// A controller with the settings that all loops share.
 fn controller<K: Object<DynamicType: Default>>(
     name: &str,
     reconciler: impl windlass::controller::Reconciler<K>,
@@ -162,7 +162,7 @@ fn controller<K: Object<DynamicType: Default>>(
     Controller::new(name, reconciler).field_manager(FIELD_MANAGER).reporter(name)
 }
 
-/// Whether a namespace is there to stay.
+/// Whether a namespace is active.
 fn is_active_namespace(namespace: &Namespace) -> bool {
     namespace.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Active")
 }

@@ -1,4 +1,4 @@
-//! Pods as the loops that make them see them; and, for whatever loops make, who belongs to whom.
+//! Pods from the perspective of the loops that create them, and ownership of objects in general.
 
 pub(crate) mod batch;
 mod claim;
@@ -15,7 +15,7 @@ use k8s_openapi::{
 };
 use windlass::cache::{Index, Informer};
 
-#[allow(unused_imports, reason = "for whichever loop needs it")]
+#[allow(unused_imports, reason = "available to all loops")]
 pub(crate) use self::{
     claim::{Children, candidates},
     disruption::disruption_target,
@@ -23,10 +23,10 @@ pub(crate) use self::{
     selecting::{Selecting, compiled, orphans, parents, selected, selecting, selects},
 };
 
-/// The longest name of an object.
+/// Maximum length of an object name.
 const LONGEST_NAME: usize = 253;
 
-/// A pod of a template, for an owner that controls it. The server makes its name, or the caller sets one.
+/// Creates a pod from a template, controlled by an owner. The server generates its name, or the caller sets one.
 pub(crate) fn from_template(template: &PodTemplateSpec, namespace: &str, prefix: &str, owner: OwnerReference) -> Pod {
     let from = template.metadata.clone().unwrap_or_default();
     Pod {
@@ -44,9 +44,9 @@ pub(crate) fn from_template(template: &PodTemplateSpec, namespace: &str, prefix:
     }
 }
 
-/// The name of a pod's owner as the beginning of its own.
+/// The prefix for names of an owner's pods.
 pub(crate) fn name_prefix(owner: &str) -> String {
-    // The longest names are taken as they are: with the dash they would be too long for a prefix.
+    // With a dash, the longest names would exceed the limit of a prefix.
     if owner.len() < LONGEST_NAME { format!("{owner}-") } else { owner.to_owned() }
 }
 
@@ -55,12 +55,12 @@ pub fn phase(pod: &Pod) -> &str {
     pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or("Pending")
 }
 
-/// Whether somebody has asked for its deletion.
+/// Whether it is being deleted.
 pub fn is_terminating(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_some()
 }
 
-/// Whether it has not ended and is not about to.
+/// Whether it has neither ended nor is terminating.
 pub(crate) fn is_active(pod: &Pod) -> bool {
     !matches!(phase(pod), "Succeeded" | "Failed") && !is_terminating(pod)
 }
@@ -75,7 +75,7 @@ pub(crate) fn is_ready(pod: &Pod) -> bool {
     ready_condition(pod).is_some_and(|condition| condition.status == "True")
 }
 
-/// Whether it has been ready for so many seconds.
+/// Whether it has been ready for at least this many seconds.
 pub(crate) fn is_available(pod: &Pod, min_ready_seconds: i32, now: Timestamp) -> bool {
     let Some(condition) = ready_condition(pod).filter(|condition| condition.status == "True") else { return false };
     if min_ready_seconds == 0 {
@@ -85,23 +85,23 @@ pub(crate) fn is_available(pod: &Pod, min_ready_seconds: i32, now: Timestamp) ->
     since.is_some_and(|since| since + i64::from(min_ready_seconds) <= now.as_second())
 }
 
-/// Whether a node has been found for it.
+/// Whether it is bound to a node.
 pub(crate) fn is_scheduled(pod: &Pod) -> bool {
     node_of(pod).is_some()
 }
 
-/// The node of a pod, if one has been found.
+/// The node of a pod, if it is bound to one.
 pub(crate) fn node_of(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref().filter(|node| !node.is_empty())
 }
 
-/// Pods by the names of their nodes.
+/// Index of pods by node name.
 pub(crate) fn by_node(pods: &Informer<Pod>) -> Index<Pod, String> {
     pods.index("node", |pod: &Pod| node_of(pod).map(str::to_owned).into_iter().collect())
         .expect("all indexes of this name must have values of this type")
 }
 
-/// When one of the pods may become available without anything else happening, if it stays ready.
+/// When the next of the ready pods becomes available, if nothing changes.
 pub(crate) fn next_available<'a>(
     pods: impl IntoIterator<Item = &'a Pod>,
     min_ready_seconds: i32,

@@ -24,7 +24,7 @@ use crate::{
 /// committed together.
 pub(crate) const CONCURRENCY: usize = 16;
 
-/// Makes pods of a parent, or deletes some, until there are as many as asked for; and counts them.
+/// Creates or deletes pods until their number matches the spec, and updates the status.
 pub(crate) async fn reconcile<K: Parent>(parent: Arc<K>, ctx: Context) -> Result<Action> {
     let Some(selector) = parent.selector() else { return Ok(Action::done()) };
     let children = Children::<Pod>::selected(&selector)?;
@@ -36,7 +36,7 @@ pub(crate) async fn reconcile<K: Parent>(parent: Arc<K>, ctx: Context) -> Result
         Some(_) => Ok(()),
         None => manage(&ctx, &*parent, active).await,
     };
-    // What was made and deleted is in the cache by now.
+    // The cache already contains the created and deleted pods.
     let mut own: Vec<Arc<Pod>> = ctx.owned(&parent)?;
     own.retain(|pod| children.matches(pod));
     let failure = managed.as_ref().err().map(|error| Failure {
@@ -63,7 +63,7 @@ fn wanted<K: Parent>(parent: &K) -> usize {
     usize::try_from(parent.desired()).unwrap_or_default()
 }
 
-/// Makes what is missing, or deletes what is too much.
+/// Creates missing pods or deletes surplus ones.
 async fn manage<K: Parent>(ctx: &Context, parent: &K, mut active: Vec<Arc<Pod>>) -> Result<(), ContextError> {
     let wanted = wanted(parent);
     match active.len().cmp(&wanted) {
@@ -90,7 +90,7 @@ fn new_pod<K: Parent>(parent: &K) -> Option<Pod> {
     Some(pods::from_template(parent.template()?, namespace, &prefix, owner))
 }
 
-/// The pods that do the same work: those of all parents that have the same controller.
+/// The pods that do the same work: those of all parents with the same controller.
 fn related<K: Parent>(ctx: &Context, parent: &K) -> Result<Vec<Arc<Pod>>, ContextError> {
     let Some(owner) = controller_of(parent.meta()) else { return Ok(Vec::new()) };
     let mut found = Vec::new();

@@ -1,5 +1,4 @@
-//! Revisions: the templates that a stateful set or a daemon set has had, as objects, so that pods of each can be made
-//! and people can go back.
+//! Controller revisions: the past templates of stateful sets and daemon sets, for rollouts and rollbacks.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -19,28 +18,28 @@ use windlass::{
     objects::owner::{OwnerError, controller_reference},
 };
 
-/// The longest name of an owner that is part of a revision's name.
+/// Maximum length of the owner's name within a revision's name.
 const LONGEST_PREFIX: usize = 223;
 
-/// What becomes of an owner's revisions, given its template.
+/// What to do with an owner's revisions for its current template.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// The newest revision has it.
+    /// The latest revision has the template.
     Keep(usize),
-    /// An older one has it and becomes the newest, with this number.
+    /// An older revision has the template and becomes the latest, with this number.
     Renumber(usize, i64),
-    /// None has it: one with this number is to be made.
+    /// No revision has the template: create one with this number.
     Create(i64),
 }
 
-/// A revision to be made.
+/// A revision to create.
 pub(crate) struct Draft {
     pub(crate) namespace: String,
-    /// The name of the owner, with which that of the revision begins.
+    /// The name of the owner, which is the prefix of the revision's name.
     pub(crate) owner_name: String,
     pub(crate) owner: OwnerReference,
     pub(crate) labels: BTreeMap<String, String>,
-    /// The label that gets the hash.
+    /// The label for the hash.
     pub(crate) hash_label: &'static str,
     pub(crate) annotations: Option<BTreeMap<String, String>>,
     pub(crate) data: Value,
@@ -48,7 +47,7 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// Of a set, with the data of its template.
+    /// A draft for a set, with the data of its template.
     pub(crate) fn of<K: Object<DynamicType: Default>>(
         set: &K,
         template: &PodTemplateSpec,
@@ -69,35 +68,35 @@ impl Draft {
     }
 }
 
-/// A template as the data of a revision: a patch that puts it in place.
+/// The data of a revision: a patch that restores the template.
 pub(crate) fn data_of(template: &PodTemplateSpec) -> Value {
     let mut template = serde_json::to_value(template).expect("a template must be JSON");
     template["$patch"] = "replace".into();
     json!({ "spec": { "template": template } })
 }
 
-/// The template that a revision holds.
+/// The template in a revision.
 pub(crate) fn template_of(revision: &ControllerRevision) -> Option<PodTemplateSpec> {
     let mut template = revision.data.as_ref()?.0.pointer("/spec/template")?.clone();
     template.as_object_mut()?.remove("$patch");
     serde_json::from_value(template).ok()
 }
 
-/// Whether a revision holds this.
+/// Whether a revision has this data.
 pub(crate) fn holds(revision: &ControllerRevision, data: &Value) -> bool {
     revision.data.as_ref().is_some_and(|held| held.0 == *data)
 }
 
-/// The hash that names a revision: the same as on a cluster.
+/// The hash in the name of a revision, the same as on a cluster.
 pub(crate) fn hash(data: &Value, collisions: i32) -> String {
     const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let text = format!("{}{collisions}", escaped(&data.to_string()));
     let sum = text.bytes().fold(0x811c_9dc5_u32, |sum, byte| sum.wrapping_mul(0x0100_0193) ^ u32::from(byte));
-    // Digits only, so a letter each; without vowels, so no words.
+    // Each digit maps to a consonant, so no words can appear.
     sum.to_string().bytes().map(|digit| char::from(ALPHABET[usize::from(digit) % ALPHABET.len()])).collect()
 }
 
-/// JSON as Go writes it, which hides what HTML would take for its own.
+/// JSON as Go encodes it, which escapes HTML characters.
 fn escaped(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
@@ -111,12 +110,12 @@ fn escaped(json: &str) -> String {
 
 /// The name of a revision.
 pub(crate) fn name(owner: &str, hash: &str) -> String {
-    // Names of objects are ASCII.
+    // Object names are ASCII.
     let prefix = owner.get(..LONGEST_PREFIX).unwrap_or(owner);
     format!("{prefix}-{hash}")
 }
 
-/// Orders revisions, the newest last.
+/// Sorts revisions, latest last.
 pub(crate) fn sort(revisions: &mut [Arc<ControllerRevision>]) {
     let created = |revision: &ControllerRevision| revision.metadata.creation_timestamp.as_ref().map(|time| time.0);
     revisions.sort_by(|a, b| {
@@ -125,7 +124,7 @@ pub(crate) fn sort(revisions: &mut [Arc<ControllerRevision>]) {
     });
 }
 
-/// What to do about a template, given the revisions in order.
+/// Decides what to do for a template, given the sorted revisions.
 pub(crate) fn decide(sorted: &[Arc<ControllerRevision>], data: &Value) -> Decision {
     let next = sorted.last().map_or(1, |newest| newest.revision + 1);
     match sorted.iter().rposition(|revision| holds(revision, data)) {
@@ -135,7 +134,7 @@ pub(crate) fn decide(sorted: &[Arc<ControllerRevision>], data: &Value) -> Decisi
     }
 }
 
-/// The revisions that are too many: the oldest of those that nobody uses.
+/// The oldest unused revisions beyond the limit.
 pub(crate) fn surplus(
     sorted: &[Arc<ControllerRevision>],
     is_live: impl Fn(&ControllerRevision) -> bool,
@@ -147,7 +146,7 @@ pub(crate) fn surplus(
     history.into_iter().take(surplus).collect()
 }
 
-/// Makes a revision. One of the same name that holds something else counts as a collision, and the name changes.
+/// Creates a revision. If one with the same name has other data, the collision count and thereby the name changes.
 pub(crate) async fn create(
     ctx: &Context,
     draft: Draft,
@@ -176,7 +175,7 @@ pub(crate) async fn create(
                 match ctx.live().get::<ControllerRevision>(&key).await? {
                     Some(present) if holds(&present, &draft.data) => return Ok(Arc::new(present)),
                     Some(_) => *collisions += 1,
-                    // It has gone meanwhile: the name is free.
+                    // It was deleted meanwhile: the name is free.
                     None => {}
                 }
             }
@@ -185,7 +184,7 @@ pub(crate) async fn create(
     }
 }
 
-/// Makes a revision the newest.
+/// Makes a revision the latest.
 pub(crate) async fn renumber(
     ctx: &Context,
     revision: &ControllerRevision,

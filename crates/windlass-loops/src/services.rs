@@ -1,4 +1,4 @@
-//! Services and the pods behind them, as the loops that say where services are see them.
+//! Services and the pods behind them, for the loops that write endpoints.
 
 mod order;
 mod triggers;
@@ -22,12 +22,12 @@ use windlass::{
 pub(crate) use self::{order::sort_as_go, triggers::Triggers};
 use crate::pods;
 
-/// What is said of objects that belong to a service without an address of its own.
+/// Label of objects that belong to a headless service.
 pub(crate) const HEADLESS_LABEL: &str = "service.kubernetes.io/headless";
-/// When the change happened that an object of endpoints was written for.
+/// Annotation with the time of the change that caused a write of endpoints.
 pub(crate) const TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 
-/// What an endpoint says of the pod behind it.
+/// The reference to a pod in an endpoint.
 pub(crate) fn reference(pod: &Pod) -> ObjectReference {
     ObjectReference {
         kind: Some("Pod".to_owned()),
@@ -38,19 +38,19 @@ pub(crate) fn reference(pod: &Pod) -> ObjectReference {
     }
 }
 
-/// What a service selects; nothing if it is not for a loop to say where it is.
+/// The selector of a service. Returns `None` if its endpoints are not managed by loops.
 pub(crate) fn selector(service: &Service) -> Option<&BTreeMap<String, String>> {
     let spec = service.spec.as_ref()?;
     let selector = spec.selector.as_ref().filter(|selector| !selector.is_empty());
     selector.filter(|_| spec.type_.as_deref() != Some("ExternalName"))
 }
 
-/// Whether a service has no address of its own.
+/// Whether a service is headless.
 pub(crate) fn is_headless(service: &Service) -> bool {
     matches!(service.spec.as_ref().and_then(|spec| spec.cluster_ip.as_deref()), None | Some("" | "None"))
 }
 
-/// The pods that a service selects, by name. Looked up by the rarest of the labels that it selects.
+/// The pods that a service selects, by name, looked up by the rarest label of the selector.
 pub(crate) fn pods_of(ctx: &Context, service: &Service) -> Result<Vec<Arc<Pod>>, ContextError> {
     let Some(selector) = selector(service) else { return Ok(Vec::new()) };
     let index: Index<Pod, String> = ctx
@@ -91,12 +91,12 @@ fn is_selected(selector: &BTreeMap<String, String>, pod: &Pod) -> bool {
     selector.iter().all(|(name, value)| labels.and_then(|labels| labels.get(name)) == Some(value))
 }
 
-/// Neither namespaces nor labels have a slash and an equals sign in them.
+/// Neither namespaces nor label names contain a slash followed by an equals sign.
 fn pair(namespace: &str, name: &str, value: &str) -> String {
     [namespace, "/", name, "=", value].concat()
 }
 
-/// Pods whose place or readiness has changed.
+/// Watches pods for changes that affect endpoints.
 pub(crate) fn pods_that_moved() -> Watch<Pod> {
     Watch::new().filter(Filter::new(|change: &Change<'_, Pod>| match (change.old, change.new) {
         (Some(old), Some(new)) => change.resync || facts(old) != facts(new),
@@ -104,7 +104,7 @@ pub(crate) fn pods_that_moved() -> Watch<Pod> {
     }))
 }
 
-/// What endpoints say of a pod.
+/// The properties of a pod that endpoints contain.
 fn facts(pod: &Pod) -> impl PartialEq + '_ {
     let spec = pod.spec.as_ref();
     let ready = pods::ready_condition(pod);
@@ -120,14 +120,14 @@ fn has_ended(pod: &Pod) -> bool {
     matches!(pods::phase(pod), "Failed" | "Succeeded")
 }
 
-/// The addresses of a pod, in their usual form.
+/// The addresses of a pod in canonical form.
 pub(crate) fn addresses(pod: &Pod) -> impl Iterator<Item = String> + '_ {
     let all = pod.status.iter().flat_map(|status| status.pod_ips.iter().flatten());
     all.filter(|address| !address.ip.is_empty())
         .map(|address| address.ip.parse::<IpAddr>().map_or_else(|_| address.ip.clone(), |ip| ip.to_string()))
 }
 
-/// Whether a pod can be reached, and may be.
+/// Whether a pod has an address and may be an endpoint.
 pub(crate) fn can_be_reached(pod: &Pod, even_terminating: bool) -> bool {
     let has_address = pod.status.as_ref().is_some_and(|status| {
         status.pod_ip.as_ref().is_some_and(|ip| !ip.is_empty())
@@ -136,14 +136,14 @@ pub(crate) fn can_be_reached(pod: &Pod, even_terminating: bool) -> bool {
     !has_ended(pod) && has_address && (even_terminating || !pods::is_terminating(pod))
 }
 
-/// The host name that a pod has within a service.
+/// The host name of a pod within a service.
 pub(crate) fn hostname(pod: &Pod, service: &Service) -> Option<String> {
     let spec = pod.spec.as_ref()?;
     let is_within = spec.subdomain == service.metadata.name && pod.metadata.namespace == service.metadata.namespace;
     spec.hostname.clone().filter(|hostname| is_within && !hostname.is_empty())
 }
 
-/// The number of the port that a service's port leads to.
+/// The number of the target port of a service's port.
 pub(crate) fn target_port(pod: &Pod, port: &ServicePort) -> Option<i32> {
     let name = match &port.target_port {
         Some(IntOrString::Int(number)) => return Some(*number),

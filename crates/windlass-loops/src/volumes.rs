@@ -19,19 +19,19 @@ pub(crate) use self::{
     protection::protect,
 };
 
-/// What tells of a claim that it has been bound, whatever has become of it.
+/// Annotation of claims that have been bound, even if the binding was lost.
 pub const COMPLETED: &str = "pv.kubernetes.io/bind-completed";
-/// What tells that it was this loop that has bound a claim or a volume.
+/// Annotation of claims and volumes that this loop has bound.
 pub const BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
-/// What tells who has made a volume for a claim.
+/// Annotation with the provisioner of a volume.
 pub const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 
-/// Whether a claim has been bound, whatever has become of it.
+/// Whether a claim has been bound, even if the binding was lost.
 pub fn is_bound(claim: &PersistentVolumeClaim) -> bool {
     claim.annotations().contains_key(COMPLETED)
 }
 
-/// Whether claims of a class wait for a pod.
+/// Whether claims of a class wait for the first consumer.
 pub fn is_delayed(class: &StorageClass) -> bool {
     class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer")
 }

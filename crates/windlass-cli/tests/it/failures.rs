@@ -97,7 +97,7 @@ fn without_a_home_a_folder_has_to_be_given() {
 fn a_controller_that_is_not_there_is_named_with_those_that_are() {
     let said = failure(&["up", "--controllers", "*,-deployments"], 1);
     assert!(
-        said.starts_with("error: there is no controller \"deployments\"\nhint: there are namespace-controller, "),
+        said.starts_with("error: unknown controller \"deployments\"\nhint: there are namespace-controller, "),
         "{said}"
     );
     assert!(said.contains(", deployment-controller, "), "{said}");

@@ -1,9 +1,9 @@
-//! As much of DER as a certificate needs: pure.
+//! The parts of DER that certificates need: pure.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
 
-/// A value with its tag and its length.
+/// Encodes a value with its tag and length.
 pub(super) fn tagged(tag: u8, content: &[u8]) -> Vec<u8> {
     let mut encoded = vec![tag];
     match u8::try_from(content.len()) {
@@ -19,13 +19,13 @@ pub(super) fn tagged(tag: u8, content: &[u8]) -> Vec<u8> {
     encoded
 }
 
-/// A sequence of what is encoded already.
+/// Encodes a sequence of encoded parts.
 pub(super) fn sequence<Part: AsRef<[u8]>>(parts: &[Part]) -> Vec<u8> {
     let content: Vec<u8> = parts.iter().flat_map(|part| part.as_ref().iter().copied()).collect();
     tagged(0x30, &content)
 }
 
-/// A number that is not negative.
+/// Encodes a non-negative integer.
 pub(super) fn integer(bytes: &[u8]) -> Vec<u8> {
     let mut content: Vec<u8> = bytes.iter().copied().skip_while(|byte| *byte == 0).collect();
     if content.first().is_none_or(|first| *first >= 0x80) {
@@ -34,14 +34,14 @@ pub(super) fn integer(bytes: &[u8]) -> Vec<u8> {
     tagged(0x02, &content)
 }
 
-/// Bits, of whose last byte so many are not used.
+/// Encodes a bit string; `unused` is the number of unused bits in the last byte.
 pub(super) fn bit_string(bytes: &[u8], unused: u8) -> Vec<u8> {
     let mut content = vec![unused];
     content.extend(bytes);
     tagged(0x03, &content)
 }
 
-/// Bits that each mean something, the first the highest: without those at the end that are not set.
+/// Encodes named bits, the first being the highest, without trailing zero bits.
 pub(super) fn named_bits(bits: u16) -> Vec<u8> {
     let mut bytes = bits.to_be_bytes().to_vec();
     while bytes.last() == Some(&0) {
@@ -51,7 +51,7 @@ pub(super) fn named_bits(bits: u16) -> Vec<u8> {
     bit_string(&bytes, unused)
 }
 
-/// A time, to the second: in two digits of the year up to 2049, in four from then on.
+/// Encodes a time in seconds: UTCTime with a two-digit year through 2049, GeneralizedTime afterwards.
 pub(super) fn time(time: Timestamp) -> Vec<u8> {
     let year = time.to_zoned(jiff::tz::TimeZone::UTC).year();
     if (1950..2050).contains(&year) {
@@ -61,7 +61,7 @@ pub(super) fn time(time: Timestamp) -> Vec<u8> {
     }
 }
 
-/// An extension of a certificate.
+/// Encodes an extension of a certificate.
 pub(super) fn extension(oid: &[u8], critical: bool, value: &[u8]) -> Vec<u8> {
     let mut parts = vec![tagged(0x06, oid)];
     if critical {
@@ -71,7 +71,7 @@ pub(super) fn extension(oid: &[u8], critical: bool, value: &[u8]) -> Vec<u8> {
     sequence(&parts)
 }
 
-/// The text of something encoded.
+/// Encodes DER as PEM.
 pub(super) fn pem(label: &str, encoded: &[u8]) -> String {
     let text = STANDARD.encode(encoded);
     let mut pem = format!("-----BEGIN {label}-----\n");

@@ -1,4 +1,4 @@
-//! What each signer signs, and for how long: pure.
+//! The rules of each signer, and the lifetime of certificates: pure.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -9,21 +9,21 @@ pub(crate) const KUBELET_CLIENT: &str = "kubernetes.io/kube-apiserver-client-kub
 const KUBELET_SERVING: &str = "kubernetes.io/kubelet-serving";
 const LEGACY: &str = "kubernetes.io/legacy-unknown";
 
-/// The signers that there are.
+/// The supported signers.
 pub(crate) const SIGNERS: [&str; 4] = [CLIENT, KUBELET_CLIENT, KUBELET_SERVING, LEGACY];
 
-/// The longest that a certificate is good for, which is what it is if nothing is asked for, and the shortest.
+/// Maximum lifetime of a certificate, which is also the default, and minimum lifetime.
 const LONGEST: Duration = Duration::from_hours(365 * 24);
 const SHORTEST: Duration = Duration::from_secs(10 * 60);
 
-/// What becomes of a request.
+/// The decision about a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Sign,
     Refuse(String),
 }
 
-/// What a signer makes of a request.
+/// Decides about a request by the rules of its signer.
 pub(crate) fn verdict(signer: &str, request: &Request, usages: &[String]) -> Verdict {
     let checked = match signer {
         CLIENT => check_client(usages),
@@ -34,12 +34,12 @@ pub(crate) fn verdict(signer: &str, request: &Request, usages: &[String]) -> Ver
     checked.map_or_else(Verdict::Refuse, |()| Verdict::Sign)
 }
 
-/// Whether a request is as kubelets make them for themselves as clients.
+/// Whether a request has the form of a kubelet's request for its own client certificate.
 pub(crate) fn is_kubelet_client(request: &Request, usages: &[String]) -> bool {
     check_kubelet_client(request, usages).is_ok()
 }
 
-/// For how long a certificate is good, if so many seconds are asked for.
+/// The lifetime of a certificate for the requested number of seconds.
 pub(crate) fn lifetime(seconds: Option<i32>) -> Duration {
     let asked = seconds.map(|seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or_default()));
     asked.map_or(LONGEST, |asked| asked.clamp(SHORTEST, LONGEST))
@@ -80,7 +80,7 @@ fn is_node(request: &Request) -> bool {
     request.common_name.starts_with("system:node:")
 }
 
-/// Whether the usages are these; keys that cannot encipher do without that.
+/// Checks that the usages are the required ones; "key encipherment" is optional, as some keys cannot be used for it.
 fn check_usages(usages: &[String], required: [&str; 3]) -> Result<(), String> {
     let asked: BTreeSet<&str> = usages.iter().map(String::as_str).collect();
     let all = BTreeSet::from(required);

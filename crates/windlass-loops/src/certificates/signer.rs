@@ -1,7 +1,7 @@
-//! Signing what somebody else asks for: certificates for requests (PKCS #10).
+//! Issues certificates for requests (PKCS #10).
 //!
-//! Subject and key are taken over as they are, byte by byte: names may say more than our own certificates do, as several
-//! organizations. Of what else is asked for only the alternative names are.
+//! Subject and public key are copied byte by byte, because subjects may have more than our own certificates, such as
+//! several organizations. Of the requested extensions, only the subject alternative names are used.
 
 use std::time::Duration;
 
@@ -16,34 +16,35 @@ use x509_parser::{
 
 use super::{CertificateAndKey, der};
 
-/// Certificates are valid from a little before now, as clocks differ. One that is not short-lived ends as much sooner.
+/// Certificates are backdated, because clocks differ. The end of a certificate that is not short-lived moves by the
+/// same amount.
 const BACKDATE: Duration = Duration::from_secs(5 * 60);
 const SHORT: Duration = Duration::from_hours(8);
 
-/// Why a certificate could not be signed.
+/// Why a certificate could not be issued.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SignError {
-    /// The authority's own certificate or key is of no use.
+    /// The authority's own certificate or key is unusable.
     #[error("the authority cannot sign: {0}")]
     Authority(String),
-    /// The text is no request.
+    /// The text is not a certificate request.
     #[error("unable to parse certificate request: {0}")]
     Parse(String),
-    /// The request is not signed by the key that it is for.
+    /// The request is not signed with its own key.
     #[error("unable to verify certificate request signature: {0}")]
     Signature(String),
-    /// A usage that there is none.
+    /// Unknown usages.
     #[error("unrecognized usage values: {0:?}")]
     Usages(Vec<String>),
-    /// The authority is over.
+    /// The authority has expired.
     #[error("the signer has expired")]
     Expired,
-    /// The key did not sign.
+    /// Signing failed.
     #[error("failed to sign certificate: {0}")]
     Sign(String),
 }
 
-/// A request as far as signers look at it.
+/// The parts of a request that matter to signers.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) common_name: String,
@@ -52,13 +53,13 @@ pub(crate) struct Request {
     pub(crate) email_addresses: Vec<String>,
     pub(crate) ip_addresses: Vec<Vec<u8>>,
     pub(crate) uris: Vec<String>,
-    /// The subject and the public key, as they are encoded.
+    /// The encoded subject and public key.
     pub(crate) subject: Vec<u8>,
     pub(crate) public_key: Vec<u8>,
 }
 
 impl Request {
-    /// A request of PEM, whose signature is good.
+    /// Parses a PEM request and verifies its signature.
     pub(crate) fn parse(pem: &[u8]) -> Result<Self, SignError> {
         let parse = |error: String| SignError::Parse(error);
         let der = rustls::pki_types::CertificateSigningRequestDer::from_pem_slice(pem)
@@ -92,10 +93,10 @@ impl Request {
     }
 }
 
-/// An authority that signs requests.
+/// A certificate authority that issues certificates for requests.
 pub(crate) struct Signer {
     key: KeyPair,
-    /// The name and the key's identifier, as the authority's certificate has them.
+    /// The subject and the key identifier of the authority's certificate.
     name: Vec<u8>,
     key_identifier: Option<Vec<u8>>,
     not_after: Timestamp,
@@ -108,7 +109,7 @@ impl std::fmt::Debug for Signer {
 }
 
 impl Signer {
-    /// The authority with this certificate and key.
+    /// Creates a signer from an authority's certificate and key.
     pub(crate) fn new(authority: &CertificateAndKey) -> Result<Self, SignError> {
         let refused = |error: String| SignError::Authority(error);
         let der = rustls::pki_types::CertificateDer::from_pem_slice(authority.certificate.as_bytes())
@@ -127,7 +128,7 @@ impl Signer {
         })
     }
 
-    /// A certificate for a request, in PEM, which is good for a time and for these usages.
+    /// Issues a certificate in PEM for a request, with this lifetime and these usages.
     pub(crate) fn sign(
         &self,
         request: &Request,
@@ -170,7 +171,7 @@ impl Signer {
             let purposes: Vec<Vec<u8>> = extended.iter().map(|oid| der::tagged(0x06, oid)).collect();
             extensions.push(der::extension(&[0x55, 0x1d, 0x25], false, &der::sequence(&purposes)));
         }
-        // Not an authority.
+        // Not a CA.
         extensions.push(der::extension(&[0x55, 0x1d, 0x13], true, &der::sequence::<&[u8]>(&[])));
         if let Some(identifier) = &self.key_identifier {
             let value = der::sequence(&[&der::tagged(0x80, identifier)]);
@@ -178,14 +179,14 @@ impl Signer {
         }
         let names = alternative_names(request);
         if !names.is_empty() {
-            // A certificate without a subject has no other name.
+            // Without a subject, the alternative names are critical.
             let nameless = request.subject == [0x30, 0x00];
             extensions.push(der::extension(&[0x55, 0x1d, 0x11], nameless, &der::sequence(&names)));
         }
         Ok(der::sequence(&extensions))
     }
 
-    /// How the key signs, as certificates say it.
+    /// The signature algorithm of the key, encoded.
     fn algorithm(&self) -> Result<Vec<u8>, SignError> {
         let known: [(&rcgen::SignatureAlgorithm, &[u8]); 4] = [
             (&rcgen::PKCS_ECDSA_P256_SHA256, &[0x06, 8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 2]),
@@ -194,16 +195,16 @@ impl Signer {
             (&rcgen::PKCS_RSA_SHA256, &[0x06, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 0x0b, 0x05, 0x00]),
         ];
         let of_key = known.iter().find(|(algorithm, _)| *algorithm == self.key.algorithm());
-        let (_, name) = of_key.ok_or_else(|| SignError::Authority("its key is of an unknown sort".to_owned()))?;
+        let (_, name) = of_key.ok_or_else(|| SignError::Authority("unsupported key type".to_owned()))?;
         Ok(der::sequence(&[name]))
     }
 }
 
-/// So many random bytes as no two certificates share.
+/// A random serial number.
 fn serial_number() -> Result<[u8; 16], SignError> {
     let mut bytes = [0; 16];
     let random = rustls::crypto::ring::default_provider().secure_random;
-    random.fill(&mut bytes).map_err(|_| SignError::Sign("there is nothing random to be had".to_owned()))?;
+    random.fill(&mut bytes).map_err(|_| SignError::Sign("the random number generator failed".to_owned()))?;
     Ok(bytes)
 }
 
@@ -218,7 +219,7 @@ fn alternative_names(request: &Request) -> Vec<Vec<u8>> {
     names
 }
 
-/// The bits of a key usage by their names, the first bit the highest.
+/// Bits of the key usages, the first being the highest.
 const KEY_USAGES: [(&str, u16); 10] = [
     ("signing", 0x8000),
     ("digital signature", 0x8000),
@@ -232,7 +233,7 @@ const KEY_USAGES: [(&str, u16); 10] = [
     ("decipher only", 0x0080),
 ];
 
-/// Extended usages by their names, as object identifiers, in the order in which certificates have them.
+/// Object identifiers of the extended usages, in the order used in certificates.
 const EXTENDED_USAGES: [(&str, &[u8]); 13] = [
     ("any", &[0x55, 0x1d, 0x25, 0x00]),
     ("server auth", &[0x2b, 6, 1, 5, 5, 7, 3, 1]),

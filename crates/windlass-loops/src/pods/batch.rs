@@ -1,4 +1,4 @@
-//! Making and deleting many pods for one parent.
+//! Creating and deleting many pods for one parent.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use windlass::{
 
 use crate::errors::{is_namespace_terminating, server_message};
 
-/// How many pods are made or deleted for one parent before others have their turn.
+/// Maximum number of pods created or deleted per reconciliation.
 pub(crate) const BURST: usize = 500;
 
-/// Makes pods, and tells of each by an event about the parent. One at first, then twice as many each time, until one
-/// fails: what is wrong with one is likely wrong with all. Answers with what is wrong.
+/// Creates pods, with an event about the parent for each. Starts with one and doubles the batch each time until one
+/// fails, because what fails for one is likely to fail for all. Returns the first error.
 ///
-/// In a namespace that is being deleted nothing can be made, and that is as it should be.
+/// Errors in a terminating namespace are ignored.
 pub(crate) async fn create<P>(ctx: &Context, parent: &P, pods: Vec<Pod>) -> Result<(), ContextError>
 where
     P: Object<DynamicType = ()>,
@@ -49,8 +49,7 @@ where
     Ok(())
 }
 
-/// Deletes pods, all at a time, and tells of each by an event about the parent. Answers with what is wrong with the
-/// first of those that could not be deleted.
+/// Deletes pods concurrently, with an event about the parent for each. Returns the first error.
 pub(crate) async fn delete<P>(ctx: &Context, parent: &P, pods: &[Arc<Pod>]) -> Result<(), ContextError>
 where
     P: Object<DynamicType = ()>,
@@ -64,7 +63,7 @@ where
                 let name = pod.metadata.name.as_deref().unwrap_or_default();
                 ctx.event(parent).normal("SuccessfulDelete", &format!("Deleted pod: {name}"));
             }
-            // Another one has its name: this one is gone.
+            // Another pod has the name now: this one is already deleted.
             Err(error) if error.is_conflict() => {}
             Err(error) => {
                 ctx.event(parent).warning("FailedDelete", &format!("Error deleting: {}", server_message(&error)));

@@ -1,4 +1,4 @@
-//! Adoption and release: who a parent's children are, made true.
+//! Adoption and release of a parent's children.
 
 use std::sync::Arc;
 
@@ -15,17 +15,17 @@ use windlass::{
 
 use super::selecting::{Selecting, compiled, orphans, selects};
 
-/// What a parent's children are to be.
+/// Which objects should be children of a parent.
 pub(crate) struct Children<'a, K> {
-    /// What they have in their labels.
+    /// The labels they must have.
     selector: Selector,
-    /// What else.
+    /// An additional condition.
     belongs: Option<&'a (dyn Fn(&K) -> bool + Send + Sync)>,
-    /// What they get with their owner, and lose with it.
+    /// A finalizer that is added on adoption and removed on release.
     finalizer: Option<&'a str>,
 }
 
-/// What is to be done about a child.
+/// What to do with an object.
 #[derive(Debug, PartialEq, Eq)]
 enum Claim {
     Keep,
@@ -34,8 +34,8 @@ enum Claim {
     Release,
 }
 
-/// All that a parent may have to look at: what it controls, whether selected or not, and what nobody controls and may
-/// be selected. By indexes.
+/// Returns all objects that a parent has to consider, from indexes: those it controls, selected or not, and those
+/// without a controller that it may select.
 pub(crate) fn candidates<P, K>(ctx: &Context, parent: &P) -> Result<Vec<Arc<K>>>
 where
     P: Selecting,
@@ -49,13 +49,13 @@ where
 }
 
 impl<'a, K: Object<DynamicType: Default>> Children<'a, K> {
-    /// Those that are selected. A selector that is none selects nothing.
+    /// Children that the selector selects. An invalid selector selects nothing.
     pub(crate) fn selected(selector: &LabelSelector) -> Result<Self> {
         let selector = compiled(selector).ok_or_else(|| Error::terminal("the selector is not valid"))?;
         Ok(Self { selector, belongs: None, finalizer: None })
     }
 
-    /// Only those of them that pass, as those whose name is one of a StatefulSet's.
+    /// Restricts the children, for example to those with a valid ordinal of a StatefulSet.
     #[must_use]
     #[allow(dead_code, reason = "not every kind of parent is this particular")]
     pub(crate) fn that(mut self, belongs: &'a (dyn Fn(&K) -> bool + Send + Sync)) -> Self {
@@ -63,7 +63,7 @@ impl<'a, K: Object<DynamicType: Default>> Children<'a, K> {
         self
     }
 
-    /// Each with this finalizer, as those of a Job.
+    /// Sets the finalizer of children, for example for Jobs.
     #[must_use]
     #[allow(dead_code, reason = "not every kind of parent has one")]
     pub(crate) fn with_finalizer(mut self, name: &'a str) -> Self {
@@ -71,15 +71,15 @@ impl<'a, K: Object<DynamicType: Default>> Children<'a, K> {
         self
     }
 
-    /// Whether an object is to be a child, whoever controls it now.
+    /// Whether an object should be a child, regardless of its current controller.
     pub(crate) fn matches(&self, object: &K) -> bool {
         selects(&self.selector, object) && self.belongs.is_none_or(|belongs| belongs(object))
     }
 
-    /// Adopts those of the candidates that nobody controls and that should be this parent's, releases those that should
-    /// not be any more, and answers with the parent's own. A parent that is being deleted adopts and releases nobody.
+    /// Adopts candidates without a controller that should be children of this parent, releases those that should no
+    /// longer be, and returns the parent's children. A parent that is being deleted adopts and releases nothing.
     ///
-    /// All are tried even if some fail.
+    /// All candidates are tried even if some fail.
     pub(crate) async fn claim<P>(&self, ctx: &Context, parent: &P, candidates: Vec<Arc<K>>) -> Result<Vec<Arc<K>>>
     where
         P: Object<DynamicType = ()>,
@@ -92,7 +92,7 @@ impl<'a, K: Object<DynamicType: Default>> Children<'a, K> {
                 Claim::Leave => {}
                 Claim::Release => {
                     if let Err(error) = ctx.patch(&object, &Patch::Strategic(self.releasing(parent, &*object))).await
-                        // Gone, another one, or released by somebody else.
+                        // Deleted, replaced, or released by another client.
                         && !error.status().is_some_and(|status| matches!(status.code, 404 | 422))
                     {
                         failed = Some(error.into());
@@ -147,8 +147,8 @@ impl<'a, K: Object<DynamicType: Default>> Children<'a, K> {
     }
 }
 
-/// Whether the parent is still there and not being deleted, as the server knows it: the cache may not know yet, and
-/// what is adopted by a parent that goes would go with it.
+/// Whether the server still has the parent and it is not being deleted. The cache may lag behind, and objects adopted
+/// by a parent that is being deleted would be deleted with it.
 async fn still_there<P: Object<DynamicType = ()>>(ctx: &Context, parent: &P) -> Result<bool> {
     let live: Option<P> = ctx.live().get(&ObjectKey::of(parent)).await?;
     let same = |live: &P| live.meta().uid == parent.meta().uid && live.meta().deletion_timestamp.is_none();

@@ -1,4 +1,4 @@
-//! What a pod says when a loop makes it go: the condition `DisruptionTarget`.
+//! The condition `DisruptionTarget` of pods that a loop deletes.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 const TARGET: &str = "DisruptionTarget";
 
-/// The condition that tells why a pod goes, as an entry of a strategic patch; none if the pod says so already.
+/// Returns the condition as an entry of a strategic merge patch, or `None` if the pod already has it.
 pub(crate) fn disruption_target(pod: &Pod, reason: &str, message: &str, now: Timestamp) -> Option<Value> {
     let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
     let present = conditions.into_iter().flatten().find(|condition| condition.type_ == TARGET);

@@ -1,4 +1,4 @@
-//! Which of several pods are best done without.
+//! The order in which surplus pods are deleted.
 
 use std::{cmp::Ordering, collections::HashMap, sync::Arc};
 
@@ -7,15 +7,15 @@ use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::Time};
 
 use super::{is_active, is_ready, is_scheduled, phase, ready_condition};
 
-/// What people give a pod to say how much it is missed.
+/// Annotation with the cost of deleting a pod.
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// The pods in the order in which they should go. `related` are those that do the same work, these among them: of
-/// several on one node the first go.
+/// Sorts pods in the order in which they should be deleted. `related` are the pods that do the same work, including
+/// these: pods on nodes with many of them are deleted first.
 ///
-/// First go those that do the least: without a node, not running, not ready; then the cheapest, by what their
-/// annotation says; then those that share a node with most others; then the youngest, by order of magnitude, so that
-/// it is chance which of several that are about as old goes.
+/// Pods that do the least come first: without a node, not running, not ready; then the cheapest by their annotation;
+/// then those that share a node with the most others; then the youngest by order of magnitude, so that the choice among
+/// pods of similar age is random.
 pub(crate) fn rank(pods: &mut [Arc<Pod>], related: &[Arc<Pod>], now: Timestamp) {
     let mut on_node: HashMap<&str, usize> = HashMap::new();
     for pod in related.iter().filter(|pod| is_active(pod)) {
@@ -25,8 +25,7 @@ pub(crate) fn rank(pods: &mut [Arc<Pod>], related: &[Arc<Pod>], now: Timestamp) 
     pods.sort_by(|first, second| compare(first, second, &neighbours, now));
 }
 
-/// The pods in the same order, where all are alike in what they cost and whom they are with: the order in which
-/// the pods of Jobs go.
+/// Sorts pods in the same order without cost and related pods, as for the pods of Jobs.
 #[allow(dead_code, reason = "not every kind of parent goes by it")]
 pub(crate) fn rank_alone(pods: &mut [Arc<Pod>]) {
     pods.sort_by(|first, second| {
@@ -38,7 +37,7 @@ pub(crate) fn rank_alone(pods: &mut [Arc<Pod>]) {
 }
 
 fn compare(first: &Pod, second: &Pod, neighbours: &dyn Fn(&Pod) -> usize, now: Timestamp) -> Ordering {
-    // No time at all is younger than any.
+    // A missing time counts as the youngest.
     let age = |since: Option<Timestamp>| since.map(|since| magnitude(since, now));
     by_duty(first, second)
         .then_with(|| deletion_cost(first).cmp(&deletion_cost(second)))
@@ -49,7 +48,7 @@ fn compare(first: &Pod, second: &Pod, neighbours: &dyn Fn(&Pod) -> usize, now: T
         .then_with(|| first.metadata.uid.cmp(&second.metadata.uid))
 }
 
-/// Those that do the least first.
+/// Pods that do the least come first.
 fn by_duty(first: &Pod, second: &Pod) -> Ordering {
     let progress = |pod: &Pod| match phase(pod) {
         "Pending" => 0,
@@ -63,7 +62,7 @@ fn by_duty(first: &Pod, second: &Pod) -> Ordering {
         .then_with(|| is_ready(first).cmp(&is_ready(second)))
 }
 
-/// The younger first; no time at all is younger than any.
+/// The younger pod comes first; a missing time counts as the youngest.
 fn by_time(first: Option<Timestamp>, second: Option<Timestamp>) -> Ordering {
     match (first, second) {
         (Some(first), Some(second)) => second.cmp(&first),
@@ -71,7 +70,7 @@ fn by_time(first: Option<Timestamp>, second: Option<Timestamp>) -> Ordering {
     }
 }
 
-/// How long ago, in powers of two.
+/// The age in powers of two.
 fn magnitude(since: Timestamp, now: Timestamp) -> i64 {
     let nanoseconds = now.duration_since(since).as_nanos();
     u128::try_from(nanoseconds).ok().and_then(u128::checked_ilog2).map_or(-1, i64::from)
@@ -90,7 +89,7 @@ fn ready_since(pod: &Pod) -> Option<Timestamp> {
     ready.last_transition_time.as_ref().map(|Time(time)| *time)
 }
 
-/// The most restarts of a container, and of one that runs beside the others from the start.
+/// The highest restart counts among regular containers and among sidecars.
 fn restarts(pod: &Pod) -> (i32, i32) {
     let Some(status) = &pod.status else { return (0, 0) };
     let statuses = status.container_statuses.iter().flatten();
@@ -109,7 +108,7 @@ fn restarts(pod: &Pod) -> (i32, i32) {
     )
 }
 
-/// A whole number without a plus or leading zeros; anything else counts as nothing said.
+/// An integer without a plus sign or leading zeros; anything else counts as zero.
 fn deletion_cost(pod: &Pod) -> i32 {
     let said = pod.metadata.annotations.as_ref().and_then(|annotations| annotations.get(DELETION_COST));
     let plain = |text: &&String| {
@@ -155,7 +154,7 @@ mod tests {
         Arc::new(pod)
     }
 
-    /// Of two pods the first goes, in whichever order they come.
+    /// Asserts that the first of two pods comes first, in either input order.
     #[track_caller]
     fn goes_first(first: &Arc<Pod>, second: &Arc<Pod>, related: &[Arc<Pod>]) {
         for mut pods in [[first.clone(), second.clone()], [second.clone(), first.clone()]] {
@@ -173,7 +172,7 @@ mod tests {
         goes_first(&pod("a", json!({"/status/conditions/0/status": "False"})), &good, &[]);
         goes_first(&cost("z", "-5"), &good, &[]);
         goes_first(&good, &cost("a", "5"), &[]);
-        // What is not a number says nothing.
+        // An invalid number counts as zero.
         goes_first(&cost("a", "-05"), &good, &[]);
         goes_first(&cost("a", "+7"), &good, &[]);
         goes_first(&restarted("z", 3), &good, &[]);
@@ -183,7 +182,7 @@ mod tests {
     fn those_that_share_a_node_go_before_those_that_do_not() {
         let crowd = [pod("z", json!({})), pod("y", json!({})), pod("a", json!({"/spec/nodeName": "two"}))];
         goes_first(&crowd[0], &crowd[2], &crowd);
-        // Those that have ended are no company.
+        // Pods that have ended do not count.
         let ended = [pod("z", json!({})), pod("y", json!({"/status/phase": "Failed"})), crowd[2].clone()];
         goes_first(&ended[2], &ended[0], &ended);
     }

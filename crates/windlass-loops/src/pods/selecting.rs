@@ -1,5 +1,5 @@
-//! Who selects whom, without a look at everybody: objects that have no controller by their labels, and parents by a
-//! label that what they select must have.
+//! Label lookups without scanning all objects: objects without a controller by their labels, and parents by a label
+//! that their selector requires.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
@@ -21,9 +21,9 @@ use windlass::{
     objects::owner::controller_of,
 };
 
-/// A parent that finds its children by their labels.
+/// A parent that selects its children by labels.
 pub(crate) trait Selecting: Object<DynamicType = ()> {
-    /// What it selects; nothing, if it has no selector.
+    /// Its selector, if it has one.
     fn selector(&self) -> Option<Cow<'_, LabelSelector>>;
 }
 
@@ -58,7 +58,7 @@ impl Selecting for ReplicationController {
     }
 }
 
-/// A selector that can be asked; nothing, if it is none.
+/// Compiles a selector. Returns `None` if it is invalid.
 pub(crate) fn compiled(selector: &LabelSelector) -> Option<Selector> {
     selector.clone().try_into().ok()
 }
@@ -71,7 +71,7 @@ pub(crate) fn selects<K: Object>(selector: &Selector, object: &K) -> bool {
     }
 }
 
-/// The objects of a namespace that have no controller and may be selected: all that are, and perhaps others.
+/// The objects of a namespace without a controller that may be selected: a superset of the selected ones.
 pub(crate) fn orphans<K: Object<DynamicType: Default>>(
     ctx: &Context,
     namespace: &str,
@@ -86,7 +86,7 @@ pub(crate) fn orphans<K: Object<DynamicType: Default>>(
     Ok(found)
 }
 
-/// The objects of a namespace that are selected, whoever controls them.
+/// The selected objects of a namespace, regardless of their controller.
 pub(crate) fn selected<K: Object<DynamicType: Default>>(
     ctx: &Context,
     namespace: &str,
@@ -98,7 +98,7 @@ pub(crate) fn selected<K: Object<DynamicType: Default>>(
     let mut found = if needed.iter().any(|value| value == namespace) {
         informer.list_in(namespace)
     } else {
-        // The one that services find their pods by, with the same values.
+        // The index that services use for their pods, with the same values.
         let index = informer.index("services/labels", |object: &K| {
             let namespace = object.meta().namespace.as_deref().unwrap_or_default();
             values_of(namespace, object).split_off(1)
@@ -110,7 +110,7 @@ pub(crate) fn selected<K: Object<DynamicType: Default>>(
     Ok(found)
 }
 
-/// Those that select an object, whoever controls it.
+/// The parents that select an object, regardless of its controller.
 pub(crate) fn selecting<P: Selecting, K: Object>(object: &K, ctx: &Context) -> Vec<ObjectKey> {
     let namespace = object.meta().namespace.as_deref().unwrap_or_default();
     let selects = |parent: &Arc<P>| {
@@ -121,7 +121,7 @@ pub(crate) fn selecting<P: Selecting, K: Object>(object: &K, ctx: &Context) -> V
     candidates.iter().filter(|parent| selects(parent)).map(|parent| ObjectKey::of(&**parent)).collect()
 }
 
-/// All that select an object, and perhaps others.
+/// The parents that may select an object: a superset.
 fn may_select<P: Selecting, K: Object>(namespace: &str, object: &K, ctx: &Context) -> Vec<Arc<P>> {
     let Ok(informer) = ctx.informer::<P>() else { return Vec::new() };
     let index = informer.index("selected", selected_values::<P>);
@@ -129,8 +129,8 @@ fn may_select<P: Selecting, K: Object>(namespace: &str, object: &K, ctx: &Contex
     values_of(namespace, object).iter().flat_map(|value| index.get(value)).collect()
 }
 
-/// Whom an event of an object concerns: the parent of this kind that controls it or, if nobody does, those that select
-/// it and may want to. For [`Controller::watches`](windlass::controller::Controller::watches).
+/// The parents to reconcile when an object changes: the one of this kind that controls it or, if it has no controller,
+/// those that select it and may adopt it. For [`Controller::watches`](windlass::controller::Controller::watches).
 pub(crate) fn parents<P: Selecting, K: Object>(child: &K, ctx: &Context) -> Vec<ObjectKey> {
     let namespace = child.meta().namespace.as_deref().unwrap_or_default();
     if let Some(owner) = controller_of(child.meta()) {
@@ -139,7 +139,7 @@ pub(crate) fn parents<P: Selecting, K: Object>(child: &K, ctx: &Context) -> Vec<
         return ours.then(|| ObjectKey::namespaced(namespace, &owner.name)).into_iter().collect();
     }
     let selecting = |parent: &Arc<P>| {
-        // A selector of nothing in particular selects nothing, whatever its meaning elsewhere.
+        // Here an empty selector selects nothing, unlike elsewhere.
         let selector = parent.selector().and_then(|selector| compiled(&selector));
         selector.is_some_and(|selector| !selector.selects_all() && selects(&selector, child))
     };
@@ -159,13 +159,13 @@ fn selected_values<P: Selecting>(parent: &P) -> Vec<String> {
     parent.selector().map(|selector| needed(namespace, &selector)).unwrap_or_default()
 }
 
-/// What an object is found by: its namespace, and each of its labels there.
+/// The index values of an object: its namespace, and each of its labels in it.
 fn values_of<K: Object>(namespace: &str, object: &K) -> Vec<String> {
     let labels = object.meta().labels.iter().flatten();
     [namespace.to_owned()].into_iter().chain(labels.map(|(name, value)| pair(namespace, name, value))).collect()
 }
 
-/// One of these everything has that is selected: a label, as far as the selector demands one.
+/// Index values of which every selected object has one: a required label, if the selector has any.
 fn needed(namespace: &str, selector: &LabelSelector) -> Vec<String> {
     if let Some((name, value)) = selector.match_labels.iter().flatten().next() {
         return vec![pair(namespace, name, value)];
@@ -182,7 +182,7 @@ fn needed(namespace: &str, selector: &LabelSelector) -> Vec<String> {
     }
 }
 
-/// Neither namespaces nor labels have a slash and an equals sign in them.
+/// Neither namespaces nor label names contain a slash followed by an equals sign.
 fn pair(namespace: &str, name: &str, value: &str) -> String {
     [namespace, "/", name, "=", value].concat()
 }

@@ -1,4 +1,4 @@
-//! What replica sets and replication controllers have in common.
+//! The common interface of replica sets and replication controllers.
 
 use k8s_openapi::api::{
     apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetStatus},
@@ -8,28 +8,28 @@ use k8s_openapi::api::{
 use super::status::{Condition, Status};
 use crate::pods::Selecting;
 
-/// A parent of pods that are all alike.
+/// An object with a number of identical pods.
 pub(crate) trait Parent: Selecting {
-    /// Whether its status counts the pods that are on their way out.
+    /// Whether its status counts terminating pods.
     const COUNTS_TERMINATING: bool;
 
-    /// How many pods it is to have.
+    /// The desired number of pods.
     fn desired(&self) -> i32;
 
-    /// What they are made of.
+    /// The pod template.
     fn template(&self) -> Option<&PodTemplateSpec>;
 
-    /// How long a pod must have been ready to be available.
+    /// How long a pod must be ready to be available.
     fn min_ready_seconds(&self) -> i32;
 
     /// Its status.
     fn status(&self) -> Status;
 
-    /// The same with another status.
+    /// A copy with another status.
     fn with_status(&self, status: Status) -> Self;
 }
 
-/// What the server leaves out when it is nothing.
+/// `None` for zero, which the server omits.
 fn unless_zero<N: Default + PartialEq>(number: N) -> Option<N> {
     (number != N::default()).then_some(number)
 }

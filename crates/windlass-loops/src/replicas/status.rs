@@ -1,4 +1,4 @@
-//! What the status of a parent says of its pods.
+//! The status of a parent, derived from its pods.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::Time};
 use super::Parent;
 use crate::pods::{is_active, is_available, is_ready, is_terminating, phase};
 
-/// The condition that says that pods could not be made or deleted.
+/// The condition that reports failures to create or delete pods.
 const REPLICA_FAILURE: &str = "ReplicaFailure";
 
 /// The status of either kind.
@@ -20,7 +20,7 @@ pub(crate) struct Status {
     pub(super) ready: i32,
     pub(super) available: i32,
     pub(super) observed_generation: i64,
-    /// None where they are not counted.
+    /// `None` if they are not counted.
     pub(super) terminating: Option<i32>,
 }
 
@@ -34,16 +34,16 @@ pub(crate) struct Condition {
     pub(super) message: Option<String>,
 }
 
-/// Why pods could not be made or deleted.
+/// Why pods could not be created or deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Failure {
     /// `FailedCreate` or `FailedDelete`.
     pub(super) reason: &'static str,
-    /// What the server said.
+    /// The server's message.
     pub(super) message: String,
 }
 
-/// What the status of a parent with these pods should be.
+/// Computes the status of a parent with these pods.
 pub(super) fn status_of<K: Parent>(parent: &K, pods: &[Arc<Pod>], failure: Option<&Failure>, now: Timestamp) -> Status {
     let active = || pods.iter().filter(|pod| is_active(pod));
     let ready = || active().filter(|pod| is_ready(pod));
@@ -64,18 +64,18 @@ pub(super) fn status_of<K: Parent>(parent: &K, pods: &[Arc<Pod>], failure: Optio
     }
 }
 
-/// The conditions of before, with the failure if it is new and without it if it is over.
+/// Adds the failure condition if it is new, and removes it if the failure is over.
 fn conditions(before: &[Condition], failure: Option<&Failure>, now: Timestamp) -> Vec<Condition> {
     let known = before.iter().any(|condition| condition.type_ == REPLICA_FAILURE);
     let mut conditions = before.to_vec();
     match failure {
         None => conditions.retain(|condition| condition.type_ != REPLICA_FAILURE),
-        // It is not said again with other words: a failure that goes on would be written again and again.
+        // The message is not updated: a persistent failure would cause a write each time.
         Some(_) if known => {}
         Some(failure) => conditions.push(Condition {
             type_: REPLICA_FAILURE.to_owned(),
             status: "True".to_owned(),
-            // The API has no parts of seconds.
+            // The API has whole seconds only.
             since: Timestamp::from_second(now.as_second()).ok().map(Time),
             reason: Some(failure.reason.to_owned()),
             message: Some(failure.message.clone()),

@@ -1,22 +1,22 @@
-//! The order of ports and subsets in what a cluster's loops write: by a hash of how Go shows them.
+//! The order of ports and subsets in objects written by kube-controller-manager: by a hash of their Go representation.
 
 use k8s_openapi::api::{
     core::v1::{EndpointAddress, EndpointPort as OldPort, EndpointSubset, ObjectReference},
     discovery::v1::EndpointPort,
 };
 
-/// Something that Go's libraries show in a way of their own.
+/// A value with a Go representation.
 pub(crate) trait Shown {
-    /// With its type, its fields and theirs.
+    /// The representation with types and fields.
     fn shown(&self) -> String;
 }
 
-/// Orders things by the hash of how they are shown.
+/// Sorts by the hash of the Go representation.
 pub(crate) fn sort_as_go<T: Shown>(things: &mut [T]) {
     things.sort_by_cached_key(|thing| hash(&thing.shown()));
 }
 
-/// FNV-1a of 128 bits.
+/// 128-bit FNV-1a.
 fn hash(text: &str) -> u128 {
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
     text.bytes()
@@ -96,7 +96,7 @@ impl Shown for EndpointSubset {
     }
 }
 
-/// The type of a list says that of what is in it.
+/// The type of a list contains the type of its items.
 fn list<T: Shown>(kind: &str, things: Option<&[T]>) -> String {
     let Some(things) = things else { return format!("([]{kind})<nil>") };
     let prefix = format!("({kind})");

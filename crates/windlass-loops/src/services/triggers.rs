@@ -1,4 +1,4 @@
-//! When the change happened that endpoints are written for.
+//! The times of changes that cause writes of endpoints.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -12,8 +12,8 @@ use windlass::key::ObjectKey;
 
 use crate::pods;
 
-/// The times of the changes that were seen, by service. For measurements of how long it takes until a change is known
-/// everywhere: written to objects, never decided by.
+/// The times of observed changes, by service. They are written to objects to measure propagation latency, and never
+/// influence decisions.
 #[derive(Default)]
 pub(crate) struct Triggers {
     seen: Mutex<HashMap<ObjectKey, Seen>>,
@@ -21,12 +21,12 @@ pub(crate) struct Triggers {
 
 struct Seen {
     service: Option<Timestamp>,
-    /// By the names of pods.
+    /// By pod name.
     pods: BTreeMap<String, Timestamp>,
 }
 
 impl Triggers {
-    /// The earliest of the changes since the last time that this was asked; for a new service, its creation.
+    /// Returns the time of the earliest change since the last call; for a new service, its creation.
     pub(crate) fn observe(&self, service: &Service, pods: &[Arc<Pod>]) -> Option<Timestamp> {
         let created = service.metadata.creation_timestamp.as_ref().map(|time| time.0);
         let changed = |pod: &Arc<Pod>| {
@@ -47,7 +47,7 @@ impl Triggers {
         [earliest, recreated].into_iter().flatten().min()
     }
 
-    /// Forgets a service that is gone.
+    /// Removes a deleted service.
     pub(crate) fn forget(&self, service: &ObjectKey) {
         self.seen.lock().remove(service);
     }

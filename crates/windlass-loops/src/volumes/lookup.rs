@@ -1,4 +1,4 @@
-//! Which pods, claims, volumes and classes concern each other.
+//! Relations between pods, claims, volumes and classes.
 
 use std::sync::Arc;
 
@@ -14,15 +14,15 @@ use super::{
     matching::{claim_ref, class_of_claim, class_of_volume, has_class},
 };
 
-/// A claim that a pod names.
+/// A claim that a pod uses.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NamedClaim {
     pub(crate) name: String,
-    /// It is made for this pod, which may go without it.
+    /// Whether it is created for this pod, as a generic ephemeral volume.
     pub(crate) is_own: bool,
 }
 
-/// The claims of a pod: those it names, and those that are made for it.
+/// The claims of a pod: referenced ones and those of generic ephemeral volumes.
 pub(crate) fn named_claims(pod: &Pod) -> Vec<NamedClaim> {
     let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
     let named = volumes.filter_map(|volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
@@ -46,13 +46,13 @@ pub(crate) fn pods_by_claim(ctx: &Context) -> Result<Index<Pod, (String, String)
     Ok(ctx.index("claim", places)?)
 }
 
-/// Whether there is a pod that names a claim.
+/// Whether any pod uses a claim.
 pub fn is_used(claim: &PersistentVolumeClaim, ctx: &Context) -> Result<bool> {
     let place = (claim.namespace().unwrap_or_default(), claim.name_any());
     Ok(pods_by_claim(ctx)?.count(&place) > 0)
 }
 
-/// The volumes that a claim may be bound to, as far as names and classes tell.
+/// The volumes that a claim may be bound to, by name and class.
 pub fn candidates(claim: &PersistentVolumeClaim, ctx: &Context) -> Result<Vec<Arc<PersistentVolume>>> {
     let index = volumes_by_place(ctx)?;
     let mut volumes = index.get(&Place::Claim(ObjectKey::of(claim)));
@@ -60,14 +60,14 @@ pub fn candidates(claim: &PersistentVolumeClaim, ctx: &Context) -> Result<Vec<Ar
     Ok(volumes)
 }
 
-/// Where a volume is to be found: with the claim that it names, or among those of its class that name none.
+/// The index key of a volume: the claim that it is bound to or, without one, its class.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Place {
     Claim(ObjectKey),
     Free(String),
 }
 
-/// Volumes by whom they are for.
+/// Index of volumes.
 fn volumes_by_place(ctx: &Context) -> Result<Index<PersistentVolume, Place>> {
     let places = |volume: &PersistentVolume| match claim_ref(volume) {
         Some(reference) => {
@@ -79,7 +79,7 @@ fn volumes_by_place(ctx: &Context) -> Result<Index<PersistentVolume, Place>> {
     Ok(ctx.index("place", places)?)
 }
 
-/// Claims that are not bound, by the class that they ask for.
+/// Unbound claims of a class.
 pub fn waiting(ctx: &Context, class: &str) -> Vec<ObjectKey> {
     let classes = |claim: &PersistentVolumeClaim| match claim.annotations().contains_key(COMPLETED) {
         true => Vec::new(),
@@ -90,7 +90,7 @@ pub fn waiting(ctx: &Context, class: &str) -> Vec<ObjectKey> {
     waiting.get(class).iter().map(|claim| ObjectKey::of(claim.as_ref())).collect()
 }
 
-/// The claims that a volume may matter to: the one that it names, those that name it, and those that wait for one.
+/// The claims to reconcile when a volume changes: the one it refers to, those that refer to it, and unbound ones.
 pub fn claims_of_volume(volume: &PersistentVolume, ctx: &Context) -> Vec<ObjectKey> {
     let mut keys = match claim_ref(volume) {
         Some(reference) => {
@@ -110,7 +110,7 @@ fn claims_by_volume(ctx: &Context) -> Result<Index<PersistentVolumeClaim, String
     Ok(ctx.index("volume", names)?)
 }
 
-/// The claims that a class may matter to: those that ask for it, and those that ask for none and may get it.
+/// The claims to reconcile when a class changes: those with the class, and those without one if it may be the default.
 pub(crate) fn claims_of_class(class: &StorageClass, ctx: &Context) -> Vec<ObjectKey> {
     let mut keys = waiting(ctx, &class.name_any());
     keys.extend(
@@ -121,7 +121,7 @@ pub(crate) fn claims_of_class(class: &StorageClass, ctx: &Context) -> Vec<Object
     keys
 }
 
-/// The volumes that a claim may matter to: those that name it, and the one that it names.
+/// The volumes to reconcile when a claim changes: those that refer to it, and the one it refers to.
 pub(crate) fn volumes_of_claim(claim: &PersistentVolumeClaim, ctx: &Context) -> Vec<ObjectKey> {
     let named = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_ref()).filter(|name| !name.is_empty());
     let mut keys: Vec<ObjectKey> = named.map(|name| ObjectKey::cluster(name)).into_iter().collect();

@@ -1,4 +1,4 @@
-//! Which volume is for which claim: pure.
+//! Matching volumes and claims: pure.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,16 +11,16 @@ use windlass_schema::quantity;
 
 use crate::pods::{compiled, selects};
 
-/// Where a class was told before it had a field.
+/// Annotation for the class, from before there was a field.
 const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
-/// The class that a claim asks for; empty for none.
+/// The class of a claim; empty for none.
 pub(crate) fn class_of_claim(claim: &PersistentVolumeClaim) -> &str {
     let asked = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_ref());
     claim.annotations().get(CLASS).or(asked).map_or("", String::as_str)
 }
 
-/// Whether a claim says what class it asks for, be it none.
+/// Whether a claim specifies a class, even an empty one.
 pub(crate) fn has_class(claim: &PersistentVolumeClaim) -> bool {
     claim.annotations().contains_key(CLASS) || claim.spec.as_ref().is_some_and(|spec| spec.storage_class_name.is_some())
 }
@@ -31,12 +31,12 @@ pub(crate) fn class_of_volume(volume: &PersistentVolume) -> &str {
     volume.annotations().get(CLASS).or(class).map_or("", String::as_str)
 }
 
-/// Whom a volume is for.
+/// The claim that a volume is bound to or reserved for.
 pub(crate) fn claim_ref(volume: &PersistentVolume) -> Option<&ObjectReference> {
     volume.spec.as_ref()?.claim_ref.as_ref()
 }
 
-/// Whether a volume is for a claim: by name, and by uid if it tells one.
+/// Whether a volume refers to a claim: by name, and by UID if present.
 pub(crate) fn is_for(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     claim_ref(volume).is_some_and(|reference| {
         let uid = reference.uid.as_ref().filter(|uid| !uid.is_empty());
@@ -46,10 +46,10 @@ pub(crate) fn is_for(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -
     })
 }
 
-/// The best of some volumes for a claim: one that is for it, else the smallest that is free and fits. Volumes that can
-/// do no more than what is asked for come first.
+/// Selects the best volume for a claim: one that refers to it, otherwise the smallest free one that matches. Volumes
+/// with the fewest access modes come first.
 ///
-/// While binding waits for a pod (`delayed`), only a volume that is for the claim will do.
+/// While binding waits for the first consumer (`delayed`), only a volume that refers to the claim is returned.
 pub fn best(
     claim: &PersistentVolumeClaim,
     volumes: &[Arc<PersistentVolume>],
@@ -88,7 +88,7 @@ pub fn best(
     })
 }
 
-/// Why a volume that a claim names will not do for it, if so.
+/// Returns why a volume does not satisfy a claim that names it, if it does not.
 pub(crate) fn mismatch(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Option<String> {
     if volume.metadata.deletion_timestamp.is_some() {
         return Some(format!("the volume is marked for deletion {:?}", volume.name_any()));
@@ -107,7 +107,7 @@ pub(crate) fn mismatch(volume: &PersistentVolume, claim: &PersistentVolumeClaim)
     Some(why.to_owned())
 }
 
-/// Whether a volume is a file system or a device, and a claim asks for the other.
+/// Whether the volume modes differ: one is a file system, the other a block device.
 pub(crate) fn has_other_mode(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
     mode_of_volume(volume) != mode_of_claim(claim)
 }
@@ -134,7 +134,7 @@ fn attributes_of_claim(claim: &PersistentVolumeClaim) -> &str {
     claim.spec.as_ref().and_then(|spec| spec.volume_attributes_class_name.as_deref()).unwrap_or_default()
 }
 
-/// What a volume is at.
+/// The phase of a volume.
 pub(crate) fn phase(volume: &PersistentVolume) -> &str {
     volume.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
 }
@@ -153,7 +153,7 @@ pub(crate) fn amount(quantity: &Quantity) -> i64 {
     quantity::Quantity::parse(&quantity.0).map_or(0, |quantity| quantity.value())
 }
 
-/// A claim as a volume names it.
+/// The reference to a claim in a volume.
 pub fn reference(claim: &PersistentVolumeClaim) -> ObjectReference {
     ObjectReference { resource_version: claim.metadata.resource_version.clone(), ..claim.object_ref(&()) }
 }

@@ -7,14 +7,13 @@ use std::sync::Arc;
 use kube::ResourceExt;
 use windlass::{Result, context::Context, controller::Action, object::Object};
 
-/// What is to be done about the finalizer of an object.
+/// What to do with the finalizer of an object.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
-    /// Nothing.
     Nothing,
-    /// It lacks one.
+    /// Add it.
     Add,
-    /// It is to go as soon as nobody uses it.
+    /// Remove it if the object is not in use.
     RemoveIfUnused,
 }
 
@@ -27,7 +26,7 @@ fn step(object: &impl ResourceExt, finalizer: &str) -> Step {
     }
 }
 
-/// Takes the step; whether the object is used is asked only where that matters.
+/// Adds or removes the finalizer. `is_used` is called only for objects that are being deleted.
 pub(crate) async fn protect<K: Object<DynamicType: Default>>(
     object: Arc<K>,
     ctx: &Context,

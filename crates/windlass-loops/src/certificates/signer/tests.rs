@@ -34,7 +34,7 @@ fn request(key: &KeyPair) -> String {
     params.distinguished_name = rcgen::DistinguishedName::new();
     params.distinguished_name.push(DnType::OrganizationName, "dev");
     params.distinguished_name.push(DnType::CommonName, "jane");
-    // These are not for the asking.
+    // These are ignored.
     params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
     params.serialize_request(key).unwrap().pem().unwrap()
@@ -44,7 +44,7 @@ fn usages(usages: &[&str]) -> Vec<String> {
     usages.iter().map(|usage| (*usage).to_owned()).collect()
 }
 
-/// What a certificate says, in words.
+/// A textual summary of a certificate.
 fn words(pem: &str) -> String {
     let der = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
     let (rest, certificate) = X509Certificate::from_der(&der).unwrap();
