@@ -1,7 +1,7 @@
-//! Leases of API servers that are gone.
+//! Deletes the leases of stopped API servers.
 //!
-//! Every server has a lease in `kube-system` that says that it is there. One that has not been renewed for as long as it
-//! holds is deleted, with the next look, which is once in an hour.
+//! Every API server has a lease in `kube-system` while it runs. A lease that has expired is deleted at the next check,
+//! which happens hourly.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ use windlass::{
 
 use super::{ClusterCertificates, FIELD_MANAGER};
 
-/// How often leases are looked at.
+/// How often leases are checked.
 const PERIOD: Duration = Duration::from_secs(3600);
 
 pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Operator {
@@ -34,7 +34,7 @@ async fn reconcile(lease: Arc<Lease>, ctx: Context) -> Result<Action> {
     if !is_expired(&lease, now) {
         return Ok(Action::requeue_after(PERIOD));
     }
-    // The cache may lag behind, and a server that is there must not lose its lease.
+    // The cache may lag behind, and a running server must not lose its lease.
     let fresh = ctx.live().get::<Lease>(&ObjectKey::of(lease.as_ref())).await?;
     let Some(fresh) = fresh.filter(|fresh| is_expired(fresh, now)) else {
         return Ok(Action::requeue_after(PERIOD));
@@ -48,7 +48,7 @@ async fn reconcile(lease: Arc<Lease>, ctx: Context) -> Result<Action> {
     }
 }
 
-/// Whether a lease does not hold any more. One that does not say for how long holds for no time.
+/// Whether a lease has expired. A lease without a duration has.
 fn is_expired(lease: &Lease, now: Timestamp) -> bool {
     let spec = lease.spec.as_ref();
     let renewed = spec.and_then(|spec| spec.renew_time.as_ref()).map(|time| time.0);

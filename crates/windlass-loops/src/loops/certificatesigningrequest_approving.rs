@@ -35,7 +35,7 @@ async fn reconcile(request: Arc<CertificateSigningRequest>, ctx: Context) -> Res
     if !is_kubelet_client(&parsed, request.spec.usages.as_deref().unwrap_or_default()) {
         return Ok(Action::done());
     }
-    // A node may ask for its own, and whoever is allowed for those of others.
+    // A node may request its own certificate; others need permission.
     let own = request.spec.username.as_deref() == Some(parsed.common_name.as_str());
     let ways = [
         (own, "selfnodeclient", "Auto approving self kubelet client certificate after SubjectAccessReview."),
@@ -49,7 +49,7 @@ async fn reconcile(request: Arc<CertificateSigningRequest>, ctx: Context) -> Res
     Ok(Action::requeue_after(UNTIL_ALLOWED))
 }
 
-/// Whether who has asked may create requests of a sort.
+/// Whether the requester may create requests of this kind.
 async fn may(request: &CertificateSigningRequest, subresource: &str, ctx: &Context) -> Result<bool> {
     let text = |text: &str| Some(text.to_owned());
     let review = SubjectAccessReview {
@@ -72,7 +72,7 @@ async fn may(request: &CertificateSigningRequest, subresource: &str, ctx: &Conte
     };
     match ctx.api_all::<SubjectAccessReview>().create(&PostParams::default(), &review).await {
         Ok(review) => Ok(review.status.is_some_and(|status| status.allowed)),
-        // A server that has no roles has no reviews either: there administrators may do everything.
+        // A server without RBAC has no access reviews: there, administrators may do everything.
         Err(kube::Error::Api(status)) if status.code == 405 => {
             Ok(request.spec.groups.iter().flatten().any(|group| group == "system:masters"))
         }

@@ -1,4 +1,4 @@
-//! Requests for certificates go when nobody can have a use for them any more.
+//! Deletes certificate signing requests that are no longer useful.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 use super::{ClusterCertificates, controller};
 use crate::certificates::requests::{conditions, is_issued};
 
-/// How long a request is kept that has been answered, and one that has not.
+/// How long requests are kept after an answer, and without one.
 const ANSWERED: SignedDuration = SignedDuration::from_hours(1);
 const PENDING: SignedDuration = SignedDuration::from_hours(24);
 
@@ -24,7 +24,7 @@ async fn reconcile(request: Arc<CertificateSigningRequest>, ctx: Context) -> Res
     let now = windlass_clock::now();
     let Some(end) = expires_at(&request) else { return Ok(Action::done()) };
     if end >= now {
-        // A little later, as it has to be over.
+        // A second later, because it must have passed.
         let wait = Duration::try_from(end.duration_since(now)).unwrap_or_default();
         return Ok(Action::requeue_after(wait + Duration::from_secs(1)));
     }
@@ -34,7 +34,7 @@ async fn reconcile(request: Arc<CertificateSigningRequest>, ctx: Context) -> Res
     }
 }
 
-/// When a request may go.
+/// When a request may be deleted.
 fn expires_at(request: &CertificateSigningRequest) -> Option<Timestamp> {
     let issued = is_issued(request);
     let after = |time: Option<Timestamp>, kept| time.and_then(|time| time.checked_add(kept).ok());
@@ -57,7 +57,7 @@ fn expires_at(request: &CertificateSigningRequest) -> Option<Timestamp> {
     ends.min()
 }
 
-/// When the certificate that was issued ends, if it is one.
+/// When the issued certificate expires, if it can be parsed.
 fn expiry(request: &CertificateSigningRequest) -> Option<Timestamp> {
     let certificate = request.status.as_ref()?.certificate.as_ref()?;
     let der = CertificateDer::from_pem_slice(&certificate.0).ok()?;

@@ -1,7 +1,7 @@
-//! Cluster roles that gather the rules of others.
+//! Aggregates the rules of cluster roles into others.
 //!
-//! A role with an aggregation rule has the rules of all roles that its selectors select, in the order of selectors and
-//! names, each rule once. They are applied, as the only writes of the loops that are.
+//! A role with an aggregation rule gets the rules of all roles that its selectors select, in the order of selectors and
+//! names, each rule once. They are written by server-side apply, unlike all other writes of the loops.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use windlass::{
 
 use super::ClusterCertificates;
 
-/// Both the name of the loop and what it applies as.
+/// The name of the loop, which is also its field manager.
 const NAME: &str = "clusterrole-aggregation-controller";
 
 pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Operator {
@@ -48,12 +48,12 @@ async fn reconcile(role: Arc<ClusterRole>, ctx: Context) -> Result<Action> {
     Ok(Action::done())
 }
 
-/// The roles that gather, by an index.
+/// The roles with an aggregation rule, from an index.
 fn gathering(ctx: &Context) -> Result<Vec<Arc<ClusterRole>>> {
     Ok(ctx.index("aggregates", |role: &ClusterRole| vec![role.aggregation_rule.is_some()])?.get(&true))
 }
 
-/// The selectors of a role that can be understood.
+/// The valid selectors of a role.
 fn selectors(role: &ClusterRole) -> impl Iterator<Item = Selector> + '_ {
     let selectors = role.aggregation_rule.as_ref().and_then(|rule| rule.cluster_role_selectors.as_ref());
     selectors.into_iter().flatten().filter_map(|selector| Selector::try_from(selector.clone()).ok())
@@ -70,7 +70,7 @@ fn selects(gatherer: &ClusterRole, role: &ClusterRole) -> bool {
     selectors(gatherer).any(|selector| matches(&selector, role))
 }
 
-/// The rules that a role is to have.
+/// The aggregated rules of a role.
 fn gathered(role: &ClusterRole, mut roles: Vec<Arc<ClusterRole>>) -> Vec<PolicyRule> {
     roles.sort_by(|one, other| one.metadata.name.cmp(&other.metadata.name));
     let mut rules = Vec::new();
@@ -89,7 +89,7 @@ fn gathered(role: &ClusterRole, mut roles: Vec<Arc<ClusterRole>>) -> Vec<PolicyR
     rules
 }
 
-/// Rules in which a list without entries is none: the two mean the same.
+/// Normalizes rules: an empty list means the same as none.
 fn normalized(rules: &[PolicyRule]) -> Vec<PolicyRule> {
     let entries = |list: &Option<Vec<String>>| list.clone().filter(|list| !list.is_empty());
     let normalize = |rule: &PolicyRule| PolicyRule {

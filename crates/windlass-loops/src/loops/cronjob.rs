@@ -1,7 +1,7 @@
-//! Cron jobs: jobs at times.
+//! Creates jobs on a schedule.
 //!
-//! A job is named after the minute it is for, so that none is made twice, whoever crashes in between. Of several runs
-//! that were missed only the newest is made up for.
+//! A job is named after its scheduled minute, so that it is not created twice after a crash. Of several missed runs,
+//! only the latest is started.
 
 mod history;
 mod schedule;
@@ -34,7 +34,7 @@ use self::{
 use super::{ClusterCertificates, job::ended_with};
 use crate::errors::{is_namespace_terminating, server_message};
 
-/// When a job was due.
+/// Annotation with the scheduled time of a job.
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 
 pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Operator {
@@ -48,13 +48,13 @@ pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Op
     operator.controller(controller.owns::<Job>().on_deleted(forget).concurrency(5))
 }
 
-/// A schedule as it is written, and its zone.
+/// A schedule as written, and its time zone.
 type ZonedSchedule = (String, Option<String>);
 
-/// The loop, with the schedules it follows.
+/// The reconciler, with the schedules it follows.
 #[derive(Default)]
 struct CronJobs {
-    /// What each was when it was last looked at. A changed one counts from its next time on.
+    /// The schedule of each cron job at its last reconciliation. A changed schedule applies from its next time on.
     schedules: Arc<Mutex<HashMap<ObjectKey, ZonedSchedule>>>,
 }
 
@@ -83,7 +83,7 @@ impl CronJobs {
     }
 }
 
-/// One look at a cron job.
+/// One reconciliation of a cron job.
 struct Sync {
     /// Its status changes on the way.
     job: CronJob,
@@ -117,7 +117,7 @@ impl Sync {
         self.changed = true;
     }
 
-    /// Deletes those of the finished jobs that are too many, the oldest first.
+    /// Deletes finished jobs beyond the history limits, oldest first.
     async fn clean_up(&mut self, jobs: &[Arc<Job>]) {
         let limits = [
             ("Complete", self.spec().successful_jobs_history_limit),
@@ -131,7 +131,7 @@ impl Sync {
         }
     }
 
-    /// Deletes a job. Answers whether it could.
+    /// Deletes a job. Returns whether it succeeded.
     async fn delete(&mut self, job: &Arc<Job>) -> bool {
         match self.ctx.delete(job).await {
             Ok(()) => {
@@ -154,7 +154,7 @@ impl Sync {
         }
         let suspended = self.spec().suspend == Some(true);
         let times = match Times::of(&self.job) {
-            // Nobody has to know what is wrong with a schedule that is not followed.
+            // An invalid schedule of a suspended cron job is not reported.
             Err(Unusable(reason, _)) if suspended && reason != "UnknownTimeZone" => return Ok(Action::done()),
             Err(unusable) => return Ok(self.complain(&unusable)),
             Ok(_) if suspended => return Ok(Action::done()),
@@ -174,7 +174,7 @@ impl Sync {
         }
     }
 
-    /// Takes note of jobs that have ended.
+    /// Records jobs that have finished.
     fn follow(&mut self, jobs: &[Arc<Job>]) {
         for job in jobs {
             let found = self.is_active(job.metadata.uid.as_ref());
@@ -201,7 +201,7 @@ impl Sync {
         }
     }
 
-    /// Takes note of jobs that are gone.
+    /// Records active jobs that no longer exist.
     async fn miss(&mut self, jobs: &[Arc<Job>]) -> Result<()> {
         for active in self.active().to_vec() {
             if jobs.iter().any(|job| job.metadata.uid == active.uid) {
@@ -222,7 +222,7 @@ impl Sync {
         Action::done()
     }
 
-    /// Starts the job that is due, unless something speaks against it.
+    /// Starts the job that is due, unless the deadline or the concurrency policy prevents it.
     async fn start(&mut self, due: &Due, times: Times) -> Result<Action> {
         if due.many_missed {
             let message =
@@ -262,7 +262,7 @@ impl Sync {
         Ok(again(times.after(due.at).next(self.now)))
     }
 
-    /// Deletes what still runs.
+    /// Deletes the active jobs.
     async fn replace(&mut self) -> Result<()> {
         for active in self.active().to_vec() {
             let key = key_of(&active);
@@ -278,7 +278,8 @@ impl Sync {
         Ok(())
     }
 
-    /// Makes a job, or finds that it was made and forgotten. None if it is somebody else's, or known.
+    /// Creates a job, or finds one that was created but not recorded. Returns `None` if it has another owner or is
+    /// already recorded.
     async fn make(&mut self, wanted: Job) -> Result<Option<Arc<Job>>> {
         let key = ObjectKey::of(&wanted);
         match self.ctx.create(wanted).await {
@@ -302,7 +303,7 @@ impl Sync {
         }
     }
 
-    /// The job of a time.
+    /// The job for a scheduled time.
     fn made_for(&self, time: Timestamp, times: &Times) -> Result<Job> {
         let template = &self.spec().job_template;
         let from = template.metadata.clone().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Daemon sets: a pod on every node that fits.
+//! Keeps a pod on every eligible node.
 
 mod backoff;
 mod fit;
@@ -38,9 +38,9 @@ use crate::{
 };
 
 const NAME: &str = "daemonset-controller";
-/// Sets that are looked at at a time.
+/// Number of sets that are reconciled at the same time.
 const CONCURRENCY: usize = 2;
-/// The most pods that are made or deleted in one turn.
+/// Maximum number of pods created or deleted per reconciliation.
 const BURST: usize = 250;
 
 pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Operator {
@@ -62,7 +62,7 @@ pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Op
     operator.controller(controller)
 }
 
-/// Keeps a pod on every node that fits.
+/// The reconciler, with the backoff of failed pods.
 #[derive(Default)]
 struct Daemons {
     failures: Backoff,
@@ -76,7 +76,7 @@ impl Reconciler<DaemonSet> for Daemons {
             ctx.event(&set).warning("SelectingAll", note);
             return Ok(Action::done());
         }
-        // Its revisions may be gone already, and without them nothing can be told.
+        // Its revisions may be deleted already, and without them nothing can be computed.
         if set.metadata.deletion_timestamp.is_some() {
             return Ok(Action::done());
         }
@@ -94,7 +94,7 @@ impl Reconciler<DaemonSet> for Daemons {
         let view = View { set: &set, nodes: &nodes, pods: &pods, hash, now };
         let (plan, wait) = self.next(&ctx, &view);
         let acted = act(&ctx, &set, hash, plan).await;
-        // What was done counts already, even if something else failed.
+        // Count completed writes even if others failed.
         let there: Vec<Arc<Pod>> = ctx.owned::<Pod, _>(&set)?.into_iter().filter(|pod| own.matches(pod)).collect();
         let status = status::of(&View { pods: &there, ..view }, collisions);
         let waits_for_available = status.number_ready != status.number_available.unwrap_or(0);
@@ -119,12 +119,12 @@ impl Reconciler<DaemonSet> for Daemons {
 }
 
 impl Daemons {
-    /// What to do now, and when to look again for pods that have failed too often to be replaced at once.
+    /// Returns the next changes, and when to check again for pods in backoff.
     fn next(&self, ctx: &Context, view: &View<'_>) -> (Plan, Option<Duration>) {
         let set = view.set;
         let mut plan = view.manage();
         if plan.is_empty() {
-            // A node is dealt with by one of the two at a time.
+            // A node is handled by only one of the two at a time.
             plan = view.roll();
         }
         let mut wait: Option<Duration> = None;
@@ -152,13 +152,13 @@ impl Daemons {
     }
 }
 
-/// Failures are counted anew for a new generation.
+/// Failures are counted per generation.
 fn key_of(set: &DaemonSet, node: &str) -> String {
     let generation = set.status.as_ref().and_then(|status| status.observed_generation).unwrap_or(0);
     format!("{}/{generation}/{node}", set.metadata.uid.as_deref().unwrap_or_default())
 }
 
-/// Makes and deletes pods: one, then two, then four at once, so that what fails for all fails a few times only.
+/// Creates and deletes pods in batches of one, two, four and so on, so that a common failure occurs only a few times.
 async fn act(ctx: &Context, set: &DaemonSet, hash: &str, plan: Plan) -> Result<()> {
     let mut nodes = plan.create.into_iter().take(BURST).peekable();
     let mut size = 1;

@@ -1,7 +1,7 @@
-//! Deployments: replica sets that follow each other.
+//! Rolls out deployments through replica sets.
 //!
-//! A look at a deployment is pure: [`Rollout`](rollout::Rollout) takes the deployment and its replica sets and says what
-//! they should be. What it says is then written, each object at most once, and the deployment's status last.
+//! The decision is pure: [`Rollout`](rollout::Rollout) takes the deployment and its replica sets and computes their
+//! desired state. The result is then written, each object at most once, and the deployment's status last.
 
 mod annotations;
 mod arithmetic;
@@ -41,7 +41,7 @@ use crate::{
     pods::{self, Children},
 };
 
-/// How many are looked at at a time. Each waits for the server most of the time.
+/// Number of deployments that are reconciled at the same time. Each mostly waits for the server.
 const CONCURRENCY: usize = 16;
 
 pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Operator {
@@ -52,7 +52,7 @@ pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Op
     operator.controller(controller)
 }
 
-/// The deployment that makes nothing new before this pod is gone.
+/// The deployment that waits for this pod to be deleted before it creates new ones.
 fn waiting_for(pod: &Pod, ctx: &Context) -> Vec<ObjectKey> {
     let leaving = pods::is_terminating(pod) || !pods::is_active(pod);
     let found = || {
@@ -69,13 +69,13 @@ fn controller_key<K: Object>(child: &K, kind: &str) -> Option<ObjectKey> {
     Some(ObjectKey::namespaced(child.meta().namespace.as_deref()?, &owner.name))
 }
 
-/// Whether pods are replaced a few at a time.
+/// Whether the strategy is `RollingUpdate`.
 fn is_rolling(deployment: &Deployment) -> bool {
     let strategy = deployment.spec.as_ref().and_then(|spec| spec.strategy.as_ref());
     strategy.and_then(|strategy| strategy.type_.as_deref()).unwrap_or("RollingUpdate") == "RollingUpdate"
 }
 
-/// Brings a deployment's replica sets closer to what it asks for.
+/// Moves a deployment's replica sets towards the desired state.
 async fn reconcile(deployment: Arc<Deployment>, ctx: Context) -> Result<Action> {
     let Some(spec) = &deployment.spec else { return Ok(Action::done()) };
     if spec.selector == LabelSelector::default() {
@@ -106,7 +106,7 @@ async fn reconcile(deployment: Arc<Deployment>, ctx: Context) -> Result<Action> 
     write(&deployment, &ctx, rollout).await
 }
 
-/// Nobody may select all pods of a namespace.
+/// Rejects a deployment that selects all pods of a namespace.
 async fn refuse(deployment: &Arc<Deployment>, ctx: &Context) -> Result<Action> {
     let note = "This deployment is selecting all pods. A non-empty selector is required.";
     ctx.event(deployment).warning("SelectingAll", note);
@@ -120,7 +120,7 @@ async fn refuse(deployment: &Arc<Deployment>, ctx: &Context) -> Result<Action> {
     Ok(Action::done())
 }
 
-/// Creates a set and adds it to the rollout. An action is the end of this look.
+/// Creates a replica set and adds it to the rollout. A returned action ends the reconciliation.
 async fn create(
     deployment: &Arc<Deployment>,
     ctx: &Context,
@@ -148,7 +148,7 @@ async fn create(
             rollout.add(Arc::new(there), false);
             return Ok(None);
         }
-        // The write brings this deployment's turn again, with another hash.
+        // The write triggers another reconciliation, with another hash.
         rollout.collided();
         ctx.update_status(rollout.deployment.clone()).await?;
         return Ok(Some(Action::done()));
@@ -165,7 +165,7 @@ async fn create(
     Err(error.into())
 }
 
-/// Writes each set that has changed, deletes those that nobody needs, and writes the deployment's status.
+/// Writes changed replica sets, deletes surplus ones, and writes the deployment's status.
 async fn write(deployment: &Arc<Deployment>, ctx: &Context, rollout: Rollout) -> Result<Action> {
     for (present, wanted) in rollout.changed() {
         ctx.update(wanted.clone()).await?;

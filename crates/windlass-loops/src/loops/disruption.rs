@@ -1,7 +1,7 @@
-//! Disruption budgets: how many pods may go.
+//! Maintains the status of pod disruption budgets.
 //!
-//! A budget's status says how many pods it selects, how many of them are healthy and how many must be; evictions take
-//! from what is left, and note in the budget who is about to go until this loop has seen it.
+//! The status of a budget counts the pods it selects, the healthy ones and the number that must be healthy. Evictions
+//! use up the allowed disruptions, and record pods in the budget until this loop has observed their deletion.
 
 mod budget;
 mod expected;
@@ -31,13 +31,13 @@ use self::budget::Counts;
 use crate::{loops::ClusterCertificates, pods};
 
 const NAME: &str = "disruption-controller";
-/// What its events come from.
+/// The reporter of events.
 const REPORTER: &str = "controllermanager";
-/// Budgets that are looked at at a time.
+/// Number of budgets that are reconciled at the same time.
 const CONCURRENCY: usize = 4;
-/// When to look again at a budget whose pods have controllers that cannot be found.
+/// When to retry a budget whose pods have controllers that cannot be found.
 const AFTER_A_FAILURE: Duration = Duration::from_secs(30);
-/// A pod that was to go and did not in this time stays.
+/// After this time, a pod that was to be disrupted is assumed to stay.
 const STALE: SignedDuration = SignedDuration::from_mins(2);
 
 pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Operator {
@@ -59,7 +59,7 @@ pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Op
     operator.controller(budgets).controller(stale)
 }
 
-/// What budgets look at in a pod.
+/// The properties of a pod that budgets depend on.
 fn facts(pod: &Pod) -> impl PartialEq + '_ {
     let metadata = &pod.metadata;
     (&metadata.labels, &metadata.owner_references, pods::is_terminating(pod), pods::is_ready(pod))
@@ -113,7 +113,7 @@ async fn write(
     Ok(())
 }
 
-/// What is said of pods that nobody controls, with the selector as Go prints it.
+/// The event message for pods without a controller, with the selector in Go's format.
 fn unmanaged_note(selector: &LabelSelector) -> String {
     let labels = selector.match_labels.iter().flatten().map(|(name, value)| format!("{name}: {value},"));
     let expressions = selector.match_expressions.iter().flatten().map(|one| {
@@ -130,7 +130,7 @@ fn unmanaged_note(selector: &LabelSelector) -> String {
     )
 }
 
-/// The condition of a pod that was to go and is not about to.
+/// The condition of a pod that was to be disrupted but is not terminating.
 fn target(pod: &Pod) -> Option<&PodCondition> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     let condition = conditions.iter().find(|condition| condition.type_ == "DisruptionTarget")?;
@@ -138,7 +138,7 @@ fn target(pod: &Pod) -> Option<&PodCondition> {
     (condition.status == "True" && !by_kubelet && pods::is_active(pod)).then_some(condition)
 }
 
-/// Takes back that a pod is to go, if it did not for long.
+/// Resets the condition of a pod that was to be disrupted long ago.
 async fn reset_stale(pod: Arc<Pod>, ctx: Context) -> Result<Action> {
     let Some(condition) = target(&pod) else { return Ok(Action::done()) };
     let now = windlass_clock::now_in_seconds();

@@ -1,4 +1,4 @@
-//! Endpoints: the old form of where a service is.
+//! Maintains Endpoints, the older form of endpoint slices.
 
 pub(super) mod subsets;
 
@@ -24,18 +24,18 @@ use crate::{
 const NAME: &str = "endpoints-controller";
 const MANAGED_BY_LABEL: &str = "endpoints.kubernetes.io/managed-by";
 const MANAGED_BY: &str = "endpoint-controller";
-/// Says that some addresses were left out.
+/// Annotation of endpoints with omitted addresses.
 const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
-/// Endpoints with it are somebody's lock, and have no service.
+/// Annotation of endpoints that are used as a lock and belong to no service.
 pub(super) const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
-/// Services that are looked at at a time.
+/// Number of services that are reconciled at the same time.
 const CONCURRENCY: usize = 5;
 
 pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Operator {
     let triggers = Arc::new(Triggers::default());
     let forgotten = triggers.clone();
-    // Those that are gone are made anew, and those that were there before this loop may have lost their service. What
-    // others write meanwhile is theirs.
+    // Deleted endpoints are recreated, and those that existed before the loop started may have lost their service.
+    // Writes of other clients are ignored.
     let endpoints = Watch::<Endpoints>::new().filter(Filter::new(|change| change.new.is_none() || change.initial));
     let controller = super::controller(NAME, Keeper { triggers })
         .source(services::pods_that_moved().map(services::services_of))
@@ -51,12 +51,12 @@ pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Op
     operator.controller(controller)
 }
 
-/// Has endpoints say where services are.
+/// The reconciler, with the trigger times of changes.
 struct Keeper {
     triggers: Arc<Triggers>,
 }
 
-/// The endpoints of a service that is gone go, too.
+/// Deletes the endpoints of a deleted service.
 async fn remove(key: ObjectKey, ctx: Context) -> Result<()> {
     if let Some(endpoints) = ctx.get::<Endpoints>(&key)? {
         ctx.delete(&endpoints).await?;
@@ -112,7 +112,7 @@ impl Reconciler<Service> for Keeper {
     }
 }
 
-/// The labels of a service's endpoints: the service's own, and whose they are.
+/// The labels of a service's endpoints: those of the service, and the managed-by label.
 fn labels(service: &Service) -> BTreeMap<String, String> {
     let mut labels = service.metadata.labels.clone().unwrap_or_default();
     labels.remove(services::HEADLESS_LABEL);
@@ -123,7 +123,7 @@ fn labels(service: &Service) -> BTreeMap<String, String> {
     labels
 }
 
-/// Whether endpoints say what they should.
+/// Whether endpoints are up to date.
 fn says(
     current: &Endpoints,
     subsets: &[k8s_openapi::api::core::v1::EndpointSubset],

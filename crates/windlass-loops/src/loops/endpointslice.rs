@@ -1,4 +1,4 @@
-//! Endpoint slices: where a service is.
+//! Maintains endpoint slices of services.
 
 mod endpoint;
 mod plan;
@@ -29,12 +29,12 @@ use crate::{
 };
 
 const NAME: &str = "endpointslice-controller";
-/// The label of a slice that names its service.
+/// Slice label with the name of the service.
 pub(super) const SERVICE_LABEL: &str = "kubernetes.io/service-name";
-/// The label of a slice that says who keeps it.
+/// Slice label with the name of the managing controller.
 pub(super) const MANAGED_BY_LABEL: &str = "endpointslice.kubernetes.io/managed-by";
 const MANAGED_BY: &str = "endpointslice-controller.k8s.io";
-/// Services that are looked at at a time.
+/// Number of services that are reconciled at the same time.
 const CONCURRENCY: usize = 5;
 
 pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Operator {
@@ -56,12 +56,12 @@ pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Op
     operator.controller(controller)
 }
 
-/// Has slices say where services are.
+/// The reconciler, with the trigger times of changes.
 struct Slices {
     triggers: Arc<Triggers>,
 }
 
-/// The service that a slice of this loop belongs to.
+/// The service of a slice that this loop manages.
 fn service_of_slice(slice: &EndpointSlice) -> Option<ObjectKey> {
     let labels = slice.metadata.labels.as_ref()?;
     let is_own = labels.get(MANAGED_BY_LABEL).is_some_and(|manager| manager == MANAGED_BY);
@@ -79,7 +79,7 @@ fn services_on_node(node: &Node, ctx: &Context) -> Vec<ObjectKey> {
     keys
 }
 
-/// The slices that a keeper has for a service.
+/// The slices of a service that a controller manages.
 pub(super) fn slices_of(ctx: &Context, key: &ObjectKey, keeper: &str) -> Result<Vec<Arc<EndpointSlice>>, ContextError> {
     let index: Index<EndpointSlice, ObjectKey> = ctx
         .informer::<EndpointSlice>()?
@@ -162,7 +162,7 @@ async fn write(
     Ok(())
 }
 
-/// Says when the change was that a slice is written for.
+/// Sets the annotation with the time of the triggering change.
 fn stamp(slice: &mut EndpointSlice, trigger: Option<Timestamp>) {
     let annotations = slice.metadata.annotations.get_or_insert_default();
     match trigger {

@@ -1,5 +1,5 @@
-//! Slices of endpoints that people write themselves: for a service without a selector, what its endpoints say is said in
-//! slices, too, as most readers know only these.
+//! Mirrors user-written Endpoints of services without a selector to endpoint slices, because most clients read only
+//! these.
 
 mod plan;
 
@@ -20,7 +20,7 @@ use super::{
 
 const NAME: &str = "endpointslice-mirroring-controller";
 const MANAGED_BY: &str = "endpointslicemirroring-controller.k8s.io";
-/// Endpoints with it are not mirrored.
+/// Label of endpoints that are not mirrored.
 const SKIP_LABEL: &str = "endpointslice.kubernetes.io/skip-mirror";
 pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Operator {
     let controller = super::controller(NAME, reconcile)
@@ -36,7 +36,7 @@ pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Op
     operator.controller(controller)
 }
 
-/// The mirror of endpoints that are gone goes, too.
+/// Deletes the slices of deleted endpoints.
 async fn remove(key: ObjectKey, ctx: Context) -> Result<()> {
     for slice in slices_of(&ctx, &key, MANAGED_BY)? {
         ctx.delete(&slice).await?;

@@ -1,7 +1,8 @@
-//! Events are forgotten after an hour.
+//! Deletes events after an hour.
 //!
-//! The real server writes them with a lease of an hour, anew with every write; here a queue by time does it. The time of
-//! the last write is in the managed fields, which are kept for that, without what they list.
+//! kube-apiserver writes events with an etcd lease of one hour, renewed with every write; here a delay queue does the
+//! same. The time of the last write comes from the managed fields, which are cached without their field lists for this
+//! purpose.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,7 +22,7 @@ use windlass::{
 
 use super::{ClusterCertificates, FIELD_MANAGER};
 
-/// How long they are kept after the last write.
+/// How long events are kept after their last write.
 const LIFE: SignedDuration = SignedDuration::from_hours(1);
 
 type EventMeta = PartialObjectMeta<Event>;
@@ -43,7 +44,7 @@ async fn reconcile(event: Arc<EventMeta>, ctx: Context) -> Result<Action> {
     if end > now {
         return Ok(Action::requeue_after(Duration::try_from(end.duration_since(now)).unwrap_or_default()));
     }
-    // One that has been written since stays.
+    // An event that has been written since is kept.
     let preconditions =
         Preconditions { uid: event.metadata.uid.clone(), resource_version: event.metadata.resource_version.clone() };
     let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
@@ -53,7 +54,7 @@ async fn reconcile(event: Arc<EventMeta>, ctx: Context) -> Result<Action> {
     }
 }
 
-/// When an event was last written, as far as it tells.
+/// When an event was last written, as far as known.
 fn last_write(metadata: &ObjectMeta) -> Timestamp {
     let managed = metadata.managed_fields.iter().flatten().filter_map(|entry| entry.time.as_ref());
     managed.chain(&metadata.creation_timestamp).map(|time| time.0).max().unwrap_or(Timestamp::MAX)

@@ -1,4 +1,4 @@
-//! The finished jobs that a history limit leaves: pure.
+//! Finished jobs beyond a history limit: pure.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use k8s_openapi::api::batch::v1::Job;
 
 use crate::loops::job::ended_with;
 
-/// Those jobs with an end that are more than a limit: the oldest.
+/// Returns the oldest jobs with this outcome beyond the limit.
 pub(super) fn too_old(jobs: &[Arc<Job>], end: &str, limit: i32) -> Vec<Arc<Job>> {
     let mut ended: Vec<Arc<Job>> = jobs.iter().filter(|job| ended_with(job) == Some(end)).cloned().collect();
     let started = |job: &Arc<Job>| job.status.as_ref().and_then(|status| status.start_time.as_ref()).map(|time| time.0);
-    // One that never started comes last.
+    // Jobs that never started come last.
     ended.sort_by_cached_key(|job| (started(job).is_none(), started(job), job.metadata.name.clone()));
     let surplus = ended.len().saturating_sub(usize::try_from(limit).unwrap_or_default());
     ended.truncate(surplus);

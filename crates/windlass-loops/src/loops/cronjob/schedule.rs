@@ -1,4 +1,4 @@
-//! When a cron job is due, and what it has missed.
+//! When a cron job is due, and which runs it has missed.
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 use k8s_openapi::api::batch::v1::{CronJob, CronJobSpec};
 use windlass_schema::cron::{Schedule, time_zone};
 
-/// How long after the time a run is started, so that a clock that is a little behind has come to it.
+/// Delay after the scheduled time, so that a clock that is slightly behind has reached it.
 const LATER: SignedDuration = SignedDuration::from_millis(100);
-/// Above so many missed runs something must be wrong with a clock.
+/// With more missed runs than this, the clock is probably wrong.
 const MANY: i64 = 100;
 
-/// Why a cron job cannot be followed until somebody changes it: the reason of an event and what it says.
+/// Why a cron job cannot run until it is changed: reason and message of an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unusable(pub(super) &'static str, pub(super) String);
 
-/// The times of a cron job.
+/// The schedule of a cron job.
 #[derive(Debug)]
 pub(super) struct Times {
     schedule: Schedule,
-    /// How that is written.
+    /// The schedule as written.
     text: String,
     zone: TimeZone,
     created: Timestamp,
@@ -27,30 +27,30 @@ pub(super) struct Times {
     deadline: Option<SignedDuration>,
 }
 
-/// What is due.
+/// A run that is due.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Due {
     pub(super) at: Timestamp,
-    /// So many runs have been missed that a clock may be wrong.
+    /// Whether so many runs were missed that the clock may be wrong.
     pub(super) many_missed: bool,
-    /// It is too late for it.
+    /// Whether its starting deadline has passed.
     pub(super) too_late: bool,
 }
 
-/// The schedule makes no sense, as that of the 30th of February.
+/// A schedule without any time, such as the 30th of February.
 #[derive(Debug, PartialEq, Eq)]
 struct NeverDue;
 
-/// The last time at which a run was due.
+/// The latest time at which a run was due.
 struct Recent {
-    /// Since when there may be some.
+    /// The earliest time to consider.
     earliest: Timestamp,
     at: Option<Timestamp>,
     missed: i64,
 }
 
 impl Times {
-    /// The times that a cron job names.
+    /// Parses the schedule of a cron job.
     pub(super) fn of(job: &CronJob) -> Result<Self, Unusable> {
         let spec = &job.spec;
         let zone = zone(spec)?;
@@ -63,13 +63,13 @@ impl Times {
         Ok(Self { schedule, text: spec.schedule.clone(), zone, created, last: last.map(|time| time.0), deadline })
     }
 
-    /// The same after a run.
+    /// The schedule after a run.
     pub(super) fn after(mut self, run: Timestamp) -> Self {
         self.last = Some(run);
         self
     }
 
-    /// The newest run that is due and has not been started.
+    /// The latest run that is due and has not been started.
     pub(super) fn due(&self, now: Timestamp) -> Result<Option<Due>, Unusable> {
         let invalid = |_| {
             let message = "time difference between two schedules is less than 1 second";
@@ -83,7 +83,7 @@ impl Times {
         Ok(recent.at.filter(|at| *at <= now).map(due))
     }
 
-    /// How long it is to the next run; none if there is none to come.
+    /// The time until the next run, if there is one.
     pub(super) fn next(&self, now: Timestamp) -> Option<Duration> {
         let since = match self.recent(now, None) {
             Err(NeverDue) => now,
@@ -95,7 +95,7 @@ impl Times {
         Some(Duration::try_from(next.duration_since(now)).unwrap_or_default())
     }
 
-    /// A time as the annotation of a job has it.
+    /// Formats a time for a job's annotation.
     pub(super) fn written(&self, time: Timestamp) -> String {
         if self.zone == TimeZone::UTC {
             return time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
@@ -126,8 +126,8 @@ impl Times {
         if between < 1 {
             return Err(NeverDue);
         }
-        // A guess, as schedules need not be regular: it is good enough to say whether there are many, and one step back
-        // from there is early enough to find the last.
+        // An estimate, because schedules may be irregular. It is good enough to detect many missed runs, and one step
+        // back from it is early enough to find the latest.
         let missed = now.duration_since(first).as_secs() / between + 1;
         let before = SignedDuration::from_secs((missed - 2).saturating_mul(between));
         let mut at = None;
@@ -139,7 +139,7 @@ impl Times {
     }
 }
 
-/// The zone that a cron job is in. A schedule that names one itself is in that.
+/// The time zone of a cron job. A time zone in the schedule itself takes precedence.
 fn zone(spec: &CronJobSpec) -> Result<TimeZone, Unusable> {
     let Some(name) = &spec.time_zone else { return Ok(TimeZone::UTC) };
     time_zone(name).map_err(|error| Unusable("UnknownTimeZone", format!("invalid timeZone: {name:?}: {error}")))

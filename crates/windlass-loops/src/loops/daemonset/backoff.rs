@@ -1,4 +1,4 @@
-//! Pods that fail again and again are replaced ever more slowly.
+//! Backoff for replacing pods that fail repeatedly.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -8,18 +8,18 @@ use tokio::time::Instant;
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(15 * 60);
 
-/// What was tried, and when it may be again.
+/// Past attempts, and when the next ones are due.
 #[derive(Default)]
 pub(super) struct Backoff {
     tried: Mutex<HashMap<String, (Instant, Duration)>>,
 }
 
 impl Backoff {
-    /// Takes a turn; or answers how long to wait for one.
+    /// Records an attempt, or returns how long to wait before it.
     pub(super) fn attempt(&self, key: &str) -> Result<(), Duration> {
         let now = Instant::now();
         let mut tried = self.tried.lock();
-        // What has been quiet for long has recovered, or is gone.
+        // Entries without recent attempts have recovered or were deleted.
         tried.retain(|_, (last, _)| now.duration_since(*last) < 2 * LONGEST);
         let delay = match tried.get(key) {
             Some((last, delay)) if now.duration_since(*last) < *delay => return Err(*delay - now.duration_since(*last)),

@@ -1,4 +1,4 @@
-//! Which nodes a daemon set's pods are for, and what a pod for a node looks like.
+//! Eligibility of nodes for a daemon set, and the pod for a node.
 
 use k8s_openapi::api::{
     apps::v1::DaemonSet,
@@ -14,22 +14,22 @@ use crate::{
     scheduling::{Labels, term_selects, tolerates},
 };
 
-/// The label of a pod that has the hash of its revision.
+/// Pod label with the hash of its revision.
 pub(super) const HASH_LABEL: &str = "controller-revision-hash";
 const GENERATION_LABEL: &str = "pod-template-generation";
 const GENERATION_ANNOTATION: &str = "deprecated.daemonset.template.generation";
 const NODE_NAME: &str = "metadata.name";
 
-/// What a node and a daemon set are to each other.
+/// The relation of a node and a daemon set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fit {
-    /// A pod is to be made there.
+    /// Whether a pod should be created there.
     pub(super) runs: bool,
-    /// A pod that is there may stay.
+    /// Whether an existing pod may stay.
     pub(super) stays: bool,
 }
 
-/// Whether a daemon set's pods are for a node.
+/// Determines whether a daemon set's pods should run on a node.
 pub(super) fn fit(set: &DaemonSet, node: &Node) -> Fit {
     const NO: Fit = Fit { runs: false, stays: false };
     let Some(mut spec) = set.spec.as_ref().and_then(|spec| spec.template.spec.clone()) else { return NO };
@@ -47,7 +47,7 @@ pub(super) fn fit(set: &DaemonSet, node: &Node) -> Fit {
     Fit { runs: !repels(&["NoSchedule", "NoExecute"]), stays: !repels(&["NoExecute"]) }
 }
 
-/// Whether selector and affinity of a pod choose a node.
+/// Whether a pod's node selector and affinity match a node.
 fn is_chosen(spec: &PodSpec, name: &str, labels: &Labels) -> bool {
     let by_labels = spec.node_selector.iter().flatten().all(|(key, value)| labels.get(key) == Some(value));
     let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
@@ -57,7 +57,7 @@ fn is_chosen(spec: &PodSpec, name: &str, labels: &Labels) -> bool {
     by_labels && by_terms
 }
 
-/// Adds what daemons tolerate: a node that is not well is no reason for them to go, or not to come.
+/// Adds the default tolerations of daemon pods, which run on unhealthy nodes, too.
 fn tolerate(spec: &mut PodSpec) {
     let mut wanted = vec![
         ("node.kubernetes.io/not-ready", "NoExecute"),
@@ -89,12 +89,12 @@ fn tolerate(spec: &mut PodSpec) {
     }
 }
 
-/// The generation that people may still go by.
+/// The deprecated template generation, which clients may still use.
 pub(super) fn template_generation(set: &DaemonSet) -> Option<i64> {
     set.metadata.annotations.as_ref()?.get(GENERATION_ANNOTATION)?.parse().ok()
 }
 
-/// Whether a pod is of the set's template.
+/// Whether a pod was created from the set's current template.
 pub(super) fn is_updated(pod: &Pod, hash: &str, generation: Option<i64>) -> bool {
     let label = |name: &str| pod.metadata.labels.as_ref().and_then(|labels| labels.get(name));
     let by_hash = !hash.is_empty() && label(HASH_LABEL).is_some_and(|label| label == hash);
@@ -102,7 +102,7 @@ pub(super) fn is_updated(pod: &Pod, hash: &str, generation: Option<i64>) -> bool
         || generation.is_some_and(|number| label(GENERATION_LABEL).is_some_and(|label| *label == number.to_string()))
 }
 
-/// A pod for a node.
+/// Creates the pod for a node.
 pub(super) fn new_pod(set: &DaemonSet, hash: &str, node: &str) -> Result<Pod, OwnerError> {
     let template = set.spec.as_ref().map_or_else(PodTemplateSpec::default, |spec| spec.template.clone());
     let meta = &set.metadata;
@@ -130,7 +130,7 @@ pub(super) fn new_pod(set: &DaemonSet, hash: &str, node: &str) -> Result<Pod, Ow
     Ok(pod)
 }
 
-/// The node that a pod is on, or for.
+/// The node that a pod is on, or is meant for.
 pub(super) fn target_node(pod: &Pod) -> Option<&str> {
     let spec = pod.spec.as_ref()?;
     if let Some(name) = spec.node_name.as_deref().filter(|name| !name.is_empty()) {

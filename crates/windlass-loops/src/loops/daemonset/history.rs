@@ -1,4 +1,4 @@
-//! The revisions of a daemon set's template.
+//! Controller revisions of a daemon set.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -13,18 +13,18 @@ use windlass::{Error, Result, context::Context};
 use super::fit::HASH_LABEL;
 use crate::revisions::{self, Draft};
 
-/// The revision of the set's template, and the others.
+/// The revision of the current template, and the others.
 pub(super) struct History {
     pub(super) current: Arc<ControllerRevision>,
     pub(super) old: Vec<Arc<ControllerRevision>>,
 }
 
-/// The hash that pods of a revision are labelled with.
+/// The hash in the labels of a revision's pods.
 pub(super) fn hash(revision: &ControllerRevision) -> &str {
     revision.metadata.labels.as_ref().and_then(|labels| labels.get(HASH_LABEL)).map_or("", String::as_str)
 }
 
-/// Finds or makes the revision of the set's template, and makes it the newest.
+/// Finds or creates the revision of the current template, and makes it the latest.
 pub(super) async fn construct(
     ctx: &Context,
     set: &DaemonSet,
@@ -56,7 +56,7 @@ pub(super) async fn construct(
     Ok(History { current, old })
 }
 
-/// A revision that has no hash has its name for one.
+/// Labels a revision without a hash with its name.
 async fn label(ctx: &Context, revision: &ControllerRevision) -> Result<Arc<ControllerRevision>> {
     let mut revision = revision.clone();
     let name = revision.name_any();
@@ -64,7 +64,7 @@ async fn label(ctx: &Context, revision: &ControllerRevision) -> Result<Arc<Contr
     Ok(ctx.update(revision).await?)
 }
 
-/// Several revisions of one template become one.
+/// Merges several revisions of the same template.
 async fn merge(
     ctx: &Context,
     kept: &ControllerRevision,
@@ -85,7 +85,7 @@ async fn merge(
     Ok(())
 }
 
-/// The old revisions that are too many: the oldest of those that no pod is of.
+/// The oldest unused revisions beyond the history limit.
 pub(super) fn surplus(
     old: &[Arc<ControllerRevision>],
     pods: &[Arc<Pod>],

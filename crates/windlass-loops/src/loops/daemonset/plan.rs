@@ -1,4 +1,4 @@
-//! What is to be done about a daemon set's pods now: a function of what is there.
+//! The changes to make to a daemon set's pods: pure.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -14,29 +14,29 @@ use k8s_openapi::{
 use super::fit::{Fit, HASH_LABEL, fit, is_updated, target_node, template_generation};
 use crate::pods;
 
-/// What is there.
+/// The observed state.
 pub(super) struct View<'a> {
     pub(super) set: &'a DaemonSet,
     pub(super) nodes: &'a [Arc<Node>],
     pub(super) pods: &'a [Arc<Pod>],
-    /// The hash of the revision of the set's template.
+    /// The hash of the current revision.
     pub(super) hash: &'a str,
     pub(super) now: Timestamp,
 }
 
-/// Why a pod goes.
+/// Why a pod is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
     Failed,
     Succeeded,
-    /// It is on the wrong node, one too many, or of an old template.
+    /// It is on the wrong node, surplus, or from an old template.
     Unwanted,
 }
 
-/// What to do.
+/// The changes to make.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Plan {
-    /// The nodes that pods are to be made for.
+    /// Nodes to create pods for.
     pub(super) create: Vec<String>,
     pub(super) delete: Vec<(Arc<Pod>, Why)>,
 }
@@ -54,11 +54,11 @@ impl Plan {
     }
 }
 
-/// Pods by the nodes that they are on, or for.
+/// Pods by the nodes that they are on, or are meant for.
 pub(super) type ByNode<'a> = BTreeMap<&'a str, Vec<Arc<Pod>>>;
 
 impl<'a> View<'a> {
-    /// The pods that count, by node, the first of each being the one that is told of.
+    /// The relevant pods by node; the status counts the first of each node.
     pub(super) fn by_node(&self) -> ByNode<'a> {
         let mut by_node = ByNode::new();
         for pod in self.pods {
@@ -98,7 +98,7 @@ impl<'a> View<'a> {
         self.rolling().and_then(|rolling| rolling.max_surge.as_ref()).map_or(0, |surge| scaled(surge, nodes))
     }
 
-    /// A pod for every node that is to have one, and none elsewhere.
+    /// Ensures one pod on every eligible node and none elsewhere.
     pub(super) fn manage(&self) -> Plan {
         let by_node = self.by_node();
         let mut plan = Plan::default();
@@ -106,7 +106,7 @@ impl<'a> View<'a> {
             let name = node.metadata.name.as_deref().unwrap_or_default();
             self.manage_node(name, fit(self.set, node), by_node.get(name).map(Vec::as_slice), &mut plan);
         }
-        // Nobody else removes pods that wait for a node that is not there.
+        // Nothing else removes pods that wait for a missing node.
         let is_there = |name: &str| self.nodes.iter().any(|node| node.metadata.name.as_deref() == Some(name));
         for pods in by_node.iter().filter(|(name, _)| !is_there(name)).map(|(_, pods)| pods) {
             for pod in pods.iter().filter(|pod| !pods::is_scheduled(pod) && !pods::is_terminating(pod)) {
@@ -166,7 +166,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Replaces pods of old templates, as many at a time as the set allows.
+    /// Replaces pods of old templates, within the limits of the update strategy.
     pub(super) fn roll(&self) -> Plan {
         let mut plan = Plan::default();
         let is_on_delete = self.set.spec.as_ref().and_then(|spec| spec.update_strategy.as_ref()?.type_.as_deref());
@@ -182,7 +182,7 @@ impl<'a> View<'a> {
         let surge = self.surge(desired);
         let unavailable = self.rolling().and_then(|rolling| rolling.max_unavailable.as_ref());
         let unavailable = unavailable.map_or(0, |unavailable| scaled(unavailable, desired));
-        // Neither is a mistake of an old server.
+        // Both being zero is possible only with old servers.
         let unavailable = if surge == 0 { unavailable.max(1) } else { unavailable };
         if surge == 0 {
             self.replace(&by_node, unavailable, &mut plan)
@@ -192,7 +192,7 @@ impl<'a> View<'a> {
         plan
     }
 
-    /// The new and the old pod of a node; nothing if there are several of a kind.
+    /// The new and the old pod of a node. Returns `None` if there are several of either.
     fn pair<'p>(&self, pods: &'p [Arc<Pod>]) -> Option<Pair<'p>> {
         let (mut new, mut old) = (None, None);
         for pod in pods.iter().filter(|pod| !pods::is_terminating(pod)) {
@@ -204,7 +204,7 @@ impl<'a> View<'a> {
         Some((new, old))
     }
 
-    /// Deletes old pods; new ones are made where none is left.
+    /// Deletes old pods; new ones are created where none is left.
     fn replace(&self, by_node: &ByNode<'_>, most: usize, plan: &mut Plan) {
         let mut unavailable = 0;
         let mut candidates = Vec::new();
@@ -224,7 +224,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Makes new pods beside old ones, which go when the new ones are available.
+    /// Creates new pods beside old ones, which are deleted once the new ones are available.
     fn surge_over(&self, by_node: &ByNode<'_>, most: usize, desired: usize, plan: &mut Plan) {
         let (mut surging, mut available) = (0, 0);
         let (mut candidates, mut misplaced) = (Vec::new(), Vec::new());
@@ -253,7 +253,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// A number, or a part of all, rounded up.
+/// A number, or a percentage of all, rounded up.
 fn scaled(value: &IntOrString, all: usize) -> usize {
     match value {
         IntOrString::Int(number) => usize::try_from(*number).unwrap_or(0),

@@ -1,11 +1,11 @@
-//! What a daemon set's status says.
+//! The status of a daemon set.
 
 use k8s_openapi::api::apps::v1::DaemonSetStatus;
 
 use super::{fit::fit, plan::View};
 use crate::pods;
 
-/// The status of a set with these pods and nodes.
+/// Computes the status of a set with these pods and nodes.
 pub(super) fn of(view: &View<'_>, collisions: i32) -> DaemonSetStatus {
     let by_node = view.by_node();
     let mut status = view.set.status.clone().unwrap_or_default();

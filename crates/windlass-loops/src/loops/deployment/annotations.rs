@@ -1,24 +1,24 @@
-//! What replica sets and deployments remember in annotations: revisions, and the sizes they were scaled for.
+//! Annotations of replica sets and deployments: revisions, and the sizes that they were scaled for.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 
-/// The number of a rollout. The newest set has the highest, and the deployment has that of its newest set.
+/// The number of a rollout. The newest replica set has the highest, and the deployment has the same.
 pub(super) const REVISION: &str = "deployment.kubernetes.io/revision";
-/// The revisions a set has had before, as it was rolled back to.
+/// Earlier revisions of a replica set that was rolled back to.
 const HISTORY: &str = "deployment.kubernetes.io/revision-history";
-/// The deployment's size when the set was last scaled.
+/// The deployment's size when the replica set was last scaled.
 const DESIRED_REPLICAS: &str = "deployment.kubernetes.io/desired-replicas";
-/// How many pods all sets together could have then.
+/// The maximum number of pods of all replica sets at that time.
 const MAX_REPLICAS: &str = "deployment.kubernetes.io/max-replicas";
-/// The revision that a client of old asks to go back to.
+/// The revision to roll back to, set by old clients.
 pub(super) const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
 
-/// The longest history, in bytes.
+/// Maximum length of the history in bytes.
 const LONGEST_HISTORY: usize = 2000;
 
-/// What a set does not get from its deployment.
+/// Annotations that a replica set does not inherit from its deployment.
 const OWN: [&str; 6] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     REVISION,
@@ -30,7 +30,7 @@ const OWN: [&str; 6] = [
 
 type Annotations = BTreeMap<String, String>;
 
-/// The revision of a set: 0 if it has none, nothing if it is not a number.
+/// The revision of a replica set: 0 if it has none, `None` if it is not a number.
 pub(super) fn revision(set: &ReplicaSet) -> Option<i64> {
     match set.metadata.annotations.as_ref().and_then(|annotations| annotations.get(REVISION)) {
         None => Some(0),
@@ -43,7 +43,7 @@ pub(super) fn highest_revision<'a>(sets: impl IntoIterator<Item = &'a ReplicaSet
     sets.into_iter().filter_map(revision).max().unwrap_or_default().max(0)
 }
 
-/// Gives the newest set what it has from its deployment, and a revision if its own is lower.
+/// Sets the inherited annotations of the newest replica set, and its revision if the current one is lower.
 pub(super) fn update_newest(set: &mut ReplicaSet, deployment: &Deployment, revision: i64) {
     let annotations = set.metadata.annotations.get_or_insert_default();
     copy(deployment.metadata.annotations.as_ref(), annotations);
@@ -60,7 +60,7 @@ pub(super) fn update_newest(set: &mut ReplicaSet, deployment: &Deployment, revis
     }
 }
 
-/// The history with one revision more; the oldest are dropped if it gets too long.
+/// Appends a revision to the history; the oldest entries are dropped if it gets too long.
 fn with_revision(history: &str, revision: &str) -> Option<String> {
     if history.is_empty() {
         return Some(revision.to_owned());
@@ -72,33 +72,33 @@ fn with_revision(history: &str, revision: &str) -> Option<String> {
     Some(format!("{rest},{revision}"))
 }
 
-/// Copies what a set has from its deployment.
+/// Copies the inherited annotations.
 fn copy(from: Option<&Annotations>, to: &mut Annotations) {
     for (name, value) in from.into_iter().flatten().filter(|(name, _)| !OWN.contains(&name.as_str())) {
         to.insert(name.clone(), value.clone());
     }
 }
 
-/// Gives a deployment that goes back to a set the annotations that the set has from then.
+/// Restores the annotations of a deployment that is rolled back to a replica set.
 pub(super) fn restore(deployment: &mut Deployment, set: &ReplicaSet) {
     let annotations = deployment.metadata.annotations.get_or_insert_default();
     annotations.retain(|name, _| OWN.contains(&name.as_str()));
     copy(set.metadata.annotations.as_ref(), annotations);
 }
 
-/// Remembers for which size a set was scaled.
+/// Records the sizes that a replica set was scaled for.
 pub(super) fn set_sizes(set: &mut ReplicaSet, desired: i32, most: i32) {
     let annotations = set.metadata.annotations.get_or_insert_default();
     annotations.insert(DESIRED_REPLICAS.to_owned(), desired.to_string());
     annotations.insert(MAX_REPLICAS.to_owned(), most.to_string());
 }
 
-/// For which size a set was last scaled, if that is known.
+/// The deployment's size when the replica set was last scaled, if known.
 pub(super) fn desired_replicas(set: &ReplicaSet) -> Option<i32> {
     number(set, DESIRED_REPLICAS)
 }
 
-/// How many pods all sets together could have then.
+/// The maximum number of pods at that time, if known.
 pub(super) fn max_replicas(set: &ReplicaSet) -> Option<i32> {
     number(set, MAX_REPLICAS)
 }

@@ -1,29 +1,29 @@
-//! How many pods which replica set may have: numbers in, numbers out.
+//! The sizes of replica sets during a rollout: numbers in, numbers out.
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-/// How far a rolling update may go from what is asked for.
+/// The limits of a rolling update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fenceposts {
-    /// How many pods there may be beyond those asked for.
+    /// Number of pods beyond the desired number.
     pub(super) surge: i32,
-    /// How many of those asked for may be missing.
+    /// Number of desired pods that may be unavailable.
     pub(super) unavailable: i32,
 }
 
-/// A replica set as far as numbers matter.
+/// The numbers of a replica set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Size {
-    /// How many pods it is to have.
+    /// Desired pods.
     pub(super) replicas: i32,
-    /// How many of them are available.
+    /// Available pods.
     pub(super) available: i32,
-    /// How many pods all sets together could have when it was last scaled, if that is known.
+    /// The maximum number of pods of all replica sets when it was last scaled, if known.
     pub(super) max_before: Option<i32>,
 }
 
-/// Both fenceposts for so many pods. What is missing is rounded down and what is beyond is rounded up; if both come to
-/// nothing, one pod may be missing, as nothing could ever move otherwise.
+/// Computes both limits for a desired number of pods. `maxUnavailable` is rounded down and `maxSurge` up; if both are
+/// zero, one pod may be unavailable, because the rollout could not proceed otherwise.
 pub(super) fn fenceposts(surge: Option<&IntOrString>, unavailable: Option<&IntOrString>, desired: i32) -> Fenceposts {
     let surge = scaled(surge, desired, f64::ceil);
     let mut unavailable = scaled(unavailable, desired, f64::floor);
@@ -33,7 +33,7 @@ pub(super) fn fenceposts(surge: Option<&IntOrString>, unavailable: Option<&IntOr
     Fenceposts { surge, unavailable: unavailable.min(desired) }
 }
 
-/// A number, or a part of `whole`; nothing, if it is neither.
+/// A number, or a percentage of `whole`; zero if it is neither.
 fn scaled(value: Option<&IntOrString>, whole: i32, round: fn(f64) -> f64) -> i32 {
     match value {
         None => 0,
@@ -45,25 +45,25 @@ fn scaled(value: Option<&IntOrString>, whole: i32, round: fn(f64) -> f64) -> i32
     }
 }
 
-/// What a whole number of floating point is as an integer.
+/// Converts an integral float.
 #[expect(clippy::cast_possible_truncation, reason = "what is too large becomes the largest")]
 fn rounded(number: f64) -> i32 {
     number as i32
 }
 
-/// How many pods the new set of a rolling update may have, when all sets together are to have `total` so far.
+/// The size of the new replica set in a rolling update; `total` is the current size of all replica sets.
 pub(super) fn new_replicas(desired: i32, surge: i32, total: i32, new: i32) -> i32 {
     let room = desired.saturating_add(surge).saturating_sub(total);
     if room <= 0 { new } else { new + room.min(desired - new) }
 }
 
-/// How many pods of the old sets, the oldest first, go next in a rolling update: first those that are not available,
-/// as nobody misses them, then as many as the available ones of all sets allow.
+/// The sizes of the old replica sets, oldest first, for the next step of a rolling update: first unavailable pods are
+/// removed, then as many as the available pods of all replica sets allow.
 pub(super) fn scale_down_old(desired: i32, posts: Fenceposts, new: Size, old: &[Size]) -> Vec<i32> {
     let mut sizes: Vec<i32> = old.iter().map(|set| set.replicas).collect();
     let total: i32 = sizes.iter().sum::<i32>() + new.replicas;
     let at_least = desired - posts.unavailable;
-    // Those of the new set that are not available must not let more of the old ones go.
+    // Unavailable pods of the new replica set must not let more old ones be removed.
     let most = total - at_least - (new.replicas - new.available);
     if sizes.iter().sum::<i32>() == 0 || most <= 0 {
         return sizes;
@@ -84,8 +84,8 @@ pub(super) fn scale_down_old(desired: i32, posts: Fenceposts, new: Size, old: &[
     sizes
 }
 
-/// The sizes of sets, the largest first, when they are scaled in proportion to `allowed` pods in all. `largest` is how
-/// many there may be now, `present` how many the status counts.
+/// The sizes of replica sets, largest first, after proportional scaling. `largest` is the maximum number of pods now,
+/// `present` is the number of pods in the status.
 pub(super) fn proportional(desired: i32, largest: i32, present: i32, sets: &[Size]) -> Vec<i32> {
     let allowed = if desired > 0 { largest } else { 0 };
     let to_add = allowed - sets.iter().map(|set| set.replicas).sum::<i32>();
@@ -107,19 +107,19 @@ pub(super) fn proportional(desired: i32, largest: i32, present: i32, sets: &[Siz
         *size += proportion;
         added += proportion;
     }
-    // What rounding has left over.
+    // The remainder from rounding.
     if let Some(first) = sizes.first_mut() {
         *first = (*first + to_add - added).max(0);
     }
     sizes
 }
 
-/// How many pods a set would get or lose for itself alone.
+/// The change in size of one replica set, by its share.
 fn fraction(desired: i32, largest: i32, present: i32, set: Size) -> i32 {
     if desired == 0 {
         return -set.replicas;
     }
-    // Somebody may have removed the annotation, or made it nonsense.
+    // The annotation may be missing or invalid.
     let before = set.max_before.filter(|before| *before > 0).unwrap_or(present);
     if before == 0 {
         return 0;

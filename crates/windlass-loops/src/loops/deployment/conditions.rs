@@ -6,14 +6,14 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::Time,
 };
 
-/// Whether a rollout goes on, or is done.
+/// Whether a rollout makes progress or is complete.
 pub(super) const PROGRESSING: &str = "Progressing";
 /// Whether enough pods are available.
 pub(super) const AVAILABLE: &str = "Available";
-/// Whether pods could not be made or deleted.
+/// Whether pods could not be created or deleted.
 pub(super) const REPLICA_FAILURE: &str = "ReplicaFailure";
 
-/// Why a deployment progresses, or does not.
+/// Reasons of the condition `Progressing`.
 pub(super) mod reason {
     pub(in super::super) const CREATE_FAILED: &str = "ReplicaSetCreateError";
     pub(in super::super) const CREATED: &str = "NewReplicaSetCreated";
@@ -25,7 +25,7 @@ pub(super) mod reason {
     pub(in super::super) const RESUMED: &str = "DeploymentResumed";
 }
 
-/// A condition that begins now.
+/// A condition that starts now.
 pub(super) fn condition(type_: &str, status: &str, reason: &str, message: &str, now: Timestamp) -> DeploymentCondition {
     DeploymentCondition {
         type_: type_.to_owned(),
@@ -42,13 +42,13 @@ pub(super) fn get<'a>(status: &'a DeploymentStatus, type_: &str) -> Option<&'a D
     status.conditions.iter().flatten().find(|condition| condition.type_ == type_)
 }
 
-/// Whether a condition of a type is there for a reason.
+/// Whether a condition has a reason.
 pub(super) fn has_reason(status: &DeploymentStatus, type_: &str, reason: &str) -> bool {
     get(status, type_).is_some_and(|condition| condition.reason.as_deref() == Some(reason))
 }
 
-/// Sets a condition, unless it is there with the same status and reason. Its time of transition stays while the status
-/// is the same.
+/// Sets a condition, unless it exists with the same status and reason. Its transition time is kept while the status
+/// stays the same.
 pub(super) fn set(status: &mut DeploymentStatus, mut condition: DeploymentCondition) {
     if let Some(present) = get(status, &condition.type_) {
         if present.status == condition.status && present.reason == condition.reason {
@@ -62,7 +62,7 @@ pub(super) fn set(status: &mut DeploymentStatus, mut condition: DeploymentCondit
     status.conditions.get_or_insert_default().push(condition);
 }
 
-/// Takes a condition away.
+/// Removes a condition.
 pub(super) fn remove(status: &mut DeploymentStatus, type_: &str) {
     if let Some(conditions) = &mut status.conditions {
         conditions.retain(|condition| condition.type_ != type_);

@@ -1,4 +1,4 @@
-//! What the status of a deployment says of its replica sets, and of how far a rollout has come.
+//! The status of a deployment and the progress of its rollout.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use super::conditions::{self, AVAILABLE, PROGRESSING, REPLICA_FAILURE, condition
 /// The replica sets of a deployment.
 #[derive(Clone, Copy)]
 pub(super) struct Sets<'a> {
-    /// All of them.
+    /// All replica sets.
     pub(super) all: &'a [ReplicaSet],
-    /// The one with the deployment's template, if there is one.
+    /// The one with the deployment's template, if it exists.
     pub(super) new: Option<&'a ReplicaSet>,
 }
 
@@ -24,7 +24,7 @@ impl Sets<'_> {
         self.all.iter().map(number).sum()
     }
 
-    /// Whom a message is about.
+    /// The subject of messages.
     fn subject(&self, deployment: &Deployment) -> String {
         match self.new {
             Some(set) => format!("ReplicaSet \"{}\"", set.metadata.name.as_deref().unwrap_or_default()),
@@ -33,33 +33,33 @@ impl Sets<'_> {
     }
 }
 
-/// How many pods a replica set is to have.
+/// The desired size of a replica set.
 pub(super) fn replicas(set: &ReplicaSet) -> i32 {
     set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)
 }
 
-/// How many pods of a replica set are available.
+/// The available pods of a replica set.
 pub(super) fn available(set: &ReplicaSet) -> i32 {
     set.status.as_ref().and_then(|status| status.available_replicas).unwrap_or_default()
 }
 
-/// How many pods a replica set has.
+/// The actual size of a replica set.
 pub(super) fn actual(set: &ReplicaSet) -> i32 {
     set.status.as_ref().map(|status| status.replicas).unwrap_or_default()
 }
 
-/// How many pods a deployment is to have.
+/// The desired size of a deployment.
 pub(super) fn desired(deployment: &Deployment) -> i32 {
     deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)
 }
 
-/// How long a rollout may go without progress.
+/// The progress deadline in seconds.
 pub(super) fn deadline(deployment: &Deployment) -> Option<i32> {
     let deadline = deployment.spec.as_ref().and_then(|spec| spec.progress_deadline_seconds);
     deadline.filter(|deadline| *deadline != i32::MAX)
 }
 
-/// The status as the replica sets have it, with the conditions of before but for that of availability.
+/// The status computed from the replica sets, with the previous conditions except `Available`.
 pub(super) fn counted(deployment: &Deployment, sets: Sets<'_>, unavailable: i32, now: Timestamp) -> DeploymentStatus {
     let before = deployment.status.clone().unwrap_or_default();
     let ready = |set: &ReplicaSet| set.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or_default();
@@ -84,7 +84,7 @@ pub(super) fn counted(deployment: &Deployment, sets: Sets<'_>, unavailable: i32,
     status
 }
 
-/// The pods on their way out; unknown, if a set that somebody has looked at does not say.
+/// The number of terminating pods; unknown if a replica set with an observed status does not report it.
 fn terminating(sets: &[ReplicaSet]) -> Option<i32> {
     let status = |set: &ReplicaSet| set.status.clone().unwrap_or_default();
     let looked_at = |set: &&ReplicaSet| {
@@ -98,7 +98,7 @@ fn unless_zero<N: Default + PartialEq>(number: N) -> Option<N> {
     (number != N::default()).then_some(number)
 }
 
-/// Whether all pods are new and available. A status that has not seen the newest spec says nothing.
+/// Whether all pods are new and available. A status that has not observed the current spec does not count.
 pub(super) fn is_complete(deployment: &Deployment, status: &DeploymentStatus) -> bool {
     let desired = desired(deployment);
     let all = |number: Option<i32>| number.unwrap_or_default() == desired;
@@ -108,7 +108,7 @@ pub(super) fn is_complete(deployment: &Deployment, status: &DeploymentStatus) ->
         && status.observed_generation >= deployment.metadata.generation
 }
 
-/// Whether something has come closer to what is wanted: more new pods, fewer old ones, more that are ready or available.
+/// Whether the rollout progressed: more new pods, fewer old ones, more ready or available ones.
 fn has_progressed(before: &DeploymentStatus, after: &DeploymentStatus) -> bool {
     let number = |number: Option<i32>| number.unwrap_or_default();
     let old = |status: &DeploymentStatus| number(status.replicas) - number(status.updated_replicas);
@@ -118,7 +118,7 @@ fn has_progressed(before: &DeploymentStatus, after: &DeploymentStatus) -> bool {
         || number(after.available_replicas) > number(before.available_replicas)
 }
 
-/// Says in a status that was just counted how the rollout goes, and what went wrong with its sets.
+/// Sets the condition `Progressing` and the failure condition in a status that was just computed.
 pub(super) fn judge(deployment: &Deployment, status: &mut DeploymentStatus, sets: Sets<'_>, now: Timestamp) {
     let before = deployment.status.clone().unwrap_or_default();
     let deadline = deadline(deployment);
@@ -135,7 +135,7 @@ pub(super) fn judge(deployment: &Deployment, status: &mut DeploymentStatus, sets
         } else if has_progressed(&before, status) {
             let message = format!("{subject} is progressing.");
             let mut progressing = condition(PROGRESSING, "True", reason::UPDATED, &message, now);
-            // The time of the update is that of the last progress, so it changes even if nothing else does.
+            // The update time is that of the last progress, so it changes even if nothing else does.
             if let Some(present) = conditions::get(&before, PROGRESSING) {
                 if present.status == "True" {
                     progressing.last_transition_time.clone_from(&present.last_transition_time);
@@ -158,31 +158,31 @@ pub(super) fn judge(deployment: &Deployment, status: &mut DeploymentStatus, sets
 fn is_timed_out(status: &DeploymentStatus, deadline: i32, now: Timestamp) -> bool {
     match conditions::get(status, PROGRESSING) {
         None => false,
-        // What is done does not become late.
+        // A complete rollout does not time out.
         Some(condition) if condition.reason.as_deref() == Some(reason::COMPLETE) => false,
         Some(condition) if condition.reason.as_deref() == Some(reason::TIMED_OUT) => true,
         Some(condition) => due(condition, deadline).is_some_and(|due| due < now),
     }
 }
 
-/// When a rollout is late that does not progress any more.
+/// When a rollout without further progress exceeds its deadline.
 fn due(condition: &DeploymentCondition, deadline: i32) -> Option<Timestamp> {
     let Time(last) = condition.last_update_time.as_ref()?;
     last.checked_add(SignedDuration::from_secs(deadline.into())).ok()
 }
 
-/// When to look whether a rollout is late, if nothing happens before.
+/// When to check the deadline, if nothing happens before.
 pub(super) fn look_again(deployment: &Deployment, status: &DeploymentStatus, now: Timestamp) -> Option<Duration> {
     let condition = conditions::get(status, PROGRESSING)?;
     if is_complete(deployment, status) || condition.reason.as_deref() == Some(reason::TIMED_OUT) {
         return None;
     }
     let left = due(condition, deadline(deployment)?)?.duration_since(now);
-    // It is late when the second of the deadline is over.
+    // The deadline is exceeded only after its last second.
     Some(Duration::try_from(left).unwrap_or_default() + Duration::from_secs(1))
 }
 
-/// What went wrong with the newest set or, if nothing did, with another.
+/// The failure of the newest replica set or, if it has none, of another.
 fn failure(sets: Sets<'_>) -> Option<DeploymentCondition> {
     let failed = |set: &ReplicaSet| {
         let conditions = set.status.as_ref()?.conditions.as_ref()?;

@@ -1,5 +1,5 @@
-//! Going back to a revision at the request of an annotation, as clients of old did. (`kubectl rollout undo` writes the
-//! old template itself; that is a rollout like any other.)
+//! Rollback to a revision requested by annotation, as old clients do. (`kubectl rollout undo` writes the old template
+//! itself, which is an ordinary rollout.)
 
 use std::sync::Arc;
 
@@ -11,20 +11,20 @@ use super::{
     template::{self, HASH_LABEL},
 };
 
-/// What comes of a request.
+/// The outcome of a request.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     deployment: Deployment,
-    /// Whether all is well, one word and a sentence.
+    /// Whether it succeeded, and reason and message of the event.
     event: (bool, &'static str, String),
 }
 
-/// The revision that is asked for; 0 for the one before.
+/// The requested revision; 0 for the previous one.
 pub(super) fn asked_for(deployment: &Deployment) -> Option<i64> {
     deployment.metadata.annotations.as_ref()?.get(ROLLBACK_TO)?.parse().ok()
 }
 
-/// Gives the deployment the template of a revision, and takes the request away.
+/// Sets the template of a revision in the deployment, and removes the annotation.
 pub(super) async fn perform(
     deployment: &Arc<Deployment>,
     ctx: &Context,

@@ -1,4 +1,4 @@
-//! A look at a deployment: what its replica sets and its status should be, given what they are.
+//! The desired state of a deployment's replica sets and status, computed from the observed state.
 
 use std::{cmp::Reverse, sync::Arc};
 
@@ -17,32 +17,32 @@ use super::{
     template::{self, HASH_LABEL},
 };
 
-/// A deployment and its replica sets, as they should be.
+/// A deployment and its replica sets in their desired state.
 pub(super) struct Rollout {
-    /// The deployment. Only its status and its revision are changed.
+    /// The deployment. Only its status and revision change.
     pub(super) deployment: Deployment,
-    /// The sets, the oldest first.
+    /// The replica sets, oldest first.
     pub(super) sets: Vec<ReplicaSet>,
-    /// The same as they are.
+    /// The replica sets as observed.
     present: Vec<Arc<ReplicaSet>>,
-    /// Which of them has the deployment's template.
+    /// Index of the replica set with the deployment's template.
     new: Option<usize>,
-    /// Those that nobody needs any more.
+    /// Replica sets to delete.
     pub(super) surplus: Vec<Arc<ReplicaSet>>,
     now: Timestamp,
 }
 
-/// What is to be done next.
+/// The next step.
 #[derive(Debug, PartialEq)]
 pub(super) enum Next {
-    /// Create this set, [add](Rollout::add) it, and ask again.
+    /// Create this replica set, [add](Rollout::add) it, and decide again.
     Create(Box<ReplicaSet>),
-    /// Write what has changed.
+    /// Write the changes.
     Write,
 }
 
 impl Rollout {
-    /// The deployment and its sets as they are. `now` has no parts of seconds.
+    /// Starts from the observed state. `now` is in whole seconds.
     pub(super) fn new(deployment: &Deployment, mut sets: Vec<Arc<ReplicaSet>>, now: Timestamp) -> Self {
         sets.sort_by(|first, second| age(first).cmp(&age(second)));
         let template = deployment.spec.as_ref().map(|spec| &spec.template);
@@ -60,22 +60,22 @@ impl Rollout {
         }
     }
 
-    /// The sets that have changed, each as it is and as it should be.
+    /// The changed replica sets, as observed and as desired.
     pub(super) fn changed(&self) -> impl Iterator<Item = (&Arc<ReplicaSet>, &ReplicaSet)> {
         self.present.iter().zip(&self.sets).filter(|(present, wanted)| ***present != **wanted)
     }
 
-    /// The name of the set with the deployment's template.
+    /// The replica set with the deployment's template.
     pub(super) fn newest(&self) -> Option<&ReplicaSet> {
         self.new.map(|at| &self.sets[at])
     }
 
-    /// All but the status: of a deployment that is being deleted.
+    /// Only updates the status, for a deployment that is being deleted.
     pub(super) fn only_count(&mut self) {
         self.count();
     }
 
-    /// What is to be done. `runs_pods` says whether a set has pods that have not ended.
+    /// Decides the next step. `runs_pods` tells whether a replica set has pods that have not ended.
     pub(super) fn decide(&mut self, owner: &OwnerReference, runs_pods: &dyn Fn(&ReplicaSet) -> bool) -> Next {
         self.note_pause();
         let paused = self.is_paused();
@@ -98,7 +98,7 @@ impl Rollout {
         next
     }
 
-    /// A few at a time.
+    /// A step of a rolling update.
     fn roll(&mut self, owner: &OwnerReference) -> Next {
         self.sync_revision();
         let Some(new) = self.new else { return Next::Create(Box::new(self.new_set(owner))) };
@@ -119,7 +119,7 @@ impl Rollout {
         Next::Write
     }
 
-    /// The old ones go before the new ones come.
+    /// A step of the `Recreate` strategy: old pods are deleted before new ones are created.
     fn recreate(&mut self, owner: &OwnerReference, runs_pods: &dyn Fn(&ReplicaSet) -> bool) -> Next {
         self.sync_revision();
         let old: Vec<usize> = self.old().collect();
@@ -138,7 +138,7 @@ impl Rollout {
         Next::Write
     }
 
-    /// Takes a set that was just created among the others.
+    /// Adds a replica set that was just created.
     pub(super) fn add(&mut self, set: Arc<ReplicaSet>, created: bool) {
         if let Some(revision) = set.metadata.annotations.as_ref().and_then(|annotations| annotations.get(REVISION)) {
             self.set_revision(revision.clone());
@@ -152,20 +152,20 @@ impl Rollout {
         self.present.push(set);
     }
 
-    /// Says that a set could not be created.
+    /// Records that a replica set could not be created.
     pub(super) fn not_created(&mut self, message: &str) {
         if progress::deadline(&self.deployment).is_some() {
             self.progressing("False", reason::CREATE_FAILED, message);
         }
     }
 
-    /// Says that another template has the hash of this one.
+    /// Records a hash collision with another template.
     pub(super) fn collided(&mut self) {
         let count = &mut self.status().collision_count;
         *count = Some(count.unwrap_or_default().saturating_add(1));
     }
 
-    /// The set of the deployment's template.
+    /// The replica set for the deployment's template.
     fn new_set(&self, owner: &OwnerReference) -> ReplicaSet {
         let deployment = &self.deployment;
         let spec = deployment.spec.clone().unwrap_or_default();
@@ -200,7 +200,7 @@ impl Rollout {
         set
     }
 
-    /// Gives the new set the highest revision and what it has from its deployment, and the deployment its revision.
+    /// Sets the revision and inherited annotations of the new replica set, and the revision of the deployment.
     fn sync_revision(&mut self) {
         let Some(new) = self.new else { return };
         let revision = annotations::highest_revision(self.old().map(|at| &self.sets[at])) + 1;
@@ -225,15 +225,15 @@ impl Rollout {
         annotations.insert(REVISION.to_owned(), revision);
     }
 
-    /// Whether the deployment's size is not the one that its sets were last scaled for.
+    /// Whether the deployment's size differs from the one that its replica sets were last scaled for.
     fn is_scaled(&self) -> bool {
         let desired = desired(&self.deployment);
         let active = self.sets.iter().filter(|set| replicas(set) > 0);
         active.filter_map(annotations::desired_replicas).any(|before| before != desired)
     }
 
-    /// Brings the sets to the deployment's size without going on with a rollout: one alone gets all, several are scaled
-    /// in proportion.
+    /// Scales the replica sets to the deployment's size without continuing a rollout: a single one gets everything,
+    /// several are scaled proportionally.
     fn scale(&mut self) {
         let desired = desired(&self.deployment);
         let active: Vec<usize> = (0..self.sets.len()).filter(|at| replicas(&self.sets[*at]) > 0).collect();
@@ -257,7 +257,7 @@ impl Rollout {
         let (desired, surge) = (desired(&self.deployment), self.posts().surge);
         let most = desired + surge;
         let grows = most > active.iter().map(|at| replicas(&self.sets[*at])).sum() && desired > 0;
-        // The largest first; of those of one size the newest grows first, and the oldest shrinks first.
+        // Largest first; among equal sizes, the newest grows first and the oldest shrinks first.
         active.sort_by(|first, second| {
             let (first, second) = (&self.sets[*first], &self.sets[*second]);
             let by_age = if grows { age(second).cmp(&age(first)) } else { age(first).cmp(&age(second)) };
@@ -271,7 +271,7 @@ impl Rollout {
         }
     }
 
-    /// Whether the new set has all pods that are asked for, and all are available.
+    /// Whether the new replica set has all desired pods, and all are available.
     fn is_saturated(&self) -> bool {
         let desired = desired(&self.deployment);
         let saturated = |set: &ReplicaSet| {
@@ -280,7 +280,7 @@ impl Rollout {
         self.newest().is_some_and(saturated)
     }
 
-    /// Scales a set, and remembers for which size of the deployment.
+    /// Resizes a replica set, and records the deployment's size.
     fn resize(&mut self, at: usize, size: i32) {
         if replicas(&self.sets[at]) == size {
             return;
@@ -300,7 +300,7 @@ impl Rollout {
         }
     }
 
-    /// Gives up the oldest sets beyond the history's limit, as far as they have no pods.
+    /// Drops the oldest replica sets without pods beyond the history limit.
     fn clean_up(&mut self) {
         let limit = self.deployment.spec.as_ref().and_then(|spec| spec.revision_history_limit);
         let Some(limit) = limit.filter(|limit| *limit != i32::MAX) else { return };
@@ -316,7 +316,7 @@ impl Rollout {
         self.surplus = surplus.map(|at| self.present[at].clone()).collect();
     }
 
-    /// Says that a deployment is paused, or is not any more; unless it is late, which is worth more.
+    /// Records that a deployment is paused or resumed, unless its deadline is exceeded, which takes precedence.
     fn note_pause(&mut self) {
         let has =
             |reason| conditions::has_reason(self.deployment.status.as_ref().unwrap_or(&NO_STATUS), PROGRESSING, reason);
@@ -368,7 +368,7 @@ impl Rollout {
         Size { replicas: replicas(set), available: available(set), max_before: annotations::max_replicas(set) }
     }
 
-    /// Where pods are not replaced a few at a time, none may be missing and none beyond.
+    /// The limits of the update: none, unless the strategy is `RollingUpdate`.
     fn posts(&self) -> Fenceposts {
         let strategy = self.deployment.spec.as_ref().and_then(|spec| spec.strategy.as_ref());
         if !is_rolling(&self.deployment) {
@@ -381,12 +381,12 @@ impl Rollout {
     }
 }
 
-/// The order of creation; names decide between those of one second.
+/// The sort key for age; names break ties within a second.
 fn age(set: &ReplicaSet) -> (Option<&Time>, Option<&str>) {
     (set.metadata.creation_timestamp.as_ref(), set.metadata.name.as_deref())
 }
 
-/// What a deployment that nobody has looked at says.
+/// The status of a deployment that has none yet.
 static NO_STATUS: DeploymentStatus = DeploymentStatus {
     available_replicas: None,
     collision_count: None,

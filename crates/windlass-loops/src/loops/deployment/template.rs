@@ -1,28 +1,27 @@
-//! Templates of pods: whether two are the same, and a short name for one.
+//! Pod templates: equality and hashes.
 
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::Value;
 
-/// The label by which the pods of one replica set are told from those of another.
+/// The label that distinguishes the pods of replica sets.
 pub(super) const HASH_LABEL: &str = "pod-template-hash";
 
-/// The letters that random parts of names are made of: no vowels, so that no words come out.
+/// Alphabet of generated name parts: no vowels, so that no words appear.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// The longest name of a replica set.
+/// Maximum length of a replica set's name.
 const LONGEST_NAME: usize = 253;
 
-/// Whether two templates make the same pods, whatever their hash labels say. An empty list or map is as good as none.
+/// Whether two templates create the same pods, ignoring their hash labels. An empty list or map equals a missing one.
 pub(super) fn same(first: &PodTemplateSpec, second: &PodTemplateSpec) -> bool {
-    // Most are the same to the letter but for the label.
+    // Most are identical except for the label.
     if first.spec == second.spec && meaning_of_metadata(first) == meaning_of_metadata(second) {
         return true;
     }
     meaning(first) == meaning(second)
 }
 
-/// A short text that is the same for the same template, and most likely another for another one. After a collision
-/// with another template, the number of collisions makes it another text.
+/// A short hash of a template. The collision count changes the hash after a collision with another template.
 pub(super) fn hash(template: &PodTemplateSpec, collisions: Option<i32>) -> String {
     let mut bytes = meaning(template).to_string().into_bytes();
     if let Some(collisions) = collisions {
@@ -32,19 +31,19 @@ pub(super) fn hash(template: &PodTemplateSpec, collisions: Option<i32>) -> Strin
     digits.into_iter().map(|digit| char::from(ALPHABET[usize::from(digit) % ALPHABET.len()])).collect()
 }
 
-/// The name of the replica set of a deployment for a hash.
+/// The name of the replica set with this hash.
 pub(super) fn set_name(deployment: &str, hash: &str) -> String {
     let room = LONGEST_NAME.saturating_sub(hash.len() + 1);
     let stem = deployment.get(..room).unwrap_or(deployment);
     format!("{stem}-{hash}")
 }
 
-/// FNV-1a of 32 bits.
+/// 32-bit FNV-1a.
 fn fnv(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
-/// A template without the hash label and without whatever is empty, in one order.
+/// A template without the hash label and without empty values, in canonical order.
 fn meaning(template: &PodTemplateSpec) -> Value {
     let mut value = serde_json::to_value(template).unwrap_or_default();
     if let Some(labels) = value.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
@@ -59,7 +58,7 @@ fn meaning_of_metadata(template: &PodTemplateSpec) -> Option<Value> {
     Some(meaning(&PodTemplateSpec { metadata: Some(metadata), spec: None }))
 }
 
-/// Takes empty lists and maps out of maps. Lists keep their elements: there an empty one is one more.
+/// Removes empty lists and maps from maps. Elements of lists are kept, even empty ones.
 fn prune(value: &mut Value) {
     match value {
         Value::Object(map) => {

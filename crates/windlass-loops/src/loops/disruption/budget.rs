@@ -1,4 +1,4 @@
-//! What a budget says of its pods: pure.
+//! The status of a budget: pure.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -18,31 +18,31 @@ use crate::pods;
 
 /// The condition of a budget.
 const CONDITION: &str = "DisruptionAllowed";
-/// How long an evicted pod may take to be deleted.
+/// How long the deletion of an evicted pod may take.
 const DELETION: SignedDuration = SignedDuration::from_mins(2);
 
 /// Numbers of pods.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// Those that there should be.
+    /// Expected pods.
     pub(super) expected: i32,
-    /// Those that must be healthy.
+    /// Pods that must be healthy.
     pub(super) desired: i32,
-    /// Those that are.
+    /// Healthy pods.
     pub(super) healthy: i32,
 }
 
-/// Pods that were evicted and are not deleted yet.
+/// Evicted pods that have not been deleted yet.
 #[derive(Debug, Default)]
 pub(super) struct Disrupted {
     pub(super) pods: BTreeMap<String, Time>,
-    /// Those that should have been by now.
+    /// Pods whose deletion is overdue.
     pub(super) overdue: Vec<Arc<Pod>>,
-    /// When the next of them is overdue.
+    /// When the next of them becomes overdue.
     pub(super) again: Option<Duration>,
 }
 
-/// A bound as a number of pods, of so many. Parts of a pod are a pod.
+/// Converts a bound to a number of pods out of `total`, rounding percentages up.
 pub(super) fn scaled(bound: &IntOrString, total: i32) -> Result<i32, String> {
     match bound {
         IntOrString::Int(number) => Ok(*number),
@@ -56,7 +56,7 @@ pub(super) fn scaled(bound: &IntOrString, total: i32) -> Result<i32, String> {
     }
 }
 
-/// The evicted pods of a budget that are still there.
+/// The evicted pods of a budget that still exist.
 pub(super) fn disrupted(budget: &PodDisruptionBudget, pods: &[Arc<Pod>], now: Timestamp) -> Disrupted {
     let mut disrupted = Disrupted::default();
     let Some(noted) = budget.status.as_ref().and_then(|status| status.disrupted_pods.as_ref()) else {
@@ -68,7 +68,7 @@ pub(super) fn disrupted(budget: &PodDisruptionBudget, pods: &[Arc<Pod>], now: Ti
         let left = DELETION - now.duration_since(time.0);
         match Duration::try_from(left) {
             Ok(left) => {
-                // A second more, so that it is over by then.
+                // A second more, so that it has passed by then.
                 let again = left + Duration::from_secs(1);
                 disrupted.again = Some(disrupted.again.map_or(again, |other| other.min(again)));
                 disrupted.pods.insert(name.to_owned(), time.clone());
@@ -79,7 +79,7 @@ pub(super) fn disrupted(budget: &PodDisruptionBudget, pods: &[Arc<Pod>], now: Ti
     disrupted
 }
 
-/// How many pods are healthy, and not about to go.
+/// The number of healthy pods that are not about to be deleted.
 pub(super) fn healthy(pods: &[Arc<Pod>], disrupted: &BTreeMap<String, Time>) -> i32 {
     let counts = |pod: &&Arc<Pod>| {
         let name = pod.metadata.name.as_deref().unwrap_or_default();
@@ -88,7 +88,7 @@ pub(super) fn healthy(pods: &[Arc<Pod>], disrupted: &BTreeMap<String, Time>) -> 
     i32::try_from(pods.iter().filter(counts).count()).unwrap_or(i32::MAX)
 }
 
-/// The status that a budget is to have; nothing, if it has it.
+/// Returns the new status of a budget, or `None` if it is unchanged.
 pub(super) fn status(
     budget: &PodDisruptionBudget,
     counts: Counts,
@@ -123,7 +123,8 @@ pub(super) fn status(
     })
 }
 
-/// The status of a budget whose pods cannot be counted: nothing may go. Nothing, if it has it.
+/// Returns the status of a budget whose pods cannot be counted, which allows no disruption, or `None` if it is
+/// unchanged.
 pub(super) fn failed(budget: &PodDisruptionBudget, why: &str, now: Timestamp) -> Option<PodDisruptionBudgetStatus> {
     let old = budget.status.clone().unwrap_or_default();
     let observed = old.observed_generation;

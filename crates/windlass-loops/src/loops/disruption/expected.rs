@@ -1,4 +1,4 @@
-//! How many pods there should be: as many as those who control them want.
+//! The expected number of pods, from the scale of their controllers.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -18,11 +18,11 @@ use windlass::{context::Context, key::ObjectKey, object::Object, objects::owner:
 
 use super::budget::{Counts, scaled};
 
-/// Who controls pods, and how many it wants.
+/// The UID of a controller, and its scale.
 type Scale = (String, i32);
 
-/// The pods that a budget expects and wants healthy, and the names of those that nobody controls. The text of a failure
-/// is for the budget's condition.
+/// Returns the expected and desired numbers of pods of a budget, and the names of pods without a controller. An error
+/// is the message for the budget's condition.
 pub(super) async fn pods(
     ctx: &Context,
     budget: &PodDisruptionBudget,
@@ -48,7 +48,7 @@ pub(super) async fn pods(
     }
 }
 
-/// How many pods their controllers want together, and the names of pods that have none.
+/// Returns the sum of the scales of the pods' controllers, and the names of pods without one.
 async fn wanted(ctx: &Context, namespace: &str, pods: &[Arc<Pod>]) -> Result<(i32, Vec<String>), String> {
     let (mut scales, mut seen) = (HashMap::<String, i32>::new(), HashSet::<&str>::new());
     let mut unmanaged = Vec::new();
@@ -100,7 +100,7 @@ async fn scale_of(ctx: &Context, namespace: &str, owner: &OwnerReference) -> Res
     }
 }
 
-/// The object that an owner reference means.
+/// Returns the object of an owner reference.
 fn find<K: Object<DynamicType: Default>>(
     ctx: &Context,
     namespace: &str,
@@ -110,7 +110,7 @@ fn find<K: Object<DynamicType: Default>>(
     Ok(found.filter(|found| found.meta().uid.as_deref() == Some(owner.uid.as_str())))
 }
 
-/// The scale of anything that has one.
+/// Reads the scale subresource of any resource that has one.
 async fn from_server(ctx: &Context, namespace: &str, owner: &OwnerReference) -> Result<Option<Scale>, String> {
     let OwnerReference { api_version, kind, name, uid, .. } = owner;
     let (group, _) = api_version.split_once('/').unwrap_or_default();
@@ -133,7 +133,7 @@ async fn from_server(ctx: &Context, namespace: &str, owner: &OwnerReference) -> 
     Ok(scale.map(|scale| (uid.clone(), replicas(scale).unwrap_or_default())))
 }
 
-/// What is at a path; nothing, if nothing is there.
+/// Fetches a path. Returns `None` if it does not exist.
 async fn fetch(ctx: &Context, path: &str) -> Result<Option<Value>, String> {
     let request = http::Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
     match ctx.client().request::<Value>(request).await {

@@ -1,4 +1,4 @@
-//! Addresses and ports behind a service, in the old form: ports that lead to the same addresses together.
+//! Subsets of Endpoints: ports with the same addresses are grouped.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use k8s_openapi::api::core::v1::{EndpointAddress, EndpointPort, EndpointSubset, 
 
 use crate::{pods, services};
 
-/// The most addresses of an object.
+/// Maximum number of addresses per object.
 const MOST: usize = 1000;
 
-/// An address that a port leads to.
+/// An address behind a port.
 #[derive(Clone, Debug, PartialEq)]
 struct Reached {
     address: EndpointAddress,
@@ -41,7 +41,7 @@ pub(super) fn of(service: &Service, pods: &[Arc<Pod>]) -> Vec<EndpointSubset> {
     packed(all)
 }
 
-/// Subsets in the form that this loop writes them in.
+/// Subsets in the canonical form that this loop writes.
 pub(in crate::loops) fn repacked(subsets: &[EndpointSubset]) -> Vec<EndpointSubset> {
     let mut all = Vec::new();
     for subset in subsets {
@@ -58,7 +58,7 @@ pub(in crate::loops) fn repacked(subsets: &[EndpointSubset]) -> Vec<EndpointSubs
     packed(all)
 }
 
-/// Notes that a port leads to an address. One that is said to be both ready and not is not.
+/// Adds an address to a port. An address that is both ready and not ready is not ready.
 fn reach(all: &mut Vec<(Option<EndpointPort>, Vec<Reached>)>, port: Option<EndpointPort>, reached: Reached) {
     let place = all.iter().position(|(known, _)| *known == port).unwrap_or_else(|| {
         all.push((port, Vec::new()));
@@ -75,7 +75,7 @@ fn key(address: &EndpointAddress) -> (&str, Option<&str>) {
     (&address.ip, address.target_ref.as_ref().and_then(|target| target.uid.as_deref()))
 }
 
-/// Ports with the same addresses together, in order.
+/// Groups ports with the same addresses, sorted.
 fn packed(all: Vec<(Option<EndpointPort>, Vec<Reached>)>) -> Vec<EndpointSubset> {
     let mut packed: Vec<(Vec<EndpointPort>, Vec<Reached>)> = Vec::new();
     for (port, mut addresses) in all {
@@ -103,7 +103,7 @@ fn packed(all: Vec<(Option<EndpointPort>, Vec<Reached>)>) -> Vec<EndpointSubset>
     subsets
 }
 
-/// A pod's address of the service's first family.
+/// A pod's address of the service's first IP family.
 fn address(service: &Service, pod: &Pod) -> Option<EndpointAddress> {
     let spec = service.spec.as_ref()?;
     let is_v6 = match spec.ip_families.as_ref().and_then(|families| families.first()) {
@@ -118,7 +118,7 @@ fn address(service: &Service, pod: &Pod) -> Option<EndpointAddress> {
     Some(EndpointAddress {
         ip,
         hostname: services::hostname(pod, service),
-        // A pod without a node has an empty name of one here.
+        // Without a node, the name is empty rather than absent.
         node_name: Some(pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default()),
         target_ref: Some(services::reference(pod)),
     })
@@ -130,7 +130,7 @@ pub(super) fn are_too_many(subsets: &[EndpointSubset]) -> bool {
     ready + not_ready > MOST
 }
 
-/// Leaves out what is too much, of each subset its share, and of those that are not ready first.
+/// Truncates the addresses, proportionally among subsets, dropping unready ones first.
 pub(super) fn truncate(subsets: &mut [EndpointSubset]) {
     let [ready, not_ready] = totals(subsets);
     let truncates_ready = ready > MOST;

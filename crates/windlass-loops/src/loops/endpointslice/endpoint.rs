@@ -1,4 +1,4 @@
-//! A pod as an endpoint of a service.
+//! Pods as endpoints of a service.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use crate::{pods, services};
 
 const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
 
-/// An endpoint with the ports that it serves.
+/// An endpoint with its ports.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Reached {
     pub(super) ports: Vec<EndpointPort>,
-    /// None if the pod cannot be an endpoint now, for want of an address or of its node.
+    /// `None` if the pod cannot be an endpoint now, because its address or node is missing.
     pub(super) endpoint: Option<Endpoint>,
 }
 
-/// The kinds of addresses that a service has.
+/// The address types of a service.
 pub(super) fn address_types(service: &Service) -> Vec<&'static str> {
     let spec = service.spec.as_ref();
     let families = spec.and_then(|spec| spec.ip_families.as_deref()).unwrap_or_default();
@@ -35,7 +35,7 @@ pub(super) fn address_types(service: &Service) -> Vec<&'static str> {
         }
     }
     if types.is_empty() {
-        // Services of servers that know no families.
+        // Services of servers without IP families.
         match spec.and_then(|spec| spec.cluster_ip.as_deref()) {
             None | Some("" | "None") => types.extend(["IPv4", "IPv6"]),
             Some(address) if address.contains(':') => types.push("IPv6"),
@@ -45,7 +45,7 @@ pub(super) fn address_types(service: &Service) -> Vec<&'static str> {
     types
 }
 
-/// A pod as an endpoint; nothing if it does not run, or has no address at all.
+/// Returns a pod as an endpoint, or `None` if it has ended or has no address at all.
 pub(super) fn reached(
     pod: &Pod,
     service: &Service,
@@ -84,7 +84,7 @@ pub(super) fn reached(
     Some(Reached { ports: ports(service, pod), endpoint })
 }
 
-/// Where traffic for an endpoint had best come from.
+/// Hints for topology-aware routing.
 fn hints(service: &Service, endpoint: &Endpoint) -> Option<EndpointHints> {
     let by_node = match service.spec.as_ref()?.traffic_distribution.as_deref()? {
         "PreferClose" | "PreferSameZone" => false,
@@ -99,7 +99,7 @@ fn hints(service: &Service, endpoint: &Endpoint) -> Option<EndpointHints> {
     (for_zones.is_some() || for_nodes.is_some()).then_some(EndpointHints { for_nodes, for_zones })
 }
 
-/// The ports of a service that a pod has, in the order of a cluster's loop.
+/// The ports of a service that a pod has, in kube-controller-manager's order.
 fn ports(service: &Service, pod: &Pod) -> Vec<EndpointPort> {
     let ports = service.spec.iter().flat_map(|spec| spec.ports.iter().flatten());
     let mut ports: Vec<EndpointPort> = ports

@@ -1,7 +1,7 @@
-//! Which slices to write, so that a service's endpoints are in them with as few writes as possible.
+//! The slices to write for a service's endpoints, with as few writes as possible.
 //!
-//! Endpoints stay in the slice that they are in; slices that are written anyway are filled first, then one that has
-//! room for all the rest, and only then new ones are made. A service always has a slice, if an empty one.
+//! Endpoints stay in their slice. Slices that have to be written anyway are filled first, then one with room for all
+//! the rest, and only then new ones are created. A service always has at least one slice, even if it is empty.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,10 +17,10 @@ use windlass::objects::owner::{OwnerError, controller_reference, is_owned_by};
 use super::{MANAGED_BY, MANAGED_BY_LABEL, SERVICE_LABEL, endpoint::Reached};
 use crate::{pods, services};
 
-/// The most endpoints of a slice.
+/// Maximum number of endpoints per slice.
 pub(super) const MOST: usize = 100;
 
-/// What to write.
+/// The writes to make.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Changes {
     pub(super) create: Vec<EndpointSlice>,
@@ -28,16 +28,16 @@ pub(super) struct Changes {
     pub(super) delete: Vec<Arc<EndpointSlice>>,
 }
 
-/// What makes two endpoints the same one: its addresses, its host name, and what it is.
+/// The identity of an endpoint: addresses, host name, and namespace and name of its target.
 type Identity = (Vec<String>, Option<String>, Option<String>, Option<String>);
 
-/// Endpoints that serve the same ports.
+/// Endpoints with the same ports.
 struct Group {
     ports: Vec<EndpointPort>,
     endpoints: BTreeMap<Identity, Endpoint>,
 }
 
-/// The changes that make slices of one kind of address hold what is reached.
+/// Computes the changes for the slices of one address type.
 pub(super) fn plan(
     service: &Service,
     address_type: &str,
@@ -66,7 +66,7 @@ pub(super) fn plan(
     Ok(changes)
 }
 
-/// Endpoints by the ports that they serve.
+/// Groups endpoints by their ports.
 fn grouped(reached: Vec<Reached>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for Reached { ports, endpoint } in reached {
@@ -92,7 +92,7 @@ fn identity(endpoint: &Endpoint) -> Identity {
     (addresses, hostname, part(|target| &target.namespace), part(|target| &target.name))
 }
 
-/// Has the slices of some ports hold the endpoints of these ports.
+/// Distributes endpoints over the slices with the same ports.
 fn fill(
     service: &Service,
     address_type: &str,
@@ -118,7 +118,7 @@ fn fill(
             touched.push(slice);
         }
     }
-    // The fullest first, so that few stay partly filled.
+    // Fullest first, so that few slices stay partly filled.
     touched.sort_by_key(|slice| std::cmp::Reverse(held(slice).len()));
     for slice in &mut touched {
         take(&mut missing, slice);
@@ -158,7 +158,7 @@ fn take(missing: &mut BTreeMap<Identity, Endpoint>, slice: &mut EndpointSlice) {
     }
 }
 
-/// The labels of a service's slices: the service's own, and whose they are.
+/// The labels of a service's slices: those of the service, and the managed-by label.
 fn labels(service: &Service) -> BTreeMap<String, String> {
     let mut labels = service.metadata.labels.clone().unwrap_or_default();
     labels.remove(services::HEADLESS_LABEL);
@@ -185,7 +185,7 @@ fn new_slice(service: &Service, address_type: &str, ports: Vec<EndpointPort>) ->
     })
 }
 
-/// Whether a slice is the empty one that there should be.
+/// Whether a slice is the expected empty one.
 fn is_placeholder(slice: &EndpointSlice, placeholder: &EndpointSlice) -> bool {
     held(slice).is_empty()
         && slice.ports.as_ref().is_none_or(Vec::is_empty)
@@ -193,7 +193,7 @@ fn is_placeholder(slice: &EndpointSlice, placeholder: &EndpointSlice) -> bool {
         && slice.metadata.labels == placeholder.metadata.labels
 }
 
-/// Slices that would be deleted take the place of new ones.
+/// Reuses slices that would be deleted instead of creating new ones.
 fn reuse(service: &Service, changes: &mut Changes) {
     let mut place = 0;
     while place < changes.delete.len() && !changes.create.is_empty() {

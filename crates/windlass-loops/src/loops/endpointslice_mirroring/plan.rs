@@ -24,12 +24,12 @@ use crate::{
     pods, services,
 };
 
-/// What is said of endpoints and not of their slices.
+/// Annotations of endpoints that are not copied to slices.
 const OWN_ANNOTATIONS: [&str; 2] = [services::TRIGGER_TIME, "kubectl.kubernetes.io/last-applied-configuration"];
-/// The most addresses of a subset that are mirrored.
+/// Maximum number of mirrored addresses per subset.
 const MOST: usize = 1000;
 
-/// What to write.
+/// The writes to make.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Changes {
     pub(super) create: Vec<EndpointSlice>,
@@ -37,7 +37,7 @@ pub(super) struct Changes {
     pub(super) delete: Vec<Arc<EndpointSlice>>,
 }
 
-/// A slice for each set of ports and kind of address.
+/// Computes one slice per set of ports and address type.
 pub(super) fn plan(endpoints: &Endpoints, existing: Vec<Arc<EndpointSlice>>) -> Result<Changes, OwnerError> {
     let mut changes = Changes::default();
     let mut rest = existing;
@@ -63,7 +63,7 @@ pub(super) fn plan(endpoints: &Endpoints, existing: Vec<Arc<EndpointSlice>>) -> 
             }
         }
     }
-    // Slices that are not needed any more take the place of new ones.
+    // Reuse slices that are no longer needed instead of creating new ones.
     changes.create = changes
         .create
         .into_iter()
@@ -133,7 +133,7 @@ fn same_ports(a: &EndpointSlice, b: &EndpointSlice) -> bool {
     a.ports.as_deref().unwrap_or_default() == b.ports.as_deref().unwrap_or_default()
 }
 
-/// Whether a slice says what is wanted, in whatever order.
+/// Whether a slice is up to date, regardless of order.
 fn says(present: &EndpointSlice, wanted: &EndpointSlice) -> bool {
     let shown = |slice: &EndpointSlice| -> BTreeSet<String> {
         let endpoints = slice.endpoints.iter().flatten();
@@ -148,7 +148,7 @@ fn says(present: &EndpointSlice, wanted: &EndpointSlice) -> bool {
     shown(present) == shown(wanted) && meta(present) == meta(wanted)
 }
 
-/// The wanted slice as the next state of one that is there.
+/// The desired slice as an update of an existing one.
 fn in_place_of(present: &EndpointSlice, mut wanted: EndpointSlice) -> EndpointSlice {
     wanted.metadata.generate_name.clone_from(&present.metadata.generate_name);
     wanted.metadata.name.clone_from(&present.metadata.name);

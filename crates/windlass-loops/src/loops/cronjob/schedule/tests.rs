@@ -1,4 +1,4 @@
-//! Times of cron jobs, by tables.
+//! Table tests of schedules.
 
 use serde_json::json;
 
@@ -27,10 +27,11 @@ fn the_newest_run_that_is_due_is_found() {
         ("*/10 * * * *", None, "2026-03-01T00:19:59Z", Some("2026-03-01T00:10:00Z"), false),
         ("*/10 * * * *", None, "2026-03-01T00:59:00Z", Some("2026-03-01T00:50:00Z"), false),
         ("*/10 * * * *", Some("2026-03-01T00:50:00Z"), "2026-03-01T00:59:00Z", None, false),
-        // A hundred are not many, a hundred and one are.
+        // A hundred missed runs are not many, a hundred and one are.
         ("* * * * *", Some("2026-03-01T00:00:00Z"), "2026-03-01T01:40:30Z", Some("2026-03-01T01:40:00Z"), false),
         ("* * * * *", Some("2026-03-01T00:00:00Z"), "2026-03-01T01:41:30Z", Some("2026-03-01T01:41:00Z"), true),
-        // Irregular: found within a day; over a night the guess is too late, as it is on a cluster, and the run is lost.
+        // An irregular schedule: found within a day. Overnight the estimate is too late and the run is lost, as on a
+        // cluster.
         ("30 6-16/4 * * 1-5", None, "2026-03-02T15:00:00Z", Some("2026-03-02T14:30:00Z"), false),
         ("30 6-16/4 * * 1-5", None, "2026-03-03T05:00:00Z", None, false),
         ("@every 5m", None, "2026-03-01T00:21:00Z", Some("2026-03-01T00:20:30Z"), false),
@@ -46,7 +47,7 @@ fn a_deadline_makes_old_runs_nothing() {
     for (deadline, now, expected) in [
         (60, "2026-03-01T02:00:30Z", Some(("2026-03-01T02:00:00Z", false))),
         (60, "2026-03-01T02:01:30Z", None),
-        // Missed by most, and not many: those before the deadline do not count.
+        // Many runs were missed, but those before the deadline do not count.
         (7200, "2026-03-03T00:10:00Z", Some(("2026-03-03T00:00:00Z", false))),
     ] {
         let due = times("0 * * * *", None, Some(deadline), None).due(at(now)).unwrap();
@@ -60,7 +61,7 @@ fn the_next_run_is_a_little_after_its_time() {
     for (schedule, last, now, expected) in [
         ("0 * * * *", None, "2026-03-01T00:30:00Z", Some(1800.1)),
         ("0 * * * *", Some("2026-03-01T01:00:00Z"), "2026-03-01T01:00:00.2Z", Some(3599.9)),
-        // One that is due counts as started.
+        // A run that is due counts as started.
         ("0 * * * *", None, "2026-03-01T01:10:00Z", Some(3000.1)),
         ("0 0 30 2 *", None, "2026-03-01T01:10:00Z", None),
     ] {
@@ -78,10 +79,10 @@ fn times_are_of_the_zone_that_is_named() {
     assert_eq!(times("0 0 * * *", None, None, None).written(at("2026-03-02T00:00:00Z")), "2026-03-02T00:00:00Z");
     let london = times("0 0 * * *", None, None, Some("Europe/London"));
     assert_eq!(london.written(at("2026-03-02T00:00:00Z")), "2026-03-02T00:00:00Z");
-    // The hour that is left out in spring has no run; the one that comes twice in autumn has two.
+    // The skipped hour in spring has no run; the repeated one in autumn has two.
     let skipped = times("30 2 * * *", Some("2026-03-28T01:30:00Z"), None, Some("Europe/Berlin"));
     assert_eq!(skipped.due(at("2026-03-29T20:00:00Z")).unwrap(), None);
-    // What a schedule says itself comes first.
+    // A time zone in the schedule takes precedence.
     let tokyo = times("TZ=Asia/Tokyo 0 9 * * *", None, None, None);
     assert_eq!(tokyo.due(at("2026-03-02T00:10:00Z")).unwrap().unwrap().at, at("2026-03-02T00:00:00Z"));
 }

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// A pod in a word: its node, its revision, and `ready`, `starting`, `failed`, `done` or `going`.
+/// A pod from a word: its node, its revision, and `ready`, `starting`, `failed`, `done` or `going`.
 fn pod(place: usize, word: &str) -> Arc<Pod> {
     let parts: Vec<&str> = word.split(':').collect();
     let [node, revision, state] = parts[..] else { panic!("{word}") };
@@ -32,7 +32,7 @@ fn shown(plan: &Plan) -> String {
     creates.chain(deletes).collect::<Vec<_>>().join(" ")
 }
 
-/// Nodes in words, those with a `!` tainted; pods in words, named by their place.
+/// Nodes from words, tainted if they have a `!`; pods from words, named by their position.
 fn check(rolling: Value, nodes: &str, pods: &str, managed: &str, rolled: &str) {
     let set = json!({ "metadata": { "name": "agent" }, "spec": { "selector": {},
         "template": { "spec": { "containers": [] } },

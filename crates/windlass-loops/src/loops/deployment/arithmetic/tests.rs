@@ -23,7 +23,7 @@ fn fenceposts_are_rounded_so_that_something_can_always_move() {
         ("0", "0", 5, (0, 1)),
         ("3", "2", 10, (3, 2)),
         ("100%", "100%", 7, (7, 7)),
-        // More cannot be missing than there are.
+        // No more can be unavailable than there are.
         ("0", "20", 10, (0, 10)),
         ("1", "50%", 1, (1, 0)),
         ("nonsense", "1", 3, (0, 1)),
@@ -37,17 +37,17 @@ fn fenceposts_are_rounded_so_that_something_can_always_move() {
 #[test]
 fn the_new_set_grows_into_the_room_that_there_is() {
     for (desired, surge, total, new, expected) in [
-        // Nothing is there: all at once, and never more than asked for.
+        // From nothing: all at once, and never more than desired.
         (10, 0, 0, 0, 10),
         (10, 3, 0, 0, 10),
-        // An update begins with the surge.
+        // An update starts with the surge.
         (10, 3, 10, 0, 3),
         (3, 1, 3, 0, 1),
         (10, 0, 10, 0, 0),
-        // It goes on as old ones go.
+        // It continues as old pods are removed.
         (10, 3, 11, 3, 5),
         (10, 2, 20, 5, 5),
-        // The rest is less than the room.
+        // The remainder is less than the room.
         (10, 3, 10, 9, 10),
         (10, 3, 13, 9, 9),
         (0, 0, 0, 0, 0),
@@ -56,7 +56,7 @@ fn the_new_set_grows_into_the_room_that_there_is() {
     }
 }
 
-/// Sizes as replicas and how many of them are available.
+/// Sizes as pairs of desired and available pods.
 fn sizes(sets: &[(i32, i32)]) -> Vec<Size> {
     sets.iter()
         .map(|(replicas, available)| Size { replicas: *replicas, available: *available, max_before: None })
@@ -66,18 +66,18 @@ fn sizes(sets: &[(i32, i32)]) -> Vec<Size> {
 #[test]
 fn old_sets_shrink_as_far_as_enough_pods_stay_available() {
     for (desired, surge, unavailable, new, old, expected) in [
-        // Some may be missing from the start.
+        // Some may be unavailable from the start.
         (10, 0, 2, (0, 0), &[(10, 10)][..], &[8][..]),
         (10, 3, 0, (3, 0), &[(10, 10)], &[10]),
-        // New ones that are available let old ones go.
+        // Available new pods let old ones be removed.
         (10, 3, 0, (3, 3), &[(10, 10)], &[7]),
         (10, 3, 2, (3, 1), &[(10, 10)], &[7]),
-        // New ones that never become available let none go.
+        // New pods that never become available let none be removed.
         (10, 3, 2, (5, 0), &[(8, 8)], &[8]),
         (10, 3, 2, (5, 0), &[(8, 7)], &[8]),
-        // After going back to the good set, the bad one goes as far as its pods are of no use.
+        // After a rollback to the good replica set, the bad one shrinks by its unavailable pods.
         (10, 3, 2, (8, 7), &[(5, 0)], &[1]),
-        // Those that are of no use go first, the oldest set first.
+        // Unavailable pods are removed first, from the oldest replica set first.
         (10, 0, 4, (0, 0), &[(8, 6), (2, 2)], &[4, 2]),
         (5, 1, 0, (1, 0), &[(3, 0), (2, 2)], &[3, 2]),
         (10, 3, 2, (0, 0), &[(8, 8), (5, 0)], &[8, 0]),
@@ -95,7 +95,7 @@ fn old_sets_shrink_as_far_as_enough_pods_stay_available() {
 
 #[test]
 fn a_rollout_always_ends_with_the_new_set_alone() {
-    // Whatever the fenceposts: pods become available at once, and each step is within the limits.
+    // For all limits: pods become available at once, and each step stays within the limits.
     for desired in [1, 2, 3, 7, 10, 50] {
         for (surge, unavailable) in [("1", "0"), ("0", "1"), ("25%", "25%"), ("100%", "0"), ("0", "100%"), ("1%", "1%")]
         {
@@ -117,10 +117,10 @@ fn a_rollout_always_ends_with_the_new_set_alone() {
 
 #[test]
 fn sets_in_the_middle_of_a_rollout_are_scaled_in_proportion() {
-    // Sizes are of the largest set first; what all could have before and now.
+    // Sizes, largest replica set first; maximum before and now.
     for (desired, before, most, sets, expected) in [
         (10, 10, 10, &[5, 5][..], &[5, 5][..]),
-        // Up.
+        // Scaling up.
         (12, 10, 12, &[10], &[12]),
         (15, 10, 15, &[5, 5], &[8, 7]),
         (20, 10, 20, &[5, 3, 2], &[10, 6, 4]),
@@ -130,7 +130,7 @@ fn sets_in_the_middle_of_a_rollout_are_scaled_in_proportion() {
         // With a surge.
         (15, 13, 19, &[8, 5], &[12, 7]),
         (30, 13, 33, &[8, 5], &[20, 13]),
-        // Down.
+        // Scaling down.
         (5, 10, 5, &[5, 5], &[2, 3]),
         (5, 10, 5, &[6, 4], &[3, 2]),
         (2, 10, 2, &[5, 3, 2], &[1, 1, 0]),
@@ -152,6 +152,6 @@ fn an_annotation_that_is_lost_is_replaced_by_what_the_status_counts() {
     let sets =
         [Size { replicas: 5, available: 5, max_before: None }, Size { replicas: 5, available: 5, max_before: Some(0) }];
     assert_eq!(proportional(20, 20, 10, &sets), [10, 10]);
-    // Nothing is known: the largest gets all.
+    // Nothing is known: the largest gets everything.
     assert_eq!(proportional(20, 20, 0, &sets), [15, 5]);
 }

@@ -30,7 +30,7 @@ fn progressing(status: &str, reason: &str, updated: &str) -> Value {
     json!({"type": "Progressing", "status": status, "reason": reason, "lastUpdateTime": updated, "lastTransitionTime": updated})
 }
 
-/// Reason, status and message of the condition Progressing after a look.
+/// Reason, status and message of the condition `Progressing`.
 fn judged(deployment: &Deployment, sets: &[ReplicaSet], new: Option<usize>) -> Option<(String, String, String)> {
     let sets = Sets { all: sets, new: new.map(|at| &sets[at]) };
     let mut status = counted(deployment, sets, 0, now());
@@ -61,7 +61,7 @@ fn the_status_adds_up_what_the_sets_have() {
     assert_eq!(conditions[0]["reason"], json!("MinimumReplicasAvailable"));
     let too_few = counted(&before, Sets { all: &sets, new: None }, 2, now());
     assert_eq!(conditions::get(&too_few, AVAILABLE).unwrap().reason.as_deref(), Some("MinimumReplicasUnavailable"));
-    // A set that somebody has looked at and that does not say makes the sum unknown; one that is new does not.
+    // A replica set with an observed status that does not report the number makes the sum unknown; a new one does not.
     let unknown = [sets[0].clone(), set("silent", 1, json!({"replicas": 1, "observedGeneration": 1}))];
     assert_eq!(terminating(&unknown), None);
     assert_eq!(terminating(&[sets[0].clone(), set("fresh", 1, json!(null))]), Some(1));
@@ -83,25 +83,25 @@ fn a_rollout_progresses_completes_or_is_late() {
     for (status, set_status, expected) in [
         (json!({}), &complete, ("NewReplicaSetAvailable", "True", "ReplicaSet \"new\" has successfully progressed.")),
         (json!({}), &half, ("ReplicaSetUpdated", "True", "ReplicaSet \"new\" is progressing.")),
-        // Nothing happens, and there is time.
+        // No progress, before the deadline.
         (
             with(&counted_half, progressing("True", "ReplicaSetUpdated", recently)),
             &half,
             ("ReplicaSetUpdated", "True", ""),
         ),
-        // Nothing happens, and there is none left.
+        // No progress, after the deadline.
         (
             with(&counted_half, progressing("True", "ReplicaSetUpdated", long_ago)),
             &half,
             ("ProgressDeadlineExceeded", "False", "ReplicaSet \"new\" has timed out progressing."),
         ),
-        // What was late can go on.
+        // A late rollout can resume.
         (
             with(&json!({}), progressing("False", "ProgressDeadlineExceeded", long_ago)),
             &half,
             ("ReplicaSetUpdated", "True", "ReplicaSet \"new\" is progressing."),
         ),
-        // What is done does not become late when a pod is lost.
+        // A complete rollout does not time out when a pod is lost.
         (
             with(&counted_half, progressing("True", "NewReplicaSetAvailable", long_ago)),
             &half,

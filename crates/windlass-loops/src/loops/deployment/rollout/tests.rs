@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// A deployment of a version of a program, and what is changed about it.
+/// A deployment with an image, and changes to it.
 fn deployment(replicas: i32, image: &str, change: &[(&str, Value)]) -> Deployment {
     let mut value = json!({
         "metadata": {"name": "web", "namespace": "n", "uid": "d", "generation": 1},
@@ -22,7 +22,7 @@ fn deployment(replicas: i32, image: &str, change: &[(&str, Value)]) -> Deploymen
     serde_json::from_value(value).unwrap()
 }
 
-/// A set of it: of which version, the how manieth, and how large.
+/// A replica set: image, revision and sizes.
 fn set(image: &str, revision: i32, replicas: i32, available: i32, desired: i32) -> Arc<ReplicaSet> {
     Arc::new(
         serde_json::from_value(json!({
@@ -61,7 +61,7 @@ fn look(deployment: &Deployment, sets: Vec<Arc<ReplicaSet>>) -> (Rollout, Next) 
     (rollout, next)
 }
 
-/// The sizes of the sets after a look, the oldest first.
+/// The sizes of the replica sets after one step, oldest first.
 fn sizes(deployment: &Deployment, sets: Vec<Arc<ReplicaSet>>) -> Vec<i32> {
     let (rollout, next) = look(deployment, sets);
     assert_eq!(next, Next::Write);
@@ -163,7 +163,7 @@ fn scaling_in_the_middle_of_a_rollout_keeps_its_proportions() {
     }
     assert_eq!(sizes(&deployment(5, "two", &[]), middle()), [4, 3]);
     assert_eq!(sizes(&deployment(0, "two", &[]), middle()), [0, 0]);
-    // A new set that has all it needs does without the others.
+    // A saturated new replica set lets all others shrink to zero.
     let saturated = vec![set("one", 1, 2, 2, 5), set("two", 2, 10, 10, 10)];
     assert_eq!(sizes(&deployment(10, "two", &[]), saturated), [0, 10]);
 }
@@ -172,7 +172,7 @@ fn scaling_in_the_middle_of_a_rollout_keeps_its_proportions() {
 fn recreating_waits_until_the_last_old_pod_is_gone() {
     let two = recreating(3, "two");
     assert_eq!(sizes(&two, vec![set("one", 1, 3, 3, 3)]), [0]);
-    // The set still counts pods, or pods are still on their way out.
+    // The replica set still counts pods, or pods are still terminating.
     let mut counting = ReplicaSet::clone(&set("one", 1, 0, 0, 3));
     counting.status.as_mut().unwrap().replicas = 1;
     assert_eq!(look(&two, vec![Arc::new(counting)]).1, Next::Write);

@@ -19,7 +19,7 @@ fn all(port: i32, numbers: std::ops::Range<usize>) -> Vec<Reached> {
     numbers.map(|number| reached(port, number, true)).collect()
 }
 
-/// What there is after the changes, as a server would have it; and how many writes it took.
+/// The slices after the changes, as a server would store them, and the number of writes.
 fn after(existing: &[Arc<EndpointSlice>], reached: Vec<Reached>) -> (Vec<Arc<EndpointSlice>>, usize) {
     let Changes { create, update, delete } = plan(&service(), "IPv4", existing, reached).unwrap();
     let writes = create.len() + update.len() + delete.len();
