@@ -98,7 +98,7 @@ pub(crate) fn node_of(pod: &Pod) -> Option<&str> {
 /// Index of pods by node name.
 pub(crate) fn by_node(pods: &Informer<Pod>) -> Index<Pod, String> {
     pods.index("node", |pod: &Pod| node_of(pod).map(str::to_owned).into_iter().collect())
-        .expect("all indexes of this name must have values of this type")
+        .expect("an index name must always have the same value type")
 }
 
 /// When the next of the ready pods becomes available, if nothing changes.

@@ -70,7 +70,7 @@ impl Draft {
 
 /// The data of a revision: a patch that restores the template.
 pub(crate) fn data_of(template: &PodTemplateSpec) -> Value {
-    let mut template = serde_json::to_value(template).expect("a template must be JSON");
+    let mut template = serde_json::to_value(template).expect("a template must serialize to JSON");
     template["$patch"] = "replace".into();
     json!({ "spec": { "template": template } })
 }

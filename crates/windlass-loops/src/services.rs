@@ -59,7 +59,7 @@ pub(crate) fn pods_of(ctx: &Context, service: &Service) -> Result<Vec<Arc<Pod>>,
             let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
             pod.metadata.labels.iter().flatten().map(|(name, value)| pair(namespace, name, value)).collect()
         })
-        .expect("all indexes of this name must have values of this type");
+        .expect("an index name must always have the same value type");
     let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
     let pairs = selector.iter().map(|(name, value)| pair(namespace, name, value));
     let rarest = pairs.min_by_key(|pair| index.count(pair.as_str())).unwrap_or_default();
@@ -78,7 +78,7 @@ pub(crate) fn services_of(pod: &Pod, ctx: &Context) -> Vec<ObjectKey> {
             let first = selector(service).and_then(|selector| selector.iter().next());
             first.map(|(name, value)| pair(namespace, name, value)).into_iter().collect()
         })
-        .expect("all indexes of this name must have values of this type");
+        .expect("an index name must always have the same value type");
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let labels = pod.metadata.labels.iter().flatten();
     let candidates = labels.flat_map(|(name, value)| index.get(pair(namespace, name, value).as_str()));

@@ -21,7 +21,7 @@ pub(super) fn add(operator: Operator, certificates: &ClusterCertificates) -> Ope
     let signer = match Signer::new(authority) {
         Ok(signer) => Arc::new(signer),
         Err(error) => {
-            tracing::warn!(%error, "certificates that are asked for are not signed");
+            tracing::warn!(%error, "certificate signing requests will not be signed");
             return operator;
         }
     };

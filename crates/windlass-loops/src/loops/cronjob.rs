@@ -272,7 +272,7 @@ impl Sync {
                 return Err(windlass::Error::new(message));
             };
             if !self.delete(&Arc::new(job)).await {
-                return Err(windlass::Error::new(format!("could not replace job {key}")));
+                return Err(windlass::Error::new(format!("failed to delete job {key} for its replacement")));
             }
         }
         Ok(())

@@ -88,7 +88,7 @@ pub(super) fn slices_of(ctx: &Context, key: &ObjectKey, keeper: &str) -> Result<
             let namespace = slice.metadata.namespace.as_deref().unwrap_or_default();
             service.map(|service| ObjectKey::namespaced(namespace, service)).into_iter().collect()
         })
-        .expect("all indexes of this name must have values of this type");
+        .expect("an index name must always have the same value type");
     let mut slices = index.get(key);
     slices.retain(|slice| {
         let manager = slice.metadata.labels.as_ref().and_then(|labels| labels.get(MANAGED_BY_LABEL));

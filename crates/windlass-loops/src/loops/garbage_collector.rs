@@ -1,14 +1,14 @@
-//! The garbage collector: what has owners goes when the last of them is gone.
+//! The garbage collector: deletes dependents after their last owner is deleted.
 //!
 //! ```text
-//!  watches of metadata --> graph --> queue --> attempt: ask the server, decide, delete or unlink
-//!      ^                     ^                   |
-//!      |                     +-- what is absent -+
-//!  discovery <-- definitions that change
+//!  metadata watches --> graph --> queue --> attempt: query the server, decide, delete or unlink
+//!      ^                  ^                   |
+//!      |                  +- absent objects --+
+//!  discovery <-- changed CustomResourceDefinitions
 //! ```
 //!
-//! Nothing is decided by the graph alone: before an object is deleted, the server is asked for it and for its owners,
-//! and the deletion holds only for the state that was seen. The graph tells what is worth asking about.
+//! The graph alone decides nothing: before an object is deleted, it and its owners are fetched from the server, and the
+//! deletion has the observed state as a precondition. The graph only selects the objects to check.
 
 mod attempt;
 mod cluster;
@@ -48,39 +48,39 @@ use self::{
 };
 use crate::{discovery::Served, loops::ClusterCertificates};
 
-/// Objects that are dealt with at once.
+/// Number of objects that are processed at the same time.
 const WORKERS: usize = 16;
 
-/// How long objects wait for the first lists of all resources. Then they are dealt with all the same.
+/// How long objects wait for the first lists of all resources. Afterwards they are processed anyway.
 const FIRST_LISTS: Duration = Duration::from_secs(30);
 
-/// When to ask again what is served after a definition has changed: it may be served a little later.
+/// When to repeat discovery after a CustomResourceDefinition has changed: it may be served a little later.
 const AFTER_A_CHANGE: [Duration; 3] = [Duration::from_millis(25), Duration::from_millis(250), Duration::from_secs(3)];
 
-/// When to ask again if the server, or one behind it, did not answer.
+/// When to retry if the server or an aggregated one does not respond.
 const AFTER_A_FAILURE: Duration = Duration::from_secs(30);
 
 pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Operator {
     operator.leader_task("garbage-collector-controller", run)
 }
 
-/// What is to be done.
+/// A task for a worker.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Task {
     Attempt(Uid),
     Orphan(Uid),
 }
 
-/// What watches and workers share.
+/// State shared by watches and workers.
 struct Shared {
     client: Client,
     cluster: Remote,
-    // Held for as long as a change of the graph takes, and never across an await.
+    // Locked for the duration of one change of the graph, and never across an await.
     graph: Mutex<Graph>,
     queue: Queue<Task>,
-    /// What waits until other kinds are served.
+    /// Tasks that wait until other kinds are served.
     parked: Mutex<HashSet<Task>>,
-    /// A definition has changed.
+    /// Notifies of changed CustomResourceDefinitions.
     definitions: Notify,
     events: Recorder,
 }
@@ -109,7 +109,7 @@ async fn run(ctx: Context, shutdown: Shutdown) -> Result<()> {
     Ok(())
 }
 
-/// Watches whatever is served. Does not end.
+/// Watches all served resources. Never returns.
 async fn follow_definitions(shared: &Arc<Shared>, watches: &mut JoinSet<()>) {
     let mut monitors = Monitors::default();
     let (unsynced, mut first_lists) = mpsc::channel(1);
@@ -126,12 +126,12 @@ async fn follow_definitions(shared: &Arc<Shared>, watches: &mut JoinSet<()>) {
                 complete
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot find out what is served");
+                tracing::warn!(%error, "discovery failed");
                 false
             }
         };
         if complete && unsynced.take().is_some() {
-            // Senders are dropped as lists come; nothing is ever sent.
+            // Senders are dropped as lists complete; nothing is ever sent.
             let _ = timeout(FIRST_LISTS, first_lists.recv()).await;
             shared.graph.lock().start();
             shared.dispatch();
@@ -163,7 +163,7 @@ async fn work(shared: Arc<Shared>) {
                 work.done();
             }
             Outcome::Failed(error) => {
-                tracing::debug!(?task, %error, "to be tried again");
+                tracing::debug!(?task, %error, "retrying a task");
                 work.retry();
             }
         }
@@ -178,7 +178,7 @@ async fn reconcile(shared: &Shared, task: &Task) -> Outcome {
 }
 
 impl Shared {
-    /// Lets happen what the graph asks for.
+    /// Performs the effects of the graph.
     fn dispatch(&self) {
         let effects = self.graph.lock().effects();
         for effect in effects {

@@ -1,8 +1,8 @@
-//! Horizontal pod autoscalers: replicas by metrics.
+//! Scales targets by metrics.
 //!
-//! Every autoscaler is looked at when it changes and every 15 seconds: what its metrics ask for ([`evaluate`]), how much
-//! of that its limits let pass ([`limits`]), and the scale of its target is set. What it says about it is in its
-//! conditions, word for word as on a cluster.
+//! Every autoscaler is reconciled when it changes and every 15 seconds: the metrics propose a number of replicas
+//! ([`evaluate`]), which is limited by range and rate ([`limits`]) and written to the scale of the target. The
+//! conditions have the same messages as on a cluster.
 
 mod calculate;
 mod evaluate;
@@ -44,9 +44,9 @@ use self::{
 };
 use crate::{loops::ClusterCertificates, pods::selects};
 
-/// How often metrics are looked at.
+/// How often metrics are evaluated.
 const PERIOD: Duration = Duration::from_secs(15);
-/// How far from its target a metric may be, if nothing else is said.
+/// Default tolerance of a metric around its target.
 const TOLERANCE: f64 = 0.1;
 
 pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Operator {
@@ -56,7 +56,7 @@ pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Op
         memory.lock().remove(&key);
         std::future::ready(Ok(()))
     };
-    // Its own status is no news, and it has no generation to tell by.
+    // Changes of its own status are ignored; the resource has no generation to tell.
     let specified = Filter::<HorizontalPodAutoscaler>::new(|change| match (change.old, change.new) {
         (Some(old), Some(new)) => old.spec != new.spec || old.metadata.uid != new.metadata.uid,
         _ => true,
@@ -66,17 +66,17 @@ pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Op
         .controller(controller.filter(specified).watches::<Pod>(|_, _| Vec::new()).on_deleted(forget).concurrency(5))
 }
 
-/// The loop, with what it remembers.
+/// The reconciler and its memory.
 #[derive(Default)]
 struct Autoscalers {
     memory: Arc<Mutex<HashMap<ObjectKey, Memory>>>,
 }
 
-/// What is remembered of an autoscaler.
+/// The memory of an autoscaler.
 #[derive(Clone, Default)]
 struct Memory {
     history: History,
-    /// The pods that it is about.
+    /// The selector of its pods.
     selector: Option<Selector>,
 }
 
@@ -93,7 +93,7 @@ impl Reconciler<HorizontalPodAutoscaler> for Autoscalers {
             ctx: &ctx,
         };
         if let Err(error) = look.run().await {
-            tracing::debug!(%error, "an autoscaler has nothing to go by");
+            tracing::debug!(%error, "failed to compute the desired replicas");
         }
         if look.autoscaler.status != autoscaler.status {
             ctx.update_status(look.autoscaler).await?;
@@ -102,7 +102,7 @@ impl Reconciler<HorizontalPodAutoscaler> for Autoscalers {
     }
 }
 
-/// One look at an autoscaler.
+/// One reconciliation of an autoscaler.
 struct Look<'a> {
     key: ObjectKey,
     /// Its status changes on the way.
@@ -188,7 +188,7 @@ impl Look<'_> {
         Scale::of(self.ctx, &resource, self.namespace(), &target.name).await
     }
 
-    /// What the metrics ask for: the most of them, and which it was.
+    /// The highest proposal of the metrics, and the name of that metric.
     async fn ask(&mut self, scale: &Scale, statuses: &mut Vec<MetricStatus>) -> Result<(i32, String), String> {
         let selector = self.selector(scale.selector())?;
         let pods = self.pods(&selector)?;
@@ -222,7 +222,7 @@ impl Look<'_> {
                 }
             }
         }
-        // With some of them missing there may be more replicas, but not fewer.
+        // If some metrics are missing, scaling up is allowed but scaling down is not.
         match (most, failures.first()) {
             (Some((replicas, name)), failure) if failure.is_none() || replicas >= scale.wanted() => {
                 let message = format!("the HPA was able to successfully calculate a replica count from {name}");
@@ -239,7 +239,7 @@ impl Look<'_> {
         }
     }
 
-    /// The selector of the pods, if it is one.
+    /// Parses the selector of the pods.
     fn selector(&mut self, text: &str) -> Result<Selector, String> {
         if text.is_empty() {
             self.warn("SelectorRequired", "selector is required");
@@ -257,7 +257,7 @@ impl Look<'_> {
         Ok(parsed)
     }
 
-    /// The pods that are selected, by an index.
+    /// The selected pods, from an index.
     fn pods(&self, selector: &Selector) -> Result<Vec<Arc<Pod>>, String> {
         let informer = self.ctx.informer::<Pod>().map_err(|error| error.to_string())?;
         let by_label = informer.index("namespace-and-label", |pod: &Pod| {
@@ -277,7 +277,7 @@ impl Look<'_> {
         Ok(pods)
     }
 
-    /// No pod may have two autoscalers.
+    /// Checks that no pod has two autoscalers.
     fn check_unambiguous(&mut self, selector: &str, pods: &[Arc<Pod>]) -> Result<(), String> {
         let autoscalers: BTreeSet<String> = {
             let memory = self.memory.lock();
@@ -297,7 +297,7 @@ impl Look<'_> {
         Err(message)
     }
 
-    /// How much of what is asked for may be, and why it is to be.
+    /// Applies the limits to a proposal. Returns the replicas and the reason.
     fn limited(&mut self, range: Range, metric: &str) -> (i32, String) {
         let why = match range.desired.cmp(&range.current) {
             std::cmp::Ordering::Greater => format!("{metric} above target"),
@@ -353,7 +353,7 @@ fn tolerances(spec: &HorizontalPodAutoscalerSpec) -> Tolerances {
     }
 }
 
-/// What an autoscaler without metrics goes by.
+/// The default metric of an autoscaler without metrics.
 fn by_default() -> MetricSpec {
     let target =
         MetricTarget { type_: "Utilization".to_owned(), average_utilization: Some(80), ..MetricTarget::default() };

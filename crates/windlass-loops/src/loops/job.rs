@@ -1,9 +1,9 @@
-//! Jobs: pods that end.
+//! Runs pods to completion.
 //!
-//! One look at a job goes from what is there ([`view`]) over what to do about its pods ([`plan`]) to what is counted
-//! ([`track`]), all of them pure; what is here does it. A job ends in two steps, as others may watch for the first: the
-//! condition `SuccessCriteriaMet` or `FailureTarget` says what is to come, and `Complete` or `Failed` follows when all
-//! pods are counted and gone.
+//! A reconciliation goes from the observed state ([`view`]) to the changes of pods ([`plan`]) and the counters
+//! ([`track`]), all of them pure; this module performs the writes. A job finishes in two steps, because other clients
+//! may wait for the first: the condition `SuccessCriteriaMet` or `FailureTarget` announces the outcome, and `Complete`
+//! or `Failed` follows when all pods are counted and deleted.
 
 mod backoff;
 mod conditions;
@@ -58,20 +58,20 @@ pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Op
     operator.controller(jobs).controller(orphans::controller())
 }
 
-/// When a job finished, well or not; none if it has not.
+/// When a job finished, successfully or not. Returns `None` if it has not.
 pub(super) fn finished_at(job: &Job) -> Option<Timestamp> {
     conditions::end(job)?.last_transition_time.as_ref().map(|time| time.0)
 }
 
-/// What a job ended with, `Complete` or `Failed`; none if it has not.
+/// The outcome of a job, `Complete` or `Failed`. Returns `None` if it has not finished.
 pub(super) fn ended_with(job: &Job) -> Option<&str> {
     conditions::end(job).map(|condition| condition.type_.as_str())
 }
 
-/// The loop, with what it remembers of jobs that go on.
+/// The reconciler and its memory of unfinished jobs.
 #[derive(Default)]
 struct Jobs {
-    /// The failures of each since its last success, with its uid. A restart forgives them.
+    /// The failures of each job since its last success, with its UID. Lost on restart.
     failures: Arc<Mutex<HashMap<ObjectKey, (String, Failures)>>>,
 }
 
@@ -101,18 +101,18 @@ impl Reconciler<Job> for Jobs {
     }
 }
 
-/// What became of the pods of a job.
+/// The result of managing the pods of a job.
 #[derive(Default)]
 struct Managed {
-    /// Whether the status has to be written for it.
+    /// Whether the status has to be written.
     changed: bool,
-    /// How long to wait with more.
+    /// How long to wait before the next step.
     wait: Option<Duration>,
-    /// What went wrong. The rest is done all the same.
+    /// The first error. The remaining work is done anyway.
     error: Option<Error>,
 }
 
-/// Makes and removes pods, and writes into the status how many there are and whether the job is complete.
+/// Creates and deletes pods, and updates the numbers and the completion in the status.
 async fn manage(view: &mut View, ctx: &Context) -> Result<Managed> {
     let mut managed = Managed::default();
     let mut active = i32::try_from(view.active.len()).unwrap_or(i32::MAX);
@@ -121,7 +121,7 @@ async fn manage(view: &mut View, ctx: &Context) -> Result<Managed> {
     if !goes_on {
         let gone = pods::delete(ctx, &view.job, &view.active).await;
         if gone.count != active {
-            // Not yet: the rest has to go first.
+            // Not yet: the remaining pods are deleted first.
             view.finished = None;
         }
         removed = Some(gone);
@@ -156,7 +156,7 @@ async fn manage(view: &mut View, ctx: &Context) -> Result<Managed> {
     Ok(managed)
 }
 
-/// Whether the job is complete or, if not, suspended. Answers whether the status says anything new.
+/// Completes or suspends the job. Returns whether the status changed.
 fn conclude(view: &mut View, ctx: &Context, active: i32) -> bool {
     let going = view.job.metadata.deletion_timestamp.is_some();
     let enough = match view.spec().completions {
@@ -183,7 +183,7 @@ impl Jobs {
         known.map(|(_, failures)| *failures).unwrap_or_default()
     }
 
-    /// Writes the status with the pods that are to be counted, lets them go, and counts them.
+    /// Writes the status with the pods to count, removes their finalizers, and counts them.
     async fn write(&self, ctx: &Context, view: &mut View, mut tracking: Tracking) -> Result<()> {
         if tracking.flush {
             write_status(ctx, view).await?;

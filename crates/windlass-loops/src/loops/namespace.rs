@@ -1,8 +1,8 @@
-//! Namespaces that are being deleted: everything in them goes first.
+//! Deletes the contents of terminating namespaces.
 //!
-//! Pods go before everything else, so that what they need is there until their end. What remains is told in conditions
-//! and waited for; then the entry `kubernetes` is taken out of `spec.finalizers`, and the namespace is gone unless
-//! somebody else keeps it.
+//! Pods are deleted before everything else, so that the objects they depend on exist until they end. Remaining objects
+//! are reported in conditions and waited for. Then the entry `kubernetes` is removed from `spec.finalizers`, and the
+//! server removes the namespace unless there are other finalizers.
 
 mod conditions;
 mod contents;
@@ -27,10 +27,10 @@ use crate::{
     loops::{ClusterCertificates, FIELD_MANAGER},
 };
 
-/// What stands for the contents in `spec.finalizers`.
+/// The entry of `spec.finalizers` that stands for the contents.
 const CONTENTS: &str = "kubernetes";
 
-/// Namespaces that are emptied at once.
+/// Number of namespaces that are processed at the same time.
 const WORKERS: usize = 10;
 
 pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Operator {
@@ -99,7 +99,7 @@ fn finalizers(namespace: &Namespace) -> &[String] {
     namespace.spec.as_ref().and_then(|spec| spec.finalizers.as_deref()).unwrap_or_default()
 }
 
-/// Says that nothing is left.
+/// Removes the finalizer.
 async fn finalize(ctx: &Context, namespace: &Namespace) -> Result<()> {
     if !finalizers(namespace).iter().any(|name| name == CONTENTS) {
         return Ok(());

@@ -1,14 +1,14 @@
-//! Nodes that are not heard of: they become unknown, their pods not ready, and pods leave them.
+//! Detects nodes that stop reporting: marks them as unknown and their pods as not ready, and taints them so that pods
+//! are evicted.
 //!
-//! | module | what it is for |
+//! | module | contents |
 //! |---|---|
-//! | `health` | pure: whether a node is heard of |
-//! | `zones` | pure: how fast nodes may be emptied |
-//! | `taints` | pure: the taints and labels that follow from what a node says |
+//! | `health` | pure: whether a node reports |
+//! | `zones` | pure: the rate of tainting unready nodes |
+//! | `taints` | pure: taints and labels that follow from the conditions of a node |
 //!
-//! What keeps new pods away from a node follows its conditions at once. Whether nodes are heard of is looked at once in
-//! a while. Pods are made to leave by the taint that this loop gives to a node; who deletes them is the loop
-//! `taint-eviction-controller`.
+//! The `NoSchedule` taints follow a node's conditions immediately. Heartbeats are checked periodically. This loop only
+//! sets the `NoExecute` taint; the loop `taint-eviction-controller` deletes the pods.
 
 mod health;
 mod taints;
@@ -45,17 +45,17 @@ use crate::{
 };
 
 const NAME: &str = "node-lifecycle-controller";
-/// Whom events name as their source.
+/// The reporter of events.
 const REPORTER: &str = "node-controller";
-/// How often nodes are looked at.
+/// How often nodes are checked.
 const PERIOD: Duration = Duration::from_secs(5);
-/// How many nodes are looked at, at a time.
+/// Number of nodes that are checked at the same time.
 const CONCURRENCY: usize = 8;
-/// How often a write is tried if others write, too.
+/// Number of attempts if other clients write at the same time.
 const TRIES: usize = 5;
-/// A node with this label does not tell how its zone is.
+/// Nodes with this label do not count for the state of their zone.
 const EXCLUDED: &str = "node.kubernetes.io/exclude-disruption";
-/// Where the leases of nodes are.
+/// The namespace of node leases.
 const LEASES: &str = "kube-node-lease";
 
 pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Operator {
@@ -63,7 +63,7 @@ pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Op
     operator.controller(nodes).leader_task(NAME, run)
 }
 
-/// Makes the taints that keep new pods away, and the old labels, follow what a node says.
+/// Updates the `NoSchedule` taints and the deprecated labels of a node from its conditions.
 async fn reconcile(node: Arc<Node>, ctx: Context) -> Result<Action> {
     let node = change_taints(&ctx, node, |node| taints::repelling(node, now_in_seconds())).await?;
     let labels = taints::labels(&node);
@@ -73,7 +73,7 @@ async fn reconcile(node: Arc<Node>, ctx: Context) -> Result<Action> {
     Ok(Action::done())
 }
 
-/// Writes the taints that a function makes of a node's, if it makes any.
+/// Writes the taints that `change` returns for a node, if any.
 async fn change_taints(
     ctx: &Context,
     mut node: Arc<Node>,
@@ -94,10 +94,10 @@ async fn change_taints(
             Err(error) => return Err(error.into()),
         }
     }
-    Err(Error::new(format!("the taints of node {} could not be written: others write, too", node.name_any())))
+    Err(Error::new(format!("failed to update the taints of node {}: too many conflicts", node.name_any())))
 }
 
-/// Looks at all nodes, again and again.
+/// Checks all nodes periodically.
 async fn run(ctx: Context, shutdown: Shutdown) -> Result<()> {
     let mut monitor = NodeMonitor::new(&ctx);
     let passes = async {
@@ -123,11 +123,11 @@ struct NodeMonitor {
     nodes: Informer<Node>,
     leases: Informer<Lease>,
     pods: Informer<Pod>,
-    /// The uids and zones of nodes by their names.
+    /// UIDs and zones of nodes, by name.
     known: HashMap<String, (Option<String>, String)>,
     health: HashMap<String, Health>,
     zones: Zones,
-    /// Nodes whose pods could not be told.
+    /// Nodes whose pods could not be marked as not ready.
     unmarked: HashSet<String>,
 }
 
@@ -171,7 +171,7 @@ impl NodeMonitor {
                     match self.mark_pods_not_ready(&name).await {
                         Ok(()) => self.unmarked.remove(&name),
                         Err(error) => {
-                            tracing::warn!(node = name, %error, "the pods of a node could not be told");
+                            tracing::warn!(node = name, %error, "failed to mark the pods of a node as not ready");
                             self.unmarked.insert(name.clone())
                         }
                     };
@@ -196,7 +196,7 @@ impl NodeMonitor {
         self.taint_due_nodes().await;
     }
 
-    /// Takes note of nodes that have come and gone.
+    /// Records new and deleted nodes.
     async fn update_known(&mut self, nodes: &[Arc<Node>]) {
         let present: HashSet<&str> = nodes.iter().filter_map(|node| node.metadata.name.as_deref()).collect();
         let gone: Vec<_> = self.known.extract_if(|name, _| !present.contains(name.as_str())).collect();
@@ -218,7 +218,7 @@ impl NodeMonitor {
         }
     }
 
-    /// Looks at a node, and writes what is not known of it any more. None if that could not be written.
+    /// Checks a node, and updates the conditions of one that stopped reporting. Returns `None` if the write failed.
     async fn check(&self, mut node: Arc<Node>) -> Option<(Arc<Node>, Finding)> {
         let name = node.name_any();
         for _ in 0..TRIES {
@@ -230,15 +230,15 @@ impl NodeMonitor {
             told.status.get_or_insert_default().conditions = Some(conditions);
             match self.ctx.update_status(told).await {
                 Ok(told) => return Some((told, finding)),
-                Err(error) => tracing::debug!(node = name, %error, "the status of a node could not be written"),
+                Err(error) => tracing::debug!(node = name, %error, "failed to update the status of a node"),
             }
             node = Arc::new(self.ctx.live().get::<Node>(&ObjectKey::of(node.as_ref())).await.ok().flatten()?);
         }
         None
     }
 
-    /// Makes the taint that expels pods follow what a node says: at once if it has one of them, else when it is its
-    /// turn.
+    /// Updates the `NoExecute` taint of a node from its readiness: immediately if it only changes, otherwise when it is
+    /// the node's turn.
     async fn update_no_execute_taint(&mut self, node: &Arc<Node>, ready: &str) {
         let (name, zone) = (node.name_any(), zone_of(node));
         let present = taints::of(node);
@@ -258,7 +258,7 @@ impl NodeMonitor {
         }
     }
 
-    /// Gives the taint that expels pods to those nodes whose turn it is.
+    /// Sets the `NoExecute` taint of the nodes whose turn it is.
     async fn taint_due_nodes(&mut self) {
         for name in self.zones.due(Instant::now()) {
             let Some(node) = self.nodes.get(&ObjectKey::cluster(&name)) else { continue };
@@ -274,17 +274,17 @@ impl NodeMonitor {
         }
     }
 
-    /// Gives a node this one of the taints that expel pods, or none. Answers whether it has worked.
+    /// Sets one of the `NoExecute` taints of a node, or removes them. Returns whether it succeeded.
     async fn set_no_execute_taint(&self, node: Arc<Node>, key: Option<&str>) -> bool {
         let name = node.name_any();
         let changed =
             change_taints(&self.ctx, node, |node| taints::expelling(taints::of(node), key, now_in_seconds())).await;
         changed
-            .inspect_err(|error| tracing::warn!(node = name, %error, "the taints of a node are not as they should be"))
+            .inspect_err(|error| tracing::warn!(node = name, %error, "failed to update the taints of a node"))
             .is_ok()
     }
 
-    /// Makes the pods of a node say that they are not ready: their kubelet does not.
+    /// Marks the pods of a node as not ready, because their kubelet does not.
     async fn mark_pods_not_ready(&self, node: &str) -> Result<()> {
         let mut failed = Ok(());
         for pod in by_node(&self.pods).get(node) {
@@ -315,7 +315,7 @@ impl NodeMonitor {
     }
 }
 
-/// A pod that says that it is not ready, if it says that it is, or nothing.
+/// A copy of a pod that is not ready. Returns `None` if it already is not, or has no such condition.
 fn unready(pod: &Pod) -> Option<Pod> {
     let mut pod = pod.clone();
     let conditions = pod.status.as_mut()?.conditions.as_mut()?;

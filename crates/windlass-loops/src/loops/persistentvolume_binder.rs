@@ -1,13 +1,13 @@
 //! Binds claims to volumes.
 //!
-//! | module | what it is for |
+//! | module | contents |
 //! |---|---|
-//! | `claims` | what becomes of a claim |
-//! | `volumes` | what becomes of a volume |
+//! | `claims` | the state of a claim |
+//! | `bound_volumes` | the state of a volume |
 //!
-//! Both sides name each other: the volume the claim, by uid, and the claim the volume, by name. The volume is written
-//! first, so that no two claims have the same. A claim whose class waits for a pod is left to the scheduler, which tells
-//! its choice by naming the claim in the volume.
+//! A volume and its claim refer to each other: the volume to the claim by UID, and the claim to the volume by name. The
+//! volume is written first, so that no two claims are bound to the same one. A claim whose class waits for the first
+//! consumer is left to the scheduler, which reserves a volume by referring to the claim in it.
 
 mod bound_volumes;
 mod claims;
@@ -36,11 +36,11 @@ use crate::{
 };
 
 const NAME: &str = "persistentvolume-binder-controller";
-/// Whom events name as their source.
+/// The reporter of events.
 const REPORTER: &str = "persistentvolume-controller";
 
 pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Operator {
-    // Only those that are new and have no node may be waited for.
+    // Only new pods without a node can be waited for.
     let consumers = Filter::new(|change: &Change<'_, Pod>| {
         change.old.is_none() && change.new.is_some_and(|pod| !is_scheduled(pod))
     });
@@ -70,7 +70,7 @@ async fn reconcile_claim(claim: Arc<PersistentVolumeClaim>, ctx: Context) -> Res
 
 async fn reconcile_volume(volume: Arc<PersistentVolume>, ctx: Context) -> Result<Action> {
     let Some(uid) = claim_ref(&volume).and_then(|holder| holder.uid.clone()).filter(|uid| !uid.is_empty()) else {
-        // Nobody has it; or it is kept for somebody who may not be there yet, and who will take it.
+        // It is free, or reserved for a claim that may not exist yet.
         bound_volumes::set_phase(&volume, "Available", &ctx).await?;
         return Ok(Action::done());
     };
@@ -80,7 +80,7 @@ async fn reconcile_volume(volume: Arc<PersistentVolume>, ctx: Context) -> Result
     };
     let named = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).unwrap_or_default();
     if named.is_empty() {
-        // What is between the two is finished from the side of the claim.
+        // The claim's reconciliation completes the binding.
         if has_other_mode(&volume, &claim) {
             bound_volumes::tell_of_mode(&volume, &claim, &ctx);
         }

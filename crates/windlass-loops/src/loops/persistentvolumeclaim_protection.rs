@@ -24,14 +24,14 @@ async fn reconcile(claim: Arc<PersistentVolumeClaim>, ctx: Context) -> Result<Ac
         if pods_by_claim(&ctx)?.get(&place).iter().any(|pod| uses(pod, claim)) {
             return Ok(true);
         }
-        // The cache may lag behind; a claim that is gone cannot come back.
+        // The cache may lag behind, and a deleted claim cannot be restored.
         let pods = ctx.live().list::<Pod>(Some(&namespace), &ListParams::default()).await?;
         Ok(pods.items.iter().any(|pod| uses(pod, claim)))
     })
     .await
 }
 
-/// Whether a pod keeps a claim. A pod without a node does not: it will not start on a claim that is to go.
+/// Whether a pod uses a claim. A pod without a node does not: it will not start with a claim that is being deleted.
 fn uses(pod: &Pod, claim: &PersistentVolumeClaim) -> bool {
     let is_placed = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).is_some_and(|node| !node.is_empty());
     let is_shut_down =

@@ -1,11 +1,11 @@
-//! Pods that nobody else would remove.
+//! Deletes pods that nothing else would remove.
 //!
-//! Of those that have ended, so many are kept for people to look at, and the oldest of the rest go. Pods of a node that
-//! is gone go, too: its kubelet cannot say what has become of them. So do pods that are to go and that no kubelet will
-//! let go: those without a node, and those of a node that is out of service.
+//! A number of terminated pods is kept for inspection, and the oldest beyond it are deleted. Pods of a deleted node are
+//! deleted, because its kubelet cannot report their state anymore. So are terminating pods that no kubelet will remove:
+//! those without a node, and those on a node that is out of service.
 //!
-//! Nothing here is urgent: all pods are looked at once in a while, as the real one does. A node that is not there may be
-//! on its way, so it has some time to come.
+//! Nothing here is urgent: all pods are checked periodically, as in kube-controller-manager. A missing node may still
+//! be registered, so it gets some time.
 
 mod selection;
 
@@ -25,11 +25,11 @@ use self::selection::{Doomed, Quarantine, of_nodes, out_of_service, surplus, uns
 use super::ClusterCertificates;
 use crate::pods::{disruption_target, phase};
 
-/// How often pods are looked at.
+/// How often pods are checked.
 const PERIOD: Duration = Duration::from_secs(20);
-/// How many pods that have ended are kept.
+/// Number of terminated pods that are kept.
 const KEPT: usize = 12_500;
-/// How many pods may be on their way out at a time.
+/// Number of concurrent deletions.
 const CONCURRENCY: usize = 32;
 
 pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Operator {
@@ -65,7 +65,7 @@ async fn reconcile(ctx: &Context, quarantine: &mut Quarantine, pods: &[Arc<Pod>]
     remove(ctx, &unscheduled(pods)).await;
 }
 
-/// Those of the nodes that the server does not know either.
+/// The missing nodes that the server does not have either.
 async fn gone(ctx: &Context, missing: Vec<String>) -> HashSet<String> {
     let nodes: Api<Node> = ctx.api_all();
     let mut gone = HashSet::new();
@@ -73,22 +73,22 @@ async fn gone(ctx: &Context, missing: Vec<String>) -> HashSet<String> {
         match nodes.get_metadata_opt(&name).await {
             Ok(None) => drop(gone.insert(name)),
             Ok(Some(_)) => {}
-            Err(error) => tracing::debug!(node = name, %error, "a node could not be asked for"),
+            Err(error) => tracing::debug!(node = name, %error, "failed to look up a node"),
         }
     }
     gone
 }
 
-/// Removes pods, several at a time. What fails is tried again with the next pass.
+/// Removes pods concurrently. Failed removals are retried in the next pass.
 async fn remove(ctx: &Context, doomed: &[Doomed<'_>]) {
-    // One that has been removed as far as that can be waits for its finalizers.
+    // A pod that has been removed as far as possible waits for its finalizers.
     let left = doomed.iter().filter(|doomed| {
         let ended = matches!(phase(doomed.pod), "Succeeded" | "Failed");
         !ended || doomed.pod.metadata.deletion_grace_period_seconds != Some(0)
     });
     let removals = stream::iter(left).for_each_concurrent(CONCURRENCY, async |doomed| {
         if let Err(error) = remove_one(ctx, doomed).await {
-            tracing::warn!(%error, "a pod could not be removed");
+            tracing::warn!(%error, "failed to remove a pod");
         }
     });
     removals.await;
@@ -96,7 +96,7 @@ async fn remove(ctx: &Context, doomed: &[Doomed<'_>]) {
 
 async fn remove_one(ctx: &Context, Doomed { pod, orphaned }: &Doomed<'_>) -> Result<()> {
     if !matches!(phase(pod), "Succeeded" | "Failed") {
-        // Nobody else would ever say that it has ended, and whoever counts on it waits for that.
+        // Nothing else would ever report that it has ended, and other loops wait for that.
         let mut status = json!({"phase": "Failed", "observedGeneration": pod.metadata.generation});
         let now = windlass_clock::now_in_seconds();
         let why = orphaned.then(|| disruption_target(pod, "DeletionByPodGC", "PodGC: node no longer exists", now));

@@ -1,8 +1,8 @@
-//! Resource quotas: what is used.
+//! Recalculates the usage of resource quotas.
 //!
-//! The server charges a quota when something is made. This loop counts: when a quota is new or changed, when something
-//! that a quota limits is gone or has become smaller, and now and then in any case. Pods, services and claims are counted
-//! in caches; anything else is asked for by number, and watched only if a quota names it.
+//! Admission charges quotas when objects are created. This loop recalculates usage: when a quota is created or changed,
+//! when limited objects are deleted or use less, and periodically. Pods, services and claims are counted in caches;
+//! other resources are counted by requests, and watched only if a quota names them.
 
 mod monitors;
 
@@ -33,18 +33,18 @@ use self::monitors::Monitors;
 use crate::{loops::ClusterCertificates, pods};
 
 const NAME: &str = "resourcequota-controller";
-/// Quotas that are counted at a time.
+/// Number of quotas that are reconciled at the same time.
 const CONCURRENCY: usize = 5;
-/// How often a quota is counted in any case.
+/// How often a quota is recalculated in any case.
 const RESYNC: Duration = Duration::from_secs(5 * 60);
-/// How soon a quota is counted again that has become less used: something that was charged may not have been stored yet.
+/// How soon a quota is recalculated whose usage has decreased: an object that was charged may not have been stored yet.
 const RECHECK: Duration = Duration::from_secs(1);
 
 pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Operator {
     let trigger = Trigger::new();
     let monitors = Arc::new(Monitors::new(trigger.clone()));
     let forgetting = monitors.clone();
-    // What the server charges is no news.
+    // Status changes by admission are ignored.
     let specified = Filter::<ResourceQuota>::new(|change| match (change.old, change.new) {
         (Some(old), Some(new)) => old.spec != new.spec || old.metadata.uid != new.metadata.uid,
         _ => true,
@@ -75,7 +75,7 @@ pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Op
     )
 }
 
-/// Objects that are gone, and those of which something has changed that their use depends on.
+/// Passes deletions, and changes of properties that usage depends on.
 fn released<K: Object, F: PartialEq + 'static>(facts: fn(&K) -> F) -> Filter<K> {
     Filter::new(move |change: &Change<'_, K>| match (change.old, change.new) {
         (Some(old), Some(new)) => facts(old) != facts(new),
@@ -110,12 +110,12 @@ fn claim_facts(claim: &PersistentVolumeClaim) -> (Option<BTreeMap<String, Text>>
     (status.and_then(|status| status.allocated_resources.clone()), classes)
 }
 
-/// The quotas of a namespace that limit what an object of the evaluator uses.
+/// The quotas of a namespace that limit the resources of an evaluator's object.
 fn concerned<K: Object>(evaluator: Evaluator) -> impl Fn(&K, &Context) -> Vec<ObjectKey> + Send + Sync + 'static {
     move |object, ctx| naming(ctx, object.meta().namespace.as_deref(), |name| evaluator.knows(name))
 }
 
-/// The quotas, of a namespace or of all, that limit something.
+/// The quotas, in one namespace or in all, that limit a resource.
 fn naming(ctx: &Context, namespace: Option<&str>, limits: impl Fn(&str) -> bool) -> Vec<ObjectKey> {
     let quotas = match namespace {
         Some(namespace) => ctx.list_in::<ResourceQuota>(namespace),
@@ -126,18 +126,18 @@ fn naming(ctx: &Context, namespace: Option<&str>, limits: impl Fn(&str) -> bool)
     naming.map(|quota| ObjectKey::of(&**quota)).collect()
 }
 
-/// The names of what a quota limits.
+/// The names of a quota's limits.
 fn hard(quota: &ResourceQuota) -> impl Iterator<Item = &str> {
     quota.spec.iter().flat_map(|spec| spec.hard.iter().flatten()).map(|(name, _)| name.as_str())
 }
 
-/// The resources that are counted for some quota, and by nobody in particular.
+/// The resources that are only counted, for any quota.
 fn named(ctx: &Context) -> Vec<(String, String)> {
     let quotas = ctx.list::<ResourceQuota>().unwrap_or_default();
     quotas.iter().flat_map(|quota| hard(quota).filter_map(counted)).collect()
 }
 
-/// The group and plural of a resource whose number is limited under a name.
+/// The group and plural name of the resource that an object count limit refers to.
 fn counted(name: &str) -> Option<(String, String)> {
     if Evaluator::special().iter().any(|evaluator| evaluator.knows(name)) {
         return None;
@@ -148,7 +148,7 @@ fn counted(name: &str) -> Option<(String, String)> {
     counts.then(|| (group.to_owned(), plural.to_owned()))
 }
 
-/// Counts what quotas limit.
+/// The reconciler, with its watches.
 struct Quotas {
     monitors: Arc<Monitors>,
 }
@@ -179,7 +179,7 @@ impl Reconciler<ResourceQuota> for Quotas {
 }
 
 impl Quotas {
-    /// What is used of what a quota limits, as far as that can be found out.
+    /// The usage of a quota, as far as it can be determined.
     async fn count(&self, quota: &ResourceQuota, ctx: &Context) -> Result<Usage> {
         let namespace = quota.metadata.namespace.as_deref().unwrap_or_default();
         let value = serde_json::to_value(quota)?;
@@ -200,7 +200,7 @@ impl Quotas {
         });
         for (name, (group, plural)) in hard(quota).filter_map(|name| Some((name, counted(name)?))) {
             if let Some(number) = self.monitors.count(ctx, namespace, &group, &plural).await? {
-                // No scope is about what is only counted.
+                // Scopes do not apply to object counts.
                 let number = if scoped { 0 } else { number };
                 used.insert(name.to_owned(), Quantity::new(number, Format::DecimalSi));
             }

@@ -1,7 +1,7 @@
-//! The root certificate in every namespace.
+//! Publishes the root certificate to every namespace.
 //!
-//! Pods verify the server with what is in the ConfigMap `kube-root-ca.crt` of their namespace. It is repaired when
-//! somebody changes or deletes it. Without a certificate to give out there is nothing to do.
+//! Pods verify the server with the ConfigMap `kube-root-ca.crt` of their namespace. It is restored when it is changed
+//! or deleted. Without a certificate, the loop does not run.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,7 +21,7 @@ use crate::errors::is_namespace_terminating;
 
 const NAME: &str = "kube-root-ca.crt";
 const DESCRIPTION_KEY: &str = "kubernetes.io/description";
-/// Word for word, as clients compare it.
+/// Verbatim, because clients compare it.
 const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters.";
 
 pub(super) fn add(operator: Operator, certificates: &ClusterCertificates) -> Operator {
@@ -55,7 +55,7 @@ async fn reconcile(certificate: Arc<str>, namespace: Arc<Namespace>, ctx: Contex
     Ok(Action::done())
 }
 
-/// Whether a map says what it should. Its description may be in other words.
+/// Whether a config map is up to date. Its description may have other wording.
 fn is_sound(map: &ConfigMap, certificate: &str) -> bool {
     let described = map.metadata.annotations.as_ref().and_then(|annotations| annotations.get(DESCRIPTION_KEY));
     map.data.as_ref().is_some_and(|data| *data == data_of(certificate))

@@ -1,7 +1,7 @@
-//! A service account in every namespace.
+//! Ensures a default service account in every namespace.
 //!
-//! Pods that name no account run as `default`, so it is there in every namespace that is not about to go, and is made
-//! again when somebody deletes it.
+//! Pods without a service account run as `default`, so it exists in every active namespace and is recreated when
+//! deleted.
 
 use std::sync::Arc;
 

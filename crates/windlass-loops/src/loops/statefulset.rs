@@ -1,4 +1,4 @@
-//! Stateful sets: pods with names, volumes and an order.
+//! Manages pods with stable names, volumes and an order.
 
 mod act;
 mod claims;
@@ -30,13 +30,13 @@ use crate::{
 };
 
 const NAME: &str = "statefulset-controller";
-/// The label of a revision that has its hash.
+/// Revision label with its hash.
 const HASH_LABEL: &str = "controller.kubernetes.io/hash";
-/// Sets that are looked at at a time: most of a reconcile is waiting for answers.
+/// Number of sets that are reconciled at the same time: they mostly wait for responses.
 const CONCURRENCY: usize = 5;
 
 pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Operator {
-    // Only the end of a claim is news: a pod may be waiting for it, or have lost it.
+    // Only the deletion of a claim matters: a pod may wait for it, or have lost it.
     let claims = Watch::<PersistentVolumeClaim>::new().filter(Filter::new(|change| change.new.is_none()));
     let controller = super::controller(NAME, reconcile)
         .watches::<Pod>(parents::<StatefulSet, Pod>)
@@ -46,7 +46,7 @@ pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Op
     operator.controller(controller)
 }
 
-/// The sets that a claim's name may be of.
+/// The sets that a claim may belong to, by its name.
 fn sets_of_claim(claim: &PersistentVolumeClaim, ctx: &Context) -> Vec<ObjectKey> {
     let namespace = claim.metadata.namespace.as_deref().unwrap_or_default();
     let Some((name, _)) = claim.metadata.name.as_deref().and_then(|name| name.rsplit_once('-')) else {
@@ -72,7 +72,7 @@ async fn reconcile(set: Arc<StatefulSet>, ctx: Context) -> Result<Action> {
 
     let now = windlass_clock::now();
     let acted = act(&ctx, &set, &current, &update, &pods, now).await;
-    // What was done counts already, even if something else failed.
+    // Count completed writes even if others failed.
     let now_there: Vec<Arc<Pod>> = ctx.owned::<Pod, _>(&set)?.into_iter().filter(|pod| own.matches(pod)).collect();
     let names = status::Names { current: &current.name_any(), update: &update.name_any(), collisions };
     let status = status::of(&set, &names, &now_there, now);
@@ -105,7 +105,7 @@ async fn reconcile(set: Arc<StatefulSet>, ctx: Context) -> Result<Action> {
     }
 }
 
-/// The revision of the set's template, made if there is none.
+/// Finds or creates the revision of the set's template.
 async fn update_revision(
     ctx: &Context,
     set: &StatefulSet,
@@ -113,7 +113,7 @@ async fn update_revision(
     collisions: &mut i32,
 ) -> Result<Arc<ControllerRevision>> {
     let template =
-        set.spec.as_ref().map(|spec| &spec.template).ok_or_else(|| Error::terminal("there is no template"))?;
+        set.spec.as_ref().map(|spec| &spec.template).ok_or_else(|| Error::terminal("the set has no template"))?;
     let data = revisions::data_of(template);
     Ok(match revisions::decide(known, &data) {
         Decision::Keep(place) => known[place].clone(),
@@ -125,7 +125,7 @@ async fn update_revision(
     })
 }
 
-/// Does what is to be done about the pods.
+/// Performs the planned changes to the pods.
 async fn act(
     ctx: &Context,
     set: &StatefulSet,
@@ -136,7 +136,7 @@ async fn act(
 ) -> Result<()> {
     let template = |revision: &ControllerRevision| {
         let template = revisions::template_of(revision);
-        template.ok_or_else(|| Error::terminal(format!("the revision {} holds no template", revision.name_any())))
+        template.ok_or_else(|| Error::terminal(format!("revision {} has no template", revision.name_any())))
     };
     let (current_template, update_template) = (template(current)?, template(update)?);
     let namespace = set.namespace().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Pods leave a node with a taint of the effect `NoExecute` that they do not tolerate: at once, or when the time for
-//! which they tolerate it is over.
+//! Evicts pods from nodes with a `NoExecute` taint that they do not tolerate: immediately, or when the toleration
+//! period is over.
 
 mod tolerated;
 
@@ -54,25 +54,25 @@ fn pods_on(node: &Node, ctx: &Context) -> Vec<ObjectKey> {
     by_node(&pods).get(&node.name_any()).iter().map(|pod| ObjectKey::of(pod.as_ref())).collect()
 }
 
-/// When pods are to go.
+/// Scheduled evictions of pods.
 #[derive(Default)]
 struct Evictions {
     appointments: Arc<Mutex<HashMap<ObjectKey, Appointment>>>,
 }
 
-/// When a pod is to go. It holds, whatever becomes of the taints and tolerations, for as long as there is some end to
-/// its stay.
+/// A scheduled eviction. Its time does not change with the taints and tolerations, as long as the pod has to be evicted
+/// at some time.
 #[derive(Clone)]
 struct Appointment {
     uid: Option<String>,
-    /// None is a time beyond all others.
+    /// `None` is later than any time.
     at: Option<Instant>,
 }
 
 impl Reconciler<Pod> for Evictions {
     async fn reconcile(&self, pod: Arc<Pod>, ctx: Context) -> Result<Action> {
         let Some(node) = node_of(&pod) else { return Ok(Action::done()) };
-        // Of a node that is gone nobody knows the taints; what was arranged stays so.
+        // The taints of a deleted node are unknown; a scheduled eviction stays.
         let Some(node) = ctx.get::<Node>(&ObjectKey::cluster(node))? else { return Ok(self.wait(&pod)) };
         let tolerations = pod.spec.as_ref().and_then(|spec| spec.tolerations.as_deref()).unwrap_or_default();
         let key = ObjectKey::of(pod.as_ref());
@@ -98,7 +98,7 @@ impl Reconciler<Pod> for Evictions {
 }
 
 impl Evictions {
-    /// The pod's appointment, which is made if there is none.
+    /// The scheduled eviction of a pod, which is created if necessary.
     fn appointment(&self, pod: &Pod, time: Duration) -> Appointment {
         let mut appointments = self.appointments.lock();
         let new = || Appointment { uid: pod.metadata.uid.clone(), at: Instant::now().checked_add(time) };
@@ -109,7 +109,7 @@ impl Evictions {
         entry.clone()
     }
 
-    /// Comes back when it is time.
+    /// Requeues the pod for the time of its eviction.
     fn wait(&self, pod: &Pod) -> Action {
         let appointments = self.appointments.lock();
         let at = appointments.get(&ObjectKey::of(pod)).and_then(|appointment| appointment.at);
@@ -123,7 +123,7 @@ impl Evictions {
     }
 }
 
-/// Makes a pod go, and say why.
+/// Evicts a pod, with a condition that states the reason.
 async fn evict(pod: &Pod, key: &ObjectKey, ctx: &Context) -> Result<Action> {
     record(ctx, key, "Marking for deletion");
     let message = "Taint manager: deleting due to NoExecute taint";

@@ -1,4 +1,4 @@
-//! Jobs that have finished go after a while.
+//! Deletes finished jobs after their TTL.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ async fn reconcile(job: Arc<Job>, ctx: Context) -> Result<Action> {
         Some(end) if end > now => return Ok(Action::requeue_after(until(end, now))),
         Some(_) => {}
     }
-    // Somebody may have given it more time, and the cache may not know it yet.
+    // The TTL may have been extended, and the cache may lag behind.
     let Some(fresh) = ctx.live().get::<Job>(&ObjectKey::of(job.as_ref())).await? else { return Ok(Action::done()) };
     match expires_at(&fresh) {
         None => Ok(Action::done()),
@@ -32,7 +32,7 @@ async fn reconcile(job: Arc<Job>, ctx: Context) -> Result<Action> {
     }
 }
 
-/// When a job may go, if it has finished, is to go by itself and is not about to go.
+/// When a job may be deleted, if it has finished, has a TTL and is not being deleted yet.
 fn expires_at(job: &Job) -> Option<Timestamp> {
     if job.metadata.deletion_timestamp.is_some() {
         return None;

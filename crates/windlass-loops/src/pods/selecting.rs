@@ -78,7 +78,7 @@ pub(crate) fn orphans<K: Object<DynamicType: Default>>(
     selector: &LabelSelector,
 ) -> Result<Vec<Arc<K>>, ContextError> {
     let index = ctx.informer::<K>()?.index("orphans", orphan_values::<K>);
-    let index: Index<K, String> = index.expect("all indexes of this name must have values of this type");
+    let index: Index<K, String> = index.expect("an index name must always have the same value type");
     let mut found: Vec<Arc<K>> = Vec::new();
     for value in needed(namespace, selector) {
         found.extend(index.get(&value));
@@ -103,7 +103,7 @@ pub(crate) fn selected<K: Object<DynamicType: Default>>(
             let namespace = object.meta().namespace.as_deref().unwrap_or_default();
             values_of(namespace, object).split_off(1)
         });
-        let index: Index<K, String> = index.expect("all indexes of this name must have values of this type");
+        let index: Index<K, String> = index.expect("an index name must always have the same value type");
         needed.iter().flat_map(|value| index.get(value.as_str())).collect()
     };
     found.retain(|object| selects(&compiled, object.as_ref()));
@@ -125,7 +125,7 @@ pub(crate) fn selecting<P: Selecting, K: Object>(object: &K, ctx: &Context) -> V
 fn may_select<P: Selecting, K: Object>(namespace: &str, object: &K, ctx: &Context) -> Vec<Arc<P>> {
     let Ok(informer) = ctx.informer::<P>() else { return Vec::new() };
     let index = informer.index("selected", selected_values::<P>);
-    let index: Index<P, String> = index.expect("all indexes of this name must have values of this type");
+    let index: Index<P, String> = index.expect("an index name must always have the same value type");
     values_of(namespace, object).iter().flat_map(|value| index.get(value)).collect()
 }
 

@@ -86,7 +86,7 @@ pub fn waiting(ctx: &Context, class: &str) -> Vec<ObjectKey> {
         false => vec![class_of_claim(claim).to_owned()],
     };
     let Ok(claims) = ctx.informer::<PersistentVolumeClaim>() else { return Vec::new() };
-    let waiting = claims.index("waiting", classes).expect("all indexes of this name must have values of this type");
+    let waiting = claims.index("waiting", classes).expect("an index name must always have the same value type");
     waiting.get(class).iter().map(|claim| ObjectKey::of(claim.as_ref())).collect()
 }
 

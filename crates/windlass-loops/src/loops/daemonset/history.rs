@@ -33,7 +33,7 @@ pub(super) async fn construct(
     collisions: &mut i32,
 ) -> Result<History> {
     let template =
-        set.spec.as_ref().map(|spec| &spec.template).ok_or_else(|| Error::terminal("there is no template"))?;
+        set.spec.as_ref().map(|spec| &spec.template).ok_or_else(|| Error::terminal("the set has no template"))?;
     let data = revisions::data_of(template);
     let mut labelled = Vec::with_capacity(known.len());
     for revision in known {

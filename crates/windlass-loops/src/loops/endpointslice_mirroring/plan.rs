@@ -137,7 +137,7 @@ fn same_ports(a: &EndpointSlice, b: &EndpointSlice) -> bool {
 fn says(present: &EndpointSlice, wanted: &EndpointSlice) -> bool {
     let shown = |slice: &EndpointSlice| -> BTreeSet<String> {
         let endpoints = slice.endpoints.iter().flatten();
-        endpoints.map(|endpoint| serde_json::to_string(endpoint).expect("an endpoint must be JSON")).collect()
+        endpoints.map(|endpoint| serde_json::to_string(endpoint).expect("an endpoint must serialize to JSON")).collect()
     };
     let meta = |slice: &EndpointSlice| {
         (

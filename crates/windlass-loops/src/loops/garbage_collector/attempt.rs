@@ -1,4 +1,4 @@
-//! Dealing with one object: asks the server how things are, decides, and acts.
+//! Processes one object: fetches its state, decides, and acts.
 
 use futures_util::future::try_join_all;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -11,16 +11,16 @@ use super::{
     node::{FOREGROUND, Identity, ORPHAN, Phase, Uid},
 };
 
-/// How many dependents are changed at once.
+/// Number of dependents that are changed at the same time.
 const AT_ONCE: usize = 16;
 
-/// What is left to do.
+/// What remains to be done.
 #[derive(Debug)]
 pub(super) enum Outcome {
     Done,
     /// No watch has seen the object yet, or it changes too fast.
     Again,
-    /// A kind is not served: there is no use in trying before that changes.
+    /// A kind is not served: retrying is useless before that changes.
     NotServed,
     Failed(kube::Error),
 }
@@ -29,14 +29,14 @@ impl From<Failed> for Outcome {
     fn from(failed: Failed) -> Self {
         match failed {
             Failed::NotServed => Self::NotServed,
-            // What somebody wrote is wrong, and stays so.
+            // The reference is wrong, and retrying does not change that.
             Failed::NoNamespace => Self::Done,
             Failed::Api(error) => Self::Failed(error),
         }
     }
 }
 
-/// Looks whether an object is to go, and lets it go if so.
+/// Deletes an object if all of its owners are gone.
 pub(super) async fn attempt<C: Cluster>(graph: &Mutex<Graph>, cluster: &C, uid: &Uid) -> Outcome {
     let Some(item) = graph.lock().item(uid) else { return Outcome::Done };
     match settle(graph, cluster, &item).await {
@@ -49,7 +49,7 @@ pub(super) async fn attempt<C: Cluster>(graph: &Mutex<Graph>, cluster: &C, uid: 
     }
 }
 
-/// Takes an owner out of its dependents' references, then lets it go.
+/// Removes an owner from its dependents' references, then lets it be deleted.
 pub(super) async fn orphan<C: Cluster>(graph: &Mutex<Graph>, cluster: &C, uid: &Uid) -> Outcome {
     let (owner, dependents) = {
         let graph = graph.lock();
@@ -66,8 +66,8 @@ pub(super) async fn orphan<C: Cluster>(graph: &Mutex<Graph>, cluster: &C, uid: &
             return failed.into();
         }
     }
-    // A dependent that the watches bring only now must not be taken for one whose owner is gone. Before the request: the
-    // watch may be faster than its answer.
+    // A dependent that a watch reports only later must not be treated as one whose owner is gone. This comes before the
+    // request, because the watch may be faster than its response.
     graph.lock().remember_orphaned(uid.clone(), Orphaned { until: u64::MAX, since: None });
     match cluster.remove_finalizer(&owner, ORPHAN).await {
         Ok(done) => {
@@ -81,9 +81,9 @@ pub(super) async fn orphan<C: Cluster>(graph: &Mutex<Graph>, cluster: &C, uid: &
     }
 }
 
-/// Does what is to be done about an object. False if that could not be decided.
+/// Decides about an object and acts. Returns false if no decision was possible.
 async fn settle<C: Cluster>(graph: &Mutex<Graph>, cluster: &C, item: &Item) -> Result<bool, Failed> {
-    // It goes when its finalizers are done; nothing here can hasten that.
+    // It is deleted when its finalizers are removed; nothing can be done here.
     if item.phase.deleting && !item.phase.waits() {
         return Ok(true);
     }
@@ -121,7 +121,7 @@ async fn settle<C: Cluster>(graph: &Mutex<Graph>, cluster: &C, item: &Item) -> R
     Ok(true)
 }
 
-/// How it is with an owner of an object.
+/// The state of an owner of an object.
 async fn standing<C: Cluster>(
     graph: &Mutex<Graph>,
     cluster: &C,
@@ -159,7 +159,7 @@ async fn standing<C: Cluster>(
     }
 }
 
-/// Deletes an object whose owners have not changed meanwhile; whatever else has does not matter. False if they have.
+/// Deletes an object if its owners have not changed meanwhile; other changes do not matter. Returns false if they have.
 async fn delete<C: Cluster>(
     graph: &Mutex<Graph>,
     cluster: &C,

@@ -1,4 +1,4 @@
-//! What the collector asks of a server.
+//! The requests of the collector to a server.
 
 use std::sync::Arc;
 
@@ -16,38 +16,38 @@ use super::{
 };
 use crate::{discovery::Served, loops::FIELD_MANAGER};
 
-/// Why something could not be asked for.
+/// Why a request could not be made.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failed {
-    /// The kind is not served, now.
+    /// The kind is currently not served.
     #[error("the kind is not served")]
     NotServed,
-    /// An object of the cluster names an owner of a kind that lives in namespaces.
-    #[error("objects of the cluster cannot have owners in namespaces")]
+    /// A cluster-scoped object refers to an owner of a namespaced kind.
+    #[error("cluster-scoped objects cannot have namespaced owners")]
     NoNamespace,
     #[error(transparent)]
     Api(#[from] kube::Error),
 }
 
-/// How a deletion went.
+/// The result of a deletion.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Deleted {
     Done,
-    /// There was nothing.
+    /// The object did not exist.
     Missing,
-    /// The object is not as it was.
+    /// The object has changed.
     Changed,
 }
 
-/// A server. Objects are found by their identity; its namespace does not count for kinds that have none.
+/// A server. Objects are found by their identity; its namespace is ignored for cluster-scoped kinds.
 pub(super) trait Cluster: Sync {
-    /// Whether objects of a kind are in namespaces; none if it is not served.
+    /// Whether a kind is namespaced. Returns `None` if it is not served.
     fn is_namespaced(&self, kind: &Kind) -> Option<bool>;
 
-    /// The metadata of an object, whatever its uid is.
+    /// Returns the metadata of an object, regardless of its UID.
     fn get(&self, object: &Identity) -> impl Future<Output = Result<Option<ObjectMeta>, Failed>> + Send;
 
-    /// Deletes an object of this uid, if it is as it was at a revision.
+    /// Deletes an object with this UID if it has not changed since a resource version.
     fn delete(
         &self,
         object: &Identity,
@@ -55,17 +55,17 @@ pub(super) trait Cluster: Sync {
         policy: Policy,
     ) -> impl Future<Output = Result<Deleted, Failed>> + Send;
 
-    /// Takes owners out of an object's references. True if it was there.
+    /// Removes owners from an object's references. Returns whether the object existed.
     fn unlink(&self, object: &Identity, owners: &[Uid]) -> impl Future<Output = Result<bool, Failed>> + Send;
 
-    /// Lets no owner wait for an object. True if it was there.
+    /// Clears `blockOwnerDeletion` in an object's references. Returns whether the object existed.
     fn unblock(
         &self,
         object: &Identity,
         owners: &[OwnerReference],
     ) -> impl Future<Output = Result<bool, Failed>> + Send;
 
-    /// Takes a finalizer from an object; what it was then, if it had it.
+    /// Removes a finalizer. Returns the resulting metadata if the object had it.
     fn remove_finalizer(
         &self,
         object: &Identity,
@@ -73,10 +73,10 @@ pub(super) trait Cluster: Sync {
     ) -> impl Future<Output = Result<Option<ObjectMeta>, Failed>> + Send;
 }
 
-/// How often a change is tried when somebody else was faster.
+/// Number of attempts if another client writes at the same time.
 const ATTEMPTS: usize = 5;
 
-/// A server by its API.
+/// A server, reached through its API.
 pub(super) struct Remote {
     client: Client,
     served: RwLock<Arc<Served>>,
@@ -103,7 +103,7 @@ impl Remote {
         Ok(Api::namespaced_with(self.client.clone(), &object.namespace, &found.resource))
     }
 
-    /// A strategic merge patch, or where there are none a merge patch of the owners as they are then.
+    /// Sends a strategic merge patch or, where it is not supported, a merge patch of all owner references.
     async fn patch_owners(
         &self,
         object: &Identity,
@@ -195,12 +195,12 @@ impl Cluster for Remote {
     }
 }
 
-/// Whether this is the object that is meant, and not another of its name.
+/// Whether this is the same object, not another one with its name.
 pub(super) fn is(meta: &ObjectMeta, object: &Identity) -> bool {
     meta.uid.as_deref().is_some_and(|uid| Uid::new(uid) == object.uid)
 }
 
-/// What came back, if the object was there.
+/// Returns the result, or `None` if the object does not exist.
 fn present<T>(result: Result<T, kube::Error>) -> Result<Option<T>, Failed> {
     match result {
         Ok(done) => Ok(Some(done)),

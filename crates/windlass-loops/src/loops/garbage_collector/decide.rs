@@ -1,24 +1,24 @@
-//! Whether an object goes: pure.
+//! Deciding whether an object is deleted: pure.
 
 use super::{
     graph::Item,
     node::{Phase, Uid},
 };
 
-/// How it is with an owner.
+/// The state of an owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// It is there.
+    /// It exists.
     Solid,
-    /// It is there, and goes when its dependents are gone.
+    /// It exists, and is deleted when its dependents are gone.
     Waiting,
-    /// It is not there.
+    /// It does not exist.
     Gone,
-    /// It was let go without its dependents, of which this was one.
+    /// It was deleted with orphaning, and this object was one of its dependents.
     Orphaned,
 }
 
-/// How dependents of what is deleted fare.
+/// The deletion propagation policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Policy {
     Background,
@@ -29,16 +29,16 @@ pub(super) enum Policy {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Keep,
-    /// These owners are taken out of its references.
+    /// Remove these owners from its references.
     Unlink(Vec<Uid>),
     Delete {
         policy: Policy,
-        /// Its references are changed first, so that no owner waits for it: it may be in a circle.
+        /// Clear `blockOwnerDeletion` first: the object may be part of a cycle.
         unblock: bool,
     },
 }
 
-/// What becomes of an object. `phase` is what the server said last about it.
+/// Decides about an object. `phase` is its latest deletion state on the server.
 pub(super) fn decide(item: &Item, owners: &[(Uid, Standing)], phase: Phase) -> Verdict {
     let is = |standing: Standing| move |owner: &&(Uid, Standing)| owner.1 == standing;
     let of = |wanted: fn(Standing) -> bool| -> Vec<Uid> {

@@ -1,9 +1,9 @@
-//! Who owns whom, as far as watches have told: pure, and what follows from a change comes out as [`Effect`]s.
+//! The graph of owners and dependents as reported by watches: pure; the consequences of a change are [`Effect`]s.
 //!
-//! An owner that no watch has seen yet is in the graph all the same, as a *virtual* node, because somebody names it.
-//! Whether it exists is then looked up at the server: if it does not, its dependents are looked at. What a dependent
-//! says about its owner (kind, name, and by its own namespace where it is) may be wrong; only a watch knows, and only
-//! references that say the right thing count.
+//! An owner that no watch has seen yet is in the graph as a *virtual* node, because a dependent refers to it. The
+//! server is then asked whether it exists; if not, its dependents are processed. A dependent's reference (kind, name,
+//! and its own namespace as the location) may be wrong; only a watch knows the truth, and only correct references
+//! count.
 
 mod alternatives;
 #[cfg(test)]
@@ -21,39 +21,39 @@ use super::{
 };
 use alternatives::{alternative, matches};
 
-/// How many owners that are gone are remembered, so that not every dependent asks for them again.
+/// Number of absent owners that are remembered, so that not every dependent checks them again.
 const REMEMBERED: usize = 500;
 
-/// What is to be done after a change.
+/// A consequence of a change.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// Look whether the object is to go.
+    /// Check whether the object has to be deleted.
     Attempt(Uid),
-    /// Take the object out of its dependents' owners, then let it go.
+    /// Remove the object from its dependents' references, then let it be deleted.
     Orphan(Uid),
-    /// Tell the dependent's watchers that its owner is in another namespace.
+    /// Report that the dependent's owner is in another namespace.
     WrongNamespace { dependent: Identity, owner: Owner },
 }
 
-/// When an owner was let go without its dependents.
+/// When an owner was deleted with orphaning.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Orphaned {
-    /// What was written last before this was there then.
+    /// Objects last written before this resource version existed then.
     pub(super) until: u64,
-    /// What was made up to this was there then, whatever was written since.
+    /// Objects created up to this time existed then, even if they were written since.
     pub(super) since: Option<Timestamp>,
 }
 
-/// A node as deciding about it needs it.
+/// The properties of a node that matter for a decision.
 #[derive(Debug, Clone)]
 pub(super) struct Item {
     pub(super) identity: Identity,
     pub(super) is_virtual: bool,
     pub(super) phase: Phase,
     pub(super) has_dependents: bool,
-    /// There is a dependent that its foreground deletion waits for.
+    /// Whether a dependent blocks its foreground deletion.
     pub(super) is_blocked: bool,
-    /// A dependent waits for its own dependents: this may be a circle.
+    /// Whether a dependent waits for its own dependents: this may be a cycle.
     pub(super) dependent_waits: bool,
 }
 
@@ -61,12 +61,12 @@ pub(super) struct Graph {
     pub(super) names: Names,
     nodes: Vec<Option<Node>>,
     free: Vec<u32>,
-    /// Places of nodes, by their uids.
+    /// Indices of nodes, by UID.
     places: HashTable<u32>,
     hasher: DefaultHashBuilder,
     absent: Recent<Identity, ()>,
     orphaned: Recent<Uid, Orphaned>,
-    /// Whether owners that nobody has seen are looked for: not before the first lists have come.
+    /// Whether unseen owners are looked up: not before the first lists are complete.
     started: bool,
     effects: Vec<Effect>,
 }
@@ -86,19 +86,19 @@ impl Graph {
         }
     }
 
-    /// What has come of the changes since this was asked last.
+    /// Returns the effects since the last call.
     pub(super) fn effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
     }
 
-    /// From now on owners that nobody has seen are looked for.
+    /// Starts to look up unseen owners.
     pub(super) fn start(&mut self) {
         self.started = true;
         let unseen = self.nodes.iter().flatten().filter(|node| node.is_virtual());
         self.effects.extend(unseen.map(|node| Effect::Attempt(node.identity.uid.clone())));
     }
 
-    /// An object is there, as a watch says.
+    /// Adds or updates an object that a watch reports.
     pub(super) fn observe(&mut self, source: Source, observed: Observed) {
         let Observed { identity, owners, phase } = observed;
         let Some(at) = self.find(&identity.uid) else {
@@ -123,14 +123,14 @@ impl Graph {
         self.transition(at, before, phase);
     }
 
-    /// An object is gone, as a watch says.
+    /// Removes an object that a watch reports as deleted.
     pub(super) fn gone(&mut self, uid: &Uid) {
         if let Some(at) = self.find(uid) {
             self.remove(at);
         }
     }
 
-    /// An object is gone of which only the name is known.
+    /// Removes a deleted object of which only the name is known.
     pub(super) fn gone_by_name(&mut self, source: Source, namespace: &str, name: &str) {
         let named = |node: &&Node| {
             node.source == Some(source) && &*node.identity.namespace == namespace && &*node.identity.name == name
@@ -140,18 +140,18 @@ impl Graph {
         }
     }
 
-    /// A watch has listed everything it sees: what is not among it is gone.
+    /// Removes all objects of a watch that are not in its list.
     pub(super) fn only(&mut self, source: Source, listed: &HashSet<Uid>) {
         let gone = |node: &&Node| node.source == Some(source) && !listed.contains(&node.identity.uid);
         let gone: Vec<Uid> = self.nodes.iter().flatten().filter(gone).map(|node| node.identity.uid.clone()).collect();
         gone.iter().for_each(|uid| self.gone(uid));
     }
 
-    /// A resource is not served any more. Its objects may be there all the same, so nobody loses an owner by that.
+    /// Handles a resource that is no longer served. Its objects may still exist, so no dependent loses an owner.
     pub(super) fn unserved(&mut self, source: Source) {
         for at in 0..self.nodes.len() {
             let Some(node) = self.nodes[at].as_mut().filter(|node| node.source == Some(source)) else { continue };
-            let at = u32::try_from(at).expect("a place must fit");
+            let at = u32::try_from(at).expect("an index must fit in 32 bits");
             node.source = None;
             let owners = std::mem::take(&mut node.owners);
             let forgotten = node.dependents.is_empty();
@@ -165,7 +165,7 @@ impl Graph {
         }
     }
 
-    /// The server has no such object. It may have one of that uid elsewhere.
+    /// Handles that the server has no such object. It may have one with that UID elsewhere.
     pub(super) fn verified_absent(&mut self, identity: &Identity) {
         let Some(at) = self.find(&identity.uid) else { return };
         let node = self.node(at);
@@ -178,21 +178,21 @@ impl Graph {
             self.node_mut(at).identity = identity.clone();
             return self.remove(at);
         }
-        // Those that say what is not there have no owner; the others may still have one.
+        // Dependents with this wrong reference have no owner; others may still have one.
         if !matching.is_empty() {
             self.absent.insert(identity.clone(), ());
             matching.into_iter().for_each(|dependent| self.attempt(dependent));
         }
         if is_virtual && same {
             let dependents = others.iter().map(|&dependent| self.node(dependent));
-            // It is looked for again as all that nobody has seen are, later each time.
+            // It is looked up again like all unseen owners, with growing backoff.
             if let Some(next) = alternative(dependents, identity) {
                 self.node_mut(at).identity = next;
             }
         }
     }
 
-    /// An owner that is known to be gone.
+    /// Remembers an owner that does not exist.
     pub(super) fn remember_absent(&mut self, identity: Identity) {
         self.absent.insert(identity, ());
     }
@@ -201,12 +201,12 @@ impl Graph {
         self.absent.get(identity).is_some()
     }
 
-    /// An owner was let go without its dependents.
+    /// Remembers an owner that was deleted with orphaning.
     pub(super) fn remember_orphaned(&mut self, uid: Uid, when: Orphaned) {
         self.orphaned.insert(uid, when);
     }
 
-    /// Whether an owner was let go without its dependents, of which this one was there.
+    /// Whether an owner was deleted with orphaning while this dependent existed.
     pub(super) fn was_orphaned(&self, owner: &Uid, dependent: &ObjectMeta) -> bool {
         let revision = dependent.resource_version.as_deref().and_then(|text| text.parse::<u64>().ok());
         let made = dependent.creation_timestamp.as_ref().map(|time| time.0);
@@ -219,7 +219,7 @@ impl Graph {
     pub(super) fn item(&self, uid: &Uid) -> Option<Item> {
         let node = self.node(self.find(uid)?);
         let mut dependents = node.dependents.iter().map(|&at| self.node(at));
-        // Each looks at no more dependents than it must: an owner may have thousands, and is asked for after each.
+        // Each check stops as early as possible: an owner may have thousands of dependents, and is checked after each.
         let blocks = |dependent: &Node| dependent.owners.iter().any(|owner| owner.uid == *uid && owner.blocks);
         Some(Item {
             identity: node.identity.clone(),
@@ -237,13 +237,13 @@ impl Graph {
         self.node(at).dependents.iter().map(|&at| self.node(at).identity.clone()).collect()
     }
 
-    /// How many nodes there are.
+    /// The number of nodes.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Tells owners of a node that they have it. An owner that nobody has seen becomes a virtual node.
+    /// Links a node to its owners. Unseen owners become virtual nodes.
     fn link(&mut self, at: u32, owners: &[Owner]) {
         let (mut doubtful, mut waited_for) = (false, false);
         for owner in owners {
@@ -300,7 +300,7 @@ impl Graph {
         self.unlink(at, &removed);
     }
 
-    /// What the beginning of a deletion asks for.
+    /// The effects of a deletion that starts.
     fn transition(&mut self, at: u32, before: Phase, now: Phase) {
         if now.orphans() {
             if !before.orphans() {
@@ -313,7 +313,7 @@ impl Graph {
         }
     }
 
-    /// A virtual node turns out to be something else than it was taken for: whoever named it wrongly is looked at.
+    /// Processes dependents with wrong references to a virtual node whose identity becomes known.
     fn question_dependents(&mut self, at: u32, identity: &Identity) {
         let (_, doubtful) = self.partition(at, identity);
         for dependent in doubtful {
@@ -327,15 +327,15 @@ impl Graph {
         }
     }
 
-    /// The dependents of a node that mean this identity by its uid, and those that mean another; one that names it
-    /// twice may be both.
+    /// Splits the dependents of a node into those whose reference matches this identity and those with another; a
+    /// dependent with two references may be both.
     fn partition(&self, at: u32, identity: &Identity) -> (Vec<u32>, Vec<u32>) {
         let all = self.node(at).dependents.iter().copied();
         let matching = all.clone().filter(|&dependent| matches(self.node(dependent), identity).0).collect();
         (matching, all.filter(|&dependent| matches(self.node(dependent), identity).1).collect())
     }
 
-    /// Takes a node out that is gone; its dependents are looked at, and owners that may have waited for it.
+    /// Removes a node; its dependents and the owners that may have waited for it are processed.
     fn remove(&mut self, at: u32) {
         let mut node = self.take_out(at);
         self.unlink(at, &node.owners);
@@ -370,7 +370,7 @@ impl Graph {
             }
             None => {
                 self.nodes.push(Some(node));
-                u32::try_from(self.nodes.len() - 1).expect("there must be fewer objects than that")
+                u32::try_from(self.nodes.len() - 1).expect("there must be fewer than 2^32 objects")
             }
         };
         let Self { places, nodes, hasher, .. } = self;
@@ -379,7 +379,7 @@ impl Graph {
     }
 
     fn take_out(&mut self, at: u32) -> Node {
-        let node = self.nodes[at as usize].take().expect("a place must have its node");
+        let node = self.nodes[at as usize].take().expect("an index must have a node");
         let hash = hash(&self.hasher, &node.identity.uid);
         if let Ok(entry) = self.places.find_entry(hash, |&place| place == at) {
             entry.remove();
@@ -394,11 +394,11 @@ impl Graph {
     }
 
     fn node(&self, at: u32) -> &Node {
-        self.nodes[at as usize].as_ref().expect("a place must have its node")
+        self.nodes[at as usize].as_ref().expect("an index must have a node")
     }
 
     fn node_mut(&mut self, at: u32) -> &mut Node {
-        self.nodes[at as usize].as_mut().expect("a place must have its node")
+        self.nodes[at as usize].as_mut().expect("an index must have a node")
     }
 }
 

@@ -1,4 +1,4 @@
-//! The watches: one of each resource that has owners or dependents, of metadata alone.
+//! Metadata watches, one for each resource that can have owners or dependents.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -27,13 +27,13 @@ use super::{
 };
 use crate::discovery::Served;
 
-/// Nobody depends on events, and there are many.
+/// Events have no dependents, and there are many of them.
 const IGNORED: [&str; 2] = ["", "events.k8s.io"];
 
-/// Changes that may wait until the graph has them. Small: there are as many channels as resources.
+/// Capacity of a channel to the graph. Small, because there is one per resource.
 const WAITING: usize = 16;
 
-/// Followed watches, by group and plural.
+/// Running watches, by group and plural name.
 #[derive(Default)]
 pub(super) struct Monitors {
     running: HashMap<(String, String), Monitor>,
@@ -43,16 +43,16 @@ pub(super) struct Monitors {
 struct Monitor {
     version: String,
     source: Source,
-    /// Whether the resource is not served any more: the watch ends when it knows that too.
+    /// Whether the resource is no longer served: the watch ends when it notices that too.
     leaving: Arc<AtomicBool>,
     task: AbortHandle,
 }
 
-/// Held by watches that have not brought their first state.
+/// Held by watches that have not completed their first list.
 pub(super) type Unsynced = mpsc::Sender<()>;
 
 impl Monitors {
-    /// Starts and ends watches, so that they are those of what is served.
+    /// Starts and stops watches to match the served resources.
     pub(super) fn follow(
         &mut self,
         served: &Served,
@@ -73,7 +73,7 @@ impl Monitors {
                     monitor.leaving.store(false, Ordering::Release);
                     continue;
                 }
-                // Another version of the same objects: the first list of the new watch says which are left.
+                // Another version of the same objects: the first list of the new watch determines which still exist.
                 Some(monitor) => {
                     monitor.task.abort();
                     monitor.source
@@ -90,7 +90,7 @@ impl Monitors {
             self.running.insert(key, Monitor { version: resource.version.clone(), source, leaving, task });
         }
         for key in missing {
-            // What does not answer now may be served all the same.
+            // A group that does not respond now may still be served.
             let unknown = |api_version: &String| api_version.split('/').next() == Some(&key.0);
             if let Some(monitor) = self.running.get(&key).filter(|_| !served.unknown.iter().any(unknown)) {
                 monitor.leaving.store(true, Ordering::Release);
@@ -102,7 +102,7 @@ impl Monitors {
     }
 }
 
-/// Brings what happens to a resource into the graph, until it is not served any more.
+/// Applies changes of a resource to the graph, until it is no longer served.
 async fn follow(
     shared: Arc<Shared>,
     resource: ApiResource,
@@ -129,7 +129,7 @@ struct Applying {
     shared: Arc<Shared>,
     kind: Arc<Kind>,
     source: Source,
-    /// Whether its objects say what is served.
+    /// Whether its objects determine the served resources.
     defines: bool,
     leaving: Arc<AtomicBool>,
     unsynced: Option<Unsynced>,
@@ -173,7 +173,7 @@ impl Applying {
             }
             Change::Replace { objects, .. } => {
                 let mut listed = HashSet::with_capacity(objects.len());
-                // One at a time: others have changes too.
+                // One at a time, because other watches have changes too.
                 for object in objects {
                     self.observe(&object);
                     listed.extend(object.metadata.uid.as_deref().map(Uid::new));

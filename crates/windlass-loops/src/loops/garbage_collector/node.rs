@@ -1,4 +1,4 @@
-//! What the graph knows of an object: as little as deciding about it takes.
+//! The data that the graph keeps of an object: as little as possible.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
 pub(super) const ORPHAN: &str = "orphan";
 
-/// A uid: 24 bytes for one of the usual form, whatever somebody wrote for any other.
+/// A UID: 24 bytes in the usual format, otherwise the original text.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Uid {
     Usual([u8; 16]),
@@ -21,22 +21,22 @@ pub(super) enum Uid {
 /// An API version and a kind.
 #[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Kind {
-    // The kind before the version, in the order in which identities are compared.
+    // The kind before the version, as identities are compared.
     pub(super) kind: Box<str>,
     pub(super) api_version: Box<str>,
 }
 
-/// Where an object is, and which it is. Ordered as alternatives of an owner are tried.
+/// The location and UID of an object. Ordered as alternatives of an owner are tried.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Identity {
     pub(super) kind: Arc<Kind>,
-    /// Empty for objects of the cluster.
+    /// Empty for cluster-scoped objects.
     pub(super) namespace: Arc<str>,
     pub(super) name: Box<str>,
     pub(super) uid: Uid,
 }
 
-/// A reference to an owner.
+/// An owner reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
     pub(super) uid: Uid,
@@ -46,17 +46,17 @@ pub(super) struct Owner {
     pub(super) blocks: bool,
 }
 
-/// How far the deletion of an object is.
+/// The deletion state of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Phase {
     pub(super) deleting: bool,
-    /// Has the finalizer `foregroundDeletion`.
+    /// Whether it has the finalizer `foregroundDeletion`.
     pub(super) foreground: bool,
-    /// Has the finalizer `orphan`.
+    /// Whether it has the finalizer `orphan`.
     pub(super) orphan: bool,
 }
 
-/// What a watch tells of an object.
+/// The data of an object that a watch reports.
 #[derive(Clone, Debug)]
 pub(super) struct Observed {
     pub(super) identity: Identity,
@@ -64,21 +64,21 @@ pub(super) struct Observed {
     pub(super) phase: Phase,
 }
 
-/// Which watch brought an object.
+/// The watch that reported an object.
 pub(super) type Source = u16;
 
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) identity: Identity,
     pub(super) owners: Box<[Owner]>,
-    /// Places of the nodes that name this as an owner.
+    /// Indices of the nodes that refer to this one as an owner.
     pub(super) dependents: BTreeSet<u32>,
     pub(super) phase: Phase,
-    /// The watch that has seen it; none of an object that is only known by name, from those that call it their owner.
+    /// The watch that has seen it; `None` if it is only known from the references of its dependents.
     pub(super) source: Option<Source>,
 }
 
-/// Texts that many nodes share.
+/// Strings that many nodes share.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     kinds: Pool<Kind>,
@@ -92,7 +92,7 @@ impl Uid {
         let usual = text.len() == 36
             && text.bytes().enumerate().all(|(at, byte)| match (at, byte) {
                 (8 | 13 | 18 | 23, _) => byte == b'-',
-                // Capital letters would not come back as they were.
+                // Uppercase letters would not be restored.
                 (_, b'0'..=b'9' | b'a'..=b'f') => {
                     let digit = if byte.is_ascii_digit() { byte - b'0' } else { byte - b'a' + 10 };
                     bytes[digits / 2] |= if digits % 2 == 0 { digit << 4 } else { digit };
@@ -140,12 +140,12 @@ impl Identity {
 }
 
 impl Owner {
-    /// Whether the reference says what the owner is, its namespace aside.
+    /// Whether the reference describes the owner, apart from its namespace.
     pub(super) fn describes(&self, owner: &Identity) -> bool {
         self.uid == owner.uid && self.kind == owner.kind && self.name == owner.name
     }
 
-    /// The owner in a namespace.
+    /// The identity of the owner in a namespace.
     pub(super) fn identity(&self, namespace: &Arc<str>) -> Identity {
         Identity {
             kind: self.kind.clone(),
@@ -162,12 +162,12 @@ impl Phase {
         Self { deleting: meta.deletion_timestamp.is_some(), foreground: has(FOREGROUND), orphan: has(ORPHAN) }
     }
 
-    /// Waits until its dependents are gone.
+    /// Whether it waits until its dependents are deleted.
     pub(super) fn waits(self) -> bool {
         self.deleting && self.foreground
     }
 
-    /// Waits until its dependents have forgotten it.
+    /// Whether it waits until its dependents have been orphaned.
     pub(super) fn orphans(self) -> bool {
         self.deleting && self.orphan
     }
@@ -197,7 +197,7 @@ impl Names {
         }
     }
 
-    /// What the graph needs of an object; none of one without a uid, which no server sends.
+    /// Extracts the data for the graph. Returns `None` for an object without a UID, which no server sends.
     pub(super) fn observed(&mut self, kind: &Arc<Kind>, meta: &ObjectMeta) -> Option<Observed> {
         let identity = Identity {
             kind: kind.clone(),
@@ -210,11 +210,11 @@ impl Names {
     }
 }
 
-/// Values of which each is kept once, for as long as somebody has it.
+/// Interned values, each kept while it is in use.
 #[derive(Debug)]
 struct Pool<T: ?Sized> {
     values: HashSet<Arc<T>>,
-    /// When there are so many, those that nobody has any more are dropped.
+    /// When the pool reaches this size, unused values are dropped.
     sweep_at: usize,
 }
 

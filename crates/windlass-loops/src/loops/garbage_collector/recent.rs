@@ -1,11 +1,11 @@
-//! The last few of something.
+//! A bounded map of recent entries.
 
 use std::{
     collections::{HashMap, VecDeque},
     hash::Hash,
 };
 
-/// A map that forgets the oldest keys.
+/// A map that drops the oldest keys.
 #[derive(Debug)]
 pub(super) struct Recent<K, V> {
     values: HashMap<K, V>,

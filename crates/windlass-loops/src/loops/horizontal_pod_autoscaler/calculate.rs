@@ -1,4 +1,4 @@
-//! How many replicas a metric asks for. Values are in thousandths.
+//! The number of replicas that a metric proposes. Values are in thousandths.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,24 +12,24 @@ use windlass_schema::quantity::Quantity;
 
 use crate::pods::{is_ready, is_terminating, phase, ready_condition};
 
-/// For so long after the start of a pod its processor time says little.
+/// After the start of a pod, its CPU usage is ignored for this long.
 const WARM_UP: SignedDuration = SignedDuration::from_secs(5 * 60);
-/// For so long a pod that is not ready may never have been.
+/// During this time, an unready pod may never have been ready.
 const FIRST_READY: SignedDuration = SignedDuration::from_secs(30);
 
-/// What was measured of a pod.
+/// A measurement of a pod.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Sample {
     pub(super) value: i64,
     pub(super) time: Timestamp,
-    /// The time before that which it is about.
+    /// The time window before it.
     pub(super) window: Duration,
 }
 
-/// What was measured of each pod, by name.
+/// Measurements by pod name.
 pub(super) type Samples = BTreeMap<String, Sample>;
 
-/// How far from one the ratio of what is to what should be may be.
+/// The allowed deviation of the usage ratio from one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tolerances {
     pub(super) down: f64,
@@ -42,9 +42,9 @@ impl Tolerances {
     }
 }
 
-/// What all calculations need to know.
+/// Inputs of all calculations.
 pub(super) struct Situation<'a> {
-    /// The replicas that there are to be now.
+    /// The current desired replicas.
     pub(super) current: i32,
     /// The pods of the target.
     pub(super) pods: &'a [Arc<Pod>],
@@ -52,7 +52,7 @@ pub(super) struct Situation<'a> {
     pub(super) now: Timestamp,
 }
 
-/// The pods by what their samples are worth.
+/// Pods, grouped by the usability of their samples.
 #[derive(Debug, Default, PartialEq)]
 struct Groups {
     ready: usize,
@@ -62,7 +62,7 @@ struct Groups {
 }
 
 impl Situation<'_> {
-    /// The replicas that bring the average to a target, and the average.
+    /// Returns the replicas that bring the average to a target, and the current average.
     pub(super) fn by_average(&self, samples: Samples, target: i64, is_cpu: bool) -> Result<(i32, i64), String> {
         let (groups, mut samples) = self.sorted_out(samples, is_cpu)?;
         let average = average(&samples);
@@ -71,7 +71,8 @@ impl Situation<'_> {
         Ok((replicas, average))
     }
 
-    /// The replicas that bring the used part of what is requested to a target in percent; the part, and the average.
+    /// Returns the replicas that bring the utilization of requests to a target in percent, the utilization, and the
+    /// average.
     pub(super) fn by_utilization(
         &self,
         samples: Samples,
@@ -83,13 +84,13 @@ impl Situation<'_> {
         let requests = self.requests(resource, container)?;
         let (percent, average) = utilization(&samples, &requests)?;
         let ratio = |samples: &Samples| Ok(f64::from(utilization(samples, &requests)?.0) / f64::from(target));
-        // A pod of which nothing is known may use all that it has asked for.
+        // A pod without a sample may use everything that it requested.
         let fallback = |pod: &str| requests.get(pod).copied().unwrap_or_default() * i64::from(target.max(100)) / 100;
         let replicas = self.settled(&groups, &mut samples, ratio, fallback)?;
         Ok((replicas, percent, average))
     }
 
-    /// The replicas that bring a ratio to one, if it falls as replicas are added.
+    /// Returns the replicas that bring a ratio to one, if it falls as replicas are added.
     pub(super) fn by_ratio(&self, ratio: f64) -> Result<i32, String> {
         if self.current == 0 {
             return Ok(ceiling(ratio));
@@ -104,7 +105,7 @@ impl Situation<'_> {
         Ok(ceiling(ratio * size(ready)))
     }
 
-    /// The replicas among which a usage is to be shared, of a target each; and what each has now.
+    /// Returns the replicas for sharing a total usage with a target per replica, and the current share.
     pub(super) fn shared(&self, replicas: i32, usage: i64, target: i64) -> (i32, i64) {
         let ratio = float(usage) / (float(target) * f64::from(replicas));
         let wanted = if self.tolerances.hold(ratio) { replicas } else { ceiling(float(usage) / float(target)) };
@@ -160,8 +161,8 @@ impl Situation<'_> {
         }
     }
 
-    /// The replicas, with careful guesses about pods of which nothing is known: these may make a change smaller, and
-    /// never turn it around.
+    /// Computes the replicas with conservative assumptions about pods without samples: these can reduce a change, but
+    /// never reverse it.
     fn settled(
         &self,
         groups: &Groups,
@@ -195,7 +196,7 @@ impl Situation<'_> {
         Ok(if turned { self.current } else { replicas })
     }
 
-    /// What each pod asks for of a resource: a container of it, the pod as a whole, or all of its containers.
+    /// The request of each pod for a resource: of one container, of the pod as a whole, or of all containers.
     fn requests(&self, resource: &str, container: Option<&str>) -> Result<BTreeMap<String, i64>, String> {
         let request =
             |pod: &Arc<Pod>| Ok((pod.metadata.name.clone().unwrap_or_default(), requested(pod, resource, container)?));
@@ -231,7 +232,7 @@ fn requested(pod: &Pod, resource: &str, container: Option<&str>) -> Result<i64, 
     }
 }
 
-/// A quantity in thousandths.
+/// Parses a quantity in thousandths.
 pub(super) fn milli(quantity: &str) -> Option<i64> {
     Quantity::parse(quantity).ok().map(|quantity| quantity.milli_value())
 }
@@ -241,7 +242,7 @@ fn average(samples: &Samples) -> i64 {
     i64::try_from(samples.len()).ok().and_then(|count| total.checked_div(count)).unwrap_or_default()
 }
 
-/// Percent of what is requested, and the average.
+/// The utilization of requests in percent, and the average.
 fn utilization(samples: &Samples, requests: &BTreeMap<String, i64>) -> Result<(i32, i64), String> {
     let (mut used, mut asked, mut count) = (0_i64, 0_i64, 0_i64);
     for (pod, sample) in samples {
@@ -257,9 +258,9 @@ fn utilization(samples: &Samples, requests: &BTreeMap<String, i64>) -> Result<(i
     Ok((i32::try_from(percent).unwrap_or(i32::MAX), used / count.max(1)))
 }
 
-/// Replicas, rounded up.
+/// Rounds replicas up.
 fn ceiling(replicas: f64) -> i32 {
-    // A cast of a float ends at the limits.
+    // Float casts saturate at the limits.
     replicas.ceil() as i32
 }
 

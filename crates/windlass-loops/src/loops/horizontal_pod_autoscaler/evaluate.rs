@@ -1,4 +1,4 @@
-//! The metrics of an autoscaler: what each asks for, and what it is now.
+//! Evaluating the metrics of an autoscaler: proposals and current values.
 
 use k8s_openapi::{
     api::autoscaling::v2::{
@@ -16,36 +16,36 @@ use super::{
     metrics,
 };
 
-/// What a metric asks for.
+/// The proposal of a metric.
 pub(super) struct Proposal {
     pub(super) replicas: i32,
-    /// What it is called.
+    /// The name of the metric.
     pub(super) name: String,
     pub(super) status: MetricStatus,
 }
 
-/// Why a metric asks for nothing.
+/// Why a metric makes no proposal.
 pub(super) struct Failure {
     pub(super) reason: &'static str,
-    /// What went wrong.
+    /// The cause.
     pub(super) cause: String,
-    /// The same with what was tried.
+    /// The cause, with the attempted operation.
     pub(super) error: String,
 }
 
-/// Where metrics are asked for.
+/// The source of metrics.
 pub(super) struct Source<'a> {
     pub(super) ctx: &'a Context,
     pub(super) namespace: &'a str,
-    /// The labels of the pods.
+    /// The label selector of the pods.
     pub(super) selector: &'a str,
-    /// The replicas that there are.
+    /// The current replicas.
     pub(super) present: i32,
     pub(super) situation: Situation<'a>,
 }
 
 impl Source<'_> {
-    /// What a metric asks for.
+    /// Evaluates a metric.
     pub(super) async fn evaluate(&self, spec: &MetricSpec) -> Result<Proposal, Failure> {
         match (spec.type_.as_str(), &spec.object, &spec.pods, &spec.resource, &spec.container_resource, &spec.external)
         {
@@ -168,7 +168,7 @@ impl Source<'_> {
         Ok(Proposal { replicas, name, status })
     }
 
-    /// The error is what went wrong, and what was tried.
+    /// The error is the cause, and the cause with the attempted operation.
     async fn external(&self, source: &ExternalMetricSource) -> Result<Proposal, (String, String)> {
         let metric = &source.metric;
         let usage = async || {
@@ -225,7 +225,7 @@ fn described(metric: &MetricIdentifier) -> String {
     format!("external metric {}({})", metric.name, printed(metric.selector.as_ref()))
 }
 
-/// A selector as Go prints it.
+/// Formats a selector as Go does.
 fn printed(selector: Option<&LabelSelector>) -> String {
     let Some(selector) = selector else { return "nil".to_owned() };
     let labels: String =

@@ -1,14 +1,14 @@
-//! How fast a target may follow its metrics.
+//! Limits on the range and rate of scaling.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::autoscaling::v2::{
     HPAScalingPolicy, HPAScalingRules, HorizontalPodAutoscalerBehavior, HorizontalPodAutoscalerSpec,
 };
 
-/// For so long fewer replicas are put off, if nothing else is said.
+/// Default stabilization window for scaling down, in seconds.
 const CALM: i32 = 300;
 
-/// What an autoscaler has recommended and done. It is in memory only: a restart forgets it.
+/// Past recommendations and changes of an autoscaler. Kept in memory only: lost on restart.
 #[derive(Clone, Debug, Default)]
 pub(super) struct History {
     recommendations: Vec<(Timestamp, i32)>,
@@ -16,17 +16,17 @@ pub(super) struct History {
     downs: Vec<(Timestamp, i32)>,
 }
 
-/// Replicas, and what to say about them.
+/// Limited replicas, and what to report about them.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Limited {
     pub(super) replicas: i32,
-    /// For the condition `AbleToScale`: reason and message.
+    /// Reason and message of the condition `AbleToScale`.
     pub(super) able: (&'static str, &'static str),
-    /// For the condition `ScalingLimited`: whether, reason and message.
+    /// Status, reason and message of the condition `ScalingLimited`.
     pub(super) limited: (bool, &'static str, &'static str),
 }
 
-/// The replicas that there are, that metrics ask for, and that there may be.
+/// The current and proposed replicas, and the allowed range.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Range {
     pub(super) current: i32,
@@ -53,14 +53,14 @@ const TOO_FAST_DOWN: (&str, &str) =
     ("ScaleDownLimit", "the desired replica count is decreasing faster than the maximum scale rate");
 
 impl History {
-    /// Begins with the replicas that are there.
+    /// Starts with the current replicas.
     pub(super) fn begin(&mut self, current: i32, now: Timestamp) {
         if self.recommendations.is_empty() {
             self.recommendations.push((now, current));
         }
     }
 
-    /// The replicas that an autoscaler may set now.
+    /// Returns the replicas that an autoscaler may set now.
     pub(super) fn limit(&mut self, spec: &HorizontalPodAutoscalerSpec, range: Range, now: Timestamp) -> Limited {
         match &spec.behavior {
             None => self.limit_as_ever(range, now),
@@ -138,7 +138,7 @@ impl History {
             let start = self.at_start_of(policy, current, now);
             match policy.type_.as_str() {
                 "Pods" => start.saturating_add(policy.value),
-                // Rounded up, or it might never grow.
+                // Rounded up, because it might never grow otherwise.
                 _ => (f64::from(start) * (1.0 + f64::from(policy.value) / 100.0)).ceil() as i32,
             }
         });
@@ -164,7 +164,7 @@ impl History {
         }
     }
 
-    /// The replicas that there were when the period of a policy began.
+    /// The replicas when the period of a policy started.
     fn at_start_of(&self, policy: &HPAScalingPolicy, current: i32, now: Timestamp) -> i32 {
         let start = since(now, policy.period_seconds);
         let sum = |changes: &[(Timestamp, i32)]| {
@@ -178,7 +178,7 @@ impl History {
         self.recommendations.push((now, replicas));
     }
 
-    /// Takes note of a change of the target.
+    /// Records a change of the target.
     pub(super) fn changed(&mut self, spec: &HorizontalPodAutoscalerSpec, from: i32, to: i32, now: Timestamp) {
         let Some(behavior) = &spec.behavior else { return };
         let (rules, changes) = if to > from {
@@ -192,7 +192,7 @@ impl History {
     }
 }
 
-/// Rules of one direction, with what is not said in place.
+/// The rules of one direction, with defaults.
 struct Rules {
     window: i32,
     select: Select,

@@ -1,7 +1,7 @@
-//! What is measured, from whoever serves the metrics APIs.
+//! Clients of the metrics APIs.
 //!
-//! None of them is part of the server: without a service behind them there are errors, in the words that the real
-//! autoscaler has for them.
+//! These APIs are not part of the server: without a service behind them there are errors, with the messages of the real
+//! autoscaler.
 
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ use super::{
     target::{self, encoded, fetch},
 };
 
-/// The time that a sample is about, if it does not say.
+/// Default time window of a sample.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// What the pods that are selected use of a resource, in all of their containers or in one.
+/// Usage of a resource by the selected pods, in all containers or in one.
 pub(super) async fn resource(
     ctx: &Context,
     namespace: &str,
@@ -51,7 +51,7 @@ fn usage(item: &Value, resource: &str, container: Option<&str>) -> Option<(Strin
     found.then(|| (name, Sample { value, time: time(item), window }))
 }
 
-/// A metric of the pods that are selected.
+/// A custom metric of the selected pods.
 pub(super) async fn pods(
     ctx: &Context,
     namespace: &str,
@@ -69,7 +69,7 @@ pub(super) async fn pods(
     Ok(items.iter().filter_map(sample).collect())
 }
 
-/// A metric of an object.
+/// A custom metric of an object.
 pub(super) async fn object(
     ctx: &Context,
     namespace: &str,
@@ -89,7 +89,7 @@ pub(super) async fn object(
     value.ok_or_else(|| "unable to fetch metrics from custom metrics API: the value is not a quantity".to_owned())
 }
 
-/// The newest version of custom metrics that is served, asked for a path.
+/// Fetches a path from the latest served version of custom metrics.
 async fn custom(ctx: &Context, path: &str, metric: &MetricIdentifier) -> Result<Value, String> {
     const GROUP: &str = "custom.metrics.k8s.io";
     let fail = |error: String| format!("unable to fetch metrics from custom metrics API: {error}");
@@ -105,7 +105,7 @@ async fn custom(ctx: &Context, path: &str, metric: &MetricIdentifier) -> Result<
     fetch(ctx, &path, &format!("{}.{GROUP}", metric.name)).await.map_err(fail)
 }
 
-/// The values of a metric of something outside.
+/// The values of an external metric.
 pub(super) async fn external(ctx: &Context, namespace: &str, metric: &MetricIdentifier) -> Result<Vec<i64>, String> {
     let selector = metric.selector.as_ref().map(text_of).transpose()?.unwrap_or_default();
     let name = &metric.name;

@@ -6,7 +6,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::Time,
 };
 
-/// Says whether a condition holds, and why. Its time is that of its last change of mind.
+/// Sets a condition. Its transition time changes with its status.
 pub(super) fn set(
     status: &mut HorizontalPodAutoscalerStatus,
     type_: &str,
@@ -30,7 +30,7 @@ pub(super) fn set(
     condition.message = Some(message.to_owned());
 }
 
-/// Says how many replicas there are and are to be, and what the metrics are.
+/// Sets the current and desired replicas, and the metrics.
 pub(super) fn count(
     status: &mut HorizontalPodAutoscalerStatus,
     current: i32,
@@ -43,7 +43,7 @@ pub(super) fn count(
     status.observed_generation = None;
 }
 
-/// A time as the API keeps it.
+/// A time in whole seconds, as in the API.
 pub(super) fn seconds(time: Timestamp) -> Time {
     Time(Timestamp::from_second(time.as_second()).unwrap_or(time))
 }

@@ -1,4 +1,4 @@
-//! What is scaled: anything with a `scale` subresource.
+//! Scale targets: any resource with a `scale` subresource.
 
 use kube::core::Status;
 use serde_json::Value;
@@ -6,10 +6,10 @@ use windlass::context::Context;
 
 use crate::loops::FIELD_MANAGER;
 
-/// How often a scale that somebody else changed meanwhile is written.
+/// Number of attempts if another client writes at the same time.
 const TRIES: usize = 5;
 
-/// A resource, as discovery names it.
+/// A resource as named by discovery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Resource {
     group: String,
@@ -24,14 +24,14 @@ pub(super) struct Scale {
     object: Value,
 }
 
-/// Why a request failed: what a client says about it, and whether somebody else was faster.
+/// A failed request: the client's message, and whether it was a conflict.
 struct Refused {
     message: String,
     conflict: bool,
 }
 
 impl Resource {
-    /// `deployments.apps`.
+    /// For example `deployments.apps`.
     pub(super) fn name_and_group(&self) -> String {
         if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
     }
@@ -43,7 +43,7 @@ impl Resource {
     }
 }
 
-/// The resource of a kind: in the version that is named or, if it is not served there, in another of its group.
+/// Finds the resource of a kind: in the given version or, if that is not served, in another of its group.
 pub(super) async fn resource(ctx: &Context, api_version: &str, kind: &str) -> Result<Resource, String> {
     let (group, named) = api_version.split_once('/').unwrap_or(("", api_version));
     let mut versions = vec![named.to_owned()];
@@ -67,29 +67,29 @@ pub(super) async fn resource(ctx: &Context, api_version: &str, kind: &str) -> Re
 }
 
 impl Scale {
-    /// The scale of an object.
+    /// Fetches the scale of an object.
     pub(super) async fn of(ctx: &Context, resource: &Resource, namespace: &str, name: &str) -> Result<Self, String> {
         let path = format!("{}/{name}/scale", resource.path(namespace));
         let object = fetch(ctx, &path, &resource.name_and_group()).await?;
         Ok(Self { path, object })
     }
 
-    /// The replicas that there are to be.
+    /// The desired replicas.
     pub(super) fn wanted(&self) -> i32 {
         number(&self.object["spec"]["replicas"])
     }
 
-    /// The replicas that there are.
+    /// The current replicas.
     pub(super) fn present(&self) -> i32 {
         number(&self.object["status"]["replicas"])
     }
 
-    /// The labels of its pods, as a selector.
+    /// The label selector of its pods.
     pub(super) fn selector(&self) -> &str {
         self.object["status"]["selector"].as_str().unwrap_or_default()
     }
 
-    /// Sets the replicas. Who changed it meanwhile is overruled.
+    /// Sets the replicas, overriding concurrent changes.
     pub(super) async fn set(mut self, ctx: &Context, replicas: i32) -> Result<(), String> {
         for tries in 1.. {
             self.object["spec"]["replicas"] = replicas.into();
@@ -109,7 +109,7 @@ fn number(value: &Value) -> i32 {
     value.as_i64().and_then(|number| number.try_into().ok()).unwrap_or_default()
 }
 
-/// Asks for something. `what` is how a client names it that is not told anything better.
+/// Fetches a path. `what` is the client's name for it in error messages.
 pub(super) async fn fetch(ctx: &Context, path: &str, what: &str) -> Result<Value, String> {
     send(ctx, "GET", path, Vec::new(), what).await.map_err(|refused| refused.message)
 }
@@ -125,7 +125,7 @@ async fn send(ctx: &Context, method: &str, path: &str, body: Vec<u8>, what: &str
     serde_json::from_str(&text).map_err(|error| broken(error.to_string()))
 }
 
-/// What client-go makes of an answer.
+/// The error that client-go derives from a response.
 fn refused(status: &Status, what: &str) -> Refused {
     let named = status.details.as_ref().is_some_and(|details| !details.name.is_empty());
     let message = if status.code == 404 && !named {
@@ -136,7 +136,7 @@ fn refused(status: &Status, what: &str) -> Refused {
     Refused { message, conflict: status.code == 409 && status.reason == "Conflict" }
 }
 
-/// A text as the value of a parameter.
+/// Encodes a text as the value of a query parameter.
 pub(super) fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,5 +1,4 @@
-//! How long to wait before a pod takes the place of one that failed: 10 seconds, twice as long each time, at most 10
-//! minutes.
+//! Backoff before a failed pod is replaced: 10 seconds, doubling up to 10 minutes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,7 +18,7 @@ pub(super) struct Failures {
 }
 
 impl Failures {
-    /// With pods that have ended since.
+    /// Adds pods that have ended since.
     pub(super) fn with(mut self, succeeded: &[Arc<Pod>], failed: &[Arc<Pod>]) -> Self {
         let latest = |pods: &[Arc<Pod>]| pods.iter().map(|pod| finished_at(pod)).max();
         if let Some(success) = latest(succeeded) {
@@ -31,13 +30,13 @@ impl Failures {
         self
     }
 
-    /// How long to wait.
+    /// The remaining backoff.
     pub(super) fn remaining(self, now: Timestamp) -> Duration {
         self.last.map_or(Duration::ZERO, |last| remaining(self.count, last, now))
     }
 }
 
-/// How long to wait after so many failures, of which the last was then.
+/// The remaining backoff after a number of failures.
 pub(super) fn remaining(failures: u32, last: Timestamp, now: Timestamp) -> Duration {
     if failures == 0 {
         return Duration::ZERO;
@@ -48,7 +47,7 @@ pub(super) fn remaining(failures: u32, last: Timestamp, now: Timestamp) -> Durat
     Duration::try_from(wait.saturating_sub(passed)).unwrap_or_default()
 }
 
-/// When a pod ended: its last container; or it was ready no longer; or its deletion was asked for; or it was made.
+/// When a pod ended: when its last container terminated, else when it became unready, was deleted or was created.
 pub(super) fn finished_at(pod: &Pod) -> Timestamp {
     let created = pod.metadata.creation_timestamp.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
     containers_finished_at(pod).or_else(|| unready_since(pod)).or_else(|| deleted_at(pod)).unwrap_or(created)
@@ -64,7 +63,7 @@ fn containers_finished_at(pod: &Pod) -> Option<Timestamp> {
     };
     let finished = |status: &ContainerStatus| Some(status.state.as_ref()?.terminated.as_ref()?.finished_at.as_ref()?.0);
     let mut latest = None;
-    // What runs beside the others from the start ends after them.
+    // Sidecars end after the regular containers.
     let beside = status.init_container_statuses.iter().flatten().filter(sidecar);
     for status in status.container_statuses.iter().flatten().chain(beside) {
         latest = latest.max(Some(finished(status)?));

@@ -1,4 +1,4 @@
-//! The conditions of a job: what it is heading for, and what has become of it.
+//! The conditions of a job.
 
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -6,9 +6,9 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::Time,
 };
 
-/// A condition of this moment that holds, or does not.
+/// A condition that starts now.
 pub(super) fn condition(type_: &str, holds: bool, reason: &str, message: &str, now: Timestamp) -> JobCondition {
-    // The API keeps whole seconds.
+    // The API has whole seconds only.
     let now = Time(Timestamp::from_second(now.as_second()).unwrap_or(now));
     JobCondition {
         type_: type_.to_owned(),
@@ -20,20 +20,20 @@ pub(super) fn condition(type_: &str, holds: bool, reason: &str, message: &str, n
     }
 }
 
-/// The same under another name, of this moment.
+/// A copy with another type that starts now.
 pub(super) fn renamed(from: &JobCondition, type_: &str, now: Timestamp) -> JobCondition {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     condition(type_, true, &text(&from.reason), &text(&from.message), now)
 }
 
-/// A condition that holds.
+/// Returns a condition that is true.
 pub(super) fn holding<'a>(job: &'a Job, type_: &str) -> Option<&'a JobCondition> {
     let conditions = job.status.as_ref()?.conditions.as_ref()?;
     conditions.iter().find(|condition| condition.type_ == type_ && condition.status == "True")
 }
 
-/// Puts a condition in its place, unless it is there in these words. One that does not hold and never did is left out.
-/// Answers whether anything changed.
+/// Sets a condition, unless it is unchanged. A false condition that never existed is not added. Returns whether
+/// anything changed.
 pub(super) fn ensure(conditions: &mut Option<Vec<JobCondition>>, new: JobCondition) -> bool {
     let present = conditions.iter_mut().flatten().find(|condition| condition.type_ == new.type_);
     match present {
@@ -52,7 +52,7 @@ pub(super) fn ensure(conditions: &mut Option<Vec<JobCondition>>, new: JobConditi
     }
 }
 
-/// What a job ended with: `Complete` or `Failed`.
+/// The final condition of a job: `Complete` or `Failed`.
 pub(super) fn end(job: &Job) -> Option<&JobCondition> {
     let conditions = job.status.as_ref()?.conditions.as_ref()?;
     conditions

@@ -2,12 +2,12 @@
 
 use std::{collections::BTreeSet, fmt};
 
-/// Indexes as intervals in order, none of which touches the next.
+/// Indexes as sorted, non-adjacent intervals.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Indexes(Vec<(i64, i64)>);
 
 impl Indexes {
-    /// What a text names, as far as it is below `completions`. What cannot be read is passed over.
+    /// Parses indexes below `completions`. Invalid parts are skipped.
     pub(super) fn parse(text: &str, completions: i64) -> Self {
         let mut intervals: Vec<(i64, i64)> = Vec::new();
         for part in text.split(',').filter(|part| !part.is_empty()) {
@@ -29,12 +29,12 @@ impl Indexes {
         Self(intervals)
     }
 
-    /// With more indexes.
+    /// Adds indexes.
     pub(super) fn with(&self, indexes: &BTreeSet<i64>) -> Self {
         self.merged(&Self(indexes.iter().map(|index| (*index, *index)).collect()))
     }
 
-    /// Both together.
+    /// The union of two sets.
     pub(super) fn merged(&self, other: &Self) -> Self {
         let mut all: Vec<(i64, i64)> = self.0.iter().chain(&other.0).copied().collect();
         all.sort_unstable();
@@ -48,23 +48,22 @@ impl Indexes {
         Self(merged)
     }
 
-    /// How many.
+    /// The number of indexes.
     pub(super) fn total(&self) -> i64 {
         self.0.iter().map(|(first, last)| last - first + 1).sum()
     }
 
-    /// Whether there are none.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether one is among them.
+    /// Whether an index is in the set.
     pub(super) fn has(&self, index: i64) -> bool {
         let place = self.0.partition_point(|(_, last)| *last < index);
         self.0.get(place).is_some_and(|(first, _)| *first <= index)
     }
 
-    /// How many of them are also in another set.
+    /// The size of the intersection with another set.
     pub(super) fn common(&self, other: &Self) -> i64 {
         let (mut count, mut here, mut there) = (0, 0, 0);
         while let (Some(one), Some(two)) = (self.0.get(here), other.0.get(there)) {
@@ -79,7 +78,7 @@ impl Indexes {
         count
     }
 
-    /// The first `count` below `completions` that are not among them.
+    /// The first `count` indexes below `completions` that are not in the set.
     pub(super) fn first_absent(&self, count: usize, completions: i64) -> Vec<i64> {
         let mut absent = Vec::with_capacity(count.min(1024));
         let mut candidate = 0;

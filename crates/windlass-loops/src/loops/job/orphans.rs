@@ -1,4 +1,4 @@
-//! Pods that no job counts any more: their finalizer would keep them for ever.
+//! Pods that are no longer counted by a job: their finalizer would keep them forever.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use windlass::{
 
 use super::{conditions, pods::release_one, template::is_managed_elsewhere, view::has_finalizer};
 
-/// Takes the finalizer off pods whose job is gone or has ended, or who have lost it.
+/// Removes the finalizer from pods whose job is deleted or has finished, or which no longer belong to it.
 pub(super) fn controller() -> Controller<Pod> {
     crate::loops::controller::<Pod>("job-controller-orphan-pods", reconcile)
         .filter(filter::object(has_finalizer))
@@ -21,7 +21,7 @@ pub(super) fn controller() -> Controller<Pod> {
         .concurrency(5)
 }
 
-/// The pods that a job leaves behind, if it is gone or has ended.
+/// The pods of a deleted or finished job.
 fn left_behind(job: &Job, ctx: &Context) -> Vec<ObjectKey> {
     let present = ctx.get::<Job>(&ObjectKey::of(job)).ok().flatten();
     let counts = |present: Arc<Job>| present.metadata.uid == job.metadata.uid && conditions::end(&present).is_none();
@@ -42,7 +42,7 @@ async fn reconcile(pod: Arc<Pod>, ctx: Context) -> Result<Action> {
 async fn is_orphan(pod: &Pod, ctx: &Context) -> Result<bool> {
     let Some(owner) = controller_of(&pod.metadata) else { return Ok(true) };
     if owner.kind != "Job" || owner.api_version != "batch/v1" {
-        // Somebody else uses the finalizer: it is not for this loop to say what for.
+        // Another controller uses the finalizer: leave it alone.
         return Ok(false);
     }
     let key = ObjectKey::namespaced(pod.metadata.namespace.as_deref().unwrap_or_default(), &owner.name);

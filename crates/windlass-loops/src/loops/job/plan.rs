@@ -1,4 +1,4 @@
-//! What to do about the pods of a job that goes on.
+//! The changes to the pods of an unfinished job.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -10,30 +10,29 @@ use super::{
 };
 use crate::pods::{is_terminating, phase, rank_alone};
 
-/// How many pods are made or removed at once.
+/// Maximum number of pods created or deleted per reconciliation.
 const MOST: usize = 500;
 
-/// What to do about the pods. Never both at a time: removing comes first.
+/// The next change to the pods. Never both at a time: deletion comes first.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// Nothing.
     Nothing,
-    /// Nothing yet: pods are to be made, but not before this time has passed.
+    /// Pods have to be created, but not before this time has passed.
     Wait(Duration),
-    /// These are too many.
+    /// Surplus pods to delete.
     Remove(Vec<Arc<Pod>>),
-    /// These are missing: pods for these indexes, or without one.
+    /// Pods to create, with or without an index.
     Make(Vec<Option<i64>>),
 }
 
-/// What to do next.
+/// Decides the next step.
 pub(super) fn plan(view: &View) -> Step {
     if view.is_suspended() {
         return remove(too_many(view, view.active.len()));
     }
     let (active, parallelism) = (long(view.active.len()), i64::from(view.spec().parallelism.unwrap_or(1)));
     let wanted = match view.spec().completions {
-        // Without a number to complete, the first success is enough: those that run, may.
+        // Without `completions`, the first success is enough: running pods may finish.
         None if view.succeeded > 0 => active,
         None => parallelism,
         Some(completions) => (i64::from(completions) - view.succeeded).min(parallelism).max(0),
@@ -66,7 +65,7 @@ fn make(indexes: Vec<i64>) -> Step {
     if indexes.is_empty() { Step::Nothing } else { Step::Make(indexes.into_iter().map(Some).collect()) }
 }
 
-/// Those of the missing indexes whose wait is over; or how long the first of them waits.
+/// The missing indexes whose backoff is over, or the shortest remaining backoff.
 fn each_in_its_time(view: &View, indexed: &Indexed, missing: usize) -> Step {
     let wait = |index: &i64| {
         let Some(pod) = indexed.replaced.get(index) else { return Duration::ZERO };
@@ -81,7 +80,7 @@ fn each_in_its_time(view: &View, indexed: &Indexed, missing: usize) -> Step {
     }
 }
 
-/// The first indexes that nobody works on.
+/// The first indexes without an active pod.
 fn pending(view: &View, indexed: &Indexed, count: usize) -> Vec<i64> {
     let indexes =
         |pods: &mut dyn Iterator<Item = &Arc<Pod>>| -> BTreeSet<i64> { pods.filter_map(|pod| index_of(pod)).collect() };
@@ -96,7 +95,7 @@ fn pending(view: &View, indexed: &Indexed, count: usize) -> Vec<i64> {
     taken.first_absent(count, indexed.completions)
 }
 
-/// The pods to remove: at least so many, and all but one of each index, and those of no index of the job.
+/// The pods to delete: at least `at_least`, all but one per index, and those with an invalid index.
 fn too_many(view: &View, at_least: usize) -> Vec<Arc<Pod>> {
     let mut left = view.active.clone();
     let mut surplus = Vec::new();
@@ -104,7 +103,7 @@ fn too_many(view: &View, at_least: usize) -> Vec<Arc<Pod>> {
         let completions = i64::from(view.spec().completions.unwrap_or_default());
         rank_alone(&mut left);
         let mut seen = BTreeSet::new();
-        // The last in the ranking of each index stays.
+        // The last pod of each index in the ranking is kept.
         let mut kept: Vec<_> = Vec::with_capacity(left.len());
         for pod in left.into_iter().rev() {
             match index_of(&pod) {

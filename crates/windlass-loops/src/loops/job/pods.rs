@@ -1,4 +1,4 @@
-//! Making pods of a job, removing them and letting them go.
+//! Creating and deleting the pods of a job, and removing their finalizers.
 
 use std::{future::Future, sync::Arc};
 
@@ -21,26 +21,26 @@ use crate::{
     pods::is_ready,
 };
 
-/// How many requests are under way at a time.
+/// Number of concurrent requests.
 const AT_ONCE: usize = 16;
 
-/// What became of pods that were to be removed.
+/// The result of deleting pods.
 #[derive(Default)]
 pub(super) struct Removed {
-    /// How many are gone or about to go.
+    /// Number of pods that are deleted or terminating.
     pub(super) count: i32,
-    /// How many of them were ready.
+    /// Number of ready pods among them.
     pub(super) ready: i32,
-    /// What went wrong with the others.
+    /// The first error of the others.
     pub(super) error: Option<Error>,
 }
 
-/// Deletes pods that are still to be counted.
+/// Deletes pods that still have to be counted.
 pub(super) async fn delete(ctx: &Context, job: &Job, pods: &[Arc<Pod>]) -> Removed {
     remove(ctx, job, pods, false).await
 }
 
-/// Deletes pods that are not to be counted.
+/// Deletes pods that are not counted.
 pub(super) async fn release_and_delete(ctx: &Context, job: &Job, pods: &[Arc<Pod>]) -> Removed {
     remove(ctx, job, pods, true).await
 }
@@ -77,7 +77,7 @@ async fn remove(ctx: &Context, job: &Job, pods: &[Arc<Pod>], release: bool) -> R
     removed
 }
 
-/// Takes the finalizer off pods. Answers the uids of those that have it no longer, and what went wrong with the others.
+/// Removes the finalizer from pods. Returns the UIDs of those without it, and the first error of the others.
 pub(super) async fn release(ctx: &Context, pods: &[Arc<Pod>]) -> (Vec<String>, Option<Error>) {
     let releases = pods.iter().map(|pod| {
         let (ctx, pod) = (ctx.clone(), Arc::clone(pod));
@@ -96,7 +96,7 @@ pub(super) async fn release(ctx: &Context, pods: &[Arc<Pod>]) -> (Vec<String>, O
     (released, failed)
 }
 
-/// Takes the finalizer off a pod, if it is there and has it.
+/// Removes the finalizer from a pod, if it exists and has it.
 pub(super) async fn release_one(ctx: &Context, pod: &Arc<Pod>) -> Result<(), ContextError> {
     if !has_finalizer(pod) {
         return Ok(());
@@ -108,8 +108,8 @@ pub(super) async fn release_one(ctx: &Context, pod: &Arc<Pod>) -> Result<(), Con
     }
 }
 
-/// Makes pods: one, then two, then four, so that what is refused is not asked for too often. Answers how many are
-/// there, and what went wrong.
+/// Creates pods in batches of one, two, four and so on, so that a rejected request is not repeated too often. Returns
+/// the number of created pods, and the first error.
 pub(super) async fn make(ctx: &Context, view: &View, indexes: &[Option<i64>]) -> Result<(i32, Option<Error>)> {
     let owner = owner::controller_reference(&view.job)?;
     let (mut made, mut failed, mut left, mut batch) = (0, None, indexes, 1);
@@ -126,7 +126,7 @@ pub(super) async fn make(ctx: &Context, view: &View, indexes: &[Option<i64>]) ->
                     let name = pod.metadata.name.as_deref().unwrap_or_default();
                     ctx.event(&view.job).normal("SuccessfulCreate", &format!("Created pod: {name}"));
                 }
-                // All others would be refused as well, and nobody has to know.
+                // All others would be rejected as well, which is not worth reporting.
                 Err(error) if is_namespace_terminating(&error) => return Ok((made, failed)),
                 Err(error) => {
                     ctx.event(&view.job)

@@ -1,4 +1,4 @@
-//! What a job says about failures and successes of its pods.
+//! Pod failure policies and success policies.
 
 use k8s_openapi::api::{
     batch::v1::{PodFailurePolicy, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyRule, SuccessPolicy},
@@ -7,27 +7,27 @@ use k8s_openapi::api::{
 
 use super::indexes::Indexes;
 
-/// What a failed pod means.
+/// The consequence of a failed pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// A failure like any other.
+    /// It counts as a failure.
     Counts,
-    /// None that counts.
+    /// It is ignored.
     Ignored,
-    /// The failure of its index, whatever it has been through before.
+    /// Its index fails, regardless of the backoff limit.
     FailsIndex,
-    /// The failure of the job, in these words.
+    /// The job fails, with this message.
     FailsJob(String),
 }
 
 impl Failure {
-    /// Whether it counts towards the limits.
+    /// Whether it counts towards the backoff limits.
     pub(super) fn counts(&self) -> bool {
         *self != Self::Ignored
     }
 }
 
-/// What a failed pod means by the first rule that fits it.
+/// The consequence of a failed pod, by the first matching rule.
 pub(super) fn judge(policy: Option<&PodFailurePolicy>, pod: &Pod) -> Failure {
     let Some(policy) = policy else { return Failure::Counts };
     for (place, rule) in policy.rules.iter().enumerate() {
@@ -43,7 +43,7 @@ pub(super) fn judge(policy: Option<&PodFailurePolicy>, pod: &Pod) -> Failure {
     Failure::Counts
 }
 
-/// Why a rule fits a pod, if it does.
+/// Returns the message for a rule that matches a pod, or `None`.
 fn fits(rule: &PodFailurePolicyRule, pod: &Pod) -> Option<String> {
     let status = pod.status.as_ref()?;
     let name = pod.metadata.name.as_deref().unwrap_or_default();
@@ -65,7 +65,7 @@ fn fits(rule: &PodFailurePolicyRule, pod: &Pod) -> Option<String> {
     Some(format!("Pod {namespace}/{name} has condition {}", condition.type_))
 }
 
-/// The code that a container ended with, if it is one of those that are meant.
+/// The exit code of a container, if it matches the requirement.
 fn matching_code(container: &ContainerStatus, codes: &PodFailurePolicyOnExitCodesRequirement) -> Option<i32> {
     let code = container.state.as_ref()?.terminated.as_ref()?.exit_code;
     if code == 0 || codes.container_name.as_ref().is_some_and(|name| *name != container.name) {
@@ -79,7 +79,7 @@ fn matching_code(container: &ContainerStatus, codes: &PodFailurePolicyOnExitCode
     }
 }
 
-/// Why enough indexes have succeeded, if they have.
+/// Returns the message for a fulfilled success policy, or `None`.
 pub(super) fn succeeded(policy: Option<&SuccessPolicy>, completions: i64, succeeded: &Indexes) -> Option<String> {
     if succeeded.is_empty() {
         return None;
@@ -156,7 +156,7 @@ mod tests {
         check(json!([{"succeededIndexes": "0-2", "succeededCount": 2}]), "2-9", None);
         check(json!([{"succeededIndexes": "9"}, {"succeededCount": 2}]), "2,3", Some("Matched rules at index 1"));
         check(json!([{"succeededCount": 1}]), "", None);
-        // An index that the job does not have cannot be asked for.
+        // A job without this index cannot require it.
         check(json!([{"succeededIndexes": "20"}]), "0-9", None);
     }
 }

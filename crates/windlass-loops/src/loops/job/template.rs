@@ -11,12 +11,12 @@ use k8s_openapi::{
 use super::view::{FAILURES, FINALIZER, IGNORED_FAILURES, INDEX, View, is_indexed, number};
 use crate::pods::{from_template, name_prefix};
 
-/// What containers read their index from.
+/// The variable with the completion index.
 const VARIABLE: &str = "JOB_COMPLETION_INDEX";
-/// The longest prefix that the server makes a name of without cutting it.
+/// Longest prefix that the server does not truncate when it generates a name.
 const LONGEST_PREFIX: usize = 58;
 
-/// A pod of a job, for an index if it has them.
+/// Creates a pod of a job, with an index if the job is indexed.
 pub(super) fn pod(view: &View, index: Option<i64>, owner: OwnerReference) -> Pod {
     let job = &view.job;
     let name = job.metadata.name.as_deref().unwrap_or_default();
@@ -50,7 +50,7 @@ pub(super) fn pod(view: &View, index: Option<i64>, owner: OwnerReference) -> Pod
     pod
 }
 
-/// The failures of an index, of those that count and of those that do not.
+/// The failure counts of an index: counted and ignored failures.
 fn inherited(view: &View, index: i64) -> (i32, i32) {
     let Some(before) = view.indexed.as_ref().and_then(|indexed| indexed.replaced.get(&index)) else { return (0, 0) };
     let (failures, ignored) = (number(before, FAILURES), number(before, IGNORED_FAILURES));
@@ -74,7 +74,7 @@ fn add_variable(container: &mut Container) {
     });
 }
 
-/// The beginning of a pod's name, in which the index is never cut off.
+/// The prefix of a pod's name, in which the index is never truncated.
 fn indexed_prefix(name: &str, index: i64) -> String {
     let end = format!("-{index}-");
     let most = LONGEST_PREFIX.saturating_sub(end.len());
@@ -82,7 +82,7 @@ fn indexed_prefix(name: &str, index: i64) -> String {
     format!("{name}{end}")
 }
 
-/// Whether somebody else than this loop takes care of a job.
+/// Whether another controller manages a job.
 pub(super) fn is_managed_elsewhere(job: &Job) -> bool {
     let manager = job.spec.as_ref().and_then(|spec| spec.managed_by.as_deref());
     manager.is_some_and(|manager| manager != "kubernetes.io/job-controller")

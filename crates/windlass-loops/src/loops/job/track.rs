@@ -1,7 +1,7 @@
-//! Counting pods that have ended, each once, whatever happens in between.
+//! Counting each terminated pod exactly once, despite interruptions.
 //!
-//! A pod keeps its finalizer until the status lists its uid as uncounted (or its index as completed); the uid leaves
-//! that list, and the counters grow, when the finalizer is gone.
+//! A pod keeps its finalizer until the status lists its UID as uncounted (or its index as completed). The UID leaves
+//! the list, and the counters grow, once the finalizer is removed.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -16,23 +16,23 @@ use super::{
 };
 use crate::pods::phase;
 
-/// How many uids the status lists, so that it stays small.
+/// Maximum number of UIDs in the status, to keep it small.
 const MOST: usize = 500;
 
-/// What to do about pods that have ended.
+/// What to do with terminated pods.
 #[derive(Debug, Default)]
 pub(super) struct Tracking {
-    /// Those that lose their finalizer once the status is written.
+    /// Pods that lose their finalizer once the status is written.
     pub(super) release: Vec<Arc<Pod>>,
-    /// The uids of all that have it.
+    /// UIDs of all pods with the finalizer.
     pub(super) held: HashSet<String>,
     /// Whether the status has to be written first.
     pub(super) flush: bool,
-    /// Whether there are more than fit into the status.
+    /// Whether there are more pods than fit into the status.
     pub(super) full: bool,
 }
 
-/// Lists what has ended in the status, and puts what the job is heading for there.
+/// Lists terminated pods in the status, and sets the condition that announces the outcome.
 pub(super) fn track(view: &mut View, mut flush: bool) -> Tracking {
     let mut pods = view.pods.clone();
     if is_indexed(view.spec()) {
@@ -88,7 +88,7 @@ pub(super) fn track(view: &mut View, mut flush: bool) -> Tracking {
     tracking
 }
 
-/// Whether a pod is needed no longer for counting.
+/// Whether a pod is no longer needed for counting.
 fn may_release(view: &View, pod: &Pod) -> bool {
     if view.job.metadata.deletion_timestamp.is_some() || view.finished.is_some() || phase(pod) == "Succeeded" {
         return true;
@@ -113,7 +113,7 @@ fn write_indexes(view: &mut View, new: &BTreeSet<i64>) -> bool {
     changed
 }
 
-/// Says what the job is heading for before pods are let go, and makes of it what it will be then.
+/// Sets the condition that announces the outcome before finalizers are removed, and derives the final one.
 fn write_target(view: &mut View) -> bool {
     let now = view.now;
     let Some(finished) = view.finished.take() else { return false };
@@ -132,7 +132,7 @@ fn write_target(view: &mut View) -> bool {
     is_new
 }
 
-/// Counts those of the listed pods that have no finalizer any more. Answers whether there were any.
+/// Counts listed pods without a finalizer. Returns whether there were any.
 pub(super) fn settle(status: &mut JobStatus, held: &HashSet<String>) -> bool {
     let uncounted = status.uncounted_terminated_pods.get_or_insert_default();
     let mut changed = false;
@@ -153,7 +153,7 @@ pub(super) fn settle(status: &mut JobStatus, held: &HashSet<String>) -> bool {
     changed
 }
 
-/// Ends the job, if all is counted and no pod is about to go. Answers whether it has ended.
+/// Finishes the job if everything is counted and no pod is terminating. Returns whether it has finished.
 pub(super) fn end(view: &mut View) -> bool {
     let (succeeded, failed) = view.uncounted();
     if !succeeded.is_empty() || !failed.is_empty() || view.terminating > 0 {
@@ -167,13 +167,13 @@ pub(super) fn end(view: &mut View) -> bool {
     true
 }
 
-/// Says whether a job is suspended. Answers what is new about it, in a word.
+/// Sets or clears the suspension of a job. Returns the reason of the event, if it changed.
 pub(super) fn suspension(view: &mut View) -> Option<&'static str> {
     let now = view.now;
     if view.is_suspended() {
         let suspended = condition("Suspended", true, "JobSuspended", "Job suspended", now);
         return ensure(&mut view.status().conditions, suspended).then(|| {
-            // Its time begins anew when it goes on.
+            // Its deadline starts again when it is resumed.
             view.status().start_time = None;
             "Suspended"
         });

@@ -1,4 +1,4 @@
-//! A job and its pods as one look finds them: what is counted, and whether the job has to end.
+//! A job and its pods as observed: counters, and whether the job has to finish.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,33 +23,33 @@ use super::{
 };
 use crate::pods::{is_active, is_ready, is_terminating, phase};
 
-/// What pods have that are not counted yet.
+/// Finalizer of pods that are not counted yet.
 pub(super) const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
-/// Which index a pod works on.
+/// Annotation with the index of a pod.
 pub(super) const INDEX: &str = "batch.kubernetes.io/job-completion-index";
-/// How often the index of a pod has failed before it, and how often that was ignored.
+/// Annotations with the failures of a pod's index before it: counted and ignored ones.
 pub(super) const FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
 pub(super) const IGNORED_FAILURES: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 
-/// One look at a job.
+/// The observed state of a job.
 pub(super) struct View {
     /// The job; its status changes on the way.
     pub(super) job: Job,
     pub(super) pods: Vec<Arc<Pod>>,
     pub(super) now: Timestamp,
-    /// Pods that have not ended and are not about to.
+    /// Pods that have neither ended nor are terminating.
     pub(super) active: Vec<Arc<Pod>>,
     pub(super) ready: i32,
     pub(super) terminating: i32,
-    /// All that have succeeded, counted or not.
+    /// All succeeded pods, counted or not.
     pub(super) succeeded: i64,
-    /// The indexes, if it has them.
+    /// The indexes of an indexed job.
     pub(super) indexed: Option<Indexed>,
-    /// The failures since the last success, these included.
+    /// The failures since the last success, including these.
     pub(super) failures: Failures,
-    /// What the job ends with.
+    /// The outcome of the job.
     pub(super) finished: Option<JobCondition>,
-    /// When the time of the job is up.
+    /// When the active deadline of the job ends.
     pub(super) deadline: Option<Duration>,
 }
 
@@ -57,18 +57,19 @@ pub(super) struct View {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Indexed {
     pub(super) completions: i64,
-    /// As the status has them.
+    /// The completed indexes in the status.
     pub(super) counted: Indexes,
-    /// With those whose pods are not counted yet.
+    /// The completed indexes, including those of uncounted pods.
     pub(super) succeeded: Indexes,
-    /// Where each index has a limit of its own.
+    /// The failed indexes, if there is a limit per index.
     pub(super) failed: Option<Indexes>,
-    /// The last failed pod of each index that needs another: it is kept until that is there, which inherits its count.
+    /// The last failed pod of each index that needs a new one: it is kept until the new one exists, which inherits its
+    /// failure count.
     pub(super) replaced: BTreeMap<i64, Arc<Pod>>,
 }
 
 impl View {
-    /// Looks at a job, its pods and its failures so far.
+    /// Evaluates a job, its pods and its failures so far.
     pub(super) fn new(job: &Job, pods: Vec<Arc<Pod>>, failures: Failures, now: Timestamp) -> Self {
         let mut job = job.clone();
         let active: Vec<_> = pods.iter().filter(|pod| is_active(pod)).cloned().collect();
@@ -93,14 +94,14 @@ impl View {
     }
 
     pub(super) fn spec(&self) -> &JobSpec {
-        self.job.spec.as_ref().expect("a job must have a specification")
+        self.job.spec.as_ref().expect("a job must have a spec")
     }
 
     pub(super) fn status(&mut self) -> &mut JobStatus {
         self.job.status.get_or_insert_default()
     }
 
-    /// The uids of pods that the status knows of but has not counted: succeeded and failed.
+    /// The UIDs of succeeded and failed pods that the status lists as uncounted.
     pub(super) fn uncounted(&self) -> (BTreeSet<&str>, BTreeSet<&str>) {
         let uncounted = self.job.status.as_ref().and_then(|status| status.uncounted_terminated_pods.as_ref());
         let Some(uncounted) = uncounted else { return Default::default() };
@@ -114,18 +115,18 @@ impl View {
         self.spec().suspend == Some(true)
     }
 
-    /// Whether each index has a limit of its own.
+    /// Whether there is a limit per index.
     pub(super) fn limits_each_index(&self) -> bool {
         self.spec().backoff_limit_per_index.is_some()
     }
 
-    /// Whether pods are replaced only when they have ended.
+    /// Whether pods are replaced only when they have failed, by the replacement policy or because of a failure policy.
     pub(super) fn replaces_only_failed(&self) -> bool {
         self.spec().pod_replacement_policy.as_deref() == Some("Failed") || self.spec().pod_failure_policy.is_some()
     }
 
-    /// Whether a pod counts as failed. One that is being deleted does, as it may never say how it ended, unless the job
-    /// wants to know.
+    /// Whether a pod counts as failed. A terminating pod does, because it may never report how it ended, unless pods
+    /// are replaced only when they have failed.
     pub(super) fn is_failed(&self, pod: &Pod) -> bool {
         match phase(pod) {
             "Failed" => true,
@@ -134,7 +135,7 @@ impl View {
         }
     }
 
-    /// What the failure of a pod means.
+    /// The consequence of a failed pod.
     pub(super) fn judge(&self, pod: &Pod) -> Failure {
         judge(self.spec().pod_failure_policy.as_ref(), pod)
     }
@@ -161,7 +162,7 @@ impl View {
         self.look_at_indexes();
     }
 
-    /// Pods with the finalizer and a valid index that are not among those known, and pass.
+    /// Pods with the finalizer and a valid index that are not in `known` and satisfy the predicate.
     fn uncounted_pods(&self, known: &BTreeSet<&str>, passes: impl Fn(&Pod) -> bool) -> Vec<Arc<Pod>> {
         let valid = |pod: &&Arc<Pod>| {
             has_finalizer(pod)
@@ -172,13 +173,13 @@ impl View {
         self.pods.iter().filter(valid).cloned().collect()
     }
 
-    /// Whether a pod has an index of the job, or needs none.
+    /// Whether a pod has a valid index, or needs none.
     pub(super) fn has_valid_index(&self, pod: &Pod) -> bool {
         let completions = self.spec().completions.unwrap_or_default().into();
         !is_indexed(self.spec()) || index_of(pod).is_some_and(|index| index < completions)
     }
 
-    /// What an earlier look has found the job to end with.
+    /// The outcome that was decided earlier.
     fn decided_before(&self) -> Option<JobCondition> {
         if let Some(met) = holding(&self.job, "SuccessCriteriaMet") {
             return Some(met.clone());
@@ -187,7 +188,7 @@ impl View {
         Some(renamed(target, "Failed", self.now))
     }
 
-    /// Why the job has to fail, if it has to; but for its indexes.
+    /// Why the job has to fail, apart from its indexes.
     fn fails(&mut self, failed: i64) -> Option<JobCondition> {
         let target = |reason, message: &str| Some(condition("FailureTarget", true, reason, message, self.now));
         let message = self.pods.iter().filter(|pod| self.is_failed(pod)).find_map(|pod| match self.judge(pod) {
@@ -211,7 +212,7 @@ impl View {
         None
     }
 
-    /// Whether containers that are restarted in place have been too often.
+    /// Whether containers have been restarted in place too often.
     fn has_restarted_too_often(&self, limit: i32) -> bool {
         let template = self.spec().template.spec.as_ref();
         if template.and_then(|spec| spec.restart_policy.as_deref()) != Some("OnFailure") {
@@ -295,7 +296,7 @@ impl View {
     }
 }
 
-/// Whether the pods of a job have indexes.
+/// Whether a job is indexed.
 pub(super) fn is_indexed(spec: &JobSpec) -> bool {
     spec.completion_mode.as_deref() == Some("Indexed")
 }
@@ -305,24 +306,24 @@ pub(super) fn has_finalizer(pod: &Pod) -> bool {
     pod.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER)
 }
 
-/// The index of a pod, if it has one that makes sense.
+/// The index of a pod, if it has a valid one.
 pub(super) fn index_of(pod: &Pod) -> Option<i64> {
     let index = pod.metadata.annotations.as_ref()?.get(INDEX)?.parse().ok()?;
     (index >= 0).then_some(index)
 }
 
-/// A count that a pod has in an annotation; 0 if it makes no sense.
+/// A number in an annotation of a pod; 0 if it is invalid.
 pub(super) fn number(pod: &Pod, annotation: &str) -> i32 {
     let text = pod.metadata.annotations.as_ref().and_then(|annotations| annotations.get(annotation));
     text.and_then(|text| text.parse().ok()).filter(|number| *number >= 0).unwrap_or_default()
 }
 
-/// How often the index of a pod has failed before it, in any way.
+/// The failures of a pod's index before it, counted or ignored.
 pub(super) fn all_failures(pod: &Pod) -> i32 {
     number(pod, FAILURES).saturating_add(number(pod, IGNORED_FAILURES))
 }
 
-/// A time as the API keeps it.
+/// A time in whole seconds, as in the API.
 pub(super) fn seconds(time: Timestamp) -> Time {
     Time(Timestamp::from_second(time.as_second()).unwrap_or(time))
 }

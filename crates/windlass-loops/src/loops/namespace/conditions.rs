@@ -1,4 +1,4 @@
-//! What the status of a namespace says about its contents: pure.
+//! The conditions of a terminating namespace: pure.
 
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -8,7 +8,7 @@ use k8s_openapi::{
 
 use super::contents::Contents;
 
-/// Something that may keep a namespace: its name, and how to say that it does not.
+/// A possible obstacle to the deletion: its condition, and the message if there is none.
 struct Hindrance {
     name: &'static str,
     absent: (&'static str, &'static str),
@@ -44,7 +44,7 @@ const HINDRANCES: [Hindrance; 5] = [
     },
 ];
 
-/// Brings the conditions up to date. True if that changed one.
+/// Updates the conditions. Returns whether one changed.
 pub(super) fn update(status: &mut NamespaceStatus, contents: &Contents, now: Timestamp) -> bool {
     let conditions = status.conditions.get_or_insert_default();
     let mut changed = false;
@@ -78,7 +78,7 @@ pub(super) fn update(status: &mut NamespaceStatus, contents: &Contents, now: Tim
     changed
 }
 
-/// What there is to say, in the order of [`HINDRANCES`].
+/// The messages, in the order of [`HINDRANCES`].
 fn messages(contents: &Contents) -> [Option<String>; 5] {
     let mut failures = contents.failures.clone();
     failures.sort();
@@ -86,7 +86,7 @@ fn messages(contents: &Contents) -> [Option<String>; 5] {
         .then(|| format!("Failed to delete all resource types, {} remaining: {}", failures.len(), failures.join(", ")));
     let mut resources = Vec::new();
     let mut finalizers = Vec::new();
-    // While pods are left, the real one does not count.
+    // While pods remain, other objects are not counted, as in kube-controller-manager.
     if !contents.only_pods {
         let one = |(resource, count): &(kube::core::ApiResource, usize)| {
             format!("{}.{} has {count} resource instances", resource.plural, resource.group)
@@ -100,7 +100,7 @@ fn messages(contents: &Contents) -> [Option<String>; 5] {
     let listed = |text: &str, items: Vec<String>| (!items.is_empty()).then(|| format!("{text}: {}", items.join(", ")));
     [
         contents.discovery_failure.clone(),
-        // Versions come apart from groups here, so there is nothing to parse.
+        // Group and version arrive separately, so there is nothing to parse.
         None,
         failed,
         listed("Some resources are remaining", resources),

@@ -1,4 +1,4 @@
-//! Deleting what is in a namespace.
+//! Deleting the contents of a namespace.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,30 +12,30 @@ use kube::{
 
 use crate::discovery::{Served, ServedResource};
 
-/// How long finalizers are thought to take, in seconds.
+/// Estimated duration of finalizers, in seconds.
 const FINALIZERS_TAKE: i64 = 15;
 
-/// Resources that are looked at at once.
+/// Number of resources that are processed at the same time.
 const AT_ONCE: usize = 8;
 
-/// What has become of the contents of a namespace.
+/// The result of deleting the contents of a namespace.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
-    /// What could not be found out about what there is.
+    /// Why discovery was incomplete.
     pub(super) discovery_failure: Option<String>,
-    /// What could not be deleted, and why.
+    /// Failed deletions.
     pub(super) failures: Vec<String>,
-    /// Whether pods are left, and nothing else has been looked at.
+    /// Whether pods remain and nothing else has been processed.
     pub(super) only_pods: bool,
-    /// What is left, by resource.
+    /// Number of remaining objects, by resource.
     pub(super) remaining: Vec<(ApiResource, usize)>,
-    /// Finalizers on what is left, with the number of objects.
+    /// Number of remaining objects, by finalizer.
     pub(super) finalizers: BTreeMap<String, usize>,
-    /// How many seconds the rest may take; 0 for nothing to wait for.
+    /// Estimated seconds until the rest is deleted; 0 if there is nothing to wait for.
     pub(super) estimate: i64,
 }
 
-/// What is left of a resource.
+/// The remaining objects of a resource.
 #[derive(Default)]
 struct Rest {
     count: usize,
@@ -83,7 +83,7 @@ impl Contents {
         contents
     }
 
-    /// Whether something is left.
+    /// Whether anything remains.
     pub(super) fn remain(&self) -> bool {
         !self.remaining.is_empty()
     }
@@ -92,7 +92,7 @@ impl Contents {
         self.remaining.iter().map(|(resource, _)| resource)
     }
 
-    /// Why this is to be tried again.
+    /// Why the deletion has to be retried.
     pub(super) fn error(&self) -> Option<String> {
         let all: Vec<&str> = self.discovery_failure.iter().chain(&self.failures).map(String::as_str).collect();
         (!all.is_empty()).then(|| all.join(", "))
@@ -113,7 +113,7 @@ impl Contents {
 async fn delete_all(client: &Client, namespace: &str, one: &ServedResource, age: i64) -> Rest {
     let mut rest = Rest::default();
     if let Err(error) = try_delete_all(client, namespace, one, age, &mut rest).await {
-        // What is not served any more, or cannot be deleted, is no reason to keep a namespace.
+        // A resource that is no longer served or does not support deletion does not keep a namespace.
         let unsupported = matches!(&error, kube::Error::Api(status) if matches!(status.code, 404 | 405));
         if !unsupported {
             rest.failure = Some(message(&error));
@@ -177,7 +177,7 @@ async fn delete_one(api: &Api<DynamicObject>, name: &str, params: &DeleteParams)
     }
 }
 
-/// The longest time that pods which still run may take to end.
+/// The longest grace period of the pods that still run.
 fn longest_grace(pods: &[Pod]) -> i64 {
     let runs = |pod: &&Pod| {
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
@@ -187,7 +187,7 @@ fn longest_grace(pods: &[Pod]) -> i64 {
     pods.iter().filter(runs).filter_map(grace).fold(0, i64::max)
 }
 
-/// In the words of clients whose discovery is not complete.
+/// The message of clients with incomplete discovery.
 fn incomplete(unknown: &[String]) -> String {
     let mut groups: Vec<String> =
         unknown.iter().map(|version| format!("{version}: stale GroupVersion discovery: {version}")).collect();

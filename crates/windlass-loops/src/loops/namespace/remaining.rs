@@ -1,4 +1,4 @@
-//! Waiting until what is left in a namespace is gone.
+//! Waiting until the remaining objects of a namespace are deleted.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,7 +17,7 @@ use windlass::{
     watch::{self, Change, WatchOptions},
 };
 
-/// Namespaces that are waited for. Watches end with this.
+/// Namespaces that are being waited for. Dropping this ends the watches.
 pub(super) struct Waiting {
     trigger: Trigger,
     namespaces: Mutex<HashMap<String, Watching>>,
@@ -36,7 +36,7 @@ impl Waiting {
         Self { trigger, namespaces: Mutex::default() }
     }
 
-    /// Asks for a reconcile of a namespace when nothing is left in it of these resources.
+    /// Triggers a reconciliation of a namespace when no objects of these resources remain.
     pub(super) fn wait_for<'a>(
         &self,
         client: &Client,
@@ -53,7 +53,7 @@ impl Waiting {
         self.namespaces.lock().insert(namespace.to_owned(), Watching(watching.abort_handle()));
     }
 
-    /// Waits for a namespace no longer.
+    /// Stops waiting for a namespace.
     pub(super) fn forget(&self, namespace: &str) {
         self.namespaces.lock().remove(namespace);
     }

@@ -1,7 +1,7 @@
-//! Whether a node is heard of: pure.
+//! Detecting whether a node reports: pure.
 //!
-//! A kubelet is heard of when it renews the lease of its node, or says anew in the node's status that it is ready. When
-//! it was heard of is told by our own clock, whatever the times that it writes.
+//! A kubelet reports by renewing the lease of its node, or by updating the heartbeat of the `Ready` condition. The time
+//! of a report is measured by our own clock, regardless of the times that the kubelet writes.
 
 use std::time::Duration;
 
@@ -15,52 +15,52 @@ use k8s_openapi::{
 };
 use tokio::time::Instant;
 
-/// How long a kubelet may be silent.
+/// How long a kubelet may not report.
 pub(super) const GRACE: Duration = Duration::from_secs(50);
-/// How long one that has never said a word may take to begin.
+/// How long a new kubelet may take for its first report.
 const STARTUP_GRACE: Duration = Duration::from_secs(60);
 
-/// What nobody knows any more of a node that is not heard of.
+/// Conditions that become unknown when a node stops reporting.
 const CONDITIONS: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 
-/// Now, by the clock that never goes back and by the one that people read.
+/// The current time, monotonic and wall clock.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Now {
     pub(super) instant: Instant,
     pub(super) time: Timestamp,
 }
 
-/// What is known of a node.
+/// The observed health of a node.
 #[derive(Debug, Clone)]
 pub(super) struct Health {
-    /// When it was last heard of.
+    /// When it last reported.
     pub(super) heard: Instant,
-    /// The heartbeat of its condition `Ready` then, if it had one.
+    /// The heartbeat of its condition `Ready` at that time, if any.
     heartbeat: Option<Option<Time>>,
-    /// The renewal of its lease then, if it had one.
+    /// The renewal of its lease at that time, if any.
     renewal: Option<Option<Timestamp>>,
 }
 
-/// What a look at a node has brought.
+/// The result of checking a node.
 #[derive(Debug)]
 pub(super) struct Finding {
-    /// What is known of it from now on.
+    /// The new health.
     pub(super) health: Health,
-    /// Whether it said that it was ready.
+    /// Whether it was ready.
     pub(super) was_ready: bool,
-    /// The status of its condition `Ready`, with what is to be written.
+    /// The status of its condition `Ready`, including pending changes.
     pub(super) ready: Option<String>,
-    /// All its conditions, if they have to be written.
+    /// All conditions, if they have to be written.
     pub(super) conditions: Option<Vec<NodeCondition>>,
 }
 
-/// Looks at a node.
+/// Checks a node.
 pub(super) fn examine(known: Option<&Health>, node: &Node, lease: Option<&Lease>, now: Now) -> Finding {
     let present = ready_of(node);
     let heartbeat = present.map(|condition| condition.last_heartbeat_time.clone());
     let mut health = match known {
         Some(known) if known.heartbeat == heartbeat => known.clone(),
-        // Somebody has begun to speak, has spoken again, or has fallen silent altogether.
+        // The kubelet started to report, reported again, or lost its condition.
         Some(_) => Health { heard: now.instant, heartbeat, renewal: None },
         None if present.is_some() => Health { heard: now.instant, heartbeat, renewal: None },
         None => Health { heard: created(node, now), heartbeat, renewal: None },
@@ -98,14 +98,14 @@ pub(super) fn ready_of(node: &Node) -> Option<&NodeCondition> {
     conditions.into_iter().flatten().find(|condition| condition.type_ == "Ready")
 }
 
-/// When a node was made, by the clock that never goes back.
+/// When a node was created, by the monotonic clock.
 fn created(node: &Node, now: Now) -> Instant {
     let created = node.metadata.creation_timestamp.as_ref().map_or(now.time, |time| time.0);
     let age = Duration::try_from(now.time.duration_since(created)).unwrap_or_default();
     now.instant.checked_sub(age).unwrap_or(now.instant)
 }
 
-/// The conditions of a node of which nothing is heard.
+/// The conditions of a node that stopped reporting.
 fn unknown(node: &Node, now: Timestamp) -> Vec<NodeCondition> {
     let mut conditions = node.status.as_ref().and_then(|status| status.conditions.clone()).unwrap_or_default();
     for kind in CONDITIONS {
@@ -148,7 +148,7 @@ mod tests {
         serde_json::from_value(json!({"spec": {"renewTime": time}})).unwrap()
     }
 
-    /// The times of looks, with the node and its lease as they were, and whether it was not heard of.
+    /// Times of checks, with the node and its lease, and whether it is considered as not reporting.
     fn check(looks: &[(u64, &Node, Option<Lease>, bool)]) {
         let (instant, time) = (Instant::now(), START.parse::<Timestamp>().unwrap());
         let mut health: Option<Health> = None;
@@ -166,7 +166,7 @@ mod tests {
         let mute = node(json!([]));
         check(&[(0, &mute, None, false), (60, &mute, None, false), (61, &mute, None, true)]);
         check(&[(300, &mute, None, true)]);
-        // Renewals of a lease are enough.
+        // Lease renewals are enough.
         check(&[
             (0, &mute, Some(lease(0)), false),
             (55, &mute, Some(lease(50)), false),
@@ -194,7 +194,7 @@ mod tests {
             (90, &beat(0), Some(lease(40)), false),
             (91, &beat(0), Some(lease(40)), true),
         ]);
-        // What was there before we looked counts from now.
+        // Reports from before the first check count from then.
         check(&[(1000, &beat(0), None, false), (1050, &beat(0), None, false), (1051, &beat(0), None, true)]);
     }
 

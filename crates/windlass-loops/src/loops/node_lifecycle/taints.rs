@@ -1,4 +1,4 @@
-//! The taints and labels that follow from what a node says of itself: pure.
+//! Taints and labels that follow from a node's conditions: pure.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub(super) const NOT_READY: &str = "node.kubernetes.io/not-ready";
 pub(super) const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-/// Conditions, the status that is bad news, and the taint that tells it.
+/// Conditions, the status that causes a taint, and the taint.
 const TOLD: [(&str, &str, &str); 6] = [
     ("Ready", "False", NOT_READY),
     ("Ready", "Unknown", UNREACHABLE),
@@ -22,7 +22,7 @@ const TOLD: [(&str, &str, &str); 6] = [
     ("PIDPressure", "True", "node.kubernetes.io/pid-pressure"),
 ];
 
-/// Labels that others are copies of.
+/// Deprecated labels and the labels they copy.
 const COPIES: [(&str, &str); 2] =
     [("kubernetes.io/os", "beta.kubernetes.io/os"), ("kubernetes.io/arch", "beta.kubernetes.io/arch")];
 
@@ -31,12 +31,12 @@ pub(super) fn of(node: &Node) -> &[Taint] {
     node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default()
 }
 
-/// Whether there is one of this key and effect.
+/// Whether there is a taint with this key and effect.
 pub(super) fn has(taints: &[Taint], key: &str, effect: &str) -> bool {
     taints.iter().any(|taint| taint.key == key && taint.effect == effect)
 }
 
-/// The taints of a node with those that keep new pods away as they should be; none if they are.
+/// Returns the taints of a node with updated `NoSchedule` taints, or `None` if they are unchanged.
 pub(super) fn repelling(node: &Node, now: Timestamp) -> Option<Vec<Taint>> {
     let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
     let told = conditions.into_iter().flatten().filter_map(|condition| {
@@ -59,7 +59,7 @@ pub(super) fn repelling(node: &Node, now: Timestamp) -> Option<Vec<Taint>> {
     Some(taints)
 }
 
-/// The taints with one that makes pods leave, and without its opposite; none if they are so.
+/// Returns the taints with this `NoExecute` taint and without the opposite one, or `None` if they are unchanged.
 pub(super) fn expelling(present: &[Taint], key: Option<&str>, now: Timestamp) -> Option<Vec<Taint>> {
     let stale = |taint: &Taint| {
         taint.effect == "NoExecute"
@@ -75,7 +75,7 @@ pub(super) fn expelling(present: &[Taint], key: Option<&str>, now: Timestamp) ->
     Some(taints)
 }
 
-/// The labels that a node lacks, or has otherwise than those that they are copies of.
+/// The deprecated labels that are missing or differ from their originals.
 pub(super) fn labels(node: &Node) -> BTreeMap<&'static str, String> {
     let Some(labels) = &node.metadata.labels else { return BTreeMap::new() };
     let due = COPIES.iter().filter_map(|(original, copy)| {

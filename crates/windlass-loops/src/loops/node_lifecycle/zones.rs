@@ -1,23 +1,23 @@
-//! How fast pods may be made to leave nodes that are not ready: pure.
+//! The rate of tainting unready nodes: pure.
 //!
-//! Nodes are of zones. If few nodes of a zone are not ready, the trouble is likely theirs, and one after the other is
-//! emptied. If many are, the trouble is likely ours, and it goes slower or not at all. If no node at all is ready, nobody
-//! is emptied, as there is nowhere to go.
+//! If few nodes of a zone are unready, the problem is likely theirs, and they are tainted one after the other. If many
+//! are, the problem is likely ours, and tainting slows down or stops. If no node at all is ready, nothing is tainted,
+//! because pods could not run elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use k8s_openapi::api::core::v1::Node;
 use tokio::time::Instant;
 
-/// Nodes that are emptied in a second: of a zone that is well, and of a large one that is not.
+/// Nodes tainted per second: in a healthy zone, and in a large unhealthy one.
 const RATE: f64 = 0.1;
 const SLOW_RATE: f64 = 0.01;
-/// How many nodes a large zone has more than.
+/// A zone with more nodes than this is large.
 const LARGE: usize = 50;
-/// What part of a zone's nodes is many.
+/// The share of unready nodes that makes a zone unhealthy.
 const MANY: f64 = 0.55;
 
-/// How a zone is.
+/// The state of a zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Initial,
@@ -26,14 +26,13 @@ enum State {
     Full,
 }
 
-/// What has to be done after a look at all nodes.
+/// The consequence of a check of all nodes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// Nothing.
     None,
-    /// No node is ready any more: nobody is to leave, and taints that say so go.
+    /// No node is ready anymore: stop evictions and remove the taints.
     AllLost,
-    /// Some are ready again after none was: all have as much time as if they had just been heard of.
+    /// Some nodes are ready again after none was: treat all as if they had just reported.
     SomeBack,
 }
 
@@ -45,10 +44,10 @@ pub(super) struct Zones(BTreeMap<String, Zone>);
 struct Zone {
     state: State,
     waiting: VecDeque<String>,
-    /// Those that wait, and those that have been dealt with.
+    /// Nodes that wait, and those that have been tainted.
     listed: BTreeSet<String>,
     rate: f64,
-    /// When the next may be dealt with.
+    /// When the next node may be tainted.
     next: Option<Instant>,
 }
 
@@ -74,7 +73,7 @@ impl Zones {
         })
     }
 
-    /// A node is not ready, and its taint does (not) say so yet.
+    /// Records an unready node, and whether it already has the taint.
     pub(super) fn mark(&mut self, zone: &str, node: &str, tainted: bool) {
         let zone = self.zone(zone);
         if !tainted {
@@ -85,14 +84,14 @@ impl Zones {
         }
     }
 
-    /// A node is ready, or gone, or could not be dealt with.
+    /// Removes a node that is ready, deleted, or could not be tainted.
     pub(super) fn forget(&mut self, zone: &str, node: &str) {
         if let Some(zone) = self.0.get_mut(zone) {
             zone.forget(node);
         }
     }
 
-    /// Takes in which of the nodes are ready.
+    /// Updates the states of the zones from the readiness of their nodes.
     pub(super) fn look(&mut self, ready: &BTreeMap<String, Vec<bool>>) -> Turn {
         let states: BTreeMap<&String, State> = ready.iter().map(|(zone, nodes)| (zone, state(nodes))).collect();
         for zone in ready.keys() {
@@ -121,7 +120,7 @@ impl Zones {
         }
     }
 
-    /// The nodes that may be emptied now, by zone.
+    /// The nodes to taint now.
     pub(super) fn due(&mut self, now: Instant) -> Vec<String> {
         let mut due = Vec::new();
         for zone in self.0.values_mut() {
@@ -162,7 +161,7 @@ mod tests {
 
     use super::*;
 
-    /// So many nodes of which so many are ready.
+    /// A number of nodes, of which some are ready.
     fn nodes(all: usize, ready: usize) -> Vec<bool> {
         (0..all).map(|index| index < ready).collect()
     }

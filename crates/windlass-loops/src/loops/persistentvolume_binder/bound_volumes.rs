@@ -1,4 +1,4 @@
-//! What becomes of a volume.
+//! The state of a volume: binding, release and reclaim.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use windlass::{Result, context::Context, key::ObjectKey};
 
 use crate::volumes::{BY_CONTROLLER, PROVISIONED_BY, claim_ref, phase};
 
-/// The claim that has a volume, if it is there. The server is asked before the volume is given up.
+/// Returns the claim that a volume is bound to, if it exists. The server is asked before the volume is released.
 pub(super) async fn holder(
     volume: &PersistentVolume,
     uid: &str,
@@ -35,7 +35,7 @@ fn policy(volume: &PersistentVolume) -> &str {
     volume.spec.as_ref().and_then(|spec| spec.persistent_volume_reclaim_policy.as_deref()).unwrap_or("Retain")
 }
 
-/// Gives a volume up, and does with it what its policy says.
+/// Releases a volume, and applies its reclaim policy.
 pub(super) async fn release(volume: Arc<PersistentVolume>, ctx: &Context) -> Result<()> {
     let volume = match phase(&volume) {
         "Released" | "Failed" => volume,
@@ -58,7 +58,7 @@ pub(super) async fn release(volume: Arc<PersistentVolume>, ctx: &Context) -> Res
     Ok(())
 }
 
-/// What is done with a volume that nobody has any more.
+/// How a released volume is reclaimed.
 #[derive(Debug, PartialEq, Eq)]
 enum Reclaim {
     Leave,
@@ -70,14 +70,14 @@ fn reclaim(volume: &PersistentVolume) -> Reclaim {
     let spec = volume.spec.clone().unwrap_or_default();
     match policy(volume) {
         "Retain" => Reclaim::Leave,
-        // Those that can be wiped are, by pods, for whose images nobody answers here.
+        // Scrubbing is done by pods whose images are not available here.
         "Recycle" if spec.host_path.is_some() || spec.nfs.is_some() => Reclaim::Leave,
         "Recycle" => Reclaim::Fail {
             reason: "VolumeFailedRecycle",
             message: "No recycler plugin found for the volume!".to_owned(),
         },
         "Delete" => match volume.annotations().get(PROVISIONED_BY).map(String::as_str) {
-            // Whoever has made it deletes it.
+            // Its provisioner deletes it.
             Some(provisioner) if !provisioner.is_empty() && !provisioner.starts_with("kubernetes.io/") => {
                 Reclaim::Leave
             }
@@ -104,7 +104,8 @@ fn fail_to_delete(message: String) -> Reclaim {
     Reclaim::Fail { reason: "VolumeFailedDelete", message }
 }
 
-/// Takes back that a volume is for a claim that has another. What somebody has written stays as a reservation.
+/// Removes the binding of a volume to a claim that is bound to another one. A reference written by a user stays as a
+/// reservation.
 pub(super) async fn unbind(volume: &PersistentVolume, ctx: &Context) -> Result<()> {
     let mut unbound = volume.clone();
     if let Some(spec) = &mut unbound.spec {
@@ -132,7 +133,7 @@ pub(super) fn tell_of_mode(volume: &Arc<PersistentVolume>, claim: &Arc<Persisten
     ctx.event(claim).warning("VolumeMismatch", &note);
 }
 
-/// Writes a volume's phase, if it is in another.
+/// Writes a volume's phase, if it changes.
 pub(super) async fn set_phase(
     volume: &Arc<PersistentVolume>,
     to: &str,

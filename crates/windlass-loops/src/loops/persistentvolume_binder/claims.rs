@@ -1,4 +1,4 @@
-//! What becomes of a claim.
+//! The state of a claim: binding, and waiting for a volume.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ use crate::{
     },
 };
 
-/// What tells of a claim which node its pod will be on.
+/// Annotation with the node selected for the claim's pod.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
-/// What tells of a claim who is to make a volume for it.
+/// Annotations with the provisioner of a claim.
 const PROVISIONER: [&str; 2] =
     ["volume.beta.kubernetes.io/storage-provisioner", "volume.kubernetes.io/storage-provisioner"];
-/// What tells of a volume how large its file system is, if that has not grown with it yet.
+/// Annotation with the file system size of a volume that has not been expanded yet.
 const PRE_RESIZE: &str = "volume.alpha.kubernetes.io/pre-resize-capacity";
-/// Classes that claims get which ask for none.
+/// Annotations of the default storage class.
 const DEFAULT_CLASS: [&str; 2] =
     ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
 
@@ -33,7 +33,7 @@ pub(super) fn volume_name(claim: &PersistentVolumeClaim) -> Option<&str> {
     claim.spec.as_ref()?.volume_name.as_deref().filter(|name| !name.is_empty())
 }
 
-/// A claim that has been bound: it stays so, or has lost its volume.
+/// Handles a claim that has been bound: confirms the binding, or reports a lost volume.
 pub(super) async fn keep(claim: Arc<PersistentVolumeClaim>, ctx: &Context) -> Result<()> {
     let Some(name) = volume_name(&claim) else {
         let note = "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!";
@@ -61,7 +61,7 @@ async fn lose(claim: &PersistentVolumeClaim, reason: &str, note: &str, ctx: &Con
     Ok(())
 }
 
-/// A claim that names its volume: it waits until it can have it.
+/// Handles a claim that names its volume: binds it, or waits until the volume is available.
 pub(super) async fn bind_named(claim: &PersistentVolumeClaim, name: &str, ctx: &Context) -> Result<()> {
     let Some(volume) = ctx.get::<PersistentVolume>(&ObjectKey::cluster(name))? else {
         return set_status(claim, "Pending", None, ctx).await;
@@ -80,7 +80,7 @@ pub(super) async fn bind_named(claim: &PersistentVolumeClaim, name: &str, ctx: &
     bind(&volume, claim, ctx).await
 }
 
-/// A claim that takes any volume that fits.
+/// Handles a claim that accepts any matching volume.
 pub(super) async fn find(claim: Arc<PersistentVolumeClaim>, ctx: &Context) -> Result<()> {
     let class_name = class_of_claim(&claim);
     let class = match class_name {
@@ -112,7 +112,7 @@ pub(super) async fn find(claim: Arc<PersistentVolumeClaim>, ctx: &Context) -> Re
     set_status(&claim, "Pending", None, ctx).await
 }
 
-/// The newest of the classes that are for claims which ask for none.
+/// The newest default class.
 fn default_class(classes: &[Arc<StorageClass>]) -> Option<&Arc<StorageClass>> {
     let is_default = |class: &&Arc<StorageClass>| {
         DEFAULT_CLASS.iter().any(|key| class.annotations().get(*key).is_some_and(|value| value == "true"))
@@ -124,7 +124,7 @@ fn default_class(classes: &[Arc<StorageClass>]) -> Option<&Arc<StorageClass>> {
         .max_by(|a, b| created(a).cmp(&created(b)).then_with(|| b.name_any().cmp(&a.name_any())))
 }
 
-/// What a claim waits for.
+/// Reason and message of the event for a claim that waits for the first consumer.
 fn waits_for(claim: &PersistentVolumeClaim, ctx: &Context) -> Result<(&'static str, String)> {
     let place = (claim.namespace().unwrap_or_default(), claim.name_any());
     let pods = pods_by_claim(ctx)?.get(&place);
@@ -137,7 +137,7 @@ fn waits_for(claim: &PersistentVolumeClaim, ctx: &Context) -> Result<(&'static s
     })
 }
 
-/// Tells whoever makes volumes of the class that one is wanted.
+/// Asks the provisioner of the class for a volume.
 async fn ask_provisioner(
     claim: &Arc<PersistentVolumeClaim>,
     class: Option<&StorageClass>,
@@ -168,7 +168,7 @@ async fn ask_provisioner(
     Ok(())
 }
 
-/// Makes a claim and a volume each other's, as far as they are not.
+/// Binds a claim and a volume, as far as they are not bound yet.
 async fn bind(volume: &Arc<PersistentVolume>, claim: &PersistentVolumeClaim, ctx: &Context) -> Result<()> {
     let volume = match bound_volume(volume, claim) {
         Some(bound) => ctx.update(bound).await?,
@@ -182,7 +182,7 @@ async fn bind(volume: &Arc<PersistentVolume>, claim: &PersistentVolumeClaim, ctx
     set_status(&claim, "Bound", Some(&volume), ctx).await
 }
 
-/// A volume that names a claim, if it does not yet.
+/// The volume with a reference to the claim. Returns `None` if it already has it.
 fn bound_volume(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Option<PersistentVolume> {
     let mut bound = volume.clone();
     let chosen = !is_for(volume, claim);
@@ -196,7 +196,7 @@ fn bound_volume(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Opt
     (bound != *volume).then_some(bound)
 }
 
-/// A claim that names a volume, if it does not yet.
+/// The claim with a reference to the volume. Returns `None` if it already has it.
 fn bound_claim(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Option<PersistentVolumeClaim> {
     let mut bound = claim.clone();
     if claim.spec.as_ref().and_then(|spec| spec.volume_name.as_ref()) != volume.metadata.name.as_ref() {
@@ -224,8 +224,8 @@ async fn set_status(
     Ok(())
 }
 
-/// The status of a claim in a phase and with a volume, if it is another. Its capacity is that of the volume when it is
-/// bound, and its own affair afterwards.
+/// Returns the new status of a claim, or `None` if it is unchanged. The capacity is that of the volume at the time of
+/// binding, and independent of it afterwards.
 fn status(
     claim: &PersistentVolumeClaim,
     phase: &str,

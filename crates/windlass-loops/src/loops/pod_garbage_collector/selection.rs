@@ -12,19 +12,19 @@ use tokio::time::Instant;
 
 use crate::pods::{is_terminating, node_of, phase};
 
-/// How long a node that is not there may take to come.
+/// How long a missing node may take to be registered.
 const QUARANTINE: Duration = Duration::from_secs(40);
 
-/// What people put on a node that they have taken out of service.
+/// Taint that users put on a node that is out of service.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
-/// A pod that is to go, and whether it goes because its node is gone.
+/// A pod to remove, and whether the reason is that its node was deleted.
 pub(super) struct Doomed<'a> {
     pub(super) pod: &'a Arc<Pod>,
     pub(super) orphaned: bool,
 }
 
-/// Those that have ended beyond the number that is kept. Evicted ones go first, then the oldest.
+/// Terminated pods beyond the number to keep: evicted ones first, then the oldest.
 pub(super) fn surplus(pods: &[Arc<Pod>], kept: usize) -> Vec<Doomed<'_>> {
     let mut ended: Vec<&Arc<Pod>> =
         pods.iter().filter(|pod| !matches!(phase(pod), "Pending" | "Running" | "Unknown")).collect();
@@ -42,7 +42,7 @@ pub(super) fn surplus(pods: &[Arc<Pod>], kept: usize) -> Vec<Doomed<'_>> {
     ended.into_iter().map(|pod| Doomed { pod, orphaned: false }).collect()
 }
 
-/// Those that are to go and whose node is out of service, by its own word and by somebody's.
+/// Terminating pods on nodes that are unready and have the out-of-service taint.
 pub(super) fn out_of_service<'a>(pods: &'a [Arc<Pod>], nodes: &[Arc<Node>]) -> Vec<Doomed<'a>> {
     let is_ready = |node: &Node| {
         let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
@@ -57,25 +57,25 @@ pub(super) fn out_of_service<'a>(pods: &'a [Arc<Pod>], nodes: &[Arc<Node>]) -> V
     pods.iter().filter(is_stuck).map(|pod| Doomed { pod, orphaned: false }).collect()
 }
 
-/// Those of nodes that are gone.
+/// Pods of deleted nodes.
 pub(super) fn of_nodes<'a>(pods: &'a [Arc<Pod>], gone: &HashSet<String>) -> Vec<Doomed<'a>> {
     let is_orphan = |pod: &&Arc<Pod>| node_of(pod).is_some_and(|node| gone.contains(node));
     pods.iter().filter(is_orphan).map(|pod| Doomed { pod, orphaned: true }).collect()
 }
 
-/// Those that are to go and have never had a node.
+/// Terminating pods that were never scheduled.
 pub(super) fn unscheduled(pods: &[Arc<Pod>]) -> Vec<Doomed<'_>> {
     let is_stuck = |pod: &&Arc<Pod>| is_terminating(pod) && node_of(pod).is_none();
     pods.iter().filter(is_stuck).map(|pod| Doomed { pod, orphaned: false }).collect()
 }
 
-/// Nodes that pods name and that are not there, each with the time until which it may come.
+/// Missing nodes that pods refer to, each with the end of its grace period.
 #[derive(Default)]
 pub(super) struct Quarantine(HashMap<String, Instant>);
 
 impl Quarantine {
-    /// Takes note of those that are missing, and answers with those that have been for long enough. These have to be
-    /// asked for; if they are still missed they begin again.
+    /// Records missing nodes, and returns those whose grace period has passed. The caller has to check them against the
+    /// server; if they are still missing later, they start again.
     pub(super) fn pass(&mut self, pods: &[Arc<Pod>], nodes: &[Arc<Node>], now: Instant) -> Vec<String> {
         let present: HashSet<&str> = nodes.iter().filter_map(|node| node.metadata.name.as_deref()).collect();
         for node in pods.iter().filter_map(|pod| node_of(pod)).filter(|node| !present.contains(node)) {

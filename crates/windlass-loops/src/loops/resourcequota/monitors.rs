@@ -1,4 +1,4 @@
-//! Watches of what quotas count: one of each resource that some quota names, of metadata alone.
+//! Metadata watches, one for each resource that a quota counts.
 
 use std::collections::HashMap;
 
@@ -23,10 +23,10 @@ use windlass::{
 use super::{counted, naming};
 use crate::discovery::Served;
 
-/// Changes that may wait until quotas are told of them.
+/// Capacity of a channel for changes.
 const WAITING: usize = 16;
 
-/// Group and plural.
+/// Group and plural name.
 type Key = (String, String);
 
 /// The watches. They end when this is dropped.
@@ -42,12 +42,12 @@ struct Watches {
 }
 
 impl Monitors {
-    /// None yet. The trigger is told of quotas that are to be counted.
+    /// Creates no watches yet. The trigger requests recalculation of quotas.
     pub(super) fn new(trigger: Trigger) -> Self {
         Self { trigger, watches: Mutex::default() }
     }
 
-    /// Ends the watches of all other resources.
+    /// Stops the watches of all other resources.
     pub(super) fn only(&self, named: &[Key]) {
         let mut watches = self.watches.lock();
         watches.running.retain(|key, (_, task)| {
@@ -60,7 +60,7 @@ impl Monitors {
         while watches.tasks.try_join_next().is_some() {}
     }
 
-    /// How many objects of a resource a namespace has, and tells when there are fewer. Nothing, if it is not served.
+    /// Counts the objects of a resource in a namespace, and watches for deletions. Returns `None` if it is not served.
     pub(super) async fn count(&self, ctx: &Context, namespace: &str, group: &str, plural: &str) -> Result<Option<i64>> {
         let key = (group.to_owned(), plural.to_owned());
         let known = self.watches.lock().running.get(&key).map(|(resource, _)| resource.clone());
@@ -68,7 +68,7 @@ impl Monitors {
             if let Some(number) = number(ctx, namespace, &resource).await? {
                 return Ok(Some(number));
             }
-            // Perhaps in another version.
+            // It may be served in another version.
             if let Some((_, task)) = self.watches.lock().running.remove(&key) {
                 task.abort();
             }
@@ -88,7 +88,7 @@ impl Monitors {
     }
 }
 
-/// The version of a namespaced resource that is preferred.
+/// The preferred version of a namespaced resource.
 async fn served(ctx: &Context, group: &str, plural: &str) -> Result<Option<ApiResource>> {
     let served = Served::fetch(&ctx.client()).await?;
     let mut fitting = served.preferred(&["create", "list", "watch", "delete"]);
@@ -96,7 +96,7 @@ async fn served(ctx: &Context, group: &str, plural: &str) -> Result<Option<ApiRe
     Ok(found.map(|one| one.resource.clone()))
 }
 
-/// Asks for one object, and for how many more there are.
+/// Requests one object and the number of remaining ones.
 async fn number(ctx: &Context, namespace: &str, resource: &ApiResource) -> Result<Option<i64>> {
     let api: Api<DynamicObject> = Api::namespaced_with(ctx.client(), namespace, resource);
     match api.list_metadata(&ListParams::default().limit(1)).await {
@@ -109,7 +109,7 @@ async fn number(ctx: &Context, namespace: &str, resource: &ApiResource) -> Resul
     }
 }
 
-/// Tells the quotas of a namespace when an object in it is gone.
+/// Triggers the quotas of a namespace when an object in it is deleted.
 async fn follow(ctx: Context, key: Key, resource: ApiResource, trigger: Trigger) {
     let (sender, mut changes) = mpsc::channel::<Change<PartialObjectMeta<DynamicObject>>>(WAITING);
     let options = WatchOptions::new(resource, Scope::all()).metadata();

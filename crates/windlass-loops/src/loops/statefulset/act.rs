@@ -1,4 +1,4 @@
-//! Doing what was planned for a stateful set.
+//! Performs the planned changes of a stateful set.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use windlass::{Result, context::Context, key::ObjectKey};
 use super::{claims, identity, plan::Step};
 use crate::errors::is_namespace_terminating;
 
-/// The most steps that are taken at once.
+/// Maximum number of concurrent steps.
 const MOST_AT_ONCE: usize = 500;
 
-/// Takes steps one after the other; the first that fails is the last.
+/// Performs steps one after the other, up to the first failure.
 pub(super) async fn in_order(ctx: &Context, set: &StatefulSet, steps: Vec<Step>) -> Result<()> {
     for step in steps {
         take(ctx, set, step).await?;
@@ -24,7 +24,7 @@ pub(super) async fn in_order(ctx: &Context, set: &StatefulSet, steps: Vec<Step>)
     Ok(())
 }
 
-/// Takes steps at once: one, then two, then four, so that what fails for all of them fails a few times only.
+/// Performs steps in batches of one, two, four and so on, so that a common failure occurs only a few times.
 pub(super) async fn at_once(ctx: &Context, set: &StatefulSet, steps: Vec<Step>) -> Result<()> {
     let mut steps = steps.into_iter().peekable();
     let mut size = 1;
@@ -47,7 +47,7 @@ async fn take(ctx: &Context, set: &StatefulSet, step: Step) -> Result<()> {
         }
         Step::Repair(pod) => repair(ctx, set, &pod).await,
         Step::Delete(pod) => {
-            // Without a propagation policy, as the kind's own default is what a cluster's loop asks for.
+            // Without a propagation policy, as in kube-controller-manager: the default of the resource applies.
             let answer = ctx.delete_with(&pod, &DeleteParams::default()).await;
             tell(ctx, set, "Delete", &pod, answer.as_ref().err());
             Ok(answer?)
@@ -73,7 +73,7 @@ async fn create(ctx: &Context, set: &StatefulSet, pod: Pod) -> Result<()> {
     }
 }
 
-/// Makes the claims that are not there.
+/// Creates missing claims.
 async fn create_claims(ctx: &Context, set: &StatefulSet, pod: &Pod, ordinal: i64) -> Result<()> {
     for claim in claims::of_pod(set, ordinal) {
         let key = ObjectKey::of(&claim);
@@ -101,7 +101,7 @@ async fn create_claims(ctx: &Context, set: &StatefulSet, pod: &Pod, ordinal: i64
     Ok(())
 }
 
-/// Has the claims owned as the set says.
+/// Sets the owners of the claims according to the retention policy.
 async fn own_claims(ctx: &Context, set: &StatefulSet, pod: &Pod) -> Result<()> {
     let Some(ordinal) = identity::ordinal(pod) else { return Ok(()) };
     let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
@@ -135,7 +135,7 @@ async fn repair(ctx: &Context, set: &StatefulSet, pod: &Arc<Pod>) -> Result<()> 
     Ok(())
 }
 
-/// Tells people what was done.
+/// Records an event about a step.
 fn tell(ctx: &Context, set: &StatefulSet, verb: &str, pod: &Pod, error: Option<&windlass::context::ContextError>) {
     let about = format!("{verb} Pod {} in StatefulSet {}", name(&pod.metadata.name), name(&set.metadata.name));
     match error {

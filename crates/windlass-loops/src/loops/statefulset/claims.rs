@@ -1,7 +1,7 @@
-//! The claims of a stateful set's pods, and who owns them.
+//! The claims of a stateful set's pods, and their owners.
 //!
-//! What is to become of a claim when its pod is scaled away or the set is deleted is said by its owners: the garbage
-//! collector does the rest. Claims whose owners somebody else has set are left alone.
+//! The owner references of a claim determine whether it is deleted when its pod is scaled down or the set is deleted:
+//! the garbage collector does the rest. Claims whose owners were set by others are left alone.
 
 use k8s_openapi::{
     api::{
@@ -13,7 +13,7 @@ use k8s_openapi::{
 
 use super::identity::{claim_name, claim_templates, ordinal, ordinals};
 
-/// What a set says about claims that are not needed any more.
+/// The retention policy for claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Retention {
     deletes_when_deleted: bool,
@@ -31,12 +31,12 @@ impl Retention {
     }
 }
 
-/// Who a reference of a claim is to.
+/// The object that an owner reference of a claim refers to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Referent {
     Set,
     Pod,
-    /// A set or pod of the same name that is gone.
+    /// A deleted set or pod with the same name.
     Former,
     Other,
 }
@@ -57,13 +57,13 @@ pub(super) fn of_pod(set: &StatefulSet, ordinal: i64) -> Vec<PersistentVolumeCla
     claim_templates(set).iter().map(claim).collect()
 }
 
-/// Whether the pod that a claim is for is not there yet, and one that is gone has still its hands on it.
+/// Whether a claim still refers to a deleted pod, and the new one does not exist yet.
 pub(super) fn is_stale(set: &StatefulSet, pod_name: &str, claim: &PersistentVolumeClaim) -> bool {
     let of_pod = |owner: &OwnerReference| is_to(owner, "v1", "Pod", Some(pod_name));
     Retention::of(set).deletes_when_scaled && owners(claim).iter().any(of_pod)
 }
 
-/// The owners that a claim should have instead of those it has.
+/// The owner references that a claim should have, if they differ.
 pub(super) fn owners_to_set(
     set: &StatefulSet,
     pod: &Pod,
@@ -102,7 +102,7 @@ fn owners(claim: &PersistentVolumeClaim) -> &[OwnerReference] {
     claim.metadata.owner_references.as_deref().unwrap_or_default()
 }
 
-/// Those that are neither the set nor the pod.
+/// References to neither the set nor the pod.
 fn others<'a>(claim: &'a PersistentVolumeClaim, referents: &'a [Referent]) -> impl Iterator<Item = &'a OwnerReference> {
     let all = owners(claim).iter().zip(referents);
     all.filter(|(_, who)| **who == Referent::Other).map(|(owner, _)| owner)

@@ -1,4 +1,4 @@
-//! Who a pod of a stateful set is: its ordinal, its names, its volumes.
+//! The identity of a stateful set's pod: ordinal, names, volumes.
 
 use std::collections::BTreeMap;
 
@@ -14,19 +14,19 @@ pub(super) const NAME_LABEL: &str = "statefulset.kubernetes.io/pod-name";
 pub(super) const INDEX_LABEL: &str = "apps.kubernetes.io/pod-index";
 pub(super) const REVISION_LABEL: &str = "controller-revision-hash";
 
-/// The ordinals that a set's pods may have.
+/// The valid ordinals of a set's pods.
 pub(super) fn ordinals(set: &StatefulSet) -> std::ops::Range<i64> {
     let spec = set.spec.as_ref();
     let start = spec.and_then(|spec| spec.ordinals.as_ref()?.start).unwrap_or(0);
     i64::from(start)..i64::from(start) + i64::from(replicas(set))
 }
 
-/// How many pods a set is to have.
+/// The desired number of pods.
 pub(super) fn replicas(set: &StatefulSet) -> i32 {
     set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)
 }
 
-/// The name of the set and the ordinal that a pod's name is made of.
+/// Splits a pod's name into the name of the set and the ordinal.
 pub(super) fn parent_and_ordinal(pod: &Pod) -> Option<(&str, Option<i64>)> {
     let (parent, digits) = pod.metadata.name.as_deref()?.rsplit_once('-')?;
     let are_digits = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -38,7 +38,7 @@ pub(super) fn ordinal(pod: &Pod) -> Option<i64> {
     parent_and_ordinal(pod)?.1
 }
 
-/// Whether a pod's name is one of a set.
+/// Whether a pod's name belongs to a set.
 pub(super) fn is_member(set: &StatefulSet, pod: &Pod) -> bool {
     parent_and_ordinal(pod).is_some_and(|(parent, _)| Some(parent) == set.metadata.name.as_deref())
 }
@@ -48,7 +48,7 @@ pub(super) fn pod_name(set: &StatefulSet, ordinal: i64) -> String {
     format!("{}-{ordinal}", set.metadata.name.as_deref().unwrap_or_default())
 }
 
-/// The claims that a set has for each of its pods.
+/// The claim templates of a set.
 pub(super) fn claim_templates(set: &StatefulSet) -> &[PersistentVolumeClaim] {
     set.spec.as_ref().and_then(|spec| spec.volume_claim_templates.as_deref()).unwrap_or_default()
 }
@@ -59,12 +59,12 @@ pub(super) fn claim_name(set: &StatefulSet, template: &PersistentVolumeClaim, or
     format!("{template}-{}", pod_name(set, ordinal))
 }
 
-/// The revision that a pod was made of.
+/// The revision of a pod.
 pub(super) fn revision(pod: &Pod) -> &str {
     pod.metadata.labels.as_ref().and_then(|labels| labels.get(REVISION_LABEL)).map_or("", String::as_str)
 }
 
-/// A pod of a set, of a template that it has or had.
+/// Creates a pod from a current or former template of a set.
 pub(super) fn new_pod(
     set: &StatefulSet,
     template: &PodTemplateSpec,
@@ -85,7 +85,7 @@ pub(super) fn new_pod(
     Ok(pod)
 }
 
-/// Gives a pod the labels of its identity.
+/// Sets the identity labels of a pod.
 pub(super) fn identify(pod: &mut Pod, ordinal: i64) {
     let name = pod.metadata.name.clone().unwrap_or_default();
     let labels: &mut BTreeMap<_, _> = pod.metadata.labels.get_or_insert_default();
@@ -93,7 +93,7 @@ pub(super) fn identify(pod: &mut Pod, ordinal: i64) {
     labels.insert(INDEX_LABEL.to_owned(), ordinal.to_string());
 }
 
-/// Gives a pod the volumes of its claims, before its own.
+/// Adds the volumes of a pod's claims, before its own.
 pub(super) fn attach(set: &StatefulSet, pod: &mut Pod, ordinal: i64) {
     let templates = claim_templates(set);
     if templates.is_empty() {
@@ -120,7 +120,7 @@ pub(super) fn attach(set: &StatefulSet, pod: &mut Pod, ordinal: i64) {
     spec.volumes = Some(volumes);
 }
 
-/// Whether a pod has the labels of its identity.
+/// Whether a pod has its identity labels.
 pub(super) fn is_identified(set: &StatefulSet, pod: &Pod) -> bool {
     let name = pod.metadata.name.as_ref();
     let label = pod.metadata.labels.as_ref().and_then(|labels| labels.get(NAME_LABEL));
@@ -133,7 +133,7 @@ pub(super) fn is_attached(set: &StatefulSet, pod: &Pod) -> bool {
     let Some(ordinal) = ordinal(pod) else { return false };
     let volumes = pod.spec.as_ref().and_then(|spec| spec.volumes.as_deref()).unwrap_or_default();
     claim_templates(set).iter().all(|template| {
-        // Of several volumes of a name, the last counts.
+        // Of several volumes with the same name, the last counts.
         let volume = volumes.iter().rfind(|volume| Some(&volume.name) == template.metadata.name.as_ref());
         let claim = volume.and_then(|volume| volume.persistent_volume_claim.as_ref());
         claim.is_some_and(|claim| claim.claim_name == claim_name(set, template, ordinal))

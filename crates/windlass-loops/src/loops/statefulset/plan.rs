@@ -1,6 +1,6 @@
-//! What is to be done about a stateful set's pods now: a function of what is there.
+//! The changes to make to a stateful set's pods: pure.
 //!
-//! Ordered sets do one thing at a time and wait until what comes before is in order; parallel sets do not wait.
+//! Ordered sets take one step at a time and wait until the preceding pods are available; parallel sets do not wait.
 
 use std::sync::Arc;
 
@@ -14,52 +14,52 @@ use windlass::objects::owner::OwnerError;
 use super::{claims, identity};
 use crate::pods;
 
-/// A template by the name of its revision.
+/// A template and the name of its revision.
 pub(super) struct Revision<'a> {
     pub(super) name: &'a str,
     pub(super) template: &'a PodTemplateSpec,
 }
 
-/// What is there.
+/// The observed state.
 pub(super) struct View<'a> {
     pub(super) set: &'a StatefulSet,
-    /// The revision that pods below the partition are of.
+    /// The revision of pods below the partition.
     pub(super) current: Revision<'a>,
     /// The revision of the set's template.
     pub(super) update: Revision<'a>,
     pub(super) pods: &'a [Arc<Pod>],
-    /// A claim by its name.
+    /// Looks up a claim by name.
     pub(super) claim: &'a dyn Fn(&str) -> Option<Arc<PersistentVolumeClaim>>,
     pub(super) now: Timestamp,
 }
 
-/// One thing to do.
+/// One change.
 #[derive(Debug, PartialEq)]
 pub(super) enum Step {
-    /// Make the claims of a pod, and the pod.
+    /// Create the claims of a pod, and the pod.
     Create(Box<Pod>),
-    /// Make the claims that a pod lacks, and have all of them owned as the set says.
+    /// Create the missing claims of a pod, and set their owners.
     Claim(Arc<Pod>),
-    /// Give a pod its identity, its volumes and its claims back.
+    /// Restore the identity, volumes and claims of a pod.
     Repair(Arc<Pod>),
     /// Delete a pod.
     Delete(Arc<Pod>),
 }
 
-/// A pod that is there, or the one to be made in its place.
+/// An existing pod, or the one to create in its place.
 enum Slot {
     There(Arc<Pod>),
     New(Box<Pod>),
 }
 
-/// Whether what follows may be done in the same turn.
+/// Whether further steps are allowed in the same reconciliation.
 #[derive(PartialEq, Eq)]
 enum Turn {
     GoesOn,
     Ends,
 }
 
-/// The steps to take, in order; those of parallel sets may be taken at once.
+/// Returns the steps to take, in order; those of parallel sets may be taken concurrently.
 pub(super) fn plan(view: &View<'_>) -> Result<Vec<Step>, OwnerError> {
     let mut steps = Vec::new();
     if view.set.metadata.deletion_timestamp.is_some() {
@@ -77,8 +77,8 @@ pub(super) fn plan(view: &View<'_>) -> Result<Vec<Step>, OwnerError> {
             steps.push(Step::Claim(pod.clone()));
         }
     }
-    // All replicas of an ordered set are well, or it would not have come here: the lowest of those that go may be
-    // unwell, and goes all the same.
+    // At this point all replicas of an ordered set are available. The lowest pod to be deleted may be unavailable, and
+    // is deleted anyway.
     let first_unwell = condemned.iter().rev().find(|pod| view.is_unavailable(pod));
     for pod in &condemned {
         if pods::is_terminating(pod) {
@@ -115,7 +115,7 @@ impl View<'_> {
         !self.is_available(pod) || pods::is_terminating(pod)
     }
 
-    /// A place for each ordinal, and the pods beyond them, the highest first.
+    /// A slot for each ordinal, and the surplus pods, highest ordinal first.
     fn slots(&self) -> Result<(Vec<Slot>, Vec<Arc<Pod>>), OwnerError> {
         let ordinals = identity::ordinals(self.set);
         let count = usize::try_from(ordinals.end - ordinals.start).unwrap_or(0);
@@ -137,7 +137,7 @@ impl View<'_> {
         Ok((slots, condemned))
     }
 
-    /// A pod of the revision that its place is to have.
+    /// A pod of the revision that its ordinal should have.
     fn new_pod(&self, ordinal: i64) -> Result<Pod, OwnerError> {
         let strategy = self.set.spec.as_ref().and_then(|spec| spec.update_strategy.as_ref());
         let rolling = strategy.and_then(|strategy| strategy.rolling_update.as_ref());
@@ -152,7 +152,7 @@ impl View<'_> {
         identity::new_pod(self.set, revision.template, revision.name, ordinal)
     }
 
-    /// What one of the pods that there should be needs.
+    /// Plans the steps for one desired pod.
     fn replica(&self, slot: &Slot, steps: &mut Vec<Step>) -> Turn {
         let pod = match slot {
             Slot::New(pod) => {
@@ -163,7 +163,7 @@ impl View<'_> {
             }
             Slot::There(pod) => pod,
         };
-        // One that has ended is made anew when it is gone, whatever its exit code.
+        // A pod that has ended is recreated after its deletion, regardless of its exit code.
         if matches!(pods::phase(pod), "Failed" | "Succeeded") {
             if !pods::is_terminating(pod) {
                 steps.push(Step::Delete(pod.clone()));
@@ -185,7 +185,7 @@ impl View<'_> {
         Turn::GoesOn
     }
 
-    /// Replaces one pod of another revision, the highest first, once those above it are well.
+    /// Replaces one pod of another revision, highest ordinal first, once those above it are available.
     fn roll(&self, slots: &[Slot], steps: &mut Vec<Step>) {
         let strategy = self.set.spec.as_ref().and_then(|spec| spec.update_strategy.as_ref());
         if strategy.is_some_and(|strategy| strategy.type_.as_deref() == Some("OnDelete")) {
@@ -194,7 +194,7 @@ impl View<'_> {
         let partition = strategy.and_then(|strategy| strategy.rolling_update.as_ref()?.partition).unwrap_or(0);
         let partition = usize::try_from(partition).unwrap_or(0);
         for slot in slots.iter().skip(partition).rev() {
-            // One that is being made is not well yet.
+            // A pod that is being created is not available yet.
             let Slot::There(pod) = slot else { return };
             if identity::revision(pod) != self.update.name && !pods::is_terminating(pod) {
                 let is_going = |step: &Step| matches!(step, Step::Delete(other) if Arc::ptr_eq(other, pod));
@@ -223,7 +223,7 @@ impl View<'_> {
         self.claims_of(pod).flatten().any(|claim| claims::owners_to_set(self.set, pod, &claim).is_some())
     }
 
-    /// Whether a claim of a pod to be made is about to go.
+    /// Whether a claim of a pod to create is being deleted.
     fn must_wait_for_claims(&self, pod: &Pod) -> bool {
         let name = pod.metadata.name.as_deref().unwrap_or_default();
         self.claims_of(pod)
@@ -232,7 +232,7 @@ impl View<'_> {
     }
 }
 
-/// Whether it runs and is ready.
+/// Whether it is running and ready.
 pub(super) fn is_running_and_ready(pod: &Pod) -> bool {
     pods::phase(pod) == "Running" && pods::is_ready(pod)
 }

@@ -1,4 +1,4 @@
-//! What a stateful set's status says.
+//! The status of a stateful set.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use k8s_openapi::api::{
 use super::{identity, plan::is_running_and_ready};
 use crate::pods;
 
-/// The revisions that pods are counted by.
+/// The revisions by which pods are counted.
 pub(super) struct Names<'a> {
     pub(super) current: &'a str,
     pub(super) update: &'a str,
     pub(super) collisions: i32,
 }
 
-/// The status of a set with these pods.
+/// Computes the status of a set with these pods.
 pub(super) fn of(set: &StatefulSet, names: &Names<'_>, pods: &[Arc<Pod>], now: Timestamp) -> StatefulSetStatus {
     let spec = set.spec.as_ref();
     let min_ready_seconds = spec.and_then(|spec| spec.min_ready_seconds).unwrap_or(0);
@@ -31,7 +31,7 @@ pub(super) fn of(set: &StatefulSet, names: &Names<'_>, pods: &[Arc<Pod>], now: T
     let available = count(&|pod| is_running_and_ready(pod) && pods::is_available(pod, min_ready_seconds, now));
     let updated = of_revision(names.update);
     let (mut current, mut current_revision) = (of_revision(names.current), names.current);
-    // A roll-out that is complete makes its revision the current one.
+    // A complete rollout makes its revision the current one.
     let strategy = spec.and_then(|spec| spec.update_strategy.as_ref()?.type_.as_deref());
     if strategy != Some("OnDelete") && [updated, ready, replicas] == [identity::replicas(set); 3] {
         (current, current_revision) = (updated, names.update);
@@ -51,7 +51,7 @@ pub(super) fn of(set: &StatefulSet, names: &Names<'_>, pods: &[Arc<Pod>], now: T
     }
 }
 
-/// Whether a status says something that the set's own does not.
+/// Whether a status differs from the set's own.
 pub(super) fn differs(set: &StatefulSet, status: &StatefulSetStatus) -> bool {
     let empty = StatefulSetStatus::default();
     let old = set.status.as_ref().unwrap_or(&empty);

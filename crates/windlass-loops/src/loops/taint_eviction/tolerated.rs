@@ -7,7 +7,7 @@ use windlass::controller::filter::Change;
 
 use crate::{pods::node_of, scheduling::tolerates};
 
-/// Whether an event of a pod matters: where it is, what it tolerates, and its end.
+/// Whether a change of a pod matters: its node, its tolerations, or its deletion.
 pub(super) fn concerns(change: &Change<'_, Pod>) -> bool {
     let tolerations = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.tolerations.clone());
     match (change.old, change.new) {
@@ -19,7 +19,7 @@ pub(super) fn concerns(change: &Change<'_, Pod>) -> bool {
     }
 }
 
-/// The taints of a node that make pods leave.
+/// The `NoExecute` taints of a node.
 pub(super) fn no_execute(node: &Node) -> Vec<Taint> {
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
     taints.into_iter().flatten().filter(|taint| taint.effect == "NoExecute").cloned().collect()
@@ -28,11 +28,11 @@ pub(super) fn no_execute(node: &Node) -> Vec<Taint> {
 /// How long a pod may stay.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Stay {
-    /// For as long as it likes.
+    /// Indefinitely.
     Forever,
-    /// For so long.
+    /// For this time.
     For(Duration),
-    /// No longer: there is a taint that it does not tolerate.
+    /// Not at all: it does not tolerate a taint.
     NoLonger,
 }
 
@@ -69,7 +69,7 @@ mod tests {
             (json!([briefly("a", 9), briefly("b", 5)]), json!([taint("a"), taint("b")]), seconds(5)),
             (json!([briefly("a", 9), forever("b")]), json!([taint("a"), taint("b")]), seconds(9)),
             (json!([briefly("a", -1)]), json!([taint("a")]), seconds(0)),
-            // The first that fits counts.
+            // The first matching toleration counts.
             (json!([forever("a"), briefly("a", 9)]), json!([taint("a")]), Stay::Forever),
         ] {
             let parse = |value: &Value| serde_json::from_value(value.clone()).unwrap();

@@ -1,9 +1,9 @@
-//! What dependents mean by an owner.
+//! The identities that dependents refer to.
 
 use super::super::node::{Identity, Node};
 
-/// Whether a dependent means this identity by its uid, and whether it means another: by a reference of the same uid
-/// that says something else, or because it is in another namespace.
+/// Whether a dependent refers to this identity, and whether it refers to another one with the same UID: by different
+/// data, or because it is in another namespace.
 pub(super) fn matches(dependent: &Node, identity: &Identity) -> (bool, bool) {
     if identity.is_namespaced() && dependent.identity.namespace != identity.namespace {
         return (false, true);
@@ -13,14 +13,15 @@ pub(super) fn matches(dependent: &Node, identity: &Identity) -> (bool, bool) {
     (right, same.into_iter().any(|owner| !owner.describes(identity)))
 }
 
-/// What else dependents mean by the uid of an identity that is not there: the next one in order, or the first.
+/// Another identity that dependents refer to by the same UID, after the given one was absent: the next in order, or the
+/// first.
 pub(super) fn alternative<'a>(dependents: impl Iterator<Item = &'a Node>, absent: &Identity) -> Option<Identity> {
     let mut candidates: Vec<Identity> = Vec::new();
     for dependent in dependents {
         for owner in dependent.owners.iter().filter(|owner| owner.uid == absent.uid) {
             let mut meant = owner.identity(&dependent.identity.namespace);
             if !absent.is_namespaced() && meant.kind == absent.kind {
-                // A kind that is not in namespaces is not for anybody else either.
+                // A cluster-scoped kind has no namespace for any dependent.
                 meant.namespace = absent.namespace.clone();
             }
             if meant != *absent {

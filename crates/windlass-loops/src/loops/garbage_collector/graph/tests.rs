@@ -18,7 +18,7 @@ fn blocking(name: &str, uid: &str) -> OwnerReference {
     OwnerReference { block_owner_deletion: Some(true), ..owner(name, uid) }
 }
 
-/// An object whose uid is its name.
+/// An object whose UID is its name.
 fn object(namespace: &str, name: &str, owners: &[OwnerReference]) -> ObjectMeta {
     ObjectMeta {
         name: Some(name.into()),
@@ -65,7 +65,7 @@ fn an_owner_that_nobody_has_seen_is_looked_for() {
     let mut graph = started();
     assert_eq!(observe(&mut graph, &object("n", "child", &[owner("a", "a")])), ["attempt a"]);
     assert!(graph.item(&Uid::new("a")).unwrap().is_virtual);
-    // Once.
+    // Only once.
     assert_eq!(observe(&mut graph, &object("n", "sister", &[owner("a", "a")])), [""; 0]);
     assert_eq!(observe(&mut graph, &object("n", "a", &[])), [""; 0]);
     assert!(!graph.item(&Uid::new("a")).unwrap().is_virtual);
@@ -91,7 +91,7 @@ fn the_end_of_an_owner_concerns_its_dependents() {
     graph.gone(&a.uid);
     assert_eq!(effects(&mut graph), ["attempt child"]);
     assert!(graph.is_absent(&a));
-    // What nobody depends on is not worth remembering.
+    // An identity without dependents is not remembered.
     let child = identity(&graph, "child");
     graph.gone(&child.uid);
     assert_eq!(effects(&mut graph), [""; 0]);
@@ -109,7 +109,7 @@ fn an_owner_waits_for_what_blocks_it() {
     assert_eq!(observe(&mut graph, &waiting), ["attempt child", "attempt free", "attempt a"]);
     assert!(graph.item(&Uid::new("a")).unwrap().is_blocked);
     assert_eq!(observe(&mut graph, &waiting), [""; 0], "no news");
-    // A dependent that comes late is looked at as well.
+    // A late dependent is processed as well.
     assert_eq!(observe(&mut graph, &object("n", "late", &[blocking("a", "a")])), ["attempt late"]);
     graph.gone(&Uid::new("late"));
     assert_eq!(effects(&mut graph), ["attempt a"]);
@@ -168,7 +168,7 @@ fn what_dependents_mean_by_one_uid_is_tried_in_turn() {
     assert!(graph.is_absent(&first));
     let second = identity(&graph, "a");
     assert_eq!(&*second.name, "y");
-    // Nobody means the first any more.
+    // No dependent refers to the first one anymore.
     graph.gone(&Uid::new("one"));
     effects(&mut graph);
     graph.verified_absent(&second);

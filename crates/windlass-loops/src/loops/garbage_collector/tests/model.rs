@@ -1,4 +1,4 @@
-//! Random owners, deletions and delays, against what must hold in the end.
+//! Random owners, deletions and delays, checked against invariants of the final state.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
@@ -17,18 +17,18 @@ use super::super::{
 };
 
 const HOLD: &str = "example.com/hold";
-/// The last of them is not in namespaces.
+/// The last one is cluster-scoped.
 const KINDS: [&str; 3] = ["Foo", "Bar", "Cluster"];
 
 #[derive(Clone)]
 struct Object {
     kind: usize,
     owners: Vec<(u32, bool)>,
-    /// The owners that it began with.
+    /// Its initial owners.
     born_of: Vec<u32>,
     born_at: u64,
     finalizers: Vec<String>,
-    /// When its deletion began.
+    /// When its deletion started.
     deleting: Option<u64>,
     revision: u64,
 }
@@ -43,14 +43,14 @@ struct State {
     revision: u64,
     objects: BTreeMap<u32, Object>,
     made: u32,
-    /// Not delivered yet, by kind.
+    /// Undelivered events, by kind.
     events: [VecDeque<Event>; 3],
-    /// When owners that leave orphans behind began to go.
+    /// When owners with orphaning started to be deleted.
     orphaned: BTreeMap<u32, u64>,
     broken: Vec<String>,
 }
 
-/// A server that does at once what it is asked for, while watches are slow.
+/// A server that answers at once while its watches are slow.
 #[derive(Default)]
 struct Fake(Mutex<State>);
 
@@ -84,14 +84,14 @@ impl State {
             resource_version: Some(object.revision.to_string()),
             owner_references: Some(object.owners.iter().map(owner).collect()),
             finalizers: Some(object.finalizers.clone()),
-            // A tick of the clock with each revision.
+            // One tick of the clock per revision.
             creation_timestamp: Some(time(object.born_at)),
             deletion_timestamp: object.deleting.map(time),
             ..ObjectMeta::default()
         })
     }
 
-    /// Kinds go by the number of an object, so that those which are gone have one too.
+    /// The kind follows from the number of an object, so that deleted objects have one too.
     fn kind_of(&self, id: u32) -> usize {
         id as usize % 3
     }
@@ -103,7 +103,7 @@ impl State {
         let mut owners = BTreeSet::new();
         for &pick in picks {
             let owner = u32::from(pick) % (new + 1);
-            // What is not in a namespace has no owners in one.
+            // Cluster-scoped objects have no namespaced owners.
             if owner != new && (kind < 2 || self.kind_of(owner) == 2) {
                 owners.insert(owner);
             }
@@ -153,7 +153,7 @@ impl State {
         self.changed(id);
     }
 
-    /// Whether the collector may delete an object now.
+    /// Checks whether the collector may delete an object now.
     fn check_deletion(&mut self, id: u32) {
         let object = &self.objects[&id];
         let there = |owner: &u32| {
@@ -171,7 +171,7 @@ impl State {
         }
     }
 
-    /// What must hold when nothing is left to do.
+    /// Checks the invariants when nothing is left to do.
     fn check_end(&self) -> Result<(), TestCaseError> {
         prop_assert!(self.broken.is_empty(), "{:?}", self.broken);
         for (id, object) in &self.objects {
@@ -278,7 +278,7 @@ impl Collector {
         }
     }
 
-    /// Deals with one task. True if it is done with.
+    /// Processes one task. Returns whether it is done.
     fn work(&mut self) -> bool {
         let Some(task) = self.tasks.pop_front() else { return false };
         let outcome = match &task {
@@ -347,7 +347,7 @@ proptest! {
         }
         collector.finish();
         collector.fake.0.lock().check_end()?;
-        // What nobody keeps any more is not kept here either.
+        // Nothing is kept that is no longer needed.
         let there = collector.fake.0.lock().objects.len();
         let owners: usize = collector.fake.0.lock().objects.values().map(|object| object.owners.len()).sum();
         prop_assert!(collector.graph.lock().len() <= there + owners);

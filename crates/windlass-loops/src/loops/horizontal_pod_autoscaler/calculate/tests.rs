@@ -1,4 +1,4 @@
-//! Replicas by metrics, by tables.
+//! Table tests of proposed replicas.
 
 use serde_json::json;
 
@@ -41,7 +41,7 @@ fn utilization_is_brought_to_its_target() {
         (&[("a", 540), ("b", 540)], (2, 54, 540)),
         (&[("a", 900), ("b", 900)], (4, 90, 900)),
         (&[("a", 100), ("b", 100)], (1, 10, 100)),
-        // One of which nothing is known counts as idle when there are to be more, and as busy when fewer.
+        // A pod without a sample counts as idle when scaling up, and as busy when scaling down.
         (&[("a", 900)], (2, 90, 900)),
         (&[("a", 100)], (2, 10, 100)),
     ] {
@@ -57,7 +57,7 @@ fn pods_that_say_nothing_yet_are_left_out() {
     let expected =
         Groups { ready: 1, unready: ["b".to_owned()].into(), ignored: ["c".to_owned()].into(), ..Groups::default() };
     assert_eq!(situation(&pods, 3).groups(&values, true), expected);
-    // 90 % of one, and nothing of the other that comes up: 45 % of both is enough.
+    // 90 % of one and nothing of the starting one: 45 % of both is enough.
     assert_eq!(situation(&pods, 2).by_utilization(values, 50, "cpu", None), Ok((2, 90, 900)));
     let none = situation(&pods, 2).by_average(samples(&[("b", 5)]), 10, false).unwrap_err();
     assert_eq!(none, "did not receive metrics for targeted pods (pods might be unready)");

@@ -17,7 +17,7 @@ fn a_selector_is_printed_as_go_does() {
     assert_eq!(printed(Some(&selector)), expected);
 }
 
-/// A server of metrics: what it answers to which path, and what it was asked for.
+/// A metrics server: its responses by path, and the received requests.
 struct Served {
     ctx: Context,
     asked: Arc<Mutex<Vec<String>>>,
@@ -51,7 +51,7 @@ fn pods(count: usize) -> Vec<Arc<Pod>> {
     (0..count).map(pod).collect()
 }
 
-/// What two ready replicas of something make of a metric.
+/// Evaluates a metric for two ready replicas.
 async fn evaluate(served: &Served, spec: Value) -> Result<(i32, String, Value), (&'static str, String)> {
     let pods = pods(2);
     let situation = Situation {
@@ -116,7 +116,7 @@ async fn a_metric_of_an_object_is_brought_to_a_value_or_shared() {
         evaluate(&served, spec(&object, json!({"type": "AverageValue", "averageValue": "10"}))).await.unwrap();
     assert_eq!((replicas, name.as_str()), (5, "external metric hits(nil)"));
     assert_eq!(status["object"]["current"], json!({"averageValue": "25"}));
-    // A namespace can only be one's own.
+    // Only the autoscaler's own namespace is allowed.
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "name": "another"});
     let found = evaluate(&served, spec(&namespace, json!({"type": "Value", "value": "10"}))).await.unwrap();
     assert_eq!(found.0, 2, "what is close enough is left alone");

@@ -1,4 +1,4 @@
-//! How fast a target follows, by tables.
+//! Table tests of the limits.
 
 use serde_json::{Value, json};
 
@@ -66,7 +66,7 @@ fn rules_limit_the_rate_within_a_period() {
         let limited = History::default().limit(&rules(select), range(current, desired), at(0));
         assert_eq!((limited.replicas, limited.limited.1), (replicas, reason), "{select} {current} {desired}");
     }
-    // What was added counts until the period is over.
+    // Added replicas count until the period is over.
     let (mut history, spec) = (History::default(), rules("Max"));
     history.changed(&spec, 10, 15, at(0));
     assert_eq!(history.limit(&spec, range(15, 40), at(30)).replicas, 15);

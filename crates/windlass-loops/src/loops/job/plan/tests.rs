@@ -1,4 +1,4 @@
-//! What is done about pods, by tables.
+//! Table tests of the changes to pods.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ fn now() -> jiff::Timestamp {
     "2026-01-01T12:00:00Z".parse().unwrap()
 }
 
-/// A pod with a phase, an index, and when it ended.
+/// A pod with a phase, an index, and the time when it ended.
 fn pod(name: &str, phase: &str, index: Option<i64>) -> Arc<Pod> {
     let annotations = index.map(|index| {
         json!({"batch.kubernetes.io/job-completion-index": index.to_string(),
@@ -71,7 +71,7 @@ fn pods_are_made_up_to_what_is_left_and_what_may_be_at_once() {
     check(json!({}), json!({"succeeded": 2}), &[], "make any");
     check(json!({}), json!({"succeeded": 3}), &[], "nothing");
     check(json!({}), json!({}), &[a.clone(), b.clone()], "nothing");
-    // The one that has come the least far goes.
+    // The pod that has progressed the least is deleted.
     check(json!({}), json!({}), &[a.clone(), b.clone(), c], "remove b");
     check(json!({"parallelism": 0}), json!({}), std::slice::from_ref(&a), "remove a");
     check(json!({"completions": null}), json!({}), std::slice::from_ref(&a), "make any");
@@ -115,7 +115,7 @@ fn each_index_has_one_pod() {
         &[pod("none", "Running", None), pod("nine", "Running", Some(9))],
         "remove nine none",
     );
-    // With a limit for each index, each waits on its own.
+    // With a limit per index, each has its own backoff.
     let failed = pod("f", "Failed", Some(1));
     let limits = indexed(json!({"backoffLimitPerIndex": 2}));
     check(limits.clone(), json!({}), &[zero.clone(), failed.clone()], "make 2");

@@ -1,4 +1,4 @@
-//! What is counted, by tables.
+//! Table tests of counting.
 
 use k8s_openapi::api::batch::v1::Job;
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ fn what_has_ended_is_listed_once_and_let_go() {
     assert_eq!((names(&tracking.release), tracking.flush, tracking.full), (vec!["s", "f"], true, false));
     let uncounted = looked.status().uncounted_terminated_pods.clone().unwrap();
     assert_eq!((uncounted.succeeded, uncounted.failed), (Some(vec!["s".to_owned()]), Some(vec!["f".to_owned()])));
-    // Listed already: let go, and not listed again.
+    // Already listed: released, and not listed again.
     let listed = json!({"uncountedTerminatedPods": {"succeeded": ["s"], "failed": ["f"]}});
     let mut looked = view(json!({}), listed, pods);
     assert_eq!(looked.succeeded, 1);
@@ -75,7 +75,7 @@ fn a_job_that_fails_says_so_before_its_pods_go() {
         conditions.map(|condition| condition.type_.clone()).collect()
     };
     assert_eq!(types(&looked), ["FailureTarget"]);
-    // Not before all are counted and gone.
+    // Not before everything is counted and deleted.
     assert!(!end(&mut looked));
     settle(looked.status(), &HashSet::new());
     looked.terminating = 1;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// A pod in a word: `2:new:ready`, with the states `ready`, `pending`, `running`, `failed`, `going`.
+/// A pod from a word: `2:new:ready`, with the states `ready`, `pending`, `running`, `failed`, `going`.
 fn pod(word: &str) -> Arc<Pod> {
     let parts: Vec<&str> = word.split(':').collect();
     let [ordinal, revision, state] = parts[..] else { panic!("{word}") };
@@ -103,7 +103,7 @@ fn a_roll_out_goes_from_the_highest_to_the_partition() {
     check(partition(9), "0:old:ready 1:old:ready 2:old:ready", "");
     check(json!({ "replicas": 2, "updateStrategy": { "type": "OnDelete" } }), "0:old:ready 1:old:ready", "");
     check(json!({ "replicas": 2, "updateStrategy": { "type": "OnDelete" } }), "0:old:ready", "+1:new");
-    // A pod that can never become well is not replaced by a roll-out of an ordered set: somebody must delete it.
+    // A rollout of an ordered set does not replace a pod that never becomes available: a user must delete it.
     check(partition(0), "0:old:ready 1:old:running 2:new:ready", "");
     let parallel = json!({ "replicas": 2, "podManagementPolicy": "Parallel" });
     check(parallel, "0:old:ready 1:old:running", "-1");
