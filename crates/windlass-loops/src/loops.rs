@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_selects_as_that_of_kube_controller_manager() {
+    fn a_list_selects_loops_as_in_kube_controller_manager() {
         for (list, deployments, jobs) in [
             ("*", true, true),
             ("", false, false),

@@ -210,13 +210,13 @@ mod tests {
     }
 
     #[test]
-    fn a_template_comes_back_from_its_revision() {
+    fn a_template_is_restored_from_its_revision() {
         assert_eq!(template_of(&revision("a", 1, "x")), Some(template("x")));
         assert_eq!(template_of(&ControllerRevision::default()), None);
     }
 
     #[test]
-    fn a_revision_is_kept_brought_back_or_made() {
+    fn a_revision_is_kept_renumbered_or_created() {
         let revisions = [revision("a", 1, "one"), revision("b", 4, "two")];
         for (image, decision) in
             [("two", Decision::Keep(1)), ("one", Decision::Renumber(0, 5)), ("three", Decision::Create(5))]
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_that_nobody_uses_are_too_many() {
+    fn the_oldest_unused_revisions_are_surplus() {
         let revisions = [revision("a", 1, "1"), revision("b", 2, "2"), revision("c", 3, "3"), revision("d", 4, "4")];
         let is_live = |revision: &ControllerRevision| matches!(revision.metadata.name.as_deref(), Some("a" | "d"));
         let names = |limit| {
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn revisions_are_in_the_order_of_their_numbers() {
+    fn revisions_are_sorted_by_number() {
         let mut revisions = [revision("c", 2, "1"), revision("b", 2, "2"), revision("a", 3, "3")];
         sort(&mut revisions);
         let names: Vec<_> = revisions.iter().map(|revision| revision.metadata.name.clone().unwrap()).collect();

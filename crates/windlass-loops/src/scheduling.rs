@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn label_selectors_choose() {
+    fn label_selectors_match() {
         for (selector, expected) in [
             (json!({}), true),
             (json!({"matchLabels": {"app": "web"}}), true),
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn terms_choose_nodes_by_labels_and_name() {
+    fn node_selector_terms_match_labels_and_name() {
         for (term, expected) in [
             (json!({}), false),
             (json!({"matchExpressions": [{"key": "size", "operator": "Gt", "values": ["6"]}]}), true),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn tolerations_are_for_taints() {
+    fn tolerations_match_taints() {
         let taint: Taint = serde_json::from_value(json!({"key": "k", "value": "v", "effect": "NoSchedule"})).unwrap();
         let check = |toleration: Value| tolerates(&[serde_json::from_value(toleration).unwrap()], &taint);
         assert!(check(json!({"operator": "Exists"})));

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_endpoints_say_counts_as_a_move() {
+    fn only_changes_that_affect_endpoints_pass_the_filter() {
         let pod = |status: serde_json::Value| -> Pod {
             serde_json::from_value(json!({ "metadata": { "labels": { "a": "b" } }, "status": status })).unwrap()
         };

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_that_are_none_are_passed_over() {
+    fn invalid_networks_are_ignored() {
         for network in ["", "10.244.0.0", "10.244.0.0/33", "10.244.0.0/31", "10.244.0.0/0", "a/24"] {
             let address = Addresses::default().of(&pod(1), Some(network));
             assert_eq!(address.to_string(), "10.128.0.2", "{network}");

@@ -167,14 +167,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn networks_follow_each_other() {
+    fn pod_networks_are_consecutive() {
         assert_eq!(pod_network(0), "10.244.0.0/24");
         assert_eq!(pod_network(257), "10.245.1.0/24");
         assert_eq!(host_address(300).to_string(), "172.18.1.46");
     }
 
     #[test]
-    fn a_condition_keeps_its_time_while_it_holds_and_those_of_others_stay() {
+    fn a_condition_keeps_its_time_while_unchanged_and_others_are_kept() {
         let early = Timestamp::from_second(1000).unwrap();
         let late = Timestamp::from_second(2000).unwrap();
         let mut before = json!({"conditions": conditions(None, early)});

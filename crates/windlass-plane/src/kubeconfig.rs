@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_certificates_are_embedded_whole() {
+    fn the_certificates_are_embedded() {
         let folder = tempfile::tempdir().unwrap();
         let pki = Pki::load_or_create(folder.path(), &[]).unwrap();
         let text = kubeconfig(&pki, "https://127.0.0.1:6443");

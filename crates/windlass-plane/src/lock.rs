@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leftover_lock_file_of_a_dead_server_does_not_matter() {
+    fn the_lock_file_of_a_dead_server_is_ignored() {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("lock"), "4194305000\n").unwrap();
         let _lock = DataDirLock::acquire(directory.path()).unwrap();

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_encoded_as_der_has_them() {
+    fn values_are_encoded_in_der() {
         assert_eq!(integer(&[0, 0, 0x7f]), [2, 1, 0x7f]);
         assert_eq!(integer(&[0x80]), [2, 2, 0, 0x80]);
         assert_eq!(integer(&[]), [2, 1, 0]);

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_neither_too_short_nor_too_long() {
+    fn the_requested_lifetime_is_clamped() {
         for (asked, expected) in [
             (None, LONGEST),
             (Some(600), SHORTEST),

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lease_holds_for_its_time_from_the_last_renewal() {
+    fn a_lease_expires_after_its_duration_since_the_last_renewal() {
         let renewed = "2026-01-01T00:00:00.000000Z";
         for (spec, expected) in [
             (json!({"renewTime": renewed, "leaseDurationSeconds": 60}), false),

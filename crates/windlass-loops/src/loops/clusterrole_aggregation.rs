@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_gathered_in_the_order_of_selectors_and_names_and_once() {
+    fn rules_are_aggregated_by_selector_and_name_without_duplicates() {
         let all = role(json!({"metadata": {"name": "all", "labels": {"a": "yes"}}, "rules": [{"verbs": ["*"]}],
         "aggregationRule": {"clusterRoleSelectors": [
             {"matchLabels": {"b": "yes"}},

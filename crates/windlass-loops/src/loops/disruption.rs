@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_selector_is_shown_as_go_shows_it() {
+    fn a_selector_is_formatted_as_in_go() {
         let selector = serde_json::from_value(serde_json::json!({
             "matchLabels": {"app": "e"}, "matchExpressions": [{"key": "t", "operator": "In", "values": ["a", "b"]}],
         }));

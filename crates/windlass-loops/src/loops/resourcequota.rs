@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_say_what_is_counted() {
+    fn names_of_object_counts_are_parsed() {
         for (name, expected) in [
             ("count/foos.example.com", Some(("example.com", "foos"))),
             ("count/deployments.apps", Some(("apps", "deployments"))),

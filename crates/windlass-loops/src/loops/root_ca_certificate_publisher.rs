@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_map_is_repaired_and_keeps_what_else_it_has() {
+    fn a_config_map_is_restored_and_keeps_its_other_metadata() {
         let fresh = repaired(None, "default", "pem");
         assert!(is_sound(&fresh, "pem"));
         assert!(!is_sound(&fresh, "another"));

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_expires_some_time_after_its_end() {
+    fn a_job_expires_after_its_ttl() {
         let finished = json!([{"type": "Failed", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
         let running =
             json!([{"type": "FailureTarget", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);

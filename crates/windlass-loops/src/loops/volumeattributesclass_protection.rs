@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_claim_names_the_class_it_wants_has_and_gets() {
+    fn a_claim_uses_its_desired_current_and_target_class() {
         let claim: PersistentVolumeClaim = serde_json::from_value(json!({"metadata": {},
             "spec": {"volumeAttributesClassName": "b"},
             "status": {"currentVolumeAttributesClassName": "a",

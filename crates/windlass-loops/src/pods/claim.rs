@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn children_are_kept_left_adopted_and_released_as_labels_and_owners_say() {
+    fn children_are_kept_ignored_adopted_or_released_by_labels_and_owners() {
         let (ours, theirs) = (json!({"app": "web"}), json!({"app": "db"}));
         let children = Children::<Pod>::selected(&LabelSelector {
             match_labels: Some([("app".to_owned(), "web".to_owned())].into()),
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finalizer_comes_and_goes_with_the_owner() {
+    fn a_finalizer_is_added_and_removed_with_the_owner() {
         let children = Children::<Pod>::selected(&LabelSelector::default()).unwrap().with_finalizer("f");
         let pod = pod(json!({}), None);
         let adopting = children.adopting(&set(false), &pod).unwrap();

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_is_told_once_and_keeps_the_time_of_the_first() {
+    fn the_condition_is_set_once_and_keeps_its_time() {
         let now: Timestamp = "2026-01-01T00:00:10Z".parse().unwrap();
         let pod = |conditions: Value| -> Pod {
             serde_json::from_value(json!({"metadata": {"generation": 2}, "status": {"conditions": conditions}}))

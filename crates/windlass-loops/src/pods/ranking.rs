@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_do_the_least_go_first() {
+    fn pods_that_do_the_least_come_first() {
         let good = pod("b", json!({}));
         goes_first(&pod("a", json!({"/spec/nodeName": ""})), &good, &[]);
         goes_first(&pod("a", json!({"/status/phase": "Pending"})), &pod("b", json!({"/status/phase": "Unknown"})), &[]);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_share_a_node_go_before_those_that_do_not() {
+    fn pods_that_share_a_node_come_first() {
         let crowd = [pod("z", json!({})), pod("y", json!({})), pod("a", json!({"/spec/nodeName": "two"}))];
         goes_first(&crowd[0], &crowd[2], &crowd);
         // Pods that have ended do not count.
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_younger_go_first_and_chance_decides_between_those_about_as_old() {
+    fn younger_pods_come_first_and_similar_ages_are_shuffled() {
         let ready = |name, time: &str| pod(name, json!({"/status/conditions/0/lastTransitionTime": time}));
         goes_first(&ready("z", "2026-01-01T09:59:00Z"), &ready("a", "2026-01-01T00:00:00Z"), &[]);
         goes_first(&ready("a", "2026-01-01T01:00:00Z"), &ready("b", "2026-01-01T02:00:00Z"), &[]);

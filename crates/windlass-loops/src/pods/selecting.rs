@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_selector_is_looked_up_by_a_label_that_it_demands() {
+    fn a_selector_is_indexed_by_a_required_label() {
         for (selector, expected) in [
             (serde_json::json!({"matchLabels": {"b": "1", "a": "2"}}), vec!["n/a=2"]),
             (
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_has_no_controller_is_an_orphan() {
+    fn only_objects_without_a_controller_are_orphans() {
         let mut set: ReplicaSet = serde_json::from_value(serde_json::json!({
             "metadata": {"name": "a", "namespace": "n", "labels": {"app": "web"}},
         }))

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_are_shown_as_go_shows_them() {
+    fn ports_are_formatted_as_in_go() {
         let port = EndpointPort {
             name: Some("http".into()),
             protocol: Some("TCP".into()),
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(hash("a"), 0xd228_cb69_6f1a_8caf_7891_2b70_4e4a_8964);
     }
     #[test]
-    fn subsets_are_shown_as_go_shows_them() {
+    fn subsets_are_formatted_as_in_go() {
         let subset: EndpointSubset = serde_json::from_value(serde_json::json!({
             "addresses": [{ "ip": "1.2.3.4", "nodeName": "", "targetRef": { "kind": "Pod", "uid": "u" } }, { "ip": "1.2.3.5" }],
             "ports": [{ "name": "http", "port": 1 }],

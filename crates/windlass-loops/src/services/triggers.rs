@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_earliest_change_since_the_last_time_counts() {
+    fn the_earliest_change_since_the_last_call_counts() {
         let service: Service = serde_json::from_value(
             json!({ "metadata": { "name": "s", "namespace": "n", "creationTimestamp": "2026-01-01T00:00:00Z" } }),
         )

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_volume_that_fits_is_taken() {
+    fn the_smallest_matching_volume_is_selected() {
         let size = |storage: &str| json!({"spec": {"capacity": {"storage": storage}}});
         let volumes = [volume("large", size("50Gi")), volume("small", size("1Gi")), volume("right", size("6Gi"))];
         check(&claim(json!({})), &volumes, Some("right"));
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_that_does_not_fit_is_not_taken() {
+    fn a_volume_that_does_not_match_is_not_selected() {
         for change in [
             json!({"spec": {"storageClassName": "slow"}}),
             json!({"spec": {"accessModes": ["ReadOnlyMany"]}}),
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_that_is_for_the_claim_comes_first_whatever_its_class() {
+    fn a_volume_reserved_for_the_claim_comes_first_regardless_of_its_class() {
         let own = json!({"spec": {"claimRef": {"namespace": "n", "name": "c"}, "storageClassName": "slow",
             "capacity": {"storage": "50Gi"}}});
         let volumes = [volume("free", json!({})), volume("own", own)];
@@ -228,14 +228,14 @@ mod tests {
     }
 
     #[test]
-    fn what_can_do_no_more_than_is_asked_for_comes_first() {
+    fn volumes_with_the_fewest_access_modes_come_first() {
         let more = json!({"spec": {"accessModes": ["ReadWriteOnce", "ReadOnlyMany"]}});
         let large = json!({"spec": {"capacity": {"storage": "50Gi"}}});
         check(&claim(json!({})), &[volume("more", more), volume("large", large)], Some("large"));
     }
 
     #[test]
-    fn a_claim_is_told_why_it_cannot_have_the_volume_that_it_names() {
+    fn a_mismatch_with_the_named_volume_is_explained() {
         for (change, expected) in [
             (json!({}), None),
             (json!({"spec": {"capacity": {"storage": "1Gi"}}}), Some("requested PV is too small")),

@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finalizer_is_added_to_the_living_and_removed_from_the_dying() {
+    fn a_finalizer_is_added_to_active_objects_and_removed_from_deleted_ones() {
         let deleted = "2026-01-01T00:00:00Z";
         for (metadata, expected) in [
             (json!({"name": "c"}), Step::Add),

@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_container_that_keeps_failing_waits_longer_and_longer_until_it_has_run_for_a_while() {
+    fn the_restart_backoff_grows_until_a_container_has_run_for_a_while() {
         let mut backoff = Backoff { first: Duration::from_secs(10), failures: 0 };
         let short = Duration::from_secs(1);
         let pauses: Vec<u64> = (0..8).map(|_| backoff.after(short).as_secs()).collect();

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_come_from_everywhere_and_the_later_win() {
+    fn variables_come_from_all_sources_and_later_ones_win() {
         let pod: Pod = serde_json::from_value(json!({
             "metadata": {"name": "p", "namespace": "n", "labels": {"app": "x"}},
             "spec": {"containers": [{

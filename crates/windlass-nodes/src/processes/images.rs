@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pattern_fits_an_image_with_and_without_registry_and_tag() {
+    fn a_pattern_matches_an_image_with_and_without_registry_and_tag() {
         for (pattern, image, expected) in [
             ("redis", "redis", true),
             ("redis", "redis:7", true),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_says_what_an_image_is_and_some_need_no_entry() {
+    fn images_come_from_the_file_or_are_built_in() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("images.yaml");
         let unknown = resolve("redis:7", Some(&file)).unwrap_err().to_string();

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_plane_has_left_is_ended_and_nothing_else() {
+    fn only_leftover_processes_are_killed() {
         let directory = tempfile::tempdir().unwrap();
         let start = || std::process::Command::new("sleep").arg("100").process_group(0).spawn().unwrap();
         let (mut left, mut other) = (start(), start());

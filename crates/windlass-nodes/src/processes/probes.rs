@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_verdict_takes_as_many_looks_as_the_probe_says() {
+    fn results_are_reported_at_the_thresholds_of_the_probe() {
         let probe = Probe { success_threshold: Some(2), failure_threshold: Some(3), ..Probe::default() };
         let mut verdict = ProbeCounter::new(&probe);
         let looks = [true, true, true, false, false, true, false, false, false, false, false, false];
@@ -219,7 +219,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_answer_panics(answer in proptest::collection::vec(any::<u8>(), 0..60), code in any::<u16>()) {
+        fn no_response_panics(answer in proptest::collection::vec(any::<u8>(), 0..60), code in any::<u16>()) {
             status_code(&answer);
             let answer = format!("HTTP/1.1 {code} x\r\n");
             prop_assert_eq!(status_code(answer.as_bytes()), Some(code));

@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_that_a_pod_names_is_fetched() {
+    fn all_references_of_a_pod_are_fetched() {
         let pod: Pod = serde_json::from_value(json!({"spec": {
             "initContainers": [{"name": "i", "envFrom": [{"secretRef": {"name": "a"}}]}],
             "containers": [{"name": "c", "env": [{"name": "X", "valueFrom": {"configMapKeyRef": {"name": "b", "key": "k"}}}]}],

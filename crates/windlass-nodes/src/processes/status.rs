@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn policies_decide_who_starts_again() {
+    fn the_restart_policy_decides_which_containers_restart() {
         for (policy, role, code, expected) in [
             ("Always", Role::Main, 0, true),
             ("OnFailure", Role::Main, 0, false),
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_that_has_not_changed_is_the_same_status() {
+    fn an_unchanged_status_is_equal() {
         let pod = Pod::default();
         let now = snapshot(vec![container(Role::Main, ended(1))]);
         let first = status(&pod, &now, Timestamp::UNIX_EPOCH);

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_asks_for_its_containers_or_for_the_greatest_init_container() {
+    fn a_pod_requests_the_sum_of_its_containers_or_its_largest_init_container() {
         let mut sidecar = container("100m", "1Ki");
         sidecar["restartPolicy"] = "Always".into();
         for (spec, expected) in [
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lacking_is_named() {
+    fn insufficient_resources_are_named() {
         let node = Resources { cpu: 1000, memory: 100, pods: 2, ..Resources::default() };
         let used = Resources { cpu: 500, pods: 2, ..Resources::default() };
         let wanted = Resources { cpu: 600, memory: 200, others: [("gpu".into(), 1)].into(), ..Resources::default() };

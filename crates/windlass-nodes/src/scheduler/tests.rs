@@ -69,7 +69,7 @@ fn near(kind: &str, app: &str) -> Value {
 }
 
 #[test]
-fn a_pod_gets_a_node_that_fits() {
+fn a_pod_is_scheduled_on_a_feasible_node() {
     let nodes = [
         node("a", json!({"unschedulable": true, "labels": {"zone": "1"}})),
         node("b", json!({"taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}], "labels": {"zone": "2"}})),

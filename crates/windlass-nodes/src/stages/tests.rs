@@ -55,7 +55,7 @@ fn pending() -> Value {
 }
 
 #[test]
-fn a_pod_of_which_nothing_is_said_is_ready_after_one_write() {
+fn a_pod_without_annotations_is_ready_after_one_write() {
     let (names, took, pod) = live(&Stages::default(), pod(pending(), json!({})), 10);
     assert_eq!(names, ["pod-start"]);
     assert_eq!(took, SignedDuration::ZERO);
@@ -65,7 +65,7 @@ fn a_pod_of_which_nothing_is_said_is_ready_after_one_write() {
 }
 
 #[test]
-fn annotations_decide_about_a_pods_life() {
+fn annotations_control_the_behaviour_of_a_pod() {
     for (annotations, expected, seconds) in [
         (json!({"windlass.dev/start-delay": "3s"}), &["pod-create", "pod-start"][..], 3),
         (json!({"windlass.dev/ready-delay": "4s"}), &["pod-start", "pod-ready"], 4),
@@ -109,7 +109,7 @@ fn a_pod_of_a_job_completes() {
 }
 
 #[test]
-fn a_pod_that_is_deleted_is_removed() {
+fn a_deleted_pod_is_removed() {
     let (_, _, mut running) = live(&Stages::default(), pod(pending(), json!({"windlass.dev/stop-delay": "9s"})), 10);
     running["metadata"]["deletionTimestamp"] = "1970-01-01T00:16:40Z".into();
     running["metadata"]["deletionGracePeriodSeconds"] = 30.into();
@@ -129,7 +129,7 @@ fn stages(spec: Value) -> Result<Stages, StageError> {
 }
 
 #[test]
-fn what_is_wrong_with_a_stage_is_said() {
+fn an_invalid_stage_is_explained() {
     for (spec, expected) in [
         (json!({}), "missing field `next`"),
         (json!({"next": {"status": 1}}), "status: must be an object"),
@@ -162,7 +162,7 @@ fn what_is_wrong_with_a_stage_is_said() {
 }
 
 #[test]
-fn stages_of_a_file_take_the_place_of_those_of_the_same_name() {
+fn stages_of_a_file_replace_those_with_the_same_name() {
     let slow = "
 apiVersion: windlass.dev/v1alpha1
 kind: List
@@ -205,7 +205,7 @@ fn file(stages: &[Value]) -> Stages {
 }
 
 #[test]
-fn weights_decide_among_stages_that_fit() {
+fn weights_decide_among_matching_stages() {
     let stages = file(&[json!({"weight": 3, "next": {}}), json!({"next": {}}), json!({"weight": 0, "next": {}})]);
     let object = pod(pending(), json!({}));
     let mut counts = [0; 3];
@@ -218,7 +218,7 @@ fn weights_decide_among_stages_that_fit() {
 }
 
 #[test]
-fn an_object_stays_in_its_stage_while_that_fits_and_timers_run_beside_it() {
+fn an_object_stays_in_a_matching_stage_and_timers_run_beside_it() {
     let phase = json!({"matchExpressions": [{"key": ".status.phase", "operator": "In", "values": ["Pending"]}]});
     let stages = file(&[
         json!({"delay": {"durationMilliseconds": 500}, "selector": phase, "next": {}}),
@@ -259,7 +259,7 @@ proptest! {
     }
 
     #[test]
-    fn the_life_of_every_pod_comes_to_rest_or_goes_round_in_time(
+    fn every_pod_reaches_a_final_stage_or_loops_slowly(
         policy in prop::sample::select(vec!["Always", "OnFailure", "Never"]),
         init in prop::collection::vec(any::<bool>(), 0..4),
         containers in 1_usize..4,

@@ -63,7 +63,7 @@ fn handshake(pki: &Pki, trusted: &Pki, name: &str, client: Option<&CertificateAn
 }
 
 #[test]
-fn keys_are_for_the_owner_alone() {
+fn keys_are_readable_by_the_owner_only() {
     let (_parent, folder) = folder();
     load(&folder).unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
@@ -85,7 +85,7 @@ fn keys_are_for_the_owner_alone() {
 }
 
 #[test]
-fn a_second_load_uses_what_the_first_made() {
+fn a_second_load_reuses_the_certificates() {
     let (_parent, folder) = folder();
     load(&folder).unwrap();
     let first = contents(&folder);
@@ -117,7 +117,7 @@ fn every_name_of_the_server_is_trusted_with_and_without_a_client_certificate() {
 }
 
 #[test]
-fn another_planes_certificates_are_not_trusted() {
+fn certificates_of_another_plane_are_not_trusted() {
     let ((_one, folder), (_other, other_folder)) = (folder(), folder());
     let (pki, other) = (load(&folder).unwrap(), load(&other_folder).unwrap());
     assert!(handshake(&pki, &other, "localhost", None).is_err(), "the client must reject the server");
@@ -152,7 +152,7 @@ fn a_new_address_gets_a_new_serving_certificate_and_nothing_else() {
 }
 
 #[test]
-fn what_is_about_to_expire_is_issued_anew() {
+fn a_certificate_about_to_expire_is_reissued() {
     let (_parent, folder) = folder();
     let start = SystemTime::now();
     Pki::load_or_create_at(&folder, &[], start).unwrap();
@@ -167,7 +167,7 @@ fn what_is_about_to_expire_is_issued_anew() {
 }
 
 #[test]
-fn nothing_outlives_the_authority() {
+fn no_certificate_outlives_the_authority() {
     let (_parent, folder) = folder();
     let start = SystemTime::now();
     Pki::load_or_create_at(&folder, &[], start).unwrap();
@@ -231,7 +231,7 @@ fn a_damaged_or_foreign_file_is_named_and_left_alone() {
 }
 
 #[test]
-fn files_that_are_missing_or_empty_are_made_again() {
+fn missing_or_empty_files_are_recreated() {
     let cases: [(&[&str], &[&str]); 5] = [
         (&["server.crt"], &["server.crt", "server.key"]),
         (&["admin.key"], &["admin.crt", "admin.key"]),
@@ -266,7 +266,7 @@ fn files_that_are_missing_or_empty_are_made_again() {
 }
 
 #[test]
-fn a_name_that_no_certificate_can_carry_is_refused() {
+fn an_invalid_name_is_rejected() {
     let (_parent, folder) = folder();
     let error = Pki::load_or_create(&folder, &["not a name".into()]).unwrap_err();
     assert_eq!(error.to_string(), "\"not a name\" is neither a DNS name nor an IP address");

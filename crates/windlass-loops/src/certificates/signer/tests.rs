@@ -66,7 +66,7 @@ fn words(pem: &str) -> String {
 }
 
 #[test]
-fn a_certificate_says_what_was_asked_for_and_allowed() {
+fn a_certificate_contains_what_was_requested_and_allowed() {
     let (authority, key) = (authority(), KeyPair::generate().unwrap());
     let signer = Signer::new(&authority).unwrap();
     let request = Request::parse(request(&key).as_bytes()).unwrap();
@@ -88,7 +88,7 @@ fn a_certificate_says_what_was_asked_for_and_allowed() {
 }
 
 #[test]
-fn servers_accept_what_was_signed_whatever_the_key() {
+fn servers_accept_certificates_for_every_type_of_key() {
     let authority = authority();
     let signer = Signer::new(&authority).unwrap();
     for algorithm in [&rcgen::PKCS_ECDSA_P256_SHA256, &PKCS_ECDSA_P384_SHA384, &PKCS_ED25519] {
@@ -106,7 +106,7 @@ fn servers_accept_what_was_signed_whatever_the_key() {
 }
 
 #[test]
-fn what_is_no_request_is_refused() {
+fn an_invalid_request_is_rejected() {
     let key = KeyPair::generate().unwrap();
     let good = request(&key);
     let certificate = authority().certificate;

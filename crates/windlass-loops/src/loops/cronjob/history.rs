@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_jobs_of_an_end_are_too_many() {
+    fn the_oldest_jobs_beyond_the_limit_are_selected() {
         let job = |name: &str, end: &str, started: Option<&str>| {
             let status = json!({"startTime": started, "conditions": [{"type": end, "status": "True"}]});
             Arc::new(serde_json::from_value(json!({"metadata": {"name": name}, "status": status})).unwrap())

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn turns_come_later_each_time_until_all_is_quiet() {
+    async fn the_backoff_grows_until_there_are_no_failures() {
         let backoff = Backoff::default();
         assert_eq!(backoff.attempt("a"), Ok(()));
         assert_eq!(backoff.attempt("a"), Err(FIRST));

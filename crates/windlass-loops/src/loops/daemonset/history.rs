@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_that_no_pod_is_of_go() {
+    fn the_oldest_unused_revisions_are_surplus() {
         let revision = |number: i64| -> Arc<ControllerRevision> {
             let revision = json!({ "metadata": { "name": format!("r{number}"), "labels": { HASH_LABEL: format!("h{number}") } },
                 "revision": number });

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_set_has_the_highest_revision_and_remembers_those_it_had() {
+    fn the_newest_set_has_the_highest_revision_and_a_history() {
         check(after(&[], &[], 1), &[(REVISION, "1")]);
         check(after(&[(REVISION, "3")], &[], 2), &[(REVISION, "3")]);
         check(after(&[(REVISION, "1")], &[], 3), &[(REVISION, "3"), (HISTORY, "1")]);
@@ -142,14 +142,14 @@ mod tests {
     }
 
     #[test]
-    fn annotations_are_copied_but_for_those_that_are_the_sets_own() {
+    fn annotations_are_copied_except_for_the_sets_own() {
         let deployment = [("kubernetes.io/change-cause", "because"), (REVISION, "7"), (DESIRED_REPLICAS, "9")];
         let expected = [(REVISION, "1"), ("kubernetes.io/change-cause", "because")];
         check(after(&[], &deployment, 1), &expected);
     }
 
     #[test]
-    fn a_history_that_is_too_long_loses_its_oldest_revisions() {
+    fn a_long_history_loses_its_oldest_revisions() {
         let long = vec!["1234567"; 250].join(",");
         assert_eq!(long.len(), 1999);
         let longer = with_revision(&long, "99").unwrap();
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_numbers_that_are_not_negative() {
+    fn sizes_are_non_negative_numbers() {
         let mut set = ReplicaSet::default();
         assert_eq!(desired_replicas(&set), None);
         set_sizes(&mut set, 3, 4);

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_keeps_its_times_as_long_as_it_says_the_same() {
+    fn a_condition_keeps_its_times_while_it_is_unchanged() {
         let mut status = DeploymentStatus::default();
         set(&mut status, condition(PROGRESSING, "True", "a", "first", at(1)));
         set(&mut status, condition(PROGRESSING, "True", "a", "second", at(2)));

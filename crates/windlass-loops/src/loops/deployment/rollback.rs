@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_template_of_a_revision_comes_back_with_its_annotations() {
+    fn a_rollback_restores_the_template_and_its_annotations() {
         let sets = [set(1, "one"), set(2, "two"), set(3, "three")];
         for (revision, image) in [(0, "two"), (1, "one"), (2, "two")] {
             let outcome = outcome(&deployment(), &sets, revision);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_granted_is_told_and_taken_away() {
+    fn an_impossible_rollback_is_reported_and_removed() {
         let sets = [set(3, "three")];
         for (revision, reason) in [
             (0, "DeploymentRollbackRevisionNotFound"),

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_label_and_what_is_empty_make_no_difference() {
+    fn the_hash_label_and_empty_values_make_no_difference() {
         let plain = template(web("one"));
         let mut labeled = web("one");
         labeled["metadata"]["labels"][HASH_LABEL] = json!("abc");

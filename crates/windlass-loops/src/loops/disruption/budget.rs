@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_healthy_beyond_what_must_be_may_go() {
+    fn healthy_pods_beyond_the_desired_number_may_be_disrupted() {
         let counts = |expected, desired, healthy| Counts { expected, desired, healthy };
         for (counts, allowed, reason) in [
             (counts(3, 2, 3), 1, "SufficientPods"),
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_that_cannot_be_counted_allows_nothing_and_says_so_once() {
+    fn a_failed_budget_allows_no_disruption_and_is_written_once() {
         let budget =
             budget(json!({"disruptionsAllowed": 2, "currentHealthy": 3, "desiredHealthy": 1, "expectedPods": 3}));
         let status = failed(&budget, "no scale", at(5)).unwrap();

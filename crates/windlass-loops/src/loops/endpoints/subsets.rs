@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_with_the_same_addresses_are_together() {
+    fn ports_with_the_same_addresses_are_grouped() {
         let service = service(json!({ "clusterIP": "10.0.0.1", "ports": [{ "name": "a", "port": 80 },
             { "name": "b", "port": 81 }] }));
         let pods = [pod("q", "10.1.0.2", true, json!([])), pod("p", "10.1.0.1", false, json!([]))];

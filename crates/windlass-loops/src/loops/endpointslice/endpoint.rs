@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_without_a_node_or_an_address_is_none() {
+    fn a_pod_without_a_node_or_an_address_is_not_an_endpoint() {
         check(json!({}), pod(None, "True"), json!({ "ports": [], "endpoint": null }));
         check(json!({}), pod(Some("other"), "True"), json!({ "ports": [], "endpoint": null }));
         let mut without = pod(Some("n"), "True");
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_has_the_families_that_it_says_or_that_its_address_is_of() {
+    fn a_service_has_the_ip_families_of_its_spec_or_address() {
         for (spec, expected) in [
             (json!({ "ipFamilies": ["IPv6", "IPv4"] }), vec!["IPv6", "IPv4"]),
             (json!({ "clusterIP": "fd00::1" }), vec!["IPv6"]),

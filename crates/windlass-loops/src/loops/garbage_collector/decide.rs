@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_becomes_of_an_object_follows_from_its_owners() {
+    fn the_decision_follows_from_the_owners() {
         check(&[], false, &[], "keep");
         check(&[Solid], false, &[], "keep");
         check(&[Solid, Gone], false, &[], "unlink [1]");

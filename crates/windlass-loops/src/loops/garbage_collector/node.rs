@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_uid_comes_back_as_it_was_written() {
+    fn a_uid_round_trips() {
         for text in [
             "3f2b8c1e-0d4a-4b5c-9e6f-7a8b9c0d1e2f",
             "3F2B8C1E-0D4A-4B5C-9E6F-7A8B9C0D1E2F",
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_nobody_has_are_let_go() {
+    fn unused_names_are_dropped() {
         let mut names = Names::default();
         let kept = names.namespace(Some("kept"));
         for at in 0..10_000 {

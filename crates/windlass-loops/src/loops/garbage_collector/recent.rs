@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_are_forgotten() {
+    fn the_oldest_entries_are_dropped() {
         let mut recent = Recent::new(2);
         for key in [1, 2, 1, 3] {
             recent.insert(key, ());

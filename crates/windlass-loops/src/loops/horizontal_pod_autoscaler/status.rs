@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_of_a_condition_is_that_of_its_last_change_of_mind() {
+    fn the_transition_time_changes_with_the_status() {
         let at = |second| Timestamp::from_second(second).unwrap();
         let mut status = HorizontalPodAutoscalerStatus::default();
         set(&mut status, "AbleToScale", true, "A", "a", at(1));

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_means_something_in_an_address_is_encoded() {
+    fn reserved_characters_are_encoded() {
         assert_eq!(encoded("app=web,tier in (a b)"), "app%3Dweb%2Ctier%20in%20%28a%20b%29");
     }
 }

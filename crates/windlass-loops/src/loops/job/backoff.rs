@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_doubles_up_to_ten_minutes() {
+    fn the_backoff_doubles_up_to_ten_minutes() {
         for (failures, passed, expected) in [
             (0, 0, 0),
             (1, 0, 10),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_success_forgives_the_failures_before_it() {
+    fn a_success_resets_the_failures() {
         let two = Failures::default().with(&[], &[ended(1), ended(5)]);
         assert_eq!(two, Failures { count: 2, last: Some(at(5)) });
         assert_eq!(two.with(&[], &[]), two);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_tells_in_several_ways_when_it_ended() {
+    fn the_end_of_a_pod_comes_from_several_fields() {
         let ready =
             json!({"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": at(3).to_string()}]});
         assert_eq!(finished_at(&ended(4)), at(4));

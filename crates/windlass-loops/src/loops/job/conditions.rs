@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_never_held_is_not_denied() {
+    fn a_condition_that_was_never_true_is_not_added_as_false() {
         let now = Timestamp::UNIX_EPOCH;
         let mut conditions = None;
         assert!(!ensure(&mut conditions, condition("Suspended", false, "JobResumed", "Job resumed", now)));

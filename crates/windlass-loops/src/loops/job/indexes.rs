@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_read_and_written() {
+    fn indexes_are_parsed_and_formatted() {
         for (text, completions, expected) in [
             ("", 10, ""),
             ("0", 10, "0"),

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_rule_that_fits_decides() {
+    fn the_first_matching_rule_decides() {
         let policy: PodFailurePolicy = serde_json::from_value(json!({"rules": [
             {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
             {"action": "FailJob", "onExitCodes": {"containerName": "main", "operator": "In", "values": [42]}},
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn enough_indexes_are_those_of_a_rule() {
+    fn a_success_policy_is_met_by_one_of_its_rules() {
         let check = |rules: Value, indexes: &str, expected: Option<&str>| {
             let policy: SuccessPolicy = serde_json::from_value(json!({"rules": rules})).unwrap();
             let found = succeeded(Some(&policy), 10, &Indexes::parse(indexes, 10));

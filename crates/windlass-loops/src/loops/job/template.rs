@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_name_is_cut_before_the_index() {
+    fn a_long_name_is_truncated_before_the_index() {
         assert_eq!(indexed_prefix("once", 3), "once-3-");
         let long = indexed_prefix(&"a".repeat(63), 12);
         assert_eq!((long.len(), long.ends_with("a-12-")), (58, true));

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_tell_what_is_left_and_change_only_when_that_does() {
+    fn conditions_report_remaining_objects_and_change_only_with_them() {
         let at = |second| Timestamp::from_second(second).unwrap();
         let mut status = NamespaceStatus::default();
         let mut contents = Contents {
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_are_left_are_not_counted() {
+    fn remaining_pods_are_not_counted() {
         let mut status = NamespaceStatus::default();
         let contents = Contents { only_pods: true, remaining: vec![(resource("", "pods"), 1)], ..Contents::default() };
         assert!(update(&mut status, &contents, Timestamp::UNIX_EPOCH));

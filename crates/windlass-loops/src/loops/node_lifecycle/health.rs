@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_has_never_spoken_has_a_minute() {
+    fn a_node_that_never_reported_has_a_minute() {
         let mute = node(json!([]));
         check(&[(0, &mute, None, false), (60, &mute, None, false), (61, &mute, None, true)]);
         check(&[(300, &mute, None, true)]);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_was_ready_has_fifty_seconds_from_its_last_word() {
+    fn a_ready_node_has_fifty_seconds_from_its_last_report() {
         let beat = |second: u32| {
             let time = format!("2026-01-01T00:00:{second:02}Z");
             node(json!([{"type": "Ready", "status": "True", "lastHeartbeatTime": time, "lastTransitionTime": START}]))
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_not_heard_of_says_so_once() {
+    fn a_node_that_stops_reporting_becomes_unknown_once() {
         let now = Now { instant: Instant::now(), time: "2026-01-01T01:00:00Z".parse().unwrap() };
         let later = Now { instant: now.instant + Duration::from_secs(100), ..now };
         let ready = node(json!([

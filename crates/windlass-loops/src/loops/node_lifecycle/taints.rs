@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn taints_tell_what_conditions_say() {
+    fn taints_follow_conditions() {
         let not_ready = json!({"key": NOT_READY, "effect": "NoSchedule"});
         let own = json!({"key": "mine", "effect": "NoSchedule"});
         let expels = json!({"key": NOT_READY, "effect": "NoExecute"});
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_taints_that_expel_there_is_one() {
+    fn there_is_only_one_no_execute_taint() {
         let taint = |key: &str| Taint { key: key.into(), effect: "NoExecute".into(), ..Taint::default() };
         let now = Timestamp::UNIX_EPOCH;
         for (present, key, expected) in [
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn old_labels_are_copies() {
+    fn deprecated_labels_are_copies() {
         let labels_of =
             |value: Value| labels(&node(json!({"metadata": {"labels": value}}))).into_keys().collect::<Vec<_>>();
         assert_eq!(labels_of(json!({"kubernetes.io/os": "linux"})), ["beta.kubernetes.io/os"]);

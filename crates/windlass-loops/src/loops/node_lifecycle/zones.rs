@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_is_lost_in_part_if_many_of_its_nodes_are() {
+    fn a_zone_is_partially_disrupted_if_many_of_its_nodes_are_unready() {
         for (all, ready, expected) in [
             (3, 3, State::Normal),
             (3, 1, State::Normal),
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_are_emptied_one_after_the_other() {
+    fn nodes_are_tainted_one_after_the_other() {
         let mut zones = Zones::default();
         let start = Instant::now();
         for node in ["a", "b"] {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_leaves_if_no_node_is_ready() {
+    fn nothing_is_tainted_if_no_node_is_ready() {
         let mut zones = Zones::default();
         let start = Instant::now();
         zones.mark("z", "a", false);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_zone_that_is_lost_in_part_keeps_its_pods_and_a_large_one_loses_them_slowly() {
+    fn a_partially_disrupted_zone_is_tainted_slowly_if_large_and_not_at_all_if_small() {
         let start = Instant::now();
         let mut small = Zones::default();
         small.mark("z", "a", false);

@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_volume_that_nobody_has_goes_as_its_policy_says() {
+    fn a_released_volume_follows_its_reclaim_policy() {
         let volume = |annotations: Value, spec: Value| -> PersistentVolume {
             serde_json::from_value(json!({"metadata": {"name": "v", "annotations": annotations}, "spec": spec}))
                 .unwrap()

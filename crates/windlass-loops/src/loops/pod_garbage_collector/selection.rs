@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn of_pods_that_have_ended_the_evicted_and_the_oldest_go() {
+    fn evicted_and_oldest_terminated_pods_are_removed_first() {
         let pods = [
             ended("c", 3, json!({"phase": "Succeeded"})),
             ended("b", 3, json!({"phase": "Failed"})),
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_are_to_go_do_if_no_kubelet_will_see_to_it() {
+    fn terminating_pods_without_a_kubelet_are_removed() {
         let deleted = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
         let on = |name: &str, node: &str| {
             pod(name, json!({"metadata": deleted, "spec": {"nodeName": node, "containers": []}}))
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_missing_has_some_time_to_come() {
+    fn a_missing_node_has_a_grace_period() {
         let on = |name: &str, node: &str| pod(name, json!({"spec": {"nodeName": node, "containers": []}}));
         let (pods, there) = ([on("a", "gone"), on("b", "there")], [node("there", json!({}))]);
         let mut quarantine = Quarantine::default();

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_of_a_pod_that_is_gone_is_waited_for_if_it_is_to_go() {
+    fn a_claim_of_a_deleted_pod_is_waited_for_if_it_will_be_deleted() {
         let former = claim(&[owner("v1", "Pod", "db-0", "gone", true)]);
         assert!(is_stale(&set("Retain", "Delete"), "db-0", &former));
         assert!(!is_stale(&set("Retain", "Retain"), "db-0", &former));

@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_tells_set_and_ordinal() {
+    fn a_name_contains_set_and_ordinal() {
         let pod = |name: &str| -> Pod { serde_json::from_value(json!({ "metadata": { "name": name } })).unwrap() };
         for (name, expected) in [
             ("db-0", Some(("db", Some(0)))),

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_complete_roll_out_makes_its_revision_the_current_one() {
+    fn a_complete_rollout_makes_its_revision_the_current_one() {
         let pods = [pod("a-0", "new", true, false), pod("a-1", "new", true, false)];
         let status = of(&set(), &NAMES, &pods, Timestamp::UNIX_EPOCH);
         assert_eq!(status.current_revision.as_deref(), Some("new"));

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_place_the_tolerations_and_the_end_of_a_pod_matter() {
+    fn only_changes_of_node_and_tolerations_and_deletions_matter() {
         let pod = |node: &str, tolerations: Value, phase: &str| -> Pod {
             let spec = json!({"nodeName": node, "containers": [], "tolerations": tolerations});
             serde_json::from_value(json!({"spec": spec, "status": {"phase": phase}})).unwrap()

@@ -32,7 +32,7 @@ fn pod(phase: &str, ready_since: Option<&str>, tier: &str, deleted: bool) -> Arc
 }
 
 #[test]
-fn pods_are_counted_by_what_they_are_good_for() {
+fn pods_are_counted_by_readiness_and_availability() {
     let pods = [
         pod("Running", Some("2026-01-01T09:59:50Z"), "front", false),
         pod("Running", Some("2026-01-01T09:59:51Z"), "back", false),
@@ -55,14 +55,14 @@ fn pods_are_counted_by_what_they_are_good_for() {
 }
 
 #[test]
-fn replication_controllers_do_not_count_what_is_on_its_way_out() {
+fn replication_controllers_do_not_count_terminating_pods() {
     let controller = ReplicationController::default();
     let pods = [pod("Running", None, "front", true)];
     assert_eq!(status_of(&controller, &pods, None, NOW.parse().unwrap()).terminating, None);
 }
 
 #[test]
-fn a_failure_is_said_once_and_taken_back_when_it_is_over() {
+fn a_failure_is_reported_once_and_cleared() {
     let now = NOW.parse().unwrap();
     let failure = |message: &str| Failure { reason: "FailedCreate", message: message.to_owned() };
     let first = status_of(&set(json!({"replicas": 0})), &[], Some(&failure("no quota")), now);
@@ -74,7 +74,7 @@ fn a_failure_is_said_once_and_taken_back_when_it_is_over() {
 }
 
 #[test]
-fn a_status_stays_as_it_is_on_its_way_through_the_object() {
+fn a_status_round_trips_through_the_object() {
     let value = json!({
         "replicas": 2, "fullyLabeledReplicas": 2, "readyReplicas": 1, "availableReplicas": 1, "terminatingReplicas": 0,
         "observedGeneration": 2,

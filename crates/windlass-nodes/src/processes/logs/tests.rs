@@ -17,7 +17,7 @@ fn log_of(directory: &Path, lines: &[&str]) -> Arc<Log> {
 }
 
 #[tokio::test]
-async fn a_log_is_read_as_the_options_say() {
+async fn a_log_is_read_according_to_the_options() {
     let directory = tempfile::tempdir().unwrap();
     let log = log_of(directory.path(), &["one", "two", "three"]);
     log.append(Stream::Stderr, b"rest", false).unwrap();
@@ -34,7 +34,7 @@ async fn a_log_is_read_as_the_options_say() {
 }
 
 #[tokio::test]
-async fn a_follower_sees_what_is_written_later_through_a_change_of_files() {
+async fn a_follower_sees_later_output_across_a_rotation() {
     let directory = tempfile::tempdir().unwrap();
     let log = Log::rotating(&directory.path().join("0.log"), 2000).unwrap();
     log.append(Stream::Stdout, b"before", true).unwrap();
@@ -54,7 +54,7 @@ async fn a_follower_sees_what_is_written_later_through_a_change_of_files() {
 }
 
 #[tokio::test]
-async fn a_process_that_ends_in_the_middle_of_a_line_has_said_it() {
+async fn an_incomplete_last_line_is_kept() {
     let directory = tempfile::tempdir().unwrap();
     let log = log_of(directory.path(), &[]);
     let long = "x".repeat(LINE_MAX + 5);

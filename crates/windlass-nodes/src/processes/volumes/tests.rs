@@ -10,7 +10,7 @@ fn mounts(pairs: &[(&str, &str)]) -> Mounts {
 }
 
 #[test]
-fn a_mount_path_is_rewritten_where_it_stands_as_a_path() {
+fn a_mount_path_is_rewritten_where_it_is_a_whole_path() {
     let mounts = mounts(&[("/data", "/p/d"), ("/data/inner", "/p/i"), ("/etc/redis/", "/p/e")]);
     for (text, expected) in [
         ("/data", "/p/d"),
@@ -31,7 +31,7 @@ fn a_mount_path_is_rewritten_where_it_stands_as_a_path() {
 }
 
 #[test]
-fn files_appear_change_and_go_at_once() {
+fn files_change_atomically() {
     let directory = tempfile::tempdir().unwrap();
     let files = |pairs: &[(&str, &str)]| -> Files {
         pairs.iter().map(|(path, text)| (PathBuf::from(path), (text.as_bytes().to_vec(), 0o600))).collect()
@@ -48,7 +48,7 @@ fn files_appear_change_and_go_at_once() {
 }
 
 #[test]
-fn a_pods_volumes_are_folders_with_what_they_refer_to() {
+fn the_volumes_of_a_pod_are_directories_with_their_contents() {
     let directory = tempfile::tempdir().unwrap();
     let pod: Pod = serde_json::from_value(json!({
         "metadata": {"name": "p", "labels": {"app": "x"}},
@@ -77,7 +77,7 @@ fn a_pods_volumes_are_folders_with_what_they_refer_to() {
 }
 
 #[test]
-fn paths_that_lead_out_of_a_volume_are_refused() {
+fn paths_that_lead_outside_a_volume_are_rejected() {
     for path in ["../x", "/x", "a/../../x"] {
         assert!(put(&mut Files::new(), path, Vec::new(), None).is_err(), "{path}");
     }

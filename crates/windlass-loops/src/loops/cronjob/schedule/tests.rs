@@ -20,7 +20,7 @@ fn at(text: &str) -> Timestamp {
 }
 
 #[test]
-fn the_newest_run_that_is_due_is_found() {
+fn the_latest_due_run_is_found() {
     for (schedule, last, now, expected, many) in [
         ("*/10 * * * *", None, "2026-03-01T00:05:00Z", None, false),
         ("*/10 * * * *", None, "2026-03-01T00:10:00Z", Some("2026-03-01T00:10:00Z"), false),
@@ -43,7 +43,7 @@ fn the_newest_run_that_is_due_is_found() {
 }
 
 #[test]
-fn a_deadline_makes_old_runs_nothing() {
+fn runs_before_the_deadline_are_ignored() {
     for (deadline, now, expected) in [
         (60, "2026-03-01T02:00:30Z", Some(("2026-03-01T02:00:00Z", false))),
         (60, "2026-03-01T02:01:30Z", None),
@@ -71,7 +71,7 @@ fn the_next_run_is_a_little_after_its_time() {
 }
 
 #[test]
-fn times_are_of_the_zone_that_is_named() {
+fn times_use_the_specified_time_zone() {
     let berlin = times("30 2 * * *", None, None, Some("Europe/Berlin"));
     let due = berlin.due(at("2026-03-02T02:00:00Z")).unwrap().unwrap();
     assert_eq!(due.at, at("2026-03-02T01:30:00Z"));
@@ -88,7 +88,7 @@ fn times_are_of_the_zone_that_is_named() {
 }
 
 #[test]
-fn what_cannot_be_followed_is_said() {
+fn an_invalid_schedule_is_reported() {
     let unusable = |schedule: &str, zone: Option<&str>| {
         let spec = json!({"schedule": schedule, "timeZone": zone, "jobTemplate": {}});
         Times::of(&serde_json::from_value(json!({"spec": spec})).unwrap()).unwrap_err()

@@ -53,7 +53,7 @@ fn check(rolling: Value, nodes: &str, pods: &str, managed: &str, rolled: &str) {
 }
 
 #[test]
-fn every_node_that_fits_has_one_pod() {
+fn every_eligible_node_has_one_pod() {
     let one = json!({ "maxUnavailable": 1, "maxSurge": 0 });
     check(one.clone(), "a b", "", "+a +b", "");
     check(one.clone(), "a b!", "b:new:ready", "+a -0", "");
@@ -65,7 +65,7 @@ fn every_node_that_fits_has_one_pod() {
 }
 
 #[test]
-fn a_roll_out_takes_as_many_as_may_be_unavailable() {
+fn a_rollout_replaces_as_many_pods_as_may_be_unavailable() {
     let most = |number: i32| json!({ "maxUnavailable": number, "maxSurge": 0 });
     check(most(1), "a b c", "a:old:ready b:old:ready c:old:ready", "", "-0");
     check(most(2), "a b c", "a:old:ready b:old:ready c:old:ready", "", "-0 -1");
@@ -78,7 +78,7 @@ fn a_roll_out_takes_as_many_as_may_be_unavailable() {
 }
 
 #[test]
-fn a_surge_makes_new_pods_first() {
+fn with_a_surge_new_pods_are_created_first() {
     let surge = |number: i32| json!({ "maxUnavailable": 0, "maxSurge": number });
     check(surge(1), "a b", "a:old:ready b:old:ready", "", "+a");
     check(surge(2), "a b", "a:old:ready b:old:ready", "", "+a +b");
@@ -90,7 +90,7 @@ fn a_surge_makes_new_pods_first() {
 }
 
 #[test]
-fn pods_for_nodes_that_are_gone_go_if_they_were_never_there() {
+fn unscheduled_pods_for_missing_nodes_are_deleted() {
     let set: DaemonSet = serde_json::from_value(json!({ "metadata": { "name": "agent", "uid": "u" },
         "spec": { "selector": {}, "template": { "spec": { "containers": [] } } } }))
     .unwrap();

@@ -8,7 +8,7 @@ fn value(text: &str) -> IntOrString {
 }
 
 #[test]
-fn fenceposts_are_rounded_so_that_something_can_always_move() {
+fn limits_are_rounded_so_that_a_rollout_can_always_proceed() {
     for (surge, unavailable, desired, expected) in [
         ("0%", "1%", 2, (0, 1)),
         ("0%", "1%", 1, (0, 1)),
@@ -35,7 +35,7 @@ fn fenceposts_are_rounded_so_that_something_can_always_move() {
 }
 
 #[test]
-fn the_new_set_grows_into_the_room_that_there_is() {
+fn the_new_set_grows_within_the_limits() {
     for (desired, surge, total, new, expected) in [
         // From nothing: all at once, and never more than desired.
         (10, 0, 0, 0, 10),
@@ -64,7 +64,7 @@ fn sizes(sets: &[(i32, i32)]) -> Vec<Size> {
 }
 
 #[test]
-fn old_sets_shrink_as_far_as_enough_pods_stay_available() {
+fn old_sets_shrink_while_enough_pods_stay_available() {
     for (desired, surge, unavailable, new, old, expected) in [
         // Some may be unavailable from the start.
         (10, 0, 2, (0, 0), &[(10, 10)][..], &[8][..]),
@@ -148,7 +148,7 @@ fn sets_in_the_middle_of_a_rollout_are_scaled_in_proportion() {
 }
 
 #[test]
-fn an_annotation_that_is_lost_is_replaced_by_what_the_status_counts() {
+fn a_missing_annotation_is_replaced_by_the_count_in_the_status() {
     let sets =
         [Size { replicas: 5, available: 5, max_before: None }, Size { replicas: 5, available: 5, max_before: Some(0) }];
     assert_eq!(proportional(20, 20, 10, &sets), [10, 10]);

@@ -40,7 +40,7 @@ fn judged(deployment: &Deployment, sets: &[ReplicaSet], new: Option<usize>) -> O
 }
 
 #[test]
-fn the_status_adds_up_what_the_sets_have() {
+fn the_status_sums_up_the_sets() {
     let sets = [
         set(
             "old",
@@ -123,7 +123,7 @@ fn a_rollout_progresses_completes_or_is_late() {
 }
 
 #[test]
-fn each_progress_is_noted_with_its_time() {
+fn each_progress_updates_the_time() {
     let half = json!({"replicas": 2, "readyReplicas": 1, "availableReplicas": 1, "observedGeneration": 1});
     let before = deployment(
         2,
@@ -140,7 +140,7 @@ fn each_progress_is_noted_with_its_time() {
 }
 
 #[test]
-fn a_rollout_that_may_become_late_is_looked_at_again_when_it_is() {
+fn a_rollout_is_reconciled_again_at_its_deadline() {
     let status = |reason: &str| -> DeploymentStatus {
         serde_json::from_value(json!({"conditions": [progressing("True", reason, "2026-01-01T09:57:00Z")]})).unwrap()
     };
@@ -153,7 +153,7 @@ fn a_rollout_that_may_become_late_is_looked_at_again_when_it_is() {
 }
 
 #[test]
-fn what_went_wrong_with_the_newest_set_is_said_first() {
+fn the_failure_of_the_newest_set_comes_first() {
     let failed = |message: &str| {
         json!({"replicas": 0, "conditions": [{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate",
             "message": message, "lastTransitionTime": NOW}]})

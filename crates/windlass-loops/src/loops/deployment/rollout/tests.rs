@@ -121,7 +121,7 @@ fn a_new_template_begins_with_the_surge_and_the_next_revision() {
 }
 
 #[test]
-fn a_look_grows_the_new_set_and_shrinks_the_old_ones() {
+fn a_step_grows_the_new_set_and_shrinks_the_old_ones() {
     let two = deployment(10, "two", &[]);
     assert_eq!(sizes(&two, vec![set("one", 1, 10, 10, 10), set("two", 2, 3, 0, 10)]), [8, 3]);
     assert_eq!(sizes(&two, vec![set("one", 1, 8, 8, 10), set("two", 2, 3, 0, 10)]), [8, 5]);
@@ -130,7 +130,7 @@ fn a_look_grows_the_new_set_and_shrinks_the_old_ones() {
 }
 
 #[test]
-fn an_old_template_is_found_again_and_gets_a_new_revision() {
+fn the_set_of_an_old_template_is_reused_with_a_new_revision() {
     let (rollout, next) = look(&deployment(3, "one", &[]), vec![set("one", 1, 0, 0, 3), set("two", 2, 3, 3, 3)]);
     assert_eq!(next, Next::Write);
     let annotations = rollout.sets[0].metadata.annotations.as_ref().unwrap();
@@ -169,7 +169,7 @@ fn scaling_in_the_middle_of_a_rollout_keeps_its_proportions() {
 }
 
 #[test]
-fn recreating_waits_until_the_last_old_pod_is_gone() {
+fn the_recreate_strategy_waits_until_the_last_old_pod_is_deleted() {
     let two = recreating(3, "two");
     assert_eq!(sizes(&two, vec![set("one", 1, 3, 3, 3)]), [0]);
     // The replica set still counts pods, or pods are still terminating.
@@ -185,7 +185,7 @@ fn recreating_waits_until_the_last_old_pod_is_gone() {
 }
 
 #[test]
-fn the_oldest_empty_sets_go_when_the_history_is_full() {
+fn the_oldest_empty_sets_beyond_the_history_limit_are_deleted() {
     let complete = json!({
         "observedGeneration": 1, "replicas": 3, "updatedReplicas": 3, "readyReplicas": 3, "availableReplicas": 3,
     });
@@ -207,7 +207,7 @@ fn the_oldest_empty_sets_go_when_the_history_is_full() {
 }
 
 #[test]
-fn a_second_look_at_what_was_written_changes_nothing() {
+fn a_second_reconciliation_changes_nothing() {
     let sets = vec![set("one", 1, 3, 3, 3)];
     let (first, _) = look(&deployment(3, "one", &[]), sets.clone());
     let (second, _) = look(&first.deployment, sets);
@@ -216,7 +216,7 @@ fn a_second_look_at_what_was_written_changes_nothing() {
 }
 
 #[test]
-fn a_collision_makes_another_name() {
+fn a_collision_changes_the_name() {
     let (mut rollout, next) = look(&deployment(3, "one", &[]), Vec::new());
     let Next::Create(first) = next else { panic!("{next:?}") };
     rollout.collided();
@@ -226,7 +226,7 @@ fn a_collision_makes_another_name() {
 }
 
 #[test]
-fn what_a_set_has_from_its_deployment_follows_it() {
+fn inherited_fields_of_a_set_follow_its_deployment() {
     let mut changed = deployment(3, "one", &[]);
     changed.spec.as_mut().unwrap().min_ready_seconds = Some(7);
     changed.metadata.annotations = Some([("why".to_owned(), "because".to_owned())].into());

@@ -92,7 +92,7 @@ fn pods_with_other_ports_are_in_other_slices() {
 }
 
 #[test]
-fn labels_follow_the_service_and_slices_of_others_go() {
+fn labels_follow_the_service_and_surplus_slices_are_deleted() {
     let (slices, _) = after(&[], all(80, 0..1));
     let mut relabelled = EndpointSlice::clone(&slices[0]);
     relabelled.metadata.labels.as_mut().unwrap().insert("x".into(), "y".into());

@@ -61,7 +61,7 @@ fn identity(graph: &Graph, uid: &str) -> Identity {
 }
 
 #[test]
-fn an_owner_that_nobody_has_seen_is_looked_for() {
+fn an_unseen_owner_is_looked_up() {
     let mut graph = started();
     assert_eq!(observe(&mut graph, &object("n", "child", &[owner("a", "a")])), ["attempt a"]);
     assert!(graph.item(&Uid::new("a")).unwrap().is_virtual);
@@ -73,7 +73,7 @@ fn an_owner_that_nobody_has_seen_is_looked_for() {
 }
 
 #[test]
-fn nothing_is_looked_for_before_the_first_lists_have_come() {
+fn nothing_is_looked_up_before_the_first_lists_are_complete() {
     let mut graph = Graph::new();
     assert_eq!(observe(&mut graph, &object("n", "one", &[owner("a", "a")])), [""; 0]);
     assert_eq!(observe(&mut graph, &object("n", "two", &[owner("b", "b")])), [""; 0]);
@@ -83,7 +83,7 @@ fn nothing_is_looked_for_before_the_first_lists_have_come() {
 }
 
 #[test]
-fn the_end_of_an_owner_concerns_its_dependents() {
+fn dependents_of_a_deleted_owner_are_processed() {
     let mut graph = started();
     observe(&mut graph, &object("n", "a", &[]));
     observe(&mut graph, &object("n", "child", &[owner("a", "a")]));
@@ -100,7 +100,7 @@ fn the_end_of_an_owner_concerns_its_dependents() {
 }
 
 #[test]
-fn an_owner_waits_for_what_blocks_it() {
+fn an_owner_waits_for_blocking_dependents() {
     let mut graph = started();
     observe(&mut graph, &object("n", "a", &[]));
     observe(&mut graph, &object("n", "child", &[blocking("a", "a")]));
@@ -118,7 +118,7 @@ fn an_owner_waits_for_what_blocks_it() {
 }
 
 #[test]
-fn an_orphaning_owner_is_dealt_with_once() {
+fn an_orphaning_owner_is_processed_once() {
     let mut graph = started();
     let orphaning = deleted(object("n", "a", &[]), "orphan");
     assert_eq!(observe(&mut graph, &orphaning), ["orphan a"]);
@@ -137,7 +137,7 @@ fn an_orphaning_owner_is_dealt_with_once() {
 }
 
 #[test]
-fn an_owner_in_another_namespace_is_told_of_whoever_comes_first() {
+fn an_owner_in_another_namespace_is_reported_in_either_order() {
     let mut graph = started();
     observe(&mut graph, &object("far", "a", &[]));
     let child = object("n", "child", &[owner("a", "a")]);
@@ -149,7 +149,7 @@ fn an_owner_in_another_namespace_is_told_of_whoever_comes_first() {
 }
 
 #[test]
-fn an_owner_of_the_cluster_is_that_of_every_namespace() {
+fn a_cluster_scoped_owner_matches_in_every_namespace() {
     let mut graph = started();
     observe(&mut graph, &object("n", "child", &[owner("a", "a")]));
     assert_eq!(observe(&mut graph, &object("", "a", &[])), [""; 0]);
@@ -157,7 +157,7 @@ fn an_owner_of_the_cluster_is_that_of_every_namespace() {
 }
 
 #[test]
-fn what_dependents_mean_by_one_uid_is_tried_in_turn() {
+fn alternatives_of_a_uid_are_tried_in_turn() {
     let mut graph = started();
     observe(&mut graph, &object("n", "one", &[owner("x", "a")]));
     assert_eq!(observe(&mut graph, &object("n", "two", &[owner("y", "a")])), ["attempt two"]);
@@ -177,7 +177,7 @@ fn what_dependents_mean_by_one_uid_is_tried_in_turn() {
 }
 
 #[test]
-fn who_means_something_else_than_what_is_there_does_not_take_it_down() {
+fn a_wrong_reference_does_not_remove_the_existing_owner() {
     let mut graph = started();
     observe(&mut graph, &object("n", "a", &[]));
     observe(&mut graph, &object("n", "good", &[owner("a", "a")]));
@@ -189,7 +189,7 @@ fn who_means_something_else_than_what_is_there_does_not_take_it_down() {
 }
 
 #[test]
-fn a_list_says_what_is_gone_and_what_is_not_served_may_still_be_there() {
+fn a_list_reveals_deletions_and_unserved_objects_are_kept() {
     let mut graph = started();
     observe(&mut graph, &object("n", "a", &[]));
     observe(&mut graph, &object("n", "b", &[]));

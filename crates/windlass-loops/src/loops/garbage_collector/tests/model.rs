@@ -308,7 +308,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_must_go_goes_and_nothing_else_does(steps in prop::collection::vec((0..10u8, any::<u8>(), any::<[u8; 2]>()), 1..80)) {
+    fn exactly_the_objects_without_owners_are_deleted(steps in prop::collection::vec((0..10u8, any::<u8>(), any::<[u8; 2]>()), 1..80)) {
         let mut graph = Graph::new();
         graph.start();
         let mut collector = Collector { fake: Fake::default(), graph: Mutex::new(graph), tasks: VecDeque::new() };

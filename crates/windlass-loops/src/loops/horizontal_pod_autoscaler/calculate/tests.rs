@@ -51,7 +51,7 @@ fn utilization_is_brought_to_its_target() {
 }
 
 #[test]
-fn pods_that_say_nothing_yet_are_left_out() {
+fn pods_without_samples_are_left_out() {
     let pods = [pod("a", "Running", Some("1")), pod("b", "Pending", Some("1")), pod("c", "Failed", Some("1"))];
     let values = samples(&[("a", 900), ("b", 900), ("c", 900)]);
     let expected =
@@ -64,7 +64,7 @@ fn pods_that_say_nothing_yet_are_left_out() {
 }
 
 #[test]
-fn what_is_not_requested_has_no_utilization() {
+fn without_requests_there_is_no_utilization() {
     let (good, bad) = (pod("a", "Running", Some("1")), pod("b", "Running", None));
     let check = |pods: &[Arc<Pod>], container: Option<&str>| {
         situation(pods, 1).by_utilization(samples(&[("a", 1)]), 50, "cpu", container).unwrap_err()

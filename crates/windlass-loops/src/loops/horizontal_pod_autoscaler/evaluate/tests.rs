@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{super::calculate::Tolerances, *};
 
 #[test]
-fn a_selector_is_printed_as_go_does() {
+fn a_selector_is_formatted_as_in_go() {
     assert_eq!(printed(None), "nil");
     let selector =
         json!({"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "k", "operator": "In", "values": ["x", "y"]}]});
@@ -123,7 +123,7 @@ async fn a_metric_of_an_object_is_brought_to_a_value_or_shared() {
 }
 
 #[tokio::test]
-async fn a_metric_of_something_outside_is_the_sum_of_its_series() {
+async fn an_external_metric_is_the_sum_of_its_series() {
     let path = "/apis/external.metrics.k8s.io/v1beta1/namespaces/n/queue?labelSelector=topic%3Da";
     let served = serve(vec![(path, json!({"items": [{"value": "30"}, {"value": "1500m"}]}))]);
     let spec = |target: Value| {
@@ -142,7 +142,7 @@ async fn a_metric_of_something_outside_is_the_sum_of_its_series() {
 }
 
 #[tokio::test]
-async fn without_a_server_of_metrics_the_failure_says_which_is_missing() {
+async fn without_a_metrics_server_the_failure_names_the_missing_api() {
     let served = serve(vec![]);
     let pods = json!({"type": "Pods", "pods": {"metric": {"name": "requests"},
         "target": {"type": "AverageValue", "averageValue": "100"}}});

@@ -19,7 +19,7 @@ fn range(current: i32, desired: i32) -> Range {
 }
 
 #[test]
-fn without_rules_growth_doubles_and_fewer_wait_for_five_minutes() {
+fn by_default_scaling_up_doubles_and_scaling_down_waits_five_minutes() {
     let spec = spec(Value::Null);
     for (current, desired, replicas, reason) in [
         (3, 3, 3, "DesiredWithinRange"),
@@ -74,7 +74,7 @@ fn rules_limit_the_rate_within_a_period() {
 }
 
 #[test]
-fn windows_choose_the_most_careful_of_recent_recommendations() {
+fn stabilization_windows_select_the_most_conservative_recommendation() {
     let spec =
         spec(json!({"scaleUp": {"stabilizationWindowSeconds": 60}, "scaleDown": {"stabilizationWindowSeconds": 60}}));
     let mut history = History::default();

@@ -64,7 +64,7 @@ fn check(spec: Value, status: Value, pods: &[Arc<Pod>], expected: &str) {
 }
 
 #[test]
-fn pods_are_made_up_to_what_is_left_and_what_may_be_at_once() {
+fn pods_are_created_up_to_completions_and_parallelism() {
     let (a, b, c) = (pod("a", "Running", None), pod("b", "Pending", None), pod("c", "Running", None));
     check(json!({}), json!({}), &[], "make any any");
     check(json!({}), json!({}), std::slice::from_ref(&a), "make any");
@@ -81,14 +81,14 @@ fn pods_are_made_up_to_what_is_left_and_what_may_be_at_once() {
 }
 
 #[test]
-fn after_a_failure_there_is_a_wait() {
+fn a_failure_causes_a_backoff() {
     let (failed, running) = (pod("f", "Failed", None), pod("r", "Running", None));
     check(json!({}), json!({}), &[failed.clone(), running], "wait 5");
     check(json!({}), json!({}), &[failed, pod("s", "Succeeded", None)], "make any any");
 }
 
 #[test]
-fn a_pod_that_is_about_to_go_is_replaced_at_once_or_when_it_has_gone() {
+fn a_terminating_pod_is_replaced_immediately_or_after_its_end() {
     let mut going = Pod::clone(&deleted(&pod("d", "Running", None)));
     going.metadata.deletion_grace_period_seconds = Some(3600);
     let going = Arc::new(going);

@@ -25,7 +25,7 @@ fn names(pods: &[Arc<Pod>]) -> Vec<&str> {
 }
 
 #[test]
-fn what_has_ended_is_listed_once_and_let_go() {
+fn terminated_pods_are_listed_once_and_released() {
     let pods = vec![pod("s", "Succeeded", None), pod("f", "Failed", None), pod("r", "Running", None)];
     let mut looked = view(json!({}), json!({}), pods.clone());
     let tracking = track(&mut looked, false);
@@ -41,7 +41,7 @@ fn what_has_ended_is_listed_once_and_let_go() {
 }
 
 #[test]
-fn a_listed_pod_counts_when_it_is_let_go() {
+fn a_listed_pod_counts_once_it_is_released() {
     let status = json!({"succeeded": 1, "uncountedTerminatedPods": {"succeeded": ["a", "b"], "failed": ["c"]}});
     let mut status: JobStatus = serde_json::from_value(status).unwrap();
     assert!(settle(&mut status, &["b".to_owned()].into()));
@@ -65,7 +65,7 @@ fn completed_indexes_need_no_list() {
 }
 
 #[test]
-fn a_job_that_fails_says_so_before_its_pods_go() {
+fn a_failing_job_announces_it_before_its_pods_are_released() {
     let pods = vec![pod("f", "Failed", None), pod("r", "Running", None)];
     let mut looked = view(json!({"backoffLimit": 0}), json!({}), pods);
     let tracking = track(&mut looked, false);

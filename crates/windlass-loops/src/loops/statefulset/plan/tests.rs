@@ -58,7 +58,7 @@ fn check_with(mut spec: Value, pods: &str, claims: &[PersistentVolumeClaim], exp
 }
 
 #[test]
-fn an_ordered_set_does_one_thing_at_a_time() {
+fn an_ordered_set_takes_one_step_at_a_time() {
     let spec = json!({ "replicas": 3 });
     check(spec.clone(), "", "+0:new");
     check(spec.clone(), "0:new:pending", "");
@@ -71,7 +71,7 @@ fn an_ordered_set_does_one_thing_at_a_time() {
 }
 
 #[test]
-fn an_ordered_set_scales_down_when_all_are_well_or_from_the_first_that_is_not() {
+fn an_ordered_set_scales_down_when_all_are_available_or_from_the_first_that_is_not() {
     let spec = json!({ "replicas": 1 });
     check(spec.clone(), "0:new:ready 1:new:ready 2:new:going", "");
     check(spec.clone(), "0:new:ready 1:new:running 2:new:ready", "-2");
@@ -81,7 +81,7 @@ fn an_ordered_set_scales_down_when_all_are_well_or_from_the_first_that_is_not() 
 }
 
 #[test]
-fn a_parallel_set_does_everything_at_once() {
+fn a_parallel_set_takes_all_steps_at_once() {
     let spec = json!({ "replicas": 3, "podManagementPolicy": "Parallel" });
     check(spec.clone(), "", "+0:new +1:new +2:new");
     check(spec.clone(), "1:new:running 3:new:ready 4:new:pending", "+0:new +2:new -4 -3");
@@ -89,7 +89,7 @@ fn a_parallel_set_does_everything_at_once() {
 }
 
 #[test]
-fn a_roll_out_goes_from_the_highest_to_the_partition() {
+fn a_rollout_proceeds_from_the_highest_ordinal_to_the_partition() {
     let partition = |partition: i32| {
         json!({ "replicas": 3, "updateStrategy": { "type": "RollingUpdate",
         "rollingUpdate": { "partition": partition } } })
@@ -110,7 +110,7 @@ fn a_roll_out_goes_from_the_highest_to_the_partition() {
 }
 
 #[test]
-fn pods_must_have_been_ready_for_a_while() {
+fn pods_must_be_ready_for_min_ready_seconds() {
     let spec = json!({ "replicas": 2, "minReadySeconds": 10 });
     check(spec.clone(), "0:new:fresh", "");
     check(spec, "0:new:ready", "+1:new");
@@ -126,7 +126,7 @@ fn ordinals_begin_where_the_set_says() {
 }
 
 #[test]
-fn claims_that_are_about_to_go_are_waited_for_and_missing_ones_made() {
+fn terminating_claims_are_waited_for_and_missing_ones_created() {
     let spec = json!({ "replicas": 1, "volumeClaimTemplates": [{ "metadata": { "name": "data" } }] });
     let claim = |meta: Value| serde_json::from_value(json!({ "metadata": meta })).unwrap();
     check_with(spec.clone(), "", &[], "+0:new");
