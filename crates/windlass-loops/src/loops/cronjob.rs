@@ -65,7 +65,7 @@ impl Reconciler<CronJob> for CronJobs {
             return Ok(again(Times::of(&job).ok().and_then(|times| times.next(now))));
         }
         let jobs: Vec<Arc<Job>> = ctx.owned::<Job, CronJob>(&job)?;
-        let mut sync = Sync { job: Arc::unwrap_or_clone(job), changed: false, now, ctx };
+        let mut sync = CronJobSync { job: Arc::unwrap_or_clone(job), changed: false, now, ctx };
         sync.clean_up(&jobs).await;
         let outcome = sync.run(&jobs).await;
         if sync.changed {
@@ -84,7 +84,7 @@ impl CronJobs {
 }
 
 /// One reconciliation of a cron job.
-struct Sync {
+struct CronJobSync {
     /// Its status changes on the way.
     job: CronJob,
     changed: bool,
@@ -92,7 +92,7 @@ struct Sync {
     ctx: Context,
 }
 
-impl Sync {
+impl CronJobSync {
     fn spec(&self) -> &CronJobSpec {
         &self.job.spec
     }

@@ -37,7 +37,7 @@ pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Op
     // Deleted endpoints are recreated, and those that existed before the loop started may have lost their service.
     // Writes of other clients are ignored.
     let endpoints = Watch::<Endpoints>::new().filter(Filter::new(|change| change.new.is_none() || change.initial));
-    let controller = super::controller(NAME, Keeper { triggers })
+    let controller = super::controller(NAME, EndpointsReconciler { triggers })
         .source(services::pods_that_moved().map(services::services_of))
         .source(endpoints.map(|endpoints, _| {
             let is_lock = endpoints.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(LEADER));
@@ -52,7 +52,7 @@ pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Op
 }
 
 /// The reconciler, with the trigger times of changes.
-struct Keeper {
+struct EndpointsReconciler {
     triggers: Arc<Triggers>,
 }
 
@@ -64,7 +64,7 @@ async fn remove(key: ObjectKey, ctx: Context) -> Result<()> {
     Ok(())
 }
 
-impl Reconciler<Service> for Keeper {
+impl Reconciler<Service> for EndpointsReconciler {
     async fn reconcile(&self, service: Arc<Service>, ctx: Context) -> Result<Action> {
         if services::selector(&service).is_none() {
             return Ok(Action::done());

@@ -44,7 +44,7 @@ pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Op
         (Some(old), Some(new)) => old.metadata.labels != new.metadata.labels,
         _ => true,
     }));
-    let controller = super::controller(NAME, Slices { triggers })
+    let controller = super::controller(NAME, EndpointSliceReconciler { triggers })
         .source(services::pods_that_moved().map(services::services_of))
         .source(nodes.map(services_on_node))
         .watches::<EndpointSlice>(|slice, _| service_of_slice(slice).into_iter().collect())
@@ -57,7 +57,7 @@ pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Op
 }
 
 /// The reconciler, with the trigger times of changes.
-struct Slices {
+struct EndpointSliceReconciler {
     triggers: Arc<Triggers>,
 }
 
@@ -80,7 +80,11 @@ fn services_on_node(node: &Node, ctx: &Context) -> Vec<ObjectKey> {
 }
 
 /// The slices of a service that a controller manages.
-pub(super) fn slices_of(ctx: &Context, key: &ObjectKey, keeper: &str) -> Result<Vec<Arc<EndpointSlice>>, ContextError> {
+pub(super) fn slices_of(
+    ctx: &Context,
+    key: &ObjectKey,
+    manager: &str,
+) -> Result<Vec<Arc<EndpointSlice>>, ContextError> {
     let index: Index<EndpointSlice, ObjectKey> = ctx
         .informer::<EndpointSlice>()?
         .index("services/slices", |slice: &EndpointSlice| {
@@ -91,14 +95,14 @@ pub(super) fn slices_of(ctx: &Context, key: &ObjectKey, keeper: &str) -> Result<
         .expect("an index name must always have the same value type");
     let mut slices = index.get(key);
     slices.retain(|slice| {
-        let manager = slice.metadata.labels.as_ref().and_then(|labels| labels.get(MANAGED_BY_LABEL));
-        slice.metadata.deletion_timestamp.is_none() && manager.is_some_and(|manager| manager == keeper)
+        let managed_by = slice.metadata.labels.as_ref().and_then(|labels| labels.get(MANAGED_BY_LABEL));
+        slice.metadata.deletion_timestamp.is_none() && managed_by.is_some_and(|managed_by| managed_by == manager)
     });
     slices.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
     Ok(slices)
 }
 
-impl Reconciler<Service> for Slices {
+impl Reconciler<Service> for EndpointSliceReconciler {
     async fn reconcile(&self, service: Arc<Service>, ctx: Context) -> Result<Action> {
         if services::selector(&service).is_none() {
             return Ok(Action::done());

@@ -85,25 +85,25 @@ impl Reconciler<HorizontalPodAutoscaler> for Autoscalers {
         if autoscaler.metadata.deletion_timestamp.is_some() {
             return Ok(Action::done());
         }
-        let mut look = Look {
+        let mut evaluation = Evaluation {
             key: ObjectKey::of(&*autoscaler),
             autoscaler: HorizontalPodAutoscaler::clone(&autoscaler),
             now: windlass_clock::now(),
             memory: &self.memory,
             ctx: &ctx,
         };
-        if let Err(error) = look.run().await {
+        if let Err(error) = evaluation.run().await {
             tracing::debug!(%error, "failed to compute the desired replicas");
         }
-        if look.autoscaler.status != autoscaler.status {
-            ctx.update_status(look.autoscaler).await?;
+        if evaluation.autoscaler.status != autoscaler.status {
+            ctx.update_status(evaluation.autoscaler).await?;
         }
         Ok(Action::requeue_after(PERIOD))
     }
 }
 
 /// One reconciliation of an autoscaler.
-struct Look<'a> {
+struct Evaluation<'a> {
     key: ObjectKey,
     /// Its status changes on the way.
     autoscaler: HorizontalPodAutoscaler,
@@ -112,7 +112,7 @@ struct Look<'a> {
     ctx: &'a Context,
 }
 
-impl Look<'_> {
+impl Evaluation<'_> {
     fn spec(&self) -> &HorizontalPodAutoscalerSpec {
         &self.autoscaler.spec
     }

@@ -65,7 +65,7 @@ pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Op
 
 /// Updates the `NoSchedule` taints and the deprecated labels of a node from its conditions.
 async fn reconcile(node: Arc<Node>, ctx: Context) -> Result<Action> {
-    let node = change_taints(&ctx, node, |node| taints::repelling(node, now_in_seconds())).await?;
+    let node = change_taints(&ctx, node, |node| taints::with_no_schedule(node, now_in_seconds())).await?;
     let labels = taints::labels(&node);
     if !labels.is_empty() {
         ctx.patch(&node, &Patch::Merge(json!({"metadata": {"labels": labels}}))).await?;
@@ -278,7 +278,8 @@ impl NodeMonitor {
     async fn set_no_execute_taint(&self, node: Arc<Node>, key: Option<&str>) -> bool {
         let name = node.name_any();
         let changed =
-            change_taints(&self.ctx, node, |node| taints::expelling(taints::of(node), key, now_in_seconds())).await;
+            change_taints(&self.ctx, node, |node| taints::with_no_execute(taints::of(node), key, now_in_seconds()))
+                .await;
         changed
             .inspect_err(|error| tracing::warn!(node = name, %error, "failed to update the taints of a node"))
             .is_ok()

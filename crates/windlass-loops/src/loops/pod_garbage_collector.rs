@@ -21,7 +21,7 @@ use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use windlass::{Result, context::Context, key::ObjectKey, operator::Operator, scope::Scope, shutdown::Shutdown};
 
-use self::selection::{Doomed, Quarantine, of_nodes, out_of_service, surplus, unscheduled};
+use self::selection::{Quarantine, Removal, of_nodes, out_of_service, surplus, unscheduled};
 use super::ClusterCertificates;
 use crate::pods::{disruption_target, phase};
 
@@ -80,21 +80,21 @@ async fn gone(ctx: &Context, missing: Vec<String>) -> HashSet<String> {
 }
 
 /// Removes pods concurrently. Failed removals are retried in the next pass.
-async fn remove(ctx: &Context, doomed: &[Doomed<'_>]) {
+async fn remove(ctx: &Context, removals: &[Removal<'_>]) {
     // A pod that has been removed as far as possible waits for its finalizers.
-    let left = doomed.iter().filter(|doomed| {
-        let ended = matches!(phase(doomed.pod), "Succeeded" | "Failed");
-        !ended || doomed.pod.metadata.deletion_grace_period_seconds != Some(0)
+    let left = removals.iter().filter(|removal| {
+        let ended = matches!(phase(removal.pod), "Succeeded" | "Failed");
+        !ended || removal.pod.metadata.deletion_grace_period_seconds != Some(0)
     });
-    let removals = stream::iter(left).for_each_concurrent(CONCURRENCY, async |doomed| {
-        if let Err(error) = remove_one(ctx, doomed).await {
+    let removing = stream::iter(left).for_each_concurrent(CONCURRENCY, async |removal| {
+        if let Err(error) = remove_one(ctx, removal).await {
             tracing::warn!(%error, "failed to remove a pod");
         }
     });
-    removals.await;
+    removing.await;
 }
 
-async fn remove_one(ctx: &Context, Doomed { pod, orphaned }: &Doomed<'_>) -> Result<()> {
+async fn remove_one(ctx: &Context, Removal { pod, orphaned }: &Removal<'_>) -> Result<()> {
     if !matches!(phase(pod), "Succeeded" | "Failed") {
         // Nothing else would ever report that it has ended, and other loops wait for that.
         let mut status = json!({"phase": "Failed", "observedGeneration": pod.metadata.generation});

@@ -31,14 +31,14 @@ use crate::pods::{by_node, disruption_target, node_of};
 
 pub(super) fn add(operator: Operator, _certificates: &ClusterCertificates) -> Operator {
     let evictions = Evictions::default();
-    let appointments = evictions.appointments.clone();
+    let scheduled = evictions.scheduled.clone();
     let tainted = Filter::new(|change: &Change<'_, Node>| change.old.map(no_execute) != change.new.map(no_execute));
     let controller = controller::<Pod>("taint-eviction-controller", evictions)
         .filter(Filter::new(concerns))
         .source(Watch::<Node>::new().filter(tainted).map(pods_on))
         .concurrency(8)
         .on_deleted(move |key, ctx| {
-            let cancelled = appointments.lock().remove(&key).is_some();
+            let cancelled = scheduled.lock().remove(&key).is_some();
             async move {
                 if cancelled {
                     record(&ctx, &key, "Cancelling deletion of");
@@ -57,13 +57,13 @@ fn pods_on(node: &Node, ctx: &Context) -> Vec<ObjectKey> {
 /// Scheduled evictions of pods.
 #[derive(Default)]
 struct Evictions {
-    appointments: Arc<Mutex<HashMap<ObjectKey, Appointment>>>,
+    scheduled: Arc<Mutex<HashMap<ObjectKey, ScheduledEviction>>>,
 }
 
 /// A scheduled eviction. Its time does not change with the taints and tolerations, as long as the pod has to be evicted
 /// at some time.
 #[derive(Clone)]
-struct Appointment {
+struct ScheduledEviction {
     uid: Option<String>,
     /// `None` is later than any time.
     at: Option<Instant>,
@@ -85,10 +85,10 @@ impl Reconciler<Pod> for Evictions {
                 self.cancel(&key, &ctx);
                 evict(&pod, &key, &ctx).await
             }
-            Stay::For(time) => match self.appointment(&pod, time).at {
+            Stay::For(time) => match self.eviction(&pod, time).at {
                 Some(at) if at <= Instant::now() => {
                     let evicted = evict(&pod, &key, &ctx).await?;
-                    self.appointments.lock().remove(&key);
+                    self.scheduled.lock().remove(&key);
                     Ok(evicted)
                 }
                 _ => Ok(self.wait(&pod)),
@@ -99,10 +99,10 @@ impl Reconciler<Pod> for Evictions {
 
 impl Evictions {
     /// The scheduled eviction of a pod, which is created if necessary.
-    fn appointment(&self, pod: &Pod, time: Duration) -> Appointment {
-        let mut appointments = self.appointments.lock();
-        let new = || Appointment { uid: pod.metadata.uid.clone(), at: Instant::now().checked_add(time) };
-        let entry = appointments.entry(ObjectKey::of(pod)).or_insert_with(new);
+    fn eviction(&self, pod: &Pod, time: Duration) -> ScheduledEviction {
+        let mut scheduled = self.scheduled.lock();
+        let new = || ScheduledEviction { uid: pod.metadata.uid.clone(), at: Instant::now().checked_add(time) };
+        let entry = scheduled.entry(ObjectKey::of(pod)).or_insert_with(new);
         if entry.uid != pod.metadata.uid {
             *entry = new();
         }
@@ -111,13 +111,13 @@ impl Evictions {
 
     /// Requeues the pod for the time of its eviction.
     fn wait(&self, pod: &Pod) -> Action {
-        let appointments = self.appointments.lock();
-        let at = appointments.get(&ObjectKey::of(pod)).and_then(|appointment| appointment.at);
+        let scheduled = self.scheduled.lock();
+        let at = scheduled.get(&ObjectKey::of(pod)).and_then(|eviction| eviction.at);
         at.map_or_else(Action::done, |at| Action::requeue_after(at.saturating_duration_since(Instant::now())))
     }
 
     fn cancel(&self, key: &ObjectKey, ctx: &Context) {
-        if self.appointments.lock().remove(key).is_some() {
+        if self.scheduled.lock().remove(key).is_some() {
             record(ctx, key, "Cancelling deletion of");
         }
     }

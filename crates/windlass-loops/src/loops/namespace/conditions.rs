@@ -9,35 +9,35 @@ use k8s_openapi::{
 use super::contents::Contents;
 
 /// A possible obstacle to the deletion: its condition, and the message if there is none.
-struct Hindrance {
+struct Obstacle {
     name: &'static str,
     absent: (&'static str, &'static str),
     present: &'static str,
 }
 
 #[rustfmt::skip]
-const HINDRANCES: [Hindrance; 5] = [
-    Hindrance {
+const OBSTACLES: [Obstacle; 5] = [
+    Obstacle {
         name: "NamespaceDeletionDiscoveryFailure",
         absent: ("ResourcesDiscovered", "All resources successfully discovered"),
         present: "DiscoveryFailed",
     },
-    Hindrance {
+    Obstacle {
         name: "NamespaceDeletionGroupVersionParsingFailure",
         absent: ("ParsedGroupVersions", "All legacy kube types successfully parsed"),
         present: "GroupVersionParsingFailed",
     },
-    Hindrance {
+    Obstacle {
         name: "NamespaceDeletionContentFailure",
         absent: ("ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
         present: "ContentDeletionFailed",
     },
-    Hindrance {
+    Obstacle {
         name: "NamespaceContentRemaining",
         absent: ("ContentRemoved", "All content successfully removed"),
         present: "SomeResourcesRemain",
     },
-    Hindrance {
+    Obstacle {
         name: "NamespaceFinalizersRemaining",
         absent: ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
         present: "SomeFinalizersRemain",
@@ -48,15 +48,15 @@ const HINDRANCES: [Hindrance; 5] = [
 pub(super) fn update(status: &mut NamespaceStatus, contents: &Contents, now: Timestamp) -> bool {
     let conditions = status.conditions.get_or_insert_default();
     let mut changed = false;
-    for (hindrance, message) in HINDRANCES.iter().zip(messages(contents)) {
+    for (obstacle, message) in OBSTACLES.iter().zip(messages(contents)) {
         let (status, reason, message) = match message {
-            Some(message) => ("True", hindrance.present, message),
-            None => ("False", hindrance.absent.0, hindrance.absent.1.to_owned()),
+            Some(message) => ("True", obstacle.present, message),
+            None => ("False", obstacle.absent.0, obstacle.absent.1.to_owned()),
         };
-        let Some(known) = conditions.iter_mut().find(|condition| condition.type_ == hindrance.name) else {
+        let Some(known) = conditions.iter_mut().find(|condition| condition.type_ == obstacle.name) else {
             changed = true;
             conditions.push(NamespaceCondition {
-                type_: hindrance.name.to_owned(),
+                type_: obstacle.name.to_owned(),
                 status: status.to_owned(),
                 last_transition_time: Some(Time(now)),
                 reason: Some(reason.to_owned()),
@@ -78,7 +78,7 @@ pub(super) fn update(status: &mut NamespaceStatus, contents: &Contents, now: Tim
     changed
 }
 
-/// The messages, in the order of [`HINDRANCES`].
+/// The messages, in the order of [`OBSTACLES`].
 fn messages(contents: &Contents) -> [Option<String>; 5] {
     let mut failures = contents.failures.clone();
     failures.sort();

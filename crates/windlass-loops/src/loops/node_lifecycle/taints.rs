@@ -13,7 +13,7 @@ pub(super) const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
 /// Conditions, the status that causes a taint, and the taint.
-const TOLD: [(&str, &str, &str); 6] = [
+const CONDITION_TAINTS: [(&str, &str, &str); 6] = [
     ("Ready", "False", NOT_READY),
     ("Ready", "Unknown", UNREACHABLE),
     ("MemoryPressure", "True", "node.kubernetes.io/memory-pressure"),
@@ -37,15 +37,18 @@ pub(super) fn has(taints: &[Taint], key: &str, effect: &str) -> bool {
 }
 
 /// Returns the taints of a node with updated `NoSchedule` taints, or `None` if they are unchanged.
-pub(super) fn repelling(node: &Node, now: Timestamp) -> Option<Vec<Taint>> {
+pub(super) fn with_no_schedule(node: &Node, now: Timestamp) -> Option<Vec<Taint>> {
     let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
     let told = conditions.into_iter().flatten().filter_map(|condition| {
-        TOLD.iter().find(|(kind, status, _)| condition.type_ == *kind && condition.status == *status).map(|told| told.2)
+        CONDITION_TAINTS
+            .iter()
+            .find(|(kind, status, _)| condition.type_ == *kind && condition.status == *status)
+            .map(|taint| taint.2)
     });
     let unschedulable = node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or_default();
     let wanted: Vec<&str> = told.chain(unschedulable.then_some(UNSCHEDULABLE)).collect();
     let ours = |taint: &Taint| {
-        let known = taint.key == UNSCHEDULABLE || TOLD.iter().any(|(_, _, key)| taint.key == *key);
+        let known = taint.key == UNSCHEDULABLE || CONDITION_TAINTS.iter().any(|(_, _, key)| taint.key == *key);
         known && taint.effect == "NoSchedule"
     };
     let present = of(node);
@@ -60,7 +63,7 @@ pub(super) fn repelling(node: &Node, now: Timestamp) -> Option<Vec<Taint>> {
 }
 
 /// Returns the taints with this `NoExecute` taint and without the opposite one, or `None` if they are unchanged.
-pub(super) fn expelling(present: &[Taint], key: Option<&str>, now: Timestamp) -> Option<Vec<Taint>> {
+pub(super) fn with_no_execute(present: &[Taint], key: Option<&str>, now: Timestamp) -> Option<Vec<Taint>> {
     let stale = |taint: &Taint| {
         taint.effect == "NoExecute"
             && [NOT_READY, UNREACHABLE].contains(&taint.key.as_str())
@@ -128,7 +131,7 @@ mod tests {
             let spec = json!({"taints": taints, "unschedulable": unschedulable});
             let node = node(json!({"spec": spec, "status": {"conditions": conditions}}));
             let expected = expected.map(|words| words.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
-            assert_eq!(words(repelling(&node, Timestamp::UNIX_EPOCH)), expected, "{node:?}");
+            assert_eq!(words(with_no_schedule(&node, Timestamp::UNIX_EPOCH)), expected, "{node:?}");
         }
     }
 
@@ -145,7 +148,7 @@ mod tests {
         ] {
             let taints: Vec<Taint> = present.iter().map(|key| taint(key)).collect();
             let expected = expected.map(|words| words.into_iter().map(str::to_owned).collect::<Vec<_>>());
-            assert_eq!(words(expelling(&taints, key, now)), expected, "{present:?} {key:?}");
+            assert_eq!(words(with_no_execute(&taints, key, now)), expected, "{present:?} {key:?}");
         }
     }
 

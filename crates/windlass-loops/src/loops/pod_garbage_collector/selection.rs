@@ -19,13 +19,13 @@ const QUARANTINE: Duration = Duration::from_secs(40);
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
 /// A pod to remove, and whether the reason is that its node was deleted.
-pub(super) struct Doomed<'a> {
+pub(super) struct Removal<'a> {
     pub(super) pod: &'a Arc<Pod>,
     pub(super) orphaned: bool,
 }
 
 /// Terminated pods beyond the number to keep: evicted ones first, then the oldest.
-pub(super) fn surplus(pods: &[Arc<Pod>], kept: usize) -> Vec<Doomed<'_>> {
+pub(super) fn surplus(pods: &[Arc<Pod>], kept: usize) -> Vec<Removal<'_>> {
     let mut ended: Vec<&Arc<Pod>> =
         pods.iter().filter(|pod| !matches!(phase(pod), "Pending" | "Running" | "Unknown")).collect();
     let surplus = ended.len().saturating_sub(kept);
@@ -39,11 +39,11 @@ pub(super) fn surplus(pods: &[Arc<Pod>], kept: usize) -> Vec<Doomed<'_>> {
         });
     }
     ended.truncate(surplus);
-    ended.into_iter().map(|pod| Doomed { pod, orphaned: false }).collect()
+    ended.into_iter().map(|pod| Removal { pod, orphaned: false }).collect()
 }
 
 /// Terminating pods on nodes that are unready and have the out-of-service taint.
-pub(super) fn out_of_service<'a>(pods: &'a [Arc<Pod>], nodes: &[Arc<Node>]) -> Vec<Doomed<'a>> {
+pub(super) fn out_of_service<'a>(pods: &'a [Arc<Pod>], nodes: &[Arc<Node>]) -> Vec<Removal<'a>> {
     let is_ready = |node: &Node| {
         let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
         conditions.into_iter().flatten().any(|condition| condition.type_ == "Ready" && condition.status == "True")
@@ -54,19 +54,19 @@ pub(super) fn out_of_service<'a>(pods: &'a [Arc<Pod>], nodes: &[Arc<Node>]) -> V
     };
     let out: HashSet<String> = nodes.iter().filter(is_out).map(|node| node.name_any()).collect();
     let is_stuck = |pod: &&Arc<Pod>| is_terminating(pod) && node_of(pod).is_some_and(|node| out.contains(node));
-    pods.iter().filter(is_stuck).map(|pod| Doomed { pod, orphaned: false }).collect()
+    pods.iter().filter(is_stuck).map(|pod| Removal { pod, orphaned: false }).collect()
 }
 
 /// Pods of deleted nodes.
-pub(super) fn of_nodes<'a>(pods: &'a [Arc<Pod>], gone: &HashSet<String>) -> Vec<Doomed<'a>> {
+pub(super) fn of_nodes<'a>(pods: &'a [Arc<Pod>], gone: &HashSet<String>) -> Vec<Removal<'a>> {
     let is_orphan = |pod: &&Arc<Pod>| node_of(pod).is_some_and(|node| gone.contains(node));
-    pods.iter().filter(is_orphan).map(|pod| Doomed { pod, orphaned: true }).collect()
+    pods.iter().filter(is_orphan).map(|pod| Removal { pod, orphaned: true }).collect()
 }
 
 /// Terminating pods that were never scheduled.
-pub(super) fn unscheduled(pods: &[Arc<Pod>]) -> Vec<Doomed<'_>> {
+pub(super) fn unscheduled(pods: &[Arc<Pod>]) -> Vec<Removal<'_>> {
     let is_stuck = |pod: &&Arc<Pod>| is_terminating(pod) && node_of(pod).is_none();
-    pods.iter().filter(is_stuck).map(|pod| Doomed { pod, orphaned: false }).collect()
+    pods.iter().filter(is_stuck).map(|pod| Removal { pod, orphaned: false }).collect()
 }
 
 /// Missing nodes that pods refer to, each with the end of its grace period.
@@ -106,8 +106,8 @@ mod tests {
         Arc::new(node)
     }
 
-    fn names(doomed: &[Doomed<'_>]) -> Vec<String> {
-        doomed.iter().map(|doomed| doomed.pod.name_any()).collect()
+    fn names(removals: &[Removal<'_>]) -> Vec<String> {
+        removals.iter().map(|removal| removal.pod.name_any()).collect()
     }
 
     fn ended(name: &str, second: u8, status: Value) -> Arc<Pod> {
