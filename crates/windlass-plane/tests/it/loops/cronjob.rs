@@ -219,7 +219,7 @@ async fn a_deleted_job_is_no_longer_active() {
     let job = bench.jobs().await.pop().unwrap();
     assert_eq!(bench.status().await["active"][0]["name"].as_str(), job.metadata.name.as_deref());
     bench.jobs.delete(job.metadata.name.as_deref().unwrap(), &DeleteParams::background()).await.unwrap();
-    eventually("it reference is removed", async || bench.status().await["active"].is_null().then_some(())).await;
+    eventually("the reference is removed", async || bench.status().await["active"].is_null().then_some(())).await;
     // The starting deadline has passed: the job is not created.
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert!(bench.jobs().await.is_empty());
