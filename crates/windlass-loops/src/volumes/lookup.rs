@@ -33,6 +33,7 @@ pub(crate) fn named_claims(pod: &Pod) -> Vec<NamedClaim> {
     named.collect()
 }
 
+/// The keys of the claims of a pod.
 pub fn claims_of_pod(pod: &Pod) -> Vec<ObjectKey> {
     let namespace = pod.namespace().unwrap_or_default();
     named_claims(pod).into_iter().map(|claim| ObjectKey::namespaced(&namespace, &claim.name)).collect()
