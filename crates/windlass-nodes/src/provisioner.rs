@@ -26,7 +26,7 @@ use windlass::{
 };
 
 use windlass_loops::volumes::{
-    BY_CONTROLLER, PROVISIONED_BY, best, candidates, claims_of, claims_of_volume, is_bound, is_delayed, is_used,
+    BY_CONTROLLER, PROVISIONED_BY, best, candidates, claims_of_pod, claims_of_volume, is_bound, is_delayed, is_used,
     reference,
 };
 
@@ -42,7 +42,7 @@ pub(super) fn add(operator: Operator) -> Operator {
         .field_manager(PROVISIONER)
         .watches::<PersistentVolume>(claims_of_volume)
         .watches::<StorageClass>(|class, ctx| windlass_loops::volumes::waiting(ctx, &class.name_any()))
-        .source(Watch::<Pod>::new().filter(consumers).map(|pod, _ctx| claims_of(pod)))
+        .source(Watch::<Pod>::new().filter(consumers).map(|pod, _ctx| claims_of_pod(pod)))
         .concurrency(8);
     let volumes = Controller::new("deleter", reclaim).field_manager(PROVISIONER);
     operator.controller(claims).controller(volumes)

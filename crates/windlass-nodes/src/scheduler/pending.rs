@@ -58,7 +58,7 @@ impl Pending {
                 }
             }
             _ => {
-                self.forget(&key);
+                self.remove(&key);
                 let entry = Entry { pod: pod.clone(), place: Place::InProgress, attempts: 0, until: None };
                 self.pods.insert(key.clone(), entry);
                 self.make_ready(&key);
