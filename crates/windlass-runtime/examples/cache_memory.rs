@@ -1,5 +1,5 @@
-//! What an informer costs beside the objects that it holds: `cargo run --release --example cache_memory`, and with
-//! `packed` after it what it costs when it keeps them packed.
+//! Measures the memory of an informer besides its objects: `cargo run --release --example cache_memory`. With the
+//! argument `packed`, objects are kept packed.
 #![allow(clippy::print_stdout)]
 
 use std::{sync::Arc, time::Instant};
@@ -14,7 +14,7 @@ use windlass_runtime::{
 
 const OBJECTS: usize = 100_000;
 
-/// Bytes of memory that the process has, on Linux; zero elsewhere.
+/// Returns the resident memory of the process, on Linux; zero elsewhere.
 fn resident() -> usize {
     let pages = std::fs::read_to_string("/proc/self/statm").ok();
     let pages = pages.and_then(|text| text.split(' ').nth(1)?.parse::<usize>().ok());

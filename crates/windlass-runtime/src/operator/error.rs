@@ -96,7 +96,7 @@ pub enum OperatorError {
     #[error("failed to generate the manifests")]
     Manifests(#[from] ManifestError),
     /// Output could not be written.
-    #[error("cannot write")]
+    #[error("failed to write the output")]
     Write(#[source] io::Error),
 }
 

@@ -27,7 +27,7 @@ use super::metrics::WebhookMetrics;
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     /// A file could not be read.
-    #[error("cannot read {path}")]
+    #[error("failed to read {path}")]
     Read {
         /// Path of the file.
         path: PathBuf,

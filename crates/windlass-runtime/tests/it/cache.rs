@@ -1,4 +1,4 @@
-//! Informers against a server.
+//! Informers against an API server.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ mod definitions;
 mod scopes;
 mod writes;
 
-/// A server, a client of it that can fail, and informers.
+/// An API server, a client of it that can fail, and informers.
 struct Cluster {
     server: TestCluster,
     faults: Faults,
@@ -40,7 +40,7 @@ impl Cluster {
         Self { server, faults, caches }
     }
 
-    /// Without faults.
+    /// Returns a client without faults.
     fn client(&self) -> Client {
         self.server.client()
     }
@@ -70,18 +70,19 @@ impl Cluster {
         self.maps().delete(name, &DeleteParams::default()).await.unwrap();
     }
 
-    /// An informer of the test's own namespace that has what is there. A cluster has a map of its own in each namespace.
+    /// Returns an informer of the test's own namespace that has the current state. Some clusters put a ConfigMap into
+    /// each namespace.
     async fn synced(&self) -> Informer<ConfigMap> {
         let informer = self.caches.informer::<ConfigMap>(&self.scope().labels("test"));
         informer.synced().await;
-        // A server may give a first state that is a little old.
+        // The first list of a server may be a little old.
         let there = self.maps().list(&ListParams::default().labels("test")).await.unwrap().items.len();
         eventually("the informer has what is there", async || (informer.len() == there).then_some(())).await;
         informer
     }
 }
 
-/// Lets an informer die of a panic when it meets a map of the name `odd`.
+/// Makes an informer panic when it meets a ConfigMap with the name `odd`.
 pub(crate) fn dies_of_odd(informer: &Informer<ConfigMap>) {
     #[derive(PartialEq, Eq)]
     struct Odd(String);
@@ -106,7 +107,7 @@ fn value(map: &ConfigMap) -> &str {
 
 type Told = Arc<Mutex<Vec<String>>>;
 
-/// Records what an informer tells, as `+a`, `~a` and `-a`; `*a` for what is initial.
+/// Records the events of an informer, as `+a`, `~a` and `-a`; `*a` for initial ones.
 fn record<K: Object>(informer: &Informer<K>) -> (Told, Subscription) {
     let told = Told::default();
     let into = told.clone();
@@ -188,7 +189,7 @@ async fn what_was_missed_while_the_watch_was_cut_is_told_with_deletes() {
     let informer = cluster.synced().await;
     let (told, _subscription) = record(&informer);
     is_told(&told, &["*a", "*b", "*c"]).await;
-    // The watch cannot go on where it was: a new list is needed.
+    // The watch cannot continue: a new list is needed.
     cluster.faults.inject(Seen::is_watch, 1, crate::faults::Fault::status(410));
     cluster.faults.drop_watches();
     cluster.delete("a").await;

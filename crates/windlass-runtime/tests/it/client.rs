@@ -28,7 +28,7 @@ use windlass_runtime::{
 
 use crate::cluster::{TestCluster, eventually};
 
-/// A server over TLS; the one in `WINDLASS_TEST_KUBECONFIG`, or an embedded one.
+/// A server over TLS: the one in `WINDLASS_TEST_KUBECONFIG`, or an embedded one.
 struct Tls {
     config: Config,
     _folder: tempfile::TempDir,
@@ -55,7 +55,7 @@ impl Tls {
     }
 }
 
-/// Passes bytes between clients and a server, and counts connections.
+/// Forwards bytes between clients and a server, and counts connections.
 struct Proxy {
     address: std::net::SocketAddr,
     accepted: Arc<AtomicUsize>,
@@ -187,7 +187,7 @@ async fn a_peer_that_is_silent_is_given_up() {
     let mut config = tls.config.clone();
     config.cluster_url = format!("https://{}", listener.local_addr().unwrap()).parse().unwrap();
     config.tls_server_name = tls.config.cluster_url.host().map(str::to_owned);
-    // Passes bytes until it is told to fall silent, and then holds the connection open.
+    // Forwards bytes until it is told to fall silent, and then keeps the connection open.
     let (silence, mut silent) = tokio::sync::watch::channel(false);
     let mut proxy = JoinSet::new();
     proxy.spawn(async move {

@@ -1,4 +1,4 @@
-//! What a reconcile reads and writes with.
+//! Reads and writes of reconcilers.
 
 mod apply;
 mod finalizers;
@@ -64,7 +64,7 @@ struct GadgetStatus {
     conditions: Vec<Condition>,
 }
 
-/// A context as a controller makes it, that counts its writes.
+/// A context like that of a controller, which counts its writes.
 struct Bench {
     cluster: TestCluster,
     context: Context,
@@ -78,7 +78,7 @@ impl Bench {
         Self::over(cluster, client).await
     }
 
-    /// With a client that may have faults.
+    /// Uses a client that may have faults.
     async fn over(cluster: TestCluster, client: Client) -> Self {
         let writes = Arc::new(AtomicUsize::new(0));
         let client = counting(client, Arc::clone(&writes));
@@ -90,7 +90,7 @@ impl Bench {
         bench
     }
 
-    /// With gadgets.
+    /// Adds the kind Gadget.
     async fn with_gadgets() -> Self {
         let bench = Self::start().await;
         let definitions: Api<CustomResourceDefinition> = Api::all(bench.cluster.client());
@@ -119,7 +119,7 @@ impl Bench {
         ObjectKey::namespaced(self.namespace(), name)
     }
 
-    /// Somebody else's way to the server.
+    /// Returns the API of another client.
     fn api<K>(&self) -> Api<K>
     where
         K: Object + Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
@@ -127,7 +127,7 @@ impl Bench {
         Api::namespaced(self.cluster.client(), self.namespace())
     }
 
-    /// Somebody else's merge patch, after which the cache has it.
+    /// Sends a merge patch of another client, and waits until it is cached.
     async fn meddle<K>(&self, name: &str, patch: serde_json::Value) -> Arc<K>
     where
         K: Object + Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
@@ -136,7 +136,7 @@ impl Bench {
         self.seen(name, &written).await
     }
 
-    /// Waits until the cache has a state.
+    /// Waits until a state is cached.
     async fn seen<K>(&self, name: &str, state: &K) -> Arc<K>
     where
         K: Object<DynamicType = ()>,
@@ -148,12 +148,12 @@ impl Bench {
         .await
     }
 
-    /// The writes that were sent since the last call.
+    /// Returns the number of writes since the last call.
     fn writes(&self) -> usize {
         self.writes.swap(0, Ordering::SeqCst)
     }
 
-    /// A config map on the server, as a parent.
+    /// Creates a ConfigMap as a parent.
     async fn parent(&self, name: &str) -> Arc<ConfigMap> {
         let parent = self.api().create(&PostParams::default(), &self.config(name, &[])).await.unwrap();
         self.seen(name, &parent).await
@@ -174,7 +174,7 @@ impl Bench {
     }
 }
 
-/// A client that counts requests that are not GETs.
+/// Returns a client that counts requests other than GETs.
 fn counting(client: Client, writes: Arc<AtomicUsize>) -> Client {
     let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |request: http::Request<Body>| {

@@ -35,13 +35,13 @@ mod sync;
 mod watches;
 mod writes;
 
-/// A context as an operator would hand it to its controllers.
+/// Returns a context like the one that an operator gives to its controllers.
 fn context(client: Client) -> ContextBuilder {
     let recorder = Recorder::new(client.clone(), "test-controller", "test");
     Context::builder(client).recorder(recorder).field_manager("test-operator")
 }
 
-/// A controller that runs. Ends, at the latest, when it is dropped.
+/// A running controller. Ends, at the latest, when it is dropped.
 struct Running {
     context: Context,
     shutdown: Shutdown,
@@ -64,7 +64,7 @@ impl Running {
         (&mut self.task).await.unwrap().unwrap();
     }
 
-    /// A number among the metrics.
+    /// Returns the value of a metric.
     fn metric(&self, name: &str) -> f64 {
         let text = self.context.metrics().encode();
         let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name} in {text}"));
@@ -104,7 +104,7 @@ impl<T: Clone + Debug> Journal<T> {
         self.read().iter().filter(|entry| holds(entry)).count()
     }
 
-    /// Waits until as many entries are there.
+    /// Waits until there are this many entries.
     async fn has(&self, entries: usize) {
         eventually(&format!("{entries} entries"), async || (self.read().len() >= entries).then_some(())).await;
     }
@@ -132,7 +132,7 @@ where
     api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap()
 }
 
-/// A reference to an owner that controls.
+/// Returns a controlling owner reference.
 fn controlled_by<K: Resource<DynamicType = ()>>(owner: &K) -> OwnerReference {
     owner.controller_owner_ref(&()).unwrap()
 }

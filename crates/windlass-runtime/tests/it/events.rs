@@ -1,4 +1,4 @@
-//! Events as people see them.
+//! Events as users see them.
 
 use k8s_openapi::api::{core::v1::ObjectReference, events::v1::Event};
 use kube::{Api, api::ListParams};

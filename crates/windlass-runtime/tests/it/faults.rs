@@ -8,7 +8,7 @@
 //! assert_eq!(faults.count(Seen::is_watch), 3);
 //! ```
 //!
-//! Of several faults that match a request, the first one injected that has not been used up applies.
+//! If several faults match a request, the first one injected that has not been used up applies.
 // Each area of the runtime uses some of this.
 #![allow(dead_code)]
 
@@ -22,10 +22,10 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tower::BoxError;
 
-/// The body of an answer that may break.
+/// The body of a response that may break.
 type Fragile = UnsyncBoxBody<Bytes, BoxError>;
 
-/// A request as it was seen.
+/// A request.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) method: Method,
@@ -33,29 +33,29 @@ pub(crate) struct Seen {
     pub(crate) query: BTreeMap<String, String>,
 }
 
-/// What happens to a request instead of, or on top of, its being answered.
+/// What happens to a request instead of, or in addition to, its response.
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
-    /// Answered with a `Status` of this code, and perhaps how many seconds to stay away.
+    /// Responds with a `Status` of this code, and optionally a `Retry-After`.
     Status { code: u16, reason: String, retry_after: Option<u64> },
-    /// Answered with this body and 200, and not sent.
+    /// Responds with this body and 200, without sending the request.
     Answer(String),
     /// No connection.
     Refuse,
-    /// Never answered.
+    /// Never responds, without sending the request.
     Hang,
-    /// Sent, and never answered.
+    /// Sends the request, and never responds.
     Swallow,
-    /// Sent after a while.
+    /// Sends the request after a delay.
     Delay(Duration),
-    /// Answered, but the connection breaks after so many bytes of the body.
+    /// Breaks the connection after this many bytes of the response body.
     Cut(usize),
-    /// Answered, but the body ends as if it were whole after so many bytes.
+    /// Ends the response body after this many bytes, as if it were complete.
     End(usize),
 }
 
 impl Fault {
-    /// A refusal with the reason that Kubernetes gives with this code.
+    /// Returns an error with the reason that Kubernetes uses for this code.
     pub(crate) fn status(code: u16) -> Self {
         let reason = match code {
             403 => "Forbidden",
@@ -71,7 +71,7 @@ impl Fault {
         Self::Status { code, reason: reason.into(), retry_after: None }
     }
 
-    /// The same, with a `Retry-After` header if it is a status.
+    /// Adds a `Retry-After` header, if it is a status.
     pub(crate) fn retry_after(mut self, seconds: u64) -> Self {
         if let Self::Status { retry_after, .. } = &mut self {
             *retry_after = Some(seconds);
@@ -90,7 +90,7 @@ impl Seen {
         Self { method: request.method().clone(), path: request.uri().path().into(), query: query.collect() }
     }
 
-    /// A parameter of the query; empty if it is not there.
+    /// Returns a parameter of the query; empty if it is missing.
     pub(crate) fn parameter(&self, name: &str) -> &str {
         self.query.get(name).map_or("", String::as_str)
     }
@@ -100,7 +100,7 @@ impl Seen {
         matches!(self.parameter("watch"), "true" | "1")
     }
 
-    /// Whether it reads a collection of the resource, as in `configmaps`.
+    /// Whether it reads a collection of the resource, such as `configmaps`.
     pub(crate) fn is_list(&self, plural: &str) -> bool {
         self.method == Method::GET && !self.is_watch() && self.path.ends_with(&format!("/{plural}"))
     }
@@ -157,7 +157,7 @@ pub(crate) struct Faults {
 }
 
 impl Faults {
-    /// Puts itself before a client. No faults yet.
+    /// Wraps a client, without faults so far.
     pub(crate) fn around(inner: Client) -> Self {
         let state = Arc::new(Mutex::new(State::default()));
         let dropped = Arc::new(watch::Sender::new(0));
@@ -168,37 +168,37 @@ impl Faults {
         Self { client: Client::new(service, "default"), state, dropped }
     }
 
-    /// The client to be tested with.
+    /// Returns the client to test with.
     pub(crate) fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// Lets the next `times` requests that match suffer.
+    /// Applies a fault to the next `times` requests that match.
     pub(crate) fn inject(&self, which: impl Fn(&Seen) -> bool + Send + Sync + 'static, times: usize, fault: Fault) {
         self.state.lock().faults.push(Injected { which: Box::new(which), left: times, fault });
     }
 
-    /// Takes back all faults that have not been used up.
+    /// Removes all faults that have not been used up.
     pub(crate) fn clear(&self) {
         self.state.lock().faults.clear();
     }
 
-    /// Breaks every watch that is open now.
+    /// Breaks every open watch.
     pub(crate) fn drop_watches(&self) {
         self.dropped.send_modify(|generation| *generation += 1);
     }
 
-    /// All requests so far, those that suffered among them.
+    /// Returns all requests so far, including those with faults.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         self.state.lock().seen.clone()
     }
 
-    /// How many requests have been done and not answered.
+    /// Returns the number of requests that were sent and got no response.
     pub(crate) fn swallowed(&self) -> usize {
         self.state.lock().swallowed
     }
 
-    /// How many requests so far match.
+    /// Returns the number of requests so far that match.
     pub(crate) fn count(&self, which: impl Fn(&Seen) -> bool) -> usize {
         self.state.lock().seen.iter().filter(|seen| which(seen)).count()
     }
@@ -262,7 +262,7 @@ fn refusal(code: u16, reason: &str, retry_after: Option<u64>) -> Response<Fragil
     response
 }
 
-/// A body that ends after some bytes, or, if it can be dropped, when told to.
+/// Returns a body that ends after some bytes, or, if it can be dropped, when told to.
 fn limited(body: Body, left: usize, breaks: bool, dropped: Option<watch::Receiver<u64>>) -> Fragile {
     let frames = futures_util::stream::unfold(Some((body, left, dropped)), move |state| async move {
         let (mut body, left, mut dropped) = state?;

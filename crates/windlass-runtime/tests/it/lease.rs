@@ -17,14 +17,14 @@ use crate::cluster::{TestCluster, eventually};
 
 const LEASE: &str = "operator";
 
-/// Takeovers within seconds; deadlines that a busy machine keeps.
+/// Takeovers within seconds; deadlines that a busy machine meets.
 const QUICK: Timing = Timing {
     lease_duration: Duration::from_secs(3),
     renew_deadline: Duration::from_secs(2),
     retry_period: Duration::from_millis(100),
 };
 
-/// Retries as quickly, with a lease that is never lost by a slow machine.
+/// Retries as quickly, with a lease that a slow machine never loses.
 const LONG: Timing =
     Timing { lease_duration: Duration::from_secs(60), renew_deadline: Duration::from_secs(40), ..QUICK };
 
@@ -99,7 +99,7 @@ async fn a_lease_that_is_renewed_is_not_taken_and_one_given_up_is_taken_soon() {
     assert!(first.leadership.leads());
 
     first.stop.cancel();
-    // Sooner than the sixty seconds of the lease, or the test's patience is over.
+    // Sooner than the sixty seconds of the lease, or the test times out.
     tokio::time::timeout(Duration::from_secs(30), second.leadership.acquired()).await.unwrap();
     assert!(!first.leadership.leads());
     assert_eq!(holder(&cluster).await, "two");
@@ -116,7 +116,7 @@ async fn the_lease_of_a_holder_that_vanished_is_taken_after_its_time() {
     let second = candidate(&cluster, "two", QUICK);
     first.running.abort();
     eventually("the second leads", async || {
-        // Both are asked at one moment, in this order: the first may end between, but not begin.
+        // Both are checked at one time, in this order: the first may end in between, but not begin.
         assert!(!(second.leadership.leads() && first.leadership.leads()));
         second.leadership.leads().then_some(())
     })
@@ -133,7 +133,7 @@ async fn a_holder_whose_loop_stands_still_refuses_to_write_before_anybody_else_l
     let election =
         LeaderElection::new(cluster.client(), cluster.namespace(), LEASE).identity("one").timing(QUICK).unwrap();
     let leadership = election.leadership();
-    // Polled until it leads, and then never again: as good as stopped by a signal.
+    // Polled until it leads, and then never again: equivalent to a stopped process.
     let mut paused = Box::pin(election.run(std::future::pending()));
     tokio::select! {
         _ = &mut paused => panic!("it ended"),
@@ -143,7 +143,7 @@ async fn a_holder_whose_loop_stands_still_refuses_to_write_before_anybody_else_l
     let second = candidate(&cluster, "two", QUICK);
     second.leadership.acquired().await;
     assert!(leadership.check().is_err());
-    // When it goes on, it finds out.
+    // When it continues, it finds out.
     assert_eq!(paused.await, ElectionOutcome::Lost);
     leadership.lost().await;
     second.stop.cancel();

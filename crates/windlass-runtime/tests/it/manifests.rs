@@ -1,4 +1,4 @@
-//! What an API server says to manifests.
+//! Manifests applied to an API server.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
@@ -14,11 +14,11 @@ use windlass_runtime::{
 
 use crate::cluster::TestCluster;
 
-/// How large a thing is, and in which colour.
+/// Desired state of a Gadget.
 #[derive(CustomResource, Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[kube(group = "example.com", version = "v1", kind = "Gadget", namespaced, status = "GadgetStatus")]
 struct GadgetSpec {
-    /// In metres.
+    /// Size in metres.
     size: u32,
     colour: Option<String>,
 }
@@ -38,7 +38,7 @@ mod old {
     }
 }
 
-/// The definition, in a group that no other test has.
+/// Returns the CRD in a group that no other test uses.
 fn within(group: &str, mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
     definition.metadata.name = Some(format!("gadgets.{group}"));
     definition.spec.group = group.to_owned();

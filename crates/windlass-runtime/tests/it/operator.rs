@@ -1,4 +1,4 @@
-//! An operator: order of start and stop, probes, metrics, failures.
+//! Operators: order of startup and shutdown, probes, metrics, failures.
 
 use std::{
     net::SocketAddr,
@@ -38,7 +38,7 @@ mod install;
 mod shards;
 mod webhooks;
 
-/// What happened, in order.
+/// Events in order.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -56,7 +56,7 @@ impl Log {
     }
 }
 
-/// An operator that runs.
+/// A running operator.
 struct Running {
     shutdown: Shutdown,
     probes: SocketAddr,
@@ -85,7 +85,7 @@ impl Running {
     }
 }
 
-/// The status and the body; none if nobody listens.
+/// Returns the status code and the body; `None` if nobody listens.
 async fn get(address: SocketAddr, path: &str) -> Option<(u16, String)> {
     let client: legacy::Client<_, Empty<Bytes>> = legacy::Client::builder(TokioExecutor::new()).build_http();
     let response = client.get(format!("http://{address}{path}").parse().unwrap()).await.ok()?;
@@ -131,7 +131,7 @@ async fn everything_starts_in_order_and_stops_in_reverse() {
             leader.add("leader started");
             assert!(ctx.leadership().check().is_ok());
             shutdown.draining().await;
-            // Servers and lease outlive the workers, and probes know.
+            // Servers and lease outlive the workers, and probes report that.
             let address = asked.lock().unwrap().unwrap();
             let (status, text) = get(address, "/readyz").await.unwrap();
             assert_eq!(status, 500);

@@ -1,4 +1,4 @@
-//! The reflector against a server.
+//! The reflector against an API server.
 
 mod definitions;
 mod desync;
@@ -21,7 +21,7 @@ use windlass_runtime::{
 
 use crate::cluster::TestCluster;
 
-/// How long a change may take to come before a test fails.
+/// Time that a change may take before a test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A reflector whose changes are applied to a map, as a cache does.
@@ -68,7 +68,7 @@ impl<K: Object> Reflected<K> {
         change
     }
 
-    /// Applies changes until something holds.
+    /// Applies changes until a condition is true.
     async fn until(&mut self, what: &str, holds: impl Fn(&Self) -> bool) {
         let waiting = async {
             while !holds(self) {
@@ -93,7 +93,7 @@ fn name(object: &impl Resource) -> String {
     object.meta().name.clone().unwrap_or_default()
 }
 
-/// Lists the config maps of the test's namespace that are its own: some servers put one of theirs into each.
+/// Lists the test's own ConfigMaps in its namespace: some servers put one of theirs into each namespace.
 fn options(cluster: &TestCluster) -> WatchOptions {
     let scope = Scope::namespace(cluster.namespace()).labels("of=test");
     WatchOptions { streaming_list: false, ..WatchOptions::of::<ConfigMap>(&(), scope) }

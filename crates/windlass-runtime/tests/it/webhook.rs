@@ -1,4 +1,4 @@
-//! Webhooks over TLS, asked as kube-apiserver asks them.
+//! Webhooks over TLS, called as by kube-apiserver.
 
 #![allow(clippy::disallowed_names, reason = "the kind is called Foo")]
 
@@ -41,7 +41,7 @@ impl Served {
         Self { address, metrics, shutdown: shutdown.clone(), task: tokio::spawn(server.run(shutdown)) }
     }
 
-    /// Serves with a certificate for this machine, and gives a caller that trusts it.
+    /// Serves with a certificate for this machine, and returns a caller that trusts it.
     pub(crate) async fn with_certificate(webhooks: Webhooks) -> (Self, Caller) {
         let authority = Authority::new();
         let (certificate, key) = authority.issue("127.0.0.1");
@@ -52,13 +52,13 @@ impl Served {
         (served, caller)
     }
 
-    /// Ends it at once, whatever it is doing.
+    /// Stops it at once.
     pub(crate) async fn kill(self) {
         self.task.abort();
         assert!(self.task.await.unwrap_err().is_cancelled());
     }
 
-    /// Waits until it has ended.
+    /// Waits until it has stopped.
     pub(crate) async fn ended(self) {
         self.task.await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! Definitions that come and go under an informer.
+//! CRDs that are created and deleted under an informer.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
@@ -14,7 +14,7 @@ use crate::{
     faults::{Fault, Seen},
 };
 
-/// A kind that no other test has.
+/// A kind that no other test uses.
 struct Definition {
     client: Client,
     resource: ApiResource,

@@ -1,4 +1,4 @@
-//! Parts of a resource, and other forms of it.
+//! Scopes of a resource, and other forms of it.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube::{

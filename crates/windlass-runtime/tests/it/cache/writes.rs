@@ -16,7 +16,7 @@ use crate::{
     faults::{Fault, Seen},
 };
 
-/// Cuts the watch; the next one is never answered.
+/// Breaks the watch; the next one gets no response.
 async fn stall(cluster: &Cluster) {
     let watches = cluster.faults.count(Seen::is_watch);
     cluster.faults.inject(Seen::is_watch, 1, Fault::Hang);
@@ -43,7 +43,7 @@ async fn a_write_is_there_although_the_watch_is_stalled() {
     cluster.caches.wrote(&(), &created);
     let changed = Arc::new(cluster.change("a", "new").await);
     cluster.caches.wrote(&(), &changed);
-    // The first answer again, late.
+    // The first response again, late.
     cluster.caches.wrote(&(), &created);
     let held = informer.get(&cluster.key("a")).unwrap();
     assert_eq!((value(&held), revision_of(&*held)), ("new", revision_of(&*changed)));

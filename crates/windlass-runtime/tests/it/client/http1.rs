@@ -1,4 +1,4 @@
-//! Servers that speak TLS, and nothing better than HTTP/1.1.
+//! TLS servers that support only HTTP/1.1.
 
 use std::sync::Mutex;
 
@@ -14,15 +14,15 @@ use windlass_runtime::{cache::Caches, key::ObjectKey, scope::Scope};
 use super::*;
 use crate::webhook::caller::Authority;
 
-/// What stands in front of a server: it ends TLS, and speaks what it is told to.
+/// A TLS proxy in front of a server, with a choice of protocols.
 struct Front {
-    /// What was agreed on with each client.
+    /// The protocol negotiated with each client.
     spoken: Arc<Mutex<Vec<Option<Vec<u8>>>>>,
     serving: JoinSet<()>,
 }
 
 impl Front {
-    /// Serves with a certificate of an authority until it is dropped.
+    /// Serves with a certificate of a CA until it is dropped.
     fn start(listener: TcpListener, authority: &Authority, server: &Config, protocols: &[&str]) -> Self {
         let protocols: Vec<Vec<u8>> = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
         let (certificate, key) = authority.issue("127.0.0.1");
@@ -51,7 +51,7 @@ impl Front {
                     let far = TcpStream::connect((host.as_str(), port)).await.unwrap();
                     let mut far = connector.connect(ServerName::try_from(host).unwrap(), far).await.unwrap();
                     if near.get_ref().1.alpn_protocol() != Some(b"h2") {
-                        // The server behind would understand HTTP/2 all the same.
+                        // The server behind it would understand HTTP/2 nevertheless.
                         let mut first = [0; 3];
                         let Ok(_) = near.read_exact(&mut first).await else { return };
                         assert_ne!(&first, b"PRI", "HTTP/2 was not agreed on");
@@ -106,7 +106,7 @@ async fn an_informer_and_writes_work_where_http_2_is_not_spoken() {
         .await;
         let spoken = front.spoken();
         assert!(spoken.len() > 1, "a watch and requests have connections of their own");
-        // The first connection would speak HTTP/2; those that follow ask for nothing.
+        // The first connection offers HTTP/2; later ones offer nothing.
         let first = protocols.first().map(|protocol| protocol.as_bytes().to_vec());
         assert_eq!(spoken[0], first);
         assert!(spoken[1..].iter().all(Option::is_none), "{spoken:?}");

@@ -17,7 +17,7 @@ fn deployment(bench: &Bench, name: &str) -> Deployment {
         name: "main".into(),
         image: Some("nginx".into()),
         resources: Some(ResourceRequirements {
-            // The server spells it 1.
+            // The server normalizes it to 1.
             requests: Some([("cpu".to_owned(), Quantity("1000m".into()))].into()),
             ..ResourceRequirements::default()
         }),
@@ -46,7 +46,7 @@ async fn applying_the_same_again_sends_nothing_whatever_the_server_adds() {
         assert!(live.metadata.managed_fields.is_none());
     }
     assert_eq!(bench.writes(), 1);
-    // News about the object that are none of our business: labels, annotations, defaults that others change.
+    // Changes of the object that do not concern us: labels, annotations, defaults that others change.
     let patch = json!({"metadata": {"annotations": {"theirs": "x"}}, "spec": {"revisionHistoryLimit": 3}});
     bench.meddle::<Deployment>("web", patch).await;
     let live = bench.context.apply_owned(&parent, deployment(&bench, "web")).await.unwrap();
@@ -103,7 +103,7 @@ async fn an_object_of_somebody_else_is_left_alone() {
 
     let error = bench.context.apply_owned(&two, bench.config("stranger", &[("a", "1")])).await.unwrap_err();
     assert!(error.is_not_ours(), "{error}");
-    assert!(error.to_string().contains("exists already and is not managed by ConfigMap two"), "{error}");
+    assert!(error.to_string().contains("already exists and is not controlled by ConfigMap two"), "{error}");
     let error = bench.context.apply_owned(&two, bench.config("of-one", &[("a", "1")])).await.unwrap_err();
     assert!(matches!(&error, ContextError::NotOurs { controller: Some(other), .. } if other == "ConfigMap one"));
     assert!(bench.context.adopt(&two, bench.config("of-one", &[])).await.unwrap_err().is_not_ours());

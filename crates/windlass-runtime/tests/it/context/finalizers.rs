@@ -10,7 +10,7 @@ async fn finalizers_come_and_go_without_touching_others() {
     let bench = Bench::start().await;
     let ctx = &bench.context;
     let stale = ctx.create(bench.config("one", &[])).await.unwrap();
-    // Somebody else adds theirs, which `stale` does not know.
+    // Another client adds its finalizer, which `stale` does not have.
     let theirs = json!({"metadata": {"finalizers": ["example.com/theirs"]}});
     bench.api::<ConfigMap>().patch("one", &PatchParams::default(), &Patch::Merge(theirs)).await.unwrap();
     let added = ctx.add_finalizer(&stale, OURS).await.unwrap();

@@ -1,4 +1,4 @@
-//! Caches that do not know of others' writes yet, and callers that go away.
+//! Caches that have not seen other clients' writes yet, and callers that are dropped.
 
 use kube::api::DeleteParams;
 use serde_json::json;
@@ -7,7 +7,7 @@ use windlass_runtime::objects::owner::is_controlled_by;
 use super::*;
 use crate::faults::{Fault, Faults, Seen};
 
-/// A bench whose caches hear nothing of what others do.
+/// Returns a bench whose caches see nothing of what others do.
 async fn deaf(faults: &Faults, cluster: TestCluster, prepare: impl AsyncFnOnce(&Bench)) -> Bench {
     let bench = Bench::over(cluster, faults.client()).await;
     prepare(&bench).await;
@@ -61,7 +61,7 @@ async fn a_stranger_that_has_taken_the_name_of_ours_is_left_alone() {
     assert_eq!(api.get("taken").await.unwrap().metadata.resource_version, stranger.metadata.resource_version);
     let made = ctx.apply_owned(&parent, bench.config("gone", &[("a", "1")])).await.unwrap();
     assert!(is_controlled_by(made.as_ref(), parent.as_ref()), "what is gone is made again");
-    // Made by an apply, so what is not set any more is removed.
+    // Created by an apply, so fields that are no longer set are removed.
     let made = ctx.apply_owned(&parent, bench.config("gone", &[("b", "1")])).await.unwrap();
     assert_eq!(made.data.as_ref().unwrap().keys().collect::<Vec<_>>(), ["b"]);
 }
@@ -108,7 +108,7 @@ async fn a_write_without_an_answer_is_looked_up() {
     .await;
     let (ctx, cached) = (&bench.context, |name: &str| bench.context.get::<ConfigMap>(&bench.key(name)).unwrap());
     faults.inject(Seen::is_write, 3, Fault::Cut(0));
-    // The server cannot be asked at once either.
+    // The server does not respond at once either.
     faults.inject(|seen| !seen.is_watch() && !seen.is_write(), 4, Fault::Refuse);
     ctx.create(bench.config("created", &[])).await.unwrap_err();
     ctx.patch(&cached("patched").unwrap(), &Patch::Merge(json!({"data": {"a": "1"}}))).await.unwrap_err();

@@ -27,7 +27,7 @@ async fn a_set_is_what_is_desired_and_nothing_that_was() {
     let desired = Desired::new().with(bench.config("a", &[])).with(bench.config("b", &[])).with(secret("s"));
     let outcome = ctx.apply_set(&parent, "web", &desired).await.unwrap();
     assert_eq!(outcome, SetOutcome { applied: 3, pruned: vec![] });
-    // What is in another set, in none, or somebody else's, is not touched.
+    // Objects of another set, of none, or of somebody else are not touched.
     ctx.apply_set(&parent, "db", &Desired::new().with(bench.config("of-db", &[]))).await.unwrap();
     ctx.apply_owned(&parent, bench.config("single", &[])).await.unwrap();
     let mut stranger = bench.config("stranger", &[]);

@@ -4,7 +4,7 @@ use windlass_runtime::objects::conditions::{Conditions, condition, ready};
 
 use super::*;
 
-/// What a reconcile would say: a new status each time.
+/// The status of a reconcile: a new one each time.
 fn status(holds: bool, message: &str) -> GadgetStatus {
     let mut status = GadgetStatus { phase: Some("Running".into()), ..GadgetStatus::default() };
     status.set_condition(ready(holds).reason("Tested").message(message));
@@ -39,7 +39,7 @@ async fn a_status_is_written_when_it_says_something_new() {
     let written = ctx.set_status(&written, status(true, "running")).await.unwrap();
     assert_ne!(time(&written), "2020-01-01T00:00:00Z");
 
-    // A new generation is news.
+    // A new generation is a change.
     let mut next = written.as_ref().clone();
     next.spec.size = 2;
     let next = ctx.update(next).await.unwrap();

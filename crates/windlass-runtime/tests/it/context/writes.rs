@@ -139,7 +139,7 @@ async fn what_is_not_deleted_is_still_there() {
     let bench = Bench::over(cluster, faults.client()).await;
     let created = bench.context.create(bench.config("one", &[])).await.unwrap();
     bench.context.delete_with(&created, &DeleteParams::default().dry_run()).await.unwrap();
-    // Of a proxy, or of a server that does not serve the kind for a moment: it does not name the object.
+    // From a proxy, or from a server that does not serve the kind for a moment: it does not name the object.
     faults.inject(Seen::is_write, 2, Fault::status(404));
     let error = bench.context.delete(&created).await.unwrap_err();
     assert!(!error.is_not_found(), "{error}");

@@ -1,4 +1,4 @@
-//! What comes of a reconcile: success, failure, panic, timeout; reading one's own writes.
+//! Results of a reconcile: success, failure, panic, timeout; reading its own writes.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ async fn failures_panics_and_timeouts_are_tried_again_and_terminal_errors_are_no
     assert_eq!(counted("reconcile_timeouts"), 1.0);
     assert_eq!(running.metric(r#"controller_runtime_reconcile_time_seconds_count{controller="attempts"}"#), 8.0);
     assert_eq!(running.metric(r#"controller_runtime_active_workers{controller="attempts"}"#), 0.0);
-    // What is hopeless is tried again when something changes.
+    // A terminal error is retried when something changes.
     merge(&api, "hopeless", json!({"data": {"x": "1"}})).await;
     journal.until("hopeless again", |seen| seen.iter().filter(|entry| *entry == "hopeless").count() == 2).await;
     running.stop().await;
@@ -107,7 +107,7 @@ async fn a_reconcile_never_starts_with_less_than_its_last_write() {
                 let mut next = ConfigMap::clone(&config);
                 next.data = Some([("count".to_owned(), (count + 1).to_string())].into());
                 ctx.update(next).await?;
-                // At once, before the watch can have brought the write.
+                // At once, before the watch can have delivered the write.
                 again.enqueue(ObjectKey::of(&*config));
             }
             Ok(Action::done())

@@ -1,4 +1,4 @@
-//! Kinds that are not served yet, or not any more.
+//! Kinds that are not served yet, or no longer.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use windlass_runtime::{
 use super::*;
 use crate::cluster::TestCluster;
 
-/// A definition of a kind that no other test has.
+/// A CRD of a kind that no other test uses.
 struct Defined {
     definitions: Api<CustomResourceDefinition>,
     definition: CustomResourceDefinition,
@@ -60,7 +60,7 @@ impl Defined {
         .await;
     }
 
-    /// An object, made as soon as the kind is served.
+    /// Creates an object as soon as the kind is served.
     async fn make(&self, name: &str) -> DynamicObject {
         let object = DynamicObject::new(name, &self.resource);
         eventually("an object can be made", async || self.objects.create(&Default::default(), &object).await.ok()).await
@@ -89,10 +89,10 @@ async fn a_controller_waits_for_its_kind_and_outlives_it() {
     defined.define().await;
     defined.make("a").await;
     journal.until("the first object", |seen| seen == ["a"]).await;
-    // The definition goes, and its objects with it.
+    // The CRD is deleted, with its objects.
     defined.remove().await;
     journal.until("the first object goes", |seen| seen == ["a", "-a"]).await;
-    // It comes back, under a running controller.
+    // It is recreated while the controller runs.
     defined.define().await;
     defined.make("b").await;
     journal.until("an object of the new definition", |seen| seen == ["a", "-a", "b"]).await;

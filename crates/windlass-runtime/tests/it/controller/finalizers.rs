@@ -18,7 +18,7 @@ fn labelled(name: &str) -> ConfigMap {
     config
 }
 
-/// Writes down what it is called for; a cleanup does what the test says, in turn.
+/// Records its calls; a cleanup does what the test says, in turn.
 fn controller(
     cluster: &TestCluster,
     journal: &Journal<&'static str>,
@@ -89,7 +89,7 @@ async fn finalizers_of_others_are_left_alone() {
     })
     .await;
     assert_eq!(left, [THEIRS]);
-    // An event of an object with which this controller is done.
+    // An event of an object that this controller is done with.
     let calls = journal.read().len();
     merge(&api, "a", json!({"data": {"x": "1"}})).await;
     create(&api, labelled("b")).await;

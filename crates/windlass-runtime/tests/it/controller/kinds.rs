@@ -1,4 +1,4 @@
-//! Controllers of metadata, of several namespaces, of structs; what they need of the API server.
+//! Controllers of metadata, of several namespaces, of structs; and their permissions.
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret};
 use kube::{Api, core::PartialObjectMeta};

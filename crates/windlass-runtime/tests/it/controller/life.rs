@@ -1,4 +1,4 @@
-//! How a controller ends.
+//! The end of a controller.
 
 use kube::Api;
 use tokio::sync::Semaphore;
@@ -7,7 +7,7 @@ use windlass_runtime::{controller::Action, scope::Scope};
 use super::*;
 use crate::cluster::TestCluster;
 
-/// A controller whose reconciles end when they are let go, and write down how.
+/// A controller whose reconciles end when they are released, and record how.
 fn waiting(
     cluster: &TestCluster,
     begun: &Journal<String>,

@@ -1,4 +1,4 @@
-//! Keys from elsewhere: triggers, timers, streams, informers.
+//! Keys from other sources: triggers, timers, streams, informers.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ async fn a_trigger_asks_for_one_object_or_for_all_of_them() {
     trigger.enqueue(early.clone());
     let running = Running::start(cluster.client(), journaling(&cluster, &journal).source(&trigger));
     journal.has(2).await;
-    // Asked for before it ran, and at the start: once is enough.
+    // Requested before it ran, and at the start: it is reconciled once.
     assert_eq!(journal.read()[0], "b");
     trigger.enqueue(ObjectKey::namespaced(cluster.namespace(), "a"));
     journal.has(3).await;

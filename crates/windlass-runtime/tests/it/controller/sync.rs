@@ -1,4 +1,4 @@
-//! The pure form.
+//! Controllers as pure functions.
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
@@ -15,7 +15,7 @@ use windlass_runtime::{
 use super::*;
 use crate::cluster::TestCluster;
 
-/// A secret for each word of a config map.
+/// Desires a Secret for each word of a ConfigMap.
 fn sync(parent: &ConfigMap, children: &Children<'_>) -> Result<DesiredState> {
     children.list::<Secret>()?;
     let words = parent.data.iter().flatten().map(|(_, words)| words.as_str()).collect::<Vec<_>>().join(" ");
@@ -48,7 +48,7 @@ async fn children_come_and_go_with_what_is_wanted() {
     eventually("two children", async || (names().await == ["one", "two"]).then_some(())).await;
     let child = children.get("one").await.unwrap();
     assert_eq!(child.metadata.owner_references.unwrap()[0].uid, parent.metadata.uid.unwrap());
-    // One that somebody deletes is made again.
+    // A deleted child is recreated.
     children.delete("one", &Default::default()).await.unwrap();
     eventually("two children again", async || (names().await == ["one", "two"]).then_some(())).await;
     merge(&parents, "words", json!({"data": {"words": "two three"}})).await;

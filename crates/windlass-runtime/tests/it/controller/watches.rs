@@ -18,7 +18,7 @@ use crate::{
     faults::{Fault, Faults, Seen},
 };
 
-/// A controller of the test's config maps that writes down their names.
+/// A controller of the test's ConfigMaps that records their names.
 fn journaling(cluster: &TestCluster, journal: &Journal<String>) -> Controller<ConfigMap> {
     let journal = journal.clone();
     Controller::<ConfigMap>::new("configs", move |config: Arc<ConfigMap>, _ctx| {
@@ -72,7 +72,7 @@ async fn an_owned_object_calls_its_owner_whatever_the_version_of_the_reference()
     child.metadata.owner_references = Some(vec![reference]);
     create(&owned, child).await;
     journal.has(3).await;
-    // From one owner to another: both have to know.
+    // From one owner to another: both are affected.
     merge(&owned, "child", json!({"metadata": {"ownerReferences": [controlled_by(&b)]}})).await;
     journal.has(5).await;
     owned.delete("child", &Default::default()).await.unwrap();
@@ -101,7 +101,7 @@ async fn owners_that_do_not_control_count_only_when_asked_for() {
     create(&owned, child).await;
     every.has(4).await;
     controllers.has(3).await;
-    // What came first has been dealt with when what came later has.
+    // Earlier events have been handled when a later one has.
     merge(&owners, "b", json!({"data": {"x": "1"}})).await;
     controllers.has(4).await;
     assert_eq!(controllers.read()[2..], ["a", "b"]);
@@ -174,7 +174,7 @@ async fn a_delete_that_was_missed_while_disconnected_calls_the_owner() {
     let running = Running::start(faults.client(), journaling(&cluster, &journal).source(secrets(&cluster).owned()));
     journal.has(1).await;
     let calls = journal.read().len();
-    // The watch breaks, and where it left off is forgotten by the server.
+    // The watch breaks, and the server no longer has its revision.
     let path_of_secrets = |seen: &Seen| seen.path.ends_with("/secrets");
     faults.inject(path_of_secrets, 2, Fault::status(410));
     faults.drop_watches();

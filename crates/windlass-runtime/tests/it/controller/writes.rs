@@ -1,4 +1,4 @@
-//! Who may write, and in whose name.
+//! Who may write, and under which field manager.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ async fn define(cluster: &TestCluster) {
     .await;
 }
 
-/// Says something of its own about each object.
+/// Sets its own condition on each object.
 fn stating(cluster: &TestCluster, name: &'static str, journal: &Journal<String>) -> Controller<Shared> {
     let journal = journal.clone();
     Controller::<Shared>::new(name, move |shared: Arc<Shared>, ctx: windlass_runtime::context::Context| {
@@ -114,9 +114,9 @@ async fn a_controller_without_leader_writes_where_another_process_leads() {
     let cluster = TestCluster::start().await;
     let api: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
     create(&api, config("a")).await;
-    // A candidate that never asks.
+    // A candidate that never runs.
     let election = LeaderElection::new(cluster.client(), cluster.namespace(), "test");
-    // And a replica that has no share.
+    // And a replica without a share.
     let sharding = Sharding::new(cluster.client(), cluster.namespace(), "test");
     let context = context(cluster.client()).leadership(election.leadership()).shard(sharding.shard()).build();
     let labelling = |label: &'static str| {
@@ -141,7 +141,7 @@ async fn a_controller_without_leader_writes_where_another_process_leads() {
     tokio::time::timeout(Duration::from_secs(60), standby.stop()).await.unwrap();
 }
 
-/// Renews often, and is never lost by a slow machine.
+/// Renews often, and a slow machine never loses it.
 const OFTEN: Timing = Timing {
     lease_duration: Duration::from_secs(60),
     renew_deadline: Duration::from_secs(40),
@@ -173,7 +173,7 @@ async fn a_key_that_is_lost_in_the_middle_of_a_reconcile_is_not_written_for_any_
             async move {
                 let mut dropped = dropped;
                 let waiting = go.clone();
-                // Goes on when the reconcile has been dropped, as what a reconcile starts may.
+                // Continues after the reconcile was dropped, as a task of a reconcile may.
                 tokio::spawn(async move {
                     waiting.cancelled().await;
                     let patch = Patch::Merge(json!({"data": {"written": "yes"}}));
@@ -193,7 +193,7 @@ async fn a_key_that_is_lost_in_the_middle_of_a_reconcile_is_not_written_for_any_
     begun.has(OBJECTS).await;
     let second = join();
     let second = tokio::spawn(async move { second.run(other_stopped.cancelled()).await });
-    // Which they are depends on random names; one half is expected.
+    // Which keys these are depends on random names; about half are expected.
     let lost = eventually("some keys are lost", async || {
         let keys = begun.read().into_iter();
         let lost: Vec<_> = keys.filter(|name| !shard.owns(&ObjectKey::namespaced(cluster.namespace(), name))).collect();
@@ -216,7 +216,7 @@ async fn a_key_that_is_lost_in_the_middle_of_a_reconcile_is_not_written_for_any_
     second.await.unwrap();
 }
 
-/// Writes down that it was dropped.
+/// Records that it was dropped.
 struct Dropped {
     name: String,
     journal: Option<Journal<String>>,
@@ -230,7 +230,7 @@ impl Drop for Dropped {
     }
 }
 
-/// The server has done what a reconcile asked for, and the reconcile does not know.
+/// The server has handled a request of a reconcile, and the reconcile does not know.
 #[tokio::test]
 async fn an_attempt_waits_until_it_is_known_what_the_one_before_has_written() {
     for fault in [Fault::Delay(Duration::from_millis(400)), Fault::Cut(0)] {
@@ -239,7 +239,7 @@ async fn an_attempt_waits_until_it_is_known_what_the_one_before_has_written() {
         let api: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
         let (journal, begun, trigger) = (Journal::new(), CancellationToken::new(), Trigger::new());
         let (seen, begins) = (journal.clone(), begun.clone());
-        // Wants one child, whose name the server makes.
+        // Desires one child, whose name the server generates.
         let reconcile = move |parent: Arc<ConfigMap>, ctx: windlass_runtime::context::Context| {
             let (seen, begins) = (seen.clone(), begins.clone());
             async move {
@@ -265,7 +265,7 @@ async fn an_attempt_waits_until_it_is_known_what_the_one_before_has_written() {
         create(&api, config("parent")).await;
         let running = Running::start(faults.client(), controller);
         journal.has(1).await;
-        // No watch tells of it either.
+        // No watch reports it either.
         faults.inject(Seen::is_watch, usize::MAX, Fault::Hang);
         let before = faults.count(Seen::is_watch);
         faults.drop_watches();

@@ -35,7 +35,7 @@ fn keys() -> Vec<ObjectKey> {
     (0..300).map(|number| ObjectKey::namespaced("default", &format!("object-{number}"))).collect()
 }
 
-/// Who owns each key, if each is owned; two owners are a failure at any time. Nothing else runs meanwhile.
+/// Returns the owner of each key, if each is owned. Two owners are a failure at any time. Nothing else runs meanwhile.
 fn owners(members: &[Member]) -> Option<BTreeMap<String, usize>> {
     let mut owners = BTreeMap::new();
     for key in keys() {
@@ -46,7 +46,7 @@ fn owners(members: &[Member]) -> Option<BTreeMap<String, usize>> {
     (owners.len() == keys().len()).then_some(owners)
 }
 
-/// Waits until these, and nobody else, own all keys.
+/// Waits until exactly these members own all keys.
 async fn shared_by(members: &[Member], expected: &[usize]) -> BTreeMap<String, usize> {
     eventually("all keys are shared", async || {
         let owners = owners(members)?;

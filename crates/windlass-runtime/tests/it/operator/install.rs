@@ -1,4 +1,4 @@
-//! Definitions that an operator installs.
+//! CRDs that an operator installs.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, CustomResource, CustomResourceExt as _, api::DeleteParams};

@@ -16,7 +16,7 @@ struct Arguments {
     flags: Flags,
 }
 
-/// What a replica is started with. A lease of a minute is lost by no machine that is merely slow.
+/// Options of a replica. A machine that is merely slow does not lose a lease of a minute.
 fn options(cluster: &TestCluster, lease: [&str; 2]) -> Options {
     let namespace = cluster.namespace();
     let arguments = [
@@ -38,15 +38,15 @@ struct Diary(Arc<Mutex<Pages>>);
 
 #[derive(Default)]
 struct Pages {
-    /// Who reconciled which object at which round, in order.
+    /// Which replica reconciled which object in which round, in order.
     done: Vec<(usize, String, u64)>,
-    /// Who is at work on an object.
+    /// Which replica is working on an object.
     working: BTreeMap<String, usize>,
-    /// Objects that two were at work on.
+    /// Objects that two replicas worked on at once.
     shared: Vec<String>,
 }
 
-/// A replica at work on an object.
+/// A replica working on an object.
 struct AtWork {
     diary: Diary,
     name: String,
@@ -66,12 +66,12 @@ impl Diary {
         self.0.lock().unwrap().done.push((replica, name.to_owned(), round));
     }
 
-    /// How much has been written.
+    /// Returns the number of entries.
     fn place(&self) -> usize {
         self.0.lock().unwrap().done.len()
     }
 
-    /// Who has reconciled which object at a round, since then.
+    /// Returns which replicas have reconciled which object in a round, since then.
     fn of_round(&self, since: usize, round: u64) -> BTreeMap<String, BTreeSet<usize>> {
         let mut owners: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
         for (replica, name, at) in &self.0.lock().unwrap().done[since..] {
@@ -101,7 +101,7 @@ fn replica(number: usize, diary: &Diary) -> Operator {
             let name = map.metadata.name.clone().unwrap_or_default();
             let round = map.data.as_ref().and_then(|data| data.get("round")?.parse().ok()).unwrap_or_default();
             let _at_work = diary.begin(number, &name);
-            // Long enough that another could come in between.
+            // Long enough that another could begin in between.
             tokio::time::sleep(Duration::from_millis(2)).await;
             diary.done(number, &name, round);
             Ok(Action::done())
@@ -114,7 +114,7 @@ async fn start(cluster: &TestCluster, number: usize, diary: &Diary, lease: [&str
     Running::start(replica(number, diary), cluster.client(), options(cluster, lease)).await
 }
 
-/// Changes all objects, and waits until each of them has been seen so. Who has done it.
+/// Changes all objects, and waits until each of them has been reconciled. Returns by whom.
 async fn next_round(cluster: &TestCluster, diary: &Diary, round: u64) -> BTreeMap<String, BTreeSet<usize>> {
     let since = diary.place();
     let maps: Api<ConfigMap> = cluster.api();
@@ -129,7 +129,7 @@ async fn next_round(cluster: &TestCluster, diary: &Diary, round: u64) -> BTreeMa
     .await
 }
 
-/// Rounds until each object has one owner, and these are all of them.
+/// Runs rounds until each object has one owner, and these are all of the replicas.
 async fn settled(cluster: &TestCluster, diary: &Diary, round: &mut u64, replicas: &[usize]) -> BTreeMap<String, usize> {
     for _ in 0..100 {
         *round += 1;
@@ -160,7 +160,7 @@ async fn every_object_is_reconciled_by_one_replica_while_others_come_and_leave()
     }
     let mut round = 0;
     let before = settled(&cluster, &diary, &mut round, &[0, 1, 2]).await;
-    // While nobody comes or goes, nothing moves.
+    // While the group does not change, nothing moves.
     for _ in 0..5 {
         round += 1;
         let owners = next_round(&cluster, &diary, round).await;
@@ -170,7 +170,7 @@ async fn every_object_is_reconciled_by_one_replica_while_others_come_and_leave()
 
     let since = diary.place();
     running.remove(1).stop().await.unwrap();
-    // Objects that move are looked at by their new owners, though nothing has changed.
+    // New owners reconcile objects that move, although nothing has changed.
     let orphans: BTreeSet<&String> = before.iter().filter(|(_, owner)| **owner == 1).map(|(name, _)| name).collect();
     assert!(!orphans.is_empty());
     eventually("the objects of the one that left are looked at", async || {

@@ -1,4 +1,4 @@
-//! Webhooks of a whole program: what its manifests say, what it serves, and whom the API server is told to trust.
+//! Webhooks of a whole program: its manifests, its server, and the CA bundles.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +54,7 @@ fn options(cluster: &TestCluster, more: &[&str]) -> Options {
     Options::from_flags(&Arguments::parse_from(arguments).flags, "hooked-operator", &config).unwrap()
 }
 
-/// Where the webhooks of a program are served.
+/// Returns the port of a program's webhooks.
 async fn port(state: &DebugState) -> u16 {
     eventually("webhooks are served", async || {
         let address: SocketAddr = state.show()["webhooks"]["address"].as_str()?.parse().unwrap();
@@ -63,7 +63,7 @@ async fn port(state: &DebugState) -> u16 {
     .await
 }
 
-/// What an API server knows of a webhook: the Service, the path, and whom to trust.
+/// What an API server knows of a webhook: the Service, the path, and the CA bundle.
 #[derive(Clone, Debug)]
 struct Known {
     server_name: String,
@@ -72,7 +72,7 @@ struct Known {
 }
 
 impl Known {
-    /// Of a `clientConfig`; none before there is a bundle.
+    /// Parses a `clientConfig`; returns `None` before there is a bundle.
     fn of(config: &Value) -> Option<Self> {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let service = &config["service"];
@@ -84,7 +84,7 @@ impl Known {
         })
     }
 
-    /// Asks as the API server does, which finds the program behind the Service.
+    /// Calls the webhook as the API server does, which finds the program behind the Service.
     async fn ask(&self, port: u16, review: &Value) -> Result<Value, kube::Error> {
         let kubeconfig: Kubeconfig = serde_json::from_value(json!({
             "clusters": [{"name": "it", "cluster": {
@@ -105,7 +105,7 @@ impl Known {
     }
 }
 
-/// As `kubectl apply` does it.
+/// Applies a manifest as `kubectl apply` does.
 async fn apply(cluster: &TestCluster, manifest: &Manifest) {
     let params = PatchParams::apply("kubectl").force();
     let api: Api<DynamicObject> = manifest.api(cluster.client());
@@ -129,7 +129,7 @@ async fn a_program_serves_what_its_manifests_say_to_those_who_trust_its_bundle()
     let running = Running::start(operator, cluster.client(), options(&cluster, &["--install-crds"])).await;
     running.ready().await;
     let port = port(&state).await;
-    // What was applied has bundles now, and so has the definition that the program has installed.
+    // The applied configurations have bundles now, and so has the CRD that the program has installed.
     let mut known = BTreeMap::new();
     for manifest in &hooks {
         let known_of = eventually("there is a bundle", async || {
@@ -166,7 +166,7 @@ async fn a_program_serves_what_its_manifests_say_to_those_who_trust_its_bundle()
     assert_eq!(answer["response"]["result"]["status"], "Success", "{answer}");
     assert_eq!(answer["response"]["convertedObjects"][0]["spec"], json!({"image": "nginx", "replicas": 2}));
 
-    // Whoever calls by another name, or trusts somebody else, learns nothing.
+    // A client that uses another name, or trusts another CA, fails.
     let stranger = Known { server_name: format!("other.{}.svc", cluster.namespace()), ..validating.clone() };
     assert!(stranger.ask(port, &review(json!({}))).await.is_err());
 

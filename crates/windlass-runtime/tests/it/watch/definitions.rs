@@ -1,4 +1,4 @@
-//! Resources whose definition comes and goes.
+//! Resources whose CRD is created and deleted.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
@@ -16,7 +16,7 @@ struct Definition {
 }
 
 impl Definition {
-    /// One that no server has yet.
+    /// Returns a CRD that no server has yet.
     fn new(cluster: &TestCluster) -> Self {
         let group = format!("{}.example.com", TestCluster::unique("watch"));
         let kind = GroupVersionKind::gvk(&group, "v1", "Boat");

@@ -1,4 +1,4 @@
-//! Broken watches, and states that were missed.
+//! Broken watches, and missed states.
 
 use futures_util::future::join_all;
 
@@ -17,7 +17,7 @@ async fn watches(faults: &Faults, at_least: usize) {
     eventually("there are so many watches", async || (faults.count(Seen::is_watch) >= at_least).then_some(())).await;
 }
 
-/// The first state is there, and the watch has begun.
+/// Returns a reflector with the first state, whose watch has begun.
 async fn watching(cluster: &TestCluster, faults: &Faults, streaming_list: bool) -> Reflected<ConfigMap> {
     let options = WatchOptions { streaming_list, ..options(cluster) };
     let mut reflected = Reflected::start(faults.client(), options);
@@ -96,7 +96,7 @@ async fn what_was_deleted_while_nobody_watched_is_not_in_the_next_state() {
         create(&cluster, "deleted").await;
         let faults = Faults::around(cluster.client());
         let mut reflected = watching(&cluster, &faults, streaming_list).await;
-        // The connection breaks and the server is away; meanwhile things happen.
+        // The connection breaks and the server is down; objects change meanwhile.
         faults.inject(Seen::is_watch, 1, Fault::Refuse);
         faults.inject(Seen::is_watch, 1, expired);
         faults.drop_watches();

@@ -6,7 +6,7 @@ use kube::core::{DynamicObject, PartialObjectMeta};
 use super::*;
 use crate::faults::{Fault, Faults, Seen};
 
-/// Lets lists be read from storage, in pages, as after an expired revision.
+/// Makes lists read from storage, in pages, as after an expired revision.
 fn paged(faults: &Faults) {
     faults.inject(|seen| seen.is_list("configmaps"), 1, Fault::status(410));
 }
@@ -23,7 +23,7 @@ async fn a_list_in_pages_is_one_state() {
     }
     let faults = Faults::around(cluster.client());
     paged(&faults);
-    // A page that breaks is asked for again, alone.
+    // A page that breaks is requested again, alone.
     faults.inject(|seen| !seen.parameter("continue").is_empty(), 1, Fault::Cut(700));
     let options = WatchOptions { page_size: 3, ..options(&cluster) };
     let mut reflected = Reflected::<ConfigMap>::start(faults.client(), options);
@@ -158,7 +158,7 @@ async fn an_object_leaves_and_enters_a_scope_by_its_labels() {
 
 #[tokio::test]
 async fn an_object_that_is_not_of_its_type_does_not_keep_the_others_away() {
-    /// A config map, as somebody got it wrong.
+    /// A ConfigMap with wrong types.
     #[derive(Clone, Debug, serde::Serialize, serde::Deserialize, kube::Resource)]
     #[resource(inherit = ConfigMap)]
     struct Numbers {
@@ -189,7 +189,7 @@ async fn an_object_that_is_not_of_its_type_does_not_keep_the_others_away() {
         let shown = metrics.encode();
         assert!(shown.contains(r#"reflector_unreadable_objects_total{name="configmaps"} 3"#), "{shown}");
         assert!(shown.contains(r#"reflector_lists_total{name="configmaps"} 1"#), "{shown}");
-        // Gone, though nobody can say what it was.
+        // Deleted, although its content is unknown.
         delete(&cluster, "odd").await;
         let gone = async {
             loop {

@@ -1,4 +1,4 @@
-//! Waits, in paused time, against answers that are written down here.
+//! Delays, in paused time, with scripted responses.
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
@@ -16,19 +16,19 @@ const EMPTY_LIST: &str = r#"{"kind":"ConfigMapList","metadata":{"resourceVersion
 const BOOKMARK: &str = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"11"}}}
 "#;
 
-/// How a request is answered.
+/// Response to a request.
 enum Answer {
     Status(u16, Option<u64>),
     Body(&'static str),
-    /// A body that goes on with silence.
+    /// A body that continues with silence.
     Endless(&'static str),
     Hang,
 }
 
-/// When requests came.
+/// Times of requests.
 type Came = Arc<Mutex<Vec<Instant>>>;
 
-/// A client whose requests are answered by a function of their number and query.
+/// Returns a client whose responses are a function of the number and query of a request.
 fn scripted(answer: impl Fn(usize, &str) -> Answer + Send + Sync + 'static) -> (Client, Came) {
     let came = Came::default();
     let answer = Arc::new(answer);
@@ -65,7 +65,7 @@ fn scripted(answer: impl Fn(usize, &str) -> Answer + Send + Sync + 'static) -> (
     (Client::new(service, "default"), came)
 }
 
-/// The time between requests, for as long as a reflector runs.
+/// Returns the time between requests, while a reflector runs.
 async fn gaps(client: Client, came: Came, streaming_list: bool, lasts: Duration) -> Vec<f64> {
     let options = WatchOptions { streaming_list, ..WatchOptions::of::<ConfigMap>(&(), Scope::all()) };
     let (sender, mut changes) = mpsc::channel(16);
@@ -76,7 +76,7 @@ async fn gaps(client: Client, came: Came, streaming_list: bool, lasts: Duration)
     came.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()).collect()
 }
 
-/// Checks that waits double from 0.8 s to 30 s, each stretched by up to as much again.
+/// Checks that delays double from 0.8 s to 30 s, each stretched by up to the same amount again.
 fn assert_grows(gaps: &[f64]) {
     assert!(gaps.len() >= 7, "{gaps:?}");
     for (number, gap) in gaps.iter().enumerate() {
@@ -95,7 +95,7 @@ async fn waits_grow_while_lists_fail() {
 
 #[tokio::test(start_paused = true)]
 async fn waits_grow_while_watches_fail_although_lists_succeed() {
-    // Every fifth refusal fetches the state anew, which must not make the waits short.
+    // Every fifth error fetches the state again, which must not reset the delays.
     let (client, came) = scripted(|_, query| match query.contains("watch=true") {
         true => Answer::Status(500, None),
         false => Answer::Body(EMPTY_LIST),

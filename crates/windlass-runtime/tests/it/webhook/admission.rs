@@ -14,7 +14,7 @@ use super::{
 const MUTATE: &str = "/mutate-webhook-windlass-example-v1-foo?timeout=10s";
 const VALIDATE: &str = "/validate-webhook-windlass-example-v1-foo?timeout=10s";
 
-/// The answer to a review; the rest of it must be as Kubernetes wants it.
+/// Returns the response to a review; the rest of it must be as Kubernetes expects.
 async fn ask(webhook: Webhook<Foo>, path: &str, review: Value) -> Value {
     let (_served, caller) = Served::with_certificate(Webhooks::new().add(webhook)).await;
     let (status, mut answer) = caller.post(path, &review).await;
@@ -174,7 +174,7 @@ async fn a_validator_is_asked_by_operation() {
     assert_eq!((&answer["status"]["code"], &answer["status"]["message"]), (&json!(409), &json!("frozen")));
     let answer = ask(webhook(), VALIDATE, admission("DELETE", Value::Null, a)).await;
     assert_eq!(answer["warnings"], json!(["a goes"]));
-    // Not as Kubernetes does it, but no reason to fail.
+    // Kubernetes does not do this, but it is no reason to fail.
     let answer = ask(webhook(), VALIDATE, admission("DELETE", Value::Null, Value::Null)).await;
     assert_eq!(answer["status"]["code"], 400);
 }
@@ -211,7 +211,7 @@ async fn another_kind_is_refused() {
     let answer = ask(webhook, VALIDATE, review).await;
     assert_eq!(
         answer["status"]["message"],
-        "this webhook is for Foo of webhook.windlass.example/v1, not Scale of autoscaling/v1"
+        "this webhook handles Foo of webhook.windlass.example/v1, not Scale of autoscaling/v1"
     );
 }
 

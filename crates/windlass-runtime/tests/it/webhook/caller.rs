@@ -1,4 +1,4 @@
-//! What calls webhooks: a TLS client that trusts one bundle.
+//! A caller of webhooks: a TLS client that trusts one bundle.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -19,7 +19,7 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// An authority for a test.
+/// A CA for a test.
 pub(crate) struct Authority {
     pem: String,
     issuer: Issuer<'static, KeyPair>,
@@ -38,7 +38,7 @@ impl Authority {
         self.pem.clone()
     }
 
-    /// A certificate and its key.
+    /// Returns a certificate and its key.
     pub(crate) fn issue(&self, name: &str) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
@@ -62,7 +62,7 @@ impl Caller {
         Self::with_identity(address, bundle, None)
     }
 
-    /// A caller with a certificate of its own.
+    /// Returns a caller with a client certificate.
     pub(crate) fn with_identity(address: SocketAddr, bundle: &str, identity: Option<(String, String)>) -> Self {
         let mut roots = RootCertStore::empty();
         for authority in CertificateDer::pem_slice_iter(bundle.as_bytes()) {
@@ -87,13 +87,13 @@ impl Caller {
         self.offering(&["http/1.1"])
     }
 
-    /// Speaks one of these, as the server chooses; HTTP/1.1 if there are none.
+    /// Offers these protocols; HTTP/1.1 if there are none.
     pub(crate) fn offering(mut self, protocols: &[&str]) -> Self {
         self.config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
         self
     }
 
-    /// A connection, and the certificate that the server showed.
+    /// Returns a connection, and the certificate of the server.
     pub(crate) async fn connect(&self) -> anyhow::Result<(Connection, CertificateDer<'static>)> {
         let stream = TcpStream::connect(self.address).await?;
         let name = ServerName::from(self.address.ip());
@@ -113,7 +113,7 @@ impl Caller {
         }
     }
 
-    /// Posts a review on a connection of its own.
+    /// Sends a review on a new connection.
     pub(crate) async fn post(&self, path: &str, review: &Value) -> (StatusCode, Value) {
         let (mut connection, _) = self.connect().await.unwrap();
         connection.post(path, review).await.unwrap()

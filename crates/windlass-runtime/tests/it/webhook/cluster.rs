@@ -44,7 +44,7 @@ fn webhooks() -> Webhooks {
     Webhooks::new().add(webhook).conversion(Conversion::<Foo>::new().spoke::<old::Foo>())
 }
 
-/// An entry of a webhook configuration.
+/// Returns an entry of a webhook configuration.
 fn entry(description: &Description, address: SocketAddr, namespace: &str) -> Value {
     json!({
         "name": description.name,
@@ -75,7 +75,7 @@ where
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_embedded_api_server_defaults_refuses_and_converts_by_webhook() {
-    // A cluster need not be able to reach this machine: see below.
+    // A cluster may not be able to reach this machine: see below.
     if std::env::var_os("WINDLASS_TEST_KUBECONFIG").is_none() {
         defaults_refuses_and_converts().await;
     }
@@ -120,7 +120,7 @@ async fn defaults_refuses_and_converts() {
     apply(&mutating, &name, entries(Endpoint::Mutating)).await;
     apply(&validating, &name, entries(Endpoint::Validating)).await;
 
-    // The API server learns of all this in its own time.
+    // The API server needs some time to learn of all this.
     let foos: Api<Foo> = Api::namespaced(cluster.client(), cluster.namespace());
     let dry_run = PostParams { dry_run: true, ..PostParams::default() };
     let foo = |name: &str, replicas| Foo::new(name, FooSpec { image: "x".to_owned(), replicas });

@@ -11,7 +11,7 @@ fn webhooks() -> Webhooks {
     Webhooks::new().conversion(Conversion::<Foo>::new().spoke::<old::Foo>().spoke::<older::Foo>())
 }
 
-/// A Foo of another version.
+/// Returns a Foo of another version.
 fn object(version: &str, name: &str, spec: Value) -> Value {
     let mut object = foo(spec);
     object["apiVersion"] = format!("webhook.windlass.example/{version}").into();

@@ -1,4 +1,4 @@
-//! A kind in two versions, and what kube-apiserver asks about it.
+//! A kind in two versions, and kube-apiserver's requests about it.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -51,7 +51,7 @@ impl TryFrom<old::Foo> for Foo {
         let spec = FooSpec { image: image.to_owned(), replicas: Some(replicas.parse()?) };
         let mut metadata = foo.metadata;
         metadata.annotations.get_or_insert_default().insert("converted".to_owned(), "yes".to_owned());
-        // Kubernetes does not let these change.
+        // Kubernetes does not allow these to change.
         metadata.uid = None;
         metadata.managed_fields = None;
         Ok(Self { metadata, spec, status: None })
@@ -65,7 +65,7 @@ impl From<Foo> for old::Foo {
     }
 }
 
-/// Forgets the metadata.
+/// Drops the metadata.
 impl From<older::Foo> for Foo {
     fn from(foo: older::Foo) -> Self {
         Self::new("", FooSpec { image: foo.spec.img, replicas: None })
@@ -78,7 +78,7 @@ impl From<Foo> for older::Foo {
     }
 }
 
-/// A Foo as kube-apiserver v1.36 sends it, with fields that the type does not know.
+/// Returns a Foo as kube-apiserver v1.36 sends it, with fields that the type does not know.
 pub(crate) fn foo(spec: Value) -> Value {
     json!({
         "apiVersion": "webhook.windlass.example/v1",
@@ -102,7 +102,7 @@ pub(crate) fn foo(spec: Value) -> Value {
     })
 }
 
-/// What kube-apiserver v1.36 asks.
+/// Returns an admission review of kube-apiserver v1.36.
 pub(crate) fn admission(operation: &str, object: Value, old_object: Value) -> Value {
     let options = match operation {
         "CREATE" => json!({
@@ -139,7 +139,7 @@ pub(crate) fn admission(operation: &str, object: Value, old_object: Value) -> Va
     })
 }
 
-/// What kube-apiserver v1.36 asks of a conversion.
+/// Returns a conversion review of kube-apiserver v1.36.
 pub(crate) fn conversion(to: &str, objects: Vec<Value>) -> Value {
     json!({
         "kind": "ConversionReview",

@@ -36,7 +36,7 @@ fn options(folder: &TempDir) -> WebhookOptions {
     WebhookOptions::new(Certificates::Files(files))
 }
 
-/// Writes a volume as a kubelet does: files in a folder of their own, a link to the folder that is swapped at once.
+/// Writes a volume as a kubelet does: files in a separate directory, and a link to it that is swapped at once.
 fn mount(folder: &Path, generation: usize, certificate: &str, key: &str) {
     let data = folder.join(format!("..{generation}"));
     std::fs::create_dir(&data).unwrap();

@@ -44,7 +44,7 @@ impl Clock {
         SystemTime::now() + Duration::from_secs(self.ahead.load(Ordering::SeqCst))
     }
 
-    /// Moves on and waits until two more looks were taken, so that what follows the first has happened.
+    /// Advances the clock and waits for two more checks, so that the effects of the first are visible.
     async fn advance(&self, seconds: u64) {
         self.ahead.fetch_add(seconds, Ordering::SeqCst);
         let looks = self.looks.load(Ordering::SeqCst);
@@ -53,7 +53,7 @@ impl Clock {
     }
 }
 
-/// A configuration with one webhook of ours and one of somebody else, removed at the end.
+/// A webhook configuration with one webhook of ours and one of somebody else, deleted at the end.
 struct Configuration {
     api: Api<ValidatingWebhookConfiguration>,
     name: String,
@@ -88,7 +88,7 @@ impl Configuration {
         Self { api, name }
     }
 
-    /// The bundles of the two webhooks.
+    /// Returns the bundles of the two webhooks.
     async fn bundles(&self) -> [Option<String>; 2] {
         let configuration = self.api.get(&self.name).await.unwrap();
         let webhooks = configuration.webhooks.unwrap();
@@ -127,7 +127,7 @@ fn certificates_with(
         .clock(move || clock.now())
 }
 
-/// Asks as the API server does: trusting the bundle of the configuration. Answers the certificate that was shown.
+/// Calls as the API server does, trusting the bundle of the configuration. Returns the server's certificate.
 async fn ask(configuration: &Configuration, address: SocketAddr) -> Vec<u8> {
     let [bundle, _] = configuration.bundles().await;
     let (mut connection, certificate) = Caller::new(address, &bundle.unwrap()).connect().await.unwrap();
@@ -181,14 +181,14 @@ async fn an_overwritten_bundle_and_a_removed_secret_are_made_good() {
 
     let secrets: Api<Secret> = Api::namespaced(cluster.client(), cluster.namespace());
     secrets.delete("web-certificates", &DeleteParams::default()).await.unwrap();
-    // Never is there a moment at which the API server does not trust what it is shown.
+    // At no time does the API server distrust the certificate.
     eventually("another certificate is shown", async || {
         (ask(&configuration, served.address).await != before).then_some(())
     })
     .await;
     let secret = secrets.get("web-certificates").await.unwrap();
     let authority = String::from_utf8(secret.data.unwrap()["ca.crt"].0.clone()).unwrap();
-    // Another replica may still show what the lost authority has signed.
+    // Another replica may still use a certificate of the lost CA.
     let [old, new] = [bundle.unwrap(), authority];
     assert_eq!(configuration.bundles().await[0].as_deref(), Some(format!("{new}{old}").as_str()));
     clock.advance(301).await;
@@ -223,7 +223,7 @@ async fn certificates_and_authorities_are_replaced_under_load_without_a_failed_r
         });
     }
     let mut bundles = HashSet::new();
-    // An hour is as far as the certificates' clock may be ahead of the clients'.
+    // The certificates' clock may be at most an hour ahead of the clients'.
     for _ in 0..50 {
         clock.advance(60).await;
         bundles.insert(configuration.bundles().await[0].clone().unwrap());
@@ -233,7 +233,7 @@ async fn certificates_and_authorities_are_replaced_under_load_without_a_failed_r
         let shown = shown.unwrap();
         assert!(shown.len() >= 8, "{} certificates", shown.len());
     }
-    // The first authority, both, and the second alone.
+    // The first CA, both, and the second alone.
     assert_eq!(bundles.len(), 3);
     configuration.delete().await;
 }

@@ -101,7 +101,7 @@ async fn a_handler_has_as_long_as_the_api_server_waits() {
     let (served, caller) = Served::with_certificate(Webhooks::new().add(webhook)).await;
     let (status, answer) = caller.post(&format!("{VALIDATE}?timeout=20ms"), &review()).await;
     assert_eq!(status, StatusCode::GATEWAY_TIMEOUT);
-    assert_eq!(answer["message"], "no answer within 20ms");
+    assert_eq!(answer["message"], "no response within 20ms");
     assert!(
         served.metrics.encode().contains("requests_in_flight{webhook=\"/validate-webhook-windlass-example-v1-foo\"} 0")
     );
@@ -168,7 +168,7 @@ async fn with_an_authority_of_clients_strangers_are_not_answered() {
         [(Some(clients.issue("api")), true), (Some(strangers.issue("api")), false), (None, false)]
     {
         let caller = Caller::with_identity(served.address, &servers.pem(), identity);
-        // With TLS 1.3 a client learns of the refusal with its first answer.
+        // With TLS 1.3, a client learns of the rejection with its first response.
         let answer = async {
             let (mut connection, _) = caller.connect().await?;
             connection.post(VALIDATE, &review()).await
@@ -194,7 +194,7 @@ async fn two_webhooks_at_one_path_or_of_one_name_are_an_error() {
     let webhook = || Webhook::<Foo>::new().validate(|_: &Request<Foo>| Ok::<_, Denied>(()));
     let twice = Webhooks::new().add(webhook()).add(webhook()).bind(options(), &Metrics::new()).await;
     assert!(matches!(twice, Err(ServeError::Duplicate(path)) if path == VALIDATE));
-    // Paths that make the same name.
+    // Paths that result in the same name.
     let twice = Webhooks::new().add(webhook().validate_path("/a/b")).add(webhook().validate_path("/a-b"));
     let twice = twice.bind(options(), &Metrics::new()).await;
     assert!(matches!(twice, Err(ServeError::Duplicate(name)) if name.starts_with("a-b.validate.foos.v1.")));

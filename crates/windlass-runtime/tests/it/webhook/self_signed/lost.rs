@@ -1,20 +1,20 @@
-//! A replica that is lost while it makes certificates anew: the one that is left goes on from wherever it was.
+//! A replica that is lost while it renews certificates: the remaining one continues from there.
 
 use http::Method;
 
 use super::*;
 use crate::faults::{Fault, Faults, Seen};
 
-/// Where a replica stands still and is lost: before or after a write.
+/// Where a replica stops and is lost: before or after a write.
 #[derive(Clone, Copy, Debug)]
 enum Moment {
-    /// It has made certificates and nobody has them.
+    /// It has issued certificates, and nobody has them.
     BeforeTheSecret,
-    /// The Secret has them, and it has not heard of that.
+    /// The Secret has them, and it does not know.
     AfterTheSecret,
-    /// The Secret has them; nobody is told to trust the new authority.
+    /// The Secret has them; the bundle does not contain the new CA.
     BeforeTheBundle,
-    /// The bundle is there; it shows the old certificate.
+    /// The bundle is written; it still uses the old certificate.
     AfterTheBundle,
 }
 
@@ -37,7 +37,7 @@ impl Moment {
         }
     }
 
-    /// Whether it has come.
+    /// Whether it has been reached.
     fn has_come(self, faults: &Faults, before: usize) -> bool {
         match self.fault() {
             Fault::Swallow => faults.swallowed() > 0,
@@ -52,7 +52,7 @@ async fn authorities(cluster: &TestCluster) -> String {
     String::from_utf8(secret.data.unwrap()["ca.crt"].0.clone()).unwrap()
 }
 
-/// The one that is lost renews the authority, too, which takes all four steps.
+/// The lost replica renews the CA, too, which takes all four steps.
 async fn is_survived(moment: Moment) {
     let cluster = TestCluster::start().await;
     let configuration = Arc::new(Configuration::create(&cluster).await);
@@ -78,9 +78,9 @@ async fn is_survived(moment: Moment) {
 
     let before = faults.count(moment.request());
     faults.inject(moment.request(), 1, moment.fault());
-    // The other one must not be the faster of the two.
+    // The other replica must not be faster.
     slow.inject(|seen| seen.method == Method::PATCH, usize::MAX, Fault::Refuse);
-    // Two thirds of the authority's life are over, for the one whose clock is ahead.
+    // Two thirds of the CA's lifetime are over, for the replica whose clock is ahead.
     lost_clock.ahead.store(31 * 60, Ordering::SeqCst);
     eventually("the moment has come", async || moment.has_come(&faults, before).then_some(())).await;
     lost.kill().await;
@@ -93,7 +93,7 @@ async fn is_survived(moment: Moment) {
     let wrote = authorities(&cluster).await != first;
     assert_eq!(wrote, !matches!(moment, Moment::BeforeTheSecret), "{moment:?}");
 
-    // The other one comes to it by and by, and nobody who asks it ever fails.
+    // The other replica gets there eventually, and no call of it ever fails.
     for _ in 0..47 {
         clock.advance(60).await;
     }
