@@ -58,9 +58,10 @@
 //! Derive macros must be told where to find these crates: that is what `crates(…)` and `crate = …` are for in the
 //! example above.
 //!
-//! A program may also name these crates in its own `Cargo.toml`, as projects from `windlass init` do. The derives then
-//! need no paths, and Cargo reports an incompatible version as two types of the same name. Features of `kube` that
-//! Windlass does not need (`gzip`, `http-proxy`, `oauth`, `oidc`, `socks5`, `ws`) are features of this crate, too.
+//! A program may also name these crates in its own `Cargo.toml`, as projects from `windlass init` do; the derives then
+//! need no paths. It must name the same major versions, or else its types are not those that Windlass uses. The
+//! features `http-proxy`, `oidc`, `socks5` and `ws` of `kube` are features of this crate, too; for others, such as
+//! `gzip`, name `kube`.
 //!
 //! # Modules
 //!
