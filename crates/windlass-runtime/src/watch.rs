@@ -10,8 +10,7 @@
 //! | a watch ends at once without an event | retry with backoff |
 //! | any other error | retry with backoff, not before `Retry-After` |
 //! | 403 | retry with backoff; the log names the missing permissions |
-//! | 404: the CRD does not exist (any more) | [`Change::Absent`] (after a list: if it happens twice in a row); polled
-//! every 2 s |
+//! | 404: the CRD does not exist (any more) | [`Change::Absent`] (after a list: if it happens twice in a row); polled every 2 s |
 //! | a streaming list is rejected | an ordinary list, from then on |
 //! | an object fails to deserialize | it is skipped, logged by name, and counted |
 //!
@@ -37,8 +36,8 @@
 //!     match change {
 //!         Change::Replace { objects, revision } => println!("{} objects at {revision}", objects.len()),
 //!         Change::Apply(object) => println!("{:?} is there", object.metadata.name),
-//!         Change::Delete(object) => println!("{:?} is gone", object.metadata.name),
-//!         Change::Gone { key, .. } => println!("{key} is gone"),
+//!         Change::Delete(object) => println!("deleted {:?}", object.metadata.name),
+//!         Change::Gone { key, .. } => println!("deleted {key}"),
 //!         Change::Bookmark(revision) => println!("nothing up to {revision}"),
 //!         Change::Absent => println!("not served"),
 //!     }

@@ -18,7 +18,7 @@ use crate::{any_object::AnyObject, watch::Parse};
 const STEP: usize = 64;
 /// Pause between two steps.
 const PAUSE: Duration = Duration::from_millis(5);
-/// The first so many packed objects are parsed again as a check, and one of so many later ones.
+/// Number of first packed objects that are checked by parsing them again, and the interval of checks of later ones.
 const CHECKED_FIRST: usize = 32;
 const CHECKED_LATER: usize = 256;
 

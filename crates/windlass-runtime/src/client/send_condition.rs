@@ -61,6 +61,6 @@ impl SendCondition {
 
 impl fmt::Debug for SendCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("OnlyWhile").finish_non_exhaustive()
+        f.debug_tuple("SendCondition").finish_non_exhaustive()
     }
 }

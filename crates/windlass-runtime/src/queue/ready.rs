@@ -5,7 +5,7 @@
 
 use super::{Priority, slots::Slot};
 
-/// One of so many keys is the one that has waited longest, regardless of its priority.
+/// Every 16th key is the one that has waited longest, regardless of its priority.
 pub(super) const FAIR_TURN: u32 = 16;
 
 const NONE: Slot = Slot::MAX;

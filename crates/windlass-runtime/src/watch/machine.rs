@@ -14,10 +14,8 @@
 //! | | revision | limit | why |
 //! |---|---|---|---|
 //! | first list | `0` | page size | any state will do, served from memory; servers ignore the limit then |
-//! | after missed changes | last known | none | not older than what is known; a limit would make it an exact read from
-//! disk |
-//! | that has expired or is unknown; the resource was not served | none | page size | the newest state, read
-//! consistently, in pages |
+//! | after missed changes | last known | none | not older than what is known; a limit would make it an exact read from disk |
+//! | that has expired or is unknown; the resource was not served | none | page size | the newest state, read consistently, in pages |
 //! | a page has expired | none | none | in one page, so that it cannot happen again |
 //!
 //! A page that fails for any other reason is requested again, not the whole list.

@@ -12,7 +12,7 @@ use crate::{
     watch,
 };
 
-/// Handles of a process whose server does not answer.
+/// Returns handles of a process whose API server does not respond.
 fn handles(leadership: Leadership) -> SharedHandles {
     let service = tower::service_fn(|_: http::Request<Body>| async {
         Err::<http::Response<Body>, _>(std::io::Error::other("connection refused"))
@@ -32,7 +32,7 @@ fn config(name: &str, revision: u64) -> Arc<ConfigMap> {
 type Changes = mpsc::Sender<watch::Change<ConfigMap>>;
 type Seen = Arc<parking_lot::Mutex<Vec<String>>>;
 
-/// A controller that writes down what it sees, and what feeds it.
+/// Returns a controller that records what it sees, and its channel.
 fn journaling(settings: Settings<ConfigMap>) -> (Controller<ConfigMap>, Changes, Seen) {
     let (sender, changes) = mpsc::channel(16);
     let (informer, source) = Informer::<ConfigMap>::fed(&(), settings, changes);
@@ -46,7 +46,7 @@ fn journaling(settings: Settings<ConfigMap>) -> (Controller<ConfigMap>, Changes,
     (controller, sender, seen)
 }
 
-/// Counts the handlers that run; the count goes down when one is dropped.
+/// Counts running handlers.
 struct Present(Arc<AtomicUsize>);
 
 impl Present {
@@ -128,7 +128,7 @@ async fn a_lease_that_runs_out_while_draining_drops_what_runs() {
     let life = tokio::spawn(work(workers, 1, gate));
     until(|| running.load(Ordering::SeqCst) == 1).await;
     shutdown.drain();
-    // Nobody renews: the time is up by itself.
+    // Nobody renews the lease: it expires.
     life.await.unwrap().unwrap();
     assert_eq!(running.load(Ordering::SeqCst), 0);
 }
