@@ -7,6 +7,7 @@ use serde::Deserialize;
 /// The crates of the workspace, and which others of the workspace each may name.
 const DIRECTIONS: &[(&str, &[&str])] = &[
     ("windlass-clock", &[]),
+    ("windlass-tls", &[]),
     ("windlass-schema", &[]),
     ("windlass-cel", &["windlass-schema"]),
     ("windlass-merge", &["windlass-schema"]),
@@ -17,7 +18,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
         &["windlass-clock", "windlass-schema", "windlass-cel", "windlass-merge", "windlass-store", "windlass-builtins"],
     ),
     ("windlass-macros", &[]),
-    ("windlass-runtime", &["windlass-clock", "windlass-macros"]),
+    ("windlass-runtime", &["windlass-clock", "windlass-macros", "windlass-tls"]),
     ("windlass", &["windlass-clock", "windlass-runtime", "windlass-macros"]),
     // The loops are a client of any API server. Quantities and cron schedules are the schema crate's, the resources that
     // quotas count the built-ins'.

@@ -20,12 +20,9 @@ use rustls::{
     pki_types::{CertificateDer, pem::PemObject as _},
     server::{NoServerSessionStorage, WebPkiClientVerifier},
 };
-use tokio::{
-    net::{TcpListener, TcpStream},
-    task::JoinSet,
-};
-use tokio_rustls::TlsAcceptor;
+use tokio::net::TcpListener;
 use tracing::debug;
+use windlass_tls::Handshake;
 
 use super::{
     Certificates,
@@ -43,8 +40,6 @@ const MAX_CONNECTIONS: usize = 256;
 /// Flow control window of a connection whose request waits for memory: with [`MAX_CONNECTIONS`], 256 MiB at most.
 const CONNECTION_WINDOW: u32 = 1 << 20;
 const STREAM_WINDOW: u32 = CONNECTION_WINDOW / 4;
-/// Timeout of TLS handshakes.
-const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// Error from starting the webhook server.
 #[derive(Debug, thiserror::Error)]
@@ -196,27 +191,12 @@ async fn serve(
     drain: Duration,
     shutdown: Shutdown,
 ) {
-    let acceptor = TlsAcceptor::from(tls);
     let graceful = GracefulShutdown::new();
     // Connections that remain at the end are cut off.
-    let mut connections = JoinSet::new();
-    loop {
-        let stream = tokio::select! {
-            accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
-                Ok((stream, _)) => stream,
-                // One connection could not be accepted (too many open files, a client that disconnected): try the next.
-                Err(error) => {
-                    debug!(%error, "accept failed");
-                    tokio::time::sleep(Duration::from_millis(10)).await;
-                    continue;
-                }
-            },
-            Some(_) = connections.join_next() => continue,
-            () = shutdown.draining() => break,
-        };
-        connections.spawn(connection(handler.clone(), acceptor.clone(), stream, graceful.watcher(), http2));
-    }
-    drop(listener);
+    let _connections = windlass_tls::accept(listener, tls, MAX_CONNECTIONS, shutdown.draining(), |handshake| {
+        connection(handler.clone(), handshake, graceful.watcher(), http2)
+    })
+    .await;
     tokio::select! {
         () = graceful.shutdown() => {}
         () = tokio::time::sleep(drain) => debug!("dropped open webhook requests"),
@@ -224,13 +204,8 @@ async fn serve(
     }
 }
 
-async fn connection(handler: Handler, acceptor: TlsAcceptor, stream: TcpStream, watcher: Watcher, http2: bool) {
-    let _ = stream.set_nodelay(true);
-    let stream = match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return debug!(%error, "TLS handshake failed"),
-        Err(_) => return debug!("TLS handshake timed out"),
-    };
+async fn connection(handler: Handler, handshake: Handshake, watcher: Watcher, http2: bool) {
+    let Some(stream) = handshake.complete().await else { return };
     let service = hyper::service::service_fn(move |request| {
         let handler = handler.clone();
         async move { Ok::<_, Infallible>(handler.handle(request).await) }

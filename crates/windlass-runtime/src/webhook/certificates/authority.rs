@@ -6,15 +6,10 @@
 
 use std::{fmt, time::Duration};
 
-use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
-    PKCS_ECDSA_P256_SHA256, date_time_ymd,
-};
+use rcgen::{BasicConstraints, ExtendedKeyUsagePurpose, Issuer, KeyPair, PKCS_ECDSA_P256_SHA256};
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
+use windlass_tls::{CLOCK_SKEW, ca_params, leaf_params};
 use x509_parser::{extensions::GeneralName, prelude::X509Certificate};
-
-/// Certificates are valid from a little before now, as clocks differ.
-const CLOCK_SKEW: Duration = Duration::from_hours(1);
 
 /// Maximum number of CAs that are kept after a loss: at most two, unless somebody else wrote them.
 const MAX_FORMER: usize = 8;
@@ -197,9 +192,7 @@ fn issuer(pair: &CertificateAndKey) -> Result<Issuer<'static, KeyPair>, rcgen::E
 fn new_authority(policy: &Lifetimes, now: Duration) -> Result<CertificateAndKey, rcgen::Error> {
     // A unique name: clients select CAs by name.
     let name = format!("windlass-webhook-{}", uuid::Uuid::new_v4().simple());
-    let mut params = params(&name, &[], now, now + policy.authority_lifetime)?;
-    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-    params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    let params = ca_params(&name, BasicConstraints::Constrained(0), now, now + policy.authority_lifetime)?;
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
     let certificate = params.self_signed(&key)?;
     Ok(CertificateAndKey { certificate: certificate.pem(), key: key.serialize_pem() })
@@ -215,29 +208,11 @@ fn new_serving(
     let common_name = names.first().map_or("webhook", String::as_str);
     // Longer names are not allowed; clients ignore the common name of a certificate with alternative names.
     let common_name = if common_name.len() <= 64 { common_name } else { "webhook" };
-    let mut params = params(common_name, names, now, signer_end.min(now + policy.serving_lifetime))?;
-    params.is_ca = IsCa::ExplicitNoCa;
-    params.use_authority_key_identifier_extension = true;
-    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    let mut params = leaf_params(common_name, names, now, signer_end.min(now + policy.serving_lifetime))?;
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
     let certificate = params.signed_by(&key, &issuer(signer)?)?;
     Ok(CertificateAndKey { certificate: certificate.pem(), key: key.serialize_pem() })
-}
-
-fn params(
-    common_name: &str,
-    names: &[String],
-    now: Duration,
-    until: Duration,
-) -> Result<CertificateParams, rcgen::Error> {
-    let mut params = CertificateParams::new(names)?;
-    params.distinguished_name = rcgen::DistinguishedName::new();
-    params.distinguished_name.push(DnType::CommonName, common_name);
-    let epoch = date_time_ymd(1970, 1, 1);
-    params.not_before = epoch + now.saturating_sub(CLOCK_SKEW);
-    params.not_after = epoch + until;
-    Ok(params)
 }
 
 /// Returns the blocks of a PEM text with their markers, without the text in between.
