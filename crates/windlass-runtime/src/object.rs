@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_is_gone_when_nothing_holds_it() {
+    fn an_object_without_finalizers_is_final() {
         let last = ObjectMeta {
             deletion_timestamp: Some(Time(Timestamp::UNIX_EPOCH)),
             deletion_grace_period_seconds: Some(0),

@@ -13,7 +13,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_is_told_in_its_own_words() {
+    fn the_message_of_a_panic_is_returned() {
         let bombs: [(fn(), &str); 3] = [
             (|| panic!("boom"), "boom"),
             (|| panic!("boom {}", std::hint::black_box(1)), "boom 1"),

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_wait_is_told_when_to_ask_again() {
+    fn a_caller_that_does_not_wait_learns_when_to_try_again() {
         let now = Instant::now();
         let period = Duration::from_secs(300);
         let mut tokens = TokenBucket::every(period, 25, now);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_goes_back_brings_no_tokens_twice() {
+    fn time_that_goes_back_adds_no_tokens_twice() {
         let now = Instant::now();
         let mut tokens = TokenBucket::new(1.0, 10, now);
         (0..10).for_each(|_| assert!(tokens.take_now(now).is_ok()));

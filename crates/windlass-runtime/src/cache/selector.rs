@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_selector_is_read_as_it_is_written() {
+    fn a_selector_survives_a_round_trip() {
         for (text, normal) in [
             ("", ""),
             ("a=b", "a=b"),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_selector_is_refused() {
+    fn invalid_selectors_are_rejected() {
         for text in [
             "a=b,",
             ",a",

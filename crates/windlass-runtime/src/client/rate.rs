@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_turn_that_is_given_up_is_for_the_next() {
+    async fn an_abandoned_turn_goes_to_the_next_caller() {
         let limiter = Limiter::new(Rate { per_second: 1.0, burst: 1 });
         limiter.turn().await;
         for _ in 0..10 {

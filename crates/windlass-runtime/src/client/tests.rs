@@ -71,7 +71,7 @@ async fn a_write_is_tried_again_send_condition_it_is_allowed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_is_not_sent_if_what_allowed_it_ended_before_its_turn() {
+async fn a_write_is_not_sent_if_its_condition_became_false_while_it_waited() {
     let script = Script::default();
     let client = script.client(Some(Rate { per_second: 0.1, burst: 1 }));
     client.request_text(write().0).await.unwrap();

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_like_conditions_is_left_alone() {
+    fn fields_that_only_look_like_conditions_are_left_alone() {
         for odd in [json!({}), json!(null), json!({"conditions": "x"}), json!({"conditions": [1, {"type": "A"}]})] {
             let mut status = odd.clone();
             settle(&mut status, &odd, Some(5));

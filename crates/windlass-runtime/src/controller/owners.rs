@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn owners_are_known_by_group_and_kind_whatever_the_version() {
+    fn owners_are_matched_by_group_and_kind_regardless_of_version() {
         let kind = OwnerKind::of(&*kind_info::<Deployment>(&()));
         let owned = owned_by(vec![
             owner("apps/v1beta2", "Deployment", "old", true),

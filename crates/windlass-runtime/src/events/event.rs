@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_cut_to_what_the_server_takes_between_characters() {
+    fn texts_are_truncated_to_the_limits_of_the_server_between_characters() {
         let mut occurrence = occurrence();
         occurrence.note = "ä".repeat(1000);
         occurrence.reason = "é".repeat(100);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_would_refuse_is_seen_before() {
+    fn events_that_the_server_would_reject_are_detected() {
         assert!(occurrence().is_valid());
         assert!(!Occurrence { reason: String::new(), ..occurrence() }.is_valid());
         assert!(!Occurrence { about: ObjectReference::default(), ..occurrence() }.is_valid());

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_used_for_longest_makes_room() {
+    fn the_least_recently_used_value_makes_room() {
         let mut recent = Recent::new(2);
         assert_eq!(recent.insert("a".into(), 1), None);
         assert_eq!(recent.insert("b".into(), 2), None);

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_deadline_counts_even_if_nobody_tells() {
+    async fn a_deadline_applies_without_an_update() {
         let (sender, leadership) = Leadership::followed();
         assert_eq!(leadership.check(), Err(NotLeading));
         let until = clock::now() + Duration::from_secs(10);

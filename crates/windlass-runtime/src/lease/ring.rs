@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_keys_of_one_who_comes_or_goes_move() {
+    fn only_keys_of_a_joining_or_leaving_member_move() {
         let (before, after) = (ring(5), ring(6));
         let newcomer: Arc<str> = "operator-5".into();
         let mut moved = 0;

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn timings_with_which_two_could_lead_are_refused() {
+    fn timings_that_allow_two_leaders_are_rejected() {
         assert_eq!(Timing::default().validate(), Ok(()));
         assert_eq!(timing(10_000, 10_000, 2_000).validate(), Err(InvalidTiming::LeaseDuration));
         assert_eq!(timing(15_000, 2_400, 2_000).validate(), Err(InvalidTiming::RenewDeadline));

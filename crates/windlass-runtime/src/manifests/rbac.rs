@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_is_granted_only_what_the_cluster_is_not() {
+    fn a_role_does_not_repeat_what_the_cluster_role_grants() {
         check(
             [
                 Permission::new("", "secrets", ["get", "create"]).in_namespace("system"),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_granted_only_what_all_objects_are_not() {
+    fn a_rule_with_names_does_not_repeat_what_is_granted_for_all_objects() {
         check(
             [
                 Permission::new("", "secrets", ["get", "update"]).in_namespace("system").named("certificate"),

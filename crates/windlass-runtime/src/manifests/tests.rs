@@ -98,7 +98,7 @@ fn webhooks_get_configurations_and_a_certificate() {
 }
 
 #[test]
-fn versions_of_one_resource_become_one_definition_that_converts() {
+fn versions_of_one_resource_are_merged_into_one_crd_with_conversion() {
     expect![[r#"
         apiVersion: apiextensions.k8s.io/v1
         kind: CustomResourceDefinition
@@ -144,7 +144,7 @@ fn versions_of_one_resource_become_one_definition_that_converts() {
 }
 
 #[test]
-fn monitoring_and_network_policies_are_there_when_asked_for() {
+fn monitoring_and_network_policies_are_optional() {
     expect![[r#"
         apiVersion: networking.k8s.io/v1
         kind: NetworkPolicy
@@ -190,7 +190,7 @@ fn monitoring_and_network_policies_are_there_when_asked_for() {
 }
 
 #[test]
-fn what_answers_comes_before_what_asks() {
+fn the_deployment_comes_before_the_webhook_configurations() {
     let manifests = large().build().unwrap();
     let order: Vec<_> = manifests.iter().map(|manifest| format!("{} {}", manifest.kind(), manifest.name())).collect();
     expect![[r#"
@@ -239,7 +239,7 @@ fn an_operator_of_one_namespace_has_no_rights_elsewhere() {
 }
 
 #[test]
-fn versions_that_do_not_fit_are_refused() {
+fn inconsistent_versions_are_rejected() {
     let mut operator = small();
     operator.definitions = vec![definition("v1", true), definition("v1", false)];
     let error = operator.build().unwrap_err();

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_understood_is_an_error_of_usage() {
+    async fn unknown_arguments_are_usage_errors() {
         let (code, out, err) = execute_with(&["--moon"]).await;
         assert_eq!((code, out.as_str()), (2, ""));
         assert!(err.contains("--moon"), "{err}");

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_listed_without_what_is_not_for_everybody() {
+    fn failures_are_listed_without_private_reasons() {
         check(
             None,
             "",

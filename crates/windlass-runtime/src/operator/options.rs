@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_make_no_sense_are_told() {
+    fn invalid_settings_are_reported() {
         for (arguments, expected) in [
             (&["--leader-elect", "--shards"][..], "mutually exclusive"),
             (&["--leader-election-lease-duration=5s"], "lease duration must be greater"),

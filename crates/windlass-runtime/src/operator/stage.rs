@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn draining_waits_for_all_and_tells_a_failure() {
+    async fn draining_waits_for_all_tasks_and_returns_a_failure() {
         let mut stage = Stage::new(Shutdown::new());
         let finished = std::sync::Arc::new(Flag::default());
         let (flag, shutdown) = (finished.clone(), stage.shutdown());

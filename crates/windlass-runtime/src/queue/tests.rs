@@ -35,7 +35,7 @@ async fn a_key_waits_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_added_while_held_comes_again_after_those_that_waited() {
+async fn a_key_added_while_held_is_queued_behind_waiting_keys() {
     let queue = queue();
     queue.add("a", Priority::NORMAL);
     let work = queue.next().await.unwrap();
@@ -48,7 +48,7 @@ async fn a_key_added_while_held_comes_again_after_those_that_waited() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failing_key_waits_longer_each_time_and_forgets_on_success() {
+async fn a_failing_key_backs_off_until_it_succeeds() {
     let queue = queue();
     queue.add("a", Priority::LOW);
     let mut waits = Vec::new();
@@ -67,7 +67,7 @@ async fn a_failing_key_waits_longer_each_time_and_forgets_on_success() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_that_is_dropped_is_tried_again() {
+async fn dropped_work_is_retried() {
     let queue = queue();
     queue.add("a", Priority::NORMAL);
     let worker = queue.clone();
@@ -166,7 +166,7 @@ async fn a_wakeup_is_passed_on_when_its_worker_is_cancelled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn draining_hands_out_what_is_ready_and_what_was_wanted_again() {
+async fn draining_hands_out_keys_that_are_ready_or_wanted_again() {
     let queue = queue();
     queue.add("held", Priority::NORMAL);
     let held = queue.next().await.unwrap();
@@ -191,7 +191,7 @@ async fn draining_hands_out_what_is_ready_and_what_was_wanted_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_ends_all_workers_and_drops_what_waits() {
+async fn closing_ends_all_workers_and_drops_waiting_keys() {
     let queue = queue();
     let mut workers = JoinSet::new();
     for _ in 0..8 {

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn any_error_refuses_as_an_internal_error() {
+    fn any_error_denies_as_an_internal_error() {
         fn fails() -> Result<(), Denied> {
             Err(std::io::Error::other("disk"))?;
             Ok(())

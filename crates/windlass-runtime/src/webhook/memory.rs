@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_does_not_fit_waits_until_enough_is_free() {
+    async fn a_request_beyond_the_budget_waits_until_enough_is_free() {
         let budget = Budget::new(4 * UNIT);
         let first = budget.take(2 * UNIT + 1).await;
         let small = budget.take(0).await;

@@ -151,7 +151,7 @@ async fn two_who_ask_for_the_same_share_one_watch() {
 }
 
 #[tokio::test]
-async fn a_late_subscriber_has_what_is_there_and_then_what_happens() {
+async fn a_late_subscriber_gets_the_present_state_and_then_events() {
     let cluster = Cluster::start().await;
     let informer = cluster.synced().await;
     cluster.create("a").await;
@@ -181,7 +181,7 @@ async fn an_index_finds_objects_of_the_server() {
 }
 
 #[tokio::test]
-async fn what_was_missed_while_the_watch_was_cut_is_told_with_deletes() {
+async fn changes_during_an_outage_are_delivered_including_deletes() {
     let cluster = Cluster::start().await;
     for name in ["a", "b", "c"] {
         cluster.create(name).await;
@@ -200,7 +200,7 @@ async fn what_was_missed_while_the_watch_was_cut_is_told_with_deletes() {
 }
 
 #[tokio::test]
-async fn an_informer_that_is_removed_ends_and_can_be_had_again() {
+async fn a_removed_informer_ends_and_can_be_started_again() {
     let cluster = Cluster::start().await;
     cluster.create("a").await;
     let scope = cluster.scope().labels("test");

@@ -180,7 +180,7 @@ async fn a_connection_that_broke_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_peer_that_is_silent_is_given_up() {
+async fn a_silent_peer_is_disconnected() {
     let tls = Tls::start().await;
     let (listener, upstream) =
         (TcpListener::bind("127.0.0.1:0").await.unwrap(), tls.config.cluster_url.authority().unwrap().to_string());
@@ -233,7 +233,7 @@ async fn a_server_without_tls_is_spoken_to_in_http_1() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_an_error_that_names_it() {
+async fn the_error_for_an_unreachable_server_names_it() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);

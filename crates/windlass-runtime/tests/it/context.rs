@@ -188,7 +188,7 @@ fn counting(client: Client, writes: Arc<AtomicUsize>) -> Client {
 }
 
 #[tokio::test]
-async fn a_kind_that_is_not_watched_is_an_error_that_says_what_to_do() {
+async fn the_error_for_a_kind_that_is_not_watched_has_a_hint() {
     let bench = Bench::start().await;
     let key = bench.key("web");
     let error = bench.context.get::<k8s_openapi::api::core::v1::Pod>(&key).unwrap_err().to_string();

@@ -22,7 +22,7 @@ async fn events(cluster: &TestCluster) -> Vec<Event> {
 }
 
 #[tokio::test]
-async fn an_event_is_there_with_everything_people_ask_for() {
+async fn an_event_is_complete() {
     let cluster = TestCluster::start().await;
     let recorder = Recorder::new(cluster.client(), "foo-controller", "foo-0");
     let (about, related) = (config_map(&cluster, "web"), config_map(&cluster, "data"));
@@ -43,7 +43,7 @@ async fn an_event_is_there_with_everything_people_ask_for() {
 }
 
 #[tokio::test]
-async fn what_happens_ten_times_is_one_event_with_a_count() {
+async fn ten_occurrences_are_one_event_with_a_count() {
     let cluster = TestCluster::start().await;
     let metrics = EventMetrics::default();
     let recorder = Recorder::with_metrics(cluster.client(), "foo-controller", "foo-0", metrics.clone());
@@ -92,7 +92,7 @@ async fn spam_about_one_object_is_limited_and_counted() {
 }
 
 #[tokio::test]
-async fn an_object_of_the_cluster_has_its_events_in_the_default_namespace() {
+async fn events_of_a_cluster_scoped_object_are_in_the_default_namespace() {
     let cluster = TestCluster::start().await;
     let recorder = Recorder::new(cluster.client(), "foo-controller", "foo-0");
     let name = TestCluster::unique("node");
@@ -110,7 +110,7 @@ async fn an_object_of_the_cluster_has_its_events_in_the_default_namespace() {
 }
 
 #[tokio::test]
-async fn an_event_that_the_server_refuses_is_dropped_and_others_are_written() {
+async fn an_event_that_the_server_rejects_is_dropped_and_others_are_written() {
     let cluster = TestCluster::start().await;
     let metrics = EventMetrics::default();
     let recorder = Recorder::with_metrics(cluster.client(), "foo-controller", "foo-0", metrics.clone());
@@ -124,7 +124,7 @@ async fn an_event_that_the_server_refuses_is_dropped_and_others_are_written() {
 }
 
 #[tokio::test]
-async fn what_was_recorded_is_written_after_the_last_recorder_is_gone() {
+async fn recorded_events_are_written_after_the_last_recorder_is_dropped() {
     let cluster = TestCluster::start().await;
     let recorder = Recorder::new(cluster.client(), "foo-controller", "foo-0");
     recorder.reporting("bar-controller").record(

@@ -82,7 +82,7 @@ async fn a_lease_is_written_as_client_go_writes_it() {
 }
 
 #[tokio::test]
-async fn a_lease_that_is_renewed_is_not_taken_and_one_given_up_is_taken_soon() {
+async fn a_renewed_lease_is_kept_and_a_released_one_is_acquired_soon() {
     let cluster = TestCluster::start().await;
     let first = candidate(&cluster, "one", LONG);
     first.leadership.acquired().await;
@@ -128,7 +128,7 @@ async fn the_lease_of_a_holder_that_vanished_is_taken_after_its_time() {
 }
 
 #[tokio::test]
-async fn a_holder_whose_loop_stands_still_refuses_to_write_before_anybody_else_leads() {
+async fn a_paused_holder_rejects_writes_before_another_leads() {
     let cluster = TestCluster::start().await;
     let election =
         LeaderElection::new(cluster.client(), cluster.namespace(), LEASE).identity("one").timing(QUICK).unwrap();
@@ -151,7 +151,7 @@ async fn a_holder_whose_loop_stands_still_refuses_to_write_before_anybody_else_l
 }
 
 #[tokio::test]
-async fn a_lease_that_somebody_else_took_is_lost_at_once() {
+async fn a_lease_acquired_by_another_process_is_lost_at_once() {
     let cluster = TestCluster::start().await;
     let first = candidate(&cluster, "one", LONG);
     first.leadership.acquired().await;
@@ -168,7 +168,7 @@ async fn a_lease_that_somebody_else_took_is_lost_at_once() {
 }
 
 #[tokio::test]
-async fn at_most_one_of_several_leads_while_leaders_come_and_go() {
+async fn at_most_one_replica_leads_while_leaders_start_and_stop() {
     let cluster = TestCluster::start().await;
     let metrics = Metrics::new();
     let counts = ElectionMetrics::register(&metrics);

@@ -106,7 +106,7 @@ async fn an_api_server_takes_every_manifest_and_knows_every_field() {
 }
 
 #[tokio::test]
-async fn rights_are_those_that_self_signed_certificates_need() {
+async fn permissions_include_those_of_self_signed_certificates() {
     let cluster = TestCluster::start().await;
     let operator = operator(&cluster);
     assert_eq!(operator.certificates, WebhookCertificates::SelfSigned);

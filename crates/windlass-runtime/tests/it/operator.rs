@@ -257,7 +257,7 @@ async fn a_second_signal_aborts() {
 }
 
 #[tokio::test]
-async fn what_does_not_finish_in_time_is_named() {
+async fn tasks_that_do_not_finish_in_time_are_named() {
     let cluster = TestCluster::start().await;
     let operator = Operator::new("late-operator").task("late", async |_, _| std::future::pending().await).task(
         "polite",

@@ -128,7 +128,7 @@ fn value(object: &ConfigMap) -> &str {
 const WAYS: [bool; 2] = [false, true];
 
 #[tokio::test]
-async fn a_state_and_then_its_changes_are_told() {
+async fn a_state_is_followed_by_its_changes() {
     for streaming_list in WAYS {
         let cluster = TestCluster::start().await;
         create(&cluster, "a").await;
@@ -149,7 +149,7 @@ async fn a_state_and_then_its_changes_are_told() {
 }
 
 #[tokio::test]
-async fn it_ends_when_nobody_listens() {
+async fn it_ends_when_the_receiver_is_dropped() {
     let cluster = TestCluster::start().await;
     let (sender, mut changes) = mpsc::channel(1);
     let task = tokio::spawn(watch::run::<ConfigMap>(cluster.client(), options(&cluster), sender));

@@ -108,7 +108,7 @@ async fn a_late_subscriber_gets_the_present_state_first() {
 }
 
 #[tokio::test]
-async fn a_subscription_that_is_dropped_ends_and_lets_go_of_its_handler() {
+async fn a_dropped_subscription_ends_and_drops_its_handler() {
     let fed = Fed::new(Settings::default());
     let (seen, subscription) = fed.record();
     fed.send([replace(&["a"], 1)]).await;
@@ -158,7 +158,7 @@ async fn a_handler_may_use_its_informer_in_every_way() {
 }
 
 #[tokio::test]
-async fn writers_on_other_threads_and_the_watch_are_told_in_the_order_of_each_object() {
+async fn events_of_writers_and_the_watch_are_ordered_per_object() {
     let fed = Fed::new(Settings::default());
     fed.send([replace(&["a"], 1)]).await;
     let last = Arc::new(Mutex::new(0));
@@ -247,7 +247,7 @@ async fn objects_are_found_by_key_namespace_owner_and_labels() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resync_tells_every_object_again_within_a_tenth_of_the_period() {
+async fn a_resync_delivers_every_object_within_a_tenth_of_the_period() {
     let fed = Fed::new(Settings::default().resync(Duration::from_secs(100)));
     fed.send([replace(&["a"], 1)]).await;
     let (seen, _subscription) = fed.record();
@@ -258,7 +258,7 @@ async fn a_resync_tells_every_object_again_within_a_tenth_of_the_period() {
 }
 
 #[tokio::test]
-async fn what_is_not_to_be_kept_is_dropped_from_everything() {
+async fn fields_that_the_settings_drop_are_dropped_everywhere() {
     let settings = Settings::default().transform(|object: &mut ConfigMap| {
         assert!(object.metadata.name.as_deref() != Some("bad"), "a transform that panics");
         object.data = None;
@@ -295,7 +295,7 @@ async fn readiness_of_the_informer_follows_the_resource_and_that_of_a_handler_st
 }
 
 #[tokio::test]
-async fn whoever_waits_for_a_revision_is_told_when_it_is_reached() {
+async fn waiting_for_a_revision_ends_when_it_is_reached() {
     let fed = Fed::new(Settings::default());
     fed.send([replace(&["a"], 10)]).await;
     let revision = fed.informer.revision();
@@ -327,7 +327,7 @@ fn packed(fed: &Fed) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_that_nobody_reads_are_packed_after_a_while_and_those_that_are_read_are_not() {
+async fn objects_are_packed_after_a_while_unless_they_are_read() {
     let idle = Duration::from_secs(60);
     let fed = Fed::new(Settings::default().packing(Packing { above: 1, idle }));
     fed.send([replace(&["a1"], 1)]).await;
@@ -345,7 +345,7 @@ async fn objects_that_nobody_reads_are_packed_after_a_while_and_those_that_are_r
 }
 
 #[tokio::test]
-async fn packed_objects_are_found_and_told_as_others_are() {
+async fn packed_objects_are_read_and_delivered_like_others() {
     let settings = Settings::default().packing(Packing { above: 0, ..Packing::default() });
     let fed = Fed::new(settings.transform(|object: &mut ConfigMap| object.data = None));
     let (early, _early) = fed.record();

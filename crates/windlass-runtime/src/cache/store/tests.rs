@@ -94,7 +94,7 @@ fn within(name: &str, uid: &str, revision: u64) -> Step {
 }
 
 #[test]
-fn the_first_list_is_initial_and_what_follows_is_news() {
+fn the_first_list_is_initial_and_later_changes_are_not() {
     let store = check([
         (List(5, vec![state("a", "1", 3), state("b", "2", 4)]), &["initial a:1@3", "initial b:2@4"]),
         (Apply(state("c", "3", 6)), &["added c:3@6"]),
@@ -106,7 +106,7 @@ fn the_first_list_is_initial_and_what_follows_is_news() {
 }
 
 #[test]
-fn a_relist_is_a_diff_with_deletes_and_keeps_what_is_the_same() {
+fn a_relist_is_a_diff_with_deletes_that_keeps_unchanged_objects() {
     let kept = state("a", "1", 3);
     let store = check([
         (
@@ -122,7 +122,7 @@ fn a_relist_is_a_diff_with_deletes_and_keeps_what_is_the_same() {
 }
 
 #[test]
-fn an_object_made_anew_is_deleted_and_added() {
+fn a_recreated_object_is_deleted_and_added() {
     check([
         (List(5, vec![state("a", "1", 3)]), &["initial a:1@3"]),
         (Apply(state("a", "2", 7)), &["deleted a:1@3", "added a:2@7"]),
@@ -144,7 +144,7 @@ fn late_states_are_passed_over() {
 }
 
 #[test]
-fn a_resource_that_is_not_served_has_no_objects_and_begins_anew() {
+fn a_resource_that_is_not_served_has_no_objects_and_starts_over() {
     let store =
         check([(List(5, vec![state("a", "1", 5)]), &["initial a:1@5"]), (Absent, &["deleted a:1@5"]), (Absent, &[])]);
     assert!(!store.is_synced() && store.is_absent());
@@ -156,7 +156,7 @@ fn a_resource_that_is_not_served_has_no_objects_and_begins_anew() {
 }
 
 #[test]
-fn an_own_write_is_there_before_the_watch_brings_it() {
+fn an_own_write_is_visible_before_the_watch_delivers_it() {
     check([
         (List(5, vec![state("a", "1", 3)]), &["initial a:1@3"]),
         (within("a", "1", 9), &["updated a:1@3 -> a:1@9"]),
@@ -191,7 +191,7 @@ fn a_relist_from_before_an_own_write_leaves_it() {
 }
 
 #[test]
-fn an_own_write_that_the_server_has_lost_goes() {
+fn an_own_write_that_the_server_has_lost_is_removed() {
     check([
         (List(5, vec![]), &[]),
         (within("a", "1", 6), &["added a:1@6"]),
@@ -238,7 +238,7 @@ fn the_end_of_an_object_does_not_touch_its_successor() {
 }
 
 #[test]
-fn an_object_whose_end_is_known_by_name_alone_is_gone() {
+fn an_object_whose_deletion_is_known_only_by_name_is_removed() {
     let gone = |name: &str, revision| Gone(ObjectKey::namespaced("default", name), revision);
     check([
         (List(5, vec![state("a", "1", 3)]), &["initial a:1@3"]),
@@ -249,7 +249,7 @@ fn an_object_whose_end_is_known_by_name_alone_is_gone() {
 }
 
 #[test]
-fn a_delete_holds_when_the_object_had_left_the_scope_and_come_back_before() {
+fn a_delete_persists_if_the_object_had_left_and_reentered_the_scope() {
     check([
         (List(1, vec![]), &[]),
         (Deleted("a", "1"), &[]),
@@ -275,7 +275,7 @@ fn an_own_write_that_leaves_the_scope_ends_the_object_at_once() {
 }
 
 #[test]
-fn where_only_the_server_knows_the_scope_an_own_write_changes_what_is_there() {
+fn in_a_scope_that_only_the_server_knows_an_own_write_changes_only_present_objects() {
     check([
         (List(5, vec![state("a", "1", 3)]), &["initial a:1@3"]),
         (Wrote(state("b", "2", 9), ScopeMatch::Unknown), &[]),

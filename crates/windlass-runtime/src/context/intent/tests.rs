@@ -37,7 +37,7 @@ fn in_place(last_applied: &mut LastApplied, intent: &Intent, revision: u64, live
 }
 
 #[test]
-fn an_intent_is_what_a_client_may_decide() {
+fn an_intent_has_only_fields_that_clients_set() {
     let object = json!({
         "apiVersion": "wrong", "kind": null,
         "metadata": {
@@ -59,7 +59,7 @@ fn an_intent_is_what_a_client_may_decide() {
 }
 
 #[test]
-fn what_the_server_adds_and_rewrites_is_no_difference() {
+fn fields_that_the_server_adds_or_rewrites_are_no_difference() {
     let intent = intent(json!({
         "metadata": {"name": "web"},
         "spec": {"replicas": 1, "containers": [{"name": "a", "cpu": "1000m"}]}
@@ -78,7 +78,7 @@ fn what_the_server_adds_and_rewrites_is_no_difference() {
 }
 
 #[test]
-fn what_others_change_of_ours_is_a_difference() {
+fn changes_to_our_fields_are_a_difference() {
     let ours = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"replicas": 1, "list": [1, 2], "map": {"x": {}}}});
     let intent = intent(ours.clone());
     let table = [
@@ -139,7 +139,7 @@ fn another_object_of_the_name_and_the_other_half_are_other_things() {
 }
 
 #[test]
-fn what_cannot_be_seen_is_applied_again_when_the_object_changes() {
+fn fields_that_are_not_cached_are_applied_again_when_the_object_changes() {
     let intent = intent(json!({"spec": {"replicas": 1}}));
     let mut last_applied = LastApplied::default();
     let unseen = Applied { intent: intent.fingerprint, uid: "u".into(), revision: 10, shown: None };

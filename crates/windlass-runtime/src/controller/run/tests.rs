@@ -110,7 +110,7 @@ async fn workers_begin_when_this_process_leads_and_are_dropped_when_it_does_not(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_runs_out_while_draining_drops_what_runs() {
+async fn a_lease_that_expires_while_draining_drops_running_reconciles() {
     let running = Arc::new(AtomicUsize::new(0));
     let present = running.clone();
     let workers = Arc::new(workers(move |_key| {
@@ -187,7 +187,7 @@ fn field_managers_are_short_printable_and_one_for_each_controller() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_that_does_not_lead_keeps_no_keys_but_those_it_is_asked_for() {
+async fn a_process_that_does_not_lead_queues_only_requested_keys() {
     let (controller, sender, seen) = journaling(Settings::default());
     let trigger = Trigger::new();
     let mut controller = controller.every(Duration::from_secs(1)).source(&trigger).into_any();

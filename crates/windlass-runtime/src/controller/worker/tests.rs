@@ -107,7 +107,7 @@ async fn panics_and_timeouts_back_off_as_failures_do() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_that_is_stopped_half_way_gives_its_key_back() {
+async fn a_worker_that_is_stopped_midway_returns_its_key() {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = calls.clone();
     let workers = Arc::new(workers(move |_key| {
@@ -129,7 +129,7 @@ async fn a_worker_that_is_stopped_half_way_gives_its_key_back() {
 }
 
 #[tokio::test]
-async fn a_log_line_tells_controller_object_and_reconcile() {
+async fn a_log_line_names_controller_object_and_reconcile() {
     #[derive(Clone, Default)]
     struct Lines(Arc<Mutex<Vec<u8>>>);
     impl Write for Lines {

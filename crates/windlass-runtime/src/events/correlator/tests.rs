@@ -58,7 +58,7 @@ impl Bench {
 }
 
 #[test]
-fn what_happens_again_is_counted_the_second_time_at_once_and_later_from_time_to_time() {
+fn repeated_events_are_counted_at_once_the_second_time_and_later_from_time_to_time() {
     let mut bench = Bench::new();
     bench.record("web", "Synced").unwrap();
     assert_eq!(bench.write(), "create 1");
@@ -76,7 +76,7 @@ fn what_happens_again_is_counted_the_second_time_at_once_and_later_from_time_to_
 }
 
 #[test]
-fn what_happened_again_before_the_first_write_is_written_with_it() {
+fn repeats_before_the_first_write_are_written_with_it() {
     let mut bench = Bench::new();
     for _ in 0..10 {
         bench.record("web", "Synced").unwrap();
@@ -86,7 +86,7 @@ fn what_happened_again_before_the_first_write_is_written_with_it() {
 }
 
 #[test]
-fn what_happens_while_the_first_is_written_is_counted_after_it() {
+fn repeats_during_the_first_write_are_counted_after_it() {
     let mut bench = Bench::new();
     bench.record("web", "Synced").unwrap();
     assert_eq!(bench.next(), "create 1");
@@ -180,7 +180,7 @@ fn failures_are_tried_again_ever_later_and_given_up_in_the_end() {
 }
 
 #[test]
-fn what_the_server_refuses_is_dropped_and_may_be_tried_when_it_happens_again() {
+fn rejected_events_are_dropped_and_may_be_written_when_they_recur() {
     let mut bench = Bench::new();
     bench.record("web", "Synced").unwrap();
     bench.next();

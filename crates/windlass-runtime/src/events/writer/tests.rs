@@ -57,7 +57,7 @@ fn synced(recorder: &Recorder, name: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_written_now_is_written_when_the_server_is_back() {
+async fn events_are_written_when_the_server_is_back() {
     let server = Server::new();
     let (recorder, metrics) = recorder(&server);
     *server.status.lock() = 503;
@@ -82,7 +82,7 @@ async fn a_flush_ends_even_if_the_server_never_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_server_forbids_is_not_tried_again() {
+async fn forbidden_events_are_not_retried() {
     let server = Server::new();
     let (recorder, metrics) = recorder(&server);
     *server.status.lock() = 403;
@@ -93,7 +93,7 @@ async fn what_the_server_forbids_is_not_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn recording_never_waits_and_what_does_not_fit_is_counted() {
+async fn recording_never_waits_and_overflow_is_counted() {
     let server = Server::new();
     let (recorder, metrics) = recorder(&server);
     // Nothing else runs before the first await.

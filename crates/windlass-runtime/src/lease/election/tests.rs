@@ -202,7 +202,7 @@ impl World {
 }
 
 #[test]
-fn at_no_instant_do_two_lead_whatever_happens_and_somebody_does_in_the_end() {
+fn there_are_never_two_leaders_and_one_leads_in_the_end() {
     let terms: usize = (0..2_000).map(|seed| World::new(seed).run()).sum();
     assert!(terms > 6_000, "the histories were too quiet: {terms} terms");
 }
@@ -299,7 +299,7 @@ fn a_leader_renews_without_reading_and_keeps_when_it_began() {
 }
 
 #[test]
-fn a_leader_whose_renewal_failed_reads_at_once_and_goes_on() {
+fn a_leader_whose_renewal_failed_reads_at_once_and_continues() {
     let now = Instant::now();
     let (mut election, created) = leader(now);
     let then = now + seconds(2);
@@ -337,7 +337,7 @@ fn a_leader_that_sees_another_holder_ends_at_once() {
 }
 
 #[test]
-fn giving_up_ends_leading_first_and_then_writes_a_lease_of_nobody() {
+fn a_release_ends_leadership_before_it_writes_a_lease_without_holder() {
     let now = Instant::now();
     let (mut election, _) = leader(now);
     assert!(election.stop());
@@ -349,7 +349,7 @@ fn giving_up_ends_leading_first_and_then_writes_a_lease_of_nobody() {
 }
 
 #[test]
-fn a_lease_of_nobody_is_taken_at_once() {
+fn a_lease_without_holder_is_acquired_at_once() {
     let now = Instant::now();
     let mut election = election("me");
     election.next(now, WALL, 0.0);

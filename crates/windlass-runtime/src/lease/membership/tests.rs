@@ -240,7 +240,7 @@ impl World {
 }
 
 #[test]
-fn at_no_instant_do_two_own_a_key_whatever_happens_and_each_is_owned_in_the_end() {
+fn no_key_ever_has_two_owners_and_each_is_owned_in_the_end() {
     let moves: usize = (0..600).map(|seed| World::new(seed).run()).sum();
     assert!(moves > 30_000, "the histories were too quiet: {moves} moves");
 }
@@ -340,7 +340,7 @@ fn one_alone_has_everything_once_it_has_asked() {
 }
 
 #[test]
-fn keys_are_let_go_of_at_once_and_the_others_are_kept_without_a_break() {
+fn lost_keys_are_released_at_once_and_others_are_kept() {
     let mut bench = Bench::new(&[]);
     bench.pass(seconds(2));
     bench.write();
@@ -354,7 +354,7 @@ fn keys_are_let_go_of_at_once_and_the_others_are_kept_without_a_break() {
 }
 
 #[test]
-fn a_newcomer_waits_until_the_keys_are_let_go_of() {
+fn a_new_member_waits_until_keys_are_released() {
     let mut bench = Bench::new(&[seen("you", "5", &["you"])]);
     assert_eq!(bench.owned().len(), 0, "the other goes by a ring without the newcomer");
     bench.renew(&[seen("you", "6", &["me", "you"])]);
@@ -362,7 +362,7 @@ fn a_newcomer_waits_until_the_keys_are_let_go_of() {
 }
 
 #[test]
-fn the_keys_of_one_that_is_silent_are_taken_after_its_whole_time_and_those_of_one_that_left_at_once() {
+fn keys_of_a_silent_member_move_after_its_lease_and_those_of_one_that_left_at_once() {
     let you = || seen("you", "5", &["me", "you"]);
     let mut bench = Bench::new(&[you()]);
     let start = bench.now;
@@ -412,14 +412,14 @@ fn one_that_was_paused_past_its_deadline_owns_nothing_until_it_has_asked_again()
 }
 
 #[test]
-fn a_ring_that_is_not_understood_claims_everything() {
+fn a_ring_of_an_unknown_format_claims_everything() {
     let strange = ListedLease { ring: None, ..seen("you", "5", &[]) };
     let bench = Bench::new(&[strange]);
     assert_eq!(bench.owned().len(), 0);
 }
 
 #[test]
-fn a_member_whose_lease_was_deleted_owns_nothing_and_comes_back() {
+fn a_member_whose_lease_was_deleted_owns_nothing_until_it_rejoins() {
     let mut bench = Bench::new(&[]);
     bench.pass(seconds(2));
     bench.write();

@@ -18,7 +18,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_text_is_read_as_it_was_written(
+    fn any_text_survives_a_round_trip(
         texts in prop::collection::vec("([ab1 \n\t\r:#'\"\\\\\\-{}\\[\\]|>&*!%@,.ü]|word | {2}|\n {2}){0,80}", 1..4),
     ) {
         let written = json!({ "list": texts, "last": texts.last() });
@@ -146,7 +146,7 @@ fn strings_that_look_like_something_else_are_quoted() {
 }
 
 #[test]
-fn long_descriptions_stay_what_they_are() {
+fn long_descriptions_are_unchanged() {
     let words =
         "A long description of a field, with `code`, a colon: and more words than fit on one line of a terminal. ";
     let text = yaml(

@@ -30,7 +30,7 @@ fn an_owner_becomes_the_controller() {
 }
 
 #[test]
-fn another_namespace_or_controller_is_refused() {
+fn another_namespace_or_controller_is_rejected() {
     let mut owned = child("a");
     set_controller(&parent("a", "1"), &mut owned).unwrap();
     let mut unstored = parent("a", "1");
@@ -58,7 +58,7 @@ fn objects_of_the_cluster_own_everything_and_are_owned_by_their_like() {
 }
 
 #[test]
-fn owners_are_told_apart_by_uid() {
+fn owners_are_distinguished_by_uid() {
     let mut child = child("a");
     set_controller(&parent("a", "1"), &mut child).unwrap();
     assert!(is_controlled_by(&child, &parent("a", "1")) && is_owned_by(&child, &parent("a", "1")));

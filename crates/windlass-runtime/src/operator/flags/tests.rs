@@ -14,7 +14,7 @@ fn parse(arguments: &[&str]) -> Result<Flags, String> {
 }
 
 #[test]
-fn without_flags_it_is_as_controller_runtime_has_it() {
+fn defaults_of_flags_are_those_of_controller_runtime() {
     let flags = parse(&[]).unwrap();
     assert_eq!(flags.metrics_bind_address.to_string(), ":8080");
     assert_eq!(flags.health_probe_bind_address.to_string(), ":8081");
@@ -28,7 +28,7 @@ fn without_flags_it_is_as_controller_runtime_has_it() {
 }
 
 #[test]
-fn a_leader_is_elected_in_clusters_unless_told_or_shared() {
+fn a_leader_is_elected_in_clusters_unless_disabled_or_sharded() {
     for (arguments, in_cluster, elects) in [
         (&[][..], true, true),
         (&[], false, false),

@@ -144,7 +144,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn it_does_what_a_naive_queue_does(steps in steps(), keep_backoff: bool) {
+    fn the_queue_behaves_like_a_naive_model(steps in steps(), keep_backoff: bool) {
         let mut now = Instant::now();
         let mut state = State::new(RateLimit { keep_backoff, ..exact() }, 0, now);
         let mut model = Model { keep_backoff, ..Model::default() };
@@ -235,7 +235,7 @@ fn a_key_that_is_added_all_the_time_does_not_overtake() {
 }
 
 #[test]
-fn retries_of_all_keys_share_a_bucket_and_give_back_what_they_did_not_wait_for() {
+fn retries_of_all_keys_share_a_bucket_and_return_unused_tokens() {
     let now = Instant::now();
     let overall = Some(Bucket { per_second: 10.0, burst: 1 });
     let mut state = State::new(RateLimit { overall, ..exact() }, 0, now);

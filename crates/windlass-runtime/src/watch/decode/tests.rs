@@ -125,7 +125,7 @@ fn an_item_that_does_not_parse_is_passed_over_by_name() {
 }
 
 #[test]
-fn what_is_not_a_list_is_not_taken_for_an_empty_one() {
+fn a_response_that_is_not_a_list_is_not_mistaken_for_an_empty_one() {
     for text in ["{}", r#"{"kind":"Status","metadata":{}}"#, "[]", "", "null", r#"{"items":[]"#, r#"{"items":[}]}"#] {
         assert!(list::<ConfigMap>(text.as_bytes(), 3).is_err(), "{text}");
     }
@@ -146,7 +146,7 @@ fn the_type_of_an_event_may_come_last() {
 }
 
 #[test]
-fn events_of_all_types_are_told_apart() {
+fn events_of_all_types_are_distinguished() {
     let event = |text: &str| format!("{:?}", decoder::<Pod>(false).event(text.as_bytes()));
     let bookmark = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5","annotations":
         {"k8s.io/initial-events-end":"true"}}}}"#;

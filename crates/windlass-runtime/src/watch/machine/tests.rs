@@ -115,7 +115,7 @@ fn a_watch_that_expires_after_an_outage_is_followed_by_a_list_at_once() {
 }
 
 #[test]
-fn a_watch_goes_on_from_the_last_revision_whatever_broke_it() {
+fn a_watch_continues_from_the_last_revision_after_any_failure() {
     let mut machine = watching(false);
     machine.seen("15");
     assert_eq!(machine.ended(Duration::from_secs(300), false, Instant::now()), Ok(()));
@@ -135,7 +135,7 @@ fn a_watch_that_ends_at_once_is_a_failure_unless_it_brought_something() {
 }
 
 #[test]
-fn a_watch_that_is_refused_again_and_again_fetches_the_state_anew() {
+fn a_watch_that_is_rejected_repeatedly_fetches_the_state_again() {
     let mut machine = watching(false);
     for _ in 0..WATCH_TRIES {
         assert_eq!(machine.request(), watch("10"));
@@ -161,7 +161,7 @@ fn the_wish_to_be_left_alone_is_respected() {
 }
 
 #[test]
-fn a_server_that_refuses_to_stream_the_state_is_never_asked_again() {
+fn a_server_that_rejects_streaming_lists_is_not_asked_again() {
     for failure in [refused(400), refused(422), Failure::Endless { sure: true }] {
         let mut machine = machine(true);
         assert_eq!(machine.request(), streamed(""));
@@ -190,7 +190,7 @@ fn a_stream_of_the_state_that_breaks_thrice_is_replaced_by_a_list_for_once() {
 }
 
 #[test]
-fn a_resource_that_is_not_served_is_absent_once_and_then_asked_for_often() {
+fn a_resource_that_is_not_served_is_reported_once_and_then_polled() {
     let mut machine = machine(false);
     let now = Instant::now();
     let verdicts: Vec<_> = (0..6).map(|_| machine.failed(&Failure::NotServed, now)).collect();

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_to_the_machine_of_an_author_for_now_is_left_alone() {
+    fn configurations_redirected_by_windlass_run_are_left_alone() {
         let conversion = json!({"webhook": {"clientConfig": {"url": "https://10.0.0.1:4433/convert"}}});
         let mut object = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"conversion": conversion}});
         assert!(bundle_patch(&object, TargetKind::Definition, &ours(), "CA").is_some());
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conversion_by_url_is_told_by_its_path() {
+    fn a_conversion_by_url_is_identified_by_its_path() {
         let object = |url: &str| json!({"spec": {"conversion": {"webhook": {"clientConfig": {"url": url}}}}});
         let patch = |url| bundle_patch(&object(url), TargetKind::Definition, &ours(), "CA");
         assert!(patch("https://127.0.0.1:9443/convert").is_some());

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_that_is_no_secret_is_not_quoted() {
+    fn a_response_that_is_not_a_secret_is_not_quoted() {
         for text in [r#"{"metadata": {}, "data": "hunter2"}"#, r#"{"data": {"tls.key": "hunter2!"}}"#, "hunter2"] {
             let error = decode(text).unwrap_err();
             let shown = format!("{error} {error:?}");

@@ -20,7 +20,7 @@ fn check(received: Value, before: Value, after: Value, expected: Expect) {
 }
 
 #[test]
-fn only_what_the_handler_changed_is_patched() {
+fn only_fields_that_the_handler_changed_are_patched() {
     check(
         json!({"spec": {"image": "a", "unknown": {"x": 1}}, "status": {"y": 2}}),
         json!({"spec": {"image": "a"}}),
@@ -74,7 +74,7 @@ fn a_cleared_field_is_removed_and_a_left_out_one_set_to_zero_value_is_not() {
 }
 
 #[test]
-fn what_is_written_otherwise_but_means_the_same_stays() {
+fn equivalent_values_in_another_notation_are_not_patched() {
     check(
         json!({"spec": {"cpu": "1000m", "time": "2026-01-01T00:00:00.000Z"}}),
         json!({"spec": {"cpu": "1", "time": "2026-01-01T00:00:00Z"}}),
@@ -153,12 +153,12 @@ proptest! {
     }
 
     #[test]
-    fn a_type_that_knows_all_gets_what_it_asks_for(before in object(), after in object()) {
+    fn a_type_that_knows_all_fields_gets_its_changes(before in object(), after in object()) {
         prop_assert_eq!(transfer(&before, &before, &after), after);
     }
 
     #[test]
-    fn what_the_type_sees_afterwards_is_what_the_handler_made(received in object(), after in object()) {
+    fn the_patched_object_is_what_the_handler_returned(received in object(), after in object()) {
         let after = without_unknown(&after);
         let result = transfer(&received, &without_unknown(&received), &after);
         prop_assert_eq!(without_unknown(&result), after);

@@ -68,7 +68,7 @@ impl Definition {
 }
 
 #[tokio::test]
-async fn an_informer_waits_for_its_definition_and_follows_its_removal_and_return() {
+async fn an_informer_waits_for_its_crd_and_follows_its_deletion_and_return() {
     let cluster = Cluster::start().await;
     let definition = Definition::new(cluster.client());
     let informer: Informer<DynamicObject> = cluster.caches.informer_with(&definition.resource, &cluster.scope());
@@ -102,7 +102,7 @@ async fn an_informer_waits_for_its_definition_and_follows_its_removal_and_return
 }
 
 #[tokio::test]
-async fn one_answer_that_a_kind_is_not_served_takes_nothing_for_gone() {
+async fn one_response_that_a_kind_is_not_served_removes_no_objects() {
     let cluster = Cluster::start().await;
     cluster.create("a").await;
     let informer = cluster.synced().await;

@@ -16,7 +16,7 @@ use super::{Cluster, is_told, map, record};
 use crate::cluster::eventually;
 
 #[tokio::test]
-async fn an_informer_of_some_labels_sees_objects_come_and_go() {
+async fn an_informer_of_some_labels_sees_objects_enter_and_leave() {
     let cluster = Cluster::start().await;
     cluster.create("a").await;
     let informer = cluster.caches.informer::<ConfigMap>(&cluster.scope().labels("test in (a,b),!gone"));

@@ -32,7 +32,7 @@ async fn started(cluster: &Cluster) -> Informer<ConfigMap> {
 }
 
 #[tokio::test]
-async fn a_write_is_there_although_the_watch_is_stalled() {
+async fn a_write_is_visible_although_the_watch_is_stalled() {
     let cluster = Cluster::start().await;
     cluster.create("old").await;
     let informer = started(&cluster).await;
@@ -58,7 +58,7 @@ async fn a_write_is_there_although_the_watch_is_stalled() {
 }
 
 #[tokio::test]
-async fn a_watch_that_is_behind_own_writes_tells_nothing_twice() {
+async fn a_watch_behind_own_writes_delivers_nothing_twice() {
     let cluster = Cluster::start().await;
     cluster.create("gone").await;
     let informer = started(&cluster).await;
@@ -86,7 +86,7 @@ async fn a_watch_that_is_behind_own_writes_tells_nothing_twice() {
 }
 
 #[tokio::test]
-async fn a_write_is_told_to_informers_that_cover_it_alone() {
+async fn a_write_is_delivered_only_to_informers_that_cover_it() {
     let cluster = Cluster::start().await;
     let here = started(&cluster).await;
     let elsewhere = cluster.caches.informer::<ConfigMap>(&cluster.scope().labels("test=other"));
@@ -132,7 +132,7 @@ async fn a_dry_run_is_not_taken_for_a_write() {
 }
 
 #[tokio::test]
-async fn the_last_finalizer_that_goes_takes_the_object_with_it() {
+async fn removing_the_last_finalizer_removes_the_object() {
     let cluster = Cluster::start().await;
     let informer = started(&cluster).await;
     let mut finalized = map("a", "");
@@ -151,7 +151,7 @@ async fn the_last_finalizer_that_goes_takes_the_object_with_it() {
 }
 
 #[tokio::test]
-async fn a_namespace_that_is_deleted_is_seen_until_it_is_gone() {
+async fn a_deleted_namespace_is_visible_until_it_is_removed() {
     let cluster = Cluster::start().await;
     let namespaces: Api<Namespace> = Api::all(cluster.client());
     let mut namespace = Namespace::default();
@@ -170,7 +170,7 @@ async fn a_namespace_that_is_deleted_is_seen_until_it_is_gone() {
 }
 
 #[tokio::test]
-async fn whoever_writes_by_other_means_can_wait_for_the_watch() {
+async fn other_writes_can_be_waited_for() {
     let cluster = Cluster::start().await;
     let informer = started(&cluster).await;
     let (told, _subscription) = record(&informer);

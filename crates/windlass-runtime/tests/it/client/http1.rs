@@ -114,7 +114,7 @@ async fn an_informer_and_writes_work_where_http_2_is_not_spoken() {
 }
 
 #[tokio::test]
-async fn a_server_that_has_become_an_old_one_is_spoken_to_all_the_same() {
+async fn a_server_that_lost_http_2_support_still_works() {
     let tls = Tls::start().await;
     let authority = Authority::new();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -36,7 +36,7 @@ fn deployment(bench: &Bench, name: &str) -> Deployment {
 }
 
 #[tokio::test]
-async fn applying_the_same_again_sends_nothing_whatever_the_server_adds() {
+async fn applying_the_same_again_sends_nothing_despite_server_side_defaults() {
     let bench = Bench::start().await;
     bench.wire::<Deployment>().await;
     let parent = bench.parent("parent").await;
@@ -55,7 +55,7 @@ async fn applying_the_same_again_sends_nothing_whatever_the_server_adds() {
 }
 
 #[tokio::test]
-async fn what_others_change_of_ours_is_repaired() {
+async fn changes_of_others_to_our_fields_are_repaired() {
     let bench = Bench::with_gadgets().await;
     bench.context.apply(bench.gadget("one", 1)).await.unwrap();
     bench.meddle::<Gadget>("one", json!({"spec": {"size": 9, "color": "red"}})).await;
@@ -78,7 +78,7 @@ async fn a_field_that_is_no_longer_set_is_removed() {
 }
 
 #[tokio::test]
-async fn an_object_that_was_deleted_or_made_anew_is_applied_again() {
+async fn an_object_that_was_deleted_or_recreated_is_applied_again() {
     let bench = Bench::start().await;
     let config = || bench.config("one", &[("a", "1")]);
     let first = bench.context.apply(config()).await.unwrap();
@@ -93,7 +93,7 @@ async fn an_object_that_was_deleted_or_made_anew_is_applied_again() {
 }
 
 #[tokio::test]
-async fn an_object_of_somebody_else_is_left_alone() {
+async fn an_object_of_another_controller_is_left_alone() {
     let bench = Bench::start().await;
     let (one, two) = (bench.parent("one").await, bench.parent("two").await);
     let stranger = bench.api().create(&PostParams::default(), &bench.config("stranger", &[("a", "0")])).await.unwrap();

@@ -6,7 +6,7 @@ use super::*;
 const OURS: &str = "example.com/ours";
 
 #[tokio::test]
-async fn finalizers_come_and_go_without_touching_others() {
+async fn finalizers_are_added_and_removed_without_touching_others() {
     let bench = Bench::start().await;
     let ctx = &bench.context;
     let stale = ctx.create(bench.config("one", &[])).await.unwrap();

@@ -25,7 +25,7 @@ async fn started() -> (TestCluster, Faults) {
 }
 
 #[tokio::test]
-async fn a_stranger_that_the_cache_has_not_heard_of_is_left_alone() {
+async fn an_object_of_others_that_is_not_cached_yet_is_left_alone() {
     let (cluster, faults) = started().await;
     let bench = deaf(&faults, cluster, async |bench| drop(bench.parent("parent").await)).await;
     let parent = bench.context.get::<ConfigMap>(&bench.key("parent")).unwrap().unwrap();
@@ -67,7 +67,7 @@ async fn a_stranger_that_has_taken_the_name_of_ours_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_write_whose_caller_goes_away_is_in_the_cache() {
+async fn a_write_whose_caller_was_dropped_is_cached() {
     let (cluster, faults) = started().await;
     let bench = deaf(&faults, cluster, async |bench| drop(bench.parent("doomed").await)).await;
     let doomed = bench.context.get::<ConfigMap>(&bench.key("doomed")).unwrap().unwrap();

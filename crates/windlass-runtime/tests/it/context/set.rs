@@ -20,7 +20,7 @@ async fn there(bench: &Bench) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_set_is_what_is_desired_and_nothing_that_was() {
+async fn a_set_contains_only_desired_objects() {
     let bench = Bench::start().await;
     let ctx = &bench.context;
     let parent = bench.parent("parent").await;

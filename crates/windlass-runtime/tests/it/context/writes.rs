@@ -25,7 +25,7 @@ async fn reads_see_own_writes_at_once() {
 }
 
 #[tokio::test]
-async fn an_update_of_an_old_state_is_a_conflict_and_one_of_none_is_refused() {
+async fn an_update_of_an_old_state_is_a_conflict_and_one_without_version_is_rejected() {
     let bench = Bench::start().await;
     let created = bench.context.create(bench.config("one", &[])).await.unwrap();
     bench.meddle::<ConfigMap>("one", json!({"data": {"a": "1"}})).await;
@@ -51,7 +51,7 @@ async fn a_delete_is_of_one_object_not_of_a_name() {
 }
 
 #[tokio::test]
-async fn an_object_with_finalizers_is_seen_until_they_are_gone() {
+async fn an_object_with_finalizers_is_visible_until_they_are_removed() {
     let bench = Bench::start().await;
     let mut config = bench.config("one", &[]);
     config.metadata.finalizers = Some(vec!["example.com/guard".into()]);
@@ -133,7 +133,7 @@ async fn events_are_about_the_object() {
 }
 
 #[tokio::test]
-async fn what_is_not_deleted_is_still_there() {
+async fn an_object_that_was_not_deleted_still_exists() {
     let cluster = TestCluster::start().await;
     let faults = Faults::around(cluster.client());
     let bench = Bench::over(cluster, faults.client()).await;

@@ -72,7 +72,7 @@ async fn failures_panics_and_timeouts_are_tried_again_and_terminal_errors_are_no
 }
 
 #[tokio::test]
-async fn a_requeue_comes_back_after_its_delay() {
+async fn a_requeue_runs_after_its_delay() {
     let cluster = TestCluster::start().await;
     let api: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
     create(&api, labelled("a")).await;
@@ -167,7 +167,7 @@ async fn objects_are_reconciled_at_the_same_time_but_never_one_of_them_twice() {
 }
 
 #[tokio::test]
-async fn an_object_that_is_gone_is_told_once() {
+async fn the_deletion_of_an_object_is_handled_once() {
     let cluster = TestCluster::start().await;
     let api: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
     create(&api, labelled("a")).await;

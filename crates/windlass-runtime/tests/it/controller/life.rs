@@ -28,7 +28,7 @@ fn waiting(
 }
 
 #[tokio::test]
-async fn draining_finishes_what_runs_and_begins_nothing() {
+async fn draining_finishes_running_reconciles_and_starts_none() {
     let cluster = TestCluster::start().await;
     let api: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
     create(&api, config("a")).await;

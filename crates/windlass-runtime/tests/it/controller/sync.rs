@@ -29,7 +29,7 @@ fn sync(parent: &ConfigMap, children: &Children<'_>) -> Result<DesiredState> {
 }
 
 #[tokio::test]
-async fn children_come_and_go_with_what_is_wanted() {
+async fn children_are_created_and_deleted_as_desired() {
     let cluster = TestCluster::start().await;
     let parents: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
     let children: Api<Secret> = Api::namespaced(cluster.client(), cluster.namespace());

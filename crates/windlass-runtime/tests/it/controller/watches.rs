@@ -57,7 +57,7 @@ async fn every_object_is_reconciled_at_the_start_and_after_each_change() {
 }
 
 #[tokio::test]
-async fn an_owned_object_calls_its_owner_whatever_the_version_of_the_reference() {
+async fn an_owned_object_triggers_its_owner_regardless_of_the_version() {
     let cluster = TestCluster::start().await;
     let owners: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
     let owned: Api<Secret> = Api::namespaced(cluster.client(), cluster.namespace());
@@ -184,7 +184,7 @@ async fn a_delete_that_was_missed_while_disconnected_calls_the_owner() {
 }
 
 #[tokio::test]
-async fn a_filter_keeps_out_what_does_not_matter() {
+async fn a_filter_excludes_events() {
     let cluster = TestCluster::start().await;
     let api: Api<Deployment> = Api::namespaced(cluster.client(), cluster.namespace());
     let deployment: Deployment = serde_json::from_value(json!({

@@ -149,7 +149,7 @@ const OFTEN: Timing = Timing {
 };
 
 #[tokio::test]
-async fn a_key_that_is_lost_in_the_middle_of_a_reconcile_is_not_written_for_any_more() {
+async fn a_reconcile_of_a_lost_key_sends_no_more_writes() {
     const OBJECTS: usize = 16;
     let cluster = TestCluster::start().await;
     let api: Api<ConfigMap> = Api::namespaced(cluster.client(), cluster.namespace());
@@ -232,7 +232,7 @@ impl Drop for Dropped {
 
 /// The server has handled a request of a reconcile, and the reconcile does not know.
 #[tokio::test]
-async fn an_attempt_waits_until_it_is_known_what_the_one_before_has_written() {
+async fn an_attempt_waits_for_the_outcome_of_earlier_writes() {
     for fault in [Fault::Delay(Duration::from_millis(400)), Fault::Cut(0)] {
         let cluster = TestCluster::start().await;
         let faults = Faults::around(cluster.client());

@@ -59,7 +59,7 @@ async fn shared_by(members: &[Member], expected: &[usize]) -> BTreeMap<String, u
 }
 
 #[tokio::test]
-async fn every_key_has_one_owner_while_members_come_leave_and_vanish() {
+async fn every_key_has_one_owner_while_members_join_leave_and_crash() {
     let cluster = TestCluster::start().await;
     let mut members = vec![member(&cluster)];
     members[0].shard.changed().await;
@@ -84,7 +84,7 @@ async fn every_key_has_one_owner_while_members_come_leave_and_vanish() {
 }
 
 #[tokio::test]
-async fn a_lease_of_somebody_long_gone_is_deleted() {
+async fn a_long_expired_lease_is_deleted() {
     let cluster = TestCluster::start().await;
     let leases: Api<Lease> = Api::namespaced(cluster.client(), cluster.namespace());
     let gone: Lease = serde_json::from_value(serde_json::json!({

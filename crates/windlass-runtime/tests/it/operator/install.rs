@@ -41,7 +41,7 @@ impl From<Foo> for old::Foo {
 }
 
 #[tokio::test]
-async fn versions_of_a_resource_are_installed_as_one_definition_with_their_conversion() {
+async fn versions_of_a_resource_are_installed_as_one_crd_with_their_conversion() {
     let cluster = TestCluster::start().await;
     let operator = || Operator::new("install-operator").define::<old::Foo>().define::<Foo>();
     let options = || {

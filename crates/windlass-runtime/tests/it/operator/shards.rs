@@ -149,7 +149,7 @@ async fn create_all(cluster: &TestCluster) {
 }
 
 #[tokio::test]
-async fn every_object_is_reconciled_by_one_replica_while_others_come_and_leave() {
+async fn every_object_is_reconciled_by_one_replica_while_others_join_and_leave() {
     const LEASE: [&str; 2] = ["60s", "40s"];
     let cluster = TestCluster::start().await;
     create_all(&cluster).await;

@@ -113,7 +113,7 @@ async fn apply(cluster: &TestCluster, manifest: &Manifest) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_program_serves_what_its_manifests_say_to_those_who_trust_its_bundle() {
+async fn a_program_serves_the_webhooks_of_its_manifests_to_clients_with_its_bundle() {
     let cluster = TestCluster::start().await;
     let name = TestCluster::unique("hooked");
     let manifests = operator(&name).manifests(cluster.namespace(), "example.com/hooked:1").build().unwrap();

@@ -57,7 +57,7 @@ impl Definition {
 }
 
 #[tokio::test]
-async fn a_definition_that_arrives_goes_and_comes_back_is_followed() {
+async fn a_crd_that_is_created_deleted_and_recreated_is_followed() {
     for streaming_list in WAYS {
         let cluster = TestCluster::start().await;
         let definition = Definition::new(&cluster);
@@ -84,7 +84,7 @@ async fn a_definition_that_arrives_goes_and_comes_back_is_followed() {
 }
 
 #[tokio::test]
-async fn a_refusal_for_lack_of_rights_is_not_absence() {
+async fn a_forbidden_resource_is_not_considered_absent() {
     let cluster = TestCluster::start().await;
     create(&cluster, "a").await;
     let faults = Faults::around(cluster.client());

@@ -27,7 +27,7 @@ async fn watching(cluster: &TestCluster, faults: &Faults, streaming_list: bool) 
 }
 
 #[tokio::test]
-async fn a_dropped_watch_goes_on_from_the_last_revision() {
+async fn a_dropped_watch_continues_from_the_last_revision() {
     let cluster = TestCluster::start().await;
     let faults = Faults::around(cluster.client());
     let mut reflected = watching(&cluster, &faults, false).await;
@@ -87,7 +87,7 @@ async fn a_list_cut_at_any_byte_is_never_taken_for_whole() {
 }
 
 #[tokio::test]
-async fn what_was_deleted_while_nobody_watched_is_not_in_the_next_state() {
+async fn objects_deleted_during_an_outage_are_not_in_the_next_state() {
     let by = [Fault::Answer(EXPIRED.into()), Fault::status(410)];
     let cases = WAYS.into_iter().flat_map(|streaming_list| by.clone().map(|expired| (streaming_list, expired)));
     join_all(cases.map(|(streaming_list, expired)| async move {
@@ -131,7 +131,7 @@ async fn a_relist_asks_for_the_last_revision_and_then_for_the_newest() {
 }
 
 #[tokio::test]
-async fn an_error_event_ends_the_watch_and_another_goes_on() {
+async fn an_error_event_ends_the_watch_and_another_continues() {
     let cluster = TestCluster::start().await;
     let faults = Faults::around(cluster.client());
     faults.inject(Seen::is_watch, 1, Fault::Answer(INTERNAL.into()));
@@ -143,7 +143,7 @@ async fn an_error_event_ends_the_watch_and_another_goes_on() {
 }
 
 #[tokio::test]
-async fn a_bookmark_moves_the_revision_from_which_a_watch_goes_on() {
+async fn a_bookmark_moves_the_revision_from_which_a_watch_continues() {
     let cluster = TestCluster::start().await;
     let faults = Faults::around(cluster.client());
     let newest = create(&cluster, "a").await.metadata.resource_version.unwrap();

@@ -157,7 +157,7 @@ async fn an_object_leaves_and_enters_a_scope_by_its_labels() {
 }
 
 #[tokio::test]
-async fn an_object_that_is_not_of_its_type_does_not_keep_the_others_away() {
+async fn an_object_that_fails_to_deserialize_does_not_affect_others() {
     /// A ConfigMap with wrong types.
     #[derive(Clone, Debug, serde::Serialize, serde::Deserialize, kube::Resource)]
     #[resource(inherit = ConfigMap)]

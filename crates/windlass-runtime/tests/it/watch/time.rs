@@ -136,7 +136,7 @@ async fn a_list_or_a_watch_that_hangs_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resource_that_is_not_served_is_asked_for_every_two_seconds_at_most() {
+async fn a_resource_that_is_not_served_is_polled_at_most_every_two_seconds() {
     let (client, came) = scripted(|_, _| Answer::Status(404, None));
     let gaps = gaps(client, came, false, Duration::from_secs(60)).await;
     assert!(gaps[0] <= 0.26 && gaps.len() >= 30, "{gaps:?}");

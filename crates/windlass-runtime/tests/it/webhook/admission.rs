@@ -84,7 +84,7 @@ async fn defaulters_run_in_order_and_may_wait() {
 }
 
 #[tokio::test]
-async fn a_refusal_tells_which_fields_are_wrong() {
+async fn a_denial_names_the_invalid_fields() {
     let webhook = Webhook::<Foo>::new()
         .validate(|_: &Request<Foo>| Ok::<_, Denied>(Warnings::new("Foo is getting old")))
         .validate(|request: &Request<Foo>| -> Result<Warnings, Denied> {
@@ -180,7 +180,7 @@ async fn a_validator_is_asked_by_operation() {
 }
 
 #[tokio::test]
-async fn an_object_that_the_type_cannot_hold_is_refused() {
+async fn an_object_that_fails_to_deserialize_is_denied() {
     let webhook = Webhook::<Foo>::new().validate(|_: &Request<Foo>| Ok::<_, Denied>(()));
     let answer = ask(webhook, VALIDATE, admission("CREATE", foo(json!({"replicas": "many"})), Value::Null)).await;
     assert_eq!(answer["allowed"], false);
@@ -216,7 +216,7 @@ async fn another_kind_is_refused() {
 }
 
 #[tokio::test]
-async fn a_panic_refuses_and_is_counted() {
+async fn a_panic_denies_and_is_counted() {
     let webhook = Webhook::<Foo>::new().validate(|request: &Request<Foo>| -> Result<(), Denied> {
         assert!(request.name != "web", "no web");
         Ok(())

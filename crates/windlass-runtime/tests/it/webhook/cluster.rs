@@ -74,21 +74,21 @@ where
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_embedded_api_server_defaults_refuses_and_converts_by_webhook() {
+async fn the_embedded_api_server_defaults_denies_and_converts_by_webhook() {
     // A cluster may not be able to reach this machine: see below.
     if std::env::var_os("WINDLASS_TEST_KUBECONFIG").is_none() {
-        defaults_refuses_and_converts().await;
+        defaults_denies_and_converts().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a cluster in WINDLASS_TEST_KUBECONFIG that can reach this machine"]
-async fn a_real_api_server_defaults_refuses_and_converts_by_webhook() {
+async fn a_real_api_server_defaults_denies_and_converts_by_webhook() {
     assert!(std::env::var_os("WINDLASS_TEST_KUBECONFIG").is_some(), "WINDLASS_TEST_KUBECONFIG must name a cluster");
-    defaults_refuses_and_converts().await;
+    defaults_denies_and_converts().await;
 }
 
-async fn defaults_refuses_and_converts() {
+async fn defaults_denies_and_converts() {
     let cluster = TestCluster::start().await;
     let name = TestCluster::unique("webhook");
     let certificates = SelfSigned::new(cluster.client(), cluster.namespace(), "web")

@@ -62,7 +62,7 @@ async fn spokes_reach_each_other_through_the_hub() {
 }
 
 #[tokio::test]
-async fn what_is_left_of_an_object_that_is_applied_in_another_version_is_carried_over() {
+async fn the_remains_of_an_object_applied_in_another_version_are_carried_over() {
     let mut left = object("v1alpha1", "a", json!({}));
     left.as_object_mut().unwrap().remove("spec");
     let answer = convert("v1", vec![left.clone()]).await;
@@ -84,7 +84,7 @@ async fn only_labels_and_annotations_of_the_metadata_change() {
 }
 
 #[tokio::test]
-async fn a_conversion_that_forgets_the_metadata_keeps_it() {
+async fn a_conversion_that_omits_the_metadata_keeps_it() {
     let mut before = object("v1alpha0", "a", json!({"img": "x"}));
     before["metadata"]["labels"] = json!({"app": "x"});
     let answer = convert("v1", vec![before.clone()]).await;

@@ -46,7 +46,7 @@ async fn both_versions_of_http_are_spoken_and_counted() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_speak_http_2_answers_those_who_would() {
+async fn a_server_without_http_2_serves_clients_that_offer_it() {
     let authority = Authority::new();
     let (certificate, key) = authority.issue("127.0.0.1");
     let resolver = CertResolver::new();
@@ -69,7 +69,7 @@ async fn a_server_that_does_not_speak_http_2_answers_those_who_would() {
 }
 
 #[tokio::test]
-async fn what_is_no_review_is_refused() {
+async fn a_body_that_is_not_a_review_is_rejected() {
     let (_served, caller) = Served::with_certificate(accepting()).await;
     let (mut connection, _) = caller.connect().await.unwrap();
     let json = Some("application/json");
@@ -136,7 +136,7 @@ async fn open_requests_finish_when_the_server_drains() {
 }
 
 #[tokio::test]
-async fn an_abort_waits_for_nobody() {
+async fn an_abort_does_not_wait() {
     let begun = Arc::new(Notify::new());
     let webhook = Webhook::<Foo>::new().validate_async({
         let begun = begun.clone();

@@ -312,7 +312,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_store_always_tells_what_it_holds_and_ends_up_with_what_the_server_holds(
+    fn events_always_match_the_store_which_converges_to_the_server(
         acts in prop::collection::vec(act(), 1..60)
     ) {
         for packs in [false, true] {

@@ -60,7 +60,7 @@ fn a_look_leaves_it_packed() {
 }
 
 #[test]
-fn a_sweep_packs_what_was_not_read_since_the_last_and_leaves_what_is_held() {
+fn a_sweep_packs_objects_that_were_not_read_unless_they_are_held() {
     let store = packed();
     store.sweep(ALL);
     drop((get(&store, "object-1").read(), get(&store, "object-3").read()));
@@ -80,7 +80,7 @@ fn a_sweep_packs_what_was_not_read_since_the_last_and_leaves_what_is_held() {
 }
 
 #[test]
-fn few_objects_are_not_packed_and_no_copy_is_made_of_those_that_somebody_holds() {
+fn few_objects_are_not_packed_and_held_objects_are_not_copied() {
     let mut store = Store::new(packer());
     run(&mut store, Step::List(2, vec![state("a", "1", 1), state("b", "2", 2)]));
     assert_eq!(packed_names(&store), Vec::<String>::new());
@@ -128,7 +128,7 @@ fn an_index_finds_packed_objects_and_follows_their_changes() {
 }
 
 #[test]
-fn what_is_no_object_of_a_server_stays_as_it_is() {
+fn an_object_that_is_not_from_a_server_is_not_packed() {
     let packer = packer();
     assert!(packer.pack(&Map::default()).is_none());
     let long = state("a", &"u".repeat(70_000), 1);
@@ -148,7 +148,7 @@ fn packs<K: Object + PartialEq>(json: &serde_json::Value) -> bool {
 }
 
 #[test]
-fn objects_of_every_form_come_back_as_they_were() {
+fn objects_of_every_form_survive_packing() {
     let pod = serde_json::json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
@@ -191,7 +191,7 @@ struct ForgetfulSpec {
 }
 
 #[test]
-fn a_type_that_does_not_read_what_it_writes_is_not_packed() {
+fn a_type_that_loses_fields_is_not_packed() {
     let numbers: HashMap<_, _> = (0..50).map(|number| (number.to_string(), number)).collect();
     let mut object = Forgetful::new("a", ForgetfulSpec { secret: String::new(), numbers });
     object.metadata.uid = Some("1".into());

@@ -47,7 +47,7 @@ fn a_first_certificate_is_made_and_kept() {
 }
 
 #[test]
-fn what_is_kept_survives_being_written() {
+fn stored_certificates_survive_a_round_trip() {
     let first = renew(None, &names(), &policy(), now()).unwrap();
     let later = renew(Some(&first), &names(), &policy(), now() + 61 * DAY).unwrap();
     assert_eq!(later.authorities.len(), 2);
@@ -81,7 +81,7 @@ fn other_names_make_another_certificate_of_the_same_authority() {
 }
 
 #[test]
-fn what_is_broken_is_replaced() {
+fn broken_certificates_are_replaced() {
     let good = renew(None, &names(), &policy(), now()).unwrap();
     let mut foreign = good.clone();
     foreign.serving = renew(None, &names(), &policy(), now()).unwrap().serving;

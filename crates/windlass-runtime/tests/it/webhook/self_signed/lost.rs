@@ -119,11 +119,11 @@ async fn a_replica_lost_after_the_new_certificates_are_kept_is_followed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replica_lost_before_it_has_told_of_a_new_authority_is_spoken_for() {
+async fn a_replica_lost_before_it_wrote_the_bundle_of_a_new_ca_is_replaced() {
     is_survived(Moment::BeforeTheBundle).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replica_lost_after_it_has_told_of_a_new_authority_is_followed() {
+async fn a_replica_lost_after_it_wrote_the_bundle_of_a_new_ca_is_followed() {
     is_survived(Moment::AfterTheBundle).await;
 }
