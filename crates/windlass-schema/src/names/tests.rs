@@ -65,7 +65,7 @@ fn all_errors_of_port_names_are_reported() {
 fn a_prefix_may_end_in_a_dash() {
     assert!(name_is_dns_subdomain("abc-", true).is_empty());
     assert!(!name_is_dns_subdomain("abc-", false).is_empty());
-    assert!(name_is_dns_label("--", true).is_empty(), "the mask replaces both dashes, as in the real server");
+    assert!(name_is_dns_label("--", true).is_empty(), "the mask replaces both dashes, as in kube-apiserver");
 }
 
 #[test]
