@@ -26,6 +26,9 @@ pub(crate) struct EditArgs {
     owner: Option<String>,
     #[command(flatten)]
     source: SourceArgs,
+    /// Release of Windlass to depend on
+    #[arg(long, value_name = "VERSION")]
+    windlass_version: Option<String>,
     /// Kind of the resource to change
     #[arg(long)]
     kind: Option<String>,
@@ -59,7 +62,7 @@ pub(crate) fn run(args: EditArgs) -> anyhow::Result<()> {
         description: args.description,
         license: args.license.map(Into::into),
         owner: args.owner,
-        windlass: args.source.source(&opened.root)?,
+        windlass: args.source.source(args.windlass_version, &opened.root)?,
     };
     opened.change(args.writing, |project| {
         project.edit(edits)?;

@@ -7,7 +7,7 @@ use windlass_scaffold::{Conflicts, Files, License, Project, ProjectOptions};
 
 use crate::{
     failure::Advised,
-    project::{SourceArgs, Step, Writing},
+    project::{self, Origin, SourceArgs, Step, Writing},
 };
 
 /// Make a new project: an operator that builds, passes its tests and can be deployed
@@ -34,6 +34,9 @@ pub(crate) struct InitArgs {
     owner: Option<String>,
     #[command(flatten)]
     source: SourceArgs,
+    /// Release of Windlass to depend on [default: where this windlass was installed from]
+    #[arg(long = "version", alias = "windlass-version", value_name = "VERSION")]
+    windlass_version: Option<String>,
     #[command(flatten)]
     writing: Writing,
 }
@@ -66,9 +69,11 @@ pub(crate) fn run(args: InitArgs) -> anyhow::Result<()> {
     options.description = args.description;
     options.license = args.license.into();
     options.owner = args.owner;
-    if let Some(source) = args.source.source(&root)? {
-        options.windlass = source;
-    }
+    options.windlass = match args.source.source(args.windlass_version, &root)? {
+        Some(source) => source,
+        None => Origin::of_this_program().source()?,
+    };
+    let source = project::describe(&options.windlass);
     let project = Project::new(options)?;
     if root.join("PROJECT").exists() {
         let message = format!("{} is a project already", root.display());
@@ -77,6 +82,7 @@ pub(crate) fn run(args: InitArgs) -> anyhow::Result<()> {
     let recorded = BTreeMap::new();
     let step = Step { root: &root, recorded: &recorded, before: Files::new(), conflicts: Conflicts::ByHand };
     step.take(project.into(), args.writing)?;
+    eprintln!("\n{source}");
     if !args.writing.dry_run {
         eprintln!("\nnext:");
         eprintln!("  cd {}", root.display());

@@ -4,6 +4,7 @@ mod ask;
 mod cargo;
 mod format;
 mod held;
+mod origin;
 mod program;
 mod source;
 mod tree;
@@ -23,8 +24,9 @@ use windlass_scaffold::{
 
 pub(crate) use cargo::{Artifact, artifact, cargo};
 pub(crate) use format::{format_all, style_of};
+pub(crate) use origin::Origin;
 pub(crate) use program::{Place, Program};
-pub(crate) use source::SourceArgs;
+pub(crate) use source::{SourceArgs, describe};
 pub(crate) use tree::{Tree, roles, samples};
 pub(crate) use write::all as write_all;
 

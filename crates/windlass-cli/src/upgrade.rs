@@ -11,11 +11,11 @@ use std::{
 
 use anyhow::{Context as _, ensure};
 use clap::Args;
-use windlass_scaffold::{Change, Conflicts, Files, ProjectOptions, SCAFFOLD, Source, fingerprint, generate};
+use windlass_scaffold::{Change, Conflicts, Files, GitSource, SCAFFOLD, Source, VERSION, fingerprint, generate};
 
 use crate::{
     failure::Advised,
-    project::{self, Opened, Step, Writing},
+    project::{self, Opened, Origin, Step, Writing},
 };
 
 /// Bring a project that an older windlass made to what this one makes
@@ -69,8 +69,12 @@ pub(crate) fn run(args: UpgradeArgs) -> anyhow::Result<()> {
     }
     let mut project = opened.project.clone();
     project.scaffold = SCAFFOLD;
-    if matches!(project.windlass, Source::Version(_)) {
-        project.windlass = ProjectOptions::new("", "").windlass;
+    match (&mut project.windlass, Origin::of_this_program()) {
+        (Source::Version(version), _) => *version = VERSION.to_owned(),
+        (Source::Git(GitSource { url, rev }), Origin::Git(ours)) if *url == ours.url && rev.is_some() => {
+            *rev = ours.rev
+        }
+        _ => {}
     }
     let step = Step { root: &opened.root, recorded: &opened.project.files, before: base, conflicts: Conflicts::Mark };
     step.take(project.into(), args.writing)

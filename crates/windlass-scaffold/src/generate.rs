@@ -9,7 +9,7 @@ mod wiring;
 use std::collections::BTreeMap;
 
 use crate::{
-    License, Origin, Project, Resource, Source,
+    GitSource, License, Origin, Project, Resource, Source,
     builtin::Builtin,
     names,
     template::{Values, render},
@@ -81,6 +81,7 @@ fn of_project(project: &Project) -> Values {
         .with("owner", project.owner.clone().unwrap_or_else(|| format!("the authors of {name}")))
         .with("windlass", dependency(&project.windlass, "windlass"))
         .with("windlass_testing", dependency(&project.windlass, "windlass-testing"))
+        .flag("path_dependency", matches!(project.windlass, Source::Path(_)))
         .with("kinds", kinds.join("\n"))
         .with("sample", sample)
         .with("name", name)
@@ -90,7 +91,8 @@ fn dependency(source: &Source, name: &str) -> String {
     match source {
         Source::Version(version) => format!("\"{version}\""),
         Source::Path(path) => format!("{{ path = \"{}/crates/{name}\" }}", path.trim_end_matches('/')),
-        Source::Git(url) => format!("{{ git = \"{url}\" }}"),
+        Source::Git(GitSource { url, rev: None }) => format!("{{ git = \"{url}\" }}"),
+        Source::Git(GitSource { url, rev: Some(rev) }) => format!("{{ git = \"{url}\", rev = \"{rev}\" }}"),
     }
 }
 
@@ -113,9 +115,8 @@ fn of_resource(project: &Project, resource: &Resource, values: Values) -> Values
         .with("module", resource.module.clone())
         .with("controller", resource.module.replace('_', "-"))
         .with("variable", resource.variable())
-        .with("a_kind", format!("{article} {words}"))
+        .with("a_kind", format!("{article} {}", resource.kind))
         .with("a_name", format!("{article}_{}", words.replace(' ', "_")))
-        .with("words", words)
         .with("type_path", type_path)
         .with("storage", names::version_module(&resource.storage_version))
         .flag("namespaced", resource.namespaced)

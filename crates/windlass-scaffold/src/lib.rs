@@ -41,4 +41,6 @@ pub use fingerprint::fingerprint;
 pub use generate::{Files, copy_version, generate, types_path};
 pub use import::{Definition, ImportOptions, Types};
 pub use plan::{ByHand, Change, Conflicts, Plan, Question, plan};
-pub use project::{License, Origin, Project, ProjectOptions, Resource, SCAFFOLD, Source, Version, Webhooks};
+pub use project::{
+    GitSource, License, Origin, Project, ProjectOptions, Resource, SCAFFOLD, Source, VERSION, Version, Webhooks,
+};

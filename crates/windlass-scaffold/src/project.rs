@@ -11,10 +11,13 @@ use serde::{Deserialize, Serialize};
 use crate::{Field, ScaffoldError, builtin::Builtin, names};
 
 /// The version of what is generated: raised with every change of it that upgrades have to know about.
-pub const SCAFFOLD: u32 = 2;
+pub const SCAFFOLD: u32 = 3;
+
+/// The version requirement that matches this release of Windlass.
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION_MAJOR"), ".", env!("CARGO_PKG_VERSION_MINOR"));
 
 const HEAD: &str =
-    "# What windlass generated, and from what. Commands of windlass keep it; edit it with `windlass edit`.\n";
+    "# Scaffold metadata, managed by windlass. Change it with `windlass edit`.\n";
 
 /// A project.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -144,43 +147,100 @@ pub enum License {
     None,
 }
 
-/// Where Windlass comes from.
+/// Where a project gets Windlass from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(try_from = "SourceFields", into = "SourceFields")]
 pub enum Source {
-    /// A version of the registry.
+    /// A release on crates.io.
     Version(String),
-    /// A folder with the sources of Windlass.
+    /// A checkout of Windlass.
     Path(String),
-    /// A repository with them.
-    Git(String),
+    /// A git repository.
+    Git(GitSource),
+}
+
+/// A git repository of Windlass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GitSource {
+    /// The URL of the repository.
+    pub url: String,
+    /// The commit; the default branch if there is none.
+    pub rev: Option<String>,
+}
+
+/// [`Source`] in the PROJECT file.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SourceFields {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    path: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    git: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rev: Option<String>,
+}
+
+impl From<Source> for SourceFields {
+    fn from(source: Source) -> Self {
+        match source {
+            Source::Version(version) => Self { version: Some(version), ..Self::default() },
+            Source::Path(path) => Self { path: Some(path), ..Self::default() },
+            Source::Git(GitSource { url, rev }) => Self { git: Some(url), rev, ..Self::default() },
+        }
+    }
+}
+
+impl TryFrom<SourceFields> for Source {
+    type Error = &'static str;
+
+    fn try_from(fields: SourceFields) -> Result<Self, Self::Error> {
+        match fields {
+            SourceFields { version: Some(version), path: None, git: None, rev: None } => Ok(Self::Version(version)),
+            SourceFields { version: None, path: Some(path), git: None, rev: None } => Ok(Self::Path(path)),
+            SourceFields { version: None, path: None, git: Some(url), rev } => Ok(Self::Git(GitSource { url, rev })),
+            _ => Err("windlass must have exactly one of version, path and git, and rev only with git"),
+        }
+    }
 }
 
 impl Source {
-    /// Whether cargo understands it.
+    /// Rejects a source that cargo would reject.
     pub(crate) fn check(&self) -> Result<(), ScaffoldError> {
-        let refused = |why: String, hint: &str| Err(ScaffoldError::Contradiction { why, hint: hint.to_owned() });
+        let reject = |why: String, hint: &str| Err(ScaffoldError::Contradiction { why, hint: hint.to_owned() });
         match self {
             Self::Version(version) => match VersionReq::parse(version) {
                 Ok(_) => Ok(()),
-                Err(error) => refused(
-                    format!("the version {version:?} of windlass is none: {error}"),
-                    "give one as in Cargo.toml, as 0.1 or =0.1.2",
+                Err(error) => reject(
+                    format!("{version:?} is not a version requirement: {error}"),
+                    "write it as in Cargo.toml, for example 0.1 or =0.1.2",
                 ),
             },
-            Self::Git(url) => {
+            Self::Git(GitSource { url, rev }) => {
                 let rest = ["https://", "http://", "ssh://", "git://", "file://"]
                     .iter()
                     .find_map(|scheme| url.strip_prefix(scheme));
-                match rest.is_some_and(|rest| !rest.is_empty() && !rest.contains(char::is_whitespace)) {
-                    true => Ok(()),
-                    false => refused(
-                        format!("{url:?} is no URL of a repository"),
-                        "write it as https://HOST/PATH or ssh://git@HOST/PATH; for a folder there is --path",
-                    ),
+                if !rest.is_some_and(|rest| !rest.is_empty() && !rest.contains(char::is_whitespace)) {
+                    return reject(
+                        format!("{url:?} is not the URL of a git repository"),
+                        "write it as https://HOST/PATH or ssh://git@HOST/PATH; for a directory, use --path",
+                    );
+                }
+                match rev.as_ref().is_some_and(|rev| rev.is_empty() || rev.contains(char::is_whitespace)) {
+                    true => reject(format!("{rev:?} is not a git revision"), "give the id of a commit"),
+                    false => Ok(()),
                 }
             }
             Self::Path(_) => Ok(()),
+        }
+    }
+
+    /// The texts that end up in Cargo.toml.
+    fn texts(&self) -> Vec<&String> {
+        match self {
+            Self::Version(text) | Self::Path(text) => vec![text],
+            Self::Git(GitSource { url, rev }) => std::iter::once(url).chain(rev).collect(),
         }
     }
 }
@@ -205,14 +265,13 @@ pub struct ProjectOptions {
 impl ProjectOptions {
     /// A project under the Apache License that depends on this version of Windlass.
     pub fn new(name: impl Into<String>, domain: impl Into<String>) -> Self {
-        let version = concat!(env!("CARGO_PKG_VERSION_MAJOR"), ".", env!("CARGO_PKG_VERSION_MINOR"));
         Self {
             name: name.into(),
             domain: domain.into(),
             description: None,
             license: License::default(),
             owner: None,
-            windlass: Source::Version(version.to_owned()),
+            windlass: Source::Version(VERSION.to_owned()),
         }
     }
 }
@@ -222,7 +281,7 @@ impl Project {
     pub fn new(options: ProjectOptions) -> Result<Self, ScaffoldError> {
         names::check_project(&options.name)?;
         names::check_domain(&options.domain)?;
-        let description = options.description.unwrap_or_else(|| format!("The operator {}", options.name));
+        let description = options.description.unwrap_or_else(|| format!("The {} operator", options.name));
         let project = Self {
             scaffold: SCAFFOLD,
             project_name: options.name,
@@ -297,10 +356,8 @@ impl Project {
 
     /// What goes into files within quotes.
     pub(crate) fn check_texts(&self) -> Result<(), ScaffoldError> {
-        let source = match &self.windlass {
-            Source::Version(text) | Source::Path(text) | Source::Git(text) => text,
-        };
-        for text in [Some(&self.description), self.owner.as_ref(), Some(source)].into_iter().flatten() {
+        let texts = std::iter::once(&self.description).chain(&self.owner).chain(self.windlass.texts());
+        for text in texts {
             if text.chars().any(|letter| letter.is_control() || letter == '"' || letter == '\\') {
                 let why = format!("{text:?} has a quote, a backslash or a line break in it");
                 return Err(ScaffoldError::Contradiction { why, hint: "say it without".to_owned() });

@@ -1,42 +1,43 @@
-//! Where a project has Windlass from.
+//! Where a project gets Windlass from.
 
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
-use windlass_scaffold::Source;
+use windlass_scaffold::{GitSource, Source};
 
+use super::origin::is_checkout;
 use crate::failure::Advised;
 
-/// Where the project has Windlass from
+/// Where the project gets Windlass from
 #[derive(Clone, Debug, Args)]
-#[group(multiple = false)]
 pub(crate) struct SourceArgs {
-    /// Folder with the sources of Windlass to depend on, instead of a release
-    #[arg(long, value_name = "DIR")]
+    /// Checkout of Windlass to depend on by path
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["git", "windlass_version"])]
     path: Option<PathBuf>,
-    /// Repository with the sources of Windlass to depend on, instead of a release
-    #[arg(long, value_name = "URL")]
+    /// Git repository of Windlass to depend on
+    #[arg(long, value_name = "URL", conflicts_with = "windlass_version")]
     git: Option<String>,
-    /// Release of Windlass to depend on
-    #[arg(long, value_name = "VERSION")]
-    windlass_version: Option<String>,
+    /// Commit of the --git repository [default: its default branch]
+    #[arg(long, value_name = "COMMIT", requires = "git")]
+    rev: Option<String>,
 }
 
 impl SourceArgs {
-    /// What was said, for a project in a folder.
-    pub(crate) fn source(self, root: &Path) -> anyhow::Result<Option<Source>> {
+    /// Returns the source chosen on the command line, if any, for a project in `root`.
+    pub(crate) fn source(self, windlass_version: Option<String>, root: &Path) -> anyhow::Result<Option<Source>> {
         let Some(path) = self.path else {
-            return Ok(self.git.map(Source::Git).or(self.windlass_version.map(Source::Version)));
+            let git = self.git.map(|url| Source::Git(GitSource { url, rev: self.rev }));
+            return Ok(git.or(windlass_version.map(Source::Version)));
         };
-        if !path.join("crates/windlass/Cargo.toml").is_file() {
-            let message = format!("{} has no crates/windlass: it is not the sources of Windlass", path.display());
-            return Err(Advised { message, hint: "give the root of a checkout".into() }.into());
+        if !is_checkout(&path) {
+            let message = format!("{} is not a checkout of Windlass: it has no crates/windlass", path.display());
+            return Err(Advised { message, hint: "give the root directory of a checkout".into() }.into());
         }
         let absolute = path.canonicalize().with_context(|| format!("cannot use {}", path.display()))?;
         let path = match path.is_absolute() {
             true => absolute,
-            // One that is said relatively stays so, seen from the project.
+            // A relative path stays relative, as seen from the project.
             false => relative(&std::path::absolute(root).context("cannot find the project")?, &absolute),
         };
         let text = path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))?;
@@ -44,9 +45,22 @@ impl SourceArgs {
     }
 }
 
-/// The way from one folder to another.
+/// Describes in one line where a project gets Windlass from.
+pub(crate) fn describe(source: &Source) -> String {
+    match source {
+        Source::Version(version) => format!("windlass {version} from crates.io"),
+        Source::Path(path) => format!(
+            "windlass from the checkout {path}, by path; for CI and images, choose a revision or a release with \
+             `windlass edit`"
+        ),
+        Source::Git(GitSource { url, rev: None }) => format!("windlass from {url}"),
+        Source::Git(GitSource { url, rev: Some(rev) }) => format!("windlass from {url} at {rev}"),
+    }
+}
+
+/// Returns the relative path from one directory to another.
 fn relative(from: &Path, to: &Path) -> PathBuf {
-    // The project may not be there yet, but what is above it is.
+    // The project may not exist yet, but one of its ancestors does.
     let from = from.ancestors().find_map(|above| {
         let rest = from.strip_prefix(above).ok()?;
         Some(above.canonicalize().ok()?.join(rest))

@@ -19,21 +19,21 @@ pub(super) fn add(project: &Project, values: &Values, files: &mut Files) {
         files.insert(format!("deploy/{folder}/kustomization.yaml"), render(PART, &values));
     };
     if !own.is_empty() {
-        part("crd", "The definitions; `windlass generate` writes them.", &["crds.yaml".to_owned()]);
+        part("crd", "CustomResourceDefinitions, written by `windlass generate`.", &["crds.yaml".to_owned()]);
         let samples: Vec<String> =
             own.iter().flat_map(|one| one.versions.iter().map(|version| sample_name(one, &version.name))).collect();
-        part("samples", "Examples.", &samples);
+        part("samples", "Sample resources.", &samples);
     }
-    part("manager", "The operator with its services.", &["manager.yaml".to_owned()]);
-    part("metrics", "What Prometheus Operator scrapes.", &["monitor.yaml".to_owned()]);
-    part("network-policy", "Who may connect to the operator.", &["policy.yaml".to_owned()]);
+    part("manager", "The operator and its Services.", &["manager.yaml".to_owned()]);
+    part("metrics", "Monitors for the Prometheus Operator.", &["monitor.yaml".to_owned()]);
+    part("network-policy", "Network policy of the operator.", &["policy.yaml".to_owned()]);
     let mut roles = vec!["rbac.yaml".to_owned()];
     roles.extend(own.iter().map(|one| format!("{}.yaml", one.module)));
-    part("rbac", "What the operator may do, and who may change its resources.", &roles);
+    part("rbac", "Permissions of the operator, and roles for users of its resources.", &roles);
     // With conversions alone, what there is to say is in the definitions.
     let configured = project.resources.iter().any(has_webhook);
     if configured {
-        part("webhook", "What the API server asks the operator.", &["webhooks.yaml".to_owned()]);
+        part("webhook", "Webhook configurations.", &["webhooks.yaml".to_owned()]);
     }
     let values = values.clone().flag("crds", !own.is_empty()).flag("webhooks", configured);
     files.insert("deploy/default/kustomization.yaml".to_owned(), render(DEFAULT, &values));

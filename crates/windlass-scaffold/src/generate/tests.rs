@@ -176,7 +176,12 @@ fn windlass_comes_from_where_it_is_said_to() {
     };
     assert!(manifest(Source::Version("0.1".into())).contains("windlass-testing = \"0.1\"\n"));
     assert!(manifest(Source::Path("../windlass/".into())).contains("{ path = \"../windlass/crates/windlass\" }"));
-    assert!(manifest(Source::Git("https://a/b".into())).contains("windlass = { git = \"https://a/b\" }"));
+    let git = |rev: Option<&str>| Source::Git(GitSource { url: "https://a/b".into(), rev: rev.map(str::to_owned) });
+    assert!(manifest(git(None)).contains("windlass = { git = \"https://a/b\" }"));
+    let pinned = "{ git = \"https://a/b\", rev = \"5ea7566\" }\n";
+    for name in ["windlass", "windlass-testing"] {
+        assert!(manifest(git(Some("5ea7566"))).contains(&format!("{name} = {pinned}")));
+    }
 }
 
 #[test]

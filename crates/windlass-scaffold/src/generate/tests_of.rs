@@ -117,7 +117,7 @@ impl Imports<'_> {
         }
         if has_webhook(resource) {
             let defaulting = webhooks.defaulting.then_some(["MANAGED_BY", "default"]).into_iter().flatten();
-            let validating = webhooks.validating.then_some(["LONGEST_NAME", "validate"]).into_iter().flatten();
+            let validating = webhooks.validating.then_some(["MAX_NAME_LENGTH", "validate"]).into_iter().flatten();
             let mut names: Vec<&str> = defaulting.chain(validating).collect();
             names.sort_unstable();
             ours.push(format!("webhook::{}::{}", resource.module, super::braced(&names)));

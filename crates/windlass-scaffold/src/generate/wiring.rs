@@ -17,9 +17,9 @@ pub(super) fn add(project: &Project, values: &Values, files: &mut Files) {
         project.resources.iter().filter(|one| holds(one)).map(|one| one.module.as_str()).collect()
     };
     let lists = [
-        ("api", "The resources.", chosen(&|one| one.origin != Origin::Builtin)),
-        ("controller", "What is done about objects, a module a kind.", chosen(&|one| one.controller)),
-        ("webhook", "What is filled in and refused, a module a kind.", chosen(&has_webhook)),
+        ("api", "Resource types, one module per kind.", chosen(&|one| one.origin != Origin::Builtin)),
+        ("controller", "Controllers, one module per kind.", chosen(&|one| one.controller)),
+        ("webhook", "Admission webhooks, one module per kind.", chosen(&has_webhook)),
     ];
     let mut lib = values.clone();
     for (name, about, list) in lists {
@@ -66,12 +66,12 @@ pub(super) fn add_resource(resource: &Resource, values: &Values, files: &mut Fil
         files.insert(format!("src/controller/{}.rs", resource.module), render(CONTROLLER, values));
     }
     if has_webhook(resource) {
-        let (done, imports) = match (resource.webhooks.defaulting, resource.webhooks.validating) {
-            (true, true) => ("filled in and refused", "{Denied, Request, Warnings, Webhook}"),
-            (true, false) => ("filled in", "{Request, Webhook}"),
-            (false, _) => ("refused", "{Denied, Request, Warnings, Webhook}"),
+        let (about, imports) = match (resource.webhooks.defaulting, resource.webhooks.validating) {
+            (true, true) => ("Defaulting and validation", "{Denied, Request, Warnings, Webhook}"),
+            (true, false) => ("Defaulting", "{Request, Webhook}"),
+            (false, _) => ("Validation", "{Denied, Request, Warnings, Webhook}"),
         };
-        let values = values.clone().with("done", done).with("imports", imports);
+        let values = values.clone().with("about", about).with("imports", imports);
         files.insert(format!("src/webhook/{}.rs", resource.module), render(WEBHOOK, &values));
     }
 }

@@ -99,16 +99,40 @@ fn windlass_comes_from_a_version_or_a_repository_that_cargo_understands() {
     }
     for version in ["nonsense", "", "v1", "1.2.3.4"] {
         let error = of(Source::Version(version.to_owned())).unwrap_err();
-        assert!(error.to_string().starts_with(&format!("the version {version:?} of windlass is none: ")), "{error}");
+        assert!(error.to_string().starts_with(&format!("{version:?} is not a version requirement: ")), "{error}");
         assert!(error.hint().contains("0.1"));
     }
+    let git =
+        |url: &str, rev: Option<&str>| Source::Git(GitSource { url: url.to_owned(), rev: rev.map(str::to_owned) });
     for url in ["https://example.com/windlass", "ssh://git@example.com/windlass.git", "file:///src/windlass"] {
-        assert!(of(Source::Git(url.to_owned())).is_ok(), "{url}");
+        assert!(of(git(url, None)).is_ok(), "{url}");
     }
     for url in ["not a url", "", "https://", "git@example.com:windlass", "https://example.com/a b"] {
-        let error = of(Source::Git(url.to_owned())).unwrap_err();
+        let error = of(git(url, None)).unwrap_err();
         assert!(error.hint().starts_with("write it as https://"), "{error}");
-        let edits = Edits { windlass: Some(Source::Git(url.to_owned())), ..Edits::default() };
+        let edits = Edits { windlass: Some(git(url, None)), ..Edits::default() };
         assert_eq!(of(Source::Version("0.1".to_owned())).unwrap().edit(edits), Err(error));
     }
+    assert!(of(git("https://example.com/windlass", Some("5ea7566"))).is_ok());
+    for rev in ["", "a b"] {
+        assert!(of(git("https://example.com/windlass", Some(rev))).is_err(), "{rev:?}");
+    }
+}
+
+#[test]
+fn the_source_of_windlass_survives_the_project_file() {
+    let git = |rev: Option<&str>| GitSource { url: "https://example.com/w".to_owned(), rev: rev.map(str::to_owned) };
+    for windlass in [
+        Source::Version("0.1".to_owned()),
+        Source::Path("../windlass".to_owned()),
+        Source::Git(git(None)),
+        Source::Git(git(Some("5ea7566"))),
+    ] {
+        let project = Project::new(ProjectOptions { windlass, ..ProjectOptions::new("shop", "example.com") }).unwrap();
+        assert_eq!(Project::read(&project.write()).unwrap(), project);
+    }
+    let text = Project::new(ProjectOptions::new("shop", "example.com")).unwrap().write();
+    let both = text.replace("windlass:\n", "windlass:\n  path: ../windlass\n");
+    let error = Project::read(&both).unwrap_err().to_string();
+    assert!(error.contains("exactly one of version, path and git"), "{error}");
 }
